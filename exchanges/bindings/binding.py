@@ -19,7 +19,7 @@ class Binding(msgspec.Struct, frozen=True, eq=False, gc=False):
     `arguments` must not be changed.
 
     Attributes:
-        arguments_hash: found with the first hash and kept: thousands of arguments take milliseconds.
+        arguments_hash: computed once, because thousands of arguments take milliseconds; 0: not yet.
     """
 
     source: str
@@ -31,7 +31,8 @@ class Binding(msgspec.Struct, frozen=True, eq=False, gc=False):
     arguments_hash: int = 0
 
     def __post_init__(self) -> None:
-        if self.arguments_hash:  # a copy; or read, and another process's hash is another one
+        # Of a copy, or a decoded binding: its arguments may differ, and hashes differ between processes.
+        if self.arguments_hash:
             msgspec.structs.force_setattr(self, "arguments_hash", 0)
 
     def __eq__(self, other: object) -> bool:

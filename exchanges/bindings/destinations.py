@@ -2,9 +2,7 @@
 
 Most keys have one binding, and the index holds that binding itself. From the second on it holds the names of
 the destinations instead, each once: 20,000 bindings lie scattered in memory, and a walk over them would wait
-for
-    the
-memory 20,000 times.
+for the memory 20,000 times.
 """
 
 from collections.abc import Iterable
@@ -18,7 +16,7 @@ class Destinations:
     """The destinations of two or more bindings; a destination bound twice must be unbound twice.
 
     Attributes:
-        queues, exchanges: names, oldest first, with how many bindings lead to each.
+        queues, exchanges: names, oldest first, with the number of bindings that lead to each.
     """
 
     __slots__ = ("_route", "exchanges", "queues")

@@ -1,4 +1,4 @@
-"""Values of field tables brought to a form that compares and hashes as AMQP means it."""
+"""Converts values of field tables to a form that compares and hashes as in AMQP."""
 
 import math
 from collections.abc import Hashable, Mapping
@@ -55,9 +55,9 @@ def comparable_table(table: Mapping[str, object], nesting: int = 0) -> Hashable:
 
 
 def octets(value: object) -> bytes:
-    """Return octets for a field value that are equal for equal values of a kind, and no others.
+    """Return octets that are equal for equal field values of one type, and differ otherwise.
 
-    A string and a byte array are the same. Nothing for void.
+    A string and a byte array of the same bytes count as equal. Empty for void.
     """
     if isinstance(value, str):
         return b"S" + value.encode("utf-8", "surrogatepass")

@@ -13,7 +13,7 @@ class Message(NamedTuple):
 
     Attributes:
         headers: its header table, which must not be changed.
-        value: the octets of another property by its name, such as `message_id`; None when it is not there.
+        value: returns the octets of another property by its name, such as `message_id`; None if it is missing.
     """
 
     headers: Mapping[str, object]

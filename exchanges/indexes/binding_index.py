@@ -9,7 +9,7 @@ from routelog.exchanges.bindings.message import Message
 
 
 class BindingIndex(Protocol):
-    """The bindings that leave from one exchange, ordered for finding those that match a message."""
+    """The bindings that leave from one exchange, indexed to find those that match a message."""
 
     @property
     def key_decides(self) -> bool:
@@ -30,7 +30,7 @@ class BindingIndex(Protocol):
         """Refuse a binding that this type cannot understand.
 
         Raises:
-            InvalidBindingArguments: the arguments, or the key, make no sense here.
+            InvalidBindingArguments: arguments or key are invalid for this type.
         """
 
     def add(self, binding: Binding) -> None:

@@ -1,9 +1,9 @@
 """The consistent hash exchange: each message goes to one destination, equal hashes to the same one.
 
-Weighted rendezvous hashing: of each destination a score is computed from the message's hash, the
-destination's name and its weight, and the best one wins. So shares are as the weights are, a change of
-bindings moves only messages to or from the destination that changed, and nothing depends on the order of
-bindings: a restart moves no message.
+Weighted rendezvous hashing: each destination gets a score from the message's hash, its name and its weight, and
+the best one wins. So shares are proportional to weights, a change of bindings moves messages only to or from
+the
+destination that changed, and the order of bindings does not matter: a restart moves no message.
 
 Source: D. Thaler and C. Ravishankar, "Using name-based mappings to increase hit rates", 1998; weights after
 J. Schindelhauer and G. Schomaker, "Weighted distributed hash tables", 2005.
@@ -20,14 +20,13 @@ from routelog.exchanges.indexes.hash_source import HashSource, hash64
 
 WEIGHT_MAX = 1_000_000  # far above any use; a share has 53 bits
 
-# Choices remembered when a header or property decides; keys are in the cache of routes. About 10 MB.
+# Cached choices, if a header or property is hashed; for routing keys, routes are cached. About 10 MB.
 CHOICES_MAX = 65_536
 
 _UNIT = 2.0**-64
 
 
 class _Destination:
-    # A destination, and its weight: its share of all messages.
     __slots__ = ("bindings", "place", "seed", "weight")
 
     def __init__(self, seed: int) -> None:
@@ -111,15 +110,15 @@ class ConsistentHashIndex:
             place, mixed = equals.best(hashed)
             first = min(first, (-math.log((mixed + 1) * _UNIT) / weight, weight, place))
         _, weight, place = first
-        # All bindings of the destination mean the same.
+        # Any binding of the destination will do.
         return next(iter(self._weights[weight].destinations[place].bindings))
 
 
 def weight_of(binding_key: str) -> int:
-    """Return the weight that a binding's key says.
+    """Return the weight in a binding's key.
 
     Raises:
-        InvalidBindingArguments: it says none.
+        InvalidBindingArguments: the key is no valid weight.
     """
     digits = binding_key.removeprefix("-")
     if not (digits.isascii() and digits.isdigit()):

@@ -4,7 +4,6 @@ from dataclasses import dataclass
 
 from routelog.exchanges.bindings.errors import InvalidExchangeArguments
 from routelog.exchanges.bindings.exchange import Exchange
-from routelog.exchanges.indexes.fanout_index import FanoutIndex
 
 DEDUPLICATION = "x-message-deduplication"
 CACHE_SIZE_MAX = 10_000_000  # some 200 bytes of memory each: 2 GB
@@ -12,22 +11,14 @@ CACHE_SIZE_MAX = 10_000_000  # some 200 bytes of memory each: 2 GB
 _SIZE, _TTL, _PERSISTENCE = "x-cache-size", "x-cache-ttl", "x-cache-persistence"
 
 
-class DeduplicationIndex(FanoutIndex):
-    """All bindings; a message that is a duplicate never reaches the index."""
-
-    key_decides = False
-    reads_headers = True
-    remembers = True
-
-
 @dataclass(frozen=True, slots=True)
 class DeduplicationOptions:
     """How a deduplication exchange remembers.
 
     Attributes:
-        size: the most keys; above it the oldest key is forgotten.
-        ttl: milliseconds until a key is forgotten; None: only `size` counts.
-        is_persistent: keys outlive a restart.
+        size: the most keys that it remembers; above it, the oldest key is forgotten.
+        ttl: milliseconds until a key is forgotten; None: no limit.
+        is_persistent: keys survive a restart.
 
     Source:
         rabbitmq-message-deduplication: the arguments and its texts.
@@ -39,10 +30,10 @@ class DeduplicationOptions:
 
 
 def deduplication_options(exchange: Exchange) -> DeduplicationOptions:
-    """Return what the arguments of a deduplication exchange say.
+    """Return the options in the arguments of a deduplication exchange.
 
     Raises:
-        InvalidExchangeArguments: the size is missing, or one of them cannot be.
+        InvalidExchangeArguments: the size is missing, or an argument is invalid.
     """
     arguments = exchange.arguments
     size = whole_number(arguments.get(_SIZE))
@@ -65,7 +56,7 @@ def deduplication_options(exchange: Exchange) -> DeduplicationOptions:
 
 
 def whole_number(value: object) -> int | None:
-    """Return the number that a value is, or that its digits spell; None: neither."""
+    """Return the value of an integer, or of a string of digits; None for anything else."""
     if isinstance(value, bool):
         return None
     if isinstance(value, int):

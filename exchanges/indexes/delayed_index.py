@@ -1,8 +1,8 @@
-"""The delayed message exchange: a message with `x-delay` is held; any other is routed by an inner type.
+"""The delayed message exchange: it holds a message with `x-delay`, and routes any other by an inner type.
 
-A message to hold is routed to a name that no queue can have. The vhost keeps the message until it is due,
-negates its delay and routes it again. So a message is held once, however it came: published, along a binding,
-by an alternate exchange or as a dead letter.
+A message to hold is routed to a special name that no queue can have. The vhost keeps the message until it is
+due, negates its delay and routes it again. So a message is held only once, whether it was published or came
+along a binding, by an alternate exchange or as a dead letter.
 
 Source: the README and `rabbit_delayed_message_utils.erl` of RabbitMQ's delayed message exchange.
 """
@@ -21,26 +21,26 @@ DELAYED_TYPE = "x-delayed-message"
 TYPE_ARGUMENT = "x-delayed-type"
 DELAY_HEADER = "x-delay"
 
-DELAY_MAX = 2**63 // 1_000 - 2**52  # ms: times are in 64 bits of microseconds; 150,000 years
+DELAY_MAX = 2**63 // 1_000 - 2**52  # ms, 150,000 years: times have 64 bits of microseconds
 
 _HELD = "\0delayed/"  # control characters are in no queue's name
 _DIGITS_MAX = 19
 
 
 def held_name(exchange: str) -> str:
-    """The name in a route that stands for the messages that an exchange holds."""
+    """The special name in a route for messages that an exchange holds."""
     return _HELD + exchange
 
 
 def holding_exchange(name: str) -> str | None:
-    """The exchange that a name in a route stands for; None: the name is a queue's."""
+    """The exchange that holds the message, from a name in a route; None: it is a queue's name."""
     return name[len(_HELD) :] if name.startswith(_HELD) else None
 
 
 def delay_milliseconds(headers: Mapping[str, object]) -> int:
     """How long a message is held; 0: not at all.
 
-    Numbers and decimal texts count, as in RabbitMQ; a delay is at most DELAY_MAX.
+    As in RabbitMQ, the header may be a number or a decimal string; the result is at most DELAY_MAX.
     """
     value = headers.get(DELAY_HEADER)
     if isinstance(value, bool) or value is None:
@@ -61,11 +61,11 @@ def _whole(value: object) -> int:
 
 
 class DelayedIndex:
-    """The bindings of an exchange that delays, as its inner type finds them."""
+    """The bindings of a delayed message exchange, in an index of the inner type."""
 
     key_decides = False
     reads_headers = True
-    remembers = False  # the inner type cannot either
+    remembers = False  # nor may the inner type
 
     def __init__(self, exchange: str, inner: BindingIndex) -> None:
         self._inner = inner
@@ -96,10 +96,10 @@ def delayed_index(
     """The index of a delayed message exchange.
 
     Args:
-        types: that `x-delayed-type` can name.
+        types: the types that `x-delayed-type` may name.
 
     Raises:
-        InvalidExchangeArguments: it names none, or one that cannot be inside.
+        InvalidExchangeArguments: it names no type, or one that cannot be an inner type.
         UnknownExchangeType: there is no such type.
     """
     inner = exchange.arguments.get(TYPE_ARGUMENT)
@@ -118,7 +118,7 @@ def delayed_index(
 
 
 def routing_type(exchange: Exchange) -> object:
-    """The type by which an exchange routes: its own, or the one inside of a delayed message exchange."""
+    """The type by which an exchange routes: its own, or the inner type of a delayed message exchange."""
     return exchange.arguments.get(TYPE_ARGUMENT) if exchange.type == DELAYED_TYPE else exchange.type
 
 

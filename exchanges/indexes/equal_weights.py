@@ -19,7 +19,7 @@ class Seeded(Protocol):
     """A destination.
 
     Attributes:
-        seed: 64 bits that its name alone decides, unlike all others'.
+        seed: a 64-bit hash of its name.
         place: its number in `EqualWeights`; private to that class.
     """
 
@@ -31,7 +31,7 @@ _Destination = TypeVar("_Destination", bound=Seeded)
 
 
 class EqualWeights(Generic[_Destination]):
-    """Destinations of one weight; in no order that matters."""
+    """Destinations of one weight, in any order."""
 
     def __init__(self) -> None:
         self.destinations: list[_Destination] = []
@@ -70,7 +70,7 @@ class EqualWeights(Generic[_Destination]):
         seeds, key = self._seeds, hashed
         highest, best = 0, -1
         for at in range(len(self._seeds)):
-            # The finisher of SplitMix64: seeds that differ in one bit give hashes that have nothing in common.
+            # The finisher of SplitMix64: seeds that differ in one bit give unrelated hashes.
             mixed = key ^ seeds[at]
             mixed = (mixed ^ (mixed >> 30)) * _FIRST & _MASK
             mixed = (mixed ^ (mixed >> 27)) * _SECOND & _MASK

@@ -1,6 +1,6 @@
-"""The exchange types there are: a name and what makes its index.
+"""The table of exchange types: each has a name, and a function that creates an index.
 
-A further type is one file with an index, and one line here.
+To add a type, write a file with its index, and add a line here.
 """
 
 from collections.abc import Callable, Mapping
@@ -9,26 +9,18 @@ from itertools import count
 from routelog.exchanges.bindings.exchange import Exchange
 from routelog.exchanges.indexes.binding_index import BindingIndex
 from routelog.exchanges.indexes.consistent_hash_index import ConsistentHashIndex
-from routelog.exchanges.indexes.deduplication_index import (
-    DEDUPLICATION,
-    DeduplicationIndex,
-    deduplication_options,
-)
+from routelog.exchanges.indexes.deduplication_index import DEDUPLICATION, deduplication_options
 from routelog.exchanges.indexes.delayed_index import DELAYED_TYPE, delayed_index
 from routelog.exchanges.indexes.direct_index import DirectIndex
-from routelog.exchanges.indexes.fanout_index import FanoutIndex
+from routelog.exchanges.indexes.fanout_index import FanoutIndex, StatefulFanoutIndex
 from routelog.exchanges.indexes.hash_source import hash_source
 from routelog.exchanges.indexes.headers_index import HeadersIndex
 from routelog.exchanges.indexes.modulus_hash_index import ModulusHashIndex
 from routelog.exchanges.indexes.random_index import RandomBelow, RandomIndex
-from routelog.exchanges.indexes.recent_history_index import (
-    RECENT_HISTORY,
-    RecentHistoryIndex,
-    history_length,
-)
+from routelog.exchanges.indexes.recent_history_index import RECENT_HISTORY, history_length
 from routelog.exchanges.indexes.topic_index import TopicIndex
 
-# Makes the empty index of an exchange; a type with arguments of its own refuses bad ones here.
+# Creates the empty index of an exchange, and refuses invalid arguments of its type.
 IndexFactory = Callable[[Exchange], BindingIndex]
 
 
@@ -55,16 +47,16 @@ def type_table(random_below: RandomBelow) -> dict[str, IndexFactory]:
 
 
 def _recent_history(exchange: Exchange) -> BindingIndex:
-    history_length(exchange)
-    return RecentHistoryIndex()
+    history_length(exchange)  # which refuses invalid arguments
+    return StatefulFanoutIndex()
 
 
 def _deduplication(exchange: Exchange) -> BindingIndex:
     deduplication_options(exchange)
-    return DeduplicationIndex()
+    return StatefulFanoutIndex()
 
 
 _turns = count()
 
-# For nodes without randomness: random exchanges take turns.
+# Without a source of random numbers: random exchanges choose their bindings in turn.
 EXCHANGE_TYPES: Mapping[str, IndexFactory] = type_table(lambda below: next(_turns) % below)

@@ -37,3 +37,11 @@ class FanoutIndex:
     def match(self, routing_key: bytes, message: Message) -> Iterable[Match]:
         """Return the destinations of all bindings."""
         return matches(self._destinations)
+
+
+class StatefulFanoutIndex(FanoutIndex):
+    """A fanout whose exchange keeps state of earlier messages: deduplication or recent history."""
+
+    key_decides = False
+    reads_headers = True
+    remembers = True

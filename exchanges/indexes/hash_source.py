@@ -24,7 +24,7 @@ def hash_source(exchange: Exchange) -> HashSource | None:
     """Return the function that takes the octets to hash out of a message; None: hash the routing key.
 
     Raises:
-        InvalidExchangeArguments: both a header and a property, one that cannot be hashed, or no string.
+        InvalidExchangeArguments: header and property are both given, or one of them is invalid.
     """
     header = next(
         (each for each in map(exchange.arguments.get, HASH_HEADERS) if each is not None), None

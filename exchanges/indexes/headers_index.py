@@ -19,16 +19,16 @@ from routelog.exchanges.indexes.headers_pattern import (
     headers_pattern,
 )
 
-# Equal to no value that a binding can ask for.
-_LIKE_NOTHING = object()
+_INCOMPARABLE = object()  # equal to no value that a binding can ask for
 
 Pair = tuple[str, Hashable]
 
 
 class _Entry:
-    """A pattern and the destinations of its bindings. It is found by identity.
+    """A pattern and the destinations of its bindings. It is hashed by identity.
 
-    A pattern may have thousands of pairs and stand under each: to hash it there takes their square.
+    A pattern may have thousands of pairs, and be listed under each: to hash the pattern each time would take
+    quadratic time.
     """
 
     __slots__ = ("held", "pattern", "places")
@@ -40,11 +40,11 @@ class _Entry:
 
 
 class HeadersIndex:
-    """Headers patterns, each under those of its pairs that a matching message must have.
+    """Headers patterns, listed by their pairs of name and value.
 
-    A pattern that needs all pairs stands under one of them, a pattern that needs one pair under
-    each. A message looks only under its own headers, so what a route costs follows the patterns
-    that share a pair with the message and not all bindings.
+    A pattern that needs all its pairs is listed under one of them; a pattern that needs any pair is listed
+    under each. A message is compared only with the patterns listed under its own headers. So the cost of a
+    route depends on the patterns that share a pair with the message, and not on all bindings.
     """
 
     remembers = False
@@ -52,12 +52,8 @@ class HeadersIndex:
     def __init__(self) -> None:
         self._entries: dict[HeadersPattern, _Entry] = {}
         self._unconditional: _Entry | None = None
-        self._need_pair: dict[
-            Pair, set[_Entry]
-        ] = {}  # patterns that need all their pairs, under one of them
-        self._content_with: dict[
-            Pair, set[_Entry]
-        ] = {}  # patterns that need one pair, under each of them
+        self._all_by_pair: dict[Pair, set[_Entry]] = {}  # patterns that need all their pairs
+        self._any_by_pair: dict[Pair, set[_Entry]] = {}  # patterns that need any of their pairs
         self._of_binding: dict[Binding, _Entry] = {}
         self._names: Counter[str] = Counter()
 
@@ -76,7 +72,7 @@ class HeadersIndex:
         check_match_argument(binding.arguments)
 
     def add(self, binding: Binding) -> None:
-        """Add a binding under as few pairs as will find it."""
+        """Add a binding under the pairs of its pattern."""
         pattern = headers_pattern(binding.arguments)
         entry = self._entries.get(pattern)
         if entry is None:
@@ -99,8 +95,8 @@ class HeadersIndex:
         values = self._values_asked_for(message.headers)
         for name, value in values.items():
             for pair in ((name, None), (name, value)):
-                met.update(self._content_with.get(pair, ()))
-                for entry in self._need_pair.get(pair, ()):
+                met.update(self._any_by_pair.get(pair, ()))
+                for entry in self._all_by_pair.get(pair, ()):
                     if entry.pattern.matches(values):
                         matched += matches(entry.held)
         for entry in met:
@@ -108,39 +104,36 @@ class HeadersIndex:
         return matched
 
     def _placed(self, pattern: HeadersPattern) -> _Entry:
-        entry = _Entry(pattern, self._pairs_to_stand_under(pattern))
+        entry = _Entry(pattern, self._places(pattern))
         if not pattern.pairs and not pattern.one_is_enough:
             self._unconditional = entry
-        standing = self._standing(pattern)
+        by_pair = self._by_pair(pattern)
         for pair in entry.places:
-            standing.setdefault(pair, set()).add(entry)
+            by_pair.setdefault(pair, set()).add(entry)
         self._names.update(name for name, _ in pattern.pairs)
         return entry
 
     def _displace(self, entry: _Entry) -> None:
         if entry is self._unconditional:
             self._unconditional = None
-        standing = self._standing(entry.pattern)
+        by_pair = self._by_pair(entry.pattern)
         for pair in entry.places:
-            standing[pair].remove(entry)
-            if not standing[pair]:
-                del standing[pair]
+            by_pair[pair].remove(entry)
+            if not by_pair[pair]:
+                del by_pair[pair]
         for name, _ in entry.pattern.pairs:
-            self._release(name)
+            self._names[name] -= 1
+            if not self._names[name]:
+                del self._names[name]
 
-    def _standing(self, pattern: HeadersPattern) -> dict[Pair, set[_Entry]]:
-        return self._content_with if pattern.one_is_enough else self._need_pair
+    def _by_pair(self, pattern: HeadersPattern) -> dict[Pair, set[_Entry]]:
+        return self._any_by_pair if pattern.one_is_enough else self._all_by_pair
 
-    def _release(self, name: str) -> None:
-        self._names[name] -= 1
-        if not self._names[name]:
-            del self._names[name]
-
-    def _pairs_to_stand_under(self, pattern: HeadersPattern) -> tuple[Pair, ...]:
+    def _places(self, pattern: HeadersPattern) -> tuple[Pair, ...]:
         if pattern.one_is_enough:
             return pattern.pairs
-        # The pair that fewest others stand under: `type=audit` is common, `customer=17` is not.
-        rarest = sorted(pattern.pairs, key=lambda pair: len(self._need_pair.get(pair, ())))
+        # The pair with the fewest patterns: `type=audit` is common, `customer=17` is not.
+        rarest = sorted(pattern.pairs, key=lambda pair: len(self._all_by_pair.get(pair, ())))
         return tuple(rarest[:1])
 
     def _values_asked_for(self, headers: Mapping[str, object]) -> dict[str, Hashable]:
@@ -150,5 +143,5 @@ class HeadersIndex:
                 try:
                     values[name] = comparable(value)
                 except Incomparable:
-                    values[name] = _LIKE_NOTHING
+                    values[name] = _INCOMPARABLE
         return values

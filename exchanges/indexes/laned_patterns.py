@@ -12,10 +12,10 @@ class LanedPatterns:
     A key that lacks a word of a pattern does not match it. So each pattern is listed under one of its words,
     the one with the fewest patterns at that time, and is tried only for keys that have this word.
 
-    The patterns of a word fill 64 lanes after 64 lanes: where one is removed, the last one takes its lane.
+    The patterns of a word are in groups of 64 lanes; when one is removed, the last one takes its lane.
 
     Attributes:
-        patterns: all of them, as they are written.
+        patterns: all patterns, by their text.
     """
 
     def __init__(self) -> None:

@@ -2,21 +2,12 @@
 
 from routelog.exchanges.bindings.errors import InvalidExchangeArguments
 from routelog.exchanges.bindings.exchange import Exchange
-from routelog.exchanges.indexes.fanout_index import FanoutIndex
 
 RECENT_HISTORY = "x-recent-history"
-HISTORY_LENGTH = 20  # where none is asked for
-HISTORY_LENGTH_MAX = 10_000  # a new binding gets them in one turn of the event loop
+HISTORY_LENGTH = 20  # the default
+HISTORY_LENGTH_MAX = 10_000  # a new binding gets all of them in one turn of the event loop
 
 _LENGTH = "x-recent-history-length"
-
-
-class RecentHistoryIndex(FanoutIndex):
-    """All bindings."""
-
-    key_decides = False
-    reads_headers = True
-    remembers = True
 
 
 def history_length(exchange: Exchange) -> int:

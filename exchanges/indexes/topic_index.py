@@ -18,8 +18,8 @@ from routelog.exchanges.indexes.topic_trie import TopicTrie
 class TopicIndex:
     """Patterns without a wildcard by whole key, most others in a trie, and winding ones in lanes.
 
-    Most topic bindings are whole keys in practice: a hash look-up finds them, and they need no
-    place in the trie for each of their words.
+    In practice most topic bindings have no wildcard: a hash look-up finds them, and they need no nodes in the
+    trie.
     """
 
     key_decides = True

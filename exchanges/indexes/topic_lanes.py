@@ -34,8 +34,6 @@ class LanePattern:
         lanes, lane: the lane of the pattern.
     """
 
-    __slots__ = ("found_by", "held", "lane", "lanes", "words")
-
     def __init__(self, words: list[bytes], found_by: bytes | None, lanes: "PatternLanes") -> None:
         self.words = words
         self.found_by = found_by
@@ -48,8 +46,6 @@ class LanePattern:
 @cython.cclass
 class WordLanes:
     """The lanes that one word moves on, state after state."""
-
-    __slots__ = ("lanes", "more", "state")
 
     def __init__(self, state: int, more: "WordLanes | None") -> None:
         self.state = state
@@ -69,8 +65,6 @@ class KeyWords:
         room: of 64 bits each, for one walk after the other.
     """
 
-    __slots__ = ("columns", "distinct", "numbers", "room")
-
     @cython.locals(known=dict, distinct=list)
     def __init__(self, words: list[bytes]) -> None:
         self.distinct = list(dict.fromkeys(words))
@@ -88,8 +82,6 @@ class PatternLanes:
     The matched patterns that lead to one queue each are one match, which is cached for the next key: 10,000
     patterns and bindings lie scattered in memory.
     """
-
-    __slots__ = ("_ends", "_hits", "_loops", "_matched", "_queues", "_stars", "_words", "patterns")
 
     def __init__(self) -> None:
         self.patterns: list[LanePattern] = []

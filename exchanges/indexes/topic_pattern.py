@@ -5,10 +5,10 @@ from collections.abc import Iterator
 STAR = b"*"  # exactly one word
 POUND = b"#"  # any number of words, none included
 
-# Of patterns with more words, a key may reach too many places of a trie: where `#` is at the end only, and
-# where one is elsewhere. All others together cost a key of 128 words 0.3 ms at most.
-DIRECT_WORDS_MAX = 10
-WINDING_WORDS_MAX = 4
+# Limits for the trie: patterns with more words may lead a key to too many of its nodes. All patterns within the
+# limits together cost a key of 128 words 0.3 ms at most.
+DIRECT_WORDS_MAX = 10  # of a pattern with `#` at its end only, or without `#`
+WINDING_WORDS_MAX = 4  # of a pattern with `#` elsewhere
 
 
 def split_words(routing_key: bytes) -> list[bytes]:
@@ -24,8 +24,8 @@ def has_wildcard(words: list[bytes]) -> bool:
 def is_winding(words: list[bytes]) -> bool:
     """Tell whether a key may match the wildcards of a pattern in too many combinations for a trie.
 
-    Each `*` doubles the places of a trie that a word of a key may have reached, and behind a `#` it all begins
-    again with every word. Of all others together, a key has reached some 1,100 places at once at most.
+    Each `*` doubles the number of nodes that a word of a key may reach, and behind a `#` this begins again with
+    every word. In a trie of all other patterns, a key reaches at most some 1,100 nodes at once.
     """
     if POUND in words[:-1]:
         return len(words) > WINDING_WORDS_MAX or words.count(POUND) > 1
@@ -33,11 +33,10 @@ def is_winding(words: list[bytes]) -> bool:
 
 
 def plain_pattern(words: list[bytes]) -> list[bytes]:
-    """Return the pattern that matches the same keys with each run of wildcards in one plain form.
+    """Return an equivalent pattern, in which each run of wildcards has its `*` first, and at most one `#`.
 
-    A run such as `#.*.#.*` asks for two words or more, so it reads `*.*.#`. Of all orders of
-    the same wildcards one stays, no `#` is followed by another wildcard, and equal patterns
-    share one place in the trie.
+    A run such as `#.*.#.*` means two words or more, so it becomes `*.*.#`. So equal patterns share one node of
+    the trie.
     """
     return list(_plain_words(words))
 

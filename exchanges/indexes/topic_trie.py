@@ -23,8 +23,6 @@ from routelog.exchanges.indexes.topic_pattern import POUND, STAR
 class TopicPlace:
     """A node of the trie, after some words of a pattern: the bindings that end here, and the next words."""
 
-    __slots__ = ("children", "held", "is_pound", "pound", "star")
-
     def __init__(self, is_pound: bool) -> None:
         self.children: dict[bytes, TopicPlace] = {}
         self.star: TopicPlace | None = None

@@ -4,24 +4,23 @@ from routelog.exchanges.bindings.route import Route
 from routelog.exchanges.routes.route_walk import WalkTraits
 from routelog.exchanges.routes.stale_routes import StaleRoutes
 
-# An application uses a few thousand keys at most; more come from keys with an id inside, which
-# do not repeat. Full of such, it costs one exchange about 15 MB, and starting over costs little.
+# Of one exchange. An application uses a few thousand keys at most, unless keys contain an id, and then they do
+# not repeat. A full cache takes about 15 MB, and starting over costs little.
 ROUTE_CACHE_ENTRIES_MAX = 65_536
 
-# All exchanges of a vhost together, an entry counting one and each queue in it one: a thousand
-# exchanges, or routes to ten thousand queues, must not add up. At most about 100 MB, with the
-# stale routes that are not freed yet.
+# Of all exchanges of a vhost; the weight of a route is one, and one more for each of its queues. About 100 MB
+# at most, with the stale routes that are not freed yet.
 ROUTE_CACHE_WEIGHT_MAX = 262_144
 
-# A short string. Keys of CC and BCC headers may be longer, up to a frame, and are looked for each time.
+# Of a short string. Keys of CC and BCC headers may be longer; their routes are not cached.
 ROUTE_CACHE_KEY_BYTES_MAX = 255
 
 
 class RouteCache:
-    """A dict of routes for each exchange asked for, and what the walks from it depend on."""
+    """For each exchange that was used, a dict of routes by key, and the traits of walks from it."""
 
     def __init__(self) -> None:
-        # None: the routing key alone does not decide.
+        # None: routes do not depend on the routing key alone, so none is cached.
         self.routes: dict[str, dict[bytes, Route] | None] = {}
         self.traits: dict[str, WalkTraits] = {}
         self._weights: dict[str, int] = {}  # of the routes of each exchange
@@ -29,16 +28,13 @@ class RouteCache:
         self._stale_routes = StaleRoutes()
 
     def open(self, exchange: str, traits: WalkTraits) -> dict[bytes, Route] | None:
-        """Begin to hold routes of an exchange, and return its dict if there can be one."""
+        """Begin to cache routes of an exchange; returns its dict, or None if routes cannot be cached."""
         self.traits[exchange] = traits
         self.routes[exchange] = {} if traits.key_decides else None
         return self.routes[exchange]
 
     def keep(self, exchange: str, routing_key: bytes, route: Route) -> None:
-        """Add a route to an exchange's dict, if it has one; a new one takes the place of one at a limit.
-
-        A key that no publish can have on the wire is not kept.
-        """
+        """Add a route to an exchange's dict, if it has one. A dict at a limit is replaced by an empty one."""
         if len(routing_key) > ROUTE_CACHE_KEY_BYTES_MAX:
             return
         weight = 1 + len(route)
@@ -56,7 +52,7 @@ class RouteCache:
                 self._stale_routes.free(weight)
 
     def drop(self) -> None:
-        """Forget everything; a dict that was handed out is not looked after any more."""
+        """Forget all routes and traits; dicts that were handed out are not updated any more."""
         if self.traits:
             for each in self.routes:
                 self._start_over(each)

@@ -15,7 +15,7 @@ from routelog.exchanges.topology.graph_nodes import ExchangeNode
 Exchanges = Mapping[str, ExchangeNode]
 Ends = Collection[tuple[str, str]]
 
-# A message comes to an exchange with state; returns whether it goes on from there.
+# Called when a message reaches an exchange with state; returns whether the message goes on from there.
 Visit = Callable[[str], bool]
 
 
@@ -36,17 +36,15 @@ def walk(
     visit: Visit | None = None,
     departed: Ends = (),
 ) -> Route:
-    """Return the queues that a message reaches, each once, in the order of their names; very many as found.
+    """Return the queues that a message reaches, each once: see `ordered_route`.
 
-    Any exchange of the walk that matches no binding hands over to its alternate; a binding that leads to a
-    queue or exchange reached already is a match all the same. An exchange is visited once, so cycles of
-    bindings and of alternates end. An alternate that does not exist is passed over.
+    An exchange at which no binding matches passes the message to its alternate, if that exists; a binding to a
+    queue or exchange that was reached before is a match, too. An exchange is visited once, so cycles end.
 
     Args:
-        routing_keys: all that the message has; each counts at every exchange.
-        visit: called at exchanges with state (`BindingIndex.remembers`); None: all of them let the message
-            through.
-        departed: kinds and names of what was deleted; a binding that leads there is no match.
+        routing_keys: of the message; each counts at every exchange.
+        visit: called at exchanges with state (`BindingIndex.remembers`); None: the message always goes on.
+        departed: kinds and names of deleted queues and exchanges; a binding to one of them is no match.
     """
     queues: list[str] = []
     crowds: list[Destinations] = []
@@ -66,7 +64,7 @@ def walk(
 
 
 def walk_traits(exchanges: Exchanges, start: ExchangeNode) -> WalkTraits:
-    """Return what holds for all walks from an exchange."""
+    """Return the traits of all walks from an exchange."""
     nodes = list(_within_reach(exchanges, start))
     return WalkTraits(
         key_decides=all(node.index.key_decides for node in nodes),
@@ -78,7 +76,7 @@ def walk_traits(exchanges: Exchanges, start: ExchangeNode) -> WalkTraits:
 @cython.cfunc
 @cython.locals(queues=list, crowds=list)
 def _joined(queues: list[str], crowds: list[Destinations], departed: Ends) -> Route:
-    # A dict takes the names of another one without a look at them; a set takes twice the time.
+    # A dict copies the keys of another dict without hashing them; a set would take twice the time.
     if len(crowds) == 1 and not queues and not departed:
         return crowds[0].route()
     distinct: dict[str, int | None] = dict.fromkeys(queues)
@@ -113,8 +111,8 @@ def _exchanges_after(
     matched = False
     crowd = Destinations
     for key in routing_keys:
-        # One small loop after the other: of 20,000 bindings, each lies elsewhere in memory, and the
-        # processor fetches several at a time.
+        # Several small loops: 20,000 bindings lie scattered in memory, and in a small loop the processor
+        # fetches several at a time.
         matching: list[Any] = list(node.index.match(key, message))
         bindings = matching
         crowded = False

@@ -32,17 +32,17 @@ class RoutingTable(Topology):
         message: Message = BARE_MESSAGE,
         visit: Visit | None = None,
     ) -> Route:
-        """Return the queues that a message goes to, each once, in the order of their names; very many as found.
+        """Return the queues that a message goes to, each once: see `ordered_route`.
 
         Args:
-            message: only looked at when `needs_headers`.
-            visit: see `walk`; only called when `remembers`.
+            message: only used if `needs_headers`.
+            visit: see `walk`; only called if `remembers`.
 
         Returns:
-            Empty when the message is unroutable, alternate exchanges included.
+            Empty if the message is unroutable, also by alternate exchanges.
 
         Raises:
-            ExchangeNotFound: the exchange published to is not there.
+            ExchangeNotFound: the exchange does not exist.
 
         Cost:
             A dict look-up for a key seen before, unless headers matter.
@@ -63,38 +63,38 @@ class RoutingTable(Topology):
         message: Message = BARE_MESSAGE,
         visit: Visit | None = None,
     ) -> Route:
-        """As `route`, of a message with several keys: all of them count at every exchange."""
+        """As `route`, for a message with several keys, which all count at every exchange."""
         if len(routing_keys) == 1:
             return self.route(exchange, routing_keys[0], message, visit)
         return self._walk(exchange, routing_keys, message, visit)
 
     def cached_routes(self, exchange: str) -> dict[bytes, Route] | None:
-        """Return the routes of an exchange found so far, by key: read it, never write.
+        """Return the cached routes of an exchange by key, for reading only.
 
-        `route` adds what is missing. A change of `version` replaces the dict, and so does a limit.
+        `route` adds missing ones. With each `version`, and at a limit, there is a new dict.
 
         Returns:
-            None when the key alone does not decide: ask `route` for each message.
+            None if routes do not depend on the key alone: call `route` for each message.
 
         Raises:
-            ExchangeNotFound: the exchange published to is not there.
+            ExchangeNotFound: the exchange does not exist.
         """
         return self._routes(exchange)
 
     def needs_headers(self, exchange: str) -> bool:
-        """Tell whether this exchange, or one that its messages may reach, looks at headers.
+        """Tell whether this exchange, or one that its messages may reach, reads headers.
 
         Raises:
-            ExchangeNotFound: the exchange is not there.
+            ExchangeNotFound: the exchange does not exist.
         """
         self._routes(exchange)
         return self._cache.traits[exchange].reads_headers
 
     def remembers(self, exchange: str) -> bool:
-        """Tell whether this exchange, or one that its messages may reach, keeps state (deduplication, history).
+        """Tell whether this exchange, or one that its messages may reach, keeps state of earlier messages.
 
         Raises:
-            ExchangeNotFound: the exchange is not there.
+            ExchangeNotFound: the exchange does not exist.
         """
         self._routes(exchange)
         return self._cache.traits[exchange].remembers

@@ -1,10 +1,10 @@
 """Exchanges and queues of a vhost as a graph whose edges are the bindings.
 
-It keeps the structure whole (no binding without both of its ends, no auto-delete exchange after
-its last binding) and leaves the rules of who may do what to the routing table.
+It keeps the graph consistent: no binding without both of its ends, no auto-delete exchange after its last
+binding. The rules of what is allowed are in the topology.
 
-A deleted queue or exchange is gone at once, and its bindings lead nowhere. The bindings are removed some at a
-time: until the last is removed, the queue or exchange is `departed`, and its name cannot be declared.
+A deleted queue or exchange is gone at once, and its bindings lead nowhere. Its bindings are removed a few at a
+time: until the last one is removed, the queue or exchange is `departed`, and its name cannot be declared.
 """
 
 from collections.abc import Iterable, Iterator
@@ -17,18 +17,17 @@ from routelog.exchanges.bindings.topology_change import NO_CHANGE, TopologyChang
 from routelog.exchanges.indexes.binding_index import BindingIndex
 from routelog.exchanges.topology.graph_nodes import ExchangeNode, QueueNode
 
-# Bindings that one deletion removes: 0.5 ms, and a turn may have several deletions.
+# Bindings that are removed at once: by a deletion, 0.5 ms, as a turn may have several deletions; and by a later
+# turn, up to 2 ms with their metadata.
 AT_ONCE_MAX = 32
-DEPARTED_BINDINGS_MAX = (
-    128  # bindings that a turn of its own removes: up to 2 ms, with their records
-)
+DEPARTED_BINDINGS_MAX = 128
 ARGUMENTS_OF_ONE = 8  # removing so many arguments takes as long as removing a binding
 
 End = tuple[DestinationKind, str]  # what a binding leads to, or an exchange that it leaves from
 
 
 class BindingGraph:
-    """The nodes by name. Every change costs what it touches, never the size of the vhost.
+    """The nodes by name. The cost of a change does not depend on the size of the vhost.
 
     Attributes:
         departed: deleted queues and exchanges that still have bindings, the latest last.
@@ -63,7 +62,7 @@ class BindingGraph:
         return TopologyChange(exchanges_declared=(exchange,))
 
     def add_binding(self, binding: Binding) -> TopologyChange:
-        """Add a binding between nodes that exist or have departed; one that is there changes nothing."""
+        """Add a binding between existing or departed nodes; an existing binding changes nothing."""
         source, destination = self._ends(binding)
         if source is None or binding in source.outgoing or destination is None:
             return NO_CHANGE
@@ -98,7 +97,7 @@ class BindingGraph:
         self.departed.setdefault(end, node)
 
     def restore_exchange(self, exchange: Exchange, index: BindingIndex) -> None:
-        """Take back that an exchange was deleted, apart from the bindings that were removed."""
+        """Undo the deletion of an exchange, but not the removal of its bindings."""
         node = self.departed.pop(("exchange", exchange.name), None)
         self.exchanges[exchange.name] = (
             node if isinstance(node, ExchangeNode) else ExchangeNode(exchange, index)
@@ -113,10 +112,10 @@ class BindingGraph:
     def _remove_departed(
         self, count: int, departed: int, deleted: list[Exchange], removed: list[Binding]
     ) -> TopologyChange:
-        """Remove so many bindings of departed queues and exchanges, auto-delete exchanges included.
+        """Remove up to `count` bindings of departed nodes, and auto-delete exchanges that lose their last one.
 
-        The first departed ones are spared. A list of work, not recursion: a chain of exchanges may be long. One
-        with many arguments counts as several, and the last may be the one too many.
+        The first `departed` nodes are left alone. It does not recurse, because a chain of exchanges may be
+        long. A binding with many arguments counts as several.
         """
         left = count - len(removed)
         while len(self.departed) > departed and left > 0:
@@ -136,7 +135,7 @@ class BindingGraph:
         )
 
     def _take_off(self, binding: Binding, deleted: list[Exchange]) -> None:
-        """Remove a binding, and an auto-delete exchange that it was the last of."""
+        """Remove a binding, and its source if that is an auto-delete exchange and has no other binding."""
         self.drop_binding(binding)
         source = self.exchanges.get(binding.source)
         if source and source.exchange.auto_delete and not source.outgoing:

@@ -86,9 +86,9 @@ class Topology(TopologyListing):
         arguments: Mapping[str, object] | None = None,
         passive: bool = False,
     ) -> TopologyChange:
-        """Declare an exchange, or see that an equivalent one exists.
+        """Declare an exchange, or check that an equivalent one exists.
 
-        A passive declaration asks for the name alone.
+        A passive declaration only checks that the name exists.
 
         Raises:
             DefaultExchangeProtected, ExchangeNotFound (passive), UnknownExchangeType,
@@ -250,12 +250,12 @@ class Topology(TopologyListing):
         )
 
     def restore_binding(self, binding: Binding) -> TopologyChange:
-        """Bind as a value says, at recovery. Its durability follows from its ends again."""
+        """Add a binding from its value, at recovery; its durability follows from its ends again."""
         bind = self.bind_queue if binding.destination_kind == "queue" else self.bind_exchange
         return bind(binding.destination, binding.source, binding.routing_key, binding.arguments)
 
     def restore_departed(self, binding: Binding) -> None:
-        """Have `remove_departed` remove a binding, at recovery: an end was deleted before it was."""
+        """At recovery, let `remove_departed` remove a binding of a deleted exchange or queue."""
         source = Exchange(binding.source, "fanout")
         if not self.has_exchange(source.name):
             node = ExchangeNode(source, self._types["fanout"](source))

@@ -46,13 +46,8 @@ class TopologyListing:
         """Tell whether a deleted queue or exchange of this name still has bindings."""
         return (kind, name) in self._graph.departed
 
-    @property
-    def has_departed_bindings(self) -> bool:
-        """Whether some deleted queue or exchange still has bindings."""
-        return bool(self._graph.departed)
-
     def leads_on(self, exchange: str) -> bool:
-        """Tell whether a message may leave an exchange, by a binding or to an alternate.
+        """Tell whether an exchange has a binding or an alternate, so that a message may leave it.
 
         Raises:
             ExchangeNotFound: there is none.

@@ -5,7 +5,7 @@ from typing import NamedTuple, Protocol
 
 
 class Clock(Protocol):
-    """Wall time for what people read, monotonic time for everything that is a duration."""
+    """Wall time for timestamps, monotonic time for durations."""
 
     def now(self) -> int:
         """Microseconds since 1970."""
@@ -14,21 +14,21 @@ class Clock(Protocol):
         """Seconds since some fixed moment; never goes back."""
 
     def thread_seconds(self) -> float:
-        """Processor time of the thread that asks, since it began."""
+        """Processor time that the calling thread has used."""
 
     def pause(self, seconds: float) -> None:
-        """Let the thread that asks rest; never that of the event loop."""
+        """Block the calling thread; never call it on the event loop."""
 
 
 class Moment(NamedTuple):
-    """What a clock shows at one time: see `Clock`."""
+    """Wall time and monotonic time, read together: see `Clock`."""
 
     now: int
     monotonic: float
 
 
 def moment(clock: Clock) -> Moment:
-    """What a clock shows."""
+    """Read both times of a clock."""
     return Moment(clock.now(), clock.monotonic())
 
 

@@ -4,8 +4,8 @@ import errno
 import fcntl
 import os
 import re
-from collections.abc import Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Protocol
 
@@ -15,7 +15,7 @@ LOCK_FILE = "LOCK"  # in a data directory: who has it owns the directory
 
 _VECTOR_MAX = 1024  # IOV_MAX on Linux
 _ZEROS = bytes(1024 * 1024)
-# One for each thread that may change a directory at a time: flusher, journal files, compression, the loop.
+# One for each thread that may sync a directory: flusher, journal files, compression, event loop.
 SPARE_FILES = 4
 _OCTAL = re.compile(r"\\([0-7]{3})")  # how mountinfo spells spaces
 
@@ -29,18 +29,18 @@ class DirectoryLocked(Exception):
 
 
 class DiskFull(OSError):
-    """There is no room for a write that was planned; nothing of it is on the disk."""
+    """The disk has no room for a write; nothing of it was written."""
 
 
 class NoDescriptor(DiskFull):
-    """The process, or the system, may open no more files: nothing was done, and what closes makes room."""
+    """The process or the system has no free file descriptor; nothing was done. Try again later."""
 
 
 def read_small(file: Path, bytes_max: int) -> bytes:
-    """The content of a file that need not be writable, cut off behind so many bytes.
+    """Return the first `bytes_max` bytes of a file, which need not be writable.
 
     Raises:
-        OSError: it cannot be read.
+        OSError: the file cannot be read.
     """
     descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
     try:
@@ -50,7 +50,7 @@ def read_small(file: Path, bytes_max: int) -> bytes:
 
 
 def is_full(error: OSError) -> bool:
-    """Whether the disk, or the quota on it, has no room: what `Disk.allocate` may be told."""
+    """Tell whether an error, such as one of `Disk.allocate`, says that disk or quota is full."""
     return error.errno in (errno.ENOSPC, errno.EDQUOT)
 
 
@@ -61,15 +61,15 @@ class Disk(Protocol):
         """Create a directory and its parents, and make their entries durable.
 
         Raises:
-            DiskFull: there is no room for one of them; those above it are there.
-            OSError: one of them may not be durable; it is not there any more.
+            DiskFull: there is no room for one of them; its parents were created.
+            OSError: one of them may not be durable; it was removed again.
         """
 
     def list_directory(self, path: Path) -> list[str]:
         """Sorted names in a directory; empty when there is none.
 
         Raises:
-            NoDescriptor: nobody looked.
+            NoDescriptor: the directory was not read.
         """
 
     def open(self, path: Path, *, create: bool = False) -> int:
@@ -80,7 +80,7 @@ class Disk(Protocol):
         """
 
     def close(self, file: int) -> None:
-        """Close; reports a write error that the system kept."""
+        """Close; raises a write error that the system had not reported yet."""
 
     def size(self, file: int) -> int:
         """Size in bytes."""
@@ -89,13 +89,13 @@ class Disk(Protocol):
         """Read up to `size` bytes; fewer only at the end of the file."""
 
     def write(self, file: int, position: int, buffers: Sequence[Buffer]) -> int:
-        """Write all buffers one behind the other; returns the bytes written."""
+        """Write all buffers, end to end; returns the bytes written."""
 
     def allocate(self, file: int, position: int, size: int) -> None:
-        """Take the space for a write, so that the write itself cannot find the disk full.
+        """Reserve the space for a write, so that the write itself cannot find the disk full.
 
-        The file grows, with zeros, when the write would make it grow; a disk that cannot allocate
-        leaves it to the write.
+        If the write will extend the file, the file is extended with zeros. On a file system that
+        cannot allocate, this does nothing.
 
         Raises:
             OSError: see `is_full`; the file may have grown, but nothing was written.
@@ -108,16 +108,16 @@ class Disk(Protocol):
         """Size of the file system that holds a path."""
 
     def file_system(self, path: Path) -> str:
-        """Kind of the file system that holds a path, such as "ext4"; empty when nobody can say."""
+        """Kind of the file system that holds a path, such as "ext4"; empty when it is unknown."""
 
     def write_synced(self, file: int, position: int, buffers: Sequence[Buffer]) -> None:
-        """Write all buffers and make them durable, but nothing else of the file.
+        """Write all buffers and make them durable; other writes to the file may not be.
 
         An error is final, as with `sync`.
         """
 
     def fill_with_zeros(self, file: int, size: int) -> None:
-        """Write zeros from the start, so that later writes change no metadata, and sync them."""
+        """Write zeros from the start and sync them: later writes there change no metadata."""
 
     def truncate(self, file: int, size: int) -> None:
         """Cut or extend to a size."""
@@ -138,7 +138,7 @@ class Disk(Protocol):
         """Remove a file."""
 
     def remove_tree(self, path: Path) -> None:
-        """Remove a directory of files; what is gone already, or goes meanwhile, is no error."""
+        """Remove a directory of files; a file or directory that does not exist is no error."""
 
     def lock(self, path: Path) -> int:
         """Take an exclusive lock that ends with the process.
@@ -146,6 +146,22 @@ class Disk(Protocol):
         Raises:
             DirectoryLocked: another process has it.
         """
+
+
+@contextmanager
+def opened(disk: Disk, path: Path, *, create: bool = False) -> Iterator[int]:
+    """Open a file as `Disk.open` does, and close it at the end of the `with` block."""
+    file = disk.open(path, create=create)
+    try:
+        yield file
+    finally:
+        disk.close(file)
+
+
+def read_file(disk: Disk, path: Path) -> bytearray:
+    """Return the content of a file."""
+    with opened(disk, path) as file:
+        return disk.read(file, 0, disk.size(file))
 
 
 class SystemDisk:
@@ -161,7 +177,7 @@ class SystemDisk:
             try:
                 self.sync_directory(directory.parent)
             except OSError:
-                # Or the next call would find it, and take it for durable.
+                # The next call must not find this directory and take it for durable.
                 if made:
                     with suppress(OSError):
                         directory.rmdir()
@@ -221,7 +237,7 @@ class SystemDisk:
         return position - start
 
     def write_synced(self, file: int, position: int, buffers: Sequence[Buffer]) -> None:
-        """See `Disk`; one system call, so the caller waits once for the interpreter's lock."""
+        """See `Disk`; write and sync are one system call: the thread waits once for the GIL."""
         for at in range(0, len(buffers), _VECTOR_MAX):
             vector = list(buffers[at : at + _VECTOR_MAX])
             position += self._write_vector(file, position, vector, os.RWF_DSYNC)
@@ -322,8 +338,8 @@ class SystemDisk:
         return file
 
 
-# Open files of the process that owns a data directory, given up when there is no descriptor left to sync a
-# directory with: what was renamed or written before can be neither undone nor left in doubt.
+# Spare descriptors of the process that owns a data directory. To sync a directory it must be opened, and this
+# must not fail for want of a descriptor: the rename before it can be neither undone nor left in doubt.
 _spares: list[int] = []
 
 
@@ -332,7 +348,7 @@ def _keep_spares() -> None:
         while len(_spares) < SPARE_FILES:
             _spares.append(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
     except OSError:
-        pass  # the next sync of a directory tries it again
+        pass  # the next sync of a directory opens them
 
 
 def _open_directory(path: Path) -> int:

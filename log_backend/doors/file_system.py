@@ -1,4 +1,4 @@
-"""File systems on which a synced write may not be what it should be."""
+"""File systems on which a synced write may not be durable."""
 
 _REMOTE = "its server decides when a synced write is on a disk, and locks may not hold"
 
@@ -19,7 +19,7 @@ _DOUBTS = {
 
 
 def doubt(kind: str) -> str | None:
-    """Why confirms may promise too much on a file system of this kind; None when they do not."""
+    """Why a confirm may not be durable on this kind of file system; None: it is."""
     if kind == "fuse" or kind.startswith("fuse."):
         return "the program behind it decides what a sync does"
     return _DOUBTS.get(kind)

@@ -1,7 +1,7 @@
-"""Who may read the data directory: its owner alone, whatever umask the broker was started with.
+"""File modes of the data directory: only its owner may read it, whatever umask the broker was started with.
 
-Messages and hashes of passwords are in it, and some of its files are made by RocksDB, which knows no mode but
-that of the umask. So the process has a umask of its own, and what earlier runs gave to others is narrowed.
+It holds messages and hashes of passwords. RocksDB creates some of the files and takes their mode from the
+umask. So the process sets its own umask, and takes rights away that files of earlier runs gave to others.
 """
 
 import logging
@@ -15,7 +15,7 @@ FOLDER_MODE = 0o700
 FILE_MODE = 0o600
 UMASK = 0o077
 
-# What a broker keeps in its data directory. An operator may have files of his own there.
+# The broker's own entries of the data directory. The operator may keep other files there.
 _OWN = frozenset(
     (
         "LOCK",
@@ -34,14 +34,14 @@ _OWN = frozenset(
 
 
 def keep_private() -> int:
-    """Make all that this process creates from here on its owner's alone; returns the umask before."""
+    """Let only the owner read files that this process creates from here on; returns the previous umask."""
     return os.umask(UMASK)
 
 
 def narrow(data: Path) -> None:
-    """Take from others what a data directory of an earlier run, or of an operator, gave them.
+    """Take the rights of group and others away from an existing data directory.
 
-    Where that is not allowed, the log says so. A folder with the right mode has been narrowed whole.
+    Failures are logged. A folder that has the right mode already is skipped with all in it.
     """
     try:
         mode = stat.S_IMODE(data.stat().st_mode)
@@ -68,11 +68,11 @@ def _narrow_entry(entry: "os.DirEntry[str]") -> None:
     if entry.is_dir():
         for each in os.scandir(entry):
             _narrow_entry(each)
-    os.chmod(entry, wanted)  # the folder last: until then the next start goes on
+    os.chmod(entry, wanted)  # the folder last: if this is cut short, the next start does it again
 
 
 def others_may_read(file: Path) -> bool:
-    """Whether everybody on this machine may read a file; False when nobody can say."""
+    """Whether everybody on this machine may read a file; False when that is unknown."""
     try:
         return bool(file.stat().st_mode & stat.S_IROTH)
     except OSError:

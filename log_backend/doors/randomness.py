@@ -20,5 +20,5 @@ def random_number() -> int:
 
 
 def random_below(end: int) -> int:
-    """A number from 0 to below `end`, quick and not hard to guess."""
+    """A number from 0 to below `end`; fast, but predictable."""
     return int(random.random() * end)

@@ -1,8 +1,8 @@
-"""The event loop's run queue: everything that takes several turns shares one budget of each pass of the loop.
+"""The event loop's run queue: all long work shares one time budget in each pass of the loop.
 
-A pass of the loop reads its sockets, and then runs the scheduler once. Work waits in lanes. Each lane gets its
-share of a pass; what its work took too much is taken off its next shares (deficit round robin). When the budget
-of the pass is used up, the next pass begins with the lane that would have been next.
+A pass of the loop reads its sockets, and then runs the scheduler once. Work waits in lanes. Each lane gets a
+share of the pass; time that it overruns is taken off its next shares (deficit round robin). When the budget of
+the pass is used up, the next pass begins with the lane that would have been next.
 
 Three kinds of work wait in a lane: a step (`call`), a generator (`run`), and a coroutine (`pause`).
 """
@@ -19,20 +19,20 @@ from routelog.log_backend.doors.clock import Clock, SystemClock
 
 
 class Lane(IntEnum):
-    """Who waits for the loop's time."""
+    """A class of work that waits for the loop's time."""
 
-    FRESH = 0  # deliveries of what has just come: all of them in each pass
-    BACKLOG = 1  # deliveries of what has been there before
-    JOBS = 2  # what clients have begun, and often wait for
+    FRESH = 0  # deliveries of messages just published: every pass runs all of them
+    BACKLOG = 1  # deliveries of older messages
+    JOBS = 2  # long requests of clients, who often wait for them
     LETTERS = 3  # dead letters
-    UPKEEP = 4  # nobody waits for it
-    OPERATORS = 5  # lists, definitions, policies: of all operators together
+    UPKEEP = 4  # background work that nobody waits for
+    OPERATORS = 5  # lists, definitions and policies of all operators together
 
 
 # All budgets of the loop's time, in seconds of one pass.
-PASS_SECONDS = 0.002  # of all lanes behind deliveries, together
+PASS_SECONDS = 0.002  # of all lanes but FRESH and BACKLOG, together
 SHARE_SECONDS = {
-    Lane.FRESH: 0.0,  # not asked: see `Lane`
+    Lane.FRESH: 0.0,  # not used: see `Lane`
     Lane.BACKLOG: 0.001,
     Lane.JOBS: 0.0005,
     Lane.LETTERS: 0.001,
@@ -42,7 +42,7 @@ SHARE_SECONDS = {
 
 FOREVER = float("inf")
 
-# One piece of work; True: there is more of it.
+# One piece of work; it returns True if it must be called again.
 Step = Callable[[], bool | None]
 
 _Item = TypeVar("_Item")
@@ -53,7 +53,7 @@ class _Line:
 
     Attributes:
         share: of a pass, in seconds.
-        owed: what was taken above earlier shares; it comes off the next ones.
+        owed: seconds by which it overran earlier shares; they are taken off the next ones.
     """
 
     __slots__ = ("owed", "share", "steps")
@@ -65,7 +65,7 @@ class _Line:
 
 
 class _Job:
-    """A generator on its way, one `next` a step."""
+    """A generator, of which each step runs one `next`."""
 
     __slots__ = ("_steps", "_under_way", "done")
 
@@ -79,13 +79,13 @@ class _Job:
 
     def __call__(self) -> bool:
         if self not in self._under_way:
-            return False  # it was finished meanwhile
+            return False  # `Scheduler.finish` has run it to its end
         try:
             next(self._steps)
             return True
         except StopIteration:
             error = None
-        except Exception as raised:  # of this work alone: who waits for it is told
+        except Exception as raised:
             error = raised
         del self._under_way[self]
         if not self.done.done():
@@ -97,7 +97,7 @@ class _Job:
 
 
 class _Pause:
-    """A coroutine that waits; its task runs in the next pass of the loop, right before the scheduler."""
+    """A coroutine that waits in a lane; its task resumes in the next pass of the loop, before the scheduler."""
 
     __slots__ = ("over",)
 
@@ -114,8 +114,8 @@ class Scheduler:
     """The lanes of one event loop, see `scheduler_of`.
 
     Attributes:
-        around: what the steps of a lane are run within, such as the cork of all sockets.
-        deadline: of the step that runs: when it is to return, by the monotonic clock. Past when none runs.
+        around: runs a function, for the steps of a lane; set by the owner to cork all sockets meanwhile.
+        deadline: monotonic time at which the running step is to return; 0 when none runs.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, clock: Clock) -> None:
@@ -127,45 +127,45 @@ class Scheduler:
         self._fresh, self._backlog = self._lines[Lane.FRESH].steps, self._lines[Lane.BACKLOG]
         self._order = deque(self._lines[Lane.BACKLOG + 1 :])
         self._jobs: dict[_Job, None] = {}
-        self._resumes = False  # a coroutine goes on before the next pass
-        self._resumed: tuple[_Line, float] | None = None  # whose it is, and since when it runs
+        self._resumes = False  # a coroutine resumes before the next pass
+        self._resumed: tuple[_Line, float] | None = None  # its lane, and when it resumed
         self._is_scheduled = False
 
     def is_over(self) -> bool:
-        """Tell whether the step that runs is to return; outside of all steps it is."""
+        """Tell whether the running step is to return; True when none runs."""
         return self._monotonic() >= self.deadline
 
     # -- who waits
 
     def call(self, lane: Lane, step: Step) -> None:
-        """Call a function behind what the loop reads, in its next pass or a later one.
+        """Call a function in the next pass of the loop or a later one, after the sockets are read.
 
-        While it returns True it is called again behind the others of its lane, in the same pass if there is
-        time. What a step asks for has its turn in the next pass.
+        If it returns True, it is called again after the others of its lane, in the same pass if there is
+        time. What is added while the lane runs waits for the next pass.
         """
         self._lines[lane].steps.append(step)
         self._schedule()
 
     def run(self, steps: Iterator[None], lane: Lane) -> "asyncio.Future[None]":
-        """Exhaust a generator; others have their turn wherever it yields.
+        """Run a generator to its end; other work may run wherever it yields.
 
         Returns:
-            Done when the generator has ended, with the error that it raised, if any.
+            Done when the generator has ended; has the error that it raised, if any.
         """
         job = _Job(steps, self._loop.create_future(), self._jobs)
         self.call(lane, job)
         return job.done
 
     def finish(self) -> None:
-        """Exhaust all generators before this returns: the broker stops."""
+        """Run all generators to their ends before this returns: the broker stops."""
         self.deadline = FOREVER
         while self._jobs:
-            for job in list(self._jobs):  # by turns: one may wait for another
+            for job in list(self._jobs):  # alternately: one may wait for another
                 job()
         self.deadline = 0.0
 
     async def pause(self, lane: Lane) -> None:
-        """Let others have their turn; a lane resumes one coroutine in a pass."""
+        """Let other work run, and wait for a turn; a lane resumes one coroutine in a pass."""
         over: asyncio.Future[None] = self._loop.create_future()
         self.call(lane, _Pause(over))
         await over
@@ -175,7 +175,7 @@ class Scheduler:
         self.begin(lane)
 
     def begin(self, lane: Lane) -> None:
-        """A coroutine begins what is to last for a share, until `is_over`."""
+        """Give the running coroutine one share of a lane: `is_over` tells when it has used it up."""
         self.deadline = self._monotonic() + self._lines[lane].share
 
     # -- a pass of the loop
@@ -192,21 +192,22 @@ class Scheduler:
             if self._fresh or self._backlog.steps:
                 self.around(self._serve_deliveries)
             self._serve_lines()
-        finally:  # also those behind a step that failed
+        finally:  # a step that raises must not stop the others
             self.deadline = 0.0
             self._is_scheduled = False
             if self._resumes or any(line.steps for line in self._lines):
                 self._schedule()
 
     def _charge(self, now: float) -> None:
-        # Of coroutines that were resumed each ran until the next one did, or until now.
+        # The time of a resumed coroutine ends when the next one resumes, or now.
         if self._resumed is not None:
             line, since = self._resumed
             self._resumed = None
             line.owed += now - since
 
     def _serve_deliveries(self) -> None:
-        # First who waits for longer: all of what has just come goes out in any case, more while there is time.
+        # The backlog goes first, because it waits for longer. Fresh deliveries all run in any case, and see
+        # by `deadline` how much time is left of the share.
         backlog, fresh = self._backlog, self._fresh
         self._serve(backlog, FOREVER)
         self.deadline = self._monotonic() - backlog.owed
@@ -228,7 +229,7 @@ class Scheduler:
         line.owed = max(line.owed, 0.0) - line.share
         if line.owed >= 0.0:
             return
-        # What steps ask for meanwhile gathers in another deque, for the next pass.
+        # Steps that are added meanwhile go to a new deque, for the next pass.
         steps, line.steps = line.steps, deque()
         monotonic = self._monotonic
         began = now = monotonic()
@@ -241,7 +242,7 @@ class Scheduler:
                 now = monotonic()
                 if type(step) is _Pause:
                     self._resumes = True
-                    break  # how long it takes is known when it has run
+                    break  # the time of the coroutine is charged when it has run
         finally:
             line.owed += monotonic() - began
             steps.extend(line.steps)
@@ -254,7 +255,7 @@ _schedulers: "weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Scheduler]" =
 
 
 def scheduler_of(loop: asyncio.AbstractEventLoop) -> Scheduler:
-    """The scheduler of an event loop: there is one, or its budget would be none."""
+    """Return the one scheduler of an event loop: two would spend two budgets."""
     scheduler = _schedulers.get(loop)
     if scheduler is None:
         scheduler = _schedulers[loop] = Scheduler(weakref.proxy(loop), SystemClock())
@@ -262,14 +263,14 @@ def scheduler_of(loop: asyncio.AbstractEventLoop) -> Scheduler:
 
 
 async def pause(lane: Lane) -> None:
-    """Let others have their turn of the running loop; see `Scheduler.pause`."""
+    """Let other work of the running loop run; see `Scheduler.pause`."""
     await scheduler_of(asyncio.get_running_loop()).pause(lane)
 
 
 async def in_turns(items: Iterable[_Item], lane: Lane) -> AsyncIterator[_Item]:
-    """Give items one by one, in as many passes of the running loop as that takes.
+    """Yield items one by one, in as many passes of the running loop as that takes.
 
-    What the items are may change between two of them.
+    Other work runs in between, and may change what the items are taken from.
     """
     scheduler = scheduler_of(asyncio.get_running_loop())
     scheduler.begin(lane)

@@ -40,27 +40,27 @@ FORMAT_VERSION = 1
 STORE_KEY = b"\x00store"
 FIRST_FREE_KEY = b"\x01"
 
-WRITE_BUFFER_BYTES = 4 * 1024 * 1024  # the change to another one holds the GIL for some ms
-WRITE_BUFFERS_MAX = 8  # room for a burst: a full set stalls the writer, which then holds the GIL
-BLOCK_CACHE_BYTES = 1024 * 1024  # what is read often is kept in memory by its owner
-BACKGROUND_JOBS_MAX = 2  # the least that RocksDB can flush and compact with
-OPEN_FILES_MAX = 64  # descriptors are wanted for segments
+WRITE_BUFFER_BYTES = 4 * 1024 * 1024  # switching to another buffer holds the GIL for some ms
+WRITE_BUFFERS_MAX = 8  # room for a burst: if all are full, the writer stalls and holds the GIL
+BLOCK_CACHE_BYTES = 1024 * 1024  # small: callers keep in memory what they read often
+BACKGROUND_JOBS_MAX = 2  # the least with which RocksDB can flush and compact
+OPEN_FILES_MAX = 64  # segments need the other descriptors
 INFO_LOG_BYTES_MAX = 256 * 1024
 MANIFEST_PREALLOCATION_BYTES = 64 * 1024
 BATCHES_MAX = 16  # written in one step, with the GIL held: 0.2 ms
-REST_SECONDS = 0.0003  # between two steps: whoever waits for the GIL gets it at once
-PAGE_ENTRIES_MAX = 512  # of a scan, read in one hold of the lock: below 1 ms
+REST_SECONDS = 0.0003  # between two steps, so that other threads get the GIL
+PAGE_ENTRIES_MAX = 512  # read by a scan while it holds the lock: below 1 ms
 
 _REVISION = struct.Struct(">Q")
 _STORE_RECORD = struct.Struct(">BQ")
 
 
 class MetadataUnavailable(Exception):
-    """The store takes nothing more: it is closed, or a write or sync has failed."""
+    """The store refuses all changes: it is closed, or a write or sync has failed."""
 
 
 class MetadataCorrupt(Exception):
-    """What is on the disk cannot be read back; a later version wrote it, or it is damaged."""
+    """The data on the disk cannot be read: it is damaged, or a later version has written it."""
 
 
 class RevisionConflict(Exception):
@@ -175,8 +175,8 @@ class MetadataStore:
         """Write `changes` as one batch; this blocks for the sync.
 
         Args:
-            changes: a key that comes twice is written as the last one says; conditions are
-                all compared with the state before the batch. None at all is no batch.
+            changes: of several changes of one key, the last counts; conditions are all compared with the
+                state before the batch. An empty batch writes nothing.
             synced: False returns before the batch is durable; call `sync()` for that.
 
         Returns:
@@ -198,13 +198,13 @@ class MetadataStore:
         return outcome
 
     def apply_each(self, batches: Iterable[Sequence[Change]]) -> list[int | Exception]:
-        """Write several batches, unsynced and in few steps: see `apply`, which writes one.
+        """Write several batches, unsynced: see `apply`, which writes one.
 
-        The thread rests between the steps: they hold the GIL.
+        It writes some batches in one step, which holds the GIL, and rests between the steps.
 
         Returns:
-            For each batch its revision, or why nothing of it was written; conditions are compared with
-            what the batches before it leave.
+            For each batch its revision, or the error because of which nothing of it was written; conditions
+            are compared with the state after the batches before it.
 
         Raises:
             MetadataUnavailable: closed or failed; if it failed just now, the first of them may be
@@ -405,8 +405,8 @@ class _Gathered:
 
 
 def _within(prefix: bytes) -> ReadOptions:
-    # Without an end it would look for one behind all that was deleted since the last compaction,
-    # whatever it is: 20,000 deleted partitions cost 20 ms a look.
+    # Without an upper bound, the iterator would skip over all keys deleted since the last compaction, to find
+    # the next one: with 20,000 deleted partitions, each scan took 20 ms.
     options = ReadOptions()
     above = prefix.rstrip(b"\xff")
     if above:
@@ -422,7 +422,7 @@ def _decode(key: bytes, stored: bytes) -> Entry:
 
 @contextmanager
 def _engine_errors() -> Iterator[None]:
-    """Give the engine's errors a type: it raises bare Exceptions that begin with a status name."""
+    """Turn errors of the engine into typed ones: it raises bare Exceptions that begin with a status name."""
     try:
         yield
     except (MetadataUnavailable, MetadataCorrupt):
@@ -433,7 +433,7 @@ def _engine_errors() -> Iterator[None]:
 
 
 def _options() -> Options:
-    """RocksDB for a few megabytes of topology: little memory, few threads, nothing to start."""
+    """Options for a few megabytes of metadata: little memory, few threads, a quick start."""
     options = Options(raw_mode=True)
     options.create_if_missing(True)
     options.set_write_buffer_size(WRITE_BUFFER_BYTES)
@@ -442,15 +442,15 @@ def _options() -> Options:
     options.set_max_file_opening_threads(1)
     options.set_max_open_files(OPEN_FILES_MAX)
     env = Env()
-    env.lower_thread_pool_cpu_priority()  # compaction: nobody waits for it, as one does for a flush
+    env.lower_thread_pool_cpu_priority()  # of compactions, which nobody waits for
     options.set_env(env)
     options.set_keep_log_file_num(2)
     options.set_max_log_file_size(INFO_LOG_BYTES_MAX)
     options.set_manifest_preallocation_size(MANIFEST_PREALLOCATION_BYTES)
     options.set_stats_dump_period_sec(0)
     options.set_stats_persist_period_sec(0)
-    # A cut last record is an unsynced write. Damage before the end is a loss and must be seen:
-    # point-in-time recovery, the default, would drop everything after it without a word.
+    # A torn last record is an unsynced write. Damage before the end is a loss, and must be reported:
+    # point-in-time recovery, the default, would silently drop everything behind it.
     options.set_wal_recovery_mode(DBRecoveryMode.tolerate_corrupted_tail_records())
     blocks = BlockBasedOptions()
     blocks.set_block_cache(Cache(BLOCK_CACHE_BYTES))

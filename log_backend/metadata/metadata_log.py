@@ -1,11 +1,11 @@
-"""The logs of RocksDB itself, of changes and of its files (MANIFEST), looked at before RocksDB reads them.
+"""Checks RocksDB's own logs, of changes (*.log) and of its files (MANIFEST), before RocksDB reads them.
 
     blocks of 32,768 bytes of records, which do not cross their ends; a rest of less than 7 bytes is zeros
     record    0 crc u32, masked CRC-32C of [6:] | 4 length u16 | 6 type u8, 1 to 4 | 7 payload
 
-RocksDB takes a record that does not end within its file for a torn one, and what lies behind with it,
-without a word; at some types that are none it reads for ever. A torn write leaves a header as it was, or zeros:
-one that is neither is damage.
+RocksDB takes a record that is longer than its file for a torn one, and silently drops it and all records behind
+it; at some invalid types it reads for ever. After a torn write, a header is intact or zeros: any other header
+is damage.
 
 Source: RocksDB's wiki, "Write Ahead Log File Format".
 """
@@ -14,27 +14,22 @@ import re
 import struct
 from pathlib import Path
 
-from routelog.log_backend.doors.disk import Disk
+from routelog.log_backend.doors.disk import Disk, read_file
 from routelog.log_backend.records.checksum import crc32c
 
 BLOCK_BYTES = 32_768
 HEADER_BYTES = 7
-TYPES = range(1, 5)  # full, first, middle, last: the others are of options that are off
+TYPES = range(1, 5)  # full, first, middle, last; the others need options that are off
 
 _NAME = re.compile(r"[0-9]+\.log|MANIFEST-[0-9]+")
 _HEADER = struct.Struct("<IHB")
 
 
 def find_damage(disk: Disk, directory: Path) -> tuple[str, int] | None:
-    """Name and place in the first log of a store that RocksDB would misread; None: there is none."""
+    """Return name and position in the first log that RocksDB would misread; None: there is none."""
     for name in disk.list_directory(directory):
         if _NAME.fullmatch(name):
-            file = disk.open(directory / name)
-            try:
-                content = disk.read(file, 0, disk.size(file))
-            finally:
-                disk.close(file)
-            at = _misread(content)
+            at = _misread(read_file(disk, directory / name))
             if at is not None:
                 return name, at
     return None

@@ -1,7 +1,7 @@
-"""The schedule of some partitions: their records by the time at which they are due, however many there are.
+"""A schedule: the records of some partitions, ordered by the time at which they are due.
 
-What is due next is in memory, up to a horizon; all of it is in the store, a moment later. So a record is
-entered, found and struck out at a cost that does not depend on how many wait, and memory is bounded.
+Records that are due before a horizon are in memory; all records are in the store, up to 0.1 s later. So memory
+is bounded, and the cost of adding, finding and removing a record does not depend on how many there are.
 """
 
 import asyncio
@@ -12,11 +12,11 @@ from typing import Protocol
 
 from routelog.log_backend.metadata.schedule_store import ScheduledRecord, ScheduleStore
 
-NEAR_MAX = 16_384  # records in memory: 3 MB, and 20 ms to sort when they are too many
-NEAR_MIN = 2_048  # with fewer of them, more are read: some ms of work ahead of a fast consumer
+NEAR_MAX = 16_384  # records in memory: 3 MB; above it, they are sorted in 20 ms and halved
+NEAR_MIN = 2_048  # below it, more records are read: a fast consumer takes some ms for so many
 PAGE_RECORDS = 4_096  # read at once: about 10 ms in the thread
-TOLD_MAX = 1_024  # changes that gather before they are written
-WRITE_SECONDS = 0.1  # that they gather at most
+CHANGES_MAX = 1_024  # changes that gather before they are written
+WRITE_SECONDS = 0.1  # the longest time that they gather
 
 log = logging.getLogger(__name__)
 
@@ -25,19 +25,19 @@ NEVER = ScheduledRecord(2**63 - 1, 255, 2**63 - 1)
 
 
 class Timer(Protocol):
-    """A call that will come."""
+    """A timer of the event loop."""
 
     def cancel(self) -> None:
-        """Do not make it."""
+        """Stop it."""
 
 
 class Schedule:
     """The records of one schedule.
 
     Args:
-        number: of the schedule, never given twice.
-        ends: of the parts: every record below was entered.
-        on_near: called when records have come into memory.
+        number: of the schedule, never used again.
+        ends: by part (partition): every record below this offset was added.
+        on_near: called when records were read into memory.
 
     Invariant: memory holds exactly the records before the horizon.
     """
@@ -57,37 +57,33 @@ class Schedule:
         self._on_near = on_near
         self._near: list[ScheduledRecord] = []  # a heap
         self._horizon = FIRST
-        self._meanwhile: list[ScheduledRecord] = []  # entered behind the horizon during a read
+        self._added_during_read: list[ScheduledRecord] = []  # behind the horizon
         self._reading = False
-        self._added: list[ScheduledRecord] = []
+        self._added: list[ScheduledRecord] = []  # since the last write
         self._removed: list[ScheduledRecord] = []
-        self._ends_told = list(ends)
+        self._stored_ends = list(ends)
         self._timer: Timer | None = None
         self._closed = False
         store.opened(self.flush)
 
     def check_ends(self, logs_end: Sequence[int]) -> None:
-        """After a start, believe no end that a part does not reach: a crash took what was entered.
+        """After a start, lower each end that is behind the end of its log: a crash took those records.
 
-        Those offsets are given again, and a further crash may take their entries.
+        Their offsets will be given again, and a later crash may take the new records' entries. So the lower
+        end is made durable.
         """
-        for part, (end, behind) in enumerate(zip(self.ends, logs_end, strict=True)):
-            if end > behind:
-                self.ends[part] = self._ends_told[part] = behind
-                self._store.withdraw_end(self.number, part, behind)
+        for part, (end, log_end) in enumerate(zip(self.ends, logs_end, strict=True)):
+            if end > log_end:
+                self.ends[part] = self._stored_ends[part] = log_end
+                self._store.withdraw_end(self.number, part, log_end)
 
     @property
     def next_due(self) -> int | None:
-        """When the next record is due (us since 1970); None: nothing is, or it is being read."""
+        """When the next record is due (us since 1970); None: there is none, or it is being read."""
         return self._near[0].due if self._near else None
 
-    @property
-    def near_count(self) -> int:
-        """Records in memory."""
-        return len(self._near)
-
     def read_ahead(self) -> None:
-        """See that what is due next is in memory, or soon is."""
+        """Begin to read more records if few are left in memory."""
         if self._reading or self._closed or self._horizon == NEVER or len(self._near) >= NEAR_MIN:
             return
         self.flush()
@@ -96,12 +92,12 @@ class Schedule:
         found.add_done_callback(self._read)
 
     def add(self, records: Sequence[ScheduledRecord], part: int, end: int) -> None:
-        """Enter records of a part: with them, all of it below an offset are entered."""
+        """Add records of a part: all of its records below the offset `end` are added then."""
         for record in records:
             if record < self._horizon:
                 heappush(self._near, record)
             elif self._reading:
-                self._meanwhile.append(record)
+                self._added_during_read.append(record)
         self._added += records
         self.ends[part] = end
         if len(self._near) > NEAR_MAX and not self._reading:
@@ -109,9 +105,9 @@ class Schedule:
         self._wake()
 
     def take_due(self, until: int, count_max: int) -> list[ScheduledRecord]:
-        """Take the records that are due at a time or before it out of memory, the earliest first.
+        """Take the records that are due by a time out of memory, the earliest first.
 
-        They are entered until they are struck out.
+        They stay in the store until `strike_out`.
         """
         taken: list[ScheduledRecord] = []
         near = self._near
@@ -121,49 +117,49 @@ class Schedule:
         return taken
 
     def strike_out(self, records: Sequence[ScheduledRecord]) -> None:
-        """These are settled; one that is in memory stays there, and is found to be so."""
+        """Remove settled records from the store. Those in memory stay: the caller of `take_due` skips them."""
         self._removed += records
         self._wake()
 
     def clear(self, kept: Sequence[ScheduledRecord]) -> None:
-        """Strike out everything but some records, which were taken out of memory.
+        """Remove everything but some records, which were taken out of memory.
 
-        Until the next `flush`, which may wait until a crash cannot take back what was settled, a start
-        enters all anew that it finds in the partitions.
+        Until the next `flush`, a start adds all records again that it finds in the partitions. So a caller can
+        delay the `flush` until the settlements are durable.
         """
         self._cancel_timer()
         self._near.clear()
-        self._meanwhile.clear()
+        self._added_during_read.clear()
         self._added, self._removed = list(kept), []
         self._horizon = NEVER
         self._store.delete(self.number)
-        self._ends_told = [-1] * len(self.ends)
+        self._stored_ends = [-1] * len(self.ends)
 
     def page(self, first: ScheduledRecord, count: int) -> "asyncio.Future[list[ScheduledRecord]]":
-        """What is entered, from an entry on, as it is due; settled records may be among it."""
+        """Records from one on, in the order in which they are due; some of them may be settled."""
         self.flush()
         return self._store.read(self.number, first, count)
 
     def flush(self) -> None:
-        """Have the store told of everything."""
+        """Give all gathered changes to the store."""
         self._cancel_timer()
-        told = {
+        ends = {
             part: end
-            for part, (end, before) in enumerate(zip(self.ends, self._ends_told, strict=True))
-            if end != before
+            for part, (end, stored) in enumerate(zip(self.ends, self._stored_ends, strict=True))
+            if end != stored
         }
-        if self._added or self._removed or told:
-            self._store.write(self.number, self._added, self._removed, told)
-            self._added, self._removed, self._ends_told = [], [], list(self.ends)
+        if self._added or self._removed or ends:
+            self._store.write(self.number, self._added, self._removed, ends)
+            self._added, self._removed, self._stored_ends = [], [], list(self.ends)
 
     def delete(self) -> None:
-        """The partitions are gone."""
+        """Delete the schedule: its partitions are deleted."""
         self.close()
-        self._added, self._removed, self._ends_told = [], [], list(self.ends)
+        self._added, self._removed, self._stored_ends = [], [], list(self.ends)
         self._store.delete(self.number)
 
     def close(self) -> None:
-        """Do nothing more."""
+        """Write nothing more, and make no more calls."""
         self._closed = True
         self._store.closed(self.flush)
         self._cancel_timer()
@@ -176,13 +172,13 @@ class Schedule:
     def _wake(self) -> None:
         if self._closed:
             return
-        if len(self._added) + len(self._removed) >= TOLD_MAX:
+        if len(self._added) + len(self._removed) >= CHANGES_MAX:
             self.flush()
         elif self._timer is None:
             self._timer = self._call_later(WRITE_SECONDS, self.flush)
 
     def _draw_horizon_nearer(self) -> None:
-        # What is dropped is in the store, or told to it before it is read again.
+        # The dropped records are in the store, or will be written to it before the next read.
         self._near.sort()
         kept = NEAR_MAX // 2
         self._horizon = self._near[kept]
@@ -190,7 +186,7 @@ class Schedule:
 
     def _read(self, future: "asyncio.Future[list[ScheduledRecord]]") -> None:
         self._reading = False
-        meanwhile, self._meanwhile = self._meanwhile, []
+        added, self._added_during_read = self._added_during_read, []
         if self._closed or future.cancelled():
             return
         if (error := future.exception()) is not None:
@@ -202,7 +198,7 @@ class Schedule:
             last = found[-1]
             horizon = last._replace(offset=last.offset + 1)
         self._near += found
-        self._near += [each for each in meanwhile if each < horizon]
+        self._near += [each for each in added if each < horizon]
         heapify(self._near)
         self._horizon = horizon
         self.read_ahead()

@@ -1,12 +1,12 @@
-"""How schedules are kept in the metadata store: which record of a log is due when::
+"""Schedules in the metadata store: which record of a log is due when::
 
     key                                                                             value
     b"schedules/" schedule u64, due i64, part u8, offset u64                        none
     b"schedule-ends/" schedule u64, part u8                                         end u64
 
-Integers are big-endian, so that the entries of a schedule follow each other as they are due (us since 1970,
-never negative). A part is one of the partitions that the schedule is of. Every record of a part below its end
-was entered; entries of settled records may be left over, and mean nothing.
+Integers are big-endian, so that the entries of a schedule are ordered by the time at which they are due (us
+since 1970, never negative). A part is one of the schedule's partitions. Every record of a part below its end
+was added; entries of settled records may be left over, and are ignored.
 """
 
 import asyncio
@@ -20,8 +20,7 @@ from typing import NamedTuple, TypeVar
 
 from routelog.log_backend.metadata.metadata import Change, MetadataCorrupt, MetadataStore
 
-# Of one batch: the store's lock is held for it, and the engine keeps the GIL; 1 ms.
-CHANGES_MAX = 512
+CHANGES_MAX = 512  # of one batch, which holds the store's lock and the GIL for 1 ms
 
 _ENTRIES = b"schedules/"
 _ENDS = b"schedule-ends/"
@@ -44,10 +43,10 @@ class ScheduledRecord(NamedTuple):
 
 
 class ScheduleStore:
-    """The schedules of a node, behind one thread: what it is told comes in that order.
+    """The schedules of a node; one thread reads and writes them in the order of the calls.
 
-    Everything is done without sync: what a crash takes is built again from the logs. After the end, or a
-    failure, nothing is written, and what is read is cancelled.
+    Nothing is synced: after a crash, lost entries are made again from the logs. After the end, or a failure,
+    nothing is written, and reads are cancelled.
     """
 
     def __init__(self, metadata: MetadataStore, loop: asyncio.AbstractEventLoop) -> None:
@@ -58,12 +57,12 @@ class ScheduleStore:
         self._closed = False
 
     def ends(self, schedule: int) -> Mapping[int, int]:
-        """The end of each part that has one; this reads at once: for the start."""
+        """The end of each part that has one. It blocks: only for the start."""
         prefix = _ENDS + _SCHEDULE.pack(schedule)
         return {key[-1]: _end(key, entry.value) for key, entry in self._metadata.scan(prefix)}
 
     def withdraw_end(self, schedule: int, part: int, end: int) -> None:
-        """An end is above what the log still has: make it durable that it is not; for the start."""
+        """Make a lower end of a part durable. It blocks: only for the start."""
         self._metadata.apply([_end_change(schedule, part, end)])
 
     def write(
@@ -73,7 +72,7 @@ class ScheduleStore:
         removed: Sequence[ScheduledRecord],
         ends: Mapping[int, int],
     ) -> None:
-        """Enter and strike out records, then say how far all are entered."""
+        """Add and remove records, then store the ends of parts."""
         changes = [Change(_key(schedule, each), b"") for each in added]
         changes += [Change(_key(schedule, each), None) for each in removed]
         changes += [_end_change(schedule, part, end) for part, end in ends.items()]
@@ -82,27 +81,27 @@ class ScheduleStore:
     def read(
         self, schedule: int, first: ScheduledRecord, count: int
     ) -> asyncio.Future[list[ScheduledRecord]]:
-        """The next entries from one on; all that was told before is seen."""
+        """Read up to `count` records from one on; all earlier writes are seen."""
         return self._run(partial(self._read, schedule, first, count))
 
     def delete(self, schedule: int) -> None:
-        """Forget a schedule."""
+        """Delete a schedule."""
         self._run(partial(self._delete, schedule)).add_done_callback(self._report)
 
     def keep_only(self, schedules: Collection[int]) -> None:
-        """Forget all others: they ended with a run, or their deletion was cut short."""
+        """Delete all other schedules: their partitions are gone."""
         self._run(partial(self._keep_only, frozenset(schedules))).add_done_callback(self._report)
 
     def opened(self, flush: Callable[[], None]) -> None:
-        """Call this before the end, for what has not been told yet."""
+        """Register a function that writes a schedule's gathered changes, for `aclose`."""
         self._flushes.add(flush)
 
     def closed(self, flush: Callable[[], None]) -> None:
-        """Do not call it any more."""
+        """Forget a function of `opened`."""
         self._flushes.discard(flush)
 
     async def aclose(self) -> None:
-        """Write what is left."""
+        """Write all gathered changes, and end the thread."""
         for flush in list(self._flushes):
             flush()
         self._closed = True

@@ -1,4 +1,4 @@
-"""Cold reads: what left memory is read back from its segment, in threads."""
+"""Cold reads: records that are no longer in memory are read from their segment, in threads."""
 
 import asyncio
 import logging
@@ -13,8 +13,8 @@ from routelog.log_backend.records.record_batch import RecordBatch
 from routelog.log_backend.segments.record_fetch import StoredRecord, fetch_records
 from routelog.log_backend.segments.segment import Segment, read_batches
 
-THREADS = 2  # one slow read does not keep all others waiting
-# Without a free descriptor it is tried again so much later each time, 3 s together: what closes gives one back.
+THREADS = 2  # so that one slow read does not delay all others
+# Waits before a read is tried again that found no free file descriptor; 3 s together.
 RETRY_SECONDS = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6)
 
 Result = TypeVar("Result")
@@ -26,7 +26,7 @@ class ColdReads:
     """Reads of all partitions' segments.
 
     Attributes:
-        pieces: the memory of what was read.
+        pieces: limits the memory of the batches that were read.
     """
 
     def __init__(self, disk: Disk, loop: asyncio.AbstractEventLoop, bytes_max: int) -> None:
@@ -37,35 +37,29 @@ class ColdReads:
         self._tasks: set[asyncio.Task[Any]] = set()
 
     def load(self, segment: Segment, offset: int) -> asyncio.Future[list[RecordBatch]]:
-        """Batches of a segment, from the one that holds an offset or follows it: about READ_BYTES."""
+        """Read about READ_BYTES of batches, from the one that holds an offset or follows it."""
         position = segment.position_of(offset)
-        work = partial(
-            read_batches,
-            self._disk,
-            segment.path,
-            position,
-            segment.written_size,
-            offset,
-            segment.lowest_offset_at(position),
+        end, lowest = segment.written_size, segment.lowest_offset_at(position)
+        return self._begin(
+            partial(read_batches, self._disk, segment.path, position, end, offset, lowest)
         )
-        return self._begin(work)
 
     def fetch(
         self, segment: Segment, offsets: Sequence[int], bytes_max: int
     ) -> asyncio.Future[Mapping[int, StoredRecord]]:
-        """Single records of a segment, wherever they lie in it.
+        """Read single records of a segment.
 
         Args:
             offsets: ascending.
-            bytes_max: of all of them; the first one may be larger.
+            bytes_max: of all records; the first one may be larger.
 
         Returns:
-            By offset, those up to the limit; one that is not in the segment is left out.
+            Records by offset, up to the limit; an offset that is not in the segment is left out.
         """
-        places = [(offset, segment.position_of(offset)) for offset in offsets]
-        wanted = [
-            (offset, position, segment.lowest_offset_at(position)) for offset, position in places
-        ]
+        wanted = []
+        for offset in offsets:
+            position = segment.position_of(offset)
+            wanted.append((offset, position, segment.lowest_offset_at(position)))
         end = segment.written_size
         return self._begin(partial(fetch_records, self._disk, segment.path, wanted, end, bytes_max))
 
@@ -85,11 +79,11 @@ class ColdReads:
         return await self.run(work)
 
     def run(self, work: Callable[[], Result]) -> asyncio.Future[Result]:
-        """The result of other work that reads segments."""
+        """Run other work that reads segments in a thread, and return its result."""
         return self._loop.run_in_executor(self._executor, work)
 
     async def aclose(self) -> None:
-        """Try nothing again, and end the threads when what they read is read."""
+        """Cancel reads that wait to be tried again, and wait for those that are running."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

@@ -1,4 +1,4 @@
-"""A cursor: how far one reader of a partition is, in memory and on its way to the journal."""
+"""A cursor: which records of a partition one reader has settled, and which changes the journal lacks."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
@@ -17,12 +17,11 @@ from routelog.log_backend.settlement.cursor_snapshot import Marks, SnapshotWrite
 from routelog.log_backend.settlement.delivery_counts import CountedRange, DeliveryCounts
 from routelog.log_backend.settlement.settled import SettledSet
 
-REDELIVERED_MAX = 4_096  # ranges that wait for the journal: it may stand still for hours
-# Ranges settled out of order that wait likewise, 0.2 MB of them: more are packed, in 1 ms, to at most a bit an
-# offset, which is what the settled ones take anyway. Between two commits, 10 ms, no consumer sends so many
-# scattered acks.
-UNTOLD_MAX = 2_048
-
+# Limits of what waits for the journal, which may stand still for hours. Redelivered ranges; and ranges settled
+# out of order, 0.2 MB of them: more are packed, in 1 ms, to at most a bit an offset, as the settled offsets
+# are. No consumer sends so many scattered acks between two commits (10 ms).
+REDELIVERED_MAX = 4_096
+UNJOURNALED_MAX = 2_048
 
 NO_CURSORS: Mapping[int, int] = MappingProxyType({})
 
@@ -32,12 +31,12 @@ class Cursor:
 
     Attributes:
         number: of the cursor within its partition; 0 is the queue's own.
-        settled: the offsets it is done with.
-        handed_out: everything below was delivered, or is settled; it may lag behind `low_water`.
+        settled: the offsets it has settled.
+        handed_out: every offset below was delivered, or is settled; it may be less than `low_water`.
 
     Args:
-        on_changed: called when there is something for the journal, once until `take_changes`; None: the
-            cursor does not outlive the process.
+        on_changed: called once when there are changes for the journal, and again after `take_changes`; None:
+            the cursor is not journaled.
     """
 
     __slots__ = (
@@ -65,13 +64,15 @@ class Cursor:
         self._announced = False
         self._handed_out_journaled = 0
         self._redelivered_max = REDELIVERED_MAX
-        # There are very many cursors, and most of them have none of these: an empty list is 56 bytes, and one
-        # more thing that the garbage collector looks at.
+        # None instead of an empty list: there are very many cursors, most have none of these, and an empty list
+        # takes 56 bytes and time of the garbage collector.
         self._delivery_counts: DeliveryCounts | None = None
         self._committed: tuple[Sequence[SettledPart], ...] = ()
         self._acked: list[tuple[int, int]] | None = None
         self._settled_otherwise: dict[Reason, list[tuple[int, int]]] | None = None
-        self._packed: dict[Reason, SettledSet] | None = None  # of both, what were too many ranges
+        self._packed: dict[Reason, SettledSet] | None = (
+            None  # of both, when there were too many ranges
+        )
         self._redelivered: list[CountedRange] | None = None
         self._replayed: list[StateChange] | None = None
 
@@ -82,7 +83,7 @@ class Cursor:
 
     @property
     def delivery_counts(self) -> DeliveryCounts:
-        """How often unsettled messages were delivered again."""
+        """How often unsettled messages were redelivered."""
         if self._delivery_counts is None:
             self._delivery_counts = DeliveryCounts(self.settled)
         return self._delivery_counts
@@ -103,14 +104,14 @@ class Cursor:
                 ranges[-1] = (ranges[-1][0], end)
             else:
                 ranges.append((first, end))
-                if len(ranges) > UNTOLD_MAX:
+                if len(ranges) > UNJOURNALED_MAX:
                     self._pack(ranges, reason)
             if not self._announced:
                 self._announce(self._on_changed)
         return added
 
     def _unjournaled(self, reason: Reason) -> list[tuple[int, int]]:
-        # What was settled so since `take_changes`.
+        # The ranges settled for this reason since `take_changes`.
         if reason is Reason.ACKED:
             if self._acked is None:
                 self._acked = []
@@ -128,28 +129,28 @@ class Cursor:
         ranges.clear()
 
     def hand_out(self, end: int) -> None:
-        """Everything below is delivered, or settled."""
+        """Note that every offset below `end` was delivered, or is settled."""
         if end > self.handed_out:
             self.handed_out = end
             if self._on_changed is not None and not self._announced:
                 self._announce(self._on_changed)
 
     def redeliver(self, first: int, end: int) -> None:
-        """Unsettled messages [first, end) that were delivered before are delivered once more."""
+        """Count one more delivery of the unsettled messages [first, end), which were delivered before."""
         counted = self.delivery_counts.count(first, end)
         if self._on_changed is not None:
             if self._redelivered is None:
                 self._redelivered = []
             self._redelivered += counted
             if len(self._redelivered) > self._redelivered_max:
-                # Counts only rise, so those of now say all that these say.
+                # Counts only rise: the current ones replace all that were gathered.
                 self._redelivered = list(chain.from_iterable(self.delivery_counts.chunks.values()))
                 self._redelivered_max = max(REDELIVERED_MAX, 2 * len(self._redelivered))
             if not self._announced:
                 self._announce(self._on_changed)
 
     def take_changes(self) -> list[StateChange]:
-        """What the journal has to know since the last call."""
+        """Return the changes for the journal since the last call."""
         self._announced = False
         changes, self._replayed = self._replayed or [], None
         if self._packed is not None:
@@ -172,7 +173,7 @@ class Cursor:
         return changes
 
     def replay(self, change: StateChange) -> int:
-        """Carry out what the journal says; returns the end of the offsets that it speaks of."""
+        """Apply a change read from the journal; returns the end of the offsets that it contains."""
         if isinstance(change, HandedOut):
             self.hand_out(change.end)
             return change.end
@@ -196,7 +197,7 @@ class Cursor:
         return end
 
     def _replay_again(self, change: StateChange) -> None:
-        # The file that it was read from is given back to the journal.
+        # The journal needs this change again, because the file that held it will be recycled.
         if self._replayed is None:
             self._replayed = []
         self._replayed.append(change)
@@ -204,13 +205,13 @@ class Cursor:
             self._announce(self._on_changed)
 
     def will_settle(self, settled: Sequence[SettledPart]) -> None:
-        """The journal knows of settlements that are to come: no snapshot may know less; see `has_settled`."""
+        """Note settlements that the journal has, but memory has not yet: a snapshot must include them."""
         self._committed = (*self._committed, settled)
         if self._on_changed is not None and not self._announced:
             self._announce(self._on_changed)
 
     def has_settled(self, settled: Sequence[SettledPart]) -> None:
-        """What `will_settle` was given, the very list, has come."""
+        """Forget settlements of `will_settle`, given the same list: they were applied."""
         if self._committed:
             self._committed = tuple(each for each in self._committed if each is not settled)
 

@@ -1,4 +1,4 @@
-"""What cursors have to tell the journal before its next commit."""
+"""Puts the changes of cursors into the journal before its next commit."""
 
 from routelog.log_backend.journal.journal_entry import JournalEntry
 from routelog.log_backend.journal.journal_groups import JournalGroups
@@ -6,7 +6,7 @@ from routelog.log_backend.partitions.partition_log import PartitionLog
 
 
 def journal_changes(partitions: set[PartitionLog], groups: JournalGroups) -> None:
-    """Append what cursors of partitions have not told so far, for which nobody waits; the set is empty then."""
+    """Append the changes that the cursors of partitions have gathered, and empty the set."""
     for partition in partitions:
         for cursor in partition.cursors.values():
             for change in cursor.take_changes():

@@ -1,20 +1,20 @@
-"""Batches that nobody needs any more: freed in turns, as very many at once would hold the event loop."""
+"""Frees many batches in turns: to free all at once would block the event loop."""
 
 from routelog.log_backend.loop.scheduler import Lane, Scheduler
 from routelog.log_backend.records.record_batch import RecordBatch
 
-FREED_AT_ONCE = 32  # 0.2 to 14 us each, as they are large, or cold
+FREED_AT_ONCE = 32  # each takes 0.2 to 14 us, depending on its size and on the processor's cache
 
 
 class GradualFree:
-    """The last to know them."""
+    """Holds the last references to batches, and drops a few in each pass of the loop."""
 
     def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler
         self._gone: list[list[RecordBatch | None]] = []
 
     def add(self, gone: list[RecordBatch | None]) -> None:
-        """Free the batches of a list, as far as nobody else has them, in later passes of the loop."""
+        """Drop the batches of a list, in later passes of the loop."""
         if not gone:
             return
         if not self._gone:

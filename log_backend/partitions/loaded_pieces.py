@@ -1,4 +1,4 @@
-"""Pieces of partitions' logs that were read back from their segments, for readers that are far behind."""
+"""A cache of pieces of logs that were read from segments, for readers that are far behind."""
 
 from collections import OrderedDict
 from collections.abc import Sequence
@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from routelog.log_backend.partitions.tail import Tail
 from routelog.log_backend.records.record_batch import RecordBatch
 
-# However large: two threads bring one each, and those before are being handed out. A piece that goes before
-# its reader has looked at it is read again and again.
+# Pieces that are kept, however large they are: the two reading threads bring one each while two others are
+# being delivered. A piece that is dropped before its reader has seen it is read again and again.
 KEPT_MIN = 4
 
 
 @dataclass(slots=True, eq=False)
 class _Piece:
-    # All that there is of one partition from one offset up to another.
+    # All records of one partition with offsets in [first, end).
     owner: "LoadedPieces"
     first: int
     end: int
@@ -22,24 +22,24 @@ class _Piece:
 
 
 class PieceBudget:
-    """The memory of all partitions' pieces: the one that was used longest ago goes first.
+    """Limits the memory of all partitions' pieces; the least recently used one is dropped first.
 
     Attributes:
         bytes: of the batches that are kept.
 
     Args:
-        bytes_max: more only in the KEPT_MIN pieces used last.
+        bytes_max: only the KEPT_MIN pieces used last may exceed it.
     """
 
     __slots__ = ("_bytes_max", "_pieces", "bytes")
 
     def __init__(self, bytes_max: int) -> None:
         self._bytes_max = bytes_max
-        self._pieces: OrderedDict[_Piece, None] = OrderedDict()  # last used last
+        self._pieces: OrderedDict[_Piece, None] = OrderedDict()  # least recently used first
         self.bytes = 0
 
     def take(self, piece: _Piece) -> None:
-        """Account for a piece, and let go of others."""
+        """Count a new piece, and drop others if there are too many bytes."""
         self._pieces[piece] = None
         self.bytes += piece.tail.bytes
         while self.bytes > self._bytes_max and len(self._pieces) > KEPT_MIN:
@@ -47,29 +47,29 @@ class PieceBudget:
             oldest.owner.drop(oldest)
 
     def use(self, piece: _Piece) -> None:
-        """Somebody reads it."""
+        """Note that a piece was read."""
         self._pieces.move_to_end(piece)
 
     def release(self, piece: _Piece) -> None:
-        """It is gone."""
+        """Stop counting a piece that was dropped."""
         del self._pieces[piece]
         self.bytes -= piece.tail.bytes
 
 
 class LoadedPieces:
-    """The pieces of one partition: about one for each place where somebody reads."""
+    """The pieces of one partition: about one for each reader."""
 
     __slots__ = ("_budget", "_pieces")
 
     def __init__(self, budget: PieceBudget) -> None:
         self._budget = budget
-        self._pieces: list[_Piece] = []  # last used last
+        self._pieces: list[_Piece] = []  # least recently used first
 
     def add(self, first: int, batches: Sequence[RecordBatch]) -> None:
-        """Keep the batches that were read for an offset: all that there are from it to their end.
+        """Keep the batches that were read from an offset on, without gaps.
 
-        A piece that ends there goes: its reader goes on with this one. Another reader of it loads it
-        again, once.
+        A piece that ends at this offset is dropped, because its reader continues with the new one. If that
+        piece has another reader, it is loaded once more.
         """
         if not batches:
             return
@@ -83,7 +83,7 @@ class LoadedPieces:
         self._budget.take(piece)
 
     def find(self, offset: int) -> RecordBatch | None:
-        """The batch that holds an offset, or the next one of its piece; None: nobody has read it."""
+        """The batch that holds an offset, or the next one of its piece; None: no piece has the offset."""
         for at in range(len(self._pieces) - 1, -1, -1):
             piece = self._pieces[at]
             if piece.first <= offset < piece.end:
@@ -95,12 +95,12 @@ class LoadedPieces:
         return None
 
     def drop(self, piece: _Piece) -> None:
-        """Forget one."""
+        """Drop a piece."""
         self._pieces.remove(piece)
         self._budget.release(piece)
 
     def clear(self) -> None:
-        """Forget all of them."""
+        """Drop all pieces."""
         for piece in self._pieces:
             self._budget.release(piece)
         self._pieces.clear()

@@ -19,7 +19,7 @@ NOTHING_OPEN = 2**63 - 1
 
 _PERSISTENT = cython.declare(cython.uint, PERSISTENT)
 
-_MEMORY, _DISK = Durability.MEMORY, Durability.DISK  # to look one up takes 0.1 us
+_MEMORY, _DISK = Durability.MEMORY, Durability.DISK  # a look-up in the enum takes 0.1 us
 
 
 class PartitionClosed(Exception):
@@ -28,19 +28,19 @@ class PartitionClosed(Exception):
 
 @cython.cclass
 class LogEnd:
-    """What grows of a partition.
+    """The part of a partition that appends records.
 
     Attributes:
-        number: of the partition: unique on this node, never used again.
-        durable: it survives a restart, with its persistent records and its cursors.
-        durability: what a confirm promises of its persistent records; MEMORY unless it is durable.
-        synced: its changes have to survive a power cut.
-        is_stream: only its retention ends a record's life.
-        keeps_log: readers are shown its records.
-        closed: the partition was deleted, or the broker ends.
+        number: of the partition; unique on this node and never used again.
+        durable: the partition survives a restart, with its persistent records and its cursors.
+        durability: what a confirm of its persistent records promises; MEMORY unless it is durable.
+        synced: its journal entries must survive a power cut.
+        is_stream: records stay until their retention ends, and are all journaled.
+        keeps_log: it has a retention, so readers other than consumers see its records.
+        closed: the partition was deleted, or the broker stops.
         directory_text: see `directory`.
         next_offset: offset of the next record.
-        open_from: from there on a transaction under way has appended; NOTHING_OPEN: none has.
+        open_from: lowest offset that a transaction under way has appended; NOTHING_OPEN: none has.
     """
 
     def __init__(
@@ -60,41 +60,42 @@ class LogEnd:
         self.closed = False
         self.next_offset = 0
         self.open_from = NOTHING_OPEN
-        self._waits_for = 0  # the last position of the journal that something here has waited for
+        self._waits_for = 0  # the last journal position that readers here must wait for
         self._tail = Tail(intake if durable else None)
         self._intake = intake
 
     @property
     def directory(self) -> Path:
-        """Where its segments lie."""
-        # Paths intern their names: of 100,000 that are kept, Python's table of them grows, at once.
+        """Directory of its segments."""
+        # A `Path` interns its parts. If 100,000 were kept, Python's table of interned strings would grow, and
+        # block the event loop meanwhile.
         return Path(self.directory_text)
 
     @property
     def ready_end(self) -> int:
-        """Records below may be handed out: not those of a transaction before all of it is appended.
+        """Records below may be delivered: not those of a transaction before all of it is appended.
 
-        Nor what others append behind them meanwhile: it would overtake them.
+        Records that others append behind them wait, too, because they must not overtake them.
         """
         return self.open_from if self.open_from < self.next_offset else self.next_offset
 
     @property
     def is_open(self) -> bool:
-        """A transaction under way has appended."""
+        """Whether a transaction under way has appended records."""
         return self.open_from != NOTHING_OPEN
 
     @property
     def visible_end(self) -> int:
-        """Where the log ends for readers: all below is what its durability promises, no offset is given again.
+        """Where the log ends for readers: records below are as durable as promised, and keep their offsets.
 
-        Records that are not in the journal wait for those before them.
+        Records that are not journaled wait for the journaled ones before them.
         """
         group = self.hiding()
         end = self.ready_end
         return end if group is None else min(end, group.first_offsets[self.number])
 
     def hiding(self) -> JournalGroup | None:
-        """What has to be written, or durable, before more than now is visible; None: all is visible."""
+        """The journal group that must be written, or durable, before more is visible; None: all is visible."""
         groups = self._intake.groups
         if self._waits_for <= groups.promised:
             return None
@@ -102,16 +103,16 @@ class LogEnd:
         return group
 
     def tail_bytes(self) -> int:
-        """Memory of the batches that are kept."""
+        """Memory of the batches in the tail."""
         return self._tail.bytes
 
     @property
     def unflushed_bytes(self) -> int:
-        """Of batches that are in no segment, and in no plan to write one."""
+        """Memory of batches that are in no segment, and in no plan to write one."""
         return self._tail.unflushed_bytes
 
     def promise(self, durability: Durability) -> None:
-        """Let confirms of what is appended from now on mean this, as far as it is durable."""
+        """Set the durability of confirms from now on; always MEMORY if the partition is not durable."""
         self._promise(durability if self.durable else _MEMORY)
 
     @cython.cfunc
@@ -129,19 +130,19 @@ class LogEnd:
 
         Args:
             records: their buffer is kept, not copied.
-            waited: somebody waits until they are durable.
+            waited: a publisher waits for the confirm.
 
         Returns:
-            The journal position that they wait for: `durability` says whether it must be written or
-            durable. 0 when they wait for nothing.
+            The journal position that a confirm waits for; it must be written or durable, as `durability`
+            says. 0: the confirm waits for nothing.
 
         Raises:
             PartitionClosed: the partition was deleted.
             JournalFailed: the disk failed before; nothing was written.
 
         Guarantees:
-            Persistent records of a durable partition survive what `durability` says once the journal
-            reached the position: all of them, or none. Offsets follow each other.
+            Once the journal has reached the position, persistent records of a durable partition survive what
+            `durability` promises: all of them, or none. Offsets have no gaps.
         """
         return self.take(records, waited)
 
@@ -157,7 +158,7 @@ class LogEnd:
         waits_for=cython.longlong,
     )
     def take(self, records: Records, waited: bool) -> int:
-        """See `append`: the same for the kernel, without a call of Python's."""
+        """See `append`: the same for compiled callers, without the cost of a Python call."""
         if self.closed:
             raise PartitionClosed(str(self.directory))
         batch = new_batch(records, self.next_offset, self._intake.leader_epoch)
@@ -170,7 +171,7 @@ class LogEnd:
                 groups = self._intake.groups
                 position = waits_for = groups.append_batch(self.number, batch, waited, self.synced)
             elif self._intake.groups.failure is not None:
-                raise self._intake.groups.failure  # it would not survive a clean stop
+                raise self._intake.groups.failure  # the records would not survive a clean stop
         elif self.keeps_log and self._journaled:
             waits_for = self._take_offsets(batch)
         if waits_for > self._waits_for:
@@ -185,21 +186,22 @@ class LogEnd:
     @cython.returns(cython.int)
     @cython.locals(appended=list, batch=RecordBatch)
     def _join(self, appended: list[Any], batch: RecordBatch) -> int:
-        # Known before it is anywhere: an error behind this leaves nothing either.
+        # Noted before the batch is stored anywhere, so that an error from here on takes it back.
         appended += [self, batch]
         if batch.base_offset < self.open_from:
             self.open_from = batch.base_offset
         return 0
 
     def _take_offsets(self, batch: RecordBatch) -> int:
-        # Records that a crash takes: the journal has to know which offsets readers have seen.
+        # These records do not survive a crash. Their offsets must not be given again, because readers may have
+        # seen them: so the journal notes the end.
         taken = JournalEntry(self.number, HandedOut(NO_CURSOR, batch.end_offset))
         position: int = self._intake.groups.append(taken, False, self.synced)
         return position
 
     @cython.locals(batch=RecordBatch)
     def keep(self, batch: RecordBatch) -> None:
-        """Take a batch into memory; its place is behind all others."""
+        """Add a batch to the end of the tail."""
         self._keep(batch)
 
     @cython.cfunc
@@ -214,10 +216,10 @@ class LogEnd:
         return 0
 
     def show(self, batch: RecordBatch) -> None:
-        """The transaction that appended a batch has ended; does nothing where that is not the first of it."""
+        """Let a transaction's records be delivered, given its first batch here; does nothing for later ones."""
         if self.open_from == batch.base_offset:
             self.open_from = NOTHING_OPEN
 
     def _has_unflushed(self) -> None:
-        """The first batch has come that is in no segment."""
+        """The tail has an unflushed batch, and had none before."""
         raise NotImplementedError

@@ -1,5 +1,5 @@
 # cython: annotation_typing=False
-"""What all partitions of a store share when they grow: the journal's groups, and the count of their bytes."""
+"""What all partitions of a store share when records are appended: the journal's groups, and byte counters."""
 
 from collections.abc import Callable
 from typing import Any
@@ -14,36 +14,23 @@ ROOM_UNKNOWN = 1 << 62
 @cython.final
 @cython.cclass
 class LogIntake:
-    """One of a store.
+    """Shared by the partitions of one store.
 
     Attributes:
-        appended: logs, each with a batch behind it, that the step of a transaction appends; None: none is
-            under way.
+        appended: what the running step of a transaction has appended: a log, its batch, a log, its batch, ...;
+            None: no step is running.
         groups: of the journal.
         is_committing: a transaction of several turns is under way.
         leader_epoch: stamped on every batch; rises with every start.
-        tail_bytes: of the batches that all partitions keep in memory.
-        tail_bytes_watched: with more of them, the owner hears of every change.
-        unflushed_bytes: of the batches that are to be in a segment, and are in no plan to write one.
-        room: bytes that the disk has for what is still to come; below 0, the owner hears of every growth.
+        tail_bytes: memory of the batches in all tails.
+        tail_bytes_watched: above it, `on_watched` is called with every change.
+        unflushed_bytes: of batches that are in no segment, and in no plan to write one.
+        room: free bytes of the disk that are not promised yet; below 0, `on_watched` is called, too.
 
     Args:
         on_watched: called with the change of `tail_bytes`.
         let_go: see `GradualFree.add`.
     """
-
-    __slots__ = (
-        "_on_watched",
-        "appended",
-        "groups",
-        "is_committing",
-        "leader_epoch",
-        "let_go",
-        "room",
-        "tail_bytes",
-        "tail_bytes_watched",
-        "unflushed_bytes",
-    )
 
     def __init__(
         self,
@@ -66,7 +53,7 @@ class LogIntake:
     @cython.ccall
     @cython.locals(size=cython.longlong)
     def grew(self, size: int) -> None:
-        """The batches in memory are so many bytes more, or fewer."""
+        """Count bytes of batches that came into memory, or left it (negative)."""
         self.tail_bytes += size
         if size > 0:
             self.room -= size

@@ -1,27 +1,27 @@
-"""Limits of a log store."""
+"""Options of a log store."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogOptions:
-    """Limits of a log store.
+    """Options of a log store.
 
     Attributes:
         journal_file_bytes: size of one journal file; files are recycled.
-        journal_files_max: beyond it, publishers wait for checkpoints.
-        segment_bytes: a segment is sealed before it grows beyond, unless one batch is larger.
-        memory_tail_bytes: batches kept in memory; beyond it they are flushed and forgotten.
-        memory_loaded_bytes: batches kept in memory that were read back from segments.
-        flush_seconds: how long a batch stays out of its segment.
-        scrub_bytes_per_second: how fast sealed segments are read to find damage; 0 is never.
-        scrub_interval_seconds: from the start of one round to that of the next.
+        journal_files_max: with more full files than that, publishers wait for checkpoints.
+        segment_bytes: a segment is sealed before it grows larger, unless it holds a single larger batch.
+        memory_tail_bytes: above it, batches in tails are flushed to segments and leave memory.
+        memory_loaded_bytes: limit of the batches in memory that were read from segments.
+        flush_seconds: until a new batch is written to a segment.
+        scrub_bytes_per_second: how fast sealed segments are read to find damage; 0: not at all.
+        scrub_interval_seconds: from the start of one scrub round to the start of the next.
         disk_reserve_bytes: publishers wait when less is free; at most an eighth of the file system.
         ballast_bytes: kept free for metadata on a full disk; at most an eighth of the file system.
-        compression: of sealed segments, where a partition does not say: none, zstd, lz4.
-        retention_seconds: how often segments past their retention are looked for.
-        emptied_seconds: how often the newest segments of logs are looked at in which nothing is needed.
-        has_remote: there is remote storage for the logs of queues that ask for it.
+        compression: of sealed segments, unless the partition has its own: none, zstd, lz4.
+        retention_seconds: between two rounds that remove segments past their retention.
+        emptied_seconds: between two rounds that remove the last segment of logs nothing is needed of.
+        has_remote: remote storage is configured.
     """
 
     journal_file_bytes: int = 64 * 1024 * 1024

@@ -1,12 +1,13 @@
-"""Changes of several partitions that survive a crash together, or not at all.
+"""Transactions: changes of several partitions that survive a crash together, or not at all.
 
-One block of the journal holds them, and a block is whole or no block. Until it is durable, no other file may
-tell of them: their batches are not visible, so no segment has them, and what they settle is settled in memory
-afterwards, so that no snapshot of a cursor knows it earlier.
+One block of the journal holds all changes, and a torn block is ignored as a whole. Until the block is durable,
+no other file may contain any of them. The batches are not visible yet, so they are not written to segments; and
+the settlements are applied in memory only afterwards, so no cursor's snapshot contains them.
 
-What takes several turns of the event loop keeps its block open. What others append meanwhile is in it, too: an
-entry of a partition is never in a later block than one behind it. Until all is appended nobody is handed any of
-it, nor what comes behind it in its partitions (`LogEnd.ready_end`): an error in any step takes back all steps.
+A transaction that takes several turns of the event loop keeps its block open. The block then also holds what
+others append meanwhile, because the entries of a partition must stand in the journal in their order. Until
+everything is appended, none of it is delivered, nor anything behind it in its partitions (`LogEnd.ready_end`):
+an error in any step takes back all steps.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -21,11 +22,11 @@ from routelog.log_backend.records.record_batch import RecordBatch
 
 Settled = Iterable[SettledEntries]
 
-SHOWN_AT_ONCE = 64  # batches between two looks at the clock: 0.1 us each
+SHOWN_AT_ONCE = 64  # batches of one call of `show_some`: 0.1 us each
 
 
 class CommittingPartition(Protocol):
-    """What a transaction needs of a partition that it writes to."""
+    """A partition, as a transaction sees it."""
 
     def show(self, batch: RecordBatch) -> None:
         """See `LogEnd`."""
@@ -36,10 +37,10 @@ class CommittingPartition(Protocol):
 
 @contextmanager
 def together(journal: Journal, *, synced: bool = False) -> Iterator[None]:
-    """Make one transaction of what is appended meanwhile; await nothing in it.
+    """Make one transaction of all that is appended in the `with` block, which must not await.
 
     Args:
-        synced: it has to survive a power cut, whatever its partitions promise.
+        synced: it survives a power cut, even if its partitions promise less.
     """
     groups = journal.groups
     with groups.together():
@@ -52,12 +53,12 @@ def together(journal: Journal, *, synced: bool = False) -> Iterator[None]:
 
 
 class LogTransaction:
-    """One transaction, synced whatever its partitions promise: `append` to it, `end` it, show it.
+    """One transaction, always synced: `append` to it, `end` it, then `show_some` until all is shown.
 
-    Of those that take several turns of the event loop only one can be under way: see `LogIntake`.
+    Only one transaction of several turns may be under way: see `LogIntake.is_committing`.
 
     Attributes:
-        position: of the journal, that has to be durable; 0: nothing of it is for the journal so far.
+        position: journal position that must become durable; 0: it has nothing in the journal yet.
     """
 
     def __init__(self, journal: Journal, intake: LogIntake) -> None:
@@ -65,22 +66,20 @@ class LogTransaction:
         self._journal = journal
         self._intake = intake
         self._appended: list[Any] = []  # see `LogIntake`
-        self._shown = 0  # of these
-        self._steps: list[
-            tuple[GroupEnd, GroupEnd]
-        ] = []  # what each has put into the journal's group
+        self._shown = 0  # entries of `_appended` that are shown
+        # Where the journal's group ended before and after each step.
+        self._steps: list[tuple[GroupEnd, GroupEnd]] = []
         self._holds = self._takes_turns = False
 
     def append(self, append: Callable[[], object], settled: Settled = ()) -> None:
-        """Add what a function appends, and what will be settled; an error takes back the transaction.
+        """Run one step: append records, and journal settlements; an error takes back the transaction.
 
         Args:
-            append: appends to partitions, and awaits nothing.
-            settled: journaled here, nothing may be added any more; the caller settles when `position` is
-                durable.
+            append: appends to partitions.
+            settled: must not change any more; the caller settles when `position` is durable.
 
         Raises:
-            JournalFailed: the disk failed before; nothing of it will be durable.
+            JournalFailed: the disk failed before; nothing of the transaction will be durable.
         """
         groups = self._journal.groups
         begin = groups.end
@@ -103,20 +102,20 @@ class LogTransaction:
             self.position = groups.last.position
 
     def pause(self) -> None:
-        """Let the rest of it come in other turns."""
+        """Keep the journal's block open: further steps follow in other turns of the loop."""
         if not self._holds:
             self._journal.hold()
             self._holds = self._takes_turns = self._intake.is_committing = True
 
     def end(self) -> None:
-        """All of it has been appended: it will be durable as a whole."""
+        """All steps are done: let the journal write the block."""
         self._steps = []
         if self._holds:
             self._holds = False
             self._journal.let_go()
 
     def show_some(self) -> bool:
-        """Let some of what it appended be handed out, when it has ended; returns whether there is more."""
+        """After `end`, let some of the appended batches be delivered; returns whether there are more."""
         appended, first = self._appended, self._shown
         end = self._shown = min(first + 2 * SHOWN_AT_ONCE, len(appended))
         for at in range(first, end, 2):
@@ -128,15 +127,16 @@ class LogTransaction:
         return False
 
     def take_back(self) -> None:
-        """End it as if nothing had been appended, and show nothing; does nothing when that was done.
+        """End the transaction as if nothing had been appended; a second call does nothing.
 
-        What others appended meanwhile stays, at its offsets; of those in front nobody has heard.
+        Batches that others appended meanwhile keep their offsets. The offsets that are given up were not
+        shown to anybody.
         """
         try:
             self._journal.groups.take_back(self._steps)
             for log, batches in self._batches().items():
                 log.take_back(batches)
-        except BaseException as error:  # or a part of it would be durable
+        except BaseException as error:  # a part of the transaction must not become durable
             cause = error if isinstance(error, Exception) else RuntimeError(repr(error))
             self._journal.stop(cause)
             raise

@@ -1,8 +1,8 @@
-"""The log of one partition: append at the end, read anywhere, forget what nobody needs.
+"""The log of one partition: append at the end, read anywhere, remove what nobody needs.
 
-A batch is in the tail (memory) from the moment it has its offsets. Durable ones also join the journal.
-Within seconds the batches that are still needed are written to segments; what was settled before that
-never is. Offsets between stored batches that no batch holds were settled, or were never promised.
+An appended batch gets its offsets and is in the tail (memory) at once. A durable one also goes to the journal.
+Within seconds, batches that are still needed are written to segments; those that are settled by then are never
+written. So segments may have gaps: their offsets were settled, or were never promised to anybody.
 """
 
 import asyncio
@@ -32,16 +32,16 @@ from routelog.log_backend.segments.segment_writer import SegmentWrite
 
 log = logging.getLogger(__name__)
 
-FLUSHED_MAX = 2_048  # batches that are planned to be written at once: 0.2 to 0.4 ms
+FLUSHED_MAX = 2_048  # batches in one step of a flush plan: 0.2 to 0.4 ms
 
 _end_offset = attrgetter("end_offset")
 
 
 class LogOwner(Protocol):
-    """What a partition needs from the store that owns it.
+    """The store that owns a partition, as the partition sees it.
 
     Attributes:
-        follows: another node decides what becomes of records: nothing is settled here.
+        follows: this node follows a leader, which decides what is settled: nothing is settled here.
     """
 
     clock: Clock
@@ -52,7 +52,7 @@ class LogOwner(Protocol):
     waiters: JournalWaiters
 
     def has_state(self, partition: "PartitionLog") -> None:
-        """A cursor of the partition has something for the journal."""
+        """A cursor of the partition has changes for the journal."""
 
     def has_unflushed(self, partition: "PartitionLog") -> None:
         """The partition has batches that are in no segment."""
@@ -64,25 +64,25 @@ class LogOwner(Protocol):
         """Delete files of a partition's oldest segments in a thread."""
 
     def keeps_newest(self, partition: "PartitionLog") -> bool:
-        """Whether a partition that needs none of its segments keeps the newest for now."""
+        """Whether a partition keeps its newest segment for now, although nobody needs it."""
 
     def damage_changed(self, partition: "PartitionLog") -> None:
-        """Keep what is known of the partition's damage."""
+        """Store the partition's damage record."""
 
 
 class PartitionLog(QuarantinedLog):
     """One partition of a queue.
 
     Attributes:
-        retention: what is kept longer than consumers need; None: nothing.
-        remote: what remote storage has; None: that is not known, or nothing.
+        retention: which records stay after they are settled; None: none do.
+        remote: the copies in remote storage; None: not listed yet, or no remote storage.
         compression: of sealed segments: none, zstd, lz4.
-        synced_offset: segments hold, synced, what is needed of the records below.
-        first_kept: base offset of the oldest segment, when that is synced: see first_kept.py.
-        overtaken: by number of a cursor, what settles it up to an offset when a forced retention
-            goes on without it.
-        kept_from: the leader has let go of the records below; only a follower knows.
-        held: by number of a cursor, how much is kept for it beyond retention; others: all.
+        synced_offset: all needed records below are in synced segments.
+        first_kept: base offset of the oldest segment, if that is synced: see first_kept.py.
+        overtaken: by number of a cursor, a function that moves it to an offset; a forced retention calls it
+            when it removes records that the cursor has not settled.
+        kept_from: of a follower: the leader has removed the records below this offset.
+        held: by number of a cursor, the limit of what is kept for it beyond retention; without one: everything.
     """
 
     __slots__ = (
@@ -130,14 +130,16 @@ class PartitionLog(QuarantinedLog):
         self.overtaken: dict[int, Callable[[int], None]] = {}
         self.held: dict[int, Hold] = {}
         self._flushing = False
-        self._loaded: LoadedPieces | None = None  # nothing was
+        self._loaded: LoadedPieces | None = (
+            None  # made by the first load: most partitions have none
+        )
         self._awaiting_load: tuple[Callable[[], None], ...] = ()
         self._awaiting_visible: tuple[Callable[[], None], ...] = ()
 
     # -- writing
 
     def recovered(self, batch: RecordBatch) -> None:
-        """Take a batch of the journal, unless a segment has it or everybody is done with it."""
+        """Take a batch of the journal, unless a segment has it or all cursors have settled it."""
         if batch.base_offset >= self.next_offset:
             self.skip_to(batch.base_offset)
             if batch.end_offset > self.low_water() or self.retention is not None:
@@ -145,14 +147,14 @@ class PartitionLog(QuarantinedLog):
             self.next_offset = batch.end_offset
 
     def skip_to(self, offset: int) -> None:
-        """Settle the offsets up to one that no stored batch holds, for all cursors."""
+        """Settle the missing offsets below an offset for all cursors: no stored batch holds them."""
         if offset > self.next_offset:
             for cursor in self.cursors.values():
                 cursor.settle(self.next_offset, offset, Reason.LOST)
             self.next_offset = offset
 
     def take_back(self, batches: Sequence[RecordBatch]) -> None:
-        """What a transaction appended is gone: it has failed. Its offsets are settled, and not given again."""
+        """Remove the batches of a failed transaction; their offsets are settled, and not given again."""
         if self.closed:
             return
         freed = self._tail.take_back({batch.base_offset for batch in batches})
@@ -184,7 +186,7 @@ class PartitionLog(QuarantinedLog):
         return self.segments[-1].last_indexed_offset if self.segments else end
 
     def when_visible(self, done: Callable[[], None]) -> None:
-        """Call `done` as soon as more than now is visible, which the journal hastens; when all is, never."""
+        """Call `done` as soon as more is visible, and hasten the journal; never called if all is visible."""
         if done in self._awaiting_visible:
             return
         if not self._awaiting_visible:
@@ -201,14 +203,14 @@ class PartitionLog(QuarantinedLog):
             done()
 
     def offset_at(self, time: int) -> int:
-        """Where the first batch begins that came in at a time (us since 1970) or later.
+        """Base offset of the first batch that was received at a time (us since 1970) or later.
 
         Returns:
-            The offset; of a batch in a segment, or of one less than an index interval before it;
-            the next offset when there is none.
+            The offset. If the batch is in a segment, perhaps that of an earlier batch, by less than an index
+            interval. The next offset if there is no such batch.
         """
         batch = self._tail.find_time(time)
-        if batch is None or batch is self._tail.first:  # it may also be older than the tail
+        if batch is None or batch is self._tail.first:  # segments may hold an earlier one
             for segment in self.segments:
                 if segment.last_time >= time:
                     return segment.offset_at(time)
@@ -218,8 +220,7 @@ class PartitionLog(QuarantinedLog):
         """The batch that holds an offset, or the next one if none does.
 
         Returns:
-            None at the end of the log, at a damage or a transaction under way, and also when `load` must be
-            awaited first.
+            None at the end of the log, at damage, at an open transaction, and if `load` must be called first.
         """
         batch = self._find(offset)
         if batch is not None and batch.base_offset >= min(self.blocked_from, self.open_from):
@@ -236,19 +237,20 @@ class PartitionLog(QuarantinedLog):
         return None if self._loaded is None else self._loaded.find(offset)
 
     def needs_load(self, offset: int) -> bool:
-        """Whether the offset is on disk only, and can be read."""
+        """Whether the record at an offset is on disk only, and not blocked by damage."""
         if offset >= self.blocked_from or offset >= self._segments_end():
             return False
         return self._find(offset) is None
 
     def segment_of(self, offset: int) -> Segment | None:
-        """The segment on the disk that holds an offset, if one does."""
+        """The oldest segment whose written records end behind an offset."""
         return next((each for each in self.segments if each.written_end > offset), None)
 
     def load(self, offset: int, done: Callable[[], None]) -> None:
-        """Bring the records at an offset into memory; calls `done` when a load has ended.
+        """Read the records at an offset into memory, and call `done` when a load has ended.
 
-        One load runs at a time: meanwhile `done` waits for that one, and the caller looks again.
+        One load runs at a time. `done` may be called after a load of other records: the caller then reads
+        again, and loads again if needed.
         """
         if self.closed or offset >= self.blocked_from:
             return
@@ -258,7 +260,7 @@ class PartitionLog(QuarantinedLog):
         if not self._awaiting_load:
             future = self._owner.load(segment, offset)
             future.add_done_callback(lambda future: self._finish_load(segment, offset, future))
-        if done not in self._awaiting_load:  # who is served from elsewhere meanwhile asks often
+        if done not in self._awaiting_load:  # a reader may ask many times before the load ends
             self._awaiting_load += (done,)
 
     def _finish_load(
@@ -269,7 +271,7 @@ class PartitionLog(QuarantinedLog):
             return
         error = future.exception()
         if error is not None and offset < self.first_offset:
-            pass  # retention removed it meanwhile: `done` looks again, and finds what follows
+            pass  # retention removed the segment meanwhile: `done` reads what follows
         elif isinstance(error, SegmentDamaged):
             self.quarantine_segment(segment, error, offset)
         elif error is not None:
@@ -296,7 +298,7 @@ class PartitionLog(QuarantinedLog):
             self._loaded.clear()
 
     def _segments_end(self) -> int:
-        # Behind it, records are in the tail, perhaps on their way to a segment.
+        # Where the written part of the segments ends; later records are in the tail.
         for segment in reversed(self.segments):
             if segment.written_size:
                 return segment.written_end
@@ -305,7 +307,7 @@ class PartitionLog(QuarantinedLog):
     # -- cursors
 
     def open_cursor(self, number: int = 0) -> Cursor:
-        """The cursor with a number; made when there is none."""
+        """Return the cursor with a number; create it if there is none."""
         cursor = self.cursors.get(number)
         if cursor is None:
             notify = self._has_state if self.durable else None
@@ -320,7 +322,7 @@ class PartitionLog(QuarantinedLog):
             self._owner.has_state(self)
 
     def low_water(self) -> int:
-        """Every cursor has settled all offsets below."""
+        """All cursors have settled every offset below."""
         if not self.cursors:
             return self.next_offset
         if len(self.cursors) == 1:
@@ -329,7 +331,7 @@ class PartitionLog(QuarantinedLog):
         return min(cursor.low_water for cursor in self.cursors.values())
 
     def close_cursor(self, number: int) -> None:
-        """Forget a cursor: it holds nothing any more, and its number is not used again."""
+        """Remove a cursor; its number is not used again."""
         self.cursors.pop(number, None)
         self.overtaken.pop(number, None)
         self.held.pop(number, None)
@@ -337,7 +339,7 @@ class PartitionLog(QuarantinedLog):
             self.release()
 
     def expire(self) -> None:
-        """Let go of what the retention's limits end, whether something happens here or not."""
+        """Remove segments that are past the limits of the retention."""
         retention = self.retention
         if retention is None or not self.segments or self.closed or self._owner.follows:
             return
@@ -354,10 +356,10 @@ class PartitionLog(QuarantinedLog):
         self.release()
 
     def release(self) -> None:
-        """Let go of what is settled: batches in memory, and whole segments past their retention."""
+        """Remove what is settled: batches from memory, and whole segments past their retention."""
         end = low_water = self.low_water()
         if self.retention is not None:
-            # What is being written stays: nobody could read it meanwhile.
+            # Batches that are still being written stay: else nobody could read them meanwhile.
             end = min(end, self._segments_end())
         freed = self._tail.drop_up_to(end, self._owner.intake.let_go)
         if freed:
@@ -386,10 +388,10 @@ class PartitionLog(QuarantinedLog):
             self._owner.remove_segments(self, removed)
 
     def remove_settled_segments(self) -> bool:
-        """Remove all segments, also the newest, unless something in them is needed.
+        """Remove all segments, also the newest one, if nothing in them is needed.
 
         Returns:
-            Whether that is decided; not while they are written.
+            False while they are being written: call it again later.
         """
         if self._flushing and not self.closed:
             return False
@@ -398,7 +400,7 @@ class PartitionLog(QuarantinedLog):
         return True
 
     def segments_to_sync(self) -> list[Segment]:
-        """Those that a checkpoint has to sync: not where nothing is needed, whatever becomes of it."""
+        """The segments that a checkpoint must sync: those with unsynced records that are needed."""
         settled = 0 if self.retention is not None else self.low_water()
         return [each for each in self.segments if each.unsynced and each.end_offset > settled]
 
@@ -407,11 +409,11 @@ class PartitionLog(QuarantinedLog):
         return 0 if self.remote is None else self.remote.end
 
     def first_kept_moved(self) -> bool:
-        """See where the log begins; whether `first_kept` is another since. Not while it is flushed."""
+        """Update `first_kept`; returns whether it changed. Do not call it during a flush."""
         oldest = self.segments[0] if self.segments else None
         first_kept = None
         if oldest is not None:
-            # Sealed ones are synced, and the newest is when a checkpoint says so.
+            # Sealed segments are synced; the newest one is after a checkpoint.
             synced = len(self.segments) > 1 or self.synced_offset > oldest.base_offset
             first_kept = oldest.base_offset if synced else None
         moved, self.first_kept = first_kept != self.first_kept, first_kept
@@ -420,10 +422,10 @@ class PartitionLog(QuarantinedLog):
     # -- flushing to segments
 
     def plan_flush(self) -> Iterator[list[SegmentWrite]]:
-        """Give visible batches that are needed and unflushed their places in segments, some at each step.
+        """Plan where in segments the visible unflushed batches go that are needed; a part with each step.
 
-        The caller writes them and then calls `flushed`; until then the partition plans nothing more, but what
-        was there at the first step.
+        The caller writes them, and then calls `flushed`; until then, another plan is empty. Batches that become
+        visible after the first step are not part of this plan.
         """
         if self._flushing:
             return
@@ -437,7 +439,7 @@ class PartitionLog(QuarantinedLog):
             self._has_unflushed()
 
     def flushed(self) -> None:
-        """The planned writes are done."""
+        """Note that the planned writes are done."""
         self._flushing = False
         for segment in reversed(self.segments):
             if segment.written_size == segment.size:
@@ -449,9 +451,9 @@ class PartitionLog(QuarantinedLog):
             self.expire()
 
     def flush_refused(self, writes: Sequence[SegmentWrite]) -> None:
-        """There was no room: planned writes that are not `done` left nothing behind.
+        """Take back the planned writes that are not `done`: the disk had no room, and they wrote nothing.
 
-        Their batches are unflushed again, but for those that left memory because everybody is done with them.
+        Their batches are unflushed again, except those that have left memory because they are settled.
         """
         if self.closed:
             return
@@ -460,24 +462,24 @@ class PartitionLog(QuarantinedLog):
                 self._tail.unflush_from(write.batches[0].base_offset)
             if write.before is None:
                 self.segments.remove(write.segment)
-            else:  # also when it is empty: those before it stay sealed
+            else:  # also if the segment is empty now: those before it stay sealed
                 write.segment.restore(write.before)
         self.flushed()
         if not self._tail.is_flushed:
             self._has_unflushed()
 
     def sealed_segments(self) -> list[Segment]:
-        """Segments whose files are complete and synced; none while a flush may be sealing one."""
+        """Segments whose files are complete and synced; empty during a flush, which may be sealing one."""
         return [] if self._flushing or self.closed else self.segments[:-1]
 
     def evict(self, size: int) -> int:
-        """Forget up to `size` bytes of batches that segments hold; returns what was freed."""
+        """Remove up to `size` bytes of flushed batches from memory; returns the bytes freed."""
         freed = 0 if self._flushing else self._tail.evict(size)
         self._owner.intake.grew(-freed)
         return freed
 
     def _needed(self, batches: list[RecordBatch]) -> list[RecordBatch]:
-        # Those that somebody is not done with.
+        # The batches that some cursor has not settled.
         cursors = self.cursors.values()
         if self.retention is not None or not cursors:
             return batches
@@ -494,10 +496,10 @@ class PartitionLog(QuarantinedLog):
     # -- the end
 
     def close(self) -> int:
-        """Stop: the partition was deleted, or the broker ends. Returns the memory freed."""
+        """Close the partition: it was deleted, or the broker stops. Returns the bytes of memory freed."""
         self.closed, freed = True, self._tail.bytes
         self._owner.intake.let_go(self._tail.take_all())
         self._tail = Tail()
         self._forget_loaded()
-        self.cursors = {}  # they know the log: nothing is left for the garbage collector
+        self.cursors = {}  # breaks the reference cycles with this log
         return freed

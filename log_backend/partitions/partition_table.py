@@ -1,16 +1,15 @@
-"""Partitions by number, in a mapping that grows by parts: a dict moves all of its keys in one step."""
+"""Partitions by number, in 64 dicts: one large dict would block the event loop when it grows."""
 
 from collections.abc import Iterator, MutableMapping, ValuesView
 from itertools import chain
 
 from routelog.log_backend.partitions.partition_log import PartitionLog
 
-# Numbers follow each other, so that each has as many; 100,000 together take 4 ms to move.
-_PARTS = 64
+_PARTS = 64  # a single dict of 100,000 keys takes 4 ms to grow
 
 
 class PartitionTable(MutableMapping[int, PartitionLog]):
-    """Partitions by number. Whoever walks over it may meet those that come and go meanwhile, or not."""
+    """Partitions by number. Iteration may include partitions that are added or removed meanwhile, or not."""
 
     def __init__(self) -> None:
         self._parts: list[dict[int, PartitionLog]] = [{} for _ in range(_PARTS)]
@@ -36,7 +35,7 @@ class PartitionTable(MutableMapping[int, PartitionLog]):
         return _Partitions(self)
 
     def by_parts(self) -> Iterator[list[PartitionLog]]:
-        """The partitions, a part at a time."""
+        """The partitions of one dict after the other."""
         return (list(part.values()) for part in self._parts)
 
 

@@ -1,4 +1,4 @@
-"""Quarantine: a log hands out nothing at or behind a damage of its files, and goes on otherwise."""
+"""Quarantine: a log with damaged files delivers no record at or behind the damage, and otherwise works."""
 
 import logging
 from abc import ABC, abstractmethod
@@ -11,23 +11,25 @@ log = logging.getLogger(__name__)
 
 
 class QuarantinedLog(LogEnd, ABC):
-    """What a partition's log knows of its damage.
+    """A partition's log and the known damage of its files.
 
     Attributes:
-        blocked_from: nothing at or behind this offset is handed out.
-        read_error: why it cannot be read, where no damage is: the disk's fault, or ours. Not kept.
+        blocked_from: no record at or behind this offset is delivered.
+        read_error: an error of the disk, or a bug, that blocks the log without damage; not stored.
     """
 
     __slots__ = ("_damage", "blocked_from", "read_error")
 
     def _begin_undamaged(self) -> None:
-        self._damage: DamageRecord | None = None  # nothing is known: nearly always
+        self._damage: DamageRecord | None = (
+            None  # None saves memory: nearly all logs have no damage
+        )
         self.blocked_from = NOTHING_BLOCKED
         self.read_error: BaseException | None = None
 
     @property
     def damage(self) -> DamageRecord:
-        """What is known of damaged files; set it to what is stored."""
+        """The known damage; set it from the metadata."""
         return DamageRecord() if self._damage is None else self._damage
 
     @damage.setter
@@ -37,13 +39,13 @@ class QuarantinedLog(LogEnd, ABC):
 
     @property
     def is_damaged(self) -> bool:
-        """Something is not handed out."""
+        """Whether some records are not delivered."""
         return self.blocked_from != NOTHING_BLOCKED
 
     def quarantine(self, damage: Damage) -> None:
-        """Hand out nothing at or behind a damage, from now on and over restarts.
+        """Deliver no record at or behind a damage, also after restarts.
 
-        What lies before is served, and appends go on: behind it, in a new segment.
+        Records before it are delivered, and new ones are appended behind it, in a new segment.
         """
         record = self.damage
         if not record.add(damage):
@@ -57,10 +59,10 @@ class QuarantinedLog(LogEnd, ABC):
     def quarantine_segment(
         self, segment: Segment, error: SegmentDamaged, asked: int = NOTHING_BLOCKED
     ) -> None:
-        """Quarantine what a segment holds from a damage on.
+        """Quarantine the part of a segment that is damaged.
 
         Args:
-            asked: the offset that led there: no batch lies between it and the damage.
+            asked: the offset that was looked for: no batch lies between it and the damage.
         """
         end = segment.end_offset if error.end is None else error.end
         first = min(error.first, asked)
@@ -70,18 +72,18 @@ class QuarantinedLog(LogEnd, ABC):
         )
 
     def read_failed(self, offset: int, error: BaseException) -> None:
-        """Hand out nothing at or behind an offset until `read_again`."""
+        """Deliver no record at or behind an offset until `read_again`."""
         log.error("offset %d of %s cannot be read: %s", offset, self.directory, error)
         self.read_error = error
         self.blocked_from = min(self.blocked_from, offset)
 
     def read_again(self) -> None:
-        """Whoever waited for what cannot be read was told: the next one who asks has it read again."""
+        """Forget the read error, after those who waited were told of it: the next reader tries again."""
         self.read_error = None
         self.blocked_from = self.damage.blocked_from
 
     def lift_quarantine(self) -> None:
-        """Forget damage of what nobody will ask for any more: it is settled, or not kept."""
+        """Forget damage of records that nobody needs any more: they are settled, or past retention."""
         found = self.damage.found
         if not (found or self.read_error):
             return
@@ -97,8 +99,8 @@ class QuarantinedLog(LogEnd, ABC):
 
     @abstractmethod
     def _needed_from(self) -> int:
-        """Nobody will ask for an offset below."""
+        """The lowest offset that somebody may still read."""
 
     @abstractmethod
     def _damage_changed(self) -> None:
-        """Keep `damage`, and nothing that was read before."""
+        """Store `damage`, and forget the pieces that were read before."""

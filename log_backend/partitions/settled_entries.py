@@ -1,4 +1,4 @@
-"""What a transaction settles, before it is settled: of which cursors, and as it stands in the journal."""
+"""Settlements of a transaction, encoded for the journal before they are applied."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -11,26 +11,22 @@ from routelog.log_backend.settlement.settled_chunk import CHUNK_OFFSETS, Runs
 
 @dataclass(frozen=True, slots=True)
 class SettledPart:
-    """Offsets of a partition that a cursor of it will have settled.
-
-    Attributes:
-        partition: its number.
-    """
+    """A settlement that a transaction will apply to a cursor of the partition with this number."""
 
     partition: int
     settlement: Settlement
 
     def entry(self) -> JournalEntry:
-        """What the journal has to know."""
+        """The entry for the journal."""
         return JournalEntry(self.partition, self.settlement)
 
 
 class SettledEntries:
-    """What cursors will have settled, as it will stand in a block: encoded beforehand.
+    """Settlements as the journal entries of a block.
 
     Attributes:
-        content: the bytes of the entries, one behind the other.
-        count: entries.
+        content: the encoded entries, end to end.
+        count: of the entries.
     """
 
     __slots__ = ("content", "count")
@@ -42,13 +38,13 @@ class SettledEntries:
             self.add(each)
 
     def add(self, settled: SettledPart) -> None:
-        """Add an entry."""
+        """Encode and add an entry."""
         self.content += settled.entry().encode()
         self.count += 1
 
 
 def settlements_of(settled: SettledSet, cursor: int, reason: Reason) -> Iterator[Settlement]:
-    """What the journal has to know of all that a set holds: an entry a chunk."""
+    """Yield settlements of all offsets in a set: one for each chunk."""
     if settled.low_water:
         yield Settlement(cursor, [(0, settled.low_water)], reason)
     for number, chunk in settled.chunks.items():

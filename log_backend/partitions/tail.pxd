@@ -11,7 +11,6 @@ cdef class Tail:
     cdef public long long bytes
     cdef public long long unflushed_bytes
     cpdef bint append(self, RecordBatch batch) except *
-    cpdef long long drop_first(self) except? -1
     cdef long long _drop(self) except? -1
     cdef int _count_unflushed(self, long long size) except? -1
     cdef _compact(self)

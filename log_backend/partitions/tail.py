@@ -1,5 +1,5 @@
 # cython: annotation_typing=False
-"""The tail: the batches of a partition that are in memory; those behind a mark are in no segment."""
+"""The tail: the newest batches of a partition, in memory; the last of them are in no segment yet."""
 
 from collections.abc import Callable, Container
 from typing import Any
@@ -10,30 +10,32 @@ from routelog.log_backend.partitions.log_intake import LogIntake
 from routelog.log_backend.records.record_batch import RecordBatch
 
 LetGo = Callable[[list[Any]], None]
-DROPPED_AT_ONCE = 64  # batches, of one partition: a queue may have 256
+DROPPED_AT_ONCE = (
+    64  # batches of one partition that are freed at once; a queue may have 256 partitions
+)
 _DROPPED_AT_ONCE = cython.declare(cython.Py_ssize_t, DROPPED_AT_ONCE)
 
 
 @cython.final
 @cython.cclass
 class Tail:
-    """Batches in offset order, found by offset in logarithmic time.
+    """Batches in offset order, found by offset with a binary search.
+
+    A batch is *unflushed* until it is in a segment, or in a plan to write one.
 
     Attributes:
         bytes: memory of the batches.
-        unflushed_bytes: of those that no segment has, and no plan to write one.
+        unflushed_bytes: memory of the unflushed batches.
 
     Args:
-        intake: counts `unflushed_bytes` of many; None: nobody does.
+        intake: its `unflushed_bytes` are kept up to date, too.
     """
-
-    __slots__ = ("_batches", "_intake", "_start", "_unflushed", "bytes", "unflushed_bytes")
 
     def __init__(self, intake: LogIntake | None = None) -> None:
         self._intake = intake
-        self._batches: list[Any] = []  # None where one was forgotten
-        self._start = 0
-        self._unflushed = 0  # index of the first unflushed batch, or behind the last one
+        self._batches: list[Any] = []  # None below `_start`
+        self._start = 0  # index of the oldest batch
+        self._unflushed = 0  # index of the first unflushed batch, or of the list's end
         self.bytes = 0
         self.unflushed_bytes = 0
 
@@ -45,7 +47,7 @@ class Tail:
     @cython.exceptval(check=True)
     @cython.locals(batch=RecordBatch, size=cython.longlong)
     def append(self, batch: RecordBatch) -> bool:
-        """Add an unflushed batch behind all others; tells whether it is the only one."""
+        """Add an unflushed batch at the end; returns whether it is the only unflushed one."""
         size = 64 + len(batch.records.payload)
         self._batches.append(batch)
         self.bytes += size
@@ -99,22 +101,12 @@ class Tail:
                 high = at
         return self._batches[low] if low < len(self._batches) else None
 
-    @cython.ccall
-    @cython.returns(cython.longlong)
-    @cython.exceptval(-1)
-    @cython.locals(size=cython.longlong)
-    def drop_first(self) -> int:
-        """Forget the oldest batch; returns its bytes."""
-        size = self._drop()
-        self._compact()
-        return size
-
     @cython.locals(end=cython.longlong, freed=cython.longlong)
     def drop_up_to(self, end: int, let_go: LetGo) -> int:
-        """Forget the oldest batches that end at an offset or before it; returns their bytes.
+        """Remove the oldest batches that end at or below an offset; returns their bytes.
 
         Args:
-            let_go: takes very many, to free them later.
+            let_go: if there are very many, it takes them, to free them later.
         """
         freed = 0
         first = self._start
@@ -136,11 +128,8 @@ class Tail:
         at=cython.Py_ssize_t,
     )
     def _let_go_up_to(self, end: int, let_go: LetGo) -> int:
-        # As `drop_up_to`, of so many that their memory is freed later.
-        if (
-            _batch(self._batches, len(self._batches) - 1).end_offset <= end
-        ):  # no need to look at each
-            freed = self.bytes
+        if _batch(self._batches, len(self._batches) - 1).end_offset <= end:
+            freed = self.bytes  # all of them: no need to look at each
             self.bytes = 0
             self._count_unflushed(-self.unflushed_bytes)
             self._start = self._unflushed = 0
@@ -165,14 +154,14 @@ class Tail:
         return freed
 
     def take_all(self) -> list[Any]:
-        """All batches: the tail is not used any more."""
+        """Remove and return all batches; the tail must not be used afterwards."""
         self._count_unflushed(-self.unflushed_bytes)
         batches, self._batches = self._batches, []
         return batches
 
     @cython.locals(size=cython.longlong, freed=cython.longlong)
     def evict(self, size: int) -> int:
-        """Forget the oldest batches that are flushed, until `size` bytes are freed; returns how many were."""
+        """Remove the oldest flushed batches until `size` bytes are freed; returns the bytes freed."""
         freed = 0
         while freed < size and self._start < self._unflushed:
             freed += self._drop()
@@ -195,7 +184,7 @@ class Tail:
 
     @cython.cfunc
     def _compact(self) -> None:
-        # The list is cut when half of it is forgotten, which costs little for each batch.
+        # Half of the list is empty: to cut it now costs little for each batch that was removed.
         if 2 * self._start >= len(self._batches):
             del self._batches[: self._start]
             self._unflushed -= self._start
@@ -205,7 +194,7 @@ class Tail:
 
     @property
     def is_flushed(self) -> bool:
-        """No batch is unflushed."""
+        """Whether no batch is unflushed."""
         return self._unflushed == len(self._batches)
 
     @cython.locals(
@@ -216,7 +205,7 @@ class Tail:
         batch=RecordBatch,
     )
     def take_unflushed(self, end: int, most: int) -> list[RecordBatch]:
-        """Some unflushed batches that begin below an offset, which are so no more; they stay in the tail."""
+        """Mark up to `most` unflushed batches that begin below an offset as flushed, and return them."""
         first = self._unflushed
         size = 0
         while self._unflushed < len(self._batches) and self._unflushed - first < most:
@@ -231,7 +220,7 @@ class Tail:
 
     @cython.locals(offset=cython.longlong, size=cython.longlong)
     def unflush_from(self, offset: int) -> None:
-        """The batches that begin at an offset or behind it are unflushed again."""
+        """Mark the batches that begin at or behind an offset as unflushed again."""
         while (
             self._unflushed > self._start
             and _batch(self._batches, self._unflushed - 1).base_offset >= offset
@@ -242,7 +231,7 @@ class Tail:
 
     @cython.locals(first=cython.Py_ssize_t, size=cython.longlong, freed=cython.longlong)
     def take_back(self, offsets: Container[int]) -> int:
-        """Forget the unflushed batches that begin at some offsets; returns their bytes."""
+        """Remove the unflushed batches that begin at some offsets; returns their bytes."""
         first = self._unflushed
         freed = 0
         kept: list[Any] = []

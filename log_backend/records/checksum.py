@@ -1,9 +1,9 @@
 # cython: annotation_typing=False
 """CRC-32C (Castagnoli): the checksum of batches, blocks, index files and keys.
 
-Calling the library costs more than the checksum of a short message, so compiled, short ones are done here: by
-the processor's own instruction where it has one, which takes eight bytes at a time; elsewhere by eight tables
-of 256 entries, table n being that of a byte with n zero bytes behind it.
+A call of the library takes longer than the checksum of a short message. So compiled code computes short ones
+here: by the processor's instruction for eight bytes if it has one; otherwise with eight tables of 256 entries,
+of which table n is for a byte with n zero bytes behind it.
 
 Source: RFC 3720, appendix B.4; Kounavis and Berry, "A systematic approach to building high performance
 software-based CRC generators", 2005.
@@ -15,10 +15,10 @@ import cython
 from google_crc32c import extend as _extended
 from google_crc32c import value as _crc32c
 
-# The library takes only `bytes`: a copy of this size stays in the processor's cache.
+# The library takes only `bytes`. A copy of this size fits into the processor's cache.
 PIECE_BYTES = 64 * 1024
 
-# Copied, or checked, without the GIL: 1 MiB takes some 0.1 ms, and to get the GIL back takes its time, too.
+# From this size on, the GIL is released: 1 MiB takes some 0.1 ms, and to get the GIL back takes time, too.
 UNLOCKED_BYTES_MIN = 1024 * 1024
 _UNLOCKED_BYTES_MIN = cython.declare(cython.Py_ssize_t, UNLOCKED_BYTES_MIN)
 
@@ -47,7 +47,7 @@ def crc32c(data: Octets) -> int:
 @cython.exceptval(check=False)
 @cython.locals(buffer=bytearray, at=cython.Py_ssize_t, end=cython.Py_ssize_t, place=cython.p_uchar)
 def crc32c_between(buffer: bytearray, at: int, end: int) -> int:
-    """CRC-32C of [at, end) of a buffer; compiled, the caller answers for the place."""
+    """CRC-32C of [at, end) of a buffer; compiled code does not check the range."""
     if not cython.compiled:
         return crc32c(buffer[at:end])
     place = cython.cast(cython.p_uchar, PyByteArray_AS_STRING(buffer)) + at
@@ -70,7 +70,7 @@ def crc32c_between(buffer: bytearray, at: int, end: int) -> int:
     word=cython.ulonglong,
 )
 def octets_crc(at: Any, size: int) -> int:
-    """CRC-32C of a place in memory, for which the caller answers; only where it is compiled."""
+    """CRC-32C of a place in memory, unchecked; only in compiled code."""
     crc = 0xFFFFFFFF
     while CRC_INSTRUCTION and size >= 8:
         memcpy(cython.address(word), at, 8)

@@ -1,4 +1,4 @@
-"""The durability dial: what a publisher's confirm promises."""
+"""Durability levels: what a publisher's confirm promises."""
 
 from enum import StrEnum
 

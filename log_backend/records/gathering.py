@@ -1,5 +1,5 @@
 # cython: annotation_typing=False
-"""What is written one behind the other: small pieces are copied into one buffer, large ones are left alone."""
+"""Gathers pieces for one write: small ones are copied into a buffer, large ones are not copied."""
 
 from collections.abc import Sequence
 
@@ -15,7 +15,7 @@ from routelog.log_backend.records.record_batch import (
     put_octets,
 )
 
-COPIED_BYTES_MAX = 4_096  # a larger piece is written as quickly from where it is
+COPIED_BYTES_MAX = 4_096  # to copy a larger piece saves no time
 ROOM_BYTES_MIN = 4_096
 
 # Compiled code reads these as C variables: a module's names it reads as slowly as Python does.
@@ -35,8 +35,6 @@ class Gathering:
         open: the buffer that grows; see `room`.
     """
 
-    __slots__ = ("_used", "_whole", "bytes", "open")
-
     def __init__(self) -> None:
         self.bytes = 0
         self.open = bytearray()
@@ -48,7 +46,7 @@ class Gathering:
     @cython.exceptval(-1)
     @cython.locals(size=cython.Py_ssize_t, at=cython.Py_ssize_t)
     def room(self, size: int) -> int:
-        """Make room behind everything: the place in `open` that the caller fills before anything else comes."""
+        """Add `size` bytes at the end; returns their place in `open`, which the caller fills at once."""
         at = self._used
         if at + size > len(self.open):
             self._grow(max(2 * at, at + size, _ROOM_BYTES_MIN))
@@ -72,7 +70,7 @@ class Gathering:
     @cython.returns(cython.int)
     @cython.locals(size=cython.Py_ssize_t, at=cython.Py_ssize_t)
     def add(self, octets: Octets) -> int:
-        """Add a piece; it is not changed before `buffers` are written."""
+        """Add a piece; it must not change before `buffers` are written."""
         size = len(octets)
         if size > _COPIED_BYTES_MAX:
             self._close()
@@ -96,7 +94,7 @@ class Gathering:
 
     @cython.locals(batches=list, at=cython.Py_ssize_t, bytes_max=cython.Py_ssize_t)
     def add_batches(self, batches: list[RecordBatch], at: int, bytes_max: int) -> int:
-        """Add batches from an index on, until there are so many bytes; returns the index behind them."""
+        """Add batches from an index on, until there are `bytes_max` bytes; returns the index behind them."""
         while at < len(batches) and self.bytes < bytes_max:
             self.add_batch(batches[at])
             at += 1
@@ -124,9 +122,9 @@ class Gathering:
         target=cython.p_char,
     )
     def copy_to(self, buffer: bytearray, at: int) -> int:
-        """Copy everything, in order, to a place in a buffer that has room for it.
+        """Copy all pieces, in order, to a place in a buffer that has room for them.
 
-        It lets go of the GIL now and then.
+        It releases the GIL now and then.
         """
         copied = 0
         for octets in self._whole:
@@ -146,7 +144,7 @@ class Gathering:
         return 0
 
     def cut(self, stretches: Sequence[tuple[int, int]]) -> None:
-        """Take out stretches of bytes, [first, end), disjoint and in their order."""
+        """Remove ranges of bytes, [first, end), which are disjoint and ascending."""
         kept: list[Octets] = []
         begin = place = 0
         for octets in self.buffers():
@@ -157,7 +155,7 @@ class Gathering:
                     kept.append(memoryview(octets)[first - begin : low - begin])
                 first = max(first, min(high, end))
                 if high > end:
-                    break  # it goes on in the next one
+                    break  # the range continues in the next piece
                 place += 1
             if first < end:
                 kept.append(octets if first == begin else memoryview(octets)[first - begin :])
@@ -166,6 +164,6 @@ class Gathering:
         self.bytes = sum(map(len, kept))
 
     def buffers(self) -> list[Octets]:
-        """Everything, in order."""
+        """All pieces, in order."""
         self._close()
         return self._whole

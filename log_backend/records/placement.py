@@ -1,5 +1,5 @@
 # cython: annotation_typing=False
-"""Where batches go in a segment: how many fit, and which of them its index names."""
+"""Places batches in a segment: how many fit, and which of them get an index entry."""
 
 import cython
 
@@ -11,16 +11,14 @@ _PERSISTENT = cython.declare(cython.uint, PERSISTENT)
 @cython.final
 @cython.cclass
 class Placement:
-    """Batches that are placed one behind the other.
+    """The result of placing batches end to end.
 
     Attributes:
-        end: index behind the last one that fits.
-        size: of the segment with them.
+        end: list index behind the last batch that fits.
+        size: of the segment with these batches.
         transient: some batch is not persistent.
-        indexed: batches that begin an index interval, each with its position.
+        indexed: batches that get an index entry, each with its position.
     """
-
-    __slots__ = ("end", "indexed", "size", "transient")
 
     def __init__(self, size: int) -> None:
         self.end = 0
@@ -48,12 +46,12 @@ class Placement:
         unindexed: int,
         interval: int,
     ) -> None:
-        """Place batches from an index on, as many as fit; an empty segment has room for one.
+        """Place batches from a list index on, as many as fit; in an empty segment one always fits.
 
         Args:
-            offset_max: none begins behind it.
-            unindexed: from this position on, a batch begins an index interval.
-            interval: bytes of one.
+            offset_max: the highest base offset of a batch.
+            unindexed: the first batch at or behind this position gets an index entry.
+            interval: bytes between two index entries.
         """
         size = self.size
         while at < len(batches):

@@ -1,13 +1,13 @@
 # cython: annotation_typing=False
-"""The property list of a message and the field table in it: the one walk over their bytes.
+"""Parses the property list of a message, and field tables.
 
     list     flags u16 | content type | content encoding | header table | ...        each if its flag is set
     table    size u32 | fields: name length u8 | name | value
     array    size u32 | values
     value    letter u8 | content                                                     all integers big-endian
 
-One contract for what is malformed: a list, table or array whose parts do not fill it exactly, down to the
-innermost value, is refused whole with `MalformedProperties`.
+If the parts of a list, table or array do not fill it exactly, down to the innermost value, the whole input is
+refused with `MalformedProperties`.
 
 Source: AMQP 0-9-1 specification, sections 4.2.5.5 and 4.2.6.1, with the type letters as RabbitMQ reads them.
 """
@@ -20,9 +20,9 @@ from typing import Any
 
 import cython
 
-DEPTH_MAX = 32  # tables and arrays in each other; the outermost table counts
+DEPTH_MAX = 32  # of nested tables and arrays; the outermost table counts
 
-# The first flag and the last of the properties that class basic has; below them, flags that are not valid.
+# The first and the last flag of the properties of class basic; lower bits are not valid.
 FIRST_FLAG = 1 << 15
 LAST_FLAG = 1 << 2
 HEADERS = 1 << 13
@@ -31,7 +31,7 @@ PRIORITY = 1 << 11
 EXPIRATION = 1 << 8
 TIMESTAMP = 1 << 6
 
-# From the first flag down to the last.
+# In the order of their flags, from FIRST_FLAG down to LAST_FLAG.
 PROPERTY_NAMES = (
     "content_type",
     "content_encoding",
@@ -71,7 +71,7 @@ _LAYOUTS = {
 }
 
 # Compiled code reads these as C variables: a module's names it reads as slowly as Python does.
-_LONG = cython.declare(cython.Py_ssize_t, 254)  # a size of four octets goes before the content
+_LONG = cython.declare(cython.Py_ssize_t, 254)  # the content has a u32 size in front
 _UNKNOWN = cython.declare(cython.Py_ssize_t, 255)
 _CONTENT_SIZES = bytes(
     _LAYOUTS[letter].size if letter in _LAYOUTS else _LONG if letter in b"SxFA" else _UNKNOWN
@@ -91,15 +91,15 @@ _TOO_DEEP = f"a field table is nested more than {DEPTH_MAX} deep"
 
 
 class MalformedProperties(ValueError):
-    """A property list, field table or array does not add up; the text says where."""
+    """A property list, field table or array is malformed; the text says where."""
 
 
 class UnknownFieldType(MalformedProperties):
-    """The letter of a value is none that AMQP has."""
+    """The type letter of a value is unknown."""
 
 
 def moment(seconds: int) -> datetime | int:
-    """A timestamp; the number of seconds if it is beyond the year 9999: some clients send milliseconds."""
+    """Decode a timestamp; returns the number if it is beyond the year 9999: some clients send milliseconds."""
     try:
         return datetime.fromtimestamp(seconds, UTC)
     except (OverflowError, ValueError, OSError):
@@ -109,28 +109,16 @@ def moment(seconds: int) -> datetime | int:
 @cython.final
 @cython.cclass
 class PropertyWalk:
-    """The lists and tables in one buffer.
+    """Parses the lists and tables in a buffer.
 
     Attributes:
-        delivery_mode: of the list that was walked last: 0 if it was not given.
-        carbon_copy: the headers walked last hold CC or BCC.
-        values: that were walked, those of inner tables and arrays included.
+        delivery_mode: of the last parsed list; 0 if it has none.
+        carbon_copy: the last parsed headers have CC or BCC.
+        values: number of values parsed so far, inner tables and arrays included.
 
     Args:
         octets: the buffer.
     """
-
-    __slots__ = (
-        "_fault",
-        "_headers_at",
-        "_headers_end",
-        "_octets",
-        "_source",
-        "_unknown",
-        "carbon_copy",
-        "delivery_mode",
-        "values",
-    )
 
     def __init__(self, octets: memoryview) -> None:
         self._octets = octets
@@ -148,7 +136,7 @@ class PropertyWalk:
     @cython.exceptval(check=True)
     @cython.locals(at=cython.Py_ssize_t, end=cython.Py_ssize_t, mode=cython.int)
     def well_formed(self, at: int, end: int) -> bool:
-        """Whether a list fills its place of at least two octets, and its delivery mode is one that there is."""
+        """Whether [at, end), at least two octets, is a well-formed list with a valid delivery mode, or none."""
         if not self._walk(at, end, None):
             return False
         mode = self.delivery_mode
@@ -156,10 +144,10 @@ class PropertyWalk:
 
     @cython.locals(end=cython.Py_ssize_t)
     def places(self, end: int) -> list[tuple[int, int, int]]:
-        """The properties of the list in [0, end): flag, start and end of each, lengths included.
+        """The properties of the list in [0, end): flag, start and end of each, length octets included.
 
         Raises:
-            MalformedProperties: it is none.
+            MalformedProperties: the list is malformed.
         """
         places: list[tuple[int, int, int]] = []
         self._walk_whole(end, places)
@@ -245,10 +233,10 @@ class PropertyWalk:
         after=cython.Py_ssize_t,
     )
     def header(self, name: bytes, end: int) -> bytes | None:
-        """A header of the list in [0, end): its value with its letter; None when there is no such header.
+        """A header of the list in [0, end): its value with its letter; None if there is no such header.
 
         Raises:
-            MalformedProperties: it is none.
+            MalformedProperties: the list is malformed.
         """
         self._walk_whole(end, None)
         at = self._headers_at
@@ -270,7 +258,7 @@ class PropertyWalk:
         """The fields of the table in [at, end): name, and value with its letter.
 
         Raises:
-            MalformedProperties: it is none.
+            MalformedProperties: the table is malformed.
         """
         found: list[tuple[bytes, bytes]] = []
         while at < end:
@@ -289,7 +277,7 @@ class PropertyWalk:
         """The values of the array in [at, end), with their letters.
 
         Raises:
-            MalformedProperties: it is none.
+            MalformedProperties: the array is malformed.
         """
         found: list[bytes] = []
         while at < end:
@@ -304,16 +292,16 @@ class PropertyWalk:
     def table(
         self, at: int, end: int, values_max: int | None, moment: Callable[[int], object]
     ) -> dict[str, object]:
-        """The table in [at, end), decoded; of fields with one name the last counts.
+        """Decode the table in [at, end); of fields with the same name, the last counts.
 
-        A long string that is no UTF-8 stays octets.
+        A long string that is not UTF-8 stays octets.
 
         Args:
-            values_max: of those that have been walked; None: as many as there are.
-            moment: makes a value of a timestamp.
+            values_max: limit of `values`; None: no limit.
+            moment: decodes a timestamp.
 
         Raises:
-            MalformedProperties: it is none, or a name is not UTF-8, or there are more values.
+            MalformedProperties: the table is malformed, a name is not UTF-8, or there are too many values.
         """
         if not self._table(at, end, 1):
             raise self._malformed()
@@ -324,7 +312,7 @@ class PropertyWalk:
     def _malformed(self) -> MalformedProperties:
         return (UnknownFieldType if self._unknown else MalformedProperties)(self._fault)
 
-    # -- where values end: -1 where they do not add up
+    # -- the end of a field or value; -1: it is malformed
 
     @cython.cfunc
     @cython.returns(cython.bint)
@@ -420,7 +408,7 @@ class PropertyWalk:
                 return -1
         return at + length
 
-    # -- values of what adds up
+    # -- decoding of what was found well-formed
 
     @cython.cfunc
     @cython.locals(at=cython.Py_ssize_t, end=cython.Py_ssize_t, name_end=cython.Py_ssize_t)
@@ -490,19 +478,19 @@ class PropertyWalk:
 
 
 def property_places(raw: bytes) -> list[tuple[int, int, int]]:
-    """The properties of a list: flag, start and end of each, lengths included.
+    """The properties of a list: flag, start and end of each, length octets included.
 
     Raises:
-        MalformedProperties: it is none.
+        MalformedProperties: the list is malformed.
     """
     return PropertyWalk(memoryview(raw)).places(len(raw))
 
 
 def header_value(raw: bytes, name: bytes) -> bytes | None:
-    """A header in a list: its value with its letter; None when there is no such header.
+    """A header in a list: its value with its letter; None if there is no such header.
 
     Raises:
-        MalformedProperties: it is none.
+        MalformedProperties: the list is malformed.
     """
     return PropertyWalk(memoryview(raw)).header(name, len(raw))
 
@@ -511,7 +499,7 @@ def table_fields(raw: bytes, at: int, end: int) -> list[tuple[bytes, bytes]]:
     """The fields of the table in [at, end): name, and value with its letter.
 
     Raises:
-        MalformedProperties: it is none.
+        MalformedProperties: the table is malformed.
     """
     return PropertyWalk(memoryview(raw)).fields(at, end)
 
@@ -520,7 +508,7 @@ def array_items(raw: bytes, at: int, end: int) -> list[bytes]:
     """The values of the array in [at, end), with their letters.
 
     Raises:
-        MalformedProperties: it is none.
+        MalformedProperties: the array is malformed.
     """
     return PropertyWalk(memoryview(raw)).items(at, end)
 

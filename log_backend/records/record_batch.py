@@ -65,29 +65,16 @@ class CorruptBatch(Exception):
 @cython.no_gc  # no cycle is possible, and hundreds of thousands may be in memory
 @cython.cclass
 class Records:
-    """The immutable content of a batch, without a place in a log: several partitions may share it.
+    """The immutable content of a batch, without an offset: several partitions may share it.
 
     Attributes:
         payload: the columns, padding included; never changed after construction.
         count: records, 1 to 65,535.
-        attributes: the bits above.
+        attributes: bits, as in the header.
         exchange: name on the wire, 0 to 255 bytes.
         keys_bytes, properties_bytes, bodies_bytes: sizes of the columns.
         time: microseconds since 1970 at which the broker received the records.
     """
-
-    __slots__ = (
-        "_payload_crc",
-        "attributes",
-        "bodies_bytes",
-        "count",
-        "exchange",
-        "keys_bytes",
-        "last_time",
-        "payload",
-        "properties_bytes",
-        "time",
-    )
 
     def __init__(
         self,
@@ -191,8 +178,6 @@ class RecordBatch:
         leader_epoch: of the leader that appended it.
     """
 
-    __slots__ = ("base_offset", "end_offset", "leader_epoch", "records")
-
     def __init__(self, records: Records, base_offset: int, leader_epoch: int) -> None:
         self.records = records
         self.base_offset = base_offset
@@ -229,7 +214,7 @@ def new_records(
     bodies_bytes: int,
     time: int,
 ) -> Records:
-    """Records of one time; compiled, without the call of a constructor."""
+    """Create records that were received at one time; faster than the constructor if compiled."""
     records = Records.__new__(Records)
     records.payload = payload
     records.count = count
@@ -250,7 +235,7 @@ def new_records(
     records=Records, base_offset=cython.longlong, leader_epoch=cython.uint, batch=RecordBatch
 )
 def new_batch(records: Records, base_offset: int, leader_epoch: int) -> RecordBatch:
-    """Records at a place; compiled, without the call of a constructor."""
+    """Create a batch; faster than the constructor if compiled."""
     batch = RecordBatch.__new__(RecordBatch)
     batch.records = records
     batch.base_offset = base_offset
@@ -270,7 +255,7 @@ def new_batch(records: Records, base_offset: int, leader_epoch: int) -> RecordBa
     crc=cython.uint,
 )
 def put_header(buffer: bytearray, at: int, batch: RecordBatch) -> int:
-    """Write the 64 header bytes of a batch to a place in a buffer; compiled, the caller answers for it."""
+    """Write the 64 header bytes of a batch to a place in a buffer; compiled code does not check the place."""
     records = batch.records
     put_u32(buffer, at, _MAGIC)
     put_u32(buffer, at + 4, _HEADER_BYTES + len(records.payload))
@@ -288,7 +273,7 @@ def put_header(buffer: bytearray, at: int, batch: RecordBatch) -> int:
     return 0
 
 
-def decode_batch(buffer: Octets, at: int, *, checked: bool = True) -> RecordBatch:
+def decode_batch(buffer: Octets, at: int) -> RecordBatch:
     """Read the batch that starts at a position of a buffer.
 
     The payload is a slice of the buffer: a view when the buffer is one.
@@ -296,7 +281,6 @@ def decode_batch(buffer: Octets, at: int, *, checked: bool = True) -> RecordBatc
     Args:
         buffer: bytes of a segment, a journal block or a link.
         at: position of the header.
-        checked: verify the payload's checksum too; the header's always is.
 
     Raises:
         CorruptBatch: the bytes are not a whole, undamaged batch.
@@ -308,7 +292,7 @@ def decode_batch(buffer: Octets, at: int, *, checked: bool = True) -> RecordBatc
     records = batch.records
     records.payload = buffer[at + HEADER_BYTES : end]
     records.exchange = bytes(records.payload[records.columns_at :][: len(records.exchange)])
-    if checked and crc32c(records.payload) != records.payload_crc():
+    if crc32c(records.payload) != records.payload_crc():
         raise CorruptBatch("the payload fails its checksum")
     return batch
 
@@ -373,7 +357,7 @@ def _padded(size: int) -> int:
 @cython.ccall
 @cython.locals(size=cython.Py_ssize_t)
 def new_buffer(size: int) -> bytearray:
-    """A writable buffer whose content the caller fills whole: compiled, it is not zeroed first."""
+    """A buffer that the caller must fill completely: compiled code does not zero it."""
     if cython.compiled:
         return PyByteArray_FromStringAndSize(cython.NULL, size)
     return bytearray(size)
@@ -384,7 +368,7 @@ def new_buffer(size: int) -> bytearray:
 @cython.returns(cython.int)
 @cython.locals(buffer=bytearray, at=cython.Py_ssize_t, value=cython.Py_ssize_t, number=cython.uint)
 def put_u32(buffer: bytearray, at: int, value: int) -> int:
-    """A u32 of a column or a header; compiled, the caller answers for its place and range."""
+    """Write a u32 of a column or header; compiled code checks neither place nor range."""
     number = value
     if cython.compiled:
         memcpy(PyByteArray_AS_STRING(buffer) + at, cython.address(number), 4)
@@ -398,7 +382,7 @@ def put_u32(buffer: bytearray, at: int, value: int) -> int:
 @cython.returns(cython.int)
 @cython.locals(buffer=bytearray, at=cython.Py_ssize_t, number=cython.longlong)
 def put_u64(buffer: bytearray, at: int, number: int) -> int:
-    """A u64 or i64 of a header."""
+    """Write a u64 or i64 of a header."""
     if cython.compiled:
         memcpy(PyByteArray_AS_STRING(buffer) + at, cython.address(number), 8)
     else:
@@ -424,7 +408,7 @@ def put_zeros(buffer: bytearray, at: int) -> int:
 @cython.returns(cython.int)
 @cython.locals(buffer=bytearray, at=cython.Py_ssize_t)
 def put_octets(buffer: bytearray, at: int, octets: Octets) -> int:
-    """Copy octets to a place in a buffer; compiled, the caller answers for the room."""
+    """Copy octets to a place in a buffer; compiled code does not check that there is room."""
     if cython.compiled and isinstance(octets, bytes):
         copy_octets(PyByteArray_AS_STRING(buffer) + at, PyBytes_AS_STRING(octets), len(octets))
     elif cython.compiled and isinstance(octets, bytearray):
@@ -439,7 +423,7 @@ def put_octets(buffer: bytearray, at: int, octets: Octets) -> int:
 @cython.returns(cython.int)
 @cython.locals(target=cython.p_char, source=cython.p_char, size=cython.Py_ssize_t)
 def copy_octets(target: Any, source: Any, size: int) -> int:
-    """Copy memory, for which the caller answers: nobody changes it meanwhile; only where it is compiled."""
+    """Copy memory, unchecked; nobody may change it meanwhile. Only in compiled code."""
     if size < _UNLOCKED_BYTES_MIN:
         memcpy(target, source, size)
     else:

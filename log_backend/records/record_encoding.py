@@ -1,8 +1,8 @@
 # cython: annotation_typing=False
-"""From a receive buffer to batches: records that lie scattered, gathered into columns.
+"""Encodes batches: gathers records that lie scattered in a receive buffer into columns.
 
-A record table says where their parts lie, one row a record: routing key start [0] and length [1],
-properties start [2] and length [3], body start [4] and length [5].
+A record table says where the parts of each record are. Its rows have six numbers: routing key start and length,
+properties start and length, body start and length.
 """
 
 from array import array
@@ -50,11 +50,11 @@ def encode_records(
     Args:
         source: the buffer that the rows point into.
         rows: record table, ROW_COLUMNS numbers a record.
-        selection: indexes of the rows to take, in order; None takes the first `count`.
+        selection: indexes of the rows to take, in order; None: the first `count` rows.
         count: number of records, 1 to 65,535.
         exchange: name on the wire.
-        routing_key: shared by all records; None takes each record's own from its row.
-        attributes: of the bits of `record_batch`; KEY_COLUMN is added here.
+        routing_key: shared by all records; None: each record has its own, in its row.
+        attributes: bits of `record_batch`; KEY_COLUMN is added here.
         time: microseconds since 1970.
 
     Raises:
@@ -189,9 +189,7 @@ def _encode(
         raise ValueError(f"a batch of {size} bytes is too large")
     size += -size % _BATCH_ALIGNMENT
     payload = new_buffer(size)
-    put_u64(
-        payload, size - 8, 0
-    )  # the padding, which is shorter; what lies before it is overwritten
+    put_u64(payload, size - 8, 0)  # the padding, and bytes before it that are overwritten below
     put_octets(payload, exchange_at, exchange)
     if not keyed:
         put_octets(payload, key_at, routing_key)
@@ -238,7 +236,7 @@ def _encode(
     length=cython.Py_ssize_t,
 )
 def _copy(target: bytearray, at: int, source: memoryview, start: int, length: int) -> int:
-    # Compiled, the caller answers for both places.
+    # Compiled code does not check the places.
     if length:
         if cython.compiled:
             memcpy(PyByteArray_AS_STRING(target) + at, cython.address(source[start]), length)

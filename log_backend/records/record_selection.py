@@ -1,7 +1,7 @@
 # cython: annotation_typing=False
-"""Records divided among partitions: each partition's part is a batch of its own, in the order published.
+"""Divides records among partitions: each partition gets a batch, in the order of publishing.
 
-Which partition a key belongs to never changes, over restarts, versions and clients::
+The partition of a key must never change, over restarts, versions and clients::
 
     partition = CRC-32C of the key's bytes, modulo the number of partitions
 """
@@ -42,13 +42,13 @@ def split_records(
     """Divide records among partitions.
 
     Args:
-        records: not changed, others may share them; their payload is writable, as `encode_records` gives it.
-        places: of each record, the index of its partition, as C ints.
-        partitions: how many there are.
+        records: not changed; their payload is writable, as that of `encode_records`.
+        places: the partition's index of each record, as C ints.
+        partitions: number of partitions.
 
     Returns:
-        Partition and records, for those partitions that get some, in ascending order. When one gets
-        everything, these are the very records given.
+        Pairs of partition and records, ascending, without partitions that get none. If one partition gets all
+        records, these are the records given, not a copy.
 
     Cost:
         Four passes over the records and one copy of each byte.
@@ -140,8 +140,8 @@ def _place_keys(
 def _group(
     places: memoryview, count: int, selection: memoryview, ends: memoryview, partitions: int
 ) -> int:
-    # A counting sort: ends[p + 1] first counts partition p, then is its start, and in the end ends[p]
-    # lies behind its last record.
+    # A counting sort: ends[p + 1] first counts the records of partition p; then it is the start of partition
+    # p + 1; in the end ends[p] is the end of partition p.
     for i in range(count):
         ends[places[i] + 1] += 1
     for place in range(partitions):
@@ -176,7 +176,7 @@ def _locate(
     bodies_at: int,
     rows: memoryview,
 ) -> int:
-    # The record table of the payload itself; see `encode_records`.
+    # Makes a record table that points into the payload; see `encode_records`.
     for i in range(count):
         row = _ROW_COLUMNS * i
         if keys_at >= 0:

@@ -1,5 +1,5 @@
 # cython: annotation_typing=False
-"""A batch of one record under construction: its body comes in pieces, each straight to its place.
+"""Builds a batch of one record whose body arrives in pieces: each is received straight into its place.
 
 The layout is that of `record_batch.py` with count 1 and a shared routing key.
 """
@@ -22,18 +22,9 @@ class SingleRecord:
         missing: bytes of the body that have not come yet.
 
     Args:
-        body_bytes: memory for all of them is taken at once; the system gives it as they come.
+        body_bytes: the whole body; its memory is reserved at once, and the system provides pages as it is
+            filled.
     """
-
-    __slots__ = (
-        "_body_bytes",
-        "_body_end",
-        "_exchange",
-        "_payload",
-        "_properties",
-        "_routing_key",
-        "missing",
-    )
 
     def __init__(
         self, exchange: bytes, routing_key: bytes, properties: bytes, body_bytes: int
@@ -52,27 +43,27 @@ class SingleRecord:
 
     @cython.locals(at=cython.Py_ssize_t)
     def add(self, piece: Octets) -> None:
-        """Take the next bytes of the body, at most the missing ones."""
+        """Add the next bytes of the body, at most the missing ones."""
         at = self._body_end - self.missing
         self._payload[at : at + len(piece)] = piece
         self.missing -= len(piece)
 
     @cython.ccall
     def room(self) -> memoryview:
-        """Where the missing bytes go; `filled` says how many of them are there."""
+        """The place of the missing bytes, to receive into; then call `filled`."""
         return memoryview(self._payload)[self._body_end - self.missing : self._body_end]
 
     @cython.ccall
     @cython.locals(first=cython.Py_ssize_t, end=cython.Py_ssize_t, at=cython.Py_ssize_t)
     def in_room(self, first: int, end: int) -> bytes:
-        """What lies in `room`, from one place to another."""
+        """Bytes [first, end) of `room`."""
         at = self._body_end - self.missing
         return bytes(self._payload[at + first : at + end])
 
     @cython.ccall
     @cython.locals(size=cython.Py_ssize_t)
     def filled(self, size: int) -> None:
-        """So many bytes of `room` are there."""
+        """Note that the first `size` bytes of `room` were received."""
         self.missing -= size
 
     @property
@@ -91,7 +82,7 @@ class SingleRecord:
         return *key, properties_at, properties_bytes, body_at, self._body_bytes
 
     def records(self, attributes: int, time: int) -> Records:
-        """The batch; nothing is copied, and nothing may be added any more."""
+        """The batch; its payload is not copied, so nothing may be added afterwards."""
         return Records(
             self._payload,
             1,

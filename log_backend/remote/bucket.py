@@ -1,7 +1,6 @@
-"""The door to remote storage: objects with names, written whole, never changed.
+"""The interface of remote storage: named objects that are written whole, and never changed.
 
-A name is words with slashes between, as a path: `orders/0/00000000000000000042.log`. Every call blocks, and so
-belongs into a thread.
+A name is a path, such as `orders/0/00000000000000000042.log`. Every call blocks, so make it in a thread.
 """
 
 from collections.abc import Iterable, Mapping
@@ -11,11 +10,11 @@ from routelog.log_backend.doors.disk import Buffer
 
 
 class BadBucket(ValueError):
-    """The address of a bucket makes no sense, or what reads such an address is not installed."""
+    """The address of a bucket is invalid, or the library for this kind of address is not installed."""
 
 
 class BucketFailed(Exception):
-    """The remote storage did not do what it was asked; it may be asked again."""
+    """The remote storage failed; the call may be repeated."""
 
 
 class NoObject(Exception):
@@ -32,7 +31,7 @@ class StoredObject(Protocol):
     size: int
 
     def close(self) -> None:
-        """Let go of it."""
+        """Close it."""
 
     def read(self, position: int, size: int) -> bytes | bytearray:
         """Up to `size` bytes; fewer only at the end.
@@ -50,15 +49,15 @@ class Bucket(Protocol):
     """
 
     def folders(self, folder: str) -> list[str]:
-        """Names of the folders directly in a folder, sorted; none when there is no such folder."""
+        """Names of the folders directly in a folder, sorted; empty if there is no such folder."""
 
     def objects(self, folder: str) -> Mapping[str, int]:
         """Names of the objects directly in a folder, and their sizes."""
 
     def write(self, name: str, pieces: Iterable[Buffer], size: int) -> None:
-        """Make an object, in place of one of this name. When this returns it is whole and durable.
+        """Create or replace an object; it is complete and durable when this returns.
 
-        An object that was not written to its end may be there all the same, and not whole.
+        After an error, the object may exist and be incomplete.
         """
 
     def open(self, name: str) -> StoredObject:

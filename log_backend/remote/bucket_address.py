@@ -9,13 +9,13 @@ from routelog.log_backend.remote.folder_bucket import FolderBucket
 
 
 def open_bucket(url: str, disk: Disk) -> Bucket:
-    """The bucket at an address: `s3://bucket/prefix?region=...` or `file:///folder`.
+    """Return the bucket at an address: `s3://bucket/prefix?region=...` or `file:///folder`.
 
-    Options of S3 are those of Arrow: `region`, `endpoint_override`, `scheme`; user and password of the address
-    are the access key and the secret key, without which the environment has them.
+    Options of S3 are those of Arrow: `region`, `endpoint_override`, `scheme`. User and password of the address
+    are access key and secret key; without them, the environment has the keys.
 
     Raises:
-        BadBucket: the address makes no sense, or it is S3 and pyarrow is not installed.
+        BadBucket: the address is invalid, or it is S3 and pyarrow is not installed.
     """
     check_address(url)
     if urlsplit(url).scheme == "file":
@@ -28,10 +28,10 @@ def open_bucket(url: str, disk: Disk) -> Bucket:
 
 
 def check_address(url: str) -> None:
-    """See what can be seen without going there.
+    """Check an address without connecting to it.
 
     Raises:
-        BadBucket: the address makes no sense.
+        BadBucket: the address is invalid.
     """
     parts = urlsplit(url)
     if parts.scheme not in ("file", "s3"):
@@ -42,7 +42,7 @@ def check_address(url: str) -> None:
 
 
 def without_secrets(url: str) -> str:
-    """An address as it may be shown."""
+    """Return an address without user, password and options."""
     scheme, mark, rest = url.partition("://")
     place = rest.partition("?")[0].rpartition("@")[2]
     return f"{scheme}{mark}{place}"

@@ -1,13 +1,22 @@
-"""A bucket that is a folder, of this host or of storage that is shared: objects are files."""
+"""A bucket that is a folder, on a local disk or on a network file system: objects are files."""
 
-from collections.abc import Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from routelog.log_backend.doors.disk import Buffer, Disk
+from routelog.log_backend.doors.disk import Buffer, Disk, opened
 from routelog.log_backend.remote.bucket import BucketFailed, NoObject
 
-_SCRATCH = ".part"  # behind the name of an object that is being written
+_SCRATCH = ".part"  # suffix of an object that is being written
+
+
+@contextmanager
+def _disk_errors() -> Iterator[None]:
+    """Turn errors of the disk into those of a bucket."""
+    try:
+        yield
+    except OSError as error:
+        raise BucketFailed(str(error)) from error
 
 
 class FolderObject:
@@ -22,65 +31,56 @@ class FolderObject:
         """See `StoredObject`."""
         self._disk.close(self._file)
 
+    @_disk_errors()
     def read(self, position: int, size: int) -> bytearray:
         """See `StoredObject`."""
-        try:
-            return self._disk.read(self._file, position, size)
-        except OSError as error:
-            raise BucketFailed(str(error)) from error
+        return self._disk.read(self._file, position, size)
 
 
 class FolderBucket:
-    """See `Bucket`. An object has its name when it is whole and synced.
+    """See `Bucket`. A file gets the object's name when it is complete and synced.
 
-    Until then its file has another one, which a crash may leave: it is listed, as an object of no use.
+    Until then it has a scratch name. A crash may leave such a file: it is listed, and the caller ignores it.
     """
 
     def __init__(self, disk: Disk, root: Path) -> None:
         self._disk = disk
         self._root = root
 
+    @_disk_errors()
     def folders(self, folder: str) -> list[str]:
         """See `Bucket`."""
         path = self._root / folder
-        try:
-            return [name for name in self._disk.list_directory(path) if (path / name).is_dir()]
-        except OSError as error:
-            raise BucketFailed(str(error)) from error
+        return [name for name in self._disk.list_directory(path) if (path / name).is_dir()]
 
+    @_disk_errors()
     def objects(self, folder: str) -> Mapping[str, int]:
         """See `Bucket`."""
         found = {}
         path = self._root / folder
-        try:
-            for name in self._disk.list_directory(path):
-                with suppress(FileNotFoundError):
-                    if (path / name).is_file():
-                        found[name] = (path / name).stat().st_size
-        except OSError as error:
-            raise BucketFailed(str(error)) from error
+        for name in self._disk.list_directory(path):
+            with suppress(FileNotFoundError):
+                if (path / name).is_file():
+                    found[name] = (path / name).stat().st_size
         return found
 
+    @_disk_errors()
     def write(self, name: str, pieces: Iterable[Buffer], size: int) -> None:
         """See `Bucket`."""
         path = self._root / name
         scratch = path.with_name(path.name + _SCRATCH)
+        self._disk.make_directory(path.parent)
         try:
-            self._disk.make_directory(path.parent)
-            try:
-                self._write_scratch(scratch, pieces, size)
-                self._disk.rename(scratch, path)
-            except BaseException:
-                with suppress(OSError):
-                    self._disk.remove(scratch)
-                raise
-            self._disk.sync_directory(path.parent)
-        except OSError as error:
-            raise BucketFailed(str(error)) from error
+            self._write_scratch(scratch, pieces, size)
+            self._disk.rename(scratch, path)
+        except BaseException:
+            with suppress(OSError):
+                self._disk.remove(scratch)
+            raise
+        self._disk.sync_directory(path.parent)
 
     def _write_scratch(self, scratch: Path, pieces: Iterable[Buffer], size: int) -> None:
-        file = self._disk.open(scratch, create=True)
-        try:
+        with opened(self._disk, scratch, create=True) as file:
             self._disk.truncate(file, 0)
             self._disk.allocate(file, 0, size)
             position = 0
@@ -89,8 +89,6 @@ class FolderBucket:
             if position != size:
                 raise BucketFailed(f"{scratch}: {position} bytes came, not {size}")
             self._disk.sync(file)
-        finally:
-            self._disk.close(file)
 
     def open(self, name: str) -> FolderObject:
         """See `Bucket`."""
@@ -101,18 +99,14 @@ class FolderBucket:
         except OSError as error:
             raise BucketFailed(str(error)) from error
 
+    @_disk_errors()
     def remove(self, name: str) -> None:
         """See `Bucket`."""
-        try:
-            with suppress(FileNotFoundError):
-                self._disk.remove(self._root / name)
-        except OSError as error:
-            raise BucketFailed(str(error)) from error
+        with suppress(FileNotFoundError):
+            self._disk.remove(self._root / name)
 
+    @_disk_errors()
     def remove_folder(self, folder: str) -> None:
         """See `Bucket`."""
-        try:
-            with suppress(FileNotFoundError):
-                self._disk.remove_tree(self._root / folder)
-        except OSError as error:
-            raise BucketFailed(str(error)) from error
+        with suppress(FileNotFoundError):
+            self._disk.remove_tree(self._root / folder)

@@ -1,4 +1,4 @@
-"""What remote storage holds of one partition's log, and which of it the log's retention ends."""
+"""The segments of one partition in remote storage, and which of them are past retention."""
 
 from collections.abc import Sequence
 
@@ -7,12 +7,12 @@ from routelog.log_backend.segments.retention import Retention
 
 
 class RemoteLog:
-    """The segments of a partition in remote storage, oldest first; known and changed on the loop only.
+    """The segments of a partition in remote storage; used on the event loop only.
 
     Attributes:
         folder: of its objects.
-        segments: those that are whole there.
-        bytes: of all of them, as they are stored.
+        segments: those that are complete, oldest first.
+        bytes: stored size of all segments.
     """
 
     def __init__(self, folder: str, segments: Sequence[RemoteSegment]) -> None:
@@ -23,16 +23,16 @@ class RemoteLog:
 
     @property
     def end(self) -> int:
-        """All that was sealed below was copied."""
+        """All sealed segments below this offset were copied."""
         return self._end
 
     def last_from(self, base_offset: int) -> RemoteSegment | None:
-        """The last segment, if it begins at an offset: what is copied from there takes its place."""
+        """The last segment, if it has this base offset: a new copy of the segment replaces it."""
         last = self.segments[-1] if self.segments else None
         return last if last is not None and last.base_offset == base_offset else None
 
     def add(self, segment: RemoteSegment) -> None:
-        """A segment is whole: behind the others, or in place of the last one, which was written on."""
+        """Add a complete segment; it replaces the last one if that has the same base offset."""
         if self.last_from(segment.base_offset):
             self.bytes -= self.segments.pop().bytes
         self.segments.append(segment)
@@ -40,29 +40,25 @@ class RemoteLog:
         self._end = segment.next_base
 
     def drop(self, count: int) -> None:
-        """The oldest segments are gone."""
+        """Forget the oldest segments: they were removed."""
         self.bytes -= sum(each.bytes for each in self.segments[:count])
         del self.segments[:count]
 
     def ended(self, retention: Retention, local_bytes: int, low_water: int, now: int) -> int:
-        """How many of the segments, oldest first, a retention does not keep any more.
+        """How many of the segments, oldest first, are past retention.
 
         Args:
-            local_bytes: of the log that is not here.
-            low_water: every cursor of the queue has settled what is below.
+            local_bytes: of the segments that are not copied yet.
+            low_water: all cursors of the queue have settled every offset below.
         """
         kept = self.bytes + local_bytes
         count = 0
         for segment in self.segments:
+            age = now - segment.last_time
+            is_over = segment.next_base <= low_water
             if retention.is_stream:
-                too_old = (
-                    retention.age_max is not None and now - segment.last_time > retention.age_max
-                )
-                too_much = retention.bytes_max is not None and kept > retention.bytes_max
-                is_over = too_old or too_much
-            else:
-                is_over = segment.next_base <= low_water
-            if not is_over or segment.last_time > now - retention.settled_age:
+                is_over = retention.exceeds(age, kept)
+            if not is_over or age < retention.settled_age:
                 break
             kept -= segment.bytes
             count += 1

@@ -1,4 +1,4 @@
-"""What remote storage has of a log: each segment is two objects, of which the second says that it is there.
+"""The format of a log in remote storage: each segment is two objects, its content and its index.
 
     <vhost>/<queue>-<partition>/<number, 20 digits>/     the partition's folder; names as in logs/
         <base>.log or <base>.zlog                        the segment, as it was on the disk, in either form
@@ -7,9 +7,10 @@
     OWNER                                                whose bucket it is
 
 Base offsets have 20 digits, and so has the time of the last batch, microseconds since 1970. The `.segment` is
-written last and removed first, so a segment without it is a leftover, and one list of names says what there is.
-Objects do not change, but for a segment that was written on after a crash: its old `.segment` goes before its
-content is replaced. The number is that of the partition: a queue that was declared again has another one.
+written last and removed first: a content without it is a leftover, so a list of names shows which segments are
+complete. Objects do not change, with one exception: after a crash, more may be written to a segment that was
+copied; then its old `.segment` is removed before its content is replaced. The number is that of the partition:
+a queue that was deleted and declared again has another one.
 """
 
 import re
@@ -30,12 +31,12 @@ _ENTRY_BYTES = 20  # of both indexes together
 
 
 class RemoteSegment(NamedTuple):
-    """A segment that is whole in remote storage.
+    """A segment that is complete in remote storage.
 
     Attributes:
-        next_base: base offset of the one behind it; offsets between were never stored, or settled before.
+        next_base: base offset of the next segment; offsets in between were settled, or never promised.
         last_time: of its last batch.
-        bytes: of the object.
+        bytes: of its content object.
     """
 
     base_offset: int
@@ -46,12 +47,12 @@ class RemoteSegment(NamedTuple):
 
     @property
     def content_name(self) -> str:
-        """Name of the object that has its batches."""
+        """Name of the object with its batches."""
         return f"{self.base_offset:020d}{self._form}"
 
     @property
     def index_name(self) -> str:
-        """Name of the object that says that it is there."""
+        """Name of the object with its index."""
         numbers = (self.base_offset, self.next_base, self.last_time)
         return "-".join(f"{number:020d}" for number in numbers) + f"{self._form}.segment"
 
@@ -70,7 +71,7 @@ def partition_folder(directory: Path, number: int) -> str:
 
 
 def stored_segments(objects: Mapping[str, int]) -> list[RemoteSegment]:
-    """The segments that a folder's objects are, oldest first; none overlaps another."""
+    """Return the complete segments among a folder's objects, oldest first, without overlaps."""
     found: list[RemoteSegment] = []
     for name in sorted(objects):
         match = _SEGMENT.fullmatch(name)
@@ -82,25 +83,25 @@ def stored_segments(objects: Mapping[str, int]) -> list[RemoteSegment]:
         if size is None:
             continue
         if found and base == found[-1].base_offset:
-            found.pop()  # a crash took what followed, and the segment was written on
+            found.pop()  # an outdated copy, from before a crash
         if not found or base >= found[-1].next_base:
             found.append(segment._replace(bytes=size))
     return found
 
 
 def leftovers(objects: Mapping[str, int], segments: list[RemoteSegment]) -> Iterator[str]:
-    """Names of a folder's objects that are part of no segment."""
+    """Names of a folder's objects that belong to no complete segment."""
     names = {name for each in segments for name in (each.content_name, each.index_name)}
     return (name for name in objects if name not in names)
 
 
 def encode_remote_index(segment: Segment) -> bytes:
-    """Content of the object that says that a segment is there."""
+    """Content of a segment's index object."""
     return b"".join(content for _, content in segment.index_files())
 
 
 def decode_remote_index(content: bytes) -> SegmentIndex | None:
-    """The index in an object; None when it is damaged."""
+    """Decode the content of an index object; None if it is damaged."""
     entries, rest = divmod(len(content) - HEADER_BYTES, _ENTRY_BYTES)
     if entries < 0 or rest:
         return None
@@ -109,10 +110,10 @@ def decode_remote_index(content: bytes) -> SegmentIndex | None:
 
 
 def read_remote_index(bucket: Bucket, folder: str, segment: RemoteSegment) -> SegmentIndex | None:
-    """The index of a segment; None when it is damaged.
+    """Read the index of a segment; None if it is damaged.
 
     Raises:
-        NoObject: it was removed.
+        NoObject: the segment was removed.
         BucketFailed: the storage does not answer.
     """
     with closing(bucket.open(f"{folder}/{segment.index_name}")) as found:

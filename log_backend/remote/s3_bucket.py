@@ -1,4 +1,4 @@
-"""A bucket of Amazon's S3, or of one of the many storages that speak its protocol; Arrow speaks it for us."""
+"""A bucket of Amazon's S3, or of another storage with the same protocol, through Arrow."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -13,7 +13,7 @@ from routelog.log_backend.remote.bucket import BadBucket, BucketFailed, NoObject
 
 @contextmanager
 def _told() -> Iterator[None]:
-    """What Arrow raises, as what a bucket raises."""
+    """Turn errors of Arrow into those of a bucket."""
     try:
         yield
     except FileNotFoundError as error:
@@ -45,7 +45,7 @@ class S3Bucket:
     """See `Bucket`.
 
     Raises:
-        BadBucket: the address makes no sense.
+        BadBucket: the address is invalid.
     """
 
     def __init__(self, url: str) -> None:
@@ -76,7 +76,7 @@ class S3Bucket:
                 for piece in pieces:
                     stream.write(piece)
             finally:
-                stream.close()  # which also ends what is not whole: a name says nothing yet
+                stream.close()  # an object that is not complete gets its name, too: see `Bucket.write`
             there = self._files.get_file_info(path).size
         if there != size:
             raise BucketFailed(f"{name}: {there} bytes are there, not {size}")

@@ -1,7 +1,7 @@
-"""A compressed segment: the batches of a sealed one, in blocks that are compressed one by one.
+"""A compressed segment: the batches of a sealed segment, in blocks that are compressed one by one.
 
-All integers are little-endian; positions and lengths are those of the segment before compression,
-which its index files mean too, so a reader of batches sees no difference::
+All integers are little-endian. Positions and lengths are those before compression, as in the index files, so a
+reader of batches sees no difference::
 
     <base offset>.zlog
      0  magic        4s   b"RLZ1"
@@ -22,9 +22,9 @@ which its index files mean too, so a reader of batches sees no difference::
      8  stored length  u32  of the content; equal to the length: the content is not compressed
     12  content crc    u32  CRC-32C of the content as it is stored
 
-Blocks are cut between batches. One of more than BLOCK_BYTES is, nearly all of it, one large batch, and
-takes at least 1/RATIO_MAX of its length in the file: so nobody who reads a file allocates more for a
-block than BLOCK_BYTES, or RATIO_MAX times what the file has.
+Blocks are cut between batches. A block longer than BLOCK_BYTES consists of little more than one large batch,
+and is stored in no less than 1/RATIO_MAX of its length. So a reader allocates at most BLOCK_BYTES for a block,
+or RATIO_MAX times its size in the file.
 """
 
 import struct
@@ -41,14 +41,18 @@ from routelog.log_backend.records.record_batch import BATCH_BYTES_MAX, CorruptBa
 MAGIC = b"RLZ1"
 HEADER_BYTES = 48
 ENTRY_BYTES = 16
-BLOCK_BYTES = 256 * 1024  # a cold read of 1 MiB unpacks little more; larger ones save 1 % of space
-RATIO_MAX = 256  # lz4 cannot do better; what zstd would store in less is not worth the risk
-SIZE_MAX = 2**32 - 1  # positions have 32 bits, as those of the index
-BLOCKS_KEPT = 2  # a window of headers may reach into the block after the one of the next batch
+BLOCK_BYTES = (
+    256 * 1024
+)  # a cold read of 1 MiB unpacks little more than that; larger blocks save 1 % of space
+RATIO_MAX = (
+    256  # the best ratio of lz4; blocks that zstd would make smaller are stored uncompressed
+)
+SIZE_MAX = 2**32 - 1  # positions have 32 bits, as in the index
+BLOCKS_KEPT = 2  # a window of headers may reach into the block behind that of the next batch
 
 ZSTD, LZ4 = 1, 2
-CODECS = {"zstd": ZSTD, "lz4": LZ4}  # as x-compression names them
-ZSTD_LEVEL = 1  # docs/compression.md has the figures of others
+CODECS = {"zstd": ZSTD, "lz4": LZ4}  # by their names in x-compression
+ZSTD_LEVEL = 1  # docs/compression.md compares the levels
 
 _HEADER = struct.Struct("<4sIIIQQQII")
 _CHECKED = struct.Struct("<IIQQQII")  # the header from the codec on
@@ -66,7 +70,7 @@ class CorruptCompression(CorruptBatch):
 
 
 class CodecFailed(Exception):
-    """A codec cannot restore what it has compressed, or there are other bytes than announced."""
+    """A codec cannot restore what it has compressed, or gives another length than the table says."""
 
 
 class Block(NamedTuple):
@@ -80,13 +84,13 @@ class Block(NamedTuple):
 
 
 class SegmentPacker:
-    """Makes the bytes of a compressed segment.
+    """Encodes a compressed segment.
 
-    Write what `block` returns at `end`, as it was before the call; when all are there, `table` at `end`
-    and `header` at the start.
+    The caller writes each `block` at the `end` before the call; after the last one, `table` at `end` and
+    `header` at the start of the file.
 
     Attributes:
-        file_bytes: so far, table included.
+        file_bytes: size of the file so far, table included.
     """
 
     def __init__(self, codec: int, base_offset: int) -> None:
@@ -99,17 +103,17 @@ class SegmentPacker:
         self.file_bytes = HEADER_BYTES
 
     def block(self, raw: Octets) -> list[Octets]:
-        """The next block: whole batches, one behind the other.
+        """Encode the next block: whole batches, end to end.
 
         Raises:
-            CodecFailed: the codec does not give back what it was given.
+            CodecFailed: the codec does not restore the bytes that it was given.
         """
         content: Octets = self._compress(raw)
         short = len(raw) > BLOCK_BYTES and len(content) * RATIO_MAX < len(raw)
         if len(content) >= len(raw) or short:
             content = raw
         elif self._unpack(content, len(raw)) != raw:
-            # A fault of memory or codec: found while the bytes are still there.
+            # A fault of memory or codec must be found while the original is still there.
             raise CodecFailed("what was compressed does not give the same bytes")
         entry = _ENTRY.pack(self._size, len(raw), len(content), crc32c(content))
         self._entries += entry
@@ -119,7 +123,7 @@ class SegmentPacker:
 
     @property
     def end(self) -> int:
-        """Behind the last block: where the next one goes, or the table."""
+        """File offset behind the last block, where the next block or the table goes."""
         return self.file_bytes - len(self._entries)
 
     def table(self) -> bytes:
@@ -141,7 +145,7 @@ class SegmentPacker:
 
 
 class CompressedSegment:
-    """Reads a compressed segment as if it were not.
+    """Reads the uncompressed bytes of a compressed segment.
 
     Attributes:
         base_offset: of the segment.
@@ -180,7 +184,7 @@ class CompressedSegment:
         """Up to `size` bytes; fewer only at the end of the segment.
 
         Raises:
-            CorruptCompression: a block that holds some of them fails a check.
+            CorruptCompression: a block with some of these bytes fails a check.
         """
         found = bytearray()
         end = min(position + size, self.size)
@@ -197,7 +201,7 @@ class CompressedSegment:
         """Read every block.
 
         Raises:
-            CorruptCompression: the first one that fails a check.
+            CorruptCompression: a block fails a check; it is the first one.
         """
         for number in range(len(self.blocks)):
             self._content(number)
@@ -234,7 +238,7 @@ class CompressedSegment:
         if stored[:ENTRY_BYTES] != _ENTRY.pack(*block[:4]):
             raise CorruptCompression(block.file_offset, "the block is not the table's")
         content: Octets = memoryview(stored)[ENTRY_BYTES:]
-        if crc32c(content) != block.crc:  # also when it is cut off
+        if crc32c(content) != block.crc:  # also if the block is cut off
             raise CorruptCompression(block.file_offset, "the block fails its checksum")
         if block.stored_length == block.length:
             return content
@@ -252,7 +256,7 @@ def _located(table: Octets) -> Iterator[Block]:
 
 
 def _is_possible(block: Block) -> bool:
-    """Whether the writer makes such blocks: checked before anything is allocated for one."""
+    """Whether the writer makes such blocks; checked before memory is allocated for one."""
     if not 0 < block.stored_length <= block.length <= BLOCK_BYTES + BATCH_BYTES_MAX:
         return False
     return block.length <= BLOCK_BYTES or block.stored_length * RATIO_MAX >= block.length
@@ -270,14 +274,14 @@ def _compressor(codec: int) -> Callable[[Octets], bytes]:
 
 
 def _unpacker(codec: int) -> Callable[[Octets, int], bytes]:
-    """A function from content and length to that many bytes; CodecFailed when there are others."""
+    """A function of content and length that restores a block, or raises CodecFailed."""
     if codec == LZ4:
         return _unpack_lz4
     decompressor = zstandard.ZstdDecompressor()
 
     def unpack(content: Octets, length: int) -> bytes:
         try:
-            # Zstandard believes the frame's own size rather than a limit that it is given.
+            # The library ignores a given limit if the frame names its own size: check that first.
             if zstandard.frame_content_size(content) != length:
                 raise CodecFailed("the block has another length than the table's")
             return decompressor.decompress(content, allow_extra_data=False)
@@ -305,7 +309,7 @@ def cut_blocks(batch_positions: Sequence[int], size: int) -> list[tuple[int, int
         size: of the segment.
 
     Returns:
-        [start, end) of each block; BLOCK_BYTES or less unless there is no position to cut it at.
+        [start, end) of each block; at most BLOCK_BYTES, unless there is no position to cut at.
     """
     cuts = []
     start = end = 0

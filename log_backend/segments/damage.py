@@ -1,13 +1,13 @@
-"""Damage of a partition's files, and what is known of it over restarts.
+"""Records of damage in a partition's files, which are kept over restarts.
 
-A damaged partition is quarantined: nothing at or behind the damage is handed out, until `routelog log
-repair` has settled what is lost. In the metadata store, JSON::
+A damaged partition is quarantined: no record at or behind the damage is delivered until `routelog log repair`
+has settled the lost offsets. In the metadata store, JSON::
 
     b"damage/" partition u64, big-endian -> {"found": [{"file": ..., "position": ..., "reason": ...,
                                              "first": ..., "end": ...}, ...],
                                              "lost": [[first, end], ...]}
 
-`lost` is what a repair gave up: recovery settles it for all cursors.
+`lost` has the offsets that a repair gave up: recovery settles them for all cursors.
 """
 
 import struct
@@ -18,7 +18,7 @@ import msgspec
 from routelog.log_backend.metadata.metadata import Change, MetadataStore
 
 NOTHING_BLOCKED = 1 << 64  # above every offset
-EVERYTHING_BEHIND = (1 << 63) - 1  # the end of damage that concerns all offsets behind its first
+EVERYTHING_BEHIND = (1 << 63) - 1  # the end of damage that affects all offsets from its first on
 
 _PREFIX = b"damage/"
 
@@ -28,9 +28,9 @@ class Damage(msgspec.Struct, frozen=True):
 
     Attributes:
         file: its name within the partition's directory.
-        position: byte at which the damage was met.
-        first: nothing at or behind this offset is handed out.
-        end: what lies behind this offset may be whole.
+        position: of the first damaged byte.
+        first: no record at or behind this offset is delivered.
+        end: records from this offset on may be undamaged.
     """
 
     file: str
@@ -47,18 +47,18 @@ class Damage(msgspec.Struct, frozen=True):
 
 
 class DamageRecord(msgspec.Struct):
-    """What is kept of a partition's damage.
+    """All damage of a partition.
 
     Attributes:
-        found: not repaired; the lowest offset first.
-        lost: [first, end) offsets that a repair gave up, ascending.
+        found: damage that is not repaired, ascending by offset.
+        lost: offsets [first, end) that a repair gave up, ascending.
     """
 
     found: list[Damage] = msgspec.field(default_factory=list)
     lost: list[tuple[int, int]] = msgspec.field(default_factory=list)
 
     def add(self, damage: Damage) -> bool:
-        """Note damage; False when it was known."""
+        """Add damage; returns False if it was known."""
         place = (damage.file, damage.position)
         known = [each for each in self.found if (each.file, each.position) == place]
         if known and known[0].first <= damage.first:
@@ -70,11 +70,11 @@ class DamageRecord(msgspec.Struct):
 
     @property
     def blocked_from(self) -> int:
-        """Nothing at or behind this offset is handed out."""
+        """No record at or behind this offset is delivered."""
         return self.found[0].first if self.found else NOTHING_BLOCKED
 
     def still_promised(self, offset: int) -> int:
-        """The offset up to which records must be there, when all below `offset` were once."""
+        """The offset below which records must exist, given that all below `offset` existed before repairs."""
         for first, end in reversed(self.lost):
             if first < offset <= end:
                 offset = first
@@ -93,13 +93,13 @@ def damage_change(partition: int, record: DamageRecord | None) -> Change:
 
 
 def load_damage(metadata: MetadataStore, partition: int) -> DamageRecord:
-    """What is known of a partition."""
+    """Return the damage record of a partition; an empty one if there is none."""
     entry = metadata.get(damage_key(partition))
     return DamageRecord() if entry is None else msgspec.json.decode(entry.value, type=DamageRecord)
 
 
 def merged(ranges: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Ranges in ascending order, those that touch made one."""
+    """Sort ranges, and join those that touch or overlap."""
     found: list[tuple[int, int]] = []
     for first, end in sorted(ranges):
         if found and first <= found[-1][1]:
@@ -112,7 +112,7 @@ def merged(ranges: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
 def without(
     ranges: Sequence[tuple[int, int]], taken: Sequence[tuple[int, int]]
 ) -> list[tuple[int, int]]:
-    """What of some ranges is in none of the others; both ascend, and touch no range of their own."""
+    """Subtract ranges from ranges; each list is ascending, and its ranges do not touch."""
     found: list[tuple[int, int]] = []
     for first, end in ranges:
         for taken_first, taken_end in taken:

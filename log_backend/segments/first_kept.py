@@ -1,11 +1,11 @@
-"""Where the log of a partition begins: what is gone below was let go, what is gone from there on is missed.
+"""The base offset of a partition's first segment: a missing segment below was removed, one above is damage.
 
 In the metadata store, big-endian::
 
     b"kept/" partition u64 -> u64, base offset of the oldest segment that is synced
 
-A checkpoint stores it when it has synced that segment; it moves on, durably, before a segment's files go. A
-partition without it promises no segment.
+A checkpoint stores it after it has synced that segment. Before the files of a segment are removed, the entry of
+the next one is made durable. A partition without an entry need not have any segment.
 """
 
 import struct
@@ -18,13 +18,13 @@ _NUMBER = struct.Struct(">Q")
 
 
 def first_kept_change(partition: int, offset: int | None) -> Change:
-    """Store where a partition's log begins; None: nowhere."""
+    """Store the base offset of a partition's first segment; None: delete the entry."""
     value = None if offset is None else _NUMBER.pack(offset)
     return Change(_PREFIX + _NUMBER.pack(partition), value)
 
 
 def load_first_kept(metadata: MetadataStore, partition: int) -> int | None:
-    """Base offset of the segment that a partition's log begins with; None when none is promised."""
+    """Base offset of the first segment that a partition must have; None: it need not have any."""
     entry = metadata.get(_PREFIX + _NUMBER.pack(partition))
     if entry is None:
         return None
@@ -33,11 +33,11 @@ def load_first_kept(metadata: MetadataStore, partition: int) -> int | None:
 
 
 def expected_bases(bases: Sequence[int], first_kept: int | None) -> list[int]:
-    """Base offsets of the segments that there must be, with the first one, though its file may be gone.
+    """Base offsets of the segments that a partition must have; the file of the first one may be missing.
 
     Args:
-        bases: of those that are there, ascending. What lies below `first_kept` was let go, and counts no more:
-            of several such, a power cut may have brought back some.
+        bases: of the files in the directory, ascending. Those below `first_kept` are ignored: they were
+            removed, but a power cut may bring some of them back.
     """
     if first_kept is None:
         return list(bases)

@@ -1,10 +1,10 @@
-"""Where a partition's files lie, and how names become directory names.
+"""Paths of a partition's files, and how names become directory names.
 
-    logs/<vhost>/<queue>-<partition>/<base offset, 20 digits>.log   or .zlog, when it is compressed
-    logs/<vhost>/%01<exchange>-0/...                                 what an exchange remembers
+    logs/<vhost>/<queue>-<partition>/<base offset, 20 digits>.log    or .zlog, if it is compressed
+    logs/<vhost>/%01<exchange>-0/...                                 the messages that an exchange remembers
 
-Names come from strangers, so they are percent-encoded and never a path of their own; what is too long
-for a file name is cut and told apart by its hash.
+Names come from clients, so they are percent-encoded and cannot form a path. A name that is too long for a file
+name is cut, and gets a hash.
 """
 
 import hashlib
@@ -15,15 +15,15 @@ from pathlib import Path
 from urllib.parse import quote
 
 PLAIN, COMPRESSED = ".log", ".zlog"  # the two forms of a segment
-# Stands before the name of an exchange that has a log: no queue is called so.
+# Prefix of an exchange's name, if the exchange has a log: no queue's name begins so.
 EXCHANGE_MARK = "\x01"
-NAME_BYTES_MAX = 200  # of 255 that file systems allow: a partition number and a hash follow
+NAME_BYTES_MAX = 200  # file systems allow 255 bytes: hash and partition number follow
 
 
-@lru_cache(maxsize=64)  # the partitions of a queue come one after the other
+@lru_cache(maxsize=64)  # asked again for each partition of a queue
 def directory_name(name: str) -> str:
     """A safe file name for any vhost or queue name; different names get different ones."""
-    encoded = quote(name, safe="").replace("~", "%7E")  # which stands before a hash only
+    encoded = quote(name, safe="").replace("~", "%7E")  # "~" stands only before a hash
     if encoded.startswith("."):
         encoded = "%2E" + encoded[1:]
     if not encoded:
@@ -45,22 +45,22 @@ def partition_directory_name(logs: Path | str, vhost: str, queue: str, partition
 
 
 def segment_path(directory: Path, base_offset: int) -> Path:
-    """File of the segment that begins at an offset."""
+    """Path of the segment with a base offset."""
     return directory / f"{base_offset:020d}{PLAIN}"
 
 
 def compressed_path(path: Path) -> Path:
-    """File of the compressed form of a segment."""
+    """Path of the compressed form of a segment."""
     return path.with_suffix(COMPRESSED)
 
 
 def base_offsets(names: Iterable[str], suffixes: Sequence[str] = (PLAIN, COMPRESSED)) -> list[int]:
-    """Base offsets of the segments of these forms among some file names, ascending."""
+    """Base offsets of the segments among some file names, ascending; only of the given forms."""
     parts = (name.partition(".") for name in names)
     stems = {stem for stem, point, suffix in parts if point + suffix in suffixes}
     return sorted(int(stem) for stem in stems if len(stem) == 20 and stem.isdigit())
 
 
 def with_following(bases: Sequence[int]) -> Iterator[tuple[int, int | None]]:
-    """Each base offset with that of the segment behind it; the newest has none."""
+    """Pair each base offset with the next one; the last one with None."""
     return zip_longest(bases, bases[1:])

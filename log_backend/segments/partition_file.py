@@ -1,18 +1,18 @@
-"""The file PARTITION in each partition directory: whose segments lie there.
+"""The file PARTITION in each partition directory: the number of the partition that owns the segments there.
 
     0  magic   4s   b"RLP1"
     4  crc     u32  CRC-32C of [8:]
     8  number  u64  of the partition
 
-Integers are little-endian. A queue of the same name that was deleted before leaves another number, and its
-files are never taken for the new one's. The file is durable before a segment is, and goes after the last
-one: segments without it, or with one that cannot be read, are damage.
+Integers are little-endian. Files that a deleted queue of the same name has left have another number, so they
+are never taken for those of the new queue. The file is durable before the first segment, and removed after the
+last one. Segments without it, or with one that cannot be read, are damage.
 """
 
 import struct
 from pathlib import Path
 
-from routelog.log_backend.doors.disk import Disk
+from routelog.log_backend.doors.disk import Disk, opened
 from routelog.log_backend.records.record_batch import crc32c
 
 PARTITION_FILE = "PARTITION"
@@ -29,7 +29,7 @@ def encode_number(number: int) -> bytes:
 
 
 def decode_number(content: bytes) -> int | None:
-    """The number in a file's content; None when it is damaged."""
+    """Return the number in the file's content; None if it is damaged."""
     if len(content) != FILE_BYTES or content[:4] != MAGIC:
         return None
     if crc32c(content[8:]) != int.from_bytes(content[4:8], "little"):
@@ -39,12 +39,9 @@ def decode_number(content: bytes) -> int | None:
 
 
 def read_number(disk: Disk, directory: Path) -> int | None:
-    """Number of the partition whose files lie in a directory; None when that cannot be read."""
+    """Return the number of the partition that owns a directory; None if the file is missing or damaged."""
     try:
-        file = disk.open(directory / PARTITION_FILE)
+        with opened(disk, directory / PARTITION_FILE) as file:
+            return decode_number(bytes(disk.read(file, 0, FILE_BYTES + 1)))
     except FileNotFoundError:
         return None
-    try:
-        return decode_number(bytes(disk.read(file, 0, FILE_BYTES + 1)))
-    finally:
-        disk.close(file)

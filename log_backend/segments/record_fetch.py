@@ -1,6 +1,7 @@
-"""Single records of a segment, read by their offsets: what is due lies scattered over a log."""
+"""Reads single records of a segment by their offsets: messages that are due lie scattered over a log."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,8 +16,8 @@ class StoredRecord(NamedTuple):
 
     Attributes:
         properties: property list, as on the wire.
-        attributes: of the batch that it is in.
         time: microseconds since 1970 at which the broker received it.
+        attributes: of its batch.
     """
 
     exchange: bytes
@@ -28,7 +29,7 @@ class StoredRecord(NamedTuple):
 
 
 def record_at(batch: RecordBatch, offset: int) -> StoredRecord:
-    """The record of a batch at an offset."""
+    """Return the record of a batch at an offset."""
     records, index = batch.records, offset - batch.base_offset
     return StoredRecord(
         records.exchange,
@@ -46,34 +47,30 @@ def fetch_records(
     """Read some records of a segment.
 
     Args:
-        wanted: of each one its offset, ascending; the position of a batch at or before it; the offset
-            at or behind which that batch begins.
+        wanted: for each record, ascending: its offset; the position of a batch at or before it; the lowest
+            base offset that this batch may have.
         end: size of the segment.
         bytes_max: of bodies and properties; the first record may be larger.
 
     Returns:
-        By offset, those up to the limit; one that is not in the segment is left out.
+        Records by offset, up to the limit; an offset that is not in the segment is left out.
 
     Raises:
-        SegmentDamaged: a batch on the way fails a check.
+        SegmentDamaged: a header or a wanted batch fails a check.
         FileNotFoundError: the segment was removed.
 
     Cost:
-        One batch read and checked for each that holds a wanted record, and the headers before it in
-        its index interval.
+        Reads and checks each batch with a wanted record, and the headers before it in its index interval.
     """
     found: dict[int, StoredRecord] = {}
     left = bytes_max
-    file = open_segment_file(disk, path)
-    try:
+    with closing(open_segment_file(disk, path)) as file:
         for batch, offset in _batches(file, wanted, end):
             record = record_at(batch, offset)
             left -= len(record.body) + len(record.properties)
             if left < 0 and found:
                 break
             found[offset] = record
-    finally:
-        file.close()
     return found
 
 
@@ -91,7 +88,7 @@ def _batches(
 def _batch_at(
     file: SegmentFile, offset: int, position: int, lowest: int, end: int
 ) -> RecordBatch | None:
-    # The batch that holds an offset, or the first behind it.
+    # The batch that holds an offset, or the next one.
     for header, at, size in headers(file, position, end, lowest):
         if header.end_offset > offset:
             return read_batch(file, header, at, size)

@@ -1,4 +1,4 @@
-"""How long a partition keeps records that it could let go of."""
+"""Retention: how long a partition keeps records that consumers do not need any more."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -13,14 +13,14 @@ class Retention:
     """A rule for whole segments; times are microseconds.
 
     Attributes:
-        settled_age: settled records stay this long.
-        is_stream: nothing is settled by consumers: the limits below end a record's life.
-        age_max: of a stream, records older than this go.
-        bytes_max: of a stream, the oldest records go when the log is larger.
-        is_forced: these limits win over cursors of groups that have not come so far.
-        is_remote: sealed segments are copied to remote storage, and go nowhere before.
-        local_age_max, local_bytes_max: what was copied goes from the disk when it is older, or when there is
-            more; None: when the limits above say so.
+        settled_age: records stay this long after they were written, even if they are settled.
+        is_stream: consumers settle nothing: only `age_max` and `bytes_max` remove records.
+        age_max: of a stream: older records are removed.
+        bytes_max: of a stream: while the log is larger, the oldest records are removed.
+        is_forced: these limits also remove records that a consumer group has not settled.
+        is_remote: sealed segments are copied to remote storage, and not removed before that.
+        local_age_max, local_bytes_max: copied segments are removed from the disk if they are older, or while
+            there are more bytes; None: only the limits above count.
     """
 
     settled_age: int = 0
@@ -33,11 +33,10 @@ class Retention:
     local_bytes_max: int | None = None
 
     def ended(self, segments: Sequence[Segment], queue_low_water: int, now: Moment) -> int:
-        """How many of the segments, oldest first, this rule does not keep any more, here or elsewhere.
+        """How many of the segments, oldest first, this rule keeps neither on disk nor in remote storage.
 
         Args:
-            queue_low_water: the queue's own consumers have settled everything below; not so in a
-                stream, where they settle nothing.
+            queue_low_water: the queue's own cursor has settled every offset below; ignored for a stream.
         """
         if self.is_stream:
             return self._ended_of_stream(segments, now)
@@ -52,28 +51,31 @@ class Retention:
         count = 0
         kept = sum(segment.file_bytes for segment in segments)
         for segment in segments[:-1]:  # the newest stays: it is still written
-            too_old = self.age_max is not None and age(segment, now) > self.age_max
-            too_much = self.bytes_max is not None and kept > self.bytes_max
-            if not (too_old or too_much) or age(segment, now) < self.settled_age:
+            segment_age = age(segment, now)
+            if not self.exceeds(segment_age, kept) or segment_age < self.settled_age:
                 break
             kept -= segment.file_bytes
             count += 1
         return count
 
+    def exceeds(self, age: int, log_bytes: int) -> bool:
+        """Whether the oldest segment of a stream is past its limits."""
+        return _exceeds(self.age_max, age) or _exceeds(self.bytes_max, log_bytes)
+
     def copied(self, segments: Sequence[Segment], copied_end: int, now: Moment) -> int:
         """How many of the segments, oldest first, need not be on the disk: remote storage has them.
 
         Args:
-            copied_end: it has what was sealed below.
+            copied_end: remote storage has the sealed segments below this offset.
         """
         if not self.is_remote:
             return 0
         count = 0
         kept = sum(segment.file_bytes for segment in segments)
         for segment in segments:
-            too_old = self.local_age_max is not None and age(segment, now) > self.local_age_max
-            too_much = self.local_bytes_max is not None and kept > self.local_bytes_max
-            if not ((too_old or too_much) and is_copied(segment, copied_end)):
+            is_over = _exceeds(self.local_age_max, age(segment, now))
+            is_over |= _exceeds(self.local_bytes_max, kept)
+            if not (is_over and is_copied(segment, copied_end)):
                 break
             kept -= segment.file_bytes
             count += 1
@@ -82,11 +84,11 @@ class Retention:
     def removable(
         self, segments: Sequence[Segment], low_water: int, copied_end: int, now: Moment
     ) -> int:
-        """How many of the segments, oldest first, may go from the disk.
+        """How many of the segments, oldest first, may be removed from the disk.
 
         Args:
-            low_water: every cursor has settled everything below.
-            copied_end: remote storage has what was sealed below.
+            low_water: all cursors have settled every offset below.
+            copied_end: remote storage has the sealed segments below this offset.
         """
         copied = self.copied(segments, copied_end, now)
         count = 0
@@ -101,21 +103,21 @@ class Retention:
 
 
 class Hold(NamedTuple):
-    """What a log keeps for somebody beyond its retention.
+    """A limit of what a log keeps for one reader beyond its retention.
 
     Attributes:
-        bytes_max: so much of what retention would let go.
-        lapse: called with the offset below which it is more.
+        bytes_max: of segments that are past retention.
+        lapse: called when there are more bytes; its argument is the offset below which they are.
     """
 
     bytes_max: int
     lapse: Callable[[int], None]
 
     def check(self, ended: Sequence[Segment]) -> None:
-        """See that it is not more.
+        """Call `lapse` if the limit is exceeded.
 
         Args:
-            ended: segments that retention would let go, oldest first.
+            ended: segments that are past retention, oldest first.
         """
         held = 0
         for segment in reversed(ended):
@@ -131,10 +133,14 @@ def is_copied(segment: Segment, copied_end: int) -> bool:
 
 
 def age(segment: Segment, now: Moment) -> int:
-    """Microseconds since a segment was written last.
+    """Microseconds since a segment was last written.
 
-    The clock on the wall may be set, so it counts only for what an earlier run has written.
+    Wall time may jump, so it is used only for segments that an earlier run has written.
     """
     if segment.written_at is None:
         return now.now - segment.last_time
     return int((now.monotonic - segment.written_at) * 1_000_000)
+
+
+def _exceeds(limit: int | None, value: int) -> bool:
+    return limit is not None and value > limit

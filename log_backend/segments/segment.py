@@ -1,16 +1,17 @@
-"""A segment: one file of a partition's log, record batches one behind the other from position 0.
+"""A segment: one file of a partition's log, record batches end to end from position 0.
 
-The first batch begins at the offset that the file is named for, and offsets ascend. Only the newest
-segment of a partition is written; the others are sealed, and have the index files of segment_index.py.
+The file is named for the offset of its first record, and offsets ascend. Only the newest segment of a partition
+is written; the others are sealed, and have the index files of segment_index.py.
 """
 
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from routelog.log_backend.doors.disk import Disk
+from routelog.log_backend.doors.disk import Disk, opened
 from routelog.log_backend.records.placement import Placement
 from routelog.log_backend.records.record_batch import (
     HEADER_BYTES,
@@ -32,70 +33,52 @@ READ_BYTES = 1024 * 1024  # of one cold read, unless one batch is larger
 Ranges = list[tuple[int, int]]  # [first, end) offsets
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Segment:
-    """What is known of one segment file.
+    """One segment file, and its index in memory.
 
     Attributes:
-        base_offset: offset of its first record, and its name.
+        base_offset: offset of its first record; the file is named for it.
         end_offset: behind its last record.
-        size: bytes of whole batches; the next batch goes there.
-        last_time: the latest of its batches and of the segments before, microseconds since 1970; 0 when empty.
-        written_at: when this run wrote to it, monotonic seconds; None: an earlier run did.
-        written_end, written_size: as `end_offset` and `size`, without what is only planned: readers go
-            so far.
-        unsynced: written since the last sync.
-        doubtful: positions [first, end) that recovery read behind what was synced for certain. If their
-            sync has failed, only the system's cache has them and takes them for written: what writes
-            them again makes the next sync a true one.
+        size: bytes of its batches, and position of the next one.
+        written_end, written_size: as `end_offset` and `size`, without planned writes; the end for readers.
+        last_time: the latest of its batches and of earlier segments, microseconds since 1970; 0 when empty.
+        written_at: when this run last wrote to it, monotonic seconds; None: it did not.
+        unsynced: it was written since the last sync.
+        doubtful: positions [first, end) that recovery read behind the part known to be synced. If an earlier
+            sync of them failed, they are only in the system's cache, which takes them for written: they must be
+            written again before the next sync means anything.
         transient: some batch is not persistent.
-        next_base: base offset of the segment behind it; None while it is the newest.
-        compressed_bytes: size of its file, when that has the compressed form.
-        compressible: nothing speaks against compressing it in this run.
-        damaged: its file is left as it is: nothing is added, and it is not sealed.
+        damaged: its file is not changed any more: nothing is added, and it is not sealed.
+        next_base: base offset of the next segment; None: this is the newest.
+        compressed_bytes: size of its file, if that has the compressed form.
+        compressible: this run may still try to compress it.
     """
 
-    __slots__ = (
-        "_offsets",
-        "_positions",
-        "_times",
-        "base_offset",
-        "compressed_bytes",
-        "compressible",
-        "damaged",
-        "doubtful",
-        "end_offset",
-        "last_time",
-        "next_base",
-        "path",
-        "size",
-        "transient",
-        "unsynced",
-        "written_at",
-        "written_end",
-        "written_size",
-    )
+    path: Path
+    base_offset: int
+    end_offset: int = field(init=False)
+    size: int = 0
+    written_end: int = field(init=False)
+    written_size: int = 0
+    last_time: int = 0
+    written_at: float | None = None
+    unsynced: bool = False
+    doubtful: tuple[int, int] | None = None
+    transient: bool = False
+    damaged: bool = False
+    next_base: int | None = None
+    compressed_bytes: int | None = None
+    compressible: bool = True
+    _offsets: "array[int]" = field(default_factory=lambda: array("Q"))
+    _positions: "array[int]" = field(default_factory=lambda: array("Q"))
+    _times: "array[int]" = field(default_factory=lambda: array("q"))
 
-    def __init__(self, path: Path, base_offset: int) -> None:
-        self.path = path
-        self.base_offset = base_offset
-        self.end_offset = base_offset
-        self.size = 0
-        self.written_end = base_offset
-        self.written_size = 0
-        self.last_time = 0
-        self.written_at: float | None = None
-        self.unsynced = False
-        self.doubtful: tuple[int, int] | None = None
-        self.transient = self.damaged = False
-        self.next_base: int | None = None
-        self.compressed_bytes: int | None = None
-        self.compressible = True
-        self._offsets = array("Q")
-        self._positions = array("Q")
-        self._times = array("q")
+    def __post_init__(self) -> None:
+        self.end_offset = self.written_end = self.base_offset
 
     def add(self, batch: RecordBatch, position: int, size: int) -> None:
-        """Note that a batch lies, or will lie, at a position."""
+        """Add a batch that lies, or will be written, at a position."""
         if not self._positions or position - self._positions[-1] >= INDEX_INTERVAL_BYTES:
             self._index(batch, position)
         if not batch.records.persistent:
@@ -105,9 +88,9 @@ class Segment:
         self.size = position + size
 
     def add_fitting(self, batches: list[RecordBatch], at: int, bytes_max: int) -> int:
-        """Plan to write batches, from an index on, as many as fit; returns the index behind them.
+        """Add as many batches as fit, from an index of the list on; returns the index of the next one.
 
-        However large it is, an empty segment has room for one.
+        In an empty segment one batch fits, however large it is.
         """
         placement = Placement(self.size)
         placement.place(
@@ -131,16 +114,16 @@ class Segment:
     def _index(self, batch: RecordBatch, position: int) -> None:
         self._offsets.append(batch.base_offset)
         self._positions.append(position)
-        # The clock may have been set back; times are searched.
+        # Times must ascend, because they are searched; the clock may have been set back.
         self._times.append(max(batch.records.time, self._times[-1] if self._times else 0))
 
     def mark(self) -> "SegmentMark":
-        """What `restore` goes back to."""
+        """Return the state for `restore`."""
         parts = (self.end_offset, self.size, self.last_time, self.transient, self.next_base)
         return SegmentMark(*parts, len(self._offsets))
 
     def restore(self, mark: "SegmentMark") -> None:
-        """Forget the batches that were added since a mark: they were not written."""
+        """Remove the batches that were added since a mark: they were not written."""
         self.end_offset, self.size = mark.end_offset, mark.size
         self.last_time, self.transient = mark.last_time, mark.transient
         self.next_base = mark.next_base
@@ -148,73 +131,65 @@ class Segment:
             del column[mark.entries :]
 
     def written(self) -> None:
-        """All batches that were added are in the file."""
+        """Note that all added batches are in the file."""
         self.written_end = self.end_offset
         self.written_size = self.size
 
     @property
     def is_open(self) -> bool:
-        """Batches may be added."""
+        """Whether batches may be added."""
         return self.next_base is None and not self.damaged
 
     @property
     def file_bytes(self) -> int:
-        """What its batches take on the disk."""
+        """Bytes of its file on the disk."""
         return self.size if self.compressed_bytes is None else self.compressed_bytes
 
     def blocks(self) -> list[tuple[int, int]]:
-        """Stretches of whole batches, [start, end), each to be compressed on its own."""
+        """Positions [start, end) of the blocks in which it is compressed."""
         return cut_blocks(self._positions, self.size)
 
     def extend(self, end_offset: int) -> None:
-        """Damage hides the end: take an offset for it that is known, or was promised."""
+        """Set the end offset of a damaged segment from other sources."""
         self.end_offset = self.written_end = end_offset
 
     def position_of(self, offset: int) -> int:
-        """A position at or before the batch with an offset."""
+        """Position of a batch at or before the one with an offset."""
         at = bisect_right(self._offsets, offset) - 1
         return self._positions[at] if at >= 0 else 0
 
     def lowest_offset_at(self, position: int) -> int:
-        """No batch at or behind a position of `position_of` begins at a lower offset."""
+        """Lowest base offset of a batch at or behind a position that `position_of` returned."""
         at = bisect_right(self._positions, position) - 1
         return self._offsets[at] if at >= 0 else self.base_offset
 
     @property
     def first_time(self) -> int:
-        """When its first batch came in; 0 when nothing says so."""
+        """Time of its first batch; 0 when it is unknown."""
         return self._times[0] if self._times else self.last_time
 
     def offset_at(self, time: int) -> int:
-        """The offset of an index entry, close before the first batch of a time or later."""
+        """Offset of an index entry, at most an interval before the first batch of a time or later."""
         at = bisect_left(self._times, time) - 1
         return self._offsets[at] if at >= 0 else self.base_offset
 
     def index_files(self) -> list[tuple[Path, bytes]]:
-        """The index files of this segment, which another one follows, and their content."""
+        """Paths and content of the index files of this segment, which is sealed."""
         relative = array("Q", [offset - self.base_offset for offset in self._offsets])
-        index = SegmentIndex(
-            self.size,
-            self.end_offset,
-            self.end_offset if self.next_base is None else self.next_base,
-            self.transient,
-            relative,
-            self._positions,
-            self._times,
-        )
-        suffixes = (".index", ".timeindex")
-        return [
-            (self.path.with_suffix(suffix), content)
-            for suffix, content in zip(suffixes, index.encode(), strict=True)
-        ]
+        next_base = self.end_offset if self.next_base is None else self.next_base
+        columns = (relative, self._positions, self._times)
+        index = SegmentIndex(self.size, self.end_offset, next_base, self.transient, *columns)
+        offsets, times = index.encode()
+        with_suffix = self.path.with_suffix
+        return [(with_suffix(".index"), offsets), (with_suffix(".timeindex"), times)]
 
     def use_index(self, index: SegmentIndex) -> None:
-        """Take over what the index files say."""
+        """Take over the content of the index files."""
         self.transient = index.transient
         self._offsets = array("Q", [self.base_offset + offset for offset in index.offsets])
         self._positions, self._times = index.positions, index.times
         if self._times:
-            self.last_time = self._times[-1]  # if the walk from there meets damage
+            self.last_time = self._times[-1]  # stays, if the scan from there meets damage
 
     @property
     def last_indexed_offset(self) -> int:
@@ -229,7 +204,7 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class SegmentMark:
-    """A segment's state before batches were added to it; `entries` of its index."""
+    """A segment's state before batches were added; `entries` counts those of its index."""
 
     end_offset: int
     size: int
@@ -247,28 +222,25 @@ def read_batches(
     Args:
         position: of a batch at or before that one.
         end: size of the segment.
-        at_offset: the batch at the position begins at this offset or behind it.
+        at_offset: lowest base offset of the batch at the position.
 
     Raises:
-        SegmentDamaged: the first batch that is wanted fails a check; those before a damaged one are
-            returned.
+        SegmentDamaged: the first wanted batch fails a check. If a later one does, those before it are returned.
     """
-    file = open_segment_file(disk, path)
     batches: list[RecordBatch] = []
     total = 0
-    try:
-        for batch, at, size in headers(file, position, end, at_offset):
-            if batch.end_offset <= offset:
-                continue
-            batches.append(read_batch(file, batch, at, size))
-            total += size
-            if total >= READ_BYTES:
-                break
-    except SegmentDamaged:
-        if not batches:
-            raise
-    finally:
-        file.close()
+    with closing(open_segment_file(disk, path)) as file:
+        try:
+            for batch, at, size in headers(file, position, end, at_offset):
+                if batch.end_offset <= offset:
+                    continue
+                batches.append(read_batch(file, batch, at, size))
+                total += size
+                if total >= READ_BYTES:
+                    break
+        except SegmentDamaged:
+            if not batches:
+                raise
     return batches
 
 
@@ -278,26 +250,25 @@ def read_batch(file: SegmentFile, header: RecordBatch, at: int, size: int) -> Re
     Raises:
         SegmentDamaged: it fails a check.
     """
-    first, behind = header.base_offset, header.end_offset
     try:
         return decode_batch(file.read(at, size), 0)
-    except CorruptBatch as error:
-        raise SegmentDamaged(file.path, at, error.reason, first, behind) from None
-    except SegmentDamaged as error:
-        raise SegmentDamaged(file.path, at, error.reason, first, behind) from None
+    except (CorruptBatch, SegmentDamaged) as error:
+        first, end = header.base_offset, header.end_offset
+        raise SegmentDamaged(file.path, at, error.reason, first, end) from None
 
 
 def headers(
     file: SegmentFile, position: int, end: int, offset: int
 ) -> Iterator[tuple[RecordBatch, int, int]]:
-    """Walk the headers of a segment from a batch on: batch without payload, position, size.
+    """Yield the batches of a segment without their payloads, each with its position and size.
 
     Args:
-        end: where the last batch ends.
-        offset: the first batch begins there or behind it.
+        position: of the first batch.
+        end: position behind the last batch.
+        offset: lowest base offset of the first batch.
 
     Raises:
-        SegmentDamaged: there is no header where one has to be, or its offsets were there before.
+        SegmentDamaged: a header fails a check, or offsets do not ascend.
     """
     window, window_at = bytearray(), position
     while position < end:
@@ -328,13 +299,13 @@ def _window(file: SegmentFile, position: int, offset: int) -> bytearray:
 
 @dataclass(slots=True)
 class OpenedSegment:
-    """A segment as it was found.
+    """A segment as recovery found it.
 
     Attributes:
-        gone: offsets whose records are not there: missing between batches (in the newest segment), or
-            transient, which end with the broker's run.
-        damage: why it cannot be read to its end; the segment then holds what lies before.
-        unindexed: its index files were missing or damaged; the segment was walked instead.
+        gone: offsets without records: missing between batches (in the newest segment), or of transient
+            records, which end with the broker's run.
+        damage: why it cannot be read to its end; `segment` then has what lies before.
+        unindexed: its index files were missing or damaged, so the whole segment was scanned.
         torn: bytes behind the last whole batch that were cut off.
     """
 
@@ -346,97 +317,91 @@ class OpenedSegment:
 
     @property
     def holds_nothing(self) -> bool:
-        """Whether no batch is in it, and none is missed."""
+        """Whether it is empty and undamaged."""
         return self.segment.size == 0 and self.damage is None
 
     def fail(self, position: int, reason: str, end: int | None = None) -> None:
-        """There is damage at a position."""
+        """Note damage at a position."""
         segment = self.segment
         self.damage = SegmentDamaged(segment.path, position, reason, segment.end_offset, end)
 
 
 def open_sealed(disk: Disk, path: Path, base_offset: int, next_base: int) -> OpenedSegment:
-    """Open a segment that is not written any more; its index files are used when they are whole.
+    """Open a sealed segment; only its headers behind the last index entry are read if the index is whole.
 
     Args:
-        next_base: base offset of the segment that follows in the directory.
+        next_base: base offset of the next segment in the directory.
     """
     segment = Segment(path, base_offset)
-    opened = OpenedSegment(segment)
+    found = OpenedSegment(segment)
     index = read_index(disk, path)
     segment.next_base = next_base
     try:
-        file = open_segment_file(disk, path)
+        with closing(open_segment_file(disk, path)) as file:
+            _scan_sealed(found, file, index)
+            if found.damage is None:
+                _check_end(found, index, file.size)
     except FileNotFoundError:
-        opened.fail(0, FILE_MISSING)
-        return opened
+        found.fail(0, FILE_MISSING)
     except SegmentDamaged as error:
-        opened.damage = error
-        return opened
-    try:
-        size = file.size
-        segment.compressed_bytes = file.compressed_bytes
-        position = 0
-        if index is None:
-            opened.unindexed = True
-        elif size >= index.size and not index.transient:
+        found.damage = error
+    segment.written()
+    return found
+
+
+def _scan_sealed(found: OpenedSegment, file: SegmentFile, index: SegmentIndex | None) -> None:
+    segment = found.segment
+    segment.compressed_bytes = file.compressed_bytes
+    position, end = 0, file.size
+    if index is None:
+        found.unindexed = True
+    else:
+        end = min(end, index.size)
+        if file.size >= index.size and not index.transient:
             segment.use_index(index)
             position = segment.last_indexed_position
-        start = segment.last_indexed_offset
-        end = size if index is None else min(size, index.size)
-        for batch, at, length in headers(file, position, end, start):
-            if segment.size == 0 and at == 0 and batch.base_offset != base_offset:
-                opened.fail(0, f"it begins at offset {batch.base_offset}: it is another segment")
-                break
-            segment.add(batch, at, length)
-            if not batch.records.persistent:
-                opened.gone.append((batch.base_offset, batch.end_offset))
-    except SegmentDamaged as error:
-        opened.damage = error
-    finally:
-        file.close()
-    if opened.damage is None:
-        _check_end(opened, index, size)
-    segment.written()
-    return opened
+    for batch, at, length in headers(file, position, end, segment.last_indexed_offset):
+        if segment.size == 0 and at == 0 and batch.base_offset != segment.base_offset:
+            found.fail(0, f"it begins at offset {batch.base_offset}: it is another segment")
+            return
+        segment.add(batch, at, length)
+        if not batch.records.persistent:
+            found.gone.append((batch.base_offset, batch.end_offset))
 
 
-def _check_end(opened: OpenedSegment, index: SegmentIndex | None, size: int) -> None:
-    segment = opened.segment
+def _check_end(found: OpenedSegment, index: SegmentIndex | None, size: int) -> None:
+    segment = found.segment
     next_base = segment.next_base
     assert next_base is not None
     if index is not None and size != index.size:
         way = "cut off" if size < index.size else "longer than when it was sealed"
-        opened.fail(min(size, index.size), f"it is {way}: {size} bytes, not {index.size}")
+        found.fail(min(size, index.size), f"it is {way}: {size} bytes, not {index.size}")
     elif segment.size == 0:
-        opened.fail(0, "it holds no batch")
+        found.fail(0, "it holds no batch")
     elif segment.end_offset > next_base:
-        opened.fail(segment.size, f"it overlaps the segment of offset {next_base}")
+        found.fail(segment.size, f"it overlaps the segment of offset {next_base}")
     elif index is None:
         return
     elif segment.end_offset != index.end_offset:
-        opened.fail(segment.size, f"it ends at another offset than {index.end_offset}")
+        found.fail(segment.size, f"it ends at another offset than {index.end_offset}")
     elif next_base != index.next_base:
         reason = f"the segment of offset {index.next_base}, which follows it, is missing"
-        opened.fail(segment.size, reason)
+        found.fail(segment.size, reason)
 
 
 def holes(disk: Disk, segment: Segment) -> Ranges:
     """Offsets between the batches of a segment that no batch holds.
 
     Raises:
-        SegmentDamaged: it holds something that is no batch.
+        SegmentDamaged: a header fails a check.
     """
     found: Ranges = []
     end = segment.base_offset
-    file = open_segment_file(disk, segment.path)
-    try:
+    with closing(open_segment_file(disk, segment.path)) as file:
         for batch, _, _ in headers(file, 0, segment.size, end):
             if batch.base_offset > end:
                 found.append((end, batch.base_offset))
             end = batch.end_offset
-    finally:
-        file.close()
     return found
 
 
@@ -450,44 +415,44 @@ def open_active(disk: Disk, path: Path, base_offset: int, synced_offset: int) ->
         A damaged segment is not changed.
     """
     segment = Segment(path, base_offset)
-    opened = OpenedSegment(segment)
+    found = OpenedSegment(segment)
     try:
-        file = disk.open(path)
+        with opened(disk, path) as file:
+            _scan_active(found, disk, file, synced_offset)
     except FileNotFoundError:
-        opened.fail(0, FILE_MISSING)
-        return opened
-    try:
-        content = disk.read(file, 0, disk.size(file))
-        view = memoryview(content)
-        position = synced_size = 0
-        while position < len(content):
-            try:
-                batch = _next_batch(view, position, segment)
-            except CorruptBatch as error:
-                if segment.end_offset < synced_offset:
-                    opened.fail(position, error.reason)
-                    break
-                opened.torn = len(content) - position
-                disk.truncate(file, position)
-                disk.sync(file)  # or old bytes could follow new ones after the next crash
-                break
-            if batch.base_offset > segment.end_offset:
-                opened.gone.append((segment.end_offset, batch.base_offset))
-            if not batch.records.persistent:
-                opened.gone.append((batch.base_offset, batch.end_offset))
-            size = batch_bytes(view, position)
-            segment.add(batch, position, size)
-            position += size
-            if segment.end_offset <= synced_offset:
-                synced_size = position
-        if segment.end_offset < synced_offset and opened.damage is None:
-            opened.fail(position, "the file is cut off")
-        if synced_size < position and opened.damage is None:
-            segment.doubtful = (synced_size, position)
-    finally:
-        disk.close(file)
+        found.fail(0, FILE_MISSING)
     segment.written()
-    return opened
+    return found
+
+
+def _scan_active(found: OpenedSegment, disk: Disk, file: int, synced_offset: int) -> None:
+    segment = found.segment
+    content = memoryview(disk.read(file, 0, disk.size(file)))
+    position = synced_size = 0
+    while position < len(content):
+        try:
+            batch = _next_batch(content, position, segment)
+        except CorruptBatch as error:
+            if segment.end_offset < synced_offset:
+                found.fail(position, error.reason)
+                return
+            found.torn = len(content) - position
+            disk.truncate(file, position)
+            disk.sync(file)  # else old bytes could follow new ones after the next crash
+            break
+        if batch.base_offset > segment.end_offset:
+            found.gone.append((segment.end_offset, batch.base_offset))
+        if not batch.records.persistent:
+            found.gone.append((batch.base_offset, batch.end_offset))
+        size = batch_bytes(content, position)
+        segment.add(batch, position, size)
+        position += size
+        if segment.end_offset <= synced_offset:
+            synced_size = position
+    if segment.end_offset < synced_offset:
+        found.fail(position, "the file is cut off")
+    elif synced_size < position:
+        segment.doubtful = (synced_size, position)
 
 
 def _next_batch(view: memoryview, position: int, segment: Segment) -> RecordBatch:

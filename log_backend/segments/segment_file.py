@@ -1,8 +1,8 @@
-"""A segment's bytes, whichever of its two forms is on the disk.
+"""Reads a segment, whether its file is compressed or not.
 
-A segment is written as `<base offset>.log`. A sealed one may be replaced by its compressed form,
-`<base offset>.zlog`: complete before it has that name, and there before the other goes. It keeps its
-first name in memory, and positions in it do not change.
+A segment is written as `<base offset>.log`. A sealed one may be replaced by its compressed form, a `.zlog`,
+which is complete before it gets this name, and there before the `.log` is removed. In memory, a segment keeps
+the path of its `.log`, and positions do not change.
 """
 
 from collections.abc import Callable
@@ -12,16 +12,16 @@ from routelog.log_backend.doors.disk import Disk
 from routelog.log_backend.segments.compressed_segment import CompressedSegment, CorruptCompression
 from routelog.log_backend.segments.log_directory import COMPRESSED, compressed_path
 
-FILE_MISSING = "the file is missing"  # the reason, when nothing of it is there
+FILE_MISSING = "the file is missing"
 
 
 class SegmentDamaged(Exception):
-    """A sealed or synced part of a segment holds no whole batch; the file and place are named.
+    """A sealed or synced part of a segment is damaged.
 
     Attributes:
-        position: of the first byte that is no part of a whole batch that belongs there.
-        first: the offsets from here on cannot be read there; all of the segment's unless given.
-        end: what lies behind these may be whole; None when that is not known.
+        position: of the first byte that is not part of a whole and expected batch.
+        first: first offset that cannot be read; the segment's base offset if it is not given.
+        end: records from this offset on may be undamaged; None: that is not known.
     """
 
     def __init__(
@@ -44,9 +44,9 @@ class SegmentFile:
     """A segment, open for reading.
 
     Attributes:
-        path: of the file that is open.
-        size: of the segment, not compressed.
-        compressed_bytes: what the compressed form takes on the disk; None: it is not compressed.
+        path: of the open file.
+        size: of the segment before compression.
+        compressed_bytes: size of the file, if it is compressed.
     """
 
     def __init__(self, disk: Disk, path: Path) -> None:
@@ -76,7 +76,7 @@ class SegmentFile:
 
     @property
     def plain(self) -> int | None:
-        """The descriptor, when positions are places in the file; None when it is compressed."""
+        """The file descriptor, for reading without this class; None if the file is compressed."""
         return self._file if self.compressed_bytes is None else None
 
     def read(self, position: int, size: int) -> bytearray:
@@ -91,22 +91,22 @@ class SegmentFile:
             raise SegmentDamaged(self.path, position, error.reason) from None
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._disk.close(self._file)
 
 
 def open_segment_file(disk: Disk, path: Path) -> SegmentFile:
-    """Open a segment in the form that it has.
+    """Open a segment, compressed or not.
 
     Args:
-        path: of its first form, `.log`.
+        path: of its `.log`.
 
     Raises:
-        FileNotFoundError: there is neither form: it was removed.
+        FileNotFoundError: neither form exists: the segment was removed.
         SegmentDamaged: header or table of the compressed form fail a check.
     """
     try:
         return SegmentFile(disk, path)
     except FileNotFoundError:
-        # In this order: the compressed form is there before the other one goes.
+        # In this order: the compressed form is there before the other one is removed.
         return SegmentFile(disk, compressed_path(path))

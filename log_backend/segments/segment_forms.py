@@ -1,10 +1,11 @@
-"""What a crash may leave of compression: a segment in both forms, or a newest one that is compressed."""
+"""Cleans up after a crash during compression: a segment in both forms, or a compressed newest segment."""
 
 import logging
 from collections.abc import Iterable
+from contextlib import closing
 from pathlib import Path
 
-from routelog.log_backend.doors.disk import Disk
+from routelog.log_backend.doors.disk import Disk, opened
 from routelog.log_backend.segments.log_directory import (
     COMPRESSED,
     PLAIN,
@@ -20,7 +21,7 @@ UNPACK_BYTES = 1024 * 1024  # at a time
 
 
 def leave_one_form(disk: Disk, directory: Path, names: Iterable[str]) -> None:
-    """Give each segment of a partition one file, and the newest one its first form: it is written.
+    """Leave one file of each segment; the newest segment gets its uncompressed form, because it is written.
 
     Args:
         names: of the files in the directory.
@@ -35,7 +36,7 @@ def leave_one_form(disk: Disk, directory: Path, names: Iterable[str]) -> None:
     for base in packed:
         path = segment_path(directory, base)
         if base == newest and base not in plain:
-            # Its successor is gone: removed by hand, or by a file system that lost its name.
+            # Its successor was removed by hand, or lost by the file system.
             _unpack(disk, path)
         elif base not in plain:
             continue
@@ -43,36 +44,32 @@ def leave_one_form(disk: Disk, directory: Path, names: Iterable[str]) -> None:
         disk.remove(redundant)
         changed = True
     if changed:
-        # Or a form that is out of date could come back after the next crash.
+        # Else an outdated form could come back after the next crash.
         disk.sync_directory(directory)
 
 
 def _is_whole(disk: Disk, path: Path) -> bool:
-    """Whether the compressed form can take the place of the other one."""
-    plain = SegmentFile(disk, path)
-    plain.close()
+    """Whether the compressed form can replace the other one."""
     try:
-        packed = SegmentFile(disk, compressed_path(path))
+        with (
+            closing(SegmentFile(disk, path)) as plain,
+            closing(SegmentFile(disk, compressed_path(path))) as packed,
+        ):
+            return packed.size == plain.size
     except SegmentDamaged as error:
         log.error("%s; it is removed, since %s is there", error, path)
         return False
-    packed.close()
-    return packed.size == plain.size
 
 
 def _unpack(disk: Disk, path: Path) -> None:
     scratch = path.with_suffix(".new")
-    source = SegmentFile(disk, compressed_path(path))
-    try:
-        target = disk.open(scratch, create=True)
-        try:
-            disk.truncate(target, 0)
-            for position in range(0, source.size, UNPACK_BYTES):
-                disk.write(target, position, [source.read(position, UNPACK_BYTES)])
-            disk.sync(target)
-        finally:
-            disk.close(target)
-    finally:
-        source.close()
+    with (
+        closing(SegmentFile(disk, compressed_path(path))) as source,
+        opened(disk, scratch, create=True) as target,
+    ):
+        disk.truncate(target, 0)
+        for position in range(0, source.size, UNPACK_BYTES):
+            disk.write(target, position, [source.read(position, UNPACK_BYTES)])
+        disk.sync(target)
     disk.rename(scratch, path)
     disk.sync_directory(path.parent)

@@ -1,4 +1,4 @@
-"""The index files of a sealed segment: a way to a batch by offset and by time, and how the segment ended.
+"""The index files of a sealed segment: they find batches by offset and by time, and say how the segment ended.
 
     <base offset>.index      0  magic        4s   b"RLX2"
                              4  crc          u32  CRC-32C of [8:]
@@ -6,14 +6,14 @@
                             12  attributes   u32  bit 0 TRANSIENT, some batch is not persistent
                             16  size         u64  bytes of the segment
                             24  end offset   u64  behind its last record
-                            32  next base    u64  base offset of the segment that was begun behind it
+                            32  next base    u64  base offset of the next segment
                             40  entries of  offset - base offset u32 | file position u32
 
     <base offset>.timeindex  entries of  time i64, us since 1970  | offset - base offset u32
 
-All integers are little-endian. They are synced before the next segment is begun, so a sealed segment that
-is shorter, longer or followed by another one than its index says is damaged. The entries can be rebuilt
-from the batches.
+All integers are little-endian. The files are synced before the next segment is begun. So a sealed segment is
+damaged if its size, or the base offset of the next segment, is another than its index says. The entries can be
+rebuilt from the batches.
 """
 
 import struct
@@ -22,7 +22,7 @@ from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from routelog.log_backend.doors.disk import Disk
+from routelog.log_backend.doors.disk import Disk, read_file
 from routelog.log_backend.records.record_batch import crc32c
 
 MAGIC = b"RLX2"
@@ -36,7 +36,7 @@ _TIME = struct.Struct("<qI")
 
 @dataclass(slots=True)
 class SegmentIndex:
-    """What the index files of a segment say; the three columns have one row an entry.
+    """The content of a segment's index files; the three columns have one row for each entry.
 
     Attributes:
         offsets: relative to the base offset.
@@ -52,17 +52,17 @@ class SegmentIndex:
     times: "array[int]" = field(default_factory=lambda: array("q"))
 
     def position_before(self, offset: int) -> int:
-        """A position at or before the batch with an offset, which is relative; 0 when none is known."""
+        """Position of a batch at or before the one with a relative offset; 0 if none is indexed."""
         at = bisect_right(self.offsets, offset) - 1
         return self.positions[at] if at >= 0 else 0
 
     def position_behind(self, offset: int) -> int:
-        """A position behind all batches that begin below an offset, which is relative."""
+        """A position behind all batches that begin below a relative offset."""
         at = bisect_left(self.offsets, offset)
         return self.positions[at] if at < len(self.positions) else self.size
 
     def position_before_time(self, time: int) -> int:
-        """A position before the first batch of a time or later; 0 when none is known."""
+        """A position before the first batch of a time or later; 0 if none is indexed."""
         at = bisect_left(self.times, time) - 1
         return self.positions[at] if at >= 0 else 0
 
@@ -76,27 +76,23 @@ class SegmentIndex:
 
 
 def following_base(index: bytes, *, verified: bool = False) -> int | None:
-    """Base offset of the segment behind, from the content of an index file, or from its header alone.
+    """Base offset of the next segment, from the content of an index file, or from its header alone.
 
     Args:
-        verified: the content is whole, and has to be right.
+        verified: the content is complete: check its checksum.
 
     Returns:
-        None when it is no index, or a damaged one.
+        None if it is no index, or a damaged one.
     """
-    if len(index) < HEADER_BYTES or index[:4] != MAGIC:
-        return None
-    if verified and crc32c(index[8:]) != int.from_bytes(index[4:8], "little"):
+    if not (_is_whole(index) if verified else _has_header(index)):
         return None
     base: int = _HEADER.unpack_from(index, 8)[-1]
     return base
 
 
 def decode_index(index: bytes, times: bytes) -> SegmentIndex | None:
-    """Read the content of both files; None when they are damaged, or not of each other."""
-    if len(index) < HEADER_BYTES or index[:4] != MAGIC:
-        return None
-    if crc32c(index[8:]) != int.from_bytes(index[4:8], "little"):
+    """Decode the content of both files; None if one is damaged, or they do not belong together."""
+    if not _is_whole(index):
         return None
     times_crc, attributes, size, end_offset, next_base = _HEADER.unpack_from(index, 8)
     if crc32c(times) != times_crc:
@@ -111,7 +107,7 @@ def decode_index(index: bytes, times: bytes) -> SegmentIndex | None:
 
 
 def read_index(disk: Disk, path: Path) -> SegmentIndex | None:
-    """What the index files of a segment say; None when they are missing or damaged."""
+    """Read the index files of a segment; None if they are missing or damaged."""
     return decode_index(
         _content(disk, path.with_suffix(".index")), _content(disk, path.with_suffix(".timeindex"))
     )
@@ -119,10 +115,14 @@ def read_index(disk: Disk, path: Path) -> SegmentIndex | None:
 
 def _content(disk: Disk, path: Path) -> bytes:
     try:
-        file = disk.open(path)
+        return bytes(read_file(disk, path))
     except FileNotFoundError:
         return b""
-    try:
-        return bytes(disk.read(file, 0, disk.size(file)))
-    finally:
-        disk.close(file)
+
+
+def _has_header(index: bytes) -> bool:
+    return len(index) >= HEADER_BYTES and index[:4] == MAGIC
+
+
+def _is_whole(index: bytes) -> bool:
+    return _has_header(index) and crc32c(index[8:]) == int.from_bytes(index[4:8], "little")

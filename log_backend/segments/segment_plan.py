@@ -1,4 +1,4 @@
-"""Which batches of a partition go to which of its segments, behind what these hold."""
+"""Plans which batches of a partition are appended to which of its segments."""
 
 from pathlib import Path
 
@@ -15,19 +15,19 @@ def place_batches(
     directory: Path,
     segment_bytes: int,
 ) -> list[SegmentWrite]:
-    """Give batches their places, in the newest segment and in new ones.
+    """Plan to write batches to the newest segment, and to new ones.
 
     Args:
-        segments: of the partition; new ones are added.
+        segments: of the partition; new ones are added to the list.
         partition: its number.
-        segment_bytes: at which a segment is full.
+        segment_bytes: size at which a segment is full.
     """
     writes: list[SegmentWrite] = []
     newest = segment = segments[-1] if segments else None
     at = 0
     while at < len(batches):
         end = at
-        # What was sealed may be compressed, also when its successor was torn away.
+        # A sealed segment may be compressed, so nothing is added to it, even if its successor was lost.
         if segment is not None and segment.is_open:
             write = SegmentWrite(partition, segment, segment.size)
             write.before = segment.mark() if segment is newest else None
@@ -42,7 +42,7 @@ def place_batches(
             if segment is not None and not segment.damaged:
                 _seal(segment, base_offset, writes, partition)
             segment = Segment(segment_path(directory, base_offset), base_offset)
-            segment.last_time = before  # never older, whatever the clock did
+            segment.last_time = before  # times must not go back, even if the clock does
             segments.append(segment)
         at = end
     return writes
@@ -54,4 +54,4 @@ def _seal(segment: Segment, next_base: int, writes: list[SegmentWrite], partitio
     else:
         mark = segment.mark()
         writes.append(SegmentWrite(partition, segment, segment.size, mark, seal=True))
-    segment.next_base = next_base  # behind the mark: when it is not written, it is not sealed
+    segment.next_base = next_base  # after the mark, so that `restore` unseals the segment

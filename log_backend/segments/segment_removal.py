@@ -1,8 +1,8 @@
 """Removal of segments that nobody needs, in the thread that writes them.
 
-Before a file goes, the metadata say durably that the log begins behind it: else it would be missed. RocksDB
-takes nothing more once a write of it has failed, so on a disk without a page left, ballast included, what is to
-go waits.
+Before a file is removed, the metadata must say durably that the log begins behind it; else the missing file
+would be taken for damage. After one failed write RocksDB refuses all others. So on a disk that is full, ballast
+included, removals wait.
 """
 
 import logging
@@ -21,18 +21,18 @@ log = logging.getLogger(__name__)
 
 
 class Unneeded(NamedTuple):
-    """The oldest segments of a partition, and what says where its log begins without them."""
+    """The oldest segments of a partition, and the change that stores where its log begins without them."""
 
     directory: Path
     segments: Sequence[Segment]
-    first_kept: Change | None  # None: what is stored already says so, or nothing is promised
+    first_kept: Change | None  # None: the stored entry need not change
 
 
 class SegmentRemoval:
     """Deletes the files of segments; every call blocks.
 
     Attributes:
-        waits_for_room: something is to go, and the disk is too full to say so; read in any thread.
+        waits_for_room: removals wait because the disk has no room for their metadata; read in any thread.
     """
 
     def __init__(self, disk: Disk, metadata: MetadataStore, ballast: Ballast) -> None:
@@ -40,15 +40,15 @@ class SegmentRemoval:
         self._disk = disk
         self._ballast = ballast
         self._metadata = metadata
-        # By directory: what is not removed yet, and what has to be stored before.
+        # By directory: segments that are not removed yet, and the change to store before that.
         self._left: dict[Path, deque[Segment]] = {}
         self._unstored: dict[Path, Change] = {}
 
     def remove(self, unneeded: Sequence[Unneeded]) -> None:
-        """Delete segments and their indexes, those of a partition in order; one sync covers all.
+        """Delete segments and their indexes, in order; one sync covers the metadata of all.
 
-        One that cannot be removed stays, as do those behind it, until the partition begins its next. Those
-        that wait for room are tried again with the next call, which may bring none.
+        If one cannot be removed, it stays with those behind it until the partition begins its next segment.
+        Removals that wait for room are tried again by the next call, which may bring no others.
         """
         for each in unneeded:
             self._left.setdefault(each.directory, deque()).extend(each.segments)
@@ -74,17 +74,17 @@ class SegmentRemoval:
                 log.error("a segment that nobody needs is still there: %s", error)
 
     def finish(self, directory: Path) -> None:
-        """Delete what is left of a partition's.
+        """Delete a partition's segments that are not removed yet.
 
         Raises:
-            DiskFull, OSError, MetadataUnavailable: it is still there.
+            DiskFull, OSError, MetadataUnavailable: some are still there.
         """
         if directory in self._left:
             self._store((directory,))
             self._remove_files(directory)
 
     def forget(self, directory: Path) -> None:
-        """The partition goes as a whole."""
+        """Remove none of a partition's segments: the whole partition will be removed."""
         self._left.pop(directory, None)
         self._unstored.pop(directory, None)
 
@@ -107,7 +107,7 @@ class SegmentRemoval:
 
 
 def remove_segment(disk: Disk, path: Path) -> None:
-    """Delete the files of a segment, as far as they are there.
+    """Delete the files of a segment that exist.
 
     Raises:
         OSError: some are still there.
@@ -119,6 +119,6 @@ def remove_segment(disk: Disk, path: Path) -> None:
         except FileNotFoundError:
             pass
         except OSError as error:
-            failed = error  # the others go all the same
+            failed = error  # go on with the others
     if failed is not None:
         raise failed

@@ -1,9 +1,7 @@
-"""Reads a whole segment, damaged or not: what is whole, what is not, and where it goes on.
-
-The broker stops at damage; the tools look behind it.
-"""
+"""Scans a whole segment for the operators' tools, which also read behind damage; the broker stops there."""
 
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,16 +22,16 @@ from routelog.log_backend.segments.segment_file import (
     open_segment_file,
 )
 
-PIECE_BYTES = 4_096  # of a damaged compressed segment, tried on its own
+PIECE_BYTES = 4_096  # a damaged compressed segment is unpacked in pieces of this size
 
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """A part of a segment: one whole batch, or what is none.
+    """A part of a segment: one whole batch, or damaged bytes.
 
     Attributes:
-        batch: None when it is damaged; `reason` says why.
-        end: offset behind what a damaged stretch held, as far as that is known.
+        batch: None if the bytes are damaged; `reason` says why.
+        end: offset behind the records of a damaged stretch; None: it is not known.
     """
 
     position: int
@@ -45,21 +43,19 @@ class Stretch:
 
 
 def read_segment(disk: Disk, path: Path) -> bytearray:
-    """The batches of a segment, one behind the other, as they were written; none when it is missing."""
+    """Read all batches of a segment, uncompressed; nothing if it is missing or its table is damaged."""
     try:
-        file = open_segment_file(disk, path)
+        with closing(open_segment_file(disk, path)) as file:
+            try:
+                return file.read(0, file.size)
+            except SegmentDamaged:
+                return _readable(file)
     except (FileNotFoundError, SegmentDamaged):
-        return bytearray()  # the table of its compressed form: nothing can be read
-    try:
-        return file.read(0, file.size)
-    except SegmentDamaged:
-        return _readable(file)
-    finally:
-        file.close()
+        return bytearray()
 
 
 def _readable(file: SegmentFile) -> bytearray:
-    """What can be unpacked; zeros, which are no batch, for what cannot."""
+    """Unpack piece by piece, with zeros, which are no batch, for damaged pieces."""
     content = bytearray(file.size)
     for position in range(0, file.size, PIECE_BYTES):
         try:
@@ -70,23 +66,13 @@ def _readable(file: SegmentFile) -> bytearray:
     return content
 
 
-def read_file(disk: Disk, path: Path) -> bytearray:
-    """A file's own bytes."""
-    file = disk.open(path)
-    try:
-        return disk.read(file, 0, disk.size(file))
-    finally:
-        disk.close(file)
-
-
 def scan(content: bytearray | bytes, offset: int, anchors: Sequence[int] = ()) -> Iterator[Stretch]:
-    """Cut a segment into stretches that follow each other.
+    """Cut a segment into adjacent stretches.
 
     Args:
-        offset: the first batch begins there or behind it.
-        anchors: positions at which batches begin for certain, ascending. Without them, damage is
-            followed by the next place that looks like a batch; a message that contains the bytes of a
-            batch could look like one.
+        offset: lowest base offset of the first batch.
+        anchors: positions at which batches are known to begin, ascending. Without them, a damaged stretch ends
+            where the next batch seems to begin; a message that contains the bytes of a batch can fake that.
     """
     view = memoryview(content)
     position = 0
@@ -112,7 +98,7 @@ def _damaged(
 ) -> Stretch:
     header = _header(content, position)
     if header is not None and header.base_offset >= offset:
-        # The header is whole, so its size and its offsets are true.
+        # The header is whole, so its size and offsets can be trusted.
         size = min(batch_bytes(content, position), len(content) - position)
         return Stretch(position, size, None, reason, header.base_offset, header.end_offset)
     known = [anchor for anchor in anchors if anchor > position]

@@ -1,4 +1,4 @@
-"""Puts segments on the disk: the part of flushing that blocks and runs in one thread."""
+"""Writes segments to the disk: the part of a flush that blocks, and runs in one thread."""
 
 import logging
 from collections.abc import Iterable, Sequence
@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from routelog.log_backend.doors.disk import Disk, DiskFull, is_full
+from routelog.log_backend.doors.disk import Disk, DiskFull, is_full, opened
 from routelog.log_backend.records.gathering import Gathering
 from routelog.log_backend.records.record_batch import RecordBatch
 from routelog.log_backend.segments.log_directory import base_offsets
@@ -16,16 +16,17 @@ from routelog.log_backend.segments.segment_removal import SegmentRemoval
 
 log = logging.getLogger(__name__)
 
-GATHERED_BYTES_MAX = 1024 * 1024  # copied for one write; a larger one is not faster
+GATHERED_BYTES_MAX = 1024 * 1024  # copied into one write; a larger write is not faster
 
 
 @dataclass(slots=True)
 class SegmentWrite:
-    """Batches to write one behind the other into a segment; `seal` when they are its last.
+    """Batches to write to a segment, end to end.
 
     Attributes:
-        before: the segment without them; None: it is new.
+        before: the segment's state without them; None: the segment is new.
         bytes: of the batches.
+        seal: they are the last of the segment.
         done: set by the writer, in its thread.
     """
 
@@ -43,7 +44,7 @@ class SegmentWriter:
     """Writes and syncs the files of partitions.
 
     Args:
-        removal: of what a partition let go before.
+        removal: of segments that partitions do not need any more.
     """
 
     def __init__(self, disk: Disk, removal: SegmentRemoval) -> None:
@@ -54,31 +55,27 @@ class SegmentWriter:
         """Write planned batches, then make segments durable.
 
         Raises:
-            DiskFull: there is no room. Writes that are not `done` left nothing behind and may be
-                tried again, in this order; no segment was synced.
+            DiskFull: there is no room. Writes that are not `done` have written nothing, and may be
+                tried again in this order; no segment was synced.
             OSError, MetadataUnavailable: some of it may not be on the disk; never try again.
         """
         for each in writes:
             self._write(each)
             each.done = True
         for segment in to_sync:
-            with suppress(FileNotFoundError):
-                # Settled and removed meanwhile, or compressed: then that form is synced.
-                file = self._disk.open(segment.path)
-                try:
-                    self._sync(file, segment)
-                finally:
-                    self._disk.close(file)
+            # A missing one was removed meanwhile, or compressed; the compressed form is synced.
+            with suppress(FileNotFoundError), opened(self._disk, segment.path) as file:
+                self._sync(file, segment)
         for directory in {segment.path.parent for segment in to_sync}:
             with suppress(FileNotFoundError):
                 self._disk.sync_directory(directory)
 
     def owner_of(self, directory: Path) -> int | None:
-        """Number of the partition whose files lie in a directory; None when that is not known."""
+        """Number of the partition that owns a directory; None if that is not known."""
         return read_number(self._disk, directory)
 
     def remove_directory(self, directory: Path) -> None:
-        """Delete a partition's directory; what says whose it is goes last."""
+        """Delete a partition's directory; the file PARTITION, which names its owner, goes last."""
         self._removal.forget(directory)
         names = self._disk.list_directory(directory)
         for name in names:
@@ -93,7 +90,7 @@ class SegmentWriter:
         """Write a sealed segment's index files, durably.
 
         Raises:
-            DiskFull: they are not there, or not whole.
+            DiskFull: they are missing or incomplete.
         """
         for path, content in segment.index_files():
             self._write_file(path, content)
@@ -101,12 +98,14 @@ class SegmentWriter:
     def _write(self, write: SegmentWrite) -> None:
         path = write.segment.path
         if write.position == 0:
-            # A removed segment was perhaps never synced: with one behind it, it would be damage.
+            # An unneeded segment may never have been synced; with a segment behind it, it would be taken for
+            # damage. So it must be removed first.
             self._removal.finish(path.parent)
             self._own(path.parent, write.partition)
         if write.seal:
-            # They say how the segment ends and what follows, so they are durable before that is there, and
-            # first: without room for them nothing has been written. Those of a newest one mean nothing.
+            # The index says how the segment ends and what follows, so it must be durable before the next
+            # segment exists. It is written before the batches, so that nothing is written if it has no room;
+            # recovery ignores the index of a newest segment.
             self.write_index(write.segment)
         if write.batches or write.segment.compressed_bytes is None:
             self._write_batches(path, write)
@@ -123,7 +122,7 @@ class SegmentWriter:
                 self._disk.write(file, position, gathering.buffers())
                 position += gathering.bytes
             if write.seal:
-                # Before the next segment is there: only the newest may have a torn tail.
+                # Before the next segment exists: only the newest may have a torn tail.
                 self._sync(file, write.segment)
         finally:
             self._disk.close(file)
@@ -138,21 +137,21 @@ class SegmentWriter:
         self._disk.sync(file)
 
     def _own(self, directory: Path, number: int) -> None:
-        # Durable before a segment is: segments without their partition's number are damage.
+        # The file PARTITION must be durable before a segment is: segments without it are damage.
         owner, names = self.owner_of(directory), self._disk.list_directory(directory)
         if owner == number:
             return
         if owner is not None or not base_offsets(names):
-            self.remove_directory(directory)  # of a deleted queue, if something is left of it
+            self.remove_directory(directory)  # left by a deleted queue
         elif PARTITION_FILE in names:
-            return  # a damaged file is left to a repair
+            return  # the file is damaged: only `log repair` changes it
         self._disk.make_directory(directory)
         path = directory / PARTITION_FILE
         try:
             self._write_file(path, encode_number(number))
             self._disk.sync_directory(directory)
         except OSError:
-            # The next start must not find it in the system's cache only and leave it at that.
+            # The next start must not find it if it is only in the system's cache.
             with suppress(OSError):
                 self._disk.remove(path)
             raise
@@ -167,7 +166,7 @@ class SegmentWriter:
             self._disk.close(file)
 
     def _open_with_room(self, path: Path, position: int, size: int) -> int:
-        # A full disk is met here, before anything is written, or never.
+        # Reserves the space, so that a full disk fails here, before anything is written.
         file = None
         try:
             file = self._disk.open(path, create=True)

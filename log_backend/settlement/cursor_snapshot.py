@@ -1,6 +1,6 @@
-"""The format of a cursor's snapshot: entries of the metadata store that say what is settled and was delivered.
+"""The format of a cursor's snapshot in the metadata store: its settled offsets and delivery counts.
 
-Keys have big-endian integers, so that the entries of a cursor follow each other; values are little-endian::
+Integers in keys are big-endian, so that the entries of a cursor are adjacent; values are little-endian::
 
     b"cursors/" partition u64, cursor u32                      its marks
     b"cursors/" partition u64, cursor u32, b"s", number u64    settled offsets of a chunk of 65,536
@@ -14,8 +14,8 @@ Keys have big-endian integers, so that the entries of a cursor follow each other
      7  zero     u8                             4  COUNTS  first place u16, last place u16, count u32, ...
      8  content, of a form
 
-Places are within the chunk; a run that reaches its end has no second border. The key is under the checksum, so
-that a value in a wrong place is not read.
+Places are within the chunk; a run that reaches its end has no second border. The checksum includes the key, so
+that the value of another key is refused.
 """
 
 import struct
@@ -35,8 +35,8 @@ from routelog.log_backend.settlement.settled_chunk import (
 )
 
 VERSION = 1
-COUNT_MAX = 2**32 - 1  # what a counter of the format holds; it stays there
-PACKED_BYTES_MIN = 64  # less is not worth the time of packing it
+COUNT_MAX = 2**32 - 1  # the highest count that the format can hold; higher ones are stored as this
+PACKED_BYTES_MIN = 64  # shorter contents are not packed: it would take more time than it is worth
 
 _PREFIX = b"cursors/"
 _SETTLED, _COUNTS = b"s", b"d"
@@ -51,7 +51,7 @@ _CONTENT_BYTES_MAX = max(BITMAP_BYTES, CHUNK_OFFSETS * _COUNT.size)
 
 
 class SnapshotDamaged(MetadataCorrupt):
-    """An entry of a cursor's snapshot fails a check: the offsets it speaks of are not known."""
+    """An entry of a cursor's snapshot fails a check, so its content is unknown."""
 
     def __init__(self, key: bytes, reason: str) -> None:
         partition, cursor = _KEY.unpack_from(key.ljust(len(_PREFIX) + _KEY.size), len(_PREFIX))
@@ -69,8 +69,8 @@ class Marks:
     Attributes:
         low_water: every offset below is settled.
         next_offset: of the partition.
-        synced_offset: of the partition: its segments are synced up to there.
-        handed_out: everything below was delivered, or is settled.
+        synced_offset: of the partition: its segments are synced up to this offset.
+        handed_out: every offset below was delivered, or is settled.
     """
 
     low_water: int = 0
@@ -81,7 +81,7 @@ class Marks:
 
 @dataclass(slots=True)
 class CursorSnapshot:
-    """What the entries of one cursor say: its marks, and chunks by number."""
+    """The decoded entries of one cursor: its marks, and chunks by number."""
 
     marks: Marks = field(default_factory=Marks)
     settled: dict[int, Chunk] = field(default_factory=dict)
@@ -100,7 +100,7 @@ class SnapshotWriter:
         return _change(self._key, _MARKS_FORM, _MARKS.pack(*numbers))
 
     def settled(self, number: int, chunk: Chunk | None) -> Change:
-        """The entry of a chunk of settled offsets; None: there is none any more."""
+        """The entry of a chunk of settled offsets; None: delete it."""
         key = self._key + _SETTLED + _CHUNK.pack(number)
         if chunk is None:
             return Change(key, None)
@@ -108,7 +108,7 @@ class SnapshotWriter:
         return _change(key, form, chunk.encode())
 
     def counts(self, number: int, ranges: Iterable[CountedRange] | None) -> Change:
-        """The entry of a chunk of delivery counts; None: there is none any more."""
+        """The entry of a chunk of delivery counts; None: delete it."""
         key = self._key + _COUNTS + _CHUNK.pack(number)
         if ranges is None:
             return Change(key, None)

@@ -1,7 +1,7 @@
-"""How often messages were delivered again: ranges of offsets with one count, in chunks of 65,536.
+"""Counts how often messages were redelivered: ranges of offsets with one count, in chunks of 65,536.
 
-Only what came back to its queue and went out once more stands here, until it is settled. A range goes when all
-of it is settled; within one, settled offsets stay, so that its size follows the unsettled ones.
+It has only messages that were redelivered and are not settled. A range is removed when all of its offsets are
+settled; until then, settled offsets within it stay, so that the range is not split.
 """
 
 from bisect import bisect_left, bisect_right
@@ -30,13 +30,13 @@ class DeliveryCounts:
         self.dirty_chunks: set[int] = set()
 
     def __getitem__(self, offset: int) -> int:
-        """How often the message at an unsettled offset was delivered again."""
+        """How often the message at an unsettled offset was redelivered."""
         ranges = self.chunks.get(offset // CHUNK_OFFSETS, ())
         at = bisect_right(ranges, offset, key=_first) - 1
         return ranges[at][2] if at >= 0 and offset < ranges[at][1] else 0
 
     def reaching(self, first: int, end: int, count: int) -> list[tuple[int, int]]:
-        """The parts of [first, end), all unsettled, that were delivered again at least so often.
+        """The parts of [first, end), all unsettled, that were redelivered at least `count` times.
 
         Args:
             count: 1 or more.
@@ -57,15 +57,15 @@ class DeliveryCounts:
         return found
 
     def count(self, first: int, end: int) -> list[CountedRange]:
-        """One more delivery of unsettled messages [first, end); returns their counts, all of them."""
+        """Count one more delivery of the unsettled messages [first, end); returns their counts."""
         return self._change(first, end, lambda count: count + 1)
 
     def raise_to(self, first: int, end: int, count: int) -> None:
-        """They were delivered again at least so often: a journal entry or a snapshot says so."""
+        """Raise the counts of [first, end) to at least `count`, from a journal entry or a snapshot."""
         self._change(first, end, lambda before: max(before, count))
 
     def settled(self, first: int, end: int) -> None:
-        """[first, end) is settled: forget what is not needed any more."""
+        """Remove ranges that are not needed any more, because [first, end) is settled."""
         within = range(first // CHUNK_OFFSETS, (end - 1) // CHUNK_OFFSETS + 1)
         wide = len(within) > len(self.chunks)
         for number in [n for n in self.chunks if n in within] if wide else within:
@@ -74,7 +74,7 @@ class DeliveryCounts:
                 self._trim(number, ranges, first, end)
 
     def restore_chunk(self, number: int, ranges: list[CountedRange]) -> None:
-        """Put back a chunk of a snapshot; the settled offsets are restored already."""
+        """Restore a chunk of a snapshot; settled offsets must be restored before."""
         for first, end, count in ranges:
             self.raise_to(first, end, count)
         self.dirty_chunks.discard(number)
@@ -97,7 +97,7 @@ class DeliveryCounts:
         for number, low, high in pieces(first, end):
             base = number * CHUNK_OFFSETS
             ranges = self.chunks.get(number, [])
-            # The neighbours, too: they may become one with what is between them.
+            # With the neighbours, which may join the changed ranges.
             at = max(0, bisect_left(ranges, base + low, key=_first) - 1)
             behind = bisect_right(ranges, base + high, key=_first)
             changed = _overlaid(ranges[at:behind], base + low, base + high, counted)
@@ -119,7 +119,7 @@ class DeliveryCounts:
 def _overlaid(
     ranges: list[CountedRange], low: int, high: int, counted: Callable[[int], int]
 ) -> list[CountedRange]:
-    """Ranges after the counts of [low, high) have changed; equal neighbours are one."""
+    """Change the counts of [low, high), and join adjacent ranges with equal counts."""
     result: list[CountedRange] = []
 
     def add(first: int, end: int, count: int) -> None:

@@ -1,7 +1,7 @@
 """Which offsets of a partition are settled: a low-water mark and chunks above it.
 
-Offsets settle out of order, so above the mark there are holes. They are kept in chunks of 65,536 offsets
-(`settled_chunk.py`): the cost follows the holes, not the backlog, is at most a bit an offset, and has no cap.
+Offsets settle out of order, so there are holes above the mark. They are kept in chunks of 65,536 offsets
+(`settled_chunk.py`). Memory depends on the number of holes, and is at most one bit for each offset.
 """
 
 from collections.abc import Iterator
@@ -21,9 +21,9 @@ class SettledSet:
     """A set of offsets that only grows.
 
     Attributes:
-        low_water: every offset below is settled; itself it is not.
-        chunks: by number, for those above the mark in which some offset is settled.
-        dirty_chunks: numbers of the chunks that changed or went since the last snapshot.
+        low_water: the lowest offset that is not settled.
+        chunks: by number; only chunks with settled offsets above `low_water`.
+        dirty_chunks: numbers of the chunks that were changed or removed since the last snapshot.
     """
 
     __slots__ = ("chunks", "dirty_chunks", "low_water")
@@ -31,7 +31,9 @@ class SettledSet:
     def __init__(self, low_water: int = 0) -> None:
         self.low_water = low_water
         self.chunks: dict[int, Chunk] = {}
-        self.dirty_chunks: dict[int, None] = {}  # a third of a set, which there is for each cursor
+        self.dirty_chunks: dict[
+            int, None
+        ] = {}  # an empty set, one for each cursor, would take three times as much
 
     def settle(self, first: int, end: int) -> int:
         """Settle [first, end); returns how many of them were not settled before."""
@@ -120,12 +122,12 @@ class SettledSet:
         return total
 
     def restore_chunk(self, number: int, chunk: Chunk) -> None:
-        """Put back a chunk of a snapshot; call `settle` afterwards for later changes."""
+        """Restore a chunk of a snapshot."""
         if (number + 1) * CHUNK_OFFSETS > self.low_water:
             self.chunks[number] = chunk.smallest()
 
     def shrink(self) -> None:
-        """Give the chunks that changed since the last snapshot their smallest form."""
+        """Convert the chunks that changed since the last snapshot to their smallest form."""
         for number in self.dirty_chunks:
             chunk = self.chunks.get(number)
             if chunk is not None:
@@ -150,7 +152,7 @@ class SettledSet:
         return added
 
     def _settle_lowest(self, end: int) -> int:
-        # From the mark on: nothing below the new mark needs a chunk.
+        # Settles all offsets from the mark up to `end`, and removes chunks below the new mark.
         first = self.low_water
         added = end - first - self.count_from(first, end)
         self.low_water = low_water = self.unsettled_from(end)
@@ -165,7 +167,7 @@ class SettledSet:
         return added
 
     def _numbers(self, first: int, end: int) -> list[int]:
-        # The chunks there are of [first, end), which may be wide.
+        # Numbers of the existing chunks in [first, end), which may be a wide range.
         if end - first > len(self.chunks):
             return [number for number in self.chunks if first <= number < end]
         return [number for number in range(first, end) if number in self.chunks]

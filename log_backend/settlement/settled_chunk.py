@@ -1,7 +1,8 @@
-"""Which of 65,536 neighbouring offsets are settled: as runs, or as a bitmap where that is smaller.
+"""A chunk: which of 65,536 adjacent offsets are settled, as runs or as a bitmap, whichever is smaller.
 
-A chunk with one hole, or one settled offset, is a few bytes, one without holes is shared by all, and none is
-more than a bitmap. `smallest` changes the form when `misfit` says so; both answer the same questions.
+A chunk with one hole, or one settled offset, takes a few bytes; all full chunks share one object; no chunk is
+larger than a bitmap. Both forms have the same methods. When `misfit` is set, the owner replaces the chunk by
+`smallest`.
 """
 
 import re
@@ -12,11 +13,13 @@ from itertools import chain, pairwise
 
 CHUNK_OFFSETS = 65_536
 BITMAP_BYTES = CHUNK_OFFSETS // 8
-BORDERS_MAX = BITMAP_BYTES // 2  # of two bytes each: beyond it, a bitmap is smaller
-BORDERS_LOW = BORDERS_MAX // 2  # a bitmap becomes runs here, not to become a bitmap again soon
-HOLES_LOW = 512  # a bitmap with fewer has at most 1,026 borders
+BORDERS_MAX = BITMAP_BYTES // 2  # of two bytes each; with more, a bitmap is smaller
+BORDERS_LOW = BORDERS_MAX // 2  # a bitmap becomes runs only below this, not to change to and fro
+HOLES_LOW = 512  # a bitmap with fewer holes has at most 1,026 borders
 
-_NOT_FULL = re.compile(rb"[^\xff]")  # finds the first byte with a hole, at the speed of C
+_NOT_FULL = re.compile(
+    rb"[^\xff]"
+)  # a regular expression finds the first byte with a hole at the speed of C
 _NOT_EMPTY = re.compile(rb"[^\x00]")
 
 
@@ -46,13 +49,13 @@ class Runs:
             return added
         if at & 1:
             return 0
-        # All of it is one hole, or part of one.
+        # [low, high) is a hole, or part of one.
         if at and borders[at - 1] == low and high < CHUNK_OFFSETS:
             if at < len(borders) and borders[at] == high:
                 del borders[at - 1 : at + 1]
                 self._fit()
             else:
-                borders[at - 1] = high  # the run before it grows: acks in order
+                borders[at - 1] = high  # the run before it grows, as with acks in order
         else:
             self._replace(low, high)
         return high - low
@@ -129,7 +132,7 @@ class Runs:
         return cls(borders)
 
 
-FULL = Runs(array("H", (0,)))  # one run from the first place on; nothing is ever added to it
+FULL = Runs(array("H", (0,)))  # one run from the first place on; shared, and never changed
 
 
 class Bitmap:

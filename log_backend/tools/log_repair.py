@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from routelog.log_backend.doors.disk import Buffer, Disk
+from routelog.log_backend.doors.disk import Buffer, Disk, read_file
 from routelog.log_backend.doors.randomness import random_number
 from routelog.log_backend.journal.journal_block import (
     BLOCK_ALIGNMENT,
@@ -53,7 +53,7 @@ from routelog.log_backend.segments.log_directory import (
 from routelog.log_backend.segments.partition_file import PARTITION_FILE, encode_number
 from routelog.log_backend.segments.segment import Segment
 from routelog.log_backend.segments.segment_index import read_index
-from routelog.log_backend.segments.segment_scan import read_file, read_segment
+from routelog.log_backend.segments.segment_scan import read_segment
 from routelog.log_backend.tools.data_directory import DataDirectory, StoredPartition
 from routelog.log_backend.tools.log_verification import (
     NO_REPAIR,

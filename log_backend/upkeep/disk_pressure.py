@@ -1,6 +1,6 @@
-"""A disk that is low or full: publishers wait, and what was refused is written as soon as there is room.
+"""A disk that is low or full: publishers wait, and refused writes are repeated as soon as there is room.
 
-Nothing is lost meanwhile: what found no room is in memory, and in the journal if it was there.
+Nothing is lost meanwhile: refused writes stay in memory, and in the journal if they were there.
 """
 
 from routelog.log_backend.journal.journal import Journal
@@ -13,7 +13,7 @@ from routelog.log_backend.upkeep.pressures import Pressures
 
 
 class DiskPressure:
-    """Sees to it that all who write to the disk know how much room it has."""
+    """Tells all that write to the disk how much room it has."""
 
     def __init__(
         self,
@@ -35,7 +35,7 @@ class DiskPressure:
         self._closing = False
 
     def close(self) -> None:
-        """Wait for room no longer: the journal gives up what it cannot write."""
+        """Do not wait for room any more: the journal gives up what it cannot write."""
         self._closing = True
 
     def refused(self) -> None:
@@ -45,7 +45,7 @@ class DiskPressure:
             self._journal.abandon()
 
     def looked(self) -> None:
-        """Act on what `DiskSpace` has seen."""
+        """Act on a new look of `DiskSpace`."""
         space, journal = self._space, self._journal
         self._intake.room = space.room
         journal.supply.frugal = space.low

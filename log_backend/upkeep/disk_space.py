@@ -1,7 +1,7 @@
-"""Free space on the data directory: at a reserve publishers wait, until there is clearly more.
+"""Free disk space: publishers wait when it is less than a reserve, until there is clearly more.
 
-What was promised and has no place of its own yet counts as used: batches that are in the journal and
-go to segments later, and the journal's next file.
+Space that is promised but not taken yet counts as used: batches in the journal that go to segments later, and
+the journal's next file.
 """
 
 import asyncio
@@ -16,15 +16,15 @@ from routelog.log_backend.doors.disk import Disk, DiskFull
 
 log = logging.getLogger(__name__)
 
-# The reserve is at most this part of the file system, or a small one is all reserve.
-RESERVE_SHARE_MAX = 8
-# Publishers go on with this part of the reserve to spare, not to stop again at once.
-RESUME_SHARE = 4
-# Bytes a second that others may write: a look comes in half the time they need.
+RESERVE_SHARE_MAX = 8  # the reserve is at most an eighth of the file system
+RESUME_SHARE = (
+    4  # publishers resume when a quarter more than the reserve is free, not to stop again at once
+)
+# Bytes a second that other programs may write: the next look comes in half the time they need for the rest.
 FILL_RATE = 250 * MIB
 LOOK_SECONDS_MIN = 0.1
-LOOK_SECONDS_MAX = 0.5  # others may be faster than FILL_RATE, and publishers wait within a second
-SPENT_SECONDS = 0.01  # until a look that is due because of what this node itself wrote
+LOOK_SECONDS_MAX = 0.5  # others may be faster than FILL_RATE; publishers must stop within a second
+SPENT_SECONDS = 0.01  # until the look that `hurry` asks for
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class Reserve:
 
     @classmethod
     def of(cls, wanted: int, total: int) -> "Reserve":
-        """The reserve that was asked for, as far as the file system is large enough for it."""
+        """A reserve of the wanted size; smaller on a small file system."""
         return cls(min(wanted, total // RESERVE_SHARE_MAX))
 
     def is_low(self, free: int, promised: int, *, was_low: bool) -> bool:
@@ -48,24 +48,24 @@ class Reserve:
         return free < self.size + promised + margin
 
     def next_look(self, room: int, *, low: bool) -> float:
-        """Seconds until free space is looked at again; `room` is what is left above the reserve."""
+        """Seconds until the next look; `room` is the free space above the reserve."""
         if low:
             return LOOK_SECONDS_MIN
         return min(max(LOOK_SECONDS_MIN, room / (2 * FILL_RATE)), LOOK_SECONDS_MAX)
 
 
 class DiskSpace:
-    """Watches free space; everything but the look itself runs on the event loop.
+    """Watches free space; only the look itself runs in a thread.
 
     Attributes:
         low: publishers should wait.
-        free: bytes, at the last look.
-        room: bytes that were left above the reserve and what was promised, at the last look.
+        free: free bytes at the last look.
+        room: free bytes at the last look, without the reserve and what was promised.
 
     Args:
-        ballast: is made anew when there is room.
-        promised: bytes that are on their way to the disk and have no place there yet.
-        on_look: called after each look, when `low` is up to date.
+        ballast: each look grows it, if there is room.
+        promised: bytes that will be written later.
+        on_look: called after each look.
     """
 
     def __init__(
@@ -90,14 +90,14 @@ class DiskSpace:
         self.free = 0
         self.room = 0
         self._unknown = False
-        # A thread of its own: a file system that does not answer must stop nothing else.
+        # Its own thread, because a file system that hangs must not block anything else.
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="disk-space")
         self._timer: asyncio.TimerHandle | None = None
         self._looking = False
         self._hurried = False
 
     def start(self) -> None:
-        """Take the first look at once, then go on looking."""
+        """Look at once, and then again and again."""
         self._judge(self._disk.free_bytes(self._directory))
         self._look_in(LOOK_SECONDS_MIN)
 
@@ -109,27 +109,27 @@ class DiskSpace:
         self._thread.shutdown(wait=False)
 
     def hurry(self) -> None:
-        """This node will write more than `room`: look soon."""
+        """Look soon: this node has used up `room`."""
         if not self._hurried and not self.low and self._timer is not None:
             self._hurried = True
             self._look_in(SPENT_SECONDS)
 
     def segment_room(self) -> int:
-        """Bytes that segments may take, beside the metadata that go with them; call it in any thread."""
+        """Free bytes for segments, without room for their metadata; call it in any thread."""
         return max(0, self._disk.free_bytes(self._directory) - METADATA_BYTES)
 
     def check_segment(self, size: int) -> None:
-        """Call it in any thread before writing a segment.
+        """Check the room for a segment of `size` bytes, in any thread.
 
         Raises:
-            DiskFull: there is no room for `size` bytes and the metadata that go with them.
+            DiskFull: there is no room for the segment and its metadata.
         """
         room = self.segment_room()
         if room < size:
             raise DiskFull(f"segments have {room} bytes of room, and {size} are needed")
 
     def check_metadata(self) -> None:
-        """Call it in any thread before storing snapshots; the ballast is for them.
+        """Make room for snapshots, from the ballast if needed; in any thread.
 
         Raises:
             DiskFull: there is no room for the metadata.
@@ -153,7 +153,7 @@ class DiskSpace:
         self._looking = self._hurried = False
         if self._timer is None or look.cancelled():
             return
-        self._look_in(LOOK_SECONDS_MIN)  # whatever comes of this one
+        self._look_in(LOOK_SECONDS_MIN)  # also if this look has failed
         error = look.exception()
         if error is None:
             self._unknown = False

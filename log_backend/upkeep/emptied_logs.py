@@ -1,7 +1,7 @@
-"""Logs in which nothing is needed any more keep their newest segment for a while.
+"""Emptied logs keep their newest segment for a while, although nothing in it is needed.
 
-Making a file and removing it takes the system twenty times as long as writing to one that is there, so a queue
-that is emptied and filled again goes on in the file that it has.
+To create and remove a file takes the system twenty times as long as to write to an existing one. So a queue
+that is emptied and filled again continues in its last segment.
 """
 
 import asyncio
@@ -10,16 +10,16 @@ from collections.abc import Callable, Coroutine
 from routelog.log_backend.loop.scheduler import Lane, in_turns
 from routelog.log_backend.partitions.partition_log import PartitionLog
 
-# A larger segment goes at once: to write it took longer than to make the next one will.
+# A larger segment is removed at once: to create the next one takes little compared with writing it.
 KEPT_BYTES_MAX = 1024 * 1024
 
 
 class EmptiedLogs:
-    """Those that keep a segment in which nothing is needed.
+    """The logs that keep a segment in which nothing is needed.
 
     Args:
-        seconds: between two looks; a log that has got nothing from one to the next loses its segment.
-        run: has work done on the event loop.
+        seconds: between two looks; a log that got no record since the last look loses its segment.
+        run: starts a task on the event loop.
     """
 
     def __init__(
@@ -36,7 +36,7 @@ class EmptiedLogs:
         self._next_offsets: dict[PartitionLog, int | None] = {}  # None: not looked at yet
 
     def start(self) -> None:
-        """Begin to look."""
+        """Look after a pause, and then again and again."""
         self._timer = self._loop.call_later(self._seconds, self._look_later)
 
     def stop(self) -> None:
@@ -45,12 +45,12 @@ class EmptiedLogs:
             self._timer.cancel()
 
     async def let_go(self) -> None:
-        """Keep nothing from now on: the next start is not to read it."""
+        """Remove these segments, and keep none from now on: the next start need not read them."""
         self._none_stays = True
         await self._look(at_once=True)
 
     def keeps_newest(self, log: PartitionLog) -> bool:
-        """Whether a log that needs none of its segments keeps the newest for now."""
+        """Whether a log keeps its newest segment for now, although nobody needs it."""
         newest = log.segments[-1]
         if self._none_stays or newest.size > KEPT_BYTES_MAX or not newest.is_open:
             return False
@@ -58,11 +58,11 @@ class EmptiedLogs:
         return True
 
     def forget(self, log: PartitionLog) -> None:
-        """It is closed."""
+        """Forget a log that is closed."""
         self._next_offsets.pop(log, None)
 
     def press(self, pressed: bool) -> None:
-        """The disk is low, or is no more: meanwhile none keeps anything."""
+        """While the disk is low (`pressed`), let no log keep such a segment."""
         self._none_stays = pressed
         if pressed and self._next_offsets:
             self._run(self._look(at_once=True))

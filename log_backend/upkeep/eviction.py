@@ -1,4 +1,4 @@
-"""Making room in memory: what segments hold leaves it, of the largest tails first."""
+"""Eviction: batches that are in segments leave memory, from the largest tails first."""
 
 from collections.abc import Iterable, Iterator
 
@@ -6,12 +6,11 @@ from routelog.log_backend.loop.scheduler import Lane, in_turns
 from routelog.log_backend.partitions.partition_log import PartitionLog
 from routelog.log_backend.upkeep.largest_first import largest_first
 
-# Of batches that are freed at once: 200 of a small message each, which nobody has touched for long, take 1 ms.
-PIECE_BYTES = 32_768
+PIECE_BYTES = 32_768  # freed at once: 200 small batches, not in the processor's cache, take 1 ms
 
 
 async def evict(partitions: Iterable[PartitionLog], excess: int) -> None:
-    """Let go of so many bytes of batches, or of what there is, in turns of the loop; large tails first."""
+    """Evict `excess` bytes of batches, or as many as possible, in turns of the loop; large tails first."""
     by_size = await largest_first(partitions, PartitionLog.tail_bytes)
     async for _ in in_turns(_evicted(by_size, excess), Lane.UPKEEP):
         pass

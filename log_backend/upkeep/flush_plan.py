@@ -1,4 +1,4 @@
-"""What one flush writes: the batches of some partitions, each at its place in a segment."""
+"""The plan of one flush: which batches of some partitions are written where in their segments."""
 
 from collections.abc import AsyncIterator, Iterable, Iterator
 
@@ -12,11 +12,11 @@ from routelog.log_backend.upkeep.disk_space import DiskSpace
 
 
 class FlushPlan:
-    """Planned and taken note of in turns of the event loop, written in the flusher's thread.
+    """Made on the event loop, in turns, and written in the flusher's thread.
 
     Attributes:
-        partitions: those planned, each with its writes; there may be none.
-        unwritten_bytes: what is planned and not on the disk.
+        partitions: each with its writes, which may be none.
+        unwritten_bytes: planned bytes that are not on the disk yet.
     """
 
     def __init__(self) -> None:
@@ -30,7 +30,7 @@ class FlushPlan:
         return not any(writes for _, writes in self.partitions)
 
     async def add(self, partition: PartitionLog) -> None:
-        """Plan what a partition has to write; it may have very many batches."""
+        """Plan the writes of a partition, in turns: it may have very many batches."""
         writes: list[SegmentWrite] = []
         self.partitions.append((partition, writes))
         async for some in in_turns(partition.plan_flush(), Lane.UPKEEP):
@@ -38,12 +38,12 @@ class FlushPlan:
             self.unwritten_bytes += sum(write.bytes for write in some)
 
     async def sync(self, partitions: Iterable[PartitionLog]) -> None:
-        """Have the segments of partitions synced, as far as somebody needs them."""
+        """Add the segments of partitions that must be synced."""
         async for partition in in_turns(partitions, Lane.UPKEEP):
             self._unsynced += partition.segments_to_sync()
 
     def write(self, writer: SegmentWriter, space: DiskSpace) -> None:
-        """Write the partitions that there is room for; sync when that is all of them. In the flusher's thread.
+        """Write the partitions that fit on the disk, and sync if all do; in the flusher's thread.
 
         Raises:
             DiskFull, OSError, MetadataUnavailable: see `SegmentWriter.write`.
@@ -52,15 +52,15 @@ class FlushPlan:
         writer.write(self._counted(writes), () if left_out else self._unsynced)
         if left_out:
             raise DiskFull(f"{left_out} bytes of batches have to wait")
-        space.check_metadata()  # others may have filled it meanwhile, and snapshots follow
+        space.check_metadata()  # snapshots follow, and other programs may have filled the disk meanwhile
 
     def _fitting(self, room: int) -> tuple[list[SegmentWrite], int]:
-        # The writes that fit, and the bytes of all others. Partitions are written whole or not at all.
+        # The writes that fit, and the bytes of those left out. A partition is written whole or not at all.
         fitting: list[SegmentWrite] = []
         left_out = 0
         for partition, writes in self.partitions:
             if partition.closed:
-                continue  # since it was planned; it may have been removed before this
+                continue  # its files may be removed already
             size = sum(write.bytes for write in writes)
             if size <= room:
                 fitting += writes
@@ -70,10 +70,10 @@ class FlushPlan:
         return fitting, left_out
 
     async def flushed(self, let_go: LetGo) -> AsyncIterator[PartitionLog]:
-        """Have partitions take note of it, one after the other.
+        """Tell the partitions that their writes are done, and yield them.
 
         Args:
-            let_go: takes what was planned: of that very much may have left memory meanwhile.
+            let_go: frees the planned batches later: very many may have left the tails meanwhile.
         """
         async for partition, writes in in_turns(self.partitions, Lane.UPKEEP):
             partition.flushed()
@@ -82,17 +82,17 @@ class FlushPlan:
             yield partition
 
     async def synced(self) -> None:
-        """Take note that `write` has returned."""
+        """Note that `write` has synced the segments."""
         async for segment in in_turns(self._unsynced, Lane.UPKEEP):
             segment.unsynced = False
 
     def refused(self) -> None:
-        """There was no room."""
+        """Take back the writes that were not done: the disk was full."""
         for partition, writes in self.partitions:
             partition.flush_refused(writes)
 
     def _counted(self, writes: Iterable[SegmentWrite]) -> Iterator[SegmentWrite]:
-        # Each is on the disk when the next one is asked for.
+        # A write is done when the next one is asked for.
         for write in writes:
             yield write
             self.unwritten_bytes -= write.bytes

@@ -1,4 +1,4 @@
-"""Which partitions one flush writes: of very many a part, so that others need not wait for all of them."""
+"""Chooses the partitions of one flush: a part, if there are very many, so that others need not wait for all."""
 
 import asyncio
 import logging
@@ -12,22 +12,22 @@ from routelog.log_backend.upkeep.largest_first import largest_first
 
 log = logging.getLogger(__name__)
 
-PARTITIONS_MAX = 1_024  # each may be a new directory and a new file: 0.3 to 0.5 ms
-BYTES_MAX = 64 * 1024 * 1024  # of the largest, but one of them in any case
+PARTITIONS_MAX = 1_024  # each may need a new directory and a new file: 0.3 to 0.5 ms
+BYTES_MAX = 64 * 1024 * 1024  # of the partitions chosen for their size; at least one is chosen
 
 
 async def due(unflushed: Collection[PartitionLog], *, transient: bool) -> list[PartitionLog]:
-    """Those of some partitions that are to be written.
+    """Select the partitions that must be written.
 
     Args:
-        transient: also those that are not durable, as memory is short.
+        transient: also those that are not durable, because memory is short.
     """
     every = in_turns(list(unflushed), Lane.UPKEEP)
     return [each async for each in every if each.durable or transient]
 
 
 async def flush_round(due: Collection[PartitionLog]) -> list[PartitionLog]:
-    """Choose partitions: half of them the largest, whose memory is wanted, half of them any."""
+    """Choose partitions: half of them the largest, to free their memory, and half of them any."""
     if len(due) <= PARTITIONS_MAX:
         return list(due)
     chosen: dict[PartitionLog, None] = {}
@@ -46,11 +46,11 @@ async def flush_round(due: Collection[PartitionLog]) -> list[PartitionLog]:
 
 @asynccontextmanager
 async def flushing(lock: asyncio.Lock, failed: Callable[[Exception], None]) -> AsyncIterator[None]:
-    """Flush, one at a time.
+    """Run one flush at a time.
 
     Args:
-        failed: takes an error, which stops the node: what was planned is perhaps on no disk, and full journal
-            files must not wait for ever.
+        failed: called with an error; it stops the node, because planned batches may not be on the disk, and
+            full journal files must not wait for ever.
     """
     async with lock:
         try:

@@ -1,4 +1,4 @@
-"""Partitions by size, without sorting them: there may be 100,000."""
+"""Orders partitions roughly by size; there may be 100,000, which would take too long to sort."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
@@ -11,9 +11,9 @@ from routelog.log_backend.partitions.partition_log import PartitionLog
 async def largest_first(
     partitions: Iterable[PartitionLog], size: Callable[[PartitionLog], int]
 ) -> Iterator[PartitionLog]:
-    """Those that have any size, looked at in turns of the event loop.
+    """Return the partitions whose size is not 0, the largest first, in turns of the event loop.
 
-    Of two, the larger one comes first, unless it is less than twice as large.
+    Sizes that differ by less than a factor of two may come in any order.
     """
     by_size: defaultdict[int, list[PartitionLog]] = defaultdict(list)
     async for partition in in_turns(partitions, Lane.UPKEEP):

@@ -1,21 +1,21 @@
-"""How much memory holds messages, wherever they are: the alarm for it is one."""
+"""The memory alarm: counts the memory of all messages, wherever they are."""
 
 from collections.abc import Callable
 
 from routelog.log_backend.partitions.log_intake import LogIntake
 
-ALARM_TIMES = 2  # of what tails may have: a flush brings them below that, and opens the gate again
+ALARM_TIMES = 2  # times `tail_bytes_max`: a flush brings tails below that, and so ends the alarm
 
 
 class MemoryWatch:
-    """The batches in memory of all partitions, and what others hold beside them.
+    """The memory of all tails, and of messages that others hold.
 
     Attributes:
-        tail_bytes_max: of the batches in memory; with more of them, segments are written and batches evicted.
-        held_bytes: what clients have begun and not ended, or leave unread, and what exchanges remember.
+        tail_bytes_max: limit of all tails; above it, batches are flushed and evicted.
+        held_bytes: unfinished publishes, deliveries that clients do not read, memory of exchanges.
 
     Args:
-        press: called with `is_short` when that may be another.
+        press: called with `is_short` when it may have changed.
     """
 
     def __init__(
@@ -28,32 +28,32 @@ class MemoryWatch:
 
     @property
     def bytes(self) -> int:
-        """All of it."""
+        """Memory of all messages."""
         return self._intake.tail_bytes + self.held_bytes
 
     @property
     def excess(self) -> int:
-        """Bytes of batches above the limit; 0 or less: there are none."""
+        """Bytes of batches above the limit; 0 or less: none."""
         return self._intake.tail_bytes - self.tail_bytes_max
 
     @property
     def is_short(self) -> bool:
         """Whether publishers should wait.
 
-        What is held counts up to what tails may have without it: only tails shrink by themselves, and their
-        shrinking has to be enough to end the alarm.
+        Held bytes count no more than `tail_bytes_max`: only tails shrink by themselves, and this must be
+        enough to end the alarm.
         """
         held = min(self.held_bytes, self.tail_bytes_max)
         return self._intake.tail_bytes > ALARM_TIMES * self.tail_bytes_max - held
 
     def hold(self, size: int) -> None:
-        """Others hold so many bytes more, or fewer."""
+        """Count bytes that others hold, or no longer hold (negative)."""
         self.held_bytes += size
         self.look()
 
     def look(self) -> None:
         """Raise the alarm, or end it."""
         is_short = self.is_short
-        # Below the limit, memory is short only by what others hold: an alarm ends as soon as tails shrink.
+        # During an alarm, watch every change of the tails: it may end the alarm.
         self._intake.tail_bytes_watched = -1 if is_short else self.tail_bytes_max
         self._press(is_short)

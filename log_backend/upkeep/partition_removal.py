@@ -1,4 +1,4 @@
-"""Removal of partitions: their files go when nothing can bring the partition back, even over a crash."""
+"""Removal of partitions: files are deleted only when the partition's deletion is durable."""
 
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -18,9 +18,9 @@ from routelog.log_backend.settlement.cursor_snapshot import cursor_prefix, parti
 # A deleted partition's files: b"tombstones/" directory below the data directory -> its number, decimal.
 TOMBSTONES = b"tombstones/"
 
-# A removal is many short calls of the system, and after each the thread has Python's lock again before the loop
-# has woken up for it: 20,000 of them kept it from the loop for 5 to 20 ms at a time.
-REMOVED_MAX = 4  # directories, 0.2 ms
+# A removal makes many short system calls. After each, the thread takes the GIL back before the event loop has
+# woken up for it, so 20,000 removals in a row blocked the loop for 5 to 20 ms at a time.
+REMOVED_MAX = 4  # directories between two rests: 0.2 ms
 REST_SECONDS = 0.0005
 
 
@@ -44,15 +44,15 @@ class PartitionRemoval:
         self._metadata = metadata
         self._clock = clock
         self._in_flusher = in_flusher
-        self._removed = 0  # since it last rested; only touched in the flusher's thread
-        self._undecided: set[PartitionLog] = set()  # a crash may bring them back
+        self._removed = 0  # since the last rest; only used in the flusher's thread
+        self._undecided: set[PartitionLog] = set()  # their deletion is not durable yet
         self._waiting: deque[tuple[set[PartitionLog], Callable[[], None]]] = deque()
 
     def change(self, partition: PartitionLog) -> Change:
         """The metadata change to apply together with a durable partition's removal from the topology.
 
-        The snapshots of its cursors go with its files: a checkpoint may be storing some. `remove` says
-        that the change is durable.
+        Call `remove` when it is durable. The snapshots of its cursors are deleted with its files, because a
+        checkpoint may still be storing some.
         """
         self._undecided.add(partition)
         return Change(self._tombstone(partition.directory_text), b"%d" % partition.number)
@@ -76,12 +76,12 @@ class PartitionRemoval:
         self._go_on()
 
     def when_decided(self, then: Callable[[], None]) -> None:
-        """Do something once the removals that are under way are durable; in the order of the calls."""
+        """Call a function when all removals that are under way are durable; in the order of the calls."""
         self._waiting.append((set(self._undecided), then))
         self._go_on()
 
     def give_up(self) -> None:
-        """The node stops: do what waits."""
+        """Make all waiting calls now: the node stops."""
         self._undecided.clear()
         while self._waiting:
             self._waiting.popleft()[1]()
@@ -91,7 +91,7 @@ class PartitionRemoval:
             self._waiting.popleft()[1]()
 
     def resume(self) -> None:
-        """Go on with what an earlier run had begun to delete."""
+        """Continue the removals that an earlier run has begun."""
         for key, entry in list(self._metadata.scan(TOMBSTONES)):
             directory = self._data / key[len(TOMBSTONES) :].decode()
             number = int(entry.value)
@@ -101,10 +101,10 @@ class PartitionRemoval:
                 self._forget(directory, number)
 
     def remove_directory(self, directory: Path, number: int | None = None) -> None:
-        """Delete the files of a partition, then what the metadata have of it.
+        """Delete the files of a partition, then its metadata.
 
         Args:
-            number: of the partition; None: the metadata have nothing, or keep it.
+            number: of the partition; None: delete no metadata.
         """
         self._in_flusher(partial(self._remove, [(fspath(directory), number)]))
 
@@ -113,7 +113,7 @@ class PartitionRemoval:
         for path, number in gone:
             try:
                 self._remove_one(Path(path), number)
-            except Exception as error:  # the others go all the same
+            except Exception as error:  # go on with the others
                 failed = error
             self._removed += 1
             if self._removed == REMOVED_MAX:
@@ -123,9 +123,9 @@ class PartitionRemoval:
             raise failed
 
     def _remove_one(self, directory: Path, number: int | None) -> None:
-        # The same thread writes segments and snapshots: nothing of the partition comes after this.
+        # This thread also writes segments and snapshots, so none of this partition can follow.
         if number is None or self._writer.owner_of(directory) in (None, number):
-            self._writer.remove_directory(directory)  # else its successor has done so
+            self._writer.remove_directory(directory)  # else a new partition owns the directory
         if number is not None:
             self._forget(directory, number)
 
@@ -133,7 +133,7 @@ class PartitionRemoval:
         gone = [key for key, _ in self._metadata.scan(partition_prefix(number))]
         tombstone = self._tombstone(fspath(directory))
         entry = self._metadata.get(tombstone)
-        if entry is not None and int(entry.value) == number:  # or its successor's: deleted, too
+        if entry is not None and int(entry.value) == number:  # else it belongs to a later partition
             gone.append(tombstone)
         changes = [Change(key, None) for key in gone]
         changes += [damage_change(number, None), first_kept_change(number, None)]
@@ -144,7 +144,7 @@ class PartitionRemoval:
 
 
 def empty_spill(data: Path, disk: Disk) -> None:
-    """Remove what an earlier run kept of partitions that are not durable."""
+    """Remove the segments that an earlier run wrote for partitions that are not durable."""
     spill = data / "spill"
     for vhost in disk.list_directory(spill):
         for partition in disk.list_directory(spill / vhost):

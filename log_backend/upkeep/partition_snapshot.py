@@ -1,4 +1,4 @@
-"""A checkpoint: where the cursors of partitions stand, stored once their segments are synced."""
+"""The snapshots of a checkpoint: the state of partitions' cursors, stored after their segments are synced."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,12 +11,12 @@ from routelog.log_backend.segments.first_kept import first_kept_change
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """A partition as a checkpoint has seen it.
+    """The state of a partition at a checkpoint.
 
     Attributes:
-        cursors: what to store of them.
-        begins_elsewhere: than the metadata say; stored is where it begins by then: segments may be
-            removed meanwhile, which says so before.
+        cursors: the changes that store its cursors.
+        begins_elsewhere: the stored begin of the log is outdated. `changes` stores the begin at that time:
+            segments may be removed in between.
     """
 
     partition: PartitionLog
@@ -24,7 +24,7 @@ class Snapshot:
     begins_elsewhere: bool
 
     def changes(self) -> list[Change]:
-        """What to store, in any thread; nothing of what was closed: it may have been removed before."""
+        """The changes to store, in any thread; empty if the partition is closed: it may be removed already."""
         partition = self.partition
         if partition.closed:
             return []
@@ -34,8 +34,8 @@ class Snapshot:
 
 
 def snapshot(partition: PartitionLog) -> Snapshot:
-    """Look at a partition whose segments are synced to their ends, but for a newest one that nobody needs."""
-    # The file of an empty one may be gone, and what is called synced has to be there.
+    """Take the snapshot of a partition whose needed segments are synced to their ends."""
+    # The file of an empty segment may be missing; below `synced_offset` nothing may be.
     newest = partition.segments[-1] if partition.segments else None
     if newest is not None and newest.size and not newest.unsynced:
         partition.synced_offset = newest.end_offset
@@ -51,8 +51,8 @@ def store_snapshots(
 ) -> None:
     """Make snapshots durable, and then other changes.
 
-    A crash may leave those of some partitions only: the journal still has what led to them, and they stand
-    behind it.
+    After a crash, only some partitions may have their new snapshot. That is harmless: the journal still has the
+    changes, and replaying them again changes nothing.
     """
     outcomes = metadata.apply_each(chain((each.changes() for each in snapshots), [more]))
     for outcome in outcomes:

@@ -1,13 +1,13 @@
-"""Why publishers should wait: one set of reasons for the whole node."""
+"""The reasons why publishers should wait: one set for the whole node."""
 
 from collections.abc import Callable
 
 
 class Pressures:
-    """The reasons that hold, of "disk", "journal" and "memory".
+    """The current reasons, of "disk", "journal" and "memory".
 
     Attributes:
-        reasons: none: publishers may go on.
+        reasons: if there are none, publishers may go on.
         on_change: set by the owner; called with the reasons when they change.
     """
 
@@ -16,7 +16,7 @@ class Pressures:
         self.on_change: Callable[[frozenset[str]], None] = lambda reasons: None
 
     def press(self, reason: str, pressed: bool) -> None:
-        """A reason holds, or no longer."""
+        """Add or remove a reason."""
         if pressed != (reason in self.reasons):
             self.reasons ^= {reason}
             self.on_change(self.reasons)

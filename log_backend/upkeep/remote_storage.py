@@ -1,8 +1,8 @@
-"""Remote storage: sealed segments of the logs that ask for it are copied there in the background.
+"""Remote storage: copies sealed segments of some queues to a bucket in the background.
 
-They are kept there for as long as their retention says, while the disk may let go of them earlier. What is in
-the bucket is known from its names alone, so nothing of it is kept elsewhere. One broker owns a bucket's prefix:
-what it finds there of partitions that it does not have is removed.
+A copy stays in the bucket for as long as the queue's retention says; the segment may leave the disk earlier.
+The names of the objects say all that is known of them, so nothing about them is stored elsewhere. One broker
+owns the bucket's prefix, and removes objects of partitions that it does not have.
 """
 
 import asyncio
@@ -17,7 +17,8 @@ from typing import TypeVar
 from routelog.log_backend.doors.clock import Clock
 from routelog.log_backend.doors.disk import Disk
 from routelog.log_backend.doors.randomness import random_name
-from routelog.log_backend.loop.scheduler import Lane, pause
+from routelog.log_backend.loop.background import log_failure
+from routelog.log_backend.loop.scheduler import Lane, in_turns
 from routelog.log_backend.metadata.metadata import Change, MetadataStore
 from routelog.log_backend.partitions.partition_log import PartitionLog
 from routelog.log_backend.remote.bucket import Bucket, BucketFailed, NoObject
@@ -34,23 +35,22 @@ from routelog.log_backend.upkeep.segment_copy import CopyStopped, SegmentCopier
 
 log = logging.getLogger(__name__)
 
-LOOK_SECONDS = 1.0  # between looks for sealed segments: one takes longer to fill
-BACK_OFF_SECONDS_MAX = 60.0  # between tries while the storage does not answer
-PARTITIONS_MAX = 1_024  # looked at in a turn of the loop: below 1 ms when nothing is to be done
+LOOK_SECONDS = 1.0  # between two looks for sealed segments: a segment takes longer to fill
+BACK_OFF_SECONDS_MAX = 60.0  # between two tries while the storage does not answer
 _OWNER_KEY = b"remote-owner"
 
 Result = TypeVar("Result")
 
 
 class RemoteStorage:
-    """Copies segments, and removes copies that retention ends.
+    """Copies segments, and removes copies whose retention has ended.
 
     Attributes:
-        failure: why the storage cannot be used just now; empty: it can.
+        failure: why the storage cannot be used at present; empty: it can.
 
     Args:
         partitions: by number; those whose retention is remote are copied.
-        bytes_per_second: of copying; 0 is as fast as it goes.
+        bytes_per_second: of copying; 0: no limit.
     """
 
     def __init__(
@@ -73,16 +73,16 @@ class RemoteStorage:
             bucket, disk, clock, bytes_per_second=bytes_per_second, stopping=self._stopping
         )
         self._executor = ThreadPoolExecutor(1, thread_name_prefix="remote-storage")
-        self._gone: list[str] = []  # folders of partitions that were deleted
+        self._deleted_folders: list[str] = []  # of partitions that were deleted
         self._task: asyncio.Task[None] | None = None
 
     def start(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Begin: see whose the bucket is, what is in it, and go on from there."""
+        """Begin: check who owns the bucket, list it, and copy what it lacks."""
         self._task = loop.create_task(self._run())
-        self._task.add_done_callback(_report)
+        self._task.add_done_callback(partial(log_failure, "remote storage stopped"))
 
     async def aclose(self) -> None:
-        """Stop; a segment that is under way is copied again by the next run."""
+        """Stop; the next run copies a segment again whose copy is unfinished."""
         self._stopping.set()
         if self._task is not None:
             self._task.cancel()
@@ -90,10 +90,10 @@ class RemoteStorage:
         await asyncio.to_thread(self._executor.shutdown)
 
     def removed(self, partition: PartitionLog) -> None:
-        """A partition is deleted for good, and so are its copies."""
+        """Remove the copies of a partition whose deletion is durable."""
         is_wanted = partition.retention is not None and partition.retention.is_remote
         if is_wanted or partition.remote is not None:
-            self._gone.append(partition_folder(partition.directory, partition.number))
+            self._deleted_folders.append(partition_folder(partition.directory, partition.number))
 
     async def _run(self) -> None:
         if not await self._persist(self._claim):
@@ -104,8 +104,8 @@ class RemoteStorage:
             await asyncio.sleep(LOOK_SECONDS)
 
     async def _persist(self, work: Callable[[], Awaitable[Result]]) -> Result:
-        """Do something, again and again until the storage does its part."""
-        pause = LOOK_SECONDS
+        """Do some work, and repeat it until the storage does not fail."""
+        seconds = LOOK_SECONDS
         while True:
             try:
                 result = await work()
@@ -113,15 +113,15 @@ class RemoteStorage:
                 if not self.failure:
                     log.error("remote storage fails, and is tried again: %s", error)
                 self.failure = str(error)
-                await asyncio.sleep(pause)
-                pause = min(2 * pause, BACK_OFF_SECONDS_MAX)
+                await asyncio.sleep(seconds)
+                seconds = min(2 * seconds, BACK_OFF_SECONDS_MAX)
                 continue
             if self.failure:
                 log.info("remote storage answers again")
                 self.failure = ""
             return result
 
-    # -- whose it is
+    # -- ownership of the bucket
 
     async def _claim(self) -> bool:
         entry = self._metadata.get(_OWNER_KEY)
@@ -148,7 +148,7 @@ class RemoteStorage:
         return own
 
     async def _sweep(self) -> None:
-        """See what is there; remove what is of no queue: a crash came before it went."""
+        """List the bucket; remove folders of queues that do not exist: a crash kept them from removal."""
         for folder in await self._in_thread(self._folders):
             number = folder.rpartition("/")[2]
             partition = self._partitions.get(int(number)) if number.isdecimal() else None
@@ -168,12 +168,10 @@ class RemoteStorage:
     # -- copying
 
     async def _round(self) -> None:
-        while self._gone:
-            await self._in_thread(partial(self._bucket.remove_folder, self._gone[0]))
-            self._gone.pop(0)
-        for at, partition in enumerate(self._partitions.values()):
-            if at % PARTITIONS_MAX == PARTITIONS_MAX - 1:
-                await pause(Lane.UPKEEP)
+        while self._deleted_folders:
+            await self._in_thread(partial(self._bucket.remove_folder, self._deleted_folders[0]))
+            self._deleted_folders.pop(0)
+        async for partition in in_turns(self._partitions.values(), Lane.UPKEEP):
             retention = partition.retention
             if not partition.closed and partition.durable and retention is not None:
                 if retention.is_remote:
@@ -238,8 +236,3 @@ class RemoteStorage:
 
     def _in_thread(self, work: Callable[[], Result]) -> asyncio.Future[Result]:
         return asyncio.get_running_loop().run_in_executor(self._executor, work)
-
-
-def _report(task: "asyncio.Task[None]") -> None:
-    if not task.cancelled() and (error := task.exception()) is not None:
-        log.error("remote storage stopped", exc_info=error)

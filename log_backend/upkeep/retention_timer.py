@@ -1,25 +1,23 @@
-"""Looks for segments past their retention, also in partitions where nothing happens."""
+"""Removes segments past their retention from time to time, also in partitions where nothing happens."""
 
 import asyncio
 import logging
 from collections.abc import Iterator
-from itertools import islice
 
+from routelog.log_backend.loop.scheduler import Lane, scheduler_of
 from routelog.log_backend.partitions.partition_log import PartitionLog
 
 log = logging.getLogger(__name__)
 
-PARTITIONS_MAX = 256  # of one turn of the loop: below 1 ms when nothing is due
-
 
 class RetentionTimer:
-    """Goes round the partitions that have a retention.
+    """Visits all partitions that have a retention, in rounds.
 
     Attributes:
-        partitions: those to look at.
+        partitions: the partitions to visit.
 
     Args:
-        seconds: from the end of one round to the next.
+        seconds: from the end of one round to the start of the next.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, seconds: float) -> None:
@@ -27,28 +25,31 @@ class RetentionTimer:
         self._loop = loop
         self._seconds = seconds
         self._handle: asyncio.TimerHandle | None = None
+        self._round: Iterator[PartitionLog] = iter(())
 
     def start(self) -> None:
         """Begin the first round after a pause."""
-        self._handle = self._loop.call_later(self._seconds, self._round)
+        self._handle = self._loop.call_later(self._seconds, self._begin_round)
 
     def stop(self) -> None:
-        """Look at nothing any more."""
+        """Visit nothing any more."""
         if self._handle is not None:
             self._handle.cancel()
+            self._handle = None
 
-    def _round(self) -> None:
-        self._turn(iter(list(self.partitions)))
+    def _begin_round(self) -> None:
+        self._round = iter(list(self.partitions))
+        scheduler_of(self._loop).call(Lane.UPKEEP, self._visit_next)
 
-    def _turn(self, left: Iterator[PartitionLog]) -> None:
-        looked_at = 0
-        for partition in islice(left, PARTITIONS_MAX):
-            looked_at += 1
-            try:
-                partition.expire()
-            except Exception as error:  # a fault of ours: the others go on
-                log.error("retention of %s failed", partition.directory, exc_info=error)
-        if looked_at < PARTITIONS_MAX:
+    def _visit_next(self) -> bool:
+        if self._handle is None:
+            return False
+        partition = next(self._round, None)
+        if partition is None:
             self.start()
-        else:
-            self._handle = self._loop.call_later(0, self._turn, left)
+            return False
+        try:
+            partition.expire()
+        except Exception as error:  # a bug here must not end the round
+            log.error("retention of %s failed", partition.directory, exc_info=error)
+        return True

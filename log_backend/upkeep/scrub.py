@@ -1,8 +1,9 @@
-"""The scrub: reads sealed segments in the background, so that damage is found before a reader meets it."""
+"""The scrub: reads sealed segments in the background to find damage before a consumer meets it."""
 
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -10,18 +11,19 @@ from typing import Protocol
 
 from routelog.log_backend.doors.clock import Clock
 from routelog.log_backend.doors.disk import Disk
+from routelog.log_backend.loop.background import log_failure
 from routelog.log_backend.partitions.partition_log import PartitionLog
 from routelog.log_backend.segments.segment import Segment, SegmentDamaged, headers, read_batch
 from routelog.log_backend.segments.segment_file import open_segment_file
 
 log = logging.getLogger(__name__)
 
-STRETCH_BYTES = 256 * 1024  # read in one go: 1 ms of a reader thread that cold reads wait for
+STRETCH_BYTES = 256 * 1024  # read at once: cold reads may wait 1 ms for the thread
 
 
 @dataclass(frozen=True, slots=True)
 class ReadBack:
-    """How far one stretch of a segment was read and found whole."""
+    """How far a segment was read without damage."""
 
     position: int
     offset: int
@@ -31,14 +33,14 @@ class InThread(Protocol):
     """Runs work in a thread."""
 
     def __call__(self, work: Callable[[], ReadBack]) -> "asyncio.Future[ReadBack]":
-        """Its result, later."""
+        """Return the result of `work`."""
 
 
 class Scrub:
-    """Reads all sealed segments, one stretch after the other, at a bounded rate.
+    """Reads all sealed segments, again and again, at a bounded rate.
 
     Attributes:
-        bytes, segments, rounds: read whole since the start.
+        bytes, segments, rounds: read since the start.
         damages: found since the start.
     """
 
@@ -70,18 +72,18 @@ class Scrub:
         """Begin the first round, unless the rate is 0."""
         if self._bytes_per_second:
             self._task = loop.create_task(self._run())
-            self._task.add_done_callback(_report)
+            self._task.add_done_callback(partial(log_failure, "the scrub stopped"))
 
     def pause(self) -> None:
-        """Read nothing more until `resume`."""
+        """Read nothing until `resume`."""
         self._may_read.clear()
 
     def resume(self) -> None:
-        """Go on where it was paused."""
+        """Continue after `pause`."""
         self._may_read.set()
 
     async def aclose(self) -> None:
-        """Stop; a stretch that is being read is read to its end."""
+        """Stop; a read that has begun is finished."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
@@ -103,12 +105,12 @@ class Scrub:
             try:
                 at = await self._in_thread(work)
             except SegmentDamaged as error:
-                if not self._is_past(partition, segment):  # or it was removed while it was read
+                if not self._is_past(partition, segment):  # else it was removed during the read
                     self.damages += 1
                     partition.quarantine_segment(segment, error)
                 return
             except FileNotFoundError:
-                return  # it was removed while it was to be read
+                return  # it was removed meanwhile
             except OSError as error:
                 log.error("%s cannot be read, the scrub passes it over: %s", segment.path, error)
                 return
@@ -125,17 +127,16 @@ class Scrub:
 
 
 def read_stretch(disk: Disk, path: Path, start: ReadBack, end: int) -> ReadBack:
-    """Read and check batches of about STRETCH_BYTES.
+    """Read and check about STRETCH_BYTES of batches.
 
     Args:
-        start: where a batch begins, and the offset that it begins at or behind.
+        start: position of a batch, and the lowest base offset that it may have.
         end: size of the segment.
 
     Raises:
         SegmentDamaged: a batch fails a check.
     """
-    file = open_segment_file(disk, path)
-    try:
+    with closing(open_segment_file(disk, path)) as file:
         offset = start.offset
         for batch, at, size in headers(file, start.position, end, start.offset):
             read_batch(file, batch, at, size)
@@ -143,10 +144,3 @@ def read_stretch(disk: Disk, path: Path, start: ReadBack, end: int) -> ReadBack:
             if at + size - start.position >= STRETCH_BYTES:
                 return ReadBack(at + size, offset)
         return ReadBack(end, offset)
-    finally:
-        file.close()
-
-
-def _report(task: "asyncio.Task[None]") -> None:
-    if not task.cancelled() and (error := task.exception()) is not None:
-        log.error("the scrub stopped", exc_info=error)

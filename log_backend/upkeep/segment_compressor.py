@@ -1,9 +1,9 @@
 """Compresses sealed segments in the background, one at a time.
 
-A thread of its own reads a segment and writes the compressed form to a scratch file, block by block, and
-syncs it. The flusher's thread then gives that file its name and removes the other form: it also
-removes segments and whole partitions, so none comes back when it was removed meanwhile. Until then, and
-whatever fails, the segment is as it was.
+The compressor's thread reads a segment, writes the compressed form to a scratch file, block by block, and syncs
+it. The flusher's thread then renames the scratch file, and removes the other form. Segments and partitions are
+removed in the same thread, so the rename cannot bring a removed one back. If anything fails, the segment stays
+as it was.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ from collections.abc import Callable, Coroutine
 from concurrent.futures import Executor, ThreadPoolExecutor
 from pathlib import Path
 
-from routelog.log_backend.doors.disk import Disk, DiskFull
+from routelog.log_backend.doors.disk import Disk, DiskFull, opened
 from routelog.log_backend.partitions.partition_log import PartitionLog
 from routelog.log_backend.segments.compressed_segment import CODECS, CodecFailed, SegmentPacker
 from routelog.log_backend.segments.log_directory import compressed_path
@@ -21,19 +21,19 @@ from routelog.log_backend.segments.segment import Segment
 
 log = logging.getLogger(__name__)
 
-GAIN_MIN = 0.1  # of a segment's bytes: reading it compressed costs more than less is worth
+GAIN_MIN = 0.1  # of a segment's bytes: saving less is not worth the time of unpacking
 
 
 class NotCompressed(Exception):
-    """A segment keeps its first form; the text says why."""
+    """A segment is not compressed; the text says why."""
 
 
 class SegmentCompressor:
-    """Looks after the sealed segments of partitions that want compression.
+    """Compresses the sealed segments of partitions that ask for it.
 
     Args:
-        run: is given a coroutine whenever there is work; its owner awaits it between `stop` and `close`.
-        check_space: raises DiskFull when there is no room for so many bytes.
+        run: starts a task; the owner awaits it between `stop` and `close`.
+        check_space: raises DiskFull if there is no room for so many bytes.
     """
 
     def __init__(
@@ -51,8 +51,8 @@ class SegmentCompressor:
         self._flusher = flusher
         self._run = run
         self._check_space = check_space
-        # Not at a low priority of the system's: a thread that is not let run while it holds the
-        # interpreter's lock would stop the event loop. Codecs and files work without the lock.
+        # The thread must not have a low priority: if the system does not run it while it holds the GIL, the
+        # event loop stops. Codecs and file operations release the GIL.
         self._executor = ThreadPoolExecutor(1, thread_name_prefix="compressor")
         self._stopping = threading.Event()
         self._waiting: dict[PartitionLog, None] = {}  # in order
@@ -61,7 +61,7 @@ class SegmentCompressor:
             disk.remove(scratch)
 
     def look(self, partition: PartitionLog) -> None:
-        """Compress what a partition has sealed, soon."""
+        """Compress the sealed segments of a partition soon."""
         if self._stopping.is_set() or next_segment(partition) is None:
             return
         self._waiting[partition] = None
@@ -70,11 +70,11 @@ class SegmentCompressor:
             self._run(self._work())
 
     def stop(self) -> None:
-        """Begin nothing more; a segment under way keeps its first form until the next start."""
+        """Begin nothing more; a segment under way is compressed after the next start."""
         self._stopping.set()
 
     def close(self) -> None:
-        """Let go of the thread, when what was given to `run` has ended."""
+        """End the thread; call it when the tasks given to `run` have ended."""
         self._executor.shutdown(wait=True)
 
     async def _work(self) -> None:
@@ -84,7 +84,7 @@ class SegmentCompressor:
                 del self._waiting[partition]
                 segment = next_segment(partition)
                 if segment is not None:
-                    self._waiting[partition] = None  # behind the others, for its next one
+                    self._waiting[partition] = None  # behind the others, for its next segment
                     await self._compress(partition, segment)
         finally:
             self._working = False
@@ -97,12 +97,12 @@ class SegmentCompressor:
                 self._executor, self._write_scratch, segment, codec
             )
             if _is_there(segment, partition):
-                # No await since the look: what removes it from here on does so behind this.
+                # No await in between: a removal from here on comes later in the flusher's thread.
                 await self._loop.run_in_executor(self._flusher, self._replace, segment)
                 segment.compressed_bytes = file_bytes
                 return
         except DiskFull as error:
-            # What others have to write goes first; the partition's next flush asks again.
+            # Other writes need the space more; the partition's next flush asks again.
             log.debug("%s is not compressed yet: %s", segment.path, error)
             segment.compressible = True
             self._waiting.pop(partition, None)
@@ -117,35 +117,32 @@ class SegmentCompressor:
     def _write_scratch(self, segment: Segment, codec: int) -> int:
         """Write and sync the compressed form; returns its size."""
         self._check_space(segment.size)
+        disk = self._disk
         packer = SegmentPacker(codec, segment.base_offset)
-        source = self._disk.open(segment.path)
-        try:
-            target = self._disk.open(self._scratch, create=True)
-            try:
-                self._disk.truncate(target, 0)
-                for start, end in segment.blocks():
-                    if self._stopping.is_set():
-                        raise NotCompressed("the broker stops")
-                    raw = self._disk.read(source, start, end - start)
-                    if len(raw) < end - start:
-                        raise NotCompressed("the file is cut off")
-                    self._disk.write(target, packer.end, packer.block(raw))
-                if packer.file_bytes > segment.size * (1 - GAIN_MIN):
-                    raise NotCompressed("it would hardly be smaller")
-                self._disk.write(target, packer.end, [packer.table()])
-                self._disk.write(target, 0, [packer.header()])
-                self._disk.sync(target)
-            finally:
-                self._disk.close(target)
-        finally:
-            self._disk.close(source)
+        with (
+            opened(disk, segment.path) as source,
+            opened(disk, self._scratch, create=True) as target,
+        ):
+            disk.truncate(target, 0)
+            for start, end in segment.blocks():
+                if self._stopping.is_set():
+                    raise NotCompressed("the broker stops")
+                raw = disk.read(source, start, end - start)
+                if len(raw) < end - start:
+                    raise NotCompressed("the file is cut off")
+                disk.write(target, packer.end, packer.block(raw))
+            if packer.file_bytes > segment.size * (1 - GAIN_MIN):
+                raise NotCompressed("it would hardly be smaller")
+            disk.write(target, packer.end, [packer.table()])
+            disk.write(target, 0, [packer.header()])
+            disk.sync(target)
         return packer.file_bytes
 
     def _discard_scratch(self) -> None:
         try:
             self._disk.remove(self._scratch)
         except FileNotFoundError:
-            pass  # it has its name, or never was
+            pass  # it was renamed, or never created
         except OSError as error:
             log.error("%s stays until the next start: %s", self._scratch, error)
 
@@ -153,7 +150,7 @@ class SegmentCompressor:
         path = compressed_path(segment.path)
         self._disk.rename(self._scratch, path)
         self._disk.sync_directory(path.parent)
-        self._disk.remove(segment.path)  # a crash may leave both: see segment_forms
+        self._disk.remove(segment.path)  # a crash may leave both forms: see segment_forms.py
 
 
 def _is_there(segment: Segment, partition: PartitionLog) -> bool:
@@ -161,7 +158,7 @@ def _is_there(segment: Segment, partition: PartitionLog) -> bool:
 
 
 def next_segment(partition: PartitionLog) -> Segment | None:
-    """The oldest segment of a partition that waits for compression."""
+    """The oldest segment of a partition that is to be compressed."""
     if partition.compression not in CODECS:
         return None
     for segment in partition.sealed_segments():

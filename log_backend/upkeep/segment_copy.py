@@ -1,4 +1,4 @@
-"""Copies one segment to remote storage: the part that blocks and runs in a thread."""
+"""Copies a segment to remote storage: the part that blocks, and runs in a thread."""
 
 import threading
 from collections.abc import Iterator
@@ -15,15 +15,15 @@ PIECE_BYTES = 1024 * 1024  # read and sent at once
 
 
 class CopyStopped(Exception):
-    """The broker stops; what was sent is of no segment, and is sent again by the next run."""
+    """The broker stops; the copy is incomplete, and the next run copies the segment again."""
 
 
 class SegmentCopier:
     """Reads segments, checks them, and writes them to a bucket, at a bounded rate.
 
     Args:
-        bytes_per_second: 0 is as fast as it goes.
-        stopping: ends what is under way.
+        bytes_per_second: 0: no limit.
+        stopping: when it is set, a copy under way ends.
     """
 
     def __init__(
@@ -44,23 +44,22 @@ class SegmentCopier:
     def copy(
         self, folder: str, segment: Segment, replaced: RemoteSegment | None = None
     ) -> RemoteSegment:
-        """Copy a sealed segment; it is in the bucket, whole and durable, when this returns.
+        """Copy a sealed segment; the copy is complete and durable when this returns.
 
         Args:
-            replaced: a copy of what the segment was before it was written on. It is there no more as soon as
-                this writes.
+            replaced: an outdated copy, made before more was written to the segment; it is removed first.
 
         Raises:
-            SegmentDamaged: a batch fails a check; nothing of the segment was copied.
-            FileNotFoundError: it was removed meanwhile.
-            CopyStopped, BucketFailed: it is not there yet.
+            SegmentDamaged: a batch fails a check; nothing was copied.
+            FileNotFoundError: the segment was removed meanwhile.
+            CopyStopped, BucketFailed: the copy is not complete.
         """
         self._verify(segment)
         try:
             path = segment.path
             file = self._disk.open(path)
         except FileNotFoundError:
-            # In this order: the compressed form is there before the other one goes.
+            # In this order: the compressed form is there before the other one is removed.
             path = compressed_path(segment.path)
             file = self._disk.open(path)
         try:
@@ -74,7 +73,7 @@ class SegmentCopier:
                 path.suffix == COMPRESSED,
             )
             if replaced is not None:
-                # Its content has the same name: it must not vouch for one that breaks off.
+                # Both copies have one content name: the old index must not vouch for an incomplete new content.
                 self._bucket.remove(f"{folder}/{replaced.index_name}")
             content = self._pieces(file, size)
             self._bucket.write(f"{folder}/{copied.content_name}", content, size)
@@ -96,7 +95,7 @@ class SegmentCopier:
             self._check_stopping()
             piece = self._disk.read(file, sent, min(PIECE_BYTES, size - sent))
             if not piece:
-                return  # the bucket says that there is too little
+                return  # `Bucket.write` fails, because there are too few bytes
             yield piece
             sent += len(piece)
             if self._bytes_per_second:

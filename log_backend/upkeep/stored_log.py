@@ -1,7 +1,7 @@
-"""What of a log is in segments, for readers outside of the broker: whole batches, as they are stored.
+"""The stored part of a log, for readers outside of the broker: whole batches, as they are in segments.
 
-What is still in memory alone is not part of it: messages that are settled before they are flushed are
-never stored, and a range that was read once has to give the same records again.
+Batches that are only in memory are not part of it: if they are settled before a flush they are never stored,
+and a range that was read once must give the same records again.
 """
 
 import asyncio
@@ -9,6 +9,7 @@ import os
 import select
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from itertools import zip_longest
@@ -21,18 +22,19 @@ from routelog.log_backend.records.record_batch import RecordBatch
 from routelog.log_backend.segments.segment import SegmentDamaged, headers
 from routelog.log_backend.segments.segment_file import SegmentFile, open_segment_file
 
-THREADS = 4  # one slow file does not keep all readers waiting; nor does a socket, for long
-PIECE_BYTES = 1024 * 1024  # read or sent at once: stays in a processor's cache on its way
-TURN_BYTES = 16 * PIECE_BYTES  # sent by a thread before others get it: some 10 ms
-# A reader on this machine makes room in less, and a way over the event loop costs as much as 1 MiB does.
+THREADS = 4  # so that one slow file or socket does not delay all readers
+PIECE_BYTES = 1024 * 1024  # read or sent at once: fits into a processor's cache
+TURN_BYTES = 16 * PIECE_BYTES  # a thread sends for one reader before it serves the next: some 10 ms
+# How long a thread waits for room in a socket. A reader on this machine makes room in less, and going back to
+# the event loop costs as much as sending 1 MiB.
 ROOM_MILLISECONDS = 2
-PLANS_MAX = 3  # of one request: each time a segment was removed meanwhile, and the log begins later
+PLANS_MAX = 3  # tries of one request: a segment may be removed before it is opened
 
 Result = TypeVar("Result")
 
 
 class StoredExtent(NamedTuple):
-    """A segment's offsets [start, end), and what it takes on the disk."""
+    """A segment's offsets [start, end), and its size on the disk."""
 
     start: int
     end: int
@@ -41,20 +43,20 @@ class StoredExtent(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """Where in a segment to look for offsets [start, end): nothing of them lies elsewhere before `end`."""
+    """A range of offsets [start, end) within one segment, and where in its file to look for them."""
 
     path: Path
     start: int
     end: int
-    position: int  # of a batch at or before `start`, which begins at `lowest` or behind it
-    lowest: int
+    position: int  # of a batch at or before `start`
+    lowest: int  # the lowest base offset of that batch
     tail_position: int  # of a batch at or before `end`
     tail_lowest: int
     size: int
 
 
 class StoredStretch:
-    """Neighbouring whole batches of a segment, open for reading; `close` it.
+    """Adjacent whole batches of a segment, open for reading; `close` it.
 
     Attributes:
         start, end: all stored records with offsets in [start, end) are in it.
@@ -68,7 +70,7 @@ class StoredStretch:
 
     @property
     def descriptor(self) -> int | None:
-        """Of the file that has these bytes at these positions; None when it is compressed."""
+        """Of the file, in which the bytes have the same positions; None if it is compressed."""
         return self._file.plain
 
     def read(self, at: int, size: int) -> bytearray:
@@ -76,12 +78,12 @@ class StoredStretch:
         return self._file.read(at, size)
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._file.close()
 
 
 class StoredLogs:
-    """Reads segments in threads of its own: consumers of the broker do not wait for these readers."""
+    """Reads segments in its own threads, so that consumers of the broker do not wait for these readers."""
 
     def __init__(self, disk: Disk, loop: asyncio.AbstractEventLoop) -> None:
         self._disk = disk
@@ -89,11 +91,11 @@ class StoredLogs:
         self._executor = ThreadPoolExecutor(THREADS, thread_name_prefix="log-service")
 
     def close(self) -> None:
-        """End the threads when they have done what they do."""
+        """End the threads after the work that they have begun."""
         self._executor.shutdown(wait=True)
 
     def extents(self, log: PartitionLog) -> list[StoredExtent]:
-        """What is stored, oldest first; one that is empty where the log begins when nothing is."""
+        """The stored segments, oldest first; if there is none, one empty extent where the log begins."""
         stored = [each for each in log.segments if each.written_size]
         if not stored:
             begin = min(log.first_offset, log.visible_end)
@@ -110,11 +112,11 @@ class StoredLogs:
         """Open the beginning of a range of offsets: about `bytes_max` of one segment.
 
         Returns:
-            What covers offsets from `start` on, or from later if those before are not stored; None
-            when nothing is stored at `start` or behind it, up to `end`.
+            A stretch from `start` on, or from the first stored offset behind it; None if nothing is stored in
+            [start, end).
 
         Raises:
-            SegmentDamaged: where a batch has to be is none.
+            SegmentDamaged: a header fails a check.
             FileNotFoundError: segments are removed faster than they can be opened.
         """
         for attempt in range(PLANS_MAX):
@@ -129,7 +131,7 @@ class StoredLogs:
         return None
 
     async def offset_at(self, log: PartitionLog, time: int) -> int | None:
-        """The first stored offset of a batch that came in at a time (us since 1970) or later."""
+        """Base offset of the first stored batch that was received at a time (us since 1970) or later."""
         stored = [each for each in log.segments if each.written_size]
         later = next((i for i, each in enumerate(stored) if each.first_time >= time), len(stored))
         for segment in stored[max(later - 1, 0) :]:
@@ -141,7 +143,7 @@ class StoredLogs:
             try:
                 found = await self.run(work)
             except FileNotFoundError:
-                continue  # retention took it meanwhile
+                continue  # retention removed the segment meanwhile
             if found is not None:
                 return found
         return None
@@ -149,10 +151,10 @@ class StoredLogs:
     async def body_sizes(
         self, log: PartitionLog, start: int, end: int, bytes_max: int
     ) -> list[tuple[int, int, int]]:
-        """Base offset, end offset and size of the bodies of the batches that hold a range of one segment.
+        """Base offset, end offset and bytes of bodies of each batch in a range of offsets of one segment.
 
-        Bodies of all but the last two are at most `bytes_max` altogether: which is the first that does not
-        fit at all can be told. Empty when nothing is stored there.
+        The list ends when all bodies but those of its last batch exceed `bytes_max`, so that a caller can tell
+        which batch is the first that does not fit. Empty if nothing is stored there.
         """
         plan = _planned(log, start, end, None)
         if plan is None:
@@ -168,21 +170,21 @@ class StoredLogs:
             position += size
 
     async def send(self, stretch: StoredStretch, descriptor: int, sent: int, socket: int) -> int:
-        """Have the system copy bytes of a stretch to a socket, as many as it takes now.
+        """Send bytes of a stretch with `sendfile`: TURN_BYTES, or fewer if the socket has no more room.
 
         Args:
-            sent: bytes of the stretch before those.
-            socket: one that never blocks.
+            sent: bytes of the stretch that were sent before.
+            socket: a non-blocking one.
 
         Returns:
-            How many bytes it took; fewer than are left when it takes no more just now.
+            How many bytes were sent now.
         """
         count = min(stretch.size - sent, TURN_BYTES)
         position = stretch.position + sent
         return await self.run(partial(_sent, socket, descriptor, position, count))
 
     def run(self, work: Callable[[], Result]) -> asyncio.Future[Result]:
-        """The result of work in a thread."""
+        """Run work in a thread, and return its result."""
         return self._loop.run_in_executor(self._executor, work)
 
 
@@ -238,7 +240,7 @@ def _opened(disk: Disk, plan: _Plan) -> StoredStretch:
 def _first_batch(
     file: SegmentFile, position: int, end: int, lowest: int, wanted: Callable[[RecordBatch], bool]
 ) -> int:
-    """Position of the first batch that is wanted; `end` when none is."""
+    """Position of the first batch that is wanted; `end` if none is."""
     for batch, at, _ in headers(file, position, end, lowest):
         if wanted(batch):
             return at
@@ -270,12 +272,9 @@ def _body_sizes(disk: Disk, plan: _Plan, bytes_max: int) -> list[tuple[int, int,
 def _batches(
     disk: Disk, path: Path, position: int, size: int, lowest: int
 ) -> Iterator[RecordBatch]:
-    file = open_segment_file(disk, path)
-    try:
+    with closing(open_segment_file(disk, path)) as file:
         for batch, _, _ in headers(file, position, size, lowest):
             yield batch
-    finally:
-        file.close()
 
 
 def _sent(socket: int, descriptor: int, position: int, count: int) -> int:

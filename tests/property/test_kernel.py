@@ -133,14 +133,12 @@ def test_parts_are_what_their_selections_encode_to(
     flips=st.lists(st.tuples(st.integers(0, 10**6), st.integers(0, 255)), max_size=3),
     cut=st.one_of(st.none(), st.integers(0, 400)),
     at=st.integers(0, 9),
-    checked=st.booleans(),
 )
 def test_any_bytes_are_decoded_or_refused_alike(
     bodies: list[bytes],
     flips: list[tuple[int, int]],
     cut: int | None,
     at: int,
-    checked: bool,
 ) -> None:
     source = b"".join(bodies)
     rows = array("i")
@@ -157,8 +155,8 @@ def test_any_bytes_are_decoded_or_refused_alike(
         whole[place % len(whole)] = value
     kept = bytes(whole[:cut])
     for buffer in (kept, memoryview(kept)):
-        first = outcome(compiled, "decode_batch", buffer, at, checked=checked)
-        assert first == outcome(uncompiled, "decode_batch", buffer, at, checked=checked)
+        first = outcome(compiled, "decode_batch", buffer, at)
+        assert first == outcome(uncompiled, "decode_batch", buffer, at)
 
 
 @given(data=st.binary(max_size=300))

@@ -23,7 +23,7 @@ from unit.log_backend.watched_disk import WatchedDisk, recycled
 
 from routelog.log_backend.journal.journal import JournalFailed
 from routelog.log_backend.metadata.metadata import MetadataUnavailable
-from routelog.log_backend.partitions.cursor import UNTOLD_MAX
+from routelog.log_backend.partitions.cursor import UNJOURNALED_MAX
 from routelog.log_backend.partitions.log_options import LogOptions
 from routelog.log_backend.partitions.partition_log import PartitionLog
 from routelog.log_backend.segments.retention import Retention
@@ -343,7 +343,7 @@ async def test_acks_take_little_memory_while_the_disk_stands_still(data: Path) -
     cursor = partition.open_cursor()
     for offset in range(1, SCATTERED_MAX, 2):
         cursor.settle(offset, offset + 1)
-        assert len(cursor._acked or ()) <= UNTOLD_MAX
+        assert len(cursor._acked or ()) <= UNJOURNALED_MAX
     released.set()
     await until(lambda: cursor._acked is None)
     await durable(store, append(partition))

@@ -53,9 +53,9 @@ async def test_who_asked_for_it_waits_until_all_bindings_are_gone(
         await crowd(node.vhost)
         done = delete(node.vhost)
         assert done is not None
-        assert node.vhost.routing.has_departed_bindings
+        assert node.vhost.routing._graph.departed
         await done
-        assert not node.vhost.routing.has_departed_bindings
+        assert not node.vhost.routing._graph.departed
         assert stored(node, "bindings") == 1
 
 
@@ -121,9 +121,9 @@ async def test_what_is_deleted_unasked_is_gone_at_once_too(node: Node, how: str)
         vhost.consumers_left(queue)
     assert "q" not in vhost.queues
     assert vhost.routing.route("amq.topic", f"{COUNT - 1}.x".encode()) == ()
-    assert vhost.routing.has_departed_bindings
+    assert vhost.routing._graph.departed
     await vhost.until_free("queue", "q")
-    assert not vhost.routing.has_departed_bindings
+    assert not vhost.routing._graph.departed
 
 
 @pytest.fixture
@@ -141,7 +141,7 @@ async def test_who_leaves_while_waiting_takes_nobody_along(node: Node) -> None:
     await asyncio.sleep(0)
     waiting.cancel()
     await done
-    assert not vhost.routing.has_departed_bindings
+    assert not vhost.routing._graph.departed
 
 
 async def test_bindings_that_cannot_be_stored_go_all_the_same(
@@ -161,7 +161,7 @@ async def test_bindings_that_cannot_be_stored_go_all_the_same(
     vhost._writer = vhost._keeper._writer = Full()  # type: ignore[assignment]
     assert done is not None
     await done
-    assert not vhost.routing.has_departed_bindings
+    assert not vhost.routing._graph.departed
     assert "bindings of what was deleted in '/' stay stored: the disk is full" in caplog.text
 
 
@@ -169,5 +169,5 @@ async def test_a_vhost_is_cleared_when_the_last_binding_is_gone(node: Node) -> N
     vhost = node.vhost
     await crowd(vhost)
     await vhost.clear()
-    assert not vhost.routing.has_departed_bindings
+    assert not vhost.routing._graph.departed
     assert stored(node, "bindings") == stored(node, "queues") == stored(node, "exchanges") == 0

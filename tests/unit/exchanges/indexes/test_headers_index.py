@@ -66,8 +66,8 @@ def test_removed_bindings_match_no_more_and_leave_nothing_behind() -> None:
         index.remove(Binding("x", f"q{number}", "queue", "", table))
         remaining = {f"q{later}" for later in range(number + 1, len(tables))}
         assert matched(index, {"a": 1, "b": 2, "x-b": 2}) == remaining
-    assert not index._need_pair
-    assert not index._content_with
+    assert not index._all_by_pair
+    assert not index._any_by_pair
     assert not index._names
     assert index.key_decides
     assert not index.reads_headers
@@ -87,13 +87,13 @@ def test_a_bad_x_match_is_refused() -> None:
 
 def test_a_pattern_stands_under_the_pair_that_fewest_share() -> None:
     index = bound(*({"type": "audit", "customer": number} for number in range(100)))
-    assert max(map(len, index._need_pair.values())) <= 2
+    assert max(map(len, index._all_by_pair.values())) <= 2
     assert matched(index, {"type": "audit", "customer": 42}) == {"q42"}
 
 
 def test_bindings_with_equal_arguments_are_one_pattern() -> None:
     index = bound(*({"type": "audit", "customer": 1.0} for _ in range(20)), {"type": "audit"})
-    assert max(map(len, index._need_pair.values())) <= 2
+    assert max(map(len, index._all_by_pair.values())) <= 2
     assert matched(index, {"type": "audit", "customer": 1}) == {f"q{n}" for n in range(21)}
     index.remove(Binding("x", "q3", "queue", "", {"type": "audit", "customer": 1}))
     assert len(matched(index, {"type": "audit", "customer": 1})) == 20

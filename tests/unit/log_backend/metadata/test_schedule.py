@@ -137,8 +137,8 @@ async def test_changes_are_written_soon_and_at_once_when_they_are_many(book: Boo
     assert await book.store.read(1, schedule.FIRST, 9) == []
     book.turns.pass_seconds(schedule.WRITE_SECONDS)
     assert len(await book.store.read(1, schedule.FIRST, 9)) == 1
-    one.add(entries(*range(schedule.TOLD_MAX), part=1), 1, schedule.TOLD_MAX)
-    assert len(await book.store.read(1, schedule.FIRST, 2_000)) == 1 + schedule.TOLD_MAX
+    one.add(entries(*range(schedule.CHANGES_MAX), part=1), 1, schedule.CHANGES_MAX)
+    assert len(await book.store.read(1, schedule.FIRST, 2_000)) == 1 + schedule.CHANGES_MAX
 
 
 async def test_memory_holds_the_near_ones_only_and_none_is_missed(
@@ -147,7 +147,7 @@ async def test_memory_holds_the_near_ones_only_and_none_is_missed(
     monkeypatch.setattr(schedule, "NEAR_MAX", 64)
     monkeypatch.setattr(schedule, "NEAR_MIN", 16)
     monkeypatch.setattr(schedule, "PAGE_RECORDS", 24)
-    monkeypatch.setattr(schedule, "TOLD_MAX", 40)
+    monkeypatch.setattr(schedule, "CHANGES_MAX", 40)
     chance = random.Random(7)
     one = book.open(parts=1)
     one.read_ahead()
@@ -177,13 +177,13 @@ async def test_memory_holds_the_near_ones_only_and_none_is_missed(
             one.add([added := ScheduledRecord(now + 500, 0, offset)], 0, offset + 1)
             offset += 1
             expected.append(added)
-            assert one.near_count <= 64 + 24
+            assert len(one._near) <= 64 + 24
     while len(taken) < len(expected):
         some = one.take_due(NOWHEN, 1_000)
         taken += some
         one.strike_out(some)
         await book.settle(one)
-        assert some or one.near_count, (len(taken), len(expected))
+        assert some or len(one._near), (len(taken), len(expected))
     assert sorted(taken) == sorted(expected)
     await book.settle(one)
     assert await one.page(schedule.FIRST, 10) == []

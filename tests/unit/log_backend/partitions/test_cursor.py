@@ -13,7 +13,7 @@ from routelog.log_backend.journal.journal_block import (
     StateChange,
 )
 from routelog.log_backend.metadata.metadata import Change
-from routelog.log_backend.partitions.cursor import REDELIVERED_MAX, UNTOLD_MAX, Cursor
+from routelog.log_backend.partitions.cursor import REDELIVERED_MAX, UNJOURNALED_MAX, Cursor
 from routelog.log_backend.partitions.settled_entries import SettledPart
 from routelog.log_backend.settlement.cursor_snapshot import Marks, cursor_number, partition_prefix
 
@@ -332,7 +332,7 @@ def test_scattered_acks_that_wait_for_the_journal_take_at_most_a_bit_an_offset(s
         cursor.settle(offset, offset + 1)
     taken, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert taken < 2 * end // 8 + 150 * UNTOLD_MAX
+    assert taken < 2 * end // 8 + 150 * UNJOURNALED_MAX
     changes = cursor.take_changes()
     assert all(isinstance(each, Settlement) for each in changes)
     for each in changes:
@@ -345,7 +345,7 @@ def test_scattered_acks_that_wait_for_the_journal_take_at_most_a_bit_an_offset(s
 
 def test_each_reason_is_kept_of_very_many() -> None:
     cursor = Cursor(4, Calls())
-    for offset in range(1, 8 * UNTOLD_MAX, 4):
+    for offset in range(1, 8 * UNJOURNALED_MAX, 4):
         cursor.settle(offset, offset + 1)
         cursor.settle(offset + 2, offset + 3, Reason.EXPIRED)
     cursor.settle(0, 1)
@@ -353,4 +353,4 @@ def test_each_reason_is_kept_of_very_many() -> None:
     for each in cursor.take_changes():
         assert isinstance(each, Settlement)
         settled[each.reason] += sum(end - first for first, end in each.ranges)
-    assert settled == {Reason.ACKED: 2 * UNTOLD_MAX + 1, Reason.EXPIRED: 2 * UNTOLD_MAX}
+    assert settled == {Reason.ACKED: 2 * UNJOURNALED_MAX + 1, Reason.EXPIRED: 2 * UNJOURNALED_MAX}

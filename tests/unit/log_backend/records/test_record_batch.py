@@ -93,15 +93,6 @@ def test_zeros_and_ones_are_no_batch(byte: bytes, size: int) -> None:
         decode_batch(byte * size, 0)
 
 
-def test_unchecked_decoding_still_checks_the_header() -> None:
-    whole = bytearray(encoded(SHARED))
-    whole[HEADER_BYTES] ^= 1
-    assert decode_batch(bytes(whole), 0, checked=False).base_offset == 7
-    whole[20] ^= 1
-    with pytest.raises(CorruptBatch):
-        decode_batch(bytes(whole), 0, checked=False)
-
-
 def test_batches_follow_each_other_without_a_gap() -> None:
     whole = encoded(SHARED) + encoded(KEYED)
     second = batch_bytes(whole, 0)

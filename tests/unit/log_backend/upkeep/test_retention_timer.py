@@ -1,7 +1,8 @@
 """Segments past their age go, although nothing happens in their partitions."""
 
 import asyncio
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -10,9 +11,9 @@ from unit.log_backend.log_records import records
 from unit.log_backend.open_store import durable, start_store, until
 
 from routelog.log_backend.doors.clock import SystemClock
+from routelog.log_backend.loop.scheduler import SHARE_SECONDS, Lane
 from routelog.log_backend.partitions.log_options import LogOptions
 from routelog.log_backend.segments.retention import Retention
-from routelog.log_backend.upkeep import retention_timer
 from routelog.log_backend.upkeep.retention_timer import RetentionTimer
 
 OFTEN = LogOptions(
@@ -33,6 +34,9 @@ class Loop:
     def call_later(self, delay: float, call: Callable[..., None], *arguments: object) -> "Loop":
         self.calls.append((delay, lambda: call(*arguments)))
         return self
+
+    def call_soon(self, call: Callable[[], None]) -> None:
+        self.call_later(0, call)
 
     def cancel(self) -> None:
         self.calls.clear()
@@ -59,18 +63,45 @@ class Partition:
         self.looked_at += 1
 
 
-def test_a_turn_looks_at_so_many_and_a_round_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(retention_timer, "PARTITIONS_MAX", 2)
-    loop = Loop()
+class SlowPartition(Partition):
+    def expire(self) -> None:
+        super().expire()
+        time.sleep(2 * SHARE_SECONDS[Lane.UPKEEP])
+
+
+def begin_round(loop: Loop, partitions: Sequence[Partition]) -> RetentionTimer:
     timer = RetentionTimer(cast(Any, loop), 30.0)
-    partitions = [Partition() for _ in range(5)]
     timer.partitions.update(cast(Any, partitions))
     timer.start()
-    assert [loop.next() for _ in range(3)] == [30.0, 0, 0]
-    assert [each.looked_at for each in partitions] == [1] * 5
     assert loop.next() == 30.0
+    return timer
+
+
+def test_a_round_looks_at_all_partitions_in_several_passes_of_the_loop() -> None:
+    loop = Loop()
+    partitions = [SlowPartition() for _ in range(5)]
+    timer = begin_round(loop, partitions)
+    passes = []
+    while loop.calls[-1][0] == 0:
+        before = sum(each.looked_at for each in partitions)
+        loop.next()
+        passes.append(sum(each.looked_at for each in partitions) - before)
+    assert max(passes) == 1
+    assert [each.looked_at for each in partitions] == [1] * 5
+    assert [delay for delay, _ in loop.calls] == [30.0]
     timer.stop()
     assert loop.calls == []
+
+
+def test_a_round_ends_when_the_timer_is_stopped() -> None:
+    loop = Loop()
+    partitions = [SlowPartition() for _ in range(5)]
+    timer = begin_round(loop, partitions)
+    loop.next()
+    timer.stop()
+    while loop.calls:
+        loop.next()
+    assert sum(each.looked_at for each in partitions) == 1
 
 
 def test_a_partition_that_fails_ends_no_round(caplog: pytest.LogCaptureFixture) -> None:
@@ -82,12 +113,12 @@ def test_a_partition_that_fails_ends_no_round(caplog: pytest.LogCaptureFixture) 
             raise RuntimeError("made to fail")
 
     loop = Loop()
-    timer = RetentionTimer(cast(Any, loop), 30.0)
     partitions = [Faulty(), Partition(), Faulty(), Partition()]
-    timer.partitions.update(cast(Any, partitions))
-    timer.start()
-    assert [loop.next() for _ in range(3)] == [30.0] * 3
-    assert [each.looked_at for each in partitions] == [3] * 4
+    begin_round(loop, partitions)
+    while loop.calls[-1][0] == 0:
+        loop.next()
+    assert [each.looked_at for each in partitions] == [1] * 4
+    assert [delay for delay, _ in loop.calls] == [30.0]
     assert "retention of logs/v/faulty-0 failed" in caplog.text
 
 
