@@ -4,8 +4,9 @@ What a start needs is in three places: segments, the metadata store and the jour
 order, so that each is at least as new as what the one before was built from:
 
 1. A checkpoint, which makes the journal short.
-2. No flush and no checkpoint from here to step 4: no segment grows, no snapshot is stored.
-3. Segments get second names (links), the newest with the size that is written. Then a change is entered in the
+2. Sealed segments get second names (links).
+3. No flush and no checkpoint from here to step 4: no segment grows, no snapshot is stored. The newest segments,
+   and those sealed since, get second names; their size is what is written. Then a change is entered in the
    journal and awaited: what deletions began before is durable, too.
 4. A checkpoint of RocksDB, in the thread that names files of the journal: it knows exactly the files that can
    have blocks up to what is durable when this is done. That is the copy's position.
@@ -53,7 +54,7 @@ CALLS_MAX = 32  # of the system, before the thread rests: it takes Python's lock
 REST_SECONDS = 0.0005
 # Until a change is durable while no checkpoint can give files back to the journal: else publishers would wait.
 ENTRY_SECONDS_MAX = 10.0
-UNKNOWN = -1  # size of a file that nobody looked at
+UNKNOWN = -1  # size of a file: all that there is
 SPARE_FILES = 2  # that the journal may have more meanwhile
 LAST_KEY = (
     b"copies/last"  # in the metadata store: when the last copy was begun, microseconds, big-endian
@@ -61,16 +62,70 @@ LAST_KEY = (
 
 
 class _Log(NamedTuple):
-    # A partition's segments at one moment; `size`: what is written of the newest; None: whatever there is.
+    # A partition's segments at one moment; `size`: what is written of the newest, or UNKNOWN.
     directory: Path
     segments: tuple[Segment, ...]
-    size: int | None
+    size: int
 
 
 class _Journal(NamedTuple):
     # What was copied of it, up to a position.
     position: int
     files: list[CopiedFile]
+
+
+class _Links:
+    """Second names of segments; used in the flusher's thread, which removes and replaces segments."""
+
+    def __init__(self, data: Path, folder: Path, disk: Disk, rest: Callable[[], None]) -> None:
+        self._data = data
+        self._folder = folder
+        self._disk = disk
+        self._rest = rest
+        self._count = 0
+        # By segment: another queue of the name may have one of the same path.
+        self._sealed: dict[Segment, list[CopiedFile]] = {}
+
+    def sealed(self, logs: Sequence[_Log]) -> list[CopiedFile]:
+        """Link those of the sealed segments that were not there before, for `all`; returns none."""
+        for _, segments, _ in logs:
+            for segment in segments[:-1]:
+                if segment not in self._sealed:
+                    self._sealed[segment] = self._link_sealed(segment.path)
+        return []
+
+    def all(self, logs: Sequence[_Log]) -> list[CopiedFile]:
+        """Link what is not linked yet, and list all files."""
+        self.sealed(logs)
+        linked: list[CopiedFile] = []
+        for directory, segments, size in logs:
+            linked += self._link(directory / PARTITION_FILE)
+            for segment in segments[:-1]:
+                linked += self._sealed[segment]
+            if size != 0:
+                newest = segments[-1].path
+                linked += self._link(newest, size) or self._link(compressed_path(newest))
+        return linked
+
+    def _link_sealed(self, path: Path) -> list[CopiedFile]:
+        linked = self._link(path, is_sealed=True)
+        linked = linked or self._link(compressed_path(path), is_sealed=True)
+        for suffix in (".index", ".timeindex"):
+            linked += self._link(path.with_suffix(suffix), is_sealed=True)
+        return linked
+
+    def _link(
+        self, path: Path, size: int = UNKNOWN, *, is_sealed: bool = False
+    ) -> list[CopiedFile]:
+        self._rest()
+        self._count += 1
+        held = self._folder / str(self._count)
+        try:
+            self._disk.link(path, held)
+        except FileNotFoundError:
+            return []
+        name = path.relative_to(self._data).as_posix()
+        return [CopiedFile(name, size, held, is_sealed)]
 
 
 class Copies:
@@ -183,9 +238,11 @@ class Copies:
         copy.check()
         if self._checkpoints.refused or self._journal.failure is not None:
             raise CopyFailed("the log cannot be written")
+        links = _Links(self._data, files, self._disk, self._rest)
+        await self._link(copy, links.sealed)
         with self._checkpoints.keeping_files():
             async with self._checkpoints.lock:
-                await self._link_segments(copy, files)
+                await self._link(copy, links.all)
                 await self._enter_change(copy)
                 await self._in_thread(self._metadata.flush)
                 copy.check()
@@ -204,39 +261,13 @@ class Copies:
 
     # -- segments
 
-    async def _link_segments(self, copy: DataCopy, folder: Path) -> None:
+    async def _link(self, copy: DataCopy, link: Callable[[list[_Log]], list[CopiedFile]]) -> None:
         partitions = iter(list(self._partitions.values()))
         while some := list(islice(partitions, LOGS_MAX)):
             # In this turn: what removes or replaces a file from here on does so behind this.
             logs = [_log(each) for each in some if each.durable and each.segments]
-            link = partial(self._link_logs, folder, len(copy.files), logs)
-            copy.files += await self._loop.run_in_executor(self._flusher, link)
+            copy.files += await self._loop.run_in_executor(self._flusher, link, logs)
             copy.check()
-
-    def _link_logs(self, folder: Path, number: int, logs: Sequence[_Log]) -> list[CopiedFile]:
-        linked: list[CopiedFile] = []
-
-        def link(path: Path, size: int | None = None, *, is_sealed: bool = False) -> bool:
-            self._rest()
-            held = folder / str(number + len(linked))
-            try:
-                self._disk.link(path, held)
-            except FileNotFoundError:
-                return False
-            name = path.relative_to(self._data).as_posix()
-            linked.append(CopiedFile(name, UNKNOWN if size is None else size, held, is_sealed))
-            return True
-
-        for directory, segments, size in logs:
-            link(directory / PARTITION_FILE)
-            *sealed, newest = segments
-            for each in sealed:
-                link(each.path, is_sealed=True) or link(compressed_path(each.path), is_sealed=True)
-                link(each.path.with_suffix(".index"), is_sealed=True)
-                link(each.path.with_suffix(".timeindex"), is_sealed=True)
-            if size != 0:
-                link(newest.path, size) or link(compressed_path(newest.path))
-        return linked
 
     # -- metadata and journal
 
@@ -339,8 +370,9 @@ class Copies:
 def _log(partition: PartitionLog) -> _Log:
     newest = partition.segments[-1]
     is_whole = newest.damaged or newest.compressed_bytes is not None
-    size = None if is_whole else newest.written_size
-    return _Log(partition.directory, tuple(partition.segments), size)
+    return _Log(
+        partition.directory, tuple(partition.segments), UNKNOWN if is_whole else newest.written_size
+    )
 
 
 def _report(future: Future[None]) -> None:
