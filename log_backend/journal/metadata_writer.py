@@ -55,6 +55,7 @@ class MetadataWriter:
         self._loss: MetadataUnavailable | None = (
             None  # what the journal does not have, it will never have
         )
+        self._has_lost = False  # something was answered so
         self._behind: list[asyncio.Future[None]] = []  # resolved when the store is not behind
 
     def submit(self, changes: Sequence[Change]) -> asyncio.Future[int]:
@@ -125,7 +126,9 @@ class MetadataWriter:
             self._carry_on()
 
     def _is_behind(self) -> bool:
-        return bool(self._submitted) and self._submitted[0].position <= self._journal.durable
+        if self._has_lost or not self._submitted:
+            return False
+        return self._submitted[0].position <= self._journal.durable
 
     def _go_on(self) -> None:
         if self._turn is None:
@@ -140,7 +143,8 @@ class MetadataWriter:
         if group:
             error = self._apply(group)
         elif self._loss is not None:
-            error = self._loss
+            # Nothing behind it is carried out either, though the journal may get some yet: a start does that.
+            error, self._has_lost = self._loss, True
             while self._submitted and len(group) < RESOLVED_MAX:
                 group.append(self._submitted.popleft())
         for each in group:

@@ -200,6 +200,18 @@ async def test_a_journal_that_fails_fails_what_it_does_not_have(
     assert len(keys(store)) == 30
 
 
+async def test_a_block_that_is_durable_too_late_is_carried_out_by_a_start_not_in_part(
+    store: FailingStore, writer: MetadataWriter, journal: FakeJournal
+) -> None:
+    done = [writer.submit([Change(b"%d" % number, b"")]) for number in range(RESOLVED_MAX + 2)]
+    writer.failed(JournalFailed(OSError("of a segment")))
+    journal.commit()
+    for each in done:
+        with pytest.raises(MetadataUnavailable):
+            await each
+    assert (keys(store), applied(store)) == ([], 0)
+
+
 async def test_a_journal_that_has_failed_before_it_said_so_refuses(
     writer: MetadataWriter, journal: FakeJournal
 ) -> None:
