@@ -11,7 +11,14 @@ from routelog.log_backend.copies.manifest import Manifest
 from routelog.log_backend.copies.restore import NotEmpty, Restore
 from routelog.log_backend.doors.ballast import BALLAST_BYTES
 from routelog.log_backend.doors.clock import Clock, SystemClock
-from routelog.log_backend.doors.disk import DirectoryLocked, Disk, SystemDisk, read_small
+from routelog.log_backend.doors.disk import (
+    DirectoryLocked,
+    Disk,
+    SystemDisk,
+    opened,
+    read_small,
+    replace_file,
+)
 from routelog.log_backend.doors.file_system import doubt
 from routelog.log_backend.doors.private_files import keep_private, narrow, others_may_read
 from routelog.log_backend.doors.randomness import random_below, random_key, random_name

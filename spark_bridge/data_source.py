@@ -13,8 +13,7 @@ from pyspark.sql.types import StructType
 class RouteLogDataSource(DataSource):
     """Logs of a RouteLog broker as a table of records, and its exchanges as a sink.
 
-    Spark imports this module in processes that may lack everything else, so the rest of the
-    bridge is imported where it is needed.
+    Spark imports this module in processes without other packages, so each method imports what it needs.
     """
 
     @classmethod
@@ -27,7 +26,7 @@ class RouteLogDataSource(DataSource):
         from routelog.spark_bridge.columns.envelope import chosen_columns, offered_columns
         from routelog.spark_bridge.reading.read_options import parse_read_options
 
-        # A mistake shows in load() rather than in the first action.
+        # A wrong option fails in load() rather than in the first action.
         options = parse_read_options(self.options)
         offered = offered_columns(options.style, headers=options.headers)
         return chosen_columns(offered, options.columns)

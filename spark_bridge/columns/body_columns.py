@@ -1,4 +1,4 @@
-"""Bodies as typed columns: JSON, MessagePack or Avro. Bodies that do not fit are marked and fail no query."""
+"""Parses bodies (JSON, MessagePack, Avro) to typed columns; bodies that do not fit are no error."""
 
 import io
 from collections.abc import Callable, Sequence
@@ -30,7 +30,7 @@ class BodyColumns:
         self._decode: _Decode = _avro if body_format == "avro" else msgspec.msgpack.decode
 
     def of(self, bodies: pa.Array) -> tuple[list[pa.Array], pa.Array]:
-        """The columns, null where a body does not fit, and the mask of those bodies.
+        """Return the columns, with nulls for bodies that do not fit, and the mask of these bodies.
 
         Args:
             bodies: binary, without nulls.
@@ -41,7 +41,7 @@ class BodyColumns:
         return whole.flatten(), whole.is_null()
 
     def _collect(self, bodies: pa.Array, pieces: list[pa.StructArray]) -> None:
-        """Halve what cannot be parsed, down to the body at fault."""
+        """Parse bodies; if that fails, parse each half, down to the body at fault."""
         found = self._parse(bodies) if len(bodies) else pa.array([], self._struct)
         if found is not None:
             pieces.append(found)
@@ -53,11 +53,12 @@ class BodyColumns:
             self._collect(bodies.slice(half), pieces)
 
     def _parsed_json(self, bodies: pa.Array) -> pa.StructArray | None:
-        """Structs of the bodies; None if one is no object that fits.
+        """Structs of the bodies; None if a body is no object that fits.
 
-        The parser takes documents out of one text, so it must not find another number of them in some
-        bodies than one each. A line break cannot stand in a string of JSON; a brace that opens cannot
-        follow one that closes within a document. So no document goes over the end of a body.
+        The parser reads documents from one text, in which bodies are separated by line breaks; it must find one
+        document in each body. Each body begins with an opening and ends with a closing brace. A JSON string
+        cannot contain a line break, and within a document no opening brace follows a closing one directly. So
+        no document crosses the end of a body.
         """
         if not _are_objects(bodies):
             return None
@@ -94,7 +95,7 @@ class BodyColumns:
 
 
 def _are_objects(bodies: pa.Array) -> bool:
-    """Each begins and ends with a brace, white space apart."""
+    """Whether each body begins and ends with a brace, apart from white space."""
     begin = pc.equal(pc.binary_slice(bodies, 0, 1), b"{")
     end = pc.equal(pc.binary_slice(bodies, -1), b"}")
     if pc.all(pc.and_(begin, end)).as_py():

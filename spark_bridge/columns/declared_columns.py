@@ -1,9 +1,9 @@
-"""Declared columns of a queue, taken from bodies, headers or routing keys.
+"""Parses the declared columns of a queue, which come from bodies, headers or routing keys.
 
     id long, customer string, lines array<struct<sku: string, count: int>>,
     tenant string from header x-tenant, region string from key 2
 
-A column without a source is a field of the body. The parts of a routing key are divided by dots and count
+A column without a source is a field of the body. The parts of a routing key are separated by dots, and numbered
 from 1.
 """
 
@@ -35,8 +35,8 @@ class DeclaredColumn:
     """One column.
 
     Attributes:
-        header: the header it comes from; empty: none.
-        key_part: the part of the routing key it comes from, from 1; 0: none.
+        header: name of its header; empty: it is not from a header.
+        key_part: number of its part of the routing key, from 1; 0: it is not from the key.
     """
 
     name: str
@@ -68,7 +68,7 @@ def parse_declared_columns(text: str, option: str) -> tuple[DeclaredColumn, ...]
 
 
 class _Parser:
-    """A recursive descent over tokens: words and one-character signs."""
+    """A recursive descent parser; tokens are words and one-character signs."""
 
     def __init__(self, text: str, option: str) -> None:
         self._option = option
@@ -133,7 +133,7 @@ class _Parser:
         return pa.field(name, self.type(depth + 1))
 
     def word(self, wanted: str) -> str:
-        """The next token, which is a word."""
+        """Take the next token, which must be a word."""
         token = self._tokens[self._at] if self._at < len(self._tokens) else ""
         if not token or token in "<>,:":
             raise BadOption(self._option, f"expected {wanted}, not {token or 'the end'}")
@@ -141,20 +141,20 @@ class _Parser:
         return token.strip("`")
 
     def sign(self, sign: str) -> None:
-        """The next token, which is this sign."""
+        """Take the next token, which must be this sign."""
         if not self.taken(sign):
             token = self._tokens[self._at] if self._at < len(self._tokens) else "the end"
             raise BadOption(self._option, f"expected {sign}, not {token}")
 
     def taken(self, token: str) -> bool:
-        """Go over a token if it is the next one."""
+        """Take the next token if it is this one; returns whether it is."""
         if self._at < len(self._tokens) and self._tokens[self._at] == token:
             self._at += 1
             return True
         return False
 
     def end(self) -> None:
-        """Nothing may follow."""
+        """Check that there are no more tokens."""
         if self._at < len(self._tokens):
             raise BadOption(self._option, f"expected a comma, not {self._tokens[self._at]}")
 

@@ -1,4 +1,4 @@
-"""The columns of a record as Spark sees them, in two styles, and the choice of some of them."""
+"""The columns of a record in Spark, in two styles, and the choice of some of them."""
 
 from collections.abc import Sequence
 
@@ -54,7 +54,7 @@ KAFKA_HEADERS = ArrayType(
     StructType([StructField("key", StringType()), StructField("value", BinaryType())])
 )
 
-# Of Spark's Kafka source, so that queries written for it go on working.
+# As in Spark's Kafka source, so that queries written for it work.
 KAFKA_ENVELOPE = StructType(
     [
         StructField("key", BinaryType()),
@@ -81,12 +81,12 @@ _ARROW_TYPES = {
 
 
 def offered_columns(style: str, *, headers: bool) -> StructType:
-    """All columns that there are in a style, `routelog` or `kafka`."""
+    """Return all columns of a style, `routelog` or `kafka`."""
     return StructType([each for each in _ENVELOPES[style] if headers or each.name != "headers"])
 
 
 def chosen_columns(offered: StructType, names: Sequence[str] | None) -> StructType:
-    """The columns with these names, in this order; None stands for all.
+    """Return the columns with these names, in this order; None: all.
 
     Raises:
         BadOption: there is no such column.
@@ -100,14 +100,14 @@ def chosen_columns(offered: StructType, names: Sequence[str] | None) -> StructTy
 
 
 def check_projection(schema: StructType, offered: StructType) -> None:
-    """Refuse a schema that is not a choice of the columns offered, in any order.
+    """Refuse a schema with other columns than those offered; the order does not matter.
 
     `properties` may be a struct of some of its fields.
 
     Raises:
         BadSchema: names the column at fault.
     """
-    if not schema:  # of rows without columns Spark is told no number
+    if not schema:  # an Arrow batch without columns does not tell Spark its number of rows
         raise BadSchema(f"it names no column; there are {', '.join(offered.names)}")
     _check_chosen(schema, offered, "column ")
 
@@ -129,7 +129,7 @@ def _check_chosen(schema: StructType, offered: StructType, place: str) -> None:
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:
-    """The Arrow schema that Spark expects of batches for a checked schema."""
+    """Return the Arrow schema that Spark expects of batches for a checked schema."""
     return pa.schema(_arrow_fields(schema))
 
 

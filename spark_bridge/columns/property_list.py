@@ -1,6 +1,6 @@
-"""A property list as on the wire, read into values.
+"""Parses a property list, as it is on the wire, to values.
 
-What cannot be read is None, never an error: one odd message must not stop the reading of a log.
+A malformed list or value becomes None, and is no error: one such message must not stop the reading of a log.
 
 Source:
     AMQP 0-9-1, 4.2.6.1 (property lists) and 4.2.5 (data types).
@@ -21,17 +21,16 @@ from routelog.log_backend.records.property_list import (
     property_places,
 )
 
-_SECONDS_MAX = 253_402_300_799  # the end of the year 9999, the last that Python and SQL can write
+_SECONDS_MAX = 253_402_300_799  # the end of the year 9999, the last year of Python and SQL
 
 _V = TypeVar("_V")
 _NAMES = {FIRST_FLAG >> place: name for place, name in enumerate(PROPERTY_NAMES)}
 
 
 def parse_property_list(data: bytes) -> dict[str, object] | None:
-    """Values of the properties that are present, by name; None when the list is malformed.
+    """Return the given properties by name; None if the list is malformed.
 
-    `timestamp` is in microseconds, or None when it is too far away. `headers` is the encoded
-    table.
+    `timestamp` is in microseconds, or None if it is after the year 9999. `headers` is the encoded table.
     """
     try:
         places = property_places(data)
@@ -41,16 +40,16 @@ def parse_property_list(data: bytes) -> dict[str, object] | None:
 
 
 def header_texts(table: bytes) -> dict[str, str | None] | None:
-    """Headers of an encoded table, each value as text; None when the table is malformed.
+    """Return the headers of an encoded table, each value as text; None if the table is malformed.
 
-    Numbers in decimal, times in ISO 8601, nested tables and arrays in JSON, what is no UTF-8
-    text in base64, void as None.
+    Numbers are decimal, times ISO 8601, nested tables and arrays JSON, octets that are not UTF-8 base64. Void
+    is None.
     """
     return _header_values(table, _text)
 
 
 def header_bytes(table: bytes) -> dict[str, bytes | None] | None:
-    """Headers of an encoded table as bytes: byte arrays as they are, else the text in UTF-8."""
+    """Return the headers of an encoded table as bytes: byte arrays unchanged, other values as text in UTF-8."""
     return _header_values(table, _octets)
 
 
@@ -59,7 +58,7 @@ def _header_values(table: bytes, convert: Callable[[object], _V]) -> dict[str, _
         if len(table) < 4 or len(table) != 4 + int.from_bytes(table[:4], "big"):
             return None
         decoded = decode_table(table, 4, len(table), moment=_moment)
-        # Consumers do not see whom blind copies went to, and neither do readers.
+        # Readers must not see the receivers of blind copies, as consumers do not.
         return {name: convert(value) for name, value in decoded.items() if name != "BCC"}
     except (ValueError, OverflowError, OSError):
         return None
@@ -92,7 +91,7 @@ def _moment(seconds: int) -> datetime:
 
 
 def _value(name: str, octets: bytes) -> object:
-    # Octets with their length, if the property has one.
+    # The octets begin with their length, if the property has one.
     if name == "headers":
         return octets
     if name in ("delivery_mode", "priority"):

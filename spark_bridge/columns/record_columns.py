@@ -1,4 +1,4 @@
-"""The columns of the envelope as Arrow arrays; only those asked for are built."""
+"""Builds the columns of the envelope as Arrow arrays; only those that are asked for."""
 
 from collections.abc import Callable
 from functools import cache
@@ -15,19 +15,19 @@ from routelog.spark_bridge.columns.property_list import (
 from routelog.spark_bridge.columns.row_group import BatchSlice, RowGroup
 from routelog.spark_bridge.logs.errors import DamagedBatch
 
-FEW_ROWS = 8  # in a slice: making an Arrow array of it costs more than touching each record
-LOG_APPEND_TIME = 1  # Kafka's word for a timestamp that the broker gave
+FEW_ROWS = 8  # of a slice: to make an Arrow array of it takes longer than to read each record
+LOG_APPEND_TIME = 1  # in Kafka: the timestamp is the broker's
 
 _Column = Callable[[RowGroup, pa.DataType], pa.Array]
 
 
 def arrow_batch(group: RowGroup, schema: pa.Schema) -> pa.RecordBatch:
-    """The records of a group, with the columns of a schema that the envelope allows.
+    """Return the records of a group, with the columns of a checked schema.
 
-    Bodies are not copied when the group is one slice.
+    Bodies are not copied if the group is one slice.
 
     Raises:
-        DamagedBatch: offset columns contradict themselves.
+        DamagedBatch: offset columns are inconsistent.
     """
     columns = [_COLUMNS[field.name](group, field.type) for field in schema]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
@@ -46,7 +46,7 @@ def _partitions(group: RowGroup, arrow_type: pa.DataType) -> pa.Array:
 
 
 def _offsets(group: RowGroup, arrow_type: pa.DataType) -> pa.Array:
-    # In a slice, offsets and row numbers grow together.
+    # In a slice, the difference of offset and row number is constant.
     differences = [
         each.batch.base_offset + each.stop - end
         for each, end in zip(group.slices, group.run_ends, strict=True)
@@ -115,7 +115,7 @@ def _kafka_headers(table: bytes) -> list[dict[str, str | bytes | None]] | None:
 
 
 def _property_lists(group: RowGroup) -> pa.DictionaryArray:
-    """Property lists as numbers of different ones: a publisher repeats its own."""
+    """Property lists, dictionary-encoded: a publisher often sends the same one."""
     return _byte_strings(group, Records.properties, _property_column).dictionary_encode()
 
 
@@ -146,7 +146,7 @@ def _byte_strings(
     of_record: Callable[[Records, int], bytes],
     of_slice: Callable[[BatchSlice], pa.Array],
 ) -> pa.Array:
-    """A column of the records, by whichever of two ways to it is the faster."""
+    """A column of the records: slice by slice, or record by record if slices are small."""
     if len(group.slices) == 1 or group.rows > len(group.slices) * FEW_ROWS:
         return group.gathered(of_slice)
     values = [
@@ -158,7 +158,7 @@ def _byte_strings(
 
 
 def _payload_column(each: BatchSlice, column: int, column_at: int, size: int) -> pa.Array:
-    """A column of the payload in place: its offsets and bytes are laid out as Arrow's."""
+    """A column of the payload, not copied: its offsets and bytes have Arrow's layout."""
     records = each.batch.records
     payload = memoryview(records.payload)
     table_bytes = 4 * (records.count + 1)

@@ -1,4 +1,4 @@
-"""The filters of a query as bounds of partitions, offsets and times."""
+"""Converts the filters of a query to bounds of partitions, offsets and times."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
-# The bounds of a comparison with a whole number: at least the value plus the first of them, and
-# below the value plus the second; None is no bound.
+# The bounds of a comparison with a whole number: at least value + first, and below value + second; None: no
+# bound.
 _BOUNDS: dict[str, tuple[int | None, int | None]] = {
     "EqualTo": (0, 1),
     "EqualNullSafe": (0, 1),
@@ -26,12 +26,12 @@ _BOUNDS: dict[str, tuple[int | None, int | None]] = {
 
 @dataclass(frozen=True, slots=True)
 class RecordConditions:
-    """Bounds that every wanted record meets; records that meet them may be unwanted all the same.
+    """Bounds that all wanted records meet; other records may meet them, too.
 
     Attributes:
-        queues, partitions: None for all.
-        offset_min, time_min: the lowest bounds; times in microseconds since 1970.
-        offset_end, time_end: exclusive; None for no end.
+        queues, partitions: None: all.
+        offset_min, time_min: inclusive; times in microseconds since 1970.
+        offset_end, time_end: exclusive; None: no end.
     """
 
     queues: frozenset[object] | None = None
@@ -48,7 +48,7 @@ class RecordConditions:
         )
 
     def narrowed(self, store: LogStore, held: OffsetRange, start: int, end: int) -> tuple[int, int]:
-        """The part of a partition's offsets, `start` to `end`, within the bounds."""
+        """Return the part of a partition's offsets [start, end) within the bounds."""
         start = max(start, self.offset_min)
         if self.offset_end is not None:
             end = min(end, self.offset_end)
@@ -65,7 +65,7 @@ NO_CONDITIONS = RecordConditions()
 
 
 def conditions_of(filters: "Iterable[Filter]") -> RecordConditions:
-    """The bounds from filters that all hold; filters on other columns are left to Spark."""
+    """Return the bounds of filters that must all hold; filters on other columns are ignored."""
     found = NO_CONDITIONS
     for each in filters:
         found = _with(found, each)

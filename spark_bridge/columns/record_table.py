@@ -45,13 +45,13 @@ ENVELOPE = (
 
 @dataclass(frozen=True, slots=True)
 class TableLayout:
-    """What columns a table has.
+    """The columns of a table.
 
     Attributes:
-        declared: beside those of every record.
+        declared: additional columns.
         body_format: of the declared fields; see `BODY_FORMATS`.
         with_envelope: exchange, routing key, properties and headers are columns.
-        with_body: the body is a column as it is.
+        with_body: the body is a column.
     """
 
     declared: tuple[DeclaredColumn, ...] = ()
@@ -74,11 +74,11 @@ class TableLayout:
 
     @property
     def schema(self) -> pa.Schema:
-        """All columns: those that tables are partitioned by come first."""
+        """All columns; those by which tables are partitioned come first."""
         return pa.schema([("date", pa.date32()), ("queue", _TEXT), *self.stored])
 
     def check(self, option: str) -> None:
-        """Refuse declared names that every table has.
+        """Refuse declared columns with a name that every table has.
 
         Raises:
             BadOption: names the column.
@@ -92,7 +92,7 @@ class TableLayout:
 
 
 class RecordRows:
-    """Makes rows of records."""
+    """Converts records to rows."""
 
     def __init__(self, layout: TableLayout) -> None:
         self._layout = layout
@@ -141,7 +141,7 @@ def _header(headers: pa.Array, name: str) -> pa.Array:
 
 
 def _key_part(keys: pa.Array, part: int) -> pa.Array:
-    # A part that is not there is null, so each list is made long enough.
+    # Pads each key, because `list_element` fails if a list is too short; a missing part is null.
     padded = pc.binary_join_element_wise(keys, "." * part, "")
     value = pc.list_element(pc.split_pattern(padded, "."), part - 1)
     there = pc.greater_equal(pc.count_substring(keys, "."), part - 1)

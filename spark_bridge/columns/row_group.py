@@ -1,4 +1,4 @@
-"""Records that become one Arrow batch: a part of a large record batch, or many small ones."""
+"""Groups records for one Arrow batch: a part of a large record batch, or many small batches."""
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -12,8 +12,8 @@ import pyarrow.compute as pc
 from routelog.log_backend.records.record_batch import RecordBatch
 from routelog.spark_bridge.logs.log_store import LogPartition, OffsetRange
 
-# An Arrow batch costs Python and the JVM some 100 us, whatever is in it; larger ones than these
-# save nothing more and take memory on both sides.
+# An Arrow batch has an overhead of some 100 us in Python and the JVM. Larger batches would save little, and
+# take memory on both sides.
 GROUP_ROWS_MAX = 8_192
 GROUP_BYTES_MAX = 4 * 1024 * 1024
 
@@ -37,7 +37,7 @@ class RowGroup:
     """Slices of one partition, in order.
 
     Attributes:
-        partition: the log they are from.
+        partition: of the slices.
         slices: at least one.
         rows: number of records.
         run_ends: number of records up to the end of each slice.
@@ -54,14 +54,14 @@ class RowGroup:
         return pa.repeat(pa.scalar(value, arrow_type), self.rows)
 
     def spread(self, values: Sequence[object], arrow_type: pa.DataType) -> pa.Array:
-        """A column with one value for all records of a slice, given slice by slice."""
+        """A column with one value for each slice, repeated for its records."""
         if len(values) == 1:
             return self.constant(values[0], arrow_type)
         runs = pa.RunEndEncodedArray.from_arrays(self._run_end_column, pa.array(values, arrow_type))
         return pc.run_end_decode(runs)
 
     def gathered(self, of_slice: Callable[[BatchSlice], pa.Array]) -> pa.Array:
-        """A column made of the slices' own; a single slice's is not copied."""
+        """Join the columns of the slices; that of a single slice is not copied."""
         if len(self.slices) == 1:
             return of_slice(self.slices[0])
         return pa.concat_arrays(map(of_slice, self.slices))
@@ -77,7 +77,7 @@ def row_groups(
     """Group the records of a range; offsets outside of it are left out.
 
     Args:
-        bytes_alone: a slice of so much is a group of its own, whose bodies are not copied.
+        bytes_alone: a slice with so many bytes becomes its own group, so that its bodies are not copied.
     """
     pending: list[BatchSlice] = []
     rows = size = 0
@@ -98,7 +98,7 @@ def row_groups(
 
 
 def _slices(batch: RecordBatch, wanted: OffsetRange) -> Iterator[BatchSlice]:
-    """The wanted part of a batch, cut where bodies add up to too much for one Arrow batch."""
+    """Yield the wanted part of a batch, cut where bodies exceed the limit of an Arrow batch."""
     records = batch.records
     first = max(wanted.start - batch.base_offset, 0)
     end = min(wanted.end - batch.base_offset, records.count)

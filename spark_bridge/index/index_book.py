@@ -1,6 +1,6 @@
-"""Indexes: Delta tables of declared columns, one below the other in a folder, which exports keep up to date.
+"""Indexes: Delta tables of declared columns, in one folder, which exports keep up to date.
 
-<folder>/<name>/_routelog/definition.json    what was declared
+<folder>/<name>/_routelog/definition.json    the definition
 <folder>/<name>/...                         the Delta table
 """
 
@@ -9,7 +9,7 @@ import re
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from routelog.log_backend import Disk
+from routelog.log_backend import Disk, replace_file
 from routelog.spark_bridge.columns.body_columns import BODY_FORMATS
 from routelog.spark_bridge.columns.declared_columns import parse_declared_columns
 from routelog.spark_bridge.columns.record_table import TableLayout
@@ -63,10 +63,10 @@ class IndexBook:
         return [self._read(path) for path in found]
 
     def find(self, name: str) -> Index:
-        """The index of a name.
+        """Return the index with a name.
 
         Raises:
-            BadOption: there is none.
+            BadOption: there is no such index.
         """
         for index in self.all():
             if index.name == name:
@@ -78,7 +78,7 @@ class IndexBook:
         return self._folder / index.name
 
     def create(self, index: Index) -> None:
-        """Declare an index; its table is made by the first export.
+        """Declare an index; the first export creates its table.
 
         Raises:
             BadOption: the definition is not valid, or differs from an index of this name.
@@ -98,21 +98,14 @@ class IndexBook:
         if any(each.is_file() and each.name != DRAFT for each in self.path(index).rglob("*")):
             raise BadOption("name", f"{self.path(index)} is there, and no index")
         self._disk.make_directory(directory)
-        file = self._disk.open(directory / DRAFT, create=True)
-        try:
-            self._disk.truncate(file, 0)
-            self._disk.write(file, 0, [json.dumps(asdict(index), indent=1).encode()])
-            self._disk.sync(file)
-        finally:
-            self._disk.close(file)
-        self._disk.rename(directory / DRAFT, directory / DEFINITION)
-        self._disk.sync_directory(directory)
+        content = json.dumps(asdict(index), indent=1).encode()
+        replace_file(self._disk, directory / DEFINITION, directory / DRAFT, content)
 
     def drop(self, name: str) -> None:
         """Remove an index and its table; the queue's log stays.
 
         Raises:
-            BadOption: there is none.
+            BadOption: there is no such index.
         """
         path = self.path(self.find(name))
         # The definition is removed last: after a crash the index can be dropped again, or declared again.

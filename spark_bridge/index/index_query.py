@@ -8,14 +8,14 @@ from routelog.spark_bridge.index.index_book import IndexBook
 
 
 class BadQuery(ValueError):
-    """DuckDB does not take the query; its text says why."""
+    """DuckDB refuses the query; the text says why."""
 
 
 def ask(book: IndexBook, sql: str) -> tuple[list[str], list[list[object]]]:
-    """The names and rows that a query gives; it sees the indexes that have been filled, and no files.
+    """Return the column names and rows of a query, which can read filled indexes and no files.
 
     Raises:
-        BadQuery: it is none.
+        BadQuery: DuckDB refuses the query.
     """
     with duckdb.connect() as connection:
         for index in book.all():

@@ -1,4 +1,4 @@
-"""Indexes in Spark SQL, without Delta's jars: their files as they are at one moment, for Spark's own reader."""
+"""Indexes in Spark SQL, without Delta's jars: Spark reads the current Parquet files of a table itself."""
 
 import json
 from pathlib import Path
@@ -9,10 +9,10 @@ if TYPE_CHECKING:
 
 
 def index_views(spark: "SparkSession", folder: str) -> list[str]:
-    """Make each index of a folder a temporary view of its name.
+    """Create a temporary view for each index of a folder, with the index's name.
 
-    A view is of the moment: call it again to see what an update has brought, and after vacuum, which
-    removes files that compaction has replaced.
+    A view shows the table as it is now. Call this again to see an update, and after a vacuum, which removes
+    files that compaction has replaced.
 
     Args:
         folder: on storage that driver and executors share.
@@ -40,7 +40,7 @@ def index_views(spark: "SparkSession", folder: str) -> list[str]:
         schema = StructType.fromJson(json.loads(table.schema().to_json()))
         frame = spark.createDataFrame([], schema)
         if files := table.file_uris():
-            # Names of directories say the date; the queue they say in a spelling of their own.
+            # Spark takes the date from the names of directories; these spell the queue in another way.
             frame = spark.read.schema(schema).option("basePath", str(path)).parquet(*files)
             frame = frame.withColumn("queue", lit(index.queue))
         frame.createOrReplaceTempView(index.name)

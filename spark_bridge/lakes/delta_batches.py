@@ -1,4 +1,4 @@
-"""A Delta table that holds each record of a stream once, whoever reads it."""
+"""A sink for streams: a Delta table that gets each record exactly once."""
 
 import json
 import re
@@ -19,17 +19,17 @@ _TIMESTAMPS = "spark.sql.parquet.outputTimestampType"
 
 
 def delta_batches(directory: str, application: str = "") -> "Callable[[DataFrame, int], None]":
-    """A function for `writeStream.foreachBatch`: each micro-batch is one commit to a Delta table.
+    """Return a function for `writeStream.foreachBatch`: each micro-batch is one commit to a Delta table.
 
-    Spark writes the files, deltalake commits them, without a jar. The commit says which micro-batch of which
-    application it is, so one that runs again after a crash is passed over when it is in the table, and
-    replaces the files that it left when it is not.
+    Spark writes the files, and deltalake commits them, without a jar. The commit names the application and the
+    micro-batch. When a micro-batch runs again after a crash, it is skipped if it was committed; otherwise it
+    replaces the files that it left.
 
     Args:
-        directory: of the table, on storage that driver and executors share; made by the first micro-batch.
-        application: whose micro-batches these are. The query's id, which lasts as long as its checkpoint, when
-            it is empty; Spark Connect does not tell it. With a new checkpoint, which counts from 0 again,
-            a given one must be new, too. Letters, digits and any of `._-`, as it names a folder.
+        directory: of the table, on storage that driver and executors share; the first micro-batch creates it.
+        application: the id of the stream in the table. Empty: the query's id, which lasts as long as its
+            checkpoint; with Spark Connect this id is unknown. A new checkpoint counts from 0 again, so it
+            needs a new application. Letters, digits and any of `._-`, because it names a folder.
 
     Raises:
         ValueError: the application's name has other characters.
@@ -49,7 +49,7 @@ def delta_batches(directory: str, application: str = "") -> "Callable[[DataFrame
 def _write(
     frame: "DataFrame", batch: int, table_path: Path, given: str, disk: "Disk", clock: "Clock"
 ) -> None:
-    # An extra; where executors only read and write, it is not needed.
+    # deltalake is an optional extra: executors do not need it.
     from deltalake.transaction import CommitProperties, Transaction
 
     application = given or _query_id(frame)
@@ -58,7 +58,7 @@ def _write(
     if done is not None and batch <= done:
         return
     folder = table_path / application / f"batch={batch}"
-    # Spark's default is a form of timestamps that no table format takes.
+    # No table format takes the timestamps that Spark writes by default.
     frame.sparkSession.conf.set(_TIMESTAMPS, "TIMESTAMP_MICROS")
     frame.write.mode("overwrite").option("compression", "zstd").parquet(str(folder))
     now = clock.now() // 1_000
@@ -111,12 +111,11 @@ def _action(path: Path, table: Path, now: int, disk: "Disk") -> "AddAction":
     import pyarrow.parquet as pq
     from deltalake.transaction import AddAction
 
-    # What the table says it has must survive a power cut.
-    file = disk.open(path)
-    try:
+    from routelog.log_backend import opened
+
+    # A file that a commit names must survive a power cut.
+    with opened(disk, path) as file:
         disk.sync(file)
         size = disk.size(file)
-    finally:
-        disk.close(file)
     stats = json.dumps({"numRecords": pq.read_metadata(path).num_rows})
     return AddAction(str(path.relative_to(table)), size, {}, now, True, stats)

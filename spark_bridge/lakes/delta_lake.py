@@ -1,8 +1,8 @@
 """A Delta table as the target of an export: its transaction log is the checkpoint.
 
-Each commit says, as an application transaction for each log, how far the table has come: the application
-is `routelog/<exporter>/<vhost>/<queue>/<partition>`, the version is the next offset. Delta keeps the newest one
-of each for ever, and refuses a commit beside which another one for the same application has come.
+Each commit has an application transaction for each log: the application is
+`routelog/<exporter>/<vhost>/<queue>/<partition>`, the version is the next offset to export. Delta keeps the
+newest version of each application for ever, and refuses a commit if another one has changed it meanwhile.
 """
 
 import json
@@ -17,7 +17,7 @@ from deltalake import DeltaTable, Schema
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 from deltalake.transaction import AddAction, CommitProperties, Transaction
 
-from routelog.log_backend import Clock, Disk, random_name
+from routelog.log_backend import Clock, Disk, random_name, replace_file
 from routelog.spark_bridge.columns.record_table import PARTITION_COLUMNS, TableLayout
 from routelog.spark_bridge.lakes.lake_table import TableUnusable
 from routelog.spark_bridge.lakes.parquet_parts import ParquetParts, Part
@@ -25,14 +25,14 @@ from routelog.spark_bridge.lakes.writer_lock import WriterLock
 from routelog.spark_bridge.logs.log_store import LogPartition
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]")
-INTENTS = "_routelog"  # in the table: readers pass over what begins so
+INTENTS = "_routelog"  # a folder in the table; readers ignore names that begin with _
 
 
 class DeltaLake:
     """A Delta table, written by one exporter.
 
     Args:
-        exporter: its name; another one exports the same records again.
+        exporter: its name; an exporter with another name exports the same records again.
 
     Raises:
         TableUnusable: the table is not of this kind, or another process writes under this name.
@@ -122,21 +122,12 @@ class DeltaLake:
         self._lock.take(self._exporter)
 
     def _intend(self, token: str) -> None:
-        """Note which files are not committed yet; synced before the first of them is written."""
-        draft = self._intent.with_suffix(".draft")
-        file = self._disk.open(draft, create=True)
-        try:
-            content = json.dumps({"token": token}).encode()
-            self._disk.truncate(file, 0)
-            self._disk.write(file, 0, [content])
-            self._disk.sync(file)
-        finally:
-            self._disk.close(file)
-        self._disk.rename(draft, self._intent)
-        self._disk.sync_directory(self._intent.parent)
+        """Store the token of files that are not committed yet, before the first of them is written."""
+        content = json.dumps({"token": token}).encode()
+        replace_file(self._disk, self._intent, self._intent.with_suffix(".draft"), content)
 
     def _remove_orphans(self) -> None:
-        """Remove the files of a transaction that a crash has ended before its commit."""
+        """Remove the files of a transaction that was not committed before a crash."""
         if not self._intent.exists():
             return
         self._take_lock()
@@ -154,7 +145,7 @@ class DeltaLake:
         left = [
             each for each in self._path.rglob(f"part-{token}-*.parquet") if each.name not in known
         ]
-        # Files that were compacted since their commit are not listed any more, and not ours to remove.
+        # Files that were committed, and compacted since, are not listed either; they must not be removed.
         if left and not self._is_committed(token):
             for path in left:
                 self._disk.remove(path)
@@ -179,7 +170,7 @@ def _safe(name: str) -> str:
 
 
 def _directory_of(queue: str, day: date) -> str:
-    # Only people read it: the values are in the transaction log, and names of files are never the same.
+    # For people only: readers take the values from the transaction log, and file names are unique.
     return f"date={day.isoformat()}/queue={_safe(queue)}"
 
 

@@ -17,10 +17,10 @@ def compact_table(path: Path, target_bytes: int, before: int | None) -> dict[str
         before: only files of days before this time (us since 1970); None: of all days.
 
     Returns:
-        How many files went, and how many came.
+        How many files were removed and added.
 
     Raises:
-        TableUnusable: there is no table, or somebody else has changed the same files.
+        TableUnusable: there is no table, or another process has changed the same files.
     """
     filters = None
     if before is not None:

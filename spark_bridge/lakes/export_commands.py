@@ -29,7 +29,7 @@ EXIT_FAILED = 1
 EXIT_USAGE = 2
 FETCH_SECONDS = 120.0
 FETCH_RETRIES = 3
-VACUUM_HOURS = 168  # Delta's own: queries and streams that began before may read so long
+VACUUM_HOURS = 168  # Delta's default: queries that began earlier may still read the files
 
 export_commands = typer.Typer(
     name="export",
@@ -169,10 +169,10 @@ def vacuum(
 
 
 def open_store(path: Path | None, url: str | None, remote: str | None) -> "LogStore":
-    """Where the logs are.
+    """Open the logs at the place that options give.
 
     Raises:
-        BadOption: no place is given, or two, or there is nothing.
+        BadOption: no place or two are given, or there are no logs.
     """
     from routelog.spark_bridge.logs.errors import BadOption
     from routelog.spark_bridge.logs.http_endpoint import parse_endpoint
@@ -187,10 +187,10 @@ def open_store(path: Path | None, url: str | None, remote: str | None) -> "LogSt
 
 
 def table_layout(columns: str, body_format: str, *, envelope: bool, body: bool) -> "TableLayout":
-    """The columns that options ask for.
+    """Return the columns that options ask for.
 
     Raises:
-        BadOption: names the one that makes no sense.
+        BadOption: names the option that is invalid.
     """
     from routelog.spark_bridge.columns.body_columns import BODY_FORMATS
     from routelog.spark_bridge.columns.declared_columns import parse_declared_columns
@@ -210,10 +210,10 @@ def table_layout(columns: str, body_format: str, *, envelope: bool, body: bool) 
 def open_table(
     table: Path, table_format: TableFormat, layout: "TableLayout", name: str
 ) -> "LakeTable":
-    """The table, made when it is not there.
+    """Open the table, or create it.
 
     Raises:
-        TableUnusable: it is another one.
+        TableUnusable: the table is of another kind, or belongs to another exporter.
     """
     disk, clock = SystemDisk(), SystemClock()
     disk.make_directory(table.absolute())
@@ -238,7 +238,7 @@ def export_all(
     every: float,
     as_json: bool,
 ) -> None:
-    """Run once, or until a signal, with what was begun committed; a signal ends a single run at once."""
+    """Export once, or with `follow` until a signal, after which the open transaction is committed."""
     stop = Event()
 
     def stopping(number: int, frame: FrameType | None) -> None:
@@ -261,7 +261,7 @@ def export_all(
 
 @contextmanager
 def progress_bar() -> Iterator[tuple[Progress | None, Callable[[int], None]]]:
-    """A bar on stderr where somebody watches, and what moves it."""
+    """A progress bar on stderr if that is a terminal, and a function that advances it."""
     if not sys.stderr.isatty():
         yield None, lambda size: None
         return
@@ -279,18 +279,10 @@ def progress_bar() -> Iterator[tuple[Progress | None, Callable[[int], None]]]:
 
 @contextmanager
 def complaints() -> Iterator[None]:
-    """Say in one line on stderr what is wrong, and exit: 1 failed, 2 asked for what cannot be."""
+    """Print an error in one line on stderr, and exit: 1 the command failed, 2 an option is wrong."""
     try:
         from routelog.spark_bridge.lakes.lake_table import TableUnusable
-        from routelog.spark_bridge.logs.errors import (
-            BadOption,
-            DamagedBatch,
-            DamagedSegment,
-            RecordsLost,
-            ServiceRefused,
-            ServiceUnreachable,
-            StorageUnreachable,
-        )
+        from routelog.spark_bridge.logs.errors import BadOption, LogUnreadable
     except ImportError as error:
         _complain(f"{error}; install routelog[lake]")
         raise typer.Exit(EXIT_USAGE) from None
@@ -302,16 +294,7 @@ def complaints() -> Iterator[None]:
     except ImportError as error:
         _complain(f"{error}; install routelog[lake]")
         raise typer.Exit(EXIT_USAGE) from None
-    except (
-        DamagedBatch,
-        DamagedSegment,
-        OSError,
-        RecordsLost,
-        ServiceRefused,
-        ServiceUnreachable,
-        StorageUnreachable,
-        TableUnusable,
-    ) as error:
+    except (LogUnreadable, OSError, TableUnusable) as error:
         _complain(str(error))
         raise typer.Exit(EXIT_FAILED) from None
 

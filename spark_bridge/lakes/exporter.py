@@ -11,8 +11,7 @@ from routelog.spark_bridge.logs.log_store import LogPartition, LogStore, OffsetR
 from routelog.spark_bridge.logs.queue_selection import QueueSelection
 from routelog.spark_bridge.reading.read_plan import stretches_between, whole
 
-# Of bodies: files of some ten megabytes are what readers like.
-TRANSACTION_BYTES = 128 * 1024 * 1024
+TRANSACTION_BYTES = 128 * 1024 * 1024  # of bodies: it gives files of some ten megabytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,9 +27,9 @@ class Exporter:
     """Copies the logs of a vhost to a table.
 
     Args:
-        transaction_bytes: of bodies; a transaction ends behind the group of records that reaches it.
-        lost_is_error: records that retention has removed before they were exported are an error.
-        progress: told of bytes of bodies that are read.
+        transaction_bytes: of bodies; a transaction ends after the group of records that reaches it.
+        lost_is_error: raise an error if retention has removed records before they were exported.
+        progress: called with the bytes of bodies that were read.
     """
 
     def __init__(
@@ -61,7 +60,7 @@ class Exporter:
         """The stored records that are not in the table, by partition.
 
         Raises:
-            BadOption: a queue that is asked for is not there.
+            BadOption: a queue that is asked for does not exist.
             RecordsLost: records were removed before they were exported, and `lost_is_error` is set.
         """
         there = self._store.partitions(self._vhost, self._selection.queues)
@@ -78,10 +77,10 @@ class Exporter:
         return found
 
     def run(self, backlog: list[OffsetRange], stopping: Callable[[], bool]) -> Exported:
-        """Copy a backlog; ends early, with what is copied committed, when `stopping` says so.
+        """Copy a backlog; if `stopping` returns True it commits, and ends early.
 
         Raises:
-            RecordsLost: retention has removed some of it meanwhile, and that is an error.
+            RecordsLost: retention has removed records meanwhile, and `lost_is_error` is set.
             TableUnusable: see `LakeTable.add` and `LakeTable.commit`.
         """
         self._bytes = self._records = self._transactions = 0

@@ -1,8 +1,7 @@
-"""An Iceberg table as the target of an export, with a catalog of its own: SQLite, in the table's folder.
+"""An Iceberg table as the target of an export, with its own catalog: SQLite, in the table's folder.
 
-The next offset of each log is in the properties of the table,
-`routelog.<exporter>/<vhost>/<queue>/<partition>`, which a commit changes together with its snapshot. Files that
-a crash left before its commit are in no snapshot.
+The next offset of each log is a property of the table, `routelog.<exporter>/<vhost>/<queue>/<partition>`. A
+commit changes it together with its snapshot. Files that were not committed before a crash are in no snapshot.
 """
 
 from collections.abc import Collection, Mapping
@@ -30,7 +29,7 @@ class IcebergLake:
     """An Iceberg table, written by one exporter; a transaction is in memory until its commit.
 
     Raises:
-        TableUnusable: what is there has other columns.
+        TableUnusable: the table has other columns.
     """
 
     def __init__(self, path: Path, layout: TableLayout, exporter: str) -> None:

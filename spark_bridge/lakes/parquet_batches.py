@@ -1,4 +1,4 @@
-"""Parquet files that hold each record once, whoever reads them."""
+"""A sink for streams: Parquet files that hold each record exactly once."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -8,14 +8,14 @@ if TYPE_CHECKING:
 
 
 def parquet_batches(directory: str, **options: str) -> "Callable[[DataFrame, int], None]":
-    """A function for `writeStream.foreachBatch`: each micro-batch is a folder `batch=<number>`.
+    """Return a function for `writeStream.foreachBatch`: each micro-batch is a folder `batch=<number>`.
 
-    Spark's own file sink leaves the files of micro-batches that a crash interrupted, and only Spark
-    knows which: other readers find records twice. Here a micro-batch that runs again replaces what
-    it left. A folder without `_SUCCESS` is not finished.
+    Spark's own file sink leaves files of micro-batches that a crash has interrupted, and only Spark knows which
+    files these are: other readers find records twice. Here, a micro-batch that runs again replaces its folder.
+        A folder without `_SUCCESS` is not finished.
 
     Args:
-        directory: of one query and one checkpoint: another checkpoint counts from 0 again.
+        directory: for one query and one checkpoint only: another checkpoint counts from 0 again.
         options: of Spark's Parquet writer, like `compression`.
     """
 

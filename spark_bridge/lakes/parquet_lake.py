@@ -2,10 +2,10 @@
 
     <table>/batch=000000000012/date=2026-01-02/queue=audit/part-....parquet
     <table>/batch=000000000012/_offsets.json     the next offset of each log, up to this transaction
-    <table>/_writing/                            the transaction that is being made
-    <table>/_lock                                who makes it
+    <table>/_writing/                            the open transaction
+    <table>/_lock                                locked by the process that writes it
 
-A transaction appears with one rename of its folder, so whoever reads `batch=*` sees all of it or nothing.
+A commit renames the folder, so a reader of `batch=*` sees all of a transaction, or nothing.
 """
 
 import json
@@ -16,7 +16,7 @@ from urllib.parse import quote
 
 import pyarrow as pa
 
-from routelog.log_backend import Disk
+from routelog.log_backend import Disk, opened
 from routelog.spark_bridge.columns.record_table import TableLayout
 from routelog.spark_bridge.lakes.lake_table import TableUnusable
 from routelog.spark_bridge.lakes.parquet_parts import ParquetParts
@@ -32,8 +32,7 @@ class ParquetLake:
     """A folder of Parquet files, written by one exporter.
 
     Raises:
-        TableUnusable: what is there was not made like this, or for another exporter, or somebody else
-            writes there.
+        TableUnusable: the folder is no such table, belongs to another exporter, or another process writes it.
     """
 
     def __init__(self, path: Path, layout: TableLayout, exporter: str, disk: Disk) -> None:
@@ -86,12 +85,9 @@ class ParquetLake:
             self._parts = None
         self._offsets = self._offsets | {_key(each): end for each, end in ends.items()}
         content = json.dumps({"exporter": self._exporter, "offsets": self._offsets}, indent=1)
-        file = self._disk.open(writing / OFFSETS, create=True)
-        try:
+        with opened(self._disk, writing / OFFSETS, create=True) as file:
             self._disk.write(file, 0, [content.encode()])
             self._disk.sync(file)
-        finally:
-            self._disk.close(file)
         self._disk.sync_directory(writing)
         self._disk.rename(writing, self._path / f"batch={self._next_batch:012}")
         self._disk.sync_directory(self._path)
@@ -127,5 +123,5 @@ def _key(partition: LogPartition) -> str:
 
 
 def _directory_of(queue: str, day: date) -> str:
-    # As Hive, Spark, DuckDB and pyarrow write and decode it.
+    # In the spelling that Hive, Spark, DuckDB and pyarrow write and decode.
     return f"date={day.isoformat()}/queue={quote(queue, safe='')}"

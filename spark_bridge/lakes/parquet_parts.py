@@ -10,12 +10,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from routelog.log_backend import Disk
+from routelog.log_backend import Disk, opened
 
-# Of a file: what a reader of some columns skips at once, at least.
-ROW_GROUP_BYTES = 32 * 1024 * 1024
-ZSTD_LEVEL = 1  # higher ones take twice the time for some percent
-# Few values come again and again; the others would fill a dictionary to no end.
+ROW_GROUP_BYTES = 32 * 1024 * 1024  # the least that a reader skips at once
+ZSTD_LEVEL = 1  # higher levels take twice the time to save some percent
+# These columns have few different values; a dictionary of any other column would have nearly all of them.
 DICTIONARY_COLUMNS = ("partition", "timestamp", "exchange", "routing_key")
 
 
@@ -37,7 +36,7 @@ class Part:
     last_offset: int
 
     def stats(self) -> str:
-        """What a Delta log says of a file, so that readers skip it."""
+        """Statistics for Delta's log, by which readers skip files."""
         return json.dumps(
             {
                 "numRecords": self.rows,
@@ -62,8 +61,8 @@ class ParquetParts:
     """The files of one transaction.
 
     Args:
-        directory_of: of a queue's and a day's files, relative to the table.
-        token: in the names of all files; nobody else uses it.
+        token: a unique part of all file names.
+        directory_of: directory for the files of a queue and day, relative to the table.
     """
 
     def __init__(
@@ -82,7 +81,7 @@ class ParquetParts:
         self._open_parts: dict[tuple[str, date], _OpenPart] = {}
 
     def add(self, queue: str, rows: pa.RecordBatch) -> None:
-        """Take rows of one queue; they are written when there are enough for a row group."""
+        """Add rows of one queue; they are written when there are enough for a row group."""
         days = rows.column("timestamp").cast(pa.date32())
         for day in pc.unique(days).to_pylist():
             of_day = pc.equal(days, pa.scalar(day))
@@ -129,10 +128,7 @@ class ParquetParts:
         if part.batches:
             self._write(part)
         part.writer.close()
-        file = self._disk.open(self._table / part.path)
-        try:
+        with opened(self._disk, self._table / part.path) as file:
             self._disk.sync(file)
             size = self._disk.size(file)
-        finally:
-            self._disk.close(file)
         return Part(part.path, size, queue, day, part.rows, part.first_offset, part.last_offset)

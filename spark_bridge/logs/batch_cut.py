@@ -1,4 +1,4 @@
-"""Cutting of a range of offsets, so that its bodies have at most so many bytes."""
+"""Cuts a range of offsets so that its bodies do not exceed a size."""
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable
@@ -9,7 +9,7 @@ from routelog.spark_bridge.logs.log_store import Cut
 
 
 class BatchSize(NamedTuple):
-    """A batch's offsets [start, end), the bytes of its bodies, and access to the batch itself."""
+    """A batch's offsets [start, end), the bytes of its bodies, and a function that loads the batch."""
 
     start: int
     end: int
@@ -18,10 +18,10 @@ class BatchSize(NamedTuple):
 
 
 def cut_batches(batches: Iterable[BatchSize], start: int, end: int, bytes_max: int) -> Cut:
-    """The longest beginning of a range of offsets; see `LogStore.cut`.
+    """Return the longest beginning of a range of offsets that fits; see `LogStore.cut`.
 
     Args:
-        batches: those that hold the range, in order; no more of them are taken than are needed.
+        batches: those of the range, in order; only as many are consumed as are needed.
     """
     size, taken = 0, False
     for batch in batches:
@@ -32,7 +32,7 @@ def cut_batches(batches: Iterable[BatchSize], start: int, end: int, bytes_max: i
             size += batch.bodies_bytes
             taken = True
             if batch.end == end:
-                break  # behind it may be bytes that the broker is just writing
+                break  # the broker may be writing behind it
             continue
         offsets = batch.load().records.offset_columns()
         first = max(start - batch.start, 0)

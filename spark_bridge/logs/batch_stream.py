@@ -1,4 +1,4 @@
-"""Cuts the bytes of an answer into record batches while they come in."""
+"""Cuts the bytes of an HTTP response into record batches while they are received."""
 
 from collections.abc import Callable, Iterator
 
@@ -13,22 +13,22 @@ from routelog.log_backend.records.record_batch import (
 )
 from routelog.spark_bridge.logs.errors import DamagedSegment
 
-# Taken at once; what of a batch is behind its end is copied to the next.
+# Received at once; a batch that is cut off at the end is copied to the next buffer.
 STRETCH_BYTES = 2 * 1024 * 1024
 
 
 def batch_stream(
     read_into: Callable[[memoryview], int], size: int, place: str
 ) -> Iterator[RecordBatch]:
-    """Batches out of `size` bytes, checksums verified; they are views of what was read.
+    """Yield the batches in `size` bytes, checksums verified; they are views of the receive buffer.
 
     Args:
-        read_into: fills some of a view, and says how much; 0 when the other side has hung up.
-        place: where they come from, for errors.
+        read_into: fills a part of a view, and returns its size; 0 if the connection was closed.
+        place: where the batches come from, for errors.
 
     Raises:
         DamagedSegment: the bytes are no whole batches.
-        ConnectionError: there were fewer.
+        ConnectionError: there are fewer bytes.
     """
     done = 0  # bytes of batches that were yielded
     rest = memoryview(b"")
@@ -54,7 +54,7 @@ def batch_stream(
 
 
 def _length(beginning: memoryview) -> int:
-    """Bytes of the batch that begins here; only a checked header is worth so much memory."""
+    """Length of the batch that begins here; the header is checked before so much memory is allocated."""
     if len(beginning) < HEADER_BYTES:
         return 0
     decode_header(beginning[:HEADER_BYTES])

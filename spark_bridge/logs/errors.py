@@ -18,7 +18,7 @@ class BadSchema(ValueError):
 
 
 class WorkersLackRouteLog(Exception):
-    """The interpreter of Spark's workers is one that RouteLog is not installed in."""
+    """RouteLog is not installed for the Python interpreter of Spark's workers."""
 
     def __init__(self, interpreter: str, own: str) -> None:
         super().__init__(
@@ -28,7 +28,11 @@ class WorkersLackRouteLog(Exception):
         )
 
 
-class RecordsLost(Exception):
+class LogUnreadable(Exception):
+    """Records cannot be read: they are lost or damaged, or their storage cannot be reached."""
+
+
+class RecordsLost(LogUnreadable):
     """Offsets of the query are not in the log any more."""
 
     def __init__(self, partition: LogPartition, start: int, end: int) -> None:
@@ -43,8 +47,8 @@ class RecordsLost(Exception):
         self.end = end
 
 
-class DamagedSegment(Exception):
-    """A segment has bytes that are no batch where a batch must be."""
+class DamagedSegment(LogUnreadable):
+    """A segment has other bytes where a batch must be."""
 
     def __init__(self, path: Path | str, position: int, reason: str) -> None:
         super().__init__(f"{path} is damaged at position {position}: {reason}")
@@ -52,16 +56,16 @@ class DamagedSegment(Exception):
         self.position = position
 
 
-class DamagedBatch(Exception):
-    """A batch has the right checksums and offset columns that contradict themselves."""
+class DamagedBatch(LogUnreadable):
+    """A batch has correct checksums, but inconsistent offset columns."""
 
     def __init__(self, base_offset: int, reason: str) -> None:
         super().__init__(f"the batch at offset {base_offset} is damaged: {reason}")
         self.base_offset = base_offset
 
 
-class ServiceUnreachable(Exception):
-    """The broker's HTTP log service cannot be reached, or breaks off again and again."""
+class ServiceUnreachable(LogUnreadable):
+    """The broker's HTTP log service cannot be reached, or fails again and again."""
 
     def __init__(self, endpoint: str, reason: str) -> None:
         super().__init__(
@@ -70,23 +74,23 @@ class ServiceUnreachable(Exception):
         )
 
 
-class StorageUnreachable(Exception):
+class StorageUnreachable(LogUnreadable):
     """Remote storage does not answer, or refuses."""
 
     def __init__(self, place: str, reason: str) -> None:
         super().__init__(f"option remote: {place} cannot be read: {reason}")
 
 
-class ServiceRefused(Exception):
-    """The broker's HTTP log service answers with an error that no option explains."""
+class ServiceRefused(LogUnreadable):
+    """The broker's HTTP log service answers with an unexpected error."""
 
 
 class HoldLapsed(ServiceRefused):
-    """The broker removed records that a named reader had not read: its hold was exceeded."""
+    """The broker removed records that a named consumer had not read: they exceeded the limit of its hold."""
 
 
 class BadRow(ValueError):
-    """A row to be published lacks what every message has."""
+    """A row to be published lacks a column that every message needs."""
 
     def __init__(self, column: str) -> None:
         super().__init__(f"a row has null in column {column}")

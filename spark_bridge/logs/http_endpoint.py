@@ -1,4 +1,4 @@
-"""The address of a broker's HTTP log service, and what a query shows and checks there."""
+"""The address of a broker's HTTP log service, with credentials and TLS files."""
 
 import ssl
 from collections.abc import Callable
@@ -18,12 +18,12 @@ class HttpEndpoint:
     """Where the service is.
 
     Attributes:
-        is_tls: reached by https.
-        password: stays on the driver: a copy that travels to executors has none.
-        authorities: PEM of those who sign the broker's certificate; empty: those of the system.
-        certificate, key: PEM files that the client shows; empty: none.
+        is_tls: use https.
+        password: stays on the driver: a pickled copy, for executors, has none.
+        authorities: PEM file of the authorities that sign the broker's certificate; empty: the system's.
+        certificate, key: PEM files of the client's certificate; empty: none.
         timeout: seconds without a byte after which a request has failed.
-        retries: of a request that failed for the network's sake.
+        retries: of a request after a network error.
     """
 
     host: str
@@ -67,13 +67,13 @@ class HttpEndpoint:
 
 
 def parse_endpoint(url: str, tls: dict[str, str], timeout: float, retries: int) -> HttpEndpoint:
-    """The endpoint that options describe.
+    """Return the endpoint that options describe.
 
     Args:
         tls: values of `TLS_OPTIONS` that are given.
 
     Raises:
-        BadOption: names the one that makes no sense.
+        BadOption: names the option that is invalid.
     """
     form = "expected http://user:password@host:15672 or https://..."
     try:

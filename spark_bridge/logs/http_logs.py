@@ -1,4 +1,4 @@
-"""The logs of a broker on another host, read from its HTTP log service as they are stored."""
+"""The logs of a broker on another host, read from its HTTP log service."""
 
 import json
 from collections.abc import Collection, Iterator, Mapping
@@ -28,14 +28,14 @@ class HttpLogs:
         self._session = HttpSession(endpoint, tokens)
 
     def ticket(self, vhost: str) -> Ticket:
-        """A token, so that the password stays here."""
+        """A token for executors, so that the password stays on the driver."""
         attempts = Attempts(self._endpoint)
         while True:
             with attempts.excused():
                 return {vhost: self._session.token(vhost)}
 
     def vhosts(self) -> list[str]:
-        """Names of the vhosts that the user may enter, sorted."""
+        """Names of the vhosts that the user may access, sorted."""
         return self._session.vhosts()
 
     def partitions(self, vhost: str, queues: Collection[str] | None) -> list[LogPartition]:
@@ -49,13 +49,13 @@ class HttpLogs:
         )
 
     def extents(self, partition: LogPartition) -> list[OffsetRange]:
-        """One stretch a segment; a queue that is gone has an empty one at offset 0."""
+        """One range for each segment; a deleted queue has an empty one at offset 0."""
         found = self._get(partition)
         segments = found["segments"] if found is not None else [(0, 0, 0)]
         return [OffsetRange(partition, *segment) for segment in segments]
 
     def located(self, wanted: OffsetRange) -> OffsetRange:
-        """See `LogStore.located`; the broker knows by itself."""
+        """See `LogStore.located`; the broker needs no hint."""
         return wanted
 
     def offset_at(self, partition: LogPartition, time: int) -> int | None:
@@ -101,12 +101,12 @@ class HttpLogs:
                     reached = end
 
     def number(self, partition: LogPartition) -> int | None:
-        """The partition's number on its broker; None when the queue is gone."""
+        """The partition's number on its broker; None if the queue was deleted."""
         found = self._get(partition)
         return None if found is None else found["number"]
 
     def report(self, consumer: str, position: Mapping[LogPartition, int]) -> None:
-        """Tell the broker how far a consumer has read: it keeps the rest for him, and shows his lag.
+        """Tell the broker the position of a consumer: it keeps later records for it, and shows its lag.
 
         Raises:
             ServiceRefused: the broker cannot keep a log for consumers.

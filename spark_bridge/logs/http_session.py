@@ -1,4 +1,4 @@
-"""Requests to a broker's HTTP log service: one connection, kept open; tried again where that is harmless."""
+"""Requests to a broker's HTTP log service, over one connection that is kept open."""
 
 import json
 import math
@@ -21,11 +21,7 @@ from routelog.spark_bridge.logs.errors import (
 )
 from routelog.spark_bridge.logs.http_endpoint import HttpEndpoint
 
-BACK_OFF_SECONDS = (
-    0.1,
-    0.5,
-    2.0,
-)  # before a request is tried again; the last one counts from there on
+BACK_OFF_SECONDS = (0.1, 0.5, 2.0)  # before the first, second and all later retries of a request
 
 NO_QUERY: Mapping[str, object] = MappingProxyType({})
 _NETWORK_FAULTS = (OSError, HTTPException)
@@ -37,10 +33,10 @@ class _Token(NamedTuple):
 
 
 class HttpSession:
-    """One side of a conversation: a connection and the proof of who speaks.
+    """A connection, and the tokens that authorize its requests.
 
     Args:
-        tokens: by vhost; without one for a vhost, the endpoint's password gets it.
+        tokens: by vhost; a missing one is requested with the endpoint's password.
     """
 
     def __init__(self, endpoint: HttpEndpoint, tokens: Mapping[str, str]) -> None:
@@ -50,12 +46,12 @@ class HttpSession:
         self._connection: HTTPConnection | None = None
 
     def get(self, vhost: str, path: tuple[str, ...], **query: object) -> Any:
-        """The JSON that a path of a vhost has; None when there is nothing of this name.
+        """Get the JSON at a path of a vhost; None if it does not exist.
 
         Raises:
-            BadOption: the broker does not let the user in, or to this.
-            ServiceUnreachable: no try has reached it.
-            ServiceRefused: it has answered something else.
+            BadOption: the broker refuses the user.
+            ServiceUnreachable: all tries have failed.
+            ServiceRefused: the broker has answered with another error.
         """
         attempts = Attempts(self._endpoint)
         while True:
@@ -63,7 +59,7 @@ class HttpSession:
                 return None if answer is None else json.loads(answer.read())
 
     def put(self, vhost: str, path: tuple[str, ...], body: object) -> bool:
-        """Send JSON with the endpoint's password to a path of a vhost; False when there is nothing of the name.
+        """Put JSON to a path of a vhost, with the endpoint's password; False if the path does not exist.
 
         Raises:
             BadOption, ServiceUnreachable, ServiceRefused: as with `get`.
@@ -81,17 +77,17 @@ class HttpSession:
         query: Mapping[str, object],
         body: object = None,
     ) -> Iterator[HTTPResponse | None]:
-        """A good answer, to be read while the context lasts; None when there is nothing of the name.
+        """Send a request; the response is to be read in the `with` block. None if the path does not exist.
 
         Args:
-            body: what is sent; None: nothing, the answer is asked for.
+            body: of a PUT, as JSON; None: this is a GET.
 
         Raises:
-            OSError, HTTPException: the network's fault: `Attempts.excused` tells whether to try again.
+            OSError, HTTPException: a network error: see `Attempts.excused`.
         """
         if body is None:
             answer = self._send("GET", (vhost, *path), f"Bearer {self.token(vhost)}", query)
-        else:  # a token opens nothing that changes something
+        else:  # tokens are for reading only
             answer = self._send("PUT", (vhost, *path), self._basic(), query, body)
         try:
             if answer.status in (200, 204):
@@ -105,7 +101,7 @@ class HttpSession:
         yield None
 
     def vhosts(self) -> list[str]:
-        """Names of the vhosts that the user may enter."""
+        """Names of the vhosts that the user may access."""
         attempts = Attempts(self._endpoint)
         while True:
             with attempts.excused():
@@ -113,7 +109,7 @@ class HttpSession:
                 return list(names)
 
     def token(self, vhost: str) -> str:
-        """What lets others speak for the user in a vhost, for half of its time at least."""
+        """A token for reading a vhost, which is valid for at least half of its lifetime."""
         known = self._tokens.get(vhost)
         if known is None or self._clock.monotonic() > known.renew_at:
             answer = self._spoken("POST", (vhost, "token"), self._basic())
@@ -123,7 +119,7 @@ class HttpSession:
         return known.text
 
     def close(self) -> None:
-        """Hang up; the next request connects again."""
+        """Close the connection; the next request opens another one."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None
@@ -170,7 +166,7 @@ class HttpSession:
             self.close()
 
     def _failure(self, answer: HTTPResponse) -> Exception | None:
-        """What an answer that is none means; None: there is nothing of this name."""
+        """The error that a response stands for; None: the path does not exist."""
         try:
             told = json.loads(answer.read())
             error, reason = str(told["error"]), str(told["reason"])
@@ -191,22 +187,22 @@ class HttpSession:
 
 
 class Attempts:
-    """How often something has been tried."""
+    """Counts the failed tries of a request."""
 
     def __init__(self, endpoint: HttpEndpoint) -> None:
         self._endpoint = endpoint
         self._failed = 0
 
     def succeeded(self) -> None:
-        """There was progress: what fails from here on is tried as often again."""
+        """Note progress: later failures are counted from 0."""
         self._failed = 0
 
     @contextmanager
     def excused(self) -> Iterator[None]:
-        """Swallow a fault of the network after a pause, so that the caller tries again.
+        """Suppress a network error after a pause, so that the caller tries again.
 
         Raises:
-            ServiceUnreachable: it was tried often enough.
+            ServiceUnreachable: this was the last retry.
         """
         try:
             yield
@@ -214,6 +210,5 @@ class Attempts:
             if self._failed >= self._endpoint.retries:
                 why = str(error) or type(error).__name__
                 raise ServiceUnreachable(str(self._endpoint), why) from None
-            # A connection that was kept for long may have been closed by the other side: at once, then.
             Event().wait(BACK_OFF_SECONDS[min(self._failed, len(BACK_OFF_SECONDS) - 1)])
             self._failed += 1

@@ -1,20 +1,12 @@
-"""The logs in a broker's data directory, on this host or on shared storage; never written to.
+"""Reads the logs in a broker's data directory, on this host or on shared storage.
 
-All segments but the newest of a partition are sealed: whatever is no batch there is damage. In the
-newest, it is the end.
+All segments of a partition but the newest are sealed: bytes that are no batch are damage there. In the newest
+segment, they are the end of the log.
 """
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import (
-    Callable,
-    Collection,
-    Generator,
-    Iterable,
-    Iterator,
-    Mapping,
-    Sequence,
-)
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -37,7 +29,7 @@ from routelog.spark_bridge.logs.segment_file import SegmentFile
 from routelog.spark_bridge.logs.segment_listing import Neighbours, list_segments
 
 _PARTITION_DIRECTORY = re.compile(r"(.+)-(\d+)")
-NEVER = 2**63  # microseconds since 1970, behind all that a header can say
+NEVER = 2**63  # microseconds since 1970, later than any time in a header
 _SHORTENED_NAME = re.compile(r".+~[0-9a-f]{32}")
 
 
@@ -53,10 +45,12 @@ class LogDirectory:
         if not self._logs.is_dir():
             raise BadOption("path", f"no broker's data directory: {self._logs} is no directory")
         self._newest: dict[LogPartition, NewestSegment] = {}
-        self._neighbours: dict[LogPartition, Neighbours] = {}  # sealed for good: not read again
+        self._neighbours: dict[
+            LogPartition, Neighbours
+        ] = {}  # of sealed segments, which never change
 
     def ticket(self, vhost: str) -> Ticket:
-        """Nothing: who may read the files may read the logs."""
+        """Nothing: access to the files is enough."""
         return {}
 
     def vhosts(self) -> list[str]:
@@ -75,10 +69,10 @@ class LogDirectory:
         return sorted(LogPartition(vhost, names[name], n) for name, n in found if name in names)
 
     def extents(self, partition: LogPartition) -> list[OffsetRange]:
-        """One stretch a segment; a log without segments is one empty stretch at offset 0."""
+        """One range for each segment; a log without segments has an empty one at offset 0."""
         with suppress(FileNotFoundError):
             return self._extents(partition, self._segments(partition))
-        # Retention took the newest, after it was listed: the log is empty, or begins again behind it.
+        # The newest segment was removed after it was listed: list again.
         return self._extents(partition, self._segments(partition))
 
     def _extents(self, partition: LogPartition, segments: list[Path]) -> list[OffsetRange]:
@@ -98,7 +92,7 @@ class LogDirectory:
         ]
 
     def located(self, wanted: OffsetRange) -> OffsetRange:
-        """See `LogStore.located`; sealed segments have an index of their own."""
+        """See `LogStore.located`; sealed segments need no hint, because they have index files."""
         newest = self._newest.get(wanted.partition)
         if newest is None or wanted.start < newest.base_offset:
             return wanted
@@ -108,7 +102,7 @@ class LogDirectory:
         """See `LogStore.offset_at`.
 
         Raises:
-            DamagedSegment: a sealed segment has no header where one has to be.
+            DamagedSegment: a header of a sealed segment fails a check.
         """
         segments = self._segments(partition)
         end = self.extents(partition)[-1].end
@@ -126,7 +120,7 @@ class LogDirectory:
                 with SegmentFile(segments[at]) as segment:
                     hint = self.located(wanted).position_hint
                     return segment.cut(wanted.start, wanted.end, bytes_max, hint)
-        return Cut(wanted.end, 0)  # removed meanwhile, which reading will complain of
+        return Cut(wanted.end, 0)  # removed meanwhile: `read` will raise RecordsLost
 
     def read(self, wanted: OffsetRange, *, lost_is_error: bool = True) -> Iterator[RecordBatch]:
         """Batches with offsets in a range; see `LogStore.read`."""
@@ -155,7 +149,7 @@ class LogDirectory:
             raise RecordsLost(wanted.partition, reached, wanted.end)
 
     def number(self, partition: LogPartition) -> int | None:
-        """The partition's number on its broker; None when nothing of it is stored."""
+        """The partition's number on its broker; None if no segment was stored."""
         try:
             with (self._directory(partition) / PARTITION_FILE).open("rb") as file:
                 return decode_number(file.read())
@@ -163,13 +157,13 @@ class LogDirectory:
             return None
 
     def report(self, consumer: str, position: Mapping[LogPartition, int]) -> None:
-        """Nobody is told: there is no broker to speak to."""
+        """Nothing: there is no broker to tell."""
 
     def _segments(self, partition: LogPartition) -> list[Path]:
         known = self._neighbours.setdefault(partition, set())
         paths = list_segments(self._directory(partition), known=known).paths
         if not paths:
-            known.clear()  # another log may begin under this name
+            known.clear()  # the queue may be deleted, and declared again
         return paths
 
     def _directory(self, partition: LogPartition) -> Path:
@@ -179,7 +173,7 @@ class LogDirectory:
 
 
 def _read_segment(path: Path, start: int, wanted: OffsetRange) -> Generator[RecordBatch, None, int]:
-    """Yield the batches with wanted offsets from `start` on; return up to where none are missing."""
+    """Yield the wanted batches from `start` on; return the offset up to which none is missing."""
     reached = start
     hint = wanted.position_hint if start == wanted.start else 0  # in the range's first segment
     with SegmentFile(path) as segment:
@@ -188,20 +182,20 @@ def _read_segment(path: Path, start: int, wanted: OffsetRange) -> Generator[Reco
                 return wanted.end
             yield batch
             reached = batch.end_offset
-            # Behind the end may be bytes that the broker is just writing.
+            # The broker may be writing behind the end.
             if reached >= wanted.end:
                 break
     return reached
 
 
 def _time_from(segments: Sequence[Path], at: int) -> int:
-    """When the first record of a segment, or of one behind it, was received; never, if there is none."""
+    """Time of the first record in segments from an index on; NEVER if there is none."""
     found = _first_found(segments[at:], _first_time)
     return NEVER if found is None else found
 
 
 def _first_time(segment: SegmentFile) -> int | None:
-    # What is damaged fails those who look in there, not those who look for its neighbour.
+    # A damaged segment is skipped here: it is an error only for a query that reads it.
     with suppress(DamagedSegment):
         return segment.first_time()
     return None
@@ -210,11 +204,10 @@ def _first_time(segment: SegmentFile) -> int | None:
 def _first_found(
     segments: Sequence[Path], search: Callable[[SegmentFile], int | None]
 ) -> int | None:
-    """What the first of the segments has that has it; those that were removed meanwhile have nothing.
+    """Return the first result of `search` that is not None; segments that were removed are skipped.
 
     Raises:
-        DamagedSegment: one of them is damaged. In the last one, the broker may be writing: it has nothing
-            from there on.
+        DamagedSegment: a segment is damaged. Not for the last one, which the broker may be writing.
     """
     for segment in segments:
         try:
@@ -232,7 +225,7 @@ def _first_found(
 
 
 def _decoded(encoded: Iterable[str]) -> dict[str, str]:
-    """Queue names by directory name; directories that are no queue's are left out."""
+    """Queue names by directory name; directories of exchanges are left out."""
     mark = directory_name(EXCHANGE_MARK)
     names = {name: unquote(name) for name in encoded if not name.startswith(mark)}
     readable = {name: queue for name, queue in names.items() if directory_name(queue) == name}

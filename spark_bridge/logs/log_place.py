@@ -1,4 +1,4 @@
-"""Where logs are: a data directory, a broker's HTTP service, remote storage, or that and one of the others."""
+"""The place of logs: a data directory or a broker's HTTP service, remote storage, or both."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,12 +15,12 @@ NO_TICKET: Ticket = {}
 
 @dataclass(frozen=True, slots=True)
 class LogPlace:
-    """Says where, and travels to executors; at least one of the three is given.
+    """The place of logs, which is sent to executors; at least one attribute is given.
 
     Attributes:
-        path: the broker's data directory; None: its part of the logs is elsewhere.
-        endpoint: the broker's HTTP log service; None: its part of the logs is elsewhere.
-        remote: address of the remote storage that has the older part; empty: there is none.
+        path: the broker's data directory.
+        endpoint: the broker's HTTP log service.
+        remote: address of remote storage, which has the older part of the logs.
     """
 
     path: Path | None = None
@@ -28,13 +28,13 @@ class LogPlace:
     remote: str = ""
 
     def open(self, ticket: Ticket = NO_TICKET) -> LogStore:
-        """The logs there.
+        """Open the logs.
 
         Args:
-            ticket: in a task, what the driver's store gave for it.
+            ticket: in a task, the `LogStore.ticket` of the driver.
 
         Raises:
-            BadOption: they are not there, as seen from this host.
+            BadOption: this host finds no logs there.
         """
         broker = self._broker(ticket)
         if not self.remote:

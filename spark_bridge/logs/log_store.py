@@ -1,4 +1,4 @@
-"""Where logs are read from, as a query sees it: partitions, how far they reach, their batches."""
+"""The interface for reading logs: partitions, their offsets, their batches."""
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
@@ -21,10 +21,10 @@ class LogPartition:
 
 @dataclass(frozen=True, slots=True)
 class OffsetRange:
-    """The offsets from `start` up to, and without, `end`; not each of them has a record.
+    """The offsets [start, end) of a partition; some of them may have no record.
 
-    `bytes_estimate` is what they take in the store, roughly. `position_hint` is a position in the
-    stored stretch at or before the first of them: the store believes it only after a look.
+    `bytes_estimate` is their approximate stored size. `position_hint` is a position in the segment at or before
+    the first record; the store checks it before use.
     """
 
     partition: LogPartition
@@ -35,13 +35,13 @@ class OffsetRange:
 
 
 class Cut(NamedTuple):
-    """The beginning of a range, and how many bytes the bodies in it have."""
+    """The end of a beginning of a range, and the bytes of the bodies in it."""
 
     end: int
     body_bytes: int
 
 
-Ticket = Mapping[str, str]  # what lets a task open the logs of a vhost
+Ticket = Mapping[str, str]  # by vhost, the token with which a task opens its logs
 
 
 class LogStore(Protocol):
@@ -54,52 +54,52 @@ class LogStore(Protocol):
         """Names of the vhosts that have logs, sorted."""
 
     def partitions(self, vhost: str, queues: Collection[str] | None) -> list[LogPartition]:
-        """Partitions of the queues with these names (None: of all) in a vhost, sorted.
+        """Partitions of the queues with these names (None: all) in a vhost, sorted.
 
-        What does not exist has none.
+        Queues that do not exist have none.
 
         Raises:
-            BadOption: all are asked for, and a queue's name cannot be told.
+            BadOption: all queues are asked for, and the full name of one is unknown.
         """
 
     def extents(self, partition: LogPartition) -> list[OffsetRange]:
-        """What the log holds, as the stretches it is stored in: oldest first, none overlapping.
+        """The offsets of each segment of a log: oldest first, none overlapping.
 
-        The first one's start is the earliest offset, the last one's end the latest. At least
-        one, which may be empty.
+        The start of the first range is the earliest offset, the end of the last one the latest. There is at
+        least one range, which may be empty.
         """
 
     def located(self, wanted: OffsetRange) -> OffsetRange:
-        """The same range with the best position hint that costs nothing."""
+        """The same range with the best position hint that is known without reading."""
 
     def offset_at(self, partition: LogPartition, time: int) -> int | None:
-        """The first offset received at a time or later; None when there is none yet.
+        """Offset of the first record that was received at a time or later; None if there is none.
 
         Args:
-            time: microseconds since 1970. Where the broker's clock was set back, the answer may be
-                off by the records of that time.
+            time: microseconds since 1970. If the broker's clock was set back, the result may be wrong by the
+                records of that time.
         """
 
     def cut(self, wanted: OffsetRange, bytes_max: int) -> Cut:
-        """The longest beginning of a range whose bodies have at most so many bytes.
+        """The longest beginning of a range whose bodies have at most `bytes_max` bytes.
 
-        One record at least, however large, if the range has any.
+        It has at least one record, however large, if the range has any.
 
         Args:
-            wanted: within one of the stretches that `extents` gave.
+            wanted: within one of the ranges of `extents`.
 
         Cost:
-            Looks at the headers of what is taken.
+            Reads the headers of this beginning.
         """
 
     def read(self, wanted: OffsetRange, *, lost_is_error: bool = True) -> Iterator[RecordBatch]:
         """Batches with offsets in a range, in order; the first and the last may reach beyond it.
 
         Args:
-            wanted: not past the end that `extents` gave.
-            lost_is_error: False leaves out what the log has no more.
+            wanted: not beyond the end that `extents` returned.
+            lost_is_error: False: skip records that are not in the log any more.
 
         Raises:
             RecordsLost: the log begins behind the range's start, or ends before its end.
-            DamagedSegment: bytes inside the range are no valid batch.
+            DamagedSegment: a batch of the range fails a check.
         """

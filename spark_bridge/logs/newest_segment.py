@@ -1,4 +1,4 @@
-"""The newest segment of a log, which the broker goes on writing: how far it is valid."""
+"""The newest segment of a log, which the broker is still writing: finds the end of its valid batches."""
 
 from array import array
 from bisect import bisect_right
@@ -7,16 +7,17 @@ from pathlib import Path
 from routelog.spark_bridge.logs.errors import DamagedSegment
 from routelog.spark_bridge.logs.segment_file import SegmentFile, Stamp
 
-MARK_BYTES = 256 * 1024  # between positions that are remembered: about as long to walk as to open
+MARK_BYTES = (
+    256 * 1024
+)  # between two marks: scanning so much takes about as long as opening the file
 
 
 class NewestSegment:
-    """What was valid at the last look; the next one goes on from there.
+    """The state at the last look; the next look continues from there.
 
     Attributes:
         base_offset: of the segment.
-        end_offset, end_position: behind the last of the valid batches that follow each other from
-            the beginning.
+        end_offset, end_position: behind the last valid batch without a gap before it.
     """
 
     def __init__(self, path: Path) -> None:
@@ -26,15 +27,15 @@ class NewestSegment:
         self.end_position = 0
         self._last_position = 0
         self._stamp: Stamp | None = None  # of the file at the last look
-        # Of some batches on the way, the first one included.
+        # Marks: offset and position of some batches, the first one included.
         self._offsets = array("q", [self.base_offset])
         self._positions = array("q", [0])
 
     def look(self) -> None:
-        """Read on from the last valid batch: a torn write shows only in a payload's checksum.
+        """Verify batches from the last valid one on: only a payload's checksum shows a torn write.
 
-        A broker whose power was cut may have lost that one: when the file has changed it is verified again,
-        and if it is not there, the segment is read from the beginning.
+        After a power cut, the broker may have lost the last valid batch. So if the file has changed, that batch
+        is verified again, and if it is missing, the segment is read from its beginning.
 
         Raises:
             FileNotFoundError: the segment was removed.
@@ -42,7 +43,7 @@ class NewestSegment:
         with SegmentFile(self._path) as segment:
             before, self._stamp = self._stamp, segment.stamp()
             if self._stamp == before:
-                # Two writes may be too close for the file's time, but a header is there or not.
+                # Two writes may be too close together for the file's time to change: look for a header, too.
                 if not segment.has_header(self.end_position):
                     return
             elif not self._last_is_there(segment):
@@ -50,7 +51,7 @@ class NewestSegment:
             try:
                 for batch in segment.batches(self.end_position):
                     if batch.base_offset < self.end_offset:
-                        break  # of an earlier life of the file
+                        break  # an old batch, from before the file was cut
                     self._last_position = self.end_position
                     self.end_position += batch.records.batch_bytes
                     self.end_offset = batch.end_offset

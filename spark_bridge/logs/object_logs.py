@@ -1,4 +1,4 @@
-"""The logs in remote storage: segments that a broker has copied there, and nothing that it has not."""
+"""Reads the logs in remote storage: only segments that a broker has copied there."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterator
@@ -18,7 +18,7 @@ from routelog.spark_bridge.logs.segment_object import SegmentObject
 
 
 class RemoteFolder:
-    """One partition's segments, as they were when they were listed."""
+    """One partition's segments at the time when they were listed."""
 
     def __init__(self, name: str, segments: list[RemoteSegment]) -> None:
         self.name = name
@@ -30,13 +30,13 @@ class RemoteFolder:
         return self.segments[-1].next_base if self.segments else 0
 
     def holding(self, offset: int) -> RemoteSegment | None:
-        """The segment in which an offset is, or was before it was settled."""
+        """The segment that an offset belongs to, even if its record was never stored."""
         at = bisect_right(self.segments, offset, key=lambda each: each.base_offset) - 1
         found = self.segments[at] if at >= 0 else None
         return found if found is not None and offset < found.next_base else None
 
     def extents(self, partition: LogPartition) -> list[OffsetRange]:
-        """One stretch a segment, and one without bytes for each gap."""
+        """One range for each segment, and one without bytes for each gap."""
         found: list[OffsetRange] = []
         for each in self.segments:
             if found and found[-1].end < each.base_offset:
@@ -45,7 +45,7 @@ class RemoteFolder:
         return found
 
     def next_after(self, offset: int) -> int | None:
-        """Where the first segment behind an offset begins; None when there is none."""
+        """Base offset of the first segment behind an offset; None if there is none."""
         at = bisect_right(self.segments, offset, key=lambda each: each.base_offset)
         return self.segments[at].base_offset if at < len(self.segments) else None
 
@@ -57,7 +57,7 @@ class ObjectLogs:
         url: of the bucket: see `open_bucket`.
 
     Raises:
-        BadOption: that is no address of a bucket.
+        BadOption: the address is invalid.
     """
 
     def __init__(self, url: str) -> None:
@@ -68,7 +68,7 @@ class ObjectLogs:
         self._place = without_secrets(url)
 
     def ticket(self, vhost: str) -> Ticket:
-        """Nothing: who has the keys may read."""
+        """Nothing: the address has the keys."""
         return {}
 
     def vhosts(self) -> list[str]:
@@ -95,11 +95,11 @@ class ObjectLogs:
         return sorted(found)
 
     def extents(self, partition: LogPartition) -> list[OffsetRange]:
-        """See `RemoteFolder.extents`; an empty one when there is nothing."""
+        """See `RemoteFolder.extents`; one empty range if there is no segment."""
         return self.folder(partition).extents(partition) or [OffsetRange(partition, 0, 0, 0)]
 
     def located(self, wanted: OffsetRange) -> OffsetRange:
-        """See `LogStore.located`; each segment has its index."""
+        """See `LogStore.located`; segments have indexes, and need no hint."""
         return wanted
 
     def offset_at(
@@ -113,7 +113,7 @@ class ObjectLogs:
                 try:
                     found = SegmentObject(self._bucket, folder.name, segment).offset_at(time)
                 except NoObject:
-                    continue  # retention took it meanwhile
+                    continue  # retention removed it meanwhile
             if found is not None:
                 return found
         return None
@@ -122,7 +122,7 @@ class ObjectLogs:
         """See `LogStore.cut`.
 
         Cost:
-            Reads what is taken whole.
+            Reads all of this beginning.
         """
         sizes = map(_size, self.read(wanted, lost_is_error=False))
         return cut_batches(sizes, wanted.start, wanted.end, bytes_max)
@@ -168,10 +168,10 @@ class ObjectLogs:
                 raise RecordsLost(partition, start, end) from None
 
     def folder(self, partition: LogPartition, number: int | None = None) -> RemoteFolder:
-        """What there is of a partition.
+        """List the segments of a partition.
 
         Args:
-            number: of the partition on its broker; None: the newest, if the queue was declared again.
+            number: of the partition on its broker; None: the highest, if the queue was declared again.
         """
         place = f"{directory_name(partition.vhost)}/{directory_name(partition.queue)}"
         place = f"{place}-{partition.partition}"

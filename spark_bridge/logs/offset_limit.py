@@ -1,4 +1,4 @@
-"""Where reading starts or ends: at the earliest or latest offset, partition by partition, or at a time.
+"""Limits of reading: the earliest or latest offset, an offset for each partition, or a time.
 
 Source:
     `startingOffsets`, `startingTimestamp`, `startingOffsetsByTimestamp` and their like for the end,
@@ -27,25 +27,25 @@ _TIMES_FORM = (
 
 
 class Limit(Protocol):
-    """One side of what is read, for all partitions."""
+    """The start or the end of reading, for all partitions."""
 
     @property
     def is_lasting(self) -> bool:
-        """Whether it means the same offsets when it is asked again later."""
+        """Whether it gives the same offsets when it is asked again later."""
 
     def check_covers(self, partitions: list[LogPartition]) -> None:
         """Refuse a limit for other partitions than those that are read.
 
         Raises:
-            BadOption: names what is missing or too much.
+            BadOption: names the missing or additional partitions.
         """
 
     def offset(self, store: LogStore, held: OffsetRange) -> int:
-        """The offset for one partition; it may lie outside of what its log holds.
+        """Return the offset for one partition; it may be outside of its log.
 
         Raises:
-            BadOption: there is no such record, and that is an error; or nothing is said of the partition,
-                which came after those that were checked.
+            BadOption: there is no such record, and that is an error; or the limit lacks this partition, which
+                is newer than those that were checked.
         """
 
 
@@ -53,8 +53,8 @@ class Limit(Protocol):
 class OffsetLimit:
     """Limits as offsets.
 
-    `everywhere` is EARLIEST or LATEST; None takes each (queue, partition)'s offset from
-    `places`, which may be EARLIEST or LATEST too.
+    `everywhere` is EARLIEST or LATEST; None: `places` has the offset of each (queue, partition), which may be
+    EARLIEST or LATEST, too.
     """
 
     option: str
@@ -63,7 +63,7 @@ class OffsetLimit:
 
     @property
     def is_lasting(self) -> bool:
-        """Whether nothing of it is the latest offset."""
+        """Whether it does not contain the latest offset."""
         return not self.asks_for(LATEST)
 
     def asks_for(self, symbol: int) -> bool:
@@ -87,8 +87,8 @@ class OffsetLimit:
 class TimeLimit:
     """Limits as times, in microseconds since 1970: the first record received then or later.
 
-    `everywhere` is for all partitions; None takes each (queue, partition)'s from `places`. Without
-    such a record the latest offset is meant, or with `must_match`, nothing.
+    `everywhere` is for all partitions; None: `places` has the time of each (queue, partition). If there is no
+    such record, the latest offset is taken; with `must_match`, that is an error.
     """
 
     option: str
@@ -98,7 +98,7 @@ class TimeLimit:
 
     @property
     def is_lasting(self) -> bool:
-        """Whether the latest offset is never meant."""
+        """Whether it never gives the latest offset."""
         return self.must_match
 
     def check_covers(self, partitions: list[LogPartition]) -> None:

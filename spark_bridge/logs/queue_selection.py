@@ -1,4 +1,4 @@
-"""Which queues a query reads: named, matched by a pattern, or assigned partition by partition."""
+"""Selects the queues that a query reads: by name, by a pattern, or partition by partition."""
 
 import json
 import re
@@ -18,11 +18,11 @@ _ASSIGN_FORM = 'expected JSON like {"audit": [0, 1]}'
 
 
 class QueueSelection(Protocol):
-    """Picks partitions out of those of a vhost."""
+    """Selects partitions of a vhost."""
 
     @property
     def queues(self) -> frozenset[str] | None:
-        """Names of the queues that it can pick from; None stands for all."""
+        """Names of the queues that it can select; None: any."""
 
     def select(
         self, partitions: list[LogPartition], *, missing_is_error: bool = True
@@ -30,7 +30,7 @@ class QueueSelection(Protocol):
         """Return the partitions to read.
 
         Raises:
-            BadOption: something asked for by name is not there, and that is an error.
+            BadOption: a queue or partition that is named does not exist, and that is an error.
         """
 
 
@@ -75,7 +75,7 @@ class AssignedPartitions:
 
     @property
     def queues(self) -> frozenset[str]:
-        """The queues that partitions are assigned of."""
+        """The queues of the assigned partitions."""
         return frozenset(queue for queue, _ in self.places)
 
     def select(
@@ -90,10 +90,10 @@ class AssignedPartitions:
 
 
 def parse_selection(options: Mapping[str, str]) -> QueueSelection:
-    """Read the one of the three options that is given.
+    """Parse the one of the three options that is given.
 
     Raises:
-        BadOption: none or several are given, or the value makes no sense.
+        BadOption: none or several are given, or the value is invalid.
     """
     given = [option for option in _PARSERS if option in options]
     if len(given) != 1:

@@ -1,11 +1,10 @@
-"""A segment as a file: record batches one after the other, compressed or not, and an index beside it."""
+"""Reads a segment file: record batches end to end, compressed or not, with index files beside it."""
 
 import os
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from routelog.log_backend.records.record_batch import (
@@ -24,16 +23,16 @@ from routelog.spark_bridge.logs.batch_cut import BatchSize, cut_batches
 from routelog.spark_bridge.logs.errors import DamagedSegment
 from routelog.spark_bridge.logs.log_store import Cut
 
-STRETCH_BYTES = 1024 * 1024  # read at once: longer does not make files faster, but takes memory
+STRETCH_BYTES = 1024 * 1024  # read at once: more is not faster, and takes memory
 
 Stamp = tuple[int, int, int]  # a file's inode, size, and time of its last change
 
 
 class SegmentFile:
-    """One segment, open for reading; positions count from the start of it, not compressed.
+    """One segment, open for reading; positions are those before compression.
 
-    Batches are views of a stretch of the file held in memory. It is read, not mapped: the broker
-    may cut or remove the file meanwhile, and a map of a file that shrinks kills its process.
+    Batches are views of a stretch of the file in memory. The file is read, not mapped: the broker may truncate
+    it meanwhile, and access to a mapped file behind its end kills the process.
     """
 
     def __init__(self, path: Path) -> None:
@@ -42,7 +41,7 @@ class SegmentFile:
         try:
             self._file = path.open("rb")
         except FileNotFoundError:
-            # In this order: the broker removes the first form when the other one is there.
+            # In this order: the compressed form is there before the other one is removed.
             self.path = compressed_path(path)
             self._file = self.path.open("rb")
         self._compressed: CompressedSegment | None = None
@@ -58,19 +57,14 @@ class SegmentFile:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._file.close()
 
     def batches(self, position: int = 0) -> Iterator[RecordBatch]:
         """Batches from a batch's position to the end of the file, checksums verified.
 
         Raises:
-            DamagedSegment: where a batch has to be is none, or its offsets were there before.
+            DamagedSegment: a batch fails a check, or offsets do not ascend.
         """
         expected = self.base_offset
         while True:
@@ -92,11 +86,11 @@ class SegmentFile:
             hint: a position, perhaps of a batch at or before the offset.
 
         Cost:
-            Reads headers from the index entry or the hint before it; from the beginning without
-            either.
+            Reads headers from the index entry or the hint before the offset; without either, from the
+            beginning.
 
         Raises:
-            DamagedSegment: a header on the way is none.
+            DamagedSegment: a header fails a check.
         """
         position = self._indexed_position(offset, hint)
         while not self._ends_at(position):
@@ -107,7 +101,7 @@ class SegmentFile:
         return position
 
     def stamp(self) -> Stamp:
-        """What is another when the file has changed; not if it changed twice within some milliseconds."""
+        """A value that changes with the file, except if it changes twice within some milliseconds."""
         found = os.fstat(self._file.fileno())
         return found.st_ino, found.st_size, found.st_mtime_ns
 
@@ -217,14 +211,14 @@ class SegmentFile:
         """
         length = max(batch_bytes(self._view(position, HEADER_BYTES), 0), HEADER_BYTES)
         if length > STRETCH_BYTES:
-            self._header(position)  # only a checked length is worth so much memory
+            self._header(position)  # checks the length before so much memory is allocated
         try:
             return decode_batch(self._view(position, length), 0)
         except CorruptBatch as error:
             raise DamagedSegment(self.path, position, error.reason) from None
 
     def _batch_in_memory(self, position: int) -> RecordBatch | None:
-        """The batch at a position, without the detours of `batch`; None unless it is whole in the stretch."""
+        """The batch at a position if it is whole in the stretch; faster than `batch`."""
         stretch, at = self._stretch, position - self._stretch_at
         there = len(stretch) - at
         if at < 0 or there < HEADER_BYTES or batch_bytes(stretch, at) > there:
@@ -238,8 +232,7 @@ class SegmentFile:
         """Bytes of the file, fewer at its end."""
         at = position - self._stretch_at
         if at < 0 or at + size > len(self._stretch):
-            # Of a large batch no more than itself, and the header that says how long the next one is: what
-            # is read of that one would be read again.
+            # Of a large batch, read no more than the batch and the next header: the rest would be read again.
             wanted = STRETCH_BYTES if size < STRETCH_BYTES // 4 else size + HEADER_BYTES
             self._stretch = memoryview(self._read(position, wanted))
             self._stretch_at = position

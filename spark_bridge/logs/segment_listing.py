@@ -1,7 +1,7 @@
-"""The segments in a partition's directory.
+"""Lists the segments in a partition's directory.
 
-A listing is no snapshot: a segment that gets its other form meanwhile may be in it under neither name. So
-listings are taken until two agree and each sealed segment is followed by the one that its index names.
+A listing is no snapshot: a segment that is being compressed may be missing under both names. So the directory
+is listed until two listings agree, and each sealed segment is followed by the one that its index names.
 """
 
 from collections.abc import Iterator
@@ -12,10 +12,9 @@ from pathlib import Path
 from routelog.log_backend.segments.log_directory import base_offsets, segment_path
 from routelog.log_backend.segments.segment_index import HEADER_BYTES, following_base
 
-# A broker compresses a segment of 64 MiB in about a second, and a listing takes milliseconds: what five
-# listings do not have is not there.
+# A listing takes milliseconds, and compressing a segment of 64 MiB about a second: a segment that is in none of
+# five listings does not exist.
 LISTINGS_MAX = 5
-
 
 Neighbours = set[tuple[int, int]]  # base offsets of a segment and of the one that its index names
 
@@ -25,7 +24,7 @@ class SegmentListing:
     """Segments, oldest first.
 
     Attributes:
-        gaps: [first, end) offsets whose segments have to be there and are not.
+        gaps: offsets [first, end) whose segments are missing.
     """
 
     paths: list[Path]
@@ -35,11 +34,11 @@ class SegmentListing:
 def list_segments(
     directory: Path, start: int = 0, end: int | None = None, known: Neighbours | None = None
 ) -> SegmentListing:
-    """The segments of a partition; none when there is no directory.
+    """List the segments of a partition; none if there is no directory.
 
     Args:
         start, end: only gaps among these offsets matter.
-        known: neighbours without a gap, which are not looked at again; those that are found join them.
+        known: neighbours without a gap, which are not checked again; new ones are added.
     """
     bases = _bases(directory)
     gaps: list[tuple[int, int]] = []

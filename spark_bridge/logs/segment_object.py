@@ -1,4 +1,4 @@
-"""One segment in remote storage, read a request ahead of who takes its bytes."""
+"""Reads one segment in remote storage, one request ahead of its consumer."""
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -18,7 +18,7 @@ REQUEST_BYTES = 8 * 1024 * 1024  # storage takes tens of milliseconds to answer,
 
 
 class SegmentObject:
-    """A segment of a folder; positions count from its start, not compressed.
+    """A segment of a folder; positions are those before compression.
 
     Raises:
         NoObject: retention has removed it.
@@ -39,7 +39,7 @@ class SegmentObject:
 
         Raises:
             NoObject: retention has removed it.
-            DamagedSegment: where a batch has to be is none.
+            DamagedSegment: a batch fails a check.
         """
         first = self.index.position_before(start - self._segment.base_offset)
         behind = self.index.position_behind(end - self._segment.base_offset)
@@ -74,7 +74,7 @@ class SegmentObject:
 
 
 class RequestsAhead:
-    """The bytes of a stretch, in order; the next request is under way while the last one's are taken."""
+    """Reads a range of bytes in order; the next request is under way while the last chunk is consumed."""
 
     def __init__(self, content: Readable, position: int, end: int) -> None:
         self._content = content
@@ -97,7 +97,7 @@ class RequestsAhead:
         return size
 
     def close(self) -> None:
-        """Let go; a request that is under way is waited for."""
+        """End the thread, after a request that is under way."""
         self._executor.shutdown(wait=True, cancel_futures=True)
 
     def _request(self) -> bytes | bytearray:

@@ -1,4 +1,4 @@
-"""A broker's logs where the older part is in remote storage: that is read there, the rest from the broker."""
+"""Reads logs from two places: the older part from remote storage, the rest from the broker."""
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
@@ -11,19 +11,19 @@ from routelog.spark_bridge.logs.object_logs import ObjectLogs, RemoteFolder
 
 
 class BrokerLogs(LogStore, Protocol):
-    """What a broker has itself."""
+    """The part of the logs that the broker has."""
 
     def number(self, partition: LogPartition) -> int | None:
-        """The partition's number on its broker; None when it has none there."""
+        """The partition's number on its broker; None if it does not exist there."""
 
     def report(self, consumer: str, position: Mapping[LogPartition, int]) -> None:
         """Tell how far a consumer has read."""
 
 
 class TieredLogs:
-    """See `LogStore`. A segment goes from the broker only when remote storage has it.
+    """See `LogStore`. The broker removes a segment only when remote storage has it.
 
-    So the broker is asked first what there is, and remote storage then has all that went meanwhile.
+    So the broker must be listed first: remote storage then has all segments that the broker has removed.
     """
 
     def __init__(self, remote: ObjectLogs, broker: BrokerLogs) -> None:
@@ -32,7 +32,7 @@ class TieredLogs:
         self._folders: dict[LogPartition, RemoteFolder] = {}
         self._begins: dict[
             LogPartition, int
-        ] = {}  # where the broker's part began when those were listed
+        ] = {}  # of the broker's part, when the folder was listed
 
     def ticket(self, vhost: str) -> Ticket:
         """The broker's."""
@@ -43,11 +43,11 @@ class TieredLogs:
         return self._broker.vhosts()
 
     def partitions(self, vhost: str, queues: Collection[str] | None) -> list[LogPartition]:
-        """The broker's: what it does not know was deleted."""
+        """The broker's partitions: others were deleted."""
         return self._broker.partitions(vhost, queues)
 
     def extents(self, partition: LogPartition) -> list[OffsetRange]:
-        """Those of remote storage, then what only the broker has; gaps have one without bytes."""
+        """Ranges of remote storage, then those that only the broker has; a gap is a range without bytes."""
         near = self._broker.extents(partition)
         far = self._known(partition, near).extents(partition)
         if not far:
@@ -89,7 +89,7 @@ class TieredLogs:
                         reached = max(reached, batch.end_offset)
                 reached = end
             except RecordsLost as lost:
-                # Perhaps it went from the broker while it was read: then remote storage has it.
+                # The broker may have removed it during the read: then remote storage has it.
                 reached = max(reached, lost.start)
                 self._look(partition)
                 if self._folder(partition).holding(reached) not in (None, segment):
@@ -107,7 +107,7 @@ class TieredLogs:
         return self._broker.read(wanted, lost_is_error=False) if is_near else iter(())
 
     def _known(self, partition: LogPartition, near: list[OffsetRange]) -> RemoteFolder:
-        """What remote storage has; listed again when the broker has not all that it had the last time."""
+        """The segments in remote storage; listed again if the begin of the broker's part has moved."""
         known = self._folders.get(partition)
         begins, self._begins[partition] = self._begins.get(partition), near[0].start
         was_declared_again = known is not None and near[-1].end < known.end

@@ -6,6 +6,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
+from routelog.spark_bridge.columns.record_conditions import NO_CONDITIONS
 from routelog.spark_bridge.reading.read_options import ReadOptions
 from routelog.spark_bridge.reading.read_plan import plan_batch
 from routelog.spark_bridge.reading.task_reader import TaskReader, task_partitions
@@ -15,9 +16,11 @@ class BatchReader(DataSourceReader):
     """Reads what was in the logs when the query was planned.
 
     Raises:
-        BadOption: an option makes sense in streams only.
-        BadSchema: the schema is no choice of the columns there are.
+        BadOption: an option is for streams only.
+        BadSchema: the schema has other columns than the source.
     """
+
+    _conditions = NO_CONDITIONS
 
     def __init__(self, options: ReadOptions, schema: StructType) -> None:
         options.check_batch()
@@ -27,7 +30,7 @@ class BatchReader(DataSourceReader):
     def partitions(self) -> Sequence[InputPartition]:
         """See `task_partitions`."""
         store = self._options.open_store()
-        tasks = plan_batch(store, self._options)
+        tasks = plan_batch(store, self._options, self._conditions)
         return task_partitions(store, self._options.vhost, tasks)
 
     def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:

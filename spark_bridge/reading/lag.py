@@ -9,14 +9,14 @@ from routelog.spark_bridge.reading.read_plan import stretches_between
 
 @dataclass(frozen=True, slots=True)
 class PartitionLag:
-    """What one partition holds that the stream has not read.
+    """The unread part of one partition.
 
     Attributes:
-        next_offset: the next that the stream reads.
-        latest_offset: behind the last one in the log.
-        offsets_behind: between these; at least as many as records.
-        bytes_behind: that they take in the store, roughly.
-        seconds_behind: how long the oldest of them has been there; 0 without any.
+        next_offset: the next offset that the stream reads.
+        latest_offset: behind the last record in the log.
+        offsets_behind: stored offsets between these two; some may have no record.
+        bytes_behind: their approximate stored size.
+        seconds_behind: age of the oldest unread record; 0 if there is none.
     """
 
     partition: LogPartition
@@ -29,7 +29,7 @@ class PartitionLag:
 
 @dataclass(frozen=True, slots=True)
 class StreamLag:
-    """What a stream has not read after one of its micro-batches.
+    """The lag of a stream after one of its micro-batches.
 
     Attributes:
         query: its name; its id if it has none.
@@ -52,7 +52,7 @@ class StreamLag:
 
     @property
     def seconds_behind(self) -> float:
-        """Of the partition that is most behind."""
+        """The highest of all partitions."""
         return max((each.seconds_behind for each in self.partitions), default=0.0)
 
     def metrics(self) -> dict[str, float]:
@@ -71,10 +71,10 @@ class StreamLag:
 def partition_lags(
     store: LogStore, position: Mapping[LogPartition, int], now: int
 ) -> tuple[PartitionLag, ...]:
-    """The lag of each partition that a stream has a position in.
+    """Return the lag of each partition of a stream.
 
     Args:
-        position: the next offset that it reads.
+        position: the next offset that the stream reads.
         now: microseconds since 1970.
     """
     return tuple(_lag(store, each, offset, now) for each, offset in sorted(position.items()))
@@ -82,7 +82,7 @@ def partition_lags(
 
 def _lag(store: LogStore, partition: LogPartition, offset: int, now: int) -> PartitionLag:
     extents = store.extents(partition)
-    latest = max(extents[-1].end, offset)  # a log without segments ends where it was read to
+    latest = max(extents[-1].end, offset)  # a log without segments has no end of its own
     unread = stretches_between(extents, offset, latest, lost_is_error=False)
     return PartitionLag(
         partition,

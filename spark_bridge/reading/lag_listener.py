@@ -1,4 +1,4 @@
-"""Reports after each micro-batch how far the streams of a session are behind."""
+"""Reports the lag of a session's streams after each micro-batch."""
 
 import json
 import logging
@@ -27,22 +27,20 @@ Report = Callable[[StreamLag], None]
 
 
 class LagListener(StreamingQueryListener):
-    """Looks at the logs themselves, on the driver: what Spark commits to a source comes late.
+    """Compares the offsets of a finished micro-batch with the logs, on the driver.
 
-    Spark tells a source that a micro-batch is done when it plans the next one, and never tells it of
-    the last one.
+    A source cannot do this: Spark tells it that a micro-batch is done when it plans the next one, and never
+    tells it of the last one.
 
     Args:
-        place: the broker's data directory, or the address of its HTTP API, as the queries' option
-            `path` or `url`.
-        vhost: of their queues.
-        remote: of remote storage, as the queries' option of this name; empty: there is none.
-        query: its name, for sessions with several sources; None takes every query whose offsets
-            name logs of this vhost.
-        report: called after each micro-batch; by default a line of the log.
+        place: the broker's data directory, or the address of its HTTP API, as in the option `path` or `url`.
+        vhost: of the queues.
+        remote: address of remote storage, as in the option `remote`; empty: none.
+        query: name of a query, for sessions with several sources; None: all queries that read this vhost.
+        report: called after each micro-batch; by default, it writes to the log.
 
     Attributes:
-        lags: the last one of each query, by its name, or its id if it has none.
+        lags: the last lag of each query, by its name, or by its id if it has none.
     """
 
     def __init__(
@@ -65,7 +63,7 @@ class LagListener(StreamingQueryListener):
         """Nothing to report yet."""
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802
-        """Measure and report; a failure is logged, as Spark would only drop it."""
+        """Measure and report; a failure is logged here, because Spark would ignore it."""
         progress = event.progress
         name = progress.name or str(progress.id)
         if self._query not in {None, name}:
@@ -81,10 +79,10 @@ class LagListener(StreamingQueryListener):
             log.exception("the lag of the query %s is not known", name)
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802
-        """The last lag stays known."""
+        """The last lag stays in `lags`."""
 
     def _position(self, offsets: Iterable[str]) -> dict[LogPartition, int]:
-        """Offsets of our form; those of other sources are passed over."""
+        """Parse the offsets of our sources; those of other sources are ignored."""
         position: dict[LogPartition, int] = {}
         for text in offsets:
             try:

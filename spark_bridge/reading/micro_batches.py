@@ -1,4 +1,4 @@
-"""What a stream reads next: the offsets between which its micro-batches lie."""
+"""Decides the offsets at which the micro-batches of a stream begin and end."""
 
 import logging
 from collections.abc import Collection
@@ -25,12 +25,12 @@ Logs = dict[LogPartition, list[OffsetRange]]  # the extents of each
 
 
 class MicroBatches:
-    """Decides for one stream, in one process on the driver's side.
+    """The decisions for one stream, in a process of the driver.
 
-    Spark's checkpoint is the only memory: what is kept here may be lost at any moment.
+    Only Spark's checkpoint lasts: the state here may be lost at any moment.
 
     Attributes:
-        store: where the logs are.
+        store: reads the logs.
 
     Args:
         clock: for `maxTriggerDelay`.
@@ -41,25 +41,25 @@ class MicroBatches:
         self._options = options
         self._clock = clock
         self._target: Offsets | None = None
-        self._seen_ends: Offsets = {}  # how far each log reached
-        # What `end` saw, until its micro-batch is planned: one look at the logs does for all three.
+        self._seen_ends: Offsets = {}  # the last known end of each log
+        # The extents that `end` has read: `reached` and `tasks` use them, too.
         self._looked: Logs = {}
         self._to_pin: Offsets | None = None
         self._waiting_since = clock.monotonic()
 
     def freeze(self) -> None:
-        """Read nothing that comes later than now; all limits but those from above are off."""
+        """Read nothing that is stored later than now, and do not wait for a minimum of records."""
         self._target = self.latest()
 
     def first(self) -> Offsets:
-        """Where a stream without a checkpoint begins.
+        """Return where a stream without a checkpoint begins.
 
-        Spark stores the end of a micro-batch before it runs, but not where the first one begins: it
-        asks again after a crash. If the answer may differ then, the first batch is to be an empty
-        one, whose end pins it.
+        Spark stores the end of a micro-batch before it runs, but not the begin of the first one: it asks again
+        after a crash. If the answer could be another then, the first micro-batch is made empty: Spark stores
+        its end, and so this answer.
 
         Raises:
-            BadOption: something asked for by name is not there.
+            BadOption: a queue or partition that is named does not exist.
         """
         options = self._options
         partitions = selected_partitions(self.store, options)
@@ -75,21 +75,21 @@ class MicroBatches:
             offset = options.starting.offset(self.store, held)
             if offset > 0 or held.end > 0:  # else it has no segments: see `_logs`
                 start[partition] = offset
-        # With a frozen target, nothing comes behind the latest offset: it pins itself.
+        # With a frozen target the latest offset does not change, so it need not be stored.
         self._to_pin = None if options.starting.is_lasting or self._target is not None else start
         return start
 
     def end(self, start: Offsets, *, limited: bool) -> Offsets:
-        """Where the micro-batch from `start` on ends; at `start` when it is not time for one.
+        """Return the end of the micro-batch from `start` on; `start` itself if it is too early for one.
 
-        Partitions that are new have an end here and no start.
+        New partitions have an end, but no start.
 
         Args:
             limited: apply the trigger's limits.
 
         Raises:
-            RecordsLost: a log ends before `start`, or is not there and was longer; and loss is
-                an error.
+            RecordsLost: a log ends before `start`, or a log with unread records was deleted; and loss is an
+                error.
         """
         pinned, self._to_pin = self._to_pin, None
         self._looked = {}
@@ -104,18 +104,18 @@ class MicroBatches:
         return dict(sorted(ends.items()))
 
     def latest(self) -> Offsets:
-        """How far the logs reach."""
+        """The current ends of the logs."""
         return _ends(self._logs())
 
     def reached(self) -> Offsets:
-        """How far the logs reached when `end` looked at them, until its micro-batch is planned."""
+        """The ends of the logs that `end` has read, until its micro-batch is planned."""
         return _ends(self._looked or self._logs())
 
     def tasks(self, start: Offsets, end: Offsets) -> list[Task]:
-        """The plan of one micro-batch: again the same records when it is asked for again.
+        """Return the plan of one micro-batch; the same records each time it is asked for.
 
         Raises:
-            RecordsLost: some of them are not in the log any more, and loss is an error.
+            RecordsLost: some of the records are not in the log any more, and loss is an error.
         """
         strict = self._options.fail_on_data_loss
         self._to_pin = None  # the end of this micro-batch is in the checkpoint
@@ -127,15 +127,17 @@ class MicroBatches:
                 extents = self.store.extents(partition)
             first = start.get(partition, extents[0].start)
             ranges += stretches_between(extents, first, last, lost_is_error=strict)
-            for lost in lost_between(extents, first, last):  # which is no error, or it was raised
+            for lost in lost_between(
+                extents, first, last
+            ):  # if it is an error, it was raised above
                 log.warning("%s", lost)
         return plan_tasks(self.store, ranges, self._options)
 
     def _logs(self) -> Logs:
-        """The extents of the selected partitions, those left out that have no segments.
+        """The extents of the selected partitions, without those that have no segments.
 
-        Of these, nobody but the broker knows where they begin: when the last segment of an idle queue
-        is past its retention it goes, and the directory with the next start.
+        Only the broker knows where such a log begins: the last segment of an idle queue is removed when it is
+        past its retention, and its directory with the next start of the broker.
         """
         options = self._options
         there = self.store.partitions(options.vhost, options.selection.queues)
@@ -144,7 +146,7 @@ class MicroBatches:
         return {each: extents for each, extents in logs.items() if extents[-1].end > 0}
 
     def _backlogs(self, start: Offsets) -> tuple[Logs, Offsets]:
-        """What there is to read, and where it ends; logs with nothing to read have an end only."""
+        """The unread ranges, and the end of each log; logs without unread records have an end only."""
         ends = dict(start)
         backlogs = {}
         logs = self._looked = self._logs()
@@ -156,7 +158,7 @@ class MicroBatches:
             last = self._bounded(held, first)
             if parts := stretches_between(extents, first, last, lost_is_error=False):
                 backlogs[held.partition] = [self.store.located(each) for each in parts]
-            # An end before the start is of another log with that name: from its beginning.
+            # If the end is before the start, the queue was declared again: read it from its beginning.
             ends[held.partition] = held.start if last < first else last
         return backlogs, ends
 
@@ -171,10 +173,10 @@ class MicroBatches:
         log.warning("%s", lost)
 
     def _bounded(self, held: OffsetRange, first: int) -> int:
-        """Where a log ends for this stream.
+        """Return where a log ends for this stream.
 
         Raises:
-            RecordsLost: before the offset that is to be read first, and loss is an error.
+            RecordsLost: the log ends before the first offset to read, and loss is an error.
         """
         if held.end < first:
             self._lose(RecordsLost(held.partition, held.end, first))

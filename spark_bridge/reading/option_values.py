@@ -1,4 +1,4 @@
-"""Values of options, which Spark hands over as text."""
+"""Parses values of options, which Spark passes as text."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -16,10 +16,10 @@ NAME_BYTES_MAX = 255  # a short string of AMQP
 
 
 def canonical_names(given: Mapping[str, str], known: Sequence[str]) -> dict[str, str]:
-    """Options under the names they are known by; Spark hands them over in any case.
+    """Return options under their documented names; Spark may pass them in lower case.
 
     Raises:
-        BadOption: one is not known.
+        BadOption: an option is unknown.
     """
     by_lower_case = {option.lower(): option for option in known}
     options = {}
@@ -34,9 +34,9 @@ def canonical_names(given: Mapping[str, str], known: Sequence[str]) -> dict[str,
 
 
 class OptionValues:
-    """Options with names in their own spelling; each is asked for with the form it must have.
+    """Options by their documented names; each method parses a value of one form.
 
-    All questions raise BadOption, which names the option, for a value of another form.
+    All methods raise BadOption, which names the option, for a value of another form.
     """
 
     def __init__(self, given: Mapping[str, str]) -> None:
@@ -50,7 +50,7 @@ class OptionValues:
         return self._options.get(option, default)
 
     def name(self, option: str) -> str | None:
-        """What AMQP can carry as a name, which may be empty; None when the option is not given."""
+        """A name that fits a short string of AMQP, perhaps empty; None if the option is not given."""
         text = self._options.get(option)
         if text is not None and len(text.encode()) > NAME_BYTES_MAX:
             raise BadOption(option, f"is longer than {NAME_BYTES_MAX} bytes")

@@ -1,4 +1,4 @@
-"""A Python worker of Spark: it serves one task after the other, and collects its garbage after each."""
+"""Saves garbage collections in Spark's Python workers, which run one task after the other."""
 
 import gc
 from functools import cache
@@ -7,10 +7,10 @@ from pyspark import TaskContext
 
 
 def exempt_modules() -> None:
-    """In a worker, once: what is loaded by now stays, and no collection looks at it again.
+    """In a worker, exempt all objects that are loaded now from garbage collection; only the first call does so.
 
-    Spark's daemon collects after every task. With packages of this size loaded that takes some 50 ms of
-    a processor each time, more than most tasks of a micro-batch.
+    Spark's daemon collects garbage after every task. With large packages loaded, that takes some 50 ms of
+    processor time, more than most tasks of a micro-batch.
     """
     if TaskContext.get() is not None:
         _exempt()
@@ -18,5 +18,5 @@ def exempt_modules() -> None:
 
 @cache
 def _exempt() -> None:
-    gc.collect()  # garbage would stay, too
+    gc.collect()  # else garbage would stay, too
     gc.freeze()

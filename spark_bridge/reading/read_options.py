@@ -57,18 +57,18 @@ OPTIONS = (
     "vhost",
 )
 
-TASK_BYTES_MAX = 128 * 1024 * 1024  # as many as Spark takes of files: two full segments
+TASK_BYTES_MAX = 128 * 1024 * 1024  # two full segments; the same as Spark's limit for files
 
 _LIMIT_KINDS = ("Offsets", "OffsetsByTimestamp", "Timestamp")  # of startings and endings
 
 
 @dataclass(frozen=True, slots=True)
 class TriggerLimits:
-    """How much one micro-batch of a stream takes; None for no limit.
+    """Limits of one micro-batch of a stream; None: no limit.
 
     Attributes:
-        records_max, records_min: offsets, of all partitions together.
-        delay_max: seconds that records wait for others until there are `records_min`.
+        records_max, records_min: offsets of all partitions together.
+        delay_max: seconds that a micro-batch waits at most for `records_min`.
         bytes_max: of bodies.
     """
 
@@ -80,25 +80,25 @@ class TriggerLimits:
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """What one query asks for.
+    """The checked options of one query.
 
     Attributes:
-        place: where the logs are.
-        consumer: the name under which a stream tells the broker how far it is; empty: it does not.
+        place: of the logs.
+        consumer: the name under which a stream reports its position to the broker; empty: it does not.
         vhost: of the queues.
-        selection: which of its queues.
-        starting, ending: which of their offsets.
-        starting_is_given: rather than the default.
-        partitions_min: of Spark's tasks; None lets the bytes of the stored segments decide.
-        bytes_max: of one task, about, as stored.
-        records_max: offsets of one task at most; None for no limit.
-        fail_on_data_loss: offsets that are asked for and not there are an error.
-        trigger: for streams.
-        trigger_options: names of those given.
+        selection: of the queues.
+        starting, ending: of the offsets.
+        starting_is_given: `starting` is not the default.
+        partitions_min: number of Spark's tasks; None: it follows from the bytes of the segments.
+        bytes_max: approximate stored bytes of one task.
+        records_max: limit of offsets of one task; None: no limit.
+        fail_on_data_loss: missing offsets are an error.
+        trigger: limits for streams.
+        trigger_options: names of the trigger's options that are given.
         style: of the columns, `routelog` or `kafka`.
-        headers: whether they are among the columns.
-        columns: the choice of them; None for all.
-        pushdown: conditions on offset, partition and time choose what is read.
+        headers: they are among the columns.
+        columns: the chosen columns; None: all.
+        pushdown: conditions on offset, partition and time limit what is read.
     """
 
     place: LogPlace
@@ -120,21 +120,14 @@ class ReadOptions:
     pushdown: bool
 
     def open_store(self, ticket: Ticket = NO_TICKET) -> LogStore:
-        """Where the logs are.
-
-        Args:
-            ticket: in a task, what the driver's store gave for it.
-
-        Raises:
-            BadOption: they are not there, as seen from this host.
-        """
+        """Open the logs: see `LogPlace.open`."""
         return self.place.open(ticket)
 
     def check_batch(self) -> None:
-        """Refuse what makes sense in streams only.
+        """Refuse options that are for streams only.
 
         Raises:
-            BadOption: names it.
+            BadOption: names the option.
         """
         if self.consumer:
             raise BadOption("consumerName", "is for streams, which go on where they were")
@@ -145,10 +138,10 @@ class ReadOptions:
 
 
 def parse_read_options(given: Mapping[str, str]) -> ReadOptions:
-    """Check options as Spark hands them over: names in any case, values as text.
+    """Parse options as Spark passes them: names in any case, values as text.
 
     Raises:
-        BadOption: names the first that is unknown, missing, or has a value that makes no sense.
+        BadOption: names the first option that is unknown, missing or invalid.
     """
     options = canonical_names(given, OPTIONS)
     values = OptionValues(options)
@@ -226,7 +219,7 @@ def _ending(values: OptionValues) -> Limit:
 
 
 def _limit(values: OptionValues, side: str, default: str, *, must_match: bool) -> Limit:
-    """The one that counts of three options: in this order, as with Kafka; all must make sense."""
+    """The first given one of three options counts, as in Spark's Kafka source; all must be valid."""
     offsets = parse_offset_limit(f"{side}Offsets", values.text(f"{side}Offsets", default))
     limits: list[Limit] = []
     for option, parse in (

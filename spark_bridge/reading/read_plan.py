@@ -1,4 +1,4 @@
-"""Which task reads what: ranges of offsets, cut and packed. Decides only; nothing is read here."""
+"""Plans which task reads which offsets. It reads no records."""
 
 import os
 from collections.abc import Iterable, Iterator
@@ -11,10 +11,10 @@ from routelog.spark_bridge.reading.read_options import ReadOptions
 
 Task = tuple[OffsetRange, ...]
 
-# A Python task costs Spark some 50 ms of processors beside its records; these bytes take about as long.
+# A Python task has an overhead of some 50 ms of processor time; to read these bytes takes about as long.
 TASK_BYTES_MIN = 32 * 1024 * 1024
 
-# Spark tells a Python source nothing of its cluster: it has at least the processors of the host that plans.
+# Spark tells a Python source nothing of its cluster, which has at least the processors of this host.
 PROCESSORS = os.cpu_count() or 1
 
 
@@ -24,14 +24,14 @@ def plan_batch(
     conditions: RecordConditions = NO_CONDITIONS,
     processors: int = PROCESSORS,
 ) -> list[Task]:
-    """Tasks that together read each wanted offset once; none when there is nothing to read.
+    """Return tasks that together read each wanted offset once; empty if there is nothing to read.
 
     Args:
         processors: see `plan_tasks`.
 
     Raises:
-        BadOption: a queue, partition or vhost that is asked for is not there.
-        RecordsLost: offsets asked for are not in the log, and that is an error.
+        BadOption: a queue, partition or vhost that is asked for does not exist.
+        RecordsLost: offsets that are asked for are not in the log, and that is an error.
     """
     partitions = selected_partitions(store, options)
     options.starting.check_covers(partitions)
@@ -47,10 +47,10 @@ def plan_batch(
 
 
 def selected_partitions(store: LogStore, options: ReadOptions) -> list[LogPartition]:
-    """The partitions that a query is about.
+    """Return the partitions that a query reads.
 
     Raises:
-        BadOption: a queue, partition or vhost that is asked for is not there.
+        BadOption: a queue, partition or vhost that is asked for does not exist.
     """
     partitions = store.partitions(options.vhost, options.selection.queues)
     if not partitions and options.vhost not in store.vhosts():
@@ -60,7 +60,7 @@ def selected_partitions(store: LogStore, options: ReadOptions) -> list[LogPartit
 
 
 def whole(extents: list[OffsetRange]) -> OffsetRange:
-    """All that one partition's log holds."""
+    """Join the extents of a partition's log to one range."""
     size = sum(each.bytes_estimate for each in extents)
     return replace(extents[0], end=extents[-1].end, bytes_estimate=size)
 
@@ -84,7 +84,7 @@ def stretches_between(
 
 
 def lost_between(extents: list[OffsetRange], start: int, end: int) -> Iterator[RecordsLost]:
-    """What lies between two offsets, and before or behind all of one partition's extents."""
+    """Yield an error for the offsets in [start, end) before a partition's extents, and one for those behind."""
     partition, earliest, latest = extents[0].partition, extents[0].start, extents[-1].end
     if start < min(earliest, end):
         yield RecordsLost(partition, start, min(earliest, end))
@@ -95,13 +95,13 @@ def lost_between(extents: list[OffsetRange], start: int, end: int) -> Iterator[R
 def plan_tasks(
     store: LogStore, ranges: list[OffsetRange], options: ReadOptions, processors: int = PROCESSORS
 ) -> list[Task]:
-    """Tasks for some ranges; without `minPartitions` a task has neighbours up to a size.
+    """Return tasks for some ranges; without `minPartitions`, adjacent ranges are packed into one task.
 
     Args:
-        processors: that should all have about as much to read.
+        processors: number of processors among which the bytes are to be divided equally.
 
     Source:
-        `spark.sql.files.maxPartitionBytes`, as Spark packs small files.
+        `spark.sql.files.maxPartitionBytes`: Spark packs small files in this way.
     """
     if options.records_max is not None:
         ranges = [piece for each in ranges for piece in _cut_to_size(each, options.records_max)]
@@ -117,25 +117,25 @@ def plan_tasks(
 
 
 def _task_bytes(total: int, bytes_max: int, processors: int) -> int:
-    """What one task has at most, so that all processors have about as much, in as few rounds as may be."""
+    """The bytes of one task at which all processors get about the same, with as few tasks as possible."""
     rounds = -(-total // (bytes_max * processors)) or 1
     share = total // (rounds * processors)
-    share += share // 8  # so that ranges which are about as long as each other come out even
+    share += share // 8  # so that ranges of about the same length give equal tasks
     return min(max(share, TASK_BYTES_MIN), bytes_max)
 
 
 def _cut_to_size(whole: OffsetRange, offsets_max: int) -> Iterator[OffsetRange]:
-    """Cut a range into equal pieces of at most so many offsets."""
+    """Cut a range into equal pieces of at most `offsets_max` offsets."""
     return _cut(whole, -(-(whole.end - whole.start) // offsets_max))
 
 
 def _cut_to_bytes(whole: OffsetRange, bytes_max: int) -> Iterator[OffsetRange]:
-    """Cut a range into equal pieces of about so many bytes at most, one offset at least."""
+    """Cut a range into equal pieces of about `bytes_max` bytes at most, and at least one offset."""
     return _cut(whole, min(-(-whole.bytes_estimate // bytes_max), whole.end - whole.start) or 1)
 
 
 def _cut_to_count(ranges: list[OffsetRange], count: int) -> Iterator[OffsetRange]:
-    """Cut the long ranges so that there are about `count`, and never fewer if offsets allow."""
+    """Cut long ranges so that there are about `count` ranges, and no fewer if there are enough offsets."""
     total = sum(each.end - each.start for each in ranges)
     for each in ranges:
         length = each.end - each.start
@@ -159,7 +159,7 @@ def _part(whole: OffsetRange, start: int, end: int) -> OffsetRange:
 def _packed(
     ranges: Iterable[OffsetRange], bytes_max: int, records_max: int | None
 ) -> Iterator[Task]:
-    """Put neighbours into one task, as far as they fit."""
+    """Pack adjacent ranges into tasks."""
     task: list[OffsetRange] = []
     size = records = 0
     for each in ranges:

@@ -1,4 +1,4 @@
-"""A streaming query: Spark asks on the driver's side where micro-batches end, and tasks read them."""
+"""A streaming query: on the driver it decides where micro-batches end, and tasks read them."""
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,12 +25,12 @@ else:
     except ImportError:  # before Spark 4.2, which asks for the end of a micro-batch without limits
 
         class SupportsTriggerAvailableNow:
-            """What nobody asks for."""
+            """A placeholder."""
 
 
 log = logging.getLogger(__name__)
 
-# An offset as Spark stores it, as text: queue -> partition -> the next offset to read.
+# An offset as Spark stores it: queue -> partition, as text -> the next offset to read.
 StoredOffsets = dict[str, dict[str, int]]
 
 
@@ -38,18 +38,18 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reads logs while they grow.
 
     Raises:
-        BadSchema: the schema is no choice of the columns there are.
+        BadSchema: the schema has other columns than the source.
     """
 
     def __init__(self, options: ReadOptions, schema: StructType) -> None:
         self._options = options
         self._reader = TaskReader(options, schema)
-        # Where the last micro-batch that was planned ends, or the first one begins; None: not asked for yet.
+        # The end of the last planned micro-batch, or the begin of the first one; None: not known yet.
         self._position: Offsets | None = None
         self._driver: MicroBatches | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        # Executors get a copy: they read, and decide nothing.
+        # Executors get a copy, and make no decisions.
         return self.__dict__ | {"_driver": None}
 
     @property
@@ -59,7 +59,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._driver
 
     def initialOffset(self) -> StoredOffsets:  # noqa: N802
-        """See `MicroBatches.first`; Spark asks several times, also when that micro-batch has been planned."""
+        """See `MicroBatches.first`; Spark calls it several times, also after that micro-batch was planned."""
         first = self._batches.first()
         if self._position is None:
             self._position = first
@@ -68,7 +68,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(  # noqa: N802
         self, start: StoredOffsets | None = None, limit: "ReadLimit | None" = None
     ) -> StoredOffsets:
-        """See `MicroBatches.end`; before 4.2, Spark gives neither, and asks for the beginning later."""
+        """See `MicroBatches.end`; before 4.2, Spark passes no arguments, and calls `initialOffset` later."""
         if start is None:
             start = self.initialOffset() if self._position is None else _stored(self._position)
         begin = self._offsets(start)
@@ -76,7 +76,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return _stored(self._batches.end(begin, limited=not unlimited))
 
     def getDefaultReadLimit(self) -> "ReadLimit":  # noqa: N802
-        """The limit that Spark gives back to `latestOffset`, where it stands for all there are."""
+        """The limit that Spark passes to `latestOffset`; there, it stands for all limits of the options."""
         from pyspark.sql.streaming.datasource import (
             ReadAllAvailable,
             ReadMaxBytes,
@@ -104,7 +104,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: StoredOffsets, end: StoredOffsets) -> Sequence[InputPartition]:
         """See `task_partitions`."""
         begin, until = self._offsets(start), self._offsets(end)
-        # Before 4.2, Spark goes on with an empty range behind the last micro-batch, which may not be done.
+        # Before 4.2, Spark may plan an empty range behind the last micro-batch before that one is done.
         if self._position is not None or begin != until:
             self._report(begin, until)
         self._position = until
@@ -116,8 +116,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._reader.read(partition)
 
     def _report(self, begin: Offsets, end: Offsets) -> None:
-        # Where a micro-batch begins, those before have ended: Spark says so later, and not of the last one.
-        # Where the first one begins, Spark asks again: the end that pins it may lie before.
+        # When a micro-batch is planned, all before it are done, so its begin is the position. The begin of the
+        # first one may be computed again, and be behind the end that Spark has stored: hence `min`.
         position = {each: min(offset, end[each]) for each, offset in begin.items() if each in end}
         store, consumer = self._batches.store, self._options.consumer
         if consumer and isinstance(store, HttpLogs | TieredLogs):
@@ -137,7 +137,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 def _stored(offsets: Offsets) -> StoredOffsets:
-    """In the order of queues and partitions: Spark compares the text."""
+    """Sorted by queue and partition, because Spark compares the text."""
     stored: StoredOffsets = {}
     for partition, offset in sorted(offsets.items()):
         stored.setdefault(partition.queue, {})[str(partition.partition)] = offset

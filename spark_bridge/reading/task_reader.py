@@ -1,4 +1,4 @@
-"""What a task of a query does: read its ranges, and hand the records to Spark as Arrow batches."""
+"""Runs the tasks of a query: reads their ranges, and gives the records to Spark as Arrow batches."""
 
 from collections.abc import Iterator, Sequence
 
@@ -14,16 +14,16 @@ from routelog.spark_bridge.reading.python_worker import exempt_modules
 from routelog.spark_bridge.reading.read_options import ReadOptions
 from routelog.spark_bridge.reading.read_plan import Task
 
-# To copy so many bodies, to join others, takes longer than another Arrow batch does.
+# From this size on, an Arrow batch of its own costs less than copying bodies to join them with others.
 BYTES_ALONE = 512 * 1024
 
 
 class TaskPartition(InputPartition):
-    """A task on its way to an executor.
+    """A task, as it is sent to an executor.
 
     Attributes:
         value: its ranges.
-        ticket: opens the logs there.
+        ticket: opens the logs on the executor.
     """
 
     def __init__(self, value: Task, ticket: Ticket) -> None:
@@ -32,16 +32,16 @@ class TaskPartition(InputPartition):
 
 
 def task_partitions(store: LogStore, vhost: str, tasks: Sequence[Task]) -> list[TaskPartition]:
-    """What Spark hands to executors: one partition a task; a list, as Spark asks for."""
+    """Return the partitions that Spark sends to executors, one for each task; Spark requires a list."""
     ticket = store.ticket(vhost) if tasks else {}
     return [TaskPartition(task, ticket) for task in tasks]
 
 
 class TaskReader:
-    """Travels to the executors with a query.
+    """The reader that is sent to executors with a query.
 
     Raises:
-        BadSchema: the schema is no choice of the columns there are.
+        BadSchema: the schema has other columns than the source.
     """
 
     def __init__(self, options: ReadOptions, schema: StructType) -> None:
@@ -50,7 +50,7 @@ class TaskReader:
         self._schema = schema
 
     def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
-        """Records of a task. Spark plans one partition without a task when there are none."""
+        """Yield the records of a task. If there are no tasks, Spark plans one partition without a task."""
         if not isinstance(partition, TaskPartition):
             return
         schema = arrow_schema(self._schema)

@@ -1,19 +1,19 @@
-"""How much of each partition's backlog one micro-batch takes. Decides only; nothing is read here."""
+"""Decides how much of each partition's backlog one micro-batch takes."""
 
 from collections.abc import Mapping, Sequence
 from math import ceil, floor
 
 from routelog.spark_bridge.logs.log_store import LogPartition, LogStore, OffsetRange
 
-# Of each partition, what a micro-batch may take: oldest stretch first, at least one.
+# The unread ranges of each partition, oldest first, at least one.
 Backlogs = Mapping[LogPartition, Sequence[OffsetRange]]
 
 
 def ends_by_records(backlogs: Backlogs, records_max: int) -> dict[LogPartition, int]:
-    """Where each partition's part ends, so that all have about so many offsets.
+    """Return where each partition's share ends, so that together they have about `records_max` offsets.
 
-    Shares are in proportion to the backlogs. Small ones are rounded up, so that none starves: the
-    sum may exceed the limit by one record a partition.
+    Shares are proportional to the backlogs. A share below one record is rounded up, so that no partition
+    starves: the sum may exceed the limit by one record for each partition.
 
     Source:
         `maxOffsetsPerTrigger` of Spark's Kafka source.
@@ -29,10 +29,10 @@ def ends_by_records(backlogs: Backlogs, records_max: int) -> dict[LogPartition, 
 
 
 def ends_by_bytes(store: LogStore, backlogs: Backlogs, bytes_max: int) -> dict[LogPartition, int]:
-    """Where each partition's part ends, so that all bodies have at most so many bytes.
+    """Return where each partition's share ends, so that all bodies have at most `bytes_max` bytes.
 
-    Smaller backlogs come first, and what they leave of their shares goes to the larger ones. Each
-    gets one record at least if that still fits. A record larger than the limit comes alone.
+    Smaller backlogs come first, and larger ones get what these leave of their shares. Each partition gets at
+    least one record if that still fits. A record larger than the limit comes alone.
     """
     sizes = {each: sum(part.bytes_estimate for part in backlogs[each]) for each in backlogs}
     left, left_size = bytes_max, sum(sizes.values())

@@ -1,4 +1,4 @@
-"""The interpreter of Spark's Python workers, which has to be one that RouteLog is installed in."""
+"""Chooses or checks the interpreter of Spark's Python workers: RouteLog must be installed for it."""
 
 import os
 import subprocess
@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
 
 _CHOICE = "PYSPARK_PYTHON"
-_PROBE_SECONDS = 30  # an interpreter on a busy machine starts in one or two
-# What workers import, and the version that PySpark wants to be the driver's.
+_PROBE_SECONDS = 30  # on a busy machine, an interpreter starts in one or two
+# PySpark requires the driver's version of Python; workers import these packages.
 _PROBE = """
 import sys
 from importlib.util import find_spec
@@ -21,13 +21,13 @@ sys.exit(sys.version_info[:2] != ({}, {}) or not (find_spec("routelog") and find
 
 
 def choose_worker_interpreter(context: "SparkContext") -> None:
-    """Let a local session's workers be this interpreter; elsewhere, and where one was chosen, check it.
+    """Use this interpreter for the workers of a local session; otherwise check the chosen interpreter.
 
-    Spark starts `python3` of PATH when nothing is chosen, which is another one than that of a driver in a
-    virtual environment.
+    By default Spark starts the `python3` of PATH, which is another one if the driver runs in a virtual
+    environment.
 
     Raises:
-        WorkersLackRouteLog: the interpreter that was chosen cannot import RouteLog, or has another version.
+        WorkersLackRouteLog: the chosen interpreter cannot import RouteLog, or has another version.
     """
     is_local = str(context.master).startswith("local")
     if is_local and not os.environ.get(_CHOICE):
@@ -37,12 +37,12 @@ def choose_worker_interpreter(context: "SparkContext") -> None:
 
 
 def _can_work(interpreter: str) -> bool:
-    # As spelled: the interpreters of virtual environments are links to the same file.
+    # Compare the spelling: interpreters of virtual environments are links to one file.
     if interpreter == sys.executable:
         return True
     probe = _PROBE.format(*sys.version_info[:2])
     try:
-        # One that is there on the executors alone fails, too: the driver's own workers plan with it.
+        # It must exist on the driver, too: Spark plans in a worker there.
         return not subprocess.run(
             [interpreter, "-c", probe], capture_output=True, timeout=_PROBE_SECONDS
         ).returncode

@@ -1,4 +1,4 @@
-"""Publishes messages over one connection, and is done when the broker has confirmed all of them."""
+"""Publishes messages over one connection, and waits until the broker has confirmed all of them."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -13,15 +13,15 @@ from routelog.spark_bridge.logs.errors import PublishFailed
 from routelog.spark_bridge.writing.message_rows import Message
 from routelog.spark_bridge.writing.write_options import WriteOptions
 
-# What may wait for confirms at once: enough for the broker to commit many with one sync, and little
-# enough memory for each of an executor's tasks.
+# Limits of unconfirmed messages: enough for the broker to commit many with one sync, and little memory, because
+# an executor runs many tasks.
 WINDOW_MESSAGES = 4_096
 WINDOW_BYTES = 4 * 1024 * 1024
-GOODBYE_SECONDS = 2.0  # the broker may be gone, and its network with it
+GOODBYE_SECONDS = 2.0  # until the connection is dropped: the broker may not answer
 
 
 class ConfirmedPublisher:
-    """One use: publish an iterator's messages, in order."""
+    """Publishes the messages of one iterator, in order; for one use."""
 
     def __init__(self, options: WriteOptions, messages: Iterator[Message]) -> None:
         self._options = options
@@ -32,9 +32,10 @@ class ConfirmedPublisher:
         self._all_published = False
         self._failure: Exception | None = None
         self._clock = SystemClock()
-        self._quiet_since = self._clock.monotonic()  # nobody but the broker is awaited since then
+        self._quiet_since = self._clock.monotonic()  # since when only the broker is awaited
         parameters = pika.URLParameters(options.url)
-        # Rows may take long to come, and nobody beats meanwhile; the confirms' time limit holds.
+        # The next row may take long, and nothing sends heartbeats meanwhile. A broken connection is found by
+        # the time limit of confirms.
         parameters.heartbeat = 0
         self._connection = pika.SelectConnection(
             parameters,
@@ -45,14 +46,14 @@ class ConfirmedPublisher:
         self._channel: Channel | None = None
 
     def run(self) -> int:
-        """Publish all, and wait.
+        """Publish all messages, and wait for their confirms.
 
         Returns:
             How many messages were confirmed.
 
         Raises:
-            PublishFailed: the broker refused, returned or did not confirm something; what came
-                before may be in its queues.
+            PublishFailed: the broker refused, returned or did not confirm a message; earlier ones may be in its
+                queues.
         """
         self._watch(self._options.confirm_seconds)
         self._connection.ioloop.start()
@@ -72,7 +73,7 @@ class ConfirmedPublisher:
         channel.confirm_delivery(self._answered, callback=lambda _: self._fill(channel))
 
     def _declare(self, channel: Channel) -> None:
-        """An exchange of another kind would take messages twice, and nobody would notice: it is refused."""
+        """Declare the exchange, so that one of another type, which would not deduplicate, is refused."""
         channel.exchange_declare(
             self._options.exchange or "",
             "x-message-deduplication",
@@ -81,7 +82,7 @@ class ConfirmedPublisher:
         )
 
     def _fill(self, channel: Channel) -> None:
-        """Publish as far as the window lets; rows may take long to come."""
+        """Publish until the window is full."""
         while (
             not self._all_published
             and self._failure is None
@@ -106,7 +107,7 @@ class ConfirmedPublisher:
                 pika.BasicProperties(**message.properties),
                 mandatory=self._options.mandatory,
             )
-        except Exception as error:  # of the query, or of a message that AMQP cannot carry
+        except Exception as error:  # from the query, or because AMQP cannot carry the message
             self._fail(error)
             return
         self._published += 1
@@ -149,7 +150,7 @@ class ConfirmedPublisher:
         return self._all_published and not self._unconfirmed
 
     def _watch(self, seconds: float) -> None:
-        """Give up when nothing was confirmed for too long, though something should be."""
+        """Fail if nothing was confirmed for too long while confirms are awaited."""
 
         def look() -> None:
             limit = self._options.confirm_seconds

@@ -25,16 +25,16 @@ BATCH_PROPERTY = "streaming.sql.batchId"  # of Spark's MicroBatchExecution
 
 @dataclass(frozen=True)
 class Published(WriterCommitMessage):
-    """What a task did; `messages` were confirmed."""
+    """The result of a task: the number of confirmed messages."""
 
     messages: int
 
 
 def task_place(*, is_stream: bool) -> str:
-    """Micro-batch and number of the task that runs here: the same when it runs again.
+    """Micro-batch and number of the running task: the same when the task runs again.
 
-    Spark tells a writer the micro-batch when it commits only, but its tasks have it from the start; so
-    have those of a write in a function for `foreachBatch`.
+    Spark tells a writer the number of the micro-batch only at the commit, but a task has it as a property; also
+    in a function for `foreachBatch`.
     """
     context = TaskContext.get()
     if context is None:
@@ -46,16 +46,16 @@ def task_place(*, is_stream: bool) -> str:
 
 
 class ExchangeWriter(DataSourceWriter, DataSourceStreamWriter):
-    """Publishes each row as soon as it comes; a task is done when all of its own are confirmed.
+    """Publishes each row at once; a task is done when all of its messages are confirmed.
 
-    A task or micro-batch that runs again publishes again. With an application's id the messages have keys, by
-    which the exchange knows those that it has.
+    A task or micro-batch that runs again publishes again. With an application id, messages have keys, by which
+    the exchange drops duplicates.
 
     Args:
         is_stream: rows come in micro-batches.
 
     Raises:
-        BadOption: a mode other than append: what is in a queue cannot be overwritten.
+        BadOption: the mode is not append: a queue cannot be overwritten.
         BadSchema: rows cannot become messages.
     """
 
@@ -97,11 +97,11 @@ class ExchangeWriter(DataSourceWriter, DataSourceStreamWriter):
         messages: list[WriterCommitMessage | None],
         batchId: int | None = None,  # noqa: N803
     ) -> None:
-        """Nothing is left to do: all of it is in the queues."""
+        """Nothing to do: all messages are confirmed."""
 
     def abort(
         self,
         messages: list[WriterCommitMessage | None],
         batchId: int | None = None,  # noqa: N803
     ) -> None:
-        """What was published stays; whoever runs the write again publishes it again."""
+        """Nothing to do: published messages stay, and another run publishes them again."""

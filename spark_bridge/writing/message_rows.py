@@ -1,4 +1,4 @@
-"""Rows of a data frame as messages to publish."""
+"""Converts rows of a data frame to messages."""
 
 import json
 from collections.abc import Mapping
@@ -32,7 +32,7 @@ _COLUMNS: dict[str, tuple[DataType, ...]] = {
 
 
 class Message(NamedTuple):
-    """What `basic.publish` takes; properties by their names, those that are given."""
+    """The arguments of `basic.publish`; properties by name, without those that are not given."""
 
     exchange: str
     routing_key: str
@@ -74,7 +74,7 @@ def check_message_schema(schema: StructType, options: WriteOptions) -> None:
 
 
 def message_of(row: Row, options: WriteOptions) -> Message:
-    """The message of one row with a checked schema; options go before columns.
+    """Return the message of one row with a checked schema; options take precedence over columns.
 
     Raises:
         BadRow: it has no body, exchange or routing key.
@@ -94,14 +94,15 @@ def message_of(row: Row, options: WriteOptions) -> Message:
 
 
 def keyed_message_of(row: Row, options: WriteOptions, place: str) -> Message:
-    """The same with the key by which the exchange tells it from others.
+    """As `message_of`, with the key by which the exchange recognizes duplicates.
 
-    The key is the row's own, or its place among those that are written. A place has the same row again when
-    a task or micro-batch runs again, unless Spark divides the rows in another way; so the key says what is in
-    the row, too: one that comes to another's place is published, and not taken for it.
+    The key is that of the row, or it consists of the row's place and a hash of its content. When a task or
+    micro-batch runs again, each row has the same place, unless Spark divides the rows in another way. Then
+    another row may have
+    this place: because of the hash, it is published, and not taken for a duplicate.
 
     Args:
-        place: of the row: micro-batch, task and number.
+        place: micro-batch, task and number of the row.
 
     Raises:
         BadRow: it has no body, exchange, routing key or key.
@@ -115,7 +116,7 @@ def keyed_message_of(row: Row, options: WriteOptions, place: str) -> Message:
         key = f"{options.application}/{own}"
     else:
         told = json.dumps([message.routing_key, message.properties], sort_keys=True)
-        # No zero byte is in it, so where it ends is clear.
+        # The JSON contains no zero byte, so it cannot run into the body.
         content = blake2b(told.encode(), digest_size=16)
         content.update(b"\0" + message.body)
         key = f"{options.application}/{place}/{content.hexdigest()}"

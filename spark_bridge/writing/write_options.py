@@ -19,9 +19,9 @@ OPTIONS = (
     "url",
 )
 
-CACHE_SIZE = 1_000_000  # up to 190 MB of the broker's memory, when there are so many
+CACHE_SIZE = 1_000_000  # up to 190 MB of the broker's memory
 
-_OF_SPARK = {"checkpointlocation", "queryname"}  # handed to every sink of a stream
+_OF_SPARK = {"checkpointlocation", "queryname"}  # Spark passes these to every sink of a stream
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,14 +30,14 @@ class WriteOptions:
 
     Attributes:
         url: of the broker, with user, password and vhost.
-        exchange, routing_key: of all messages; None: a column says it.
+        exchange, routing_key: of all messages; None: each row has its own, in a column.
         mandatory: a message that reaches no queue fails the write.
-        persistent: what no column `properties.delivery_mode` says otherwise.
-        confirm_seconds: longest time without any confirm while some are awaited.
-        ignore_unknown_columns: leave out columns that make no part of a message.
-        application: names what is written, so that the exchange takes each of its messages once; empty: it
-            takes what comes.
-        cache_size: how many messages the exchange tells apart.
+        persistent: of messages without a `properties.delivery_mode`.
+        confirm_seconds: longest time without a confirm while some are awaited.
+        ignore_unknown_columns: ignore columns that are no part of a message.
+        application: prefix of deduplication keys, by which the exchange takes each message once; empty: no
+            deduplication.
+        cache_size: how many keys the exchange remembers.
     """
 
     url: str
@@ -52,10 +52,10 @@ class WriteOptions:
 
 
 def parse_write_options(given: Mapping[str, str]) -> WriteOptions:
-    """Check options as Spark hands them over: names in any case, values as text.
+    """Parse options as Spark passes them: names in any case, values as text.
 
     Raises:
-        BadOption: names the first that is unknown, missing, or has a value that makes no sense.
+        BadOption: names the first option that is unknown, missing or invalid.
     """
     own = {name: value for name, value in given.items() if name.lower() not in _OF_SPARK}
     options = canonical_names(own, OPTIONS)
