@@ -74,13 +74,23 @@ class BackupTarget:
         except ManifestDamaged as error:
             raise BackupDamaged(f"backup '{name}': {error}") from None
 
-    def whole(self) -> list[Manifest]:
-        """All that can be read, oldest first."""
-        found = []
+    def whole(self) -> Iterator[Manifest]:
+        """All that can be read."""
         for name in self.names():
             with suppress(NoBackup, BackupDamaged):
-                found.append(self.manifest(name))
-        return sorted(found, key=lambda each: each.header.time)
+                yield self.manifest(name)
+
+    def last(self, node: str | None = None) -> Manifest:
+        """The last that can be read, of one node or of any.
+
+        Raises:
+            NoBackup: there is none.
+        """
+        found = (each for each in self.whole() if node is None or each.header.node == node)
+        last = max(found, key=lambda each: each.header.time, default=None)
+        if last is None:
+            raise NoBackup("there is no whole backup")
+        return last
 
     def verify(self, manifest: Manifest, progress: Progress = lambda size: None) -> Iterator[str]:
         """Read a backup whole; what is wrong with it, a line each."""

@@ -12,6 +12,7 @@ from routelog.log_backend.copies.backup_target import (
     PIECE_BYTES,
     SEGMENTS,
     BackupTarget,
+    NoBackup,
     manifest_name,
 )
 from routelog.log_backend.copies.data_copy import CopiedFile, CopyFailed, DataCopy
@@ -102,13 +103,14 @@ class BackupWriter:
 
     def _known(self, node: str) -> Mapping[str, BackupObject]:
         # What the last backup of this node has is there as a whole; what it has not, the node had let go of.
-        earlier = [each for each in self._target.whole() if each.header.node == node]
-        if not earlier:
+        try:
+            earlier = self._target.last(node)
+        except NoBackup:
             return {}
         sizes = self._target.bucket.objects(SEGMENTS)
         return {
             each.object: each
-            for each in earlier[-1].objects
+            for each in earlier.objects
             if sizes.get(each.object.rpartition("/")[2]) == each.size
         }
 

@@ -177,7 +177,7 @@ def restore(
     keep_private()
     disk = SystemDisk()
     with _opened(source) as kept:
-        manifest = kept.manifest(name) if name else _last(kept)
+        manifest = kept.manifest(name) if name else kept.last()
         with _progress("restore", manifest.size) as told:
             Restore(kept, manifest, data_dir, disk).run(told)
         with (
@@ -216,13 +216,6 @@ def _show_restored(row: dict[str, Any], remote: str, *, as_json: bool) -> None:
             f"remote segments are not in a backup: they stay in {printable(remote)}, "
             "which only one broker may use"
         )
-
-
-def _last(kept: BackupTarget) -> Manifest:
-    found = kept.whole()
-    if not found:
-        raise NoBackup("there is no whole backup")
-    return found[-1]
 
 
 def _address(target: str) -> str:

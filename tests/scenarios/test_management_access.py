@@ -23,7 +23,7 @@ ROLES = ("untagged", "impersonator", "management", "policymaker", "monitoring", 
 ADMINISTRATORS = re.compile(
     r"(GET|PUT|POST|DELETE) /(users|permissions|topic-permissions|definitions)\b.*"
     r"|(PUT|DELETE) /(vhosts|operator-policies|vhost-limits|user-limits)/.*"
-    r"|PUT /cluster-name|GET /vhosts/\{vhost\}/(topic-)?permissions"
+    r"|\w+ /backup|PUT /cluster-name|GET /vhosts/\{vhost\}/(topic-)?permissions"
 )
 MONITORS = re.compile(r"GET /nodes.*")
 LOGS = re.compile(r"\w+ /logs\b.*")  # ours: permissions on queues say more

@@ -151,6 +151,28 @@ async def test_what_is_in_an_earlier_backup_and_gone_is_copied_again(
     await store.aclose()
 
 
+async def test_compressed_segments_are_in_a_backup(
+    data: Path, target: Path, tmp_path: Path
+) -> None:
+    store, (partition,) = start_store(data, options=SMALL_SEGMENTS, compression="zstd")
+    for _ in range(8):
+        partition.append(records([b"x" * 30_000]), waited=True)
+    await flushed(store)
+    backups = backups_of(store)
+    await made(backups, target, "before")
+    await until(lambda: all(each.compressed_bytes for each in partition.segments[:-1]))
+    await made(backups, target, "after")
+    await backups.aclose()
+    await store.aclose()
+    paths = [
+        each.path for stored in opened(target).manifest("after").objects for each in stored.files
+    ]
+    assert sum(path.endswith(".zlog") for path in paths) >= 3
+    for name in ("before", "after"):
+        found = await content(restored(target, tmp_path / name, name))
+        assert found == [(offset, b"x" * 30_000) for offset in range(8)]
+
+
 async def test_files_are_the_owners_alone(data: Path, target: Path, tmp_path: Path) -> None:
     import os
 
@@ -276,7 +298,9 @@ async def test_a_damaged_manifest_is_no_backup(
     harm(target / "backups" / "first" / "manifest.jsonl")
     with pytest.raises((BackupDamaged, NoBackup)):
         opened(target).manifest("first")
-    assert opened(target).whole() == []
+    assert list(opened(target).whole()) == []
+    with pytest.raises(NoBackup, match="no whole backup"):
+        opened(target).last()
 
 
 async def test_a_directory_that_is_not_empty_is_left_alone(
