@@ -30,7 +30,14 @@ from routelog.log_backend.journal.journal_positions import NOTHING, JournalPosit
 from routelog.log_backend.journal.journal_reader import JournalDamaged
 from routelog.log_backend.journal.metadata_writer import MetadataWriter, unawaited
 from routelog.log_backend.log_store import LogStore
-from routelog.log_backend.loop.scheduler import Lane, Scheduler, in_turns, pause, scheduler_of
+from routelog.log_backend.loop.scheduler import (
+    CLIENT_SECONDS,
+    Lane,
+    Scheduler,
+    in_turns,
+    pause,
+    scheduler_of,
+)
 from routelog.log_backend.metadata.metadata import (
     Change,
     MetadataCorrupt,

@@ -6,6 +6,7 @@ import asyncio
 from array import array
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -29,7 +30,6 @@ from routelog.vhosts import (
     VhostDirectory,
     VirtualHost,
 )
-from routelog.vhosts.turns.node_loop import NodeLoop
 
 OPTIONS = LogOptions(journal_file_bytes=1024 * 1024)
 
@@ -105,11 +105,19 @@ class Turns:
 
     def create_future(self) -> asyncio.Future[None]:
         """See the event loop's method of this name."""
-        return asyncio.get_running_loop().create_future()
+        return asyncio.Future(loop=cast(Any, self))
 
-    def call_soon(self, call: Callable[[], None]) -> None:
+    def get_debug(self) -> bool:
         """See the event loop's method of this name."""
-        self._calls.append(call)
+        return False
+
+    def call_soon(self, call: Callable[..., None], *arguments: object, context: Any = None) -> None:
+        """See the event loop's method of this name."""
+        self._calls.append(partial(call, *arguments) if arguments else call)
+
+    def hurry(self) -> None:
+        """From now on each look at the clock finds a share of the scheduler's time used up."""
+        self.clock.look_microseconds = 2_000
 
     def one(self) -> int:
         """Run one turn; returns how many calls it was."""
@@ -246,8 +254,7 @@ class Node:
         self.logs = logs
         self.writer = writer
         self.turns = turns
-        self.loop = NodeLoop(turns.call_soon, turns.call_later, logs.clock)
-        self.vhosts = VhostDirectory(logs, writer, turns.call_soon, turns.call_later)
+        self.vhosts = VhostDirectory(logs, writer, turns.scheduler, turns.call_later)
 
     @property
     def vhost(self) -> VirtualHost:

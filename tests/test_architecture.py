@@ -63,7 +63,6 @@ ROOMS = {
         "arguments",
         "stored",
         "partitions",
-        "turns",
         "posting",
         "rules",
         "queues",
@@ -141,6 +140,20 @@ UNKNOWN_LIBRARIES = {
 
 FILES_MAX = 25  # of a folder: more are a hall without walls
 DRAWERS = {"common", "helper", "helpers", "manager", "misc", "util", "utils"}
+
+
+# Who may ask the loop itself for a call behind what it reads, and why that is no lane of the scheduler.
+CALL_SOON = {
+    "log_backend/loop/scheduler.py": "its pass",
+    "log_backend/journal/journal.py": "once: what a pass has appended is one block",
+    "log_backend/upkeep/flusher.py": "once: what a pass has removed is one job of the thread",
+    "log_backend/metadata/metadata_writer.py": "answers, in the order of the changes",
+    "amqp_front/sockets/cork.py": "once: the confirms of a pass are one frame",
+    "amqp_front/sockets/rota.py": "clients go on by how late the pass is when they are read",
+    "amqp_front/sockets/heartbeat.py": "128 in a pass, twice a second",
+    "amqp_front/server/stalled_sockets.py": "128 in a pass, every few seconds",
+    "amqp_front/process/broker.py": "wires the farewells of connections: 8 in a pass",
+}
 
 
 @cache
@@ -387,6 +400,21 @@ def test_packages_are_imported_under_one_name() -> None:
 def test_the_outside_is_reached_through_its_door(door: str) -> None:
     found = [line for module in BEHIND_DOORS for line in DOORS[door].violations(module)]
     report(found, f"pass the {door} in; it is reached directly only in {DOORS[door].files}")
+
+
+def loop_time(module: SourceModule) -> Iterator[str]:
+    """Ways to the event loop's time beside the scheduler."""
+    waits, calls = re.compile(r"\bsleep\(0\)"), re.compile(r"loop\.call_soon\b")
+    for number, line in enumerate(module.text.splitlines(), 1):
+        if waits.search(line) or (module.path not in CALL_SOON and calls.search(line)):
+            yield f"{module.path}:{number}: {line.strip()}"
+
+
+def test_the_loops_time_is_given_by_the_scheduler() -> None:
+    found = [line for module in BEHIND_DOORS for line in loop_time(module)]
+    report(found, "wait in a lane of log_backend/loop/scheduler.py")
+    assert list(loop_time(some_module("vhosts/queues/queue.py", "await asyncio.sleep(0)")))
+    assert list(loop_time(some_module("vhosts/queues/queue.py", "self._loop.call_soon(go_on)")))
 
 
 def test_no_folder_holds_too_many_files() -> None:

@@ -64,6 +64,7 @@ from routelog.log_backend import (
     narrow,
     open_bucket,
     random_key,
+    scheduler_of,
     without_secrets,
 )
 from routelog.vhosts import (
@@ -164,6 +165,8 @@ class Broker:
         except START_FAULTS as error:
             raise StartError(f"data directory {config.data_dir}: {error}") from None
         self._cork = Cork(loop)
+        scheduler = scheduler_of(loop)
+        scheduler.around = self._cork.run
         self._gate = Gate(loop)
         writer = logs.metadata_writer
         self._passwords = PasswordVerifier(self._clock.monotonic, key=random_key())
@@ -172,7 +175,7 @@ class Broker:
         self._vhosts = VhostDirectory(
             logs,
             writer,
-            self._cork.call_soon,
+            scheduler,
             loop.call_later,
             default_durability=Durability(config.default_durability),
             queues_max=config.queues_max,
@@ -424,8 +427,7 @@ class Broker:
         for piecework in list(self._services.piecework):
             piecework.finish()
         self._event_log.stop()
-        for vhost in self._vhosts.all():
-            vhost.post.finish()
+        scheduler_of(asyncio.get_running_loop()).finish()
         await self._close_stores()
 
     async def _close_stores(self) -> None:

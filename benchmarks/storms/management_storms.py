@@ -3,6 +3,7 @@
 import json
 from base64 import b64encode
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from http.client import HTTPConnection
 from typing import Any
 from urllib.parse import quote
@@ -18,6 +19,7 @@ ANSWER_SECONDS_MAX = 300
 QUEUES = 20_000
 LISTED_QUEUES = 100_000
 SHOWN_MESSAGES = 160
+OPERATORS = 10
 
 
 class ManagementStorms:
@@ -38,6 +40,7 @@ class ManagementStorms:
             f"import definitions of {self._queues:,} queues, bound": self._import,
             "set a policy for them": self._policy,
             "list them, sorted by their messages": self._list,
+            f"{OPERATORS} operators list them at once": self._list_together,
             "list their logs": self._list_logs,
             "export them": self._export,
             "delete their vhost": self._delete,
@@ -64,6 +67,11 @@ class ManagementStorms:
 
     def _list(self) -> None:
         self._call("GET", f"/queues/{VHOST}?sort=messages&sort_reverse=true")
+
+    def _list_together(self) -> None:
+        with ThreadPoolExecutor(OPERATORS) as operators:
+            for listed in [operators.submit(self._list) for _ in range(OPERATORS)]:
+                listed.result()
 
     def _list_logs(self) -> None:
         everything = {"configure": ".*", "write": ".*", "read": ".*"}

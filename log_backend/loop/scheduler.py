@@ -42,6 +42,8 @@ SHARE_SECONDS = {
 
 FOREVER = float("inf")
 
+CLIENT_SECONDS = 0.001  # of one client's commands in a pass, and of one run of publishes among them
+
 # One piece of work; it returns True if it must be called again.
 Step = Callable[[], bool | None]
 
@@ -215,13 +217,15 @@ class Scheduler:
             fresh.popleft()()
 
     def _serve_lines(self) -> None:
-        order, end = self._order, self._monotonic() + PASS_SECONDS
+        order, now = self._order, self._monotonic()
+        end = now + PASS_SECONDS
         for _ in range(len(order)):
             line = order[0]
             if line.steps:
-                if self._monotonic() >= end:
+                if now >= end:
                     return
                 self.around(partial(self._serve, line, end))
+                now = self._monotonic()
             order.rotate(-1)
         order.rotate(-1)
 
@@ -232,17 +236,19 @@ class Scheduler:
         # Steps that are added meanwhile go to a new deque, for the next pass.
         steps, line.steps = line.steps, deque()
         monotonic = self._monotonic
-        began = now = monotonic()
-        self.deadline = min(began - line.owed, end)
+        began = monotonic()
+        until = min(began - line.owed, end)
         try:
-            while steps and now < self.deadline:
+            while steps:
                 step = steps.popleft()
+                self.deadline = until
                 if step():
                     steps.append(step)
-                now = monotonic()
                 if type(step) is _Pause:
                     self._resumes = True
                     break  # the time of the coroutine is charged when it has run
+                if monotonic() >= until:
+                    break
         finally:
             line.owed += monotonic() - began
             steps.extend(line.steps)

@@ -22,6 +22,7 @@ from routelog.log_backend import (
     MetadataStore,
     MetadataUnavailable,
     SystemClock,
+    scheduler_of,
 )
 from routelog.log_backend.partitions.partition_log import PartitionLog
 from routelog.mirror_cluster import claim_epoch
@@ -98,7 +99,7 @@ class Node:
         self.promises.topology.check(self.store.metadata)
         self.writer = self.store.metadata_writer
         self.promises.topology.follow(self.writer)
-        self.vhosts = VhostDirectory(self.store, self.writer, loop.call_soon, loop.call_later)
+        self.vhosts = VhostDirectory(self.store, self.writer, scheduler_of(loop), loop.call_later)
         self.vhosts.load(self.store.metadata)
         self.store.recover()
         self.vhosts.recovered()

@@ -24,7 +24,7 @@ from hypothesis.stateful import (
 from pamqp import commands
 from queue_samples import Alarm, Turns
 
-from routelog.log_backend import EXPIRING, PartitionLog, Reason, Records, encode_records
+from routelog.log_backend import EXPIRING, Lane, PartitionLog, Reason, Records, encode_records
 from routelog.log_backend.journal.journal_groups import JournalGroups
 from routelog.log_backend.partitions.loaded_pieces import PieceBudget
 from routelog.log_backend.partitions.log_intake import LogIntake
@@ -34,9 +34,6 @@ from routelog.vhosts.partitions.priority_scan_budget import PriorityScanBudget
 from routelog.vhosts.posting.internal_publish import Posted
 from routelog.vhosts.posting.internal_publisher import Done
 from routelog.vhosts.rules.death import Death
-from routelog.vhosts.rules.ready_bytes import ReadyBytesWalks
-from routelog.vhosts.turns.backlog_turns import BacklogTurns
-from routelog.vhosts.turns.dispatch_turns import DispatchTurns
 
 PRIORITY_MAX = 3
 
@@ -62,8 +59,7 @@ class House:
 
     def __init__(self) -> None:
         self.turns = Turns()
-        self.byte_walks = ReadyBytesWalks(self.call_soon)
-        self.letter_turns = BacklogTurns(self.turns.call_soon, self.turns.clock)
+        self.scheduler = self.turns.scheduler
         self.letters = self
         self.dead: list[tuple[str, str]] = []
 
@@ -74,7 +70,7 @@ class House:
         return self.turns.clock.monotonic()
 
     def call_soon(self, call: Callable[[], None]) -> None:
-        self.turns.call_soon(call)
+        self.scheduler.call(Lane.FRESH, call)
 
     def call_later(self, seconds: float, call: Callable[[], None]) -> Alarm:
         return self.turns.call_later(seconds, call)
@@ -177,14 +173,12 @@ class QueueAgainstList(RuleBasedStateMachine):
         self.priorities = priorities
         properties = QueueProperties("q", arguments=given)
         turns = self.house.turns
-        self.queue = Queue(
-            "/", properties, None, DispatchTurns(turns.call_soon, turns.clock), self.house
-        )
+        self.queue = Queue("/", properties, None, turns.scheduler, self.house)
         log = PartitionLog(cast(Any, Owner()), 1, Path("nowhere"), durable=False)
         partition = QueuePartition(log, self.queue.wake)
         if priorities:
             partition = PriorityPartition(
-                log, self.queue.wake, PriorityScanBudget(turns.call_soon), PRIORITY_MAX
+                log, self.queue.wake, PriorityScanBudget(turns.scheduler), PRIORITY_MAX
             )
         self.queue.open([partition])
         self.queue.apply(given)

@@ -154,7 +154,7 @@ class DelayBook:
             HeldScan(
                 held,
                 part,
-                self._rule_services.call_soon,
+                self._rule_services.scheduler,
                 self._rule_services.call_later,
                 delivery.look_soon,
             ).run()

@@ -2,12 +2,12 @@
 
 from collections.abc import Callable
 
-from routelog.log_backend import RecordBatch, ScheduledRecord
+from routelog.log_backend import Lane, RecordBatch, ScheduledRecord, Scheduler
 from routelog.vhosts.delays.held_messages import HeldMessages
 from routelog.vhosts.delays.message_delay import message_delay
-from routelog.vhosts.timer import CallLater, CallSoon
+from routelog.vhosts.timer import CallLater
 
-SCANNED_MAX = 1_024  # messages of one turn: about 8 ms when all their headers differ
+SCANNED_MAX = 128  # messages of one step: about 1 ms when all their headers differ
 RETRY_SECONDS = 60.0  # until a part behind damage is scanned again
 
 
@@ -22,36 +22,41 @@ class HeldScan:
         self,
         held: HeldMessages,
         part: int,
-        call_soon: CallSoon,
+        scheduler: Scheduler,
         call_later: CallLater,
         done: Callable[[], None],
     ) -> None:
         self._held_messages = held
         self._part = part
         self._log = held.logs[part]
-        self._call_soon = call_soon
+        self._scheduler = scheduler
         self._call_later = call_later
         self._on_done = done
         self._at = max(held.schedule.ends[part], self._log.open_cursor().low_water)
 
     def run(self) -> None:
-        """Scan on, a slice in each turn of the event loop."""
+        """Scan some in this turn, and the rest in others."""
+        if self._scan_some():
+            self._scheduler.call(Lane.UPKEEP, self._scan_some)
+
+    def _scan_some(self) -> bool:
+        # Returns whether there is more; else it is over, or waits for the disk.
         left = SCANNED_MAX
         log = self._log
         while not log.closed and self._at < log.ready_end:
             if left <= 0:
-                self._call_soon(self.run)
-                return
+                return True
             batch = log.read(self._at)
             if batch is None:
                 self._await()
-                return
+                return False
             end = min(batch.end_offset, max(self._at, batch.base_offset) + left)
             left -= self._enter(batch, max(self._at, batch.base_offset), end)
             self._at = end
         if not log.closed:
             self._held_messages.scanned[self._part] = True
             self._on_done()
+        return False
 
     def _await(self) -> None:
         if self._log.needs_load(self._at):

@@ -1,6 +1,8 @@
 """The budget of a turn of the event loop for scanning priorities, for all partitions of a queue together."""
 
-from routelog.vhosts.timer import CallSoon
+from collections.abc import Callable
+
+from routelog.log_backend import Lane, Scheduler
 
 MESSAGES_MAX = 512  # scanned in a turn: 1 to 2 ms
 
@@ -10,13 +12,12 @@ class PriorityScanBudget:
 
     Attributes:
         left: messages.
-        call_soon: runs a function after this turn of the event loop.
     """
 
-    __slots__ = ("_used", "call_soon", "left")
+    __slots__ = ("_scheduler", "_used", "left")
 
-    def __init__(self, call_soon: CallSoon) -> None:
-        self.call_soon = call_soon
+    def __init__(self, scheduler: Scheduler) -> None:
+        self._scheduler = scheduler
         self.left = MESSAGES_MAX
         self._used = False
 
@@ -26,6 +27,10 @@ class PriorityScanBudget:
         if not self._used:
             self._used = True
             self.call_soon(self._renew)
+
+    def call_soon(self, call: Callable[[], None]) -> None:
+        """Run a function after this turn of the event loop."""
+        self._scheduler.call(Lane.FRESH, call)
 
     def _renew(self) -> None:
         self._used = False

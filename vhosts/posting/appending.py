@@ -6,7 +6,7 @@ from typing import Any
 
 import cython
 
-from routelog.log_backend import Clock, Durability, JournalPositions, Records
+from routelog.log_backend import CLIENT_SECONDS, Clock, Durability, JournalPositions, Records
 from routelog.vhosts.errors import PublishRefused
 from routelog.vhosts.messages.recipient import Recipient
 
@@ -14,14 +14,13 @@ from routelog.vhosts.messages.recipient import Recipient
 Batches = Iterable[tuple[Records, Iterable[Recipient], Sequence[int]]]
 PAUSE: tuple[Any, tuple[()], tuple[()]] = None, (), ()  # among batches: the turn may end here
 
-TURN_SECONDS = 0.001
 QUEUE_WEIGHT = 1  # of a turn: 2 us
 WOKEN_WEIGHT = 4  # of one that has consumers, which is served behind the turn: some 10 us more
 WEIGHT_MAX = 256  # of a turn: 64 queues with consumers
 QUEUES_BETWEEN_LOOKS = 16  # at the clock: plain ones take 2 us each
 
 # Compiled code reads these as C variables: a module's names it reads as slowly as Python does.
-_TURN_SECONDS = cython.declare(cython.double, TURN_SECONDS)
+_CLIENT_SECONDS = cython.declare(cython.double, CLIENT_SECONDS)
 _QUEUE_WEIGHT = cython.declare(cython.Py_ssize_t, QUEUE_WEIGHT)
 _WOKEN_WEIGHT = cython.declare(cython.Py_ssize_t, WOKEN_WEIGHT)
 _WEIGHT_MAX = cython.declare(cython.Py_ssize_t, WEIGHT_MAX)
@@ -166,5 +165,5 @@ class Appending:
             return True
         now = self._clock.monotonic()
         if not self._until:
-            self._until = now + _TURN_SECONDS
+            self._until = now + _CLIENT_SECONDS
         return now >= self._until

@@ -2,18 +2,15 @@
 
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
-from routelog.log_backend import JournalFailed
+from routelog.log_backend import JournalFailed, Lane, Scheduler
 from routelog.vhosts.posting.internal_publish import (
     InternalPublish,
     OutgoingMessages,
     Posted,
     PublishRoutes,
 )
-from routelog.vhosts.timer import CallSoon
-
-TURN_SECONDS = 0.001
 
 log = logging.getLogger(__name__)
 
@@ -25,18 +22,14 @@ class InternalPublisher:
     """Publishes for the broker.
 
     What goes to very many queues, or far, takes several turns of the event loop. What comes meanwhile waits
-    behind it, so that all of it shares a turn's time: who publishes much waits for `done` before it goes on.
-
-    Args:
-        call_soon: runs a function after this turn of the event loop.
+    behind it: who publishes much waits for `done` before it goes on.
     """
 
-    def __init__(self, ways: PublishRoutes, call_soon: CallSoon) -> None:
+    def __init__(self, ways: PublishRoutes, scheduler: Scheduler) -> None:
         self._ways = ways
-        self._call_soon = call_soon
+        self._scheduler = scheduler
         self._under_way: deque[tuple[InternalPublish, Done]] = deque()
-        self._scheduled = False
-        self._is_running = False
+        self._is_busy = False
 
     def publish(
         self,
@@ -75,38 +68,27 @@ class InternalPublisher:
         """
         posting = InternalPublish(self._ways, exchange, messages, attributes, origin)
         self._under_way.append((posting, done))
-        if not self._scheduled and not self._is_running:
-            self._run(False)
+        if self._is_busy:
+            return
+        self._is_busy = True
+        self._go_on()
+        if self._under_way:
+            self._scheduler.run(self._steps(), Lane.JOBS)
+        else:
+            self._is_busy = False
 
-    def finish(self) -> None:
-        """Publish what is left in this turn: the broker stops."""
-        self._run(True)
+    def _steps(self) -> Iterator[None]:
+        while self._under_way:
+            yield
+            self._go_on()
+        self._is_busy = False
 
-    def _turn(self) -> None:
-        self._scheduled = False
-        self._run(False)
-
-    def _run(self, whole: bool) -> None:
-        self._is_running = True
-        until = self._ways.clock.monotonic() + TURN_SECONDS
-        try:
-            while self._under_way:
-                if not self._go_on(whole):
-                    break
-                if not whole and self._ways.clock.monotonic() >= until:
-                    break
-        finally:
-            self._is_running = False
-            if self._under_way and not self._scheduled:
-                self._scheduled = True
-                self._call_soon(self._turn)
-
-    def _go_on(self, whole: bool) -> bool:
+    def _go_on(self) -> None:
         posting, done = self._under_way[0]
         posted: Posted | None = None
         try:
-            if not posting.go_on(whole):
-                return False
+            if not posting.go_on(False):
+                return
             posted = posting.posted
         except JournalFailed:
             pass  # the journal said so in the log
@@ -115,4 +97,3 @@ class InternalPublisher:
             done(posted)
         except Exception as error:  # a fault of ours: what is behind goes on
             log.error("an error of the broker, behind what it published", exc_info=error)
-        return True

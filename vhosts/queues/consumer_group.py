@@ -5,14 +5,13 @@ import sys
 from asyncio import Future
 from collections.abc import Mapping, Sequence
 
-from routelog.log_backend import Hold, PartitionLog, Reason
+from routelog.log_backend import Hold, PartitionLog, Reason, Scheduler
 from routelog.vhosts.messages.consumer import Consumer
 from routelog.vhosts.messages.delivery import Delivery
 from routelog.vhosts.messages.return_reason import ReturnReason
 from routelog.vhosts.partitions.queue_partition import QueuePartition
 from routelog.vhosts.queues.dispatcher import HEADED_BYTES_MIN, HEADED_COUNT_MAX, Dispatcher
 from routelog.vhosts.stored.group_record import GroupRecord
-from routelog.vhosts.turns.dispatch_turns import DispatchTurns
 
 log = logging.getLogger(__name__)
 
@@ -32,8 +31,8 @@ class ConsumerGroup(Dispatcher):
     message_bytes_min = HEADED_BYTES_MIN
     delivery_count_max = HEADED_COUNT_MAX
 
-    def __init__(self, vhost: str, record: GroupRecord, turns: DispatchTurns) -> None:
-        super().__init__(vhost, record.queue, turns)
+    def __init__(self, vhost: str, record: GroupRecord, scheduler: Scheduler) -> None:
+        super().__init__(vhost, record.queue, scheduler)
         self.record = record
         self.creating: Future[int] | None = None
         self.idle_since: float | None = None

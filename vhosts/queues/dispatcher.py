@@ -5,6 +5,7 @@ from collections import deque
 from collections.abc import Collection
 from itertools import chain, islice
 
+from routelog.log_backend import Lane, Scheduler
 from routelog.vhosts.errors import (
     ConsumptionRefused,
     QueueQuarantined,
@@ -14,7 +15,6 @@ from routelog.vhosts.errors import (
 from routelog.vhosts.messages.consumer import Consumer
 from routelog.vhosts.messages.delivery import Delivery
 from routelog.vhosts.partitions.queue_partition import QueuePartition
-from routelog.vhosts.turns.dispatch_turns import DispatchTurns
 
 DELIVERY_BYTES_MAX = 262_144  # of one delivery: a batch of large messages goes out in pieces
 TURN_BYTES_MAX = 1_048_576  # of one dispatch: then other queues have their turn
@@ -42,15 +42,15 @@ class Dispatcher:
         deleted: no more messages are handed out.
 
     Args:
-        turns: of all dispatchers of the vhost.
+        scheduler: of the node.
     """
 
     __slots__ = (
         "_ends_seen",
         "_next_consumer",
         "_next_partition",
+        "_scheduler",
         "_state",
-        "_turns",
         "consumers",
         "deleted",
         "name",
@@ -61,13 +61,13 @@ class Dispatcher:
     message_bytes_min = 0
     delivery_count_max = DELIVERY_COUNT_MAX
 
-    def __init__(self, vhost: str, name: str, turns: DispatchTurns) -> None:
+    def __init__(self, vhost: str, name: str, scheduler: Scheduler) -> None:
         self.vhost = vhost
         self.name = name
         self.partitions: list[QueuePartition] = []
         self.consumers: list[Consumer] = []
         self.deleted = False
-        self._turns = turns
+        self._scheduler = scheduler
         self._next_consumer = 0
         self._next_partition = 0
         self._state = AT_REST
@@ -109,12 +109,12 @@ class Dispatcher:
     def wake(self) -> None:
         """Dispatch after this turn: messages are ready, or a consumer has credit again."""
         if self._state == AT_REST:
-            self._turns.wake(self._begin_turn)
+            self._scheduler.call(Lane.FRESH, self._begin_turn)
         self._state = DUE
 
     def _go_on_later(self) -> None:
         if self._state == AT_REST:
-            self._turns.postpone(self._begin_turn)
+            self._scheduler.call(Lane.BACKLOG, self._begin_turn)
         self._state = DUE
 
     def _begin_turn(self) -> None:
@@ -133,7 +133,7 @@ class Dispatcher:
         # Counted once: looking at each of 256 partitions for each delivery would take long.
         ready, order = self.ready, self._order()
         while not self.deleted and ready > 0:
-            if handed >= came and (self._turns.is_over() or sent > TURN_BYTES_MAX):
+            if handed >= came and (self._scheduler.is_over() or sent > TURN_BYTES_MAX):
                 self._go_on_later()
                 return
             consumer, credit = self._next_with_credit()

@@ -6,7 +6,7 @@ from functools import partial
 
 import msgspec
 
-from routelog.log_backend import Change, LogStore, MetadataStore, unawaited
+from routelog.log_backend import Change, LogStore, MetadataStore, Scheduler, unawaited
 from routelog.vhosts.arguments.group_options import GroupOptions
 from routelog.vhosts.errors import GroupInUse, NotReadable, TooManyGroups
 from routelog.vhosts.partitions.stream_reader import stream_position
@@ -20,7 +20,6 @@ from routelog.vhosts.stored.group_record import (
 )
 from routelog.vhosts.stored.topology_record import prefix
 from routelog.vhosts.stored.topology_writer import TopologyWriter
-from routelog.vhosts.turns.dispatch_turns import DispatchTurns
 
 # Of one queue: every publish wakes each group, and every settlement checks all their cursors.
 GROUPS_MAX = 256
@@ -34,13 +33,13 @@ class GroupBook:
     """
 
     def __init__(
-        self, vhost: str, logs: LogStore, writer: TopologyWriter, turns: DispatchTurns
+        self, vhost: str, logs: LogStore, writer: TopologyWriter, scheduler: Scheduler
     ) -> None:
         self.queues: dict[ConsumerGroup, Queue] = {}
         self._vhost = vhost
         self._logs = logs
         self._writer = writer
-        self._turns = turns
+        self._scheduler = scheduler
         self._stored_records: dict[str, list[GroupRecord]] = {}
         self._next_cursors: dict[str, int] = {}
 
@@ -194,7 +193,7 @@ class GroupBook:
         return [*gone, next_cursor_change(self._vhost, queue.name, None)]
 
     def _open(self, queue: Queue, record: GroupRecord) -> ConsumerGroup:
-        group = ConsumerGroup(self._vhost, record, self._turns)
+        group = ConsumerGroup(self._vhost, record, self._scheduler)
         for partition, begin in zip(queue.partitions, record.begins, strict=True):
             # The record has the new place. A settlement in the journal could survive a crash without the
             # record.

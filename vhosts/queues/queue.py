@@ -7,7 +7,7 @@ from itertools import chain
 
 import cython
 
-from routelog.log_backend import EXPIRING, Durability
+from routelog.log_backend import EXPIRING, Durability, Lane, Scheduler
 from routelog.log_backend.partitions.log_end import NOTHING_OPEN, LogEnd
 from routelog.log_backend.records.record_batch import Records
 from routelog.vhosts.arguments.effective_arguments import EffectiveArguments, effective_arguments
@@ -46,7 +46,6 @@ from routelog.vhosts.queues.dispatcher import (
 from routelog.vhosts.queues.single_active import WaitingConsumers
 from routelog.vhosts.rules.queue_rules import QueueRules, has_rules
 from routelog.vhosts.rules.rule_services import RuleServices
-from routelog.vhosts.turns.dispatch_turns import DispatchTurns
 
 _EXPIRING = cython.declare(cython.uint, EXPIRING)
 _NOTHING_OPEN = cython.declare(cython.longlong, NOTHING_OPEN)
@@ -89,10 +88,10 @@ class Queue(Dispatcher):
         vhost: str,
         properties: QueueProperties,
         owner: object | None,
-        turns: DispatchTurns,
+        scheduler: Scheduler,
         services: RuleServices | None = None,
     ) -> None:
-        super().__init__(vhost, properties.name, turns)
+        super().__init__(vhost, properties.name, scheduler)
         self.properties = properties
         self.owner = owner
         self.had_consumer = False
@@ -452,7 +451,7 @@ class Queue(Dispatcher):
         """Dispatch, expire and drop at once what is due after this turn; a caller counts the rest."""
         if self._state == DUE:
             self._state = SERVED
-            self._turns.begin()
+            self._scheduler.begin(Lane.BACKLOG)
             self._dispatch()
         if self.rules is not None:
             self.rules.serve_due()
@@ -464,14 +463,14 @@ class Queue(Dispatcher):
         sent = 0
         for at in chain(range(first, len(readers)), range(first)):
             sent = self._feed(readers[at], sent)
-            if self._turns.is_over() or sent > TURN_BYTES_MAX:
+            if self._scheduler.is_over() or sent > TURN_BYTES_MAX:
                 self._next_reader = at + 1
                 self._go_on_later()
                 return
 
     def _feed(self, reader: StreamReader | PartitionedReader, sent: int) -> int:
         # Returns the bytes sent in this turn.
-        while not self.deleted and sent <= TURN_BYTES_MAX and not self._turns.is_over():
+        while not self.deleted and sent <= TURN_BYTES_MAX and not self._scheduler.is_over():
             credit = reader.consumer.credit()
             if credit <= 0:
                 break

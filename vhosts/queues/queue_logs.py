@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from functools import partial
 
-from routelog.log_backend import Durability, LogStore, PartitionLog
+from routelog.log_backend import Durability, LogStore, PartitionLog, Scheduler
 from routelog.vhosts.arguments.queue_arguments import (
     compression,
     durability,
@@ -15,7 +15,6 @@ from routelog.vhosts.partitions.priority_scan_budget import PriorityScanBudget
 from routelog.vhosts.partitions.queue_partition import QueuePartition
 from routelog.vhosts.queues.group_book import GroupBook
 from routelog.vhosts.queues.queue import Queue
-from routelog.vhosts.timer import CallSoon
 
 
 class QueueLogs:
@@ -30,13 +29,13 @@ class QueueLogs:
         logs: LogStore,
         groups: GroupBook,
         default_durability: Durability,
-        call_soon: CallSoon,
+        scheduler: Scheduler,
     ) -> None:
         self._vhost = vhost
         self._logs = logs
         self._groups = groups
         self._default_durability = default_durability
-        self._call_soon = call_soon
+        self._scheduler = scheduler
 
     def open(self, queue: Queue, numbers: Sequence[int]) -> None:
         """Open a queue on partitions of these numbers: those of an earlier run, or new ones."""
@@ -66,6 +65,6 @@ class QueueLogs:
     def _partitions(self, queue: Queue, logs: Sequence[PartitionLog]) -> list[QueuePartition]:
         highest, wake = priority_max(queue.properties.arguments), queue.wake
         if highest:
-            looks = PriorityScanBudget(self._call_soon)
+            looks = PriorityScanBudget(self._scheduler)
             return [PriorityPartition(log, wake, looks, highest) for log in logs]
         return [QueuePartition(log, wake) for log in logs]

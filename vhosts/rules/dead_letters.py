@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 
-from routelog.log_backend import Reason, RecordBatch, Records
+from routelog.log_backend import Lane, Reason, RecordBatch, Records
 from routelog.vhosts.messages.delivery import fitting
 from routelog.vhosts.partitions.queue_partition import QueuePartition
 from routelog.vhosts.posting.internal_publish import Posted
@@ -114,12 +114,14 @@ class DeadLetters:
         # The letters in flight wake it when they are durable: letters of one queue keep their order.
         if not self._scheduled and not self._letters_in_flight:
             self._scheduled = True
-            self._rule_services.letter_turns.postpone(self._turn)
+            self._postpone()
+
+    def _postpone(self) -> None:
+        self._rule_services.scheduler.call(Lane.LETTERS, self._turn)
 
     def _turn(self) -> None:
-        turns = self._rule_services.letter_turns
         if self._rule_services.is_pressed():
-            self._rule_services.call_later(PRESSED_SECONDS, partial(turns.postpone, self._turn))
+            self._rule_services.call_later(PRESSED_SECONDS, self._postpone)
             return
         try:
             goes_on = self._send_some()
@@ -135,7 +137,7 @@ class DeadLetters:
                 self._send_refused()
             elif not self._send_leaving():
                 return False
-            if self._letters_in_flight or self._rule_services.letter_turns.is_over():
+            if self._letters_in_flight or self._rule_services.scheduler.is_over():
                 return True
         return False
 

@@ -4,11 +4,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import heapify, heapreplace
 
-from routelog.log_backend import Records
+from routelog.log_backend import Lane, Records, Scheduler
 from routelog.vhosts.partitions.queue_partition import QueuePartition
-from routelog.vhosts.rules.ready_bytes import ReadyBytes, ReadyBytesWalks
+from routelog.vhosts.rules.ready_bytes import ReadyBytes
 from routelog.vhosts.rules.ruled_queue import RuledQueue
-from routelog.vhosts.timer import CallSoon
 
 RANGES_MAX = 256  # dropped in one turn: about 1 ms
 # Ranges dropped for each run that is published in the same turn: more leave than come.
@@ -59,13 +58,12 @@ class LengthLimit:
         self,
         queue: RuledQueue,
         options: LengthOptions,
-        call_soon: CallSoon,
-        walks: ReadyBytesWalks,
+        scheduler: Scheduler,
         discard: Callable[[QueuePartition, int, int], None],
     ) -> None:
         self.options = options
         self._queue = queue
-        self._call_soon = call_soon
+        self._scheduler = scheduler
         self._discard = discard
         self._scheduled = self._stopped = False
         self._has_more = (
@@ -74,7 +72,7 @@ class LengthLimit:
         self._bytes: dict[QueuePartition, ReadyBytes] = {}
         if options.bytes_max is not None:
             for partition in queue.partitions:
-                self._bytes[partition] = ReadyBytes(partition, walks, self.enforce_soon)
+                self._bytes[partition] = ReadyBytes(partition, scheduler, self.enforce_soon)
         self.enforce_soon()
 
     def stop(self) -> None:
@@ -145,7 +143,7 @@ class LengthLimit:
         """Drop the oldest messages after this turn, when consumers have taken theirs."""
         if not self._scheduled:
             self._scheduled = True
-            self._call_soon(self._turn)
+            self._scheduler.call(Lane.FRESH, self._turn)
 
     def enforce_now(self) -> None:
         """If messages are to be dropped after this turn, drop them at once."""

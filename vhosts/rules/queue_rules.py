@@ -92,10 +92,8 @@ class QueueRules:
             before.stop()
         self.length = None
         if options is not None:
-            around = self._rule_services
-            self.length = LengthLimit(
-                self._queue, options, around.call_soon, around.byte_walks, self._pushed_out
-            )
+            scheduler = self._rule_services.scheduler
+            self.length = LengthLimit(self._queue, options, scheduler, self._pushed_out)
 
     def stop(self) -> None:
         """The queue was deleted."""

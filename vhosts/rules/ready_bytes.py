@@ -5,43 +5,16 @@ The messages that a queue has at the start are counted once, on the disk too, so
 
 from array import array
 from bisect import bisect_right
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import Callable
 
-from routelog.log_backend import RecordBatch
+from routelog.log_backend import Lane, RecordBatch, Scheduler
 from routelog.vhosts.messages.delivery import body_bytes
 from routelog.vhosts.partitions.queue_partition import QueuePartition
-from routelog.vhosts.timer import CallSoon
 
-BATCHES_MAX = 1_024  # counted in one turn, by all walks together: about 1 ms
+BATCHES_MAX = 64  # counted in one step: some 60 us
 LOOKS = 2  # at old entries, for each new one: so at most half of all entries are stale
 _COMPACT_AT = 4_096  # sums nobody needs before they are cut
-
-
-class ReadyBytesWalks:
-    """The initial counts of all queues of a vhost, which share the time of each turn."""
-
-    def __init__(self, call_soon: CallSoon) -> None:
-        self._call_soon = call_soon
-        self._waiting_walks: deque[ReadyBytes] = deque()
-        self._scheduled = False
-
-    def add(self, counting: "ReadyBytes") -> None:
-        """Continue a walk after this turn of the event loop."""
-        self._waiting_walks.append(counting)
-        self._schedule()
-
-    def _schedule(self) -> None:
-        if self._waiting_walks and not self._scheduled:
-            self._scheduled = True
-            self._call_soon(self._turn)
-
-    def _turn(self) -> None:
-        self._scheduled = False
-        left = BATCHES_MAX
-        while self._waiting_walks and left > 0:
-            left -= 1 + self._waiting_walks.popleft().walk(left)
-        self._schedule()
 
 
 class ReadyBytes:
@@ -52,19 +25,18 @@ class ReadyBytes:
         counted: the initial count is done.
 
     Args:
-        walks: schedules the initial count, when there are messages.
         on_counted: called when the initial count is done.
     """
 
     def __init__(
         self,
         partition: QueuePartition,
-        walks: ReadyBytesWalks,
+        scheduler: Scheduler,
         on_counted: Callable[[], None],
     ) -> None:
         self.total = 0
         self._partition = partition
-        self._walks = walks
+        self._scheduler = scheduler
         self._on_counted = on_counted
         # Of each batch: behind its last offset, and the bytes of all batches up to there.
         self._ends = array("q", (partition.cursor.low_water,))
@@ -77,30 +49,25 @@ class ReadyBytes:
             self._go_on()
 
     def _go_on(self) -> None:
-        self._walks.add(self)
+        self._scheduler.call(Lane.UPKEEP, self._walk)
 
-    def walk(self, batches_max: int) -> int:
-        """Count some batches; the rest waits for another turn, or for the disk.
-
-        Returns:
-            How many batches were counted.
-        """
+    def _walk(self) -> bool:
+        # Counts some batches; returns whether there are more, else it is over, or waits for the disk.
         log = self._partition.log
-        for looked_at in range(batches_max):
+        for _ in range(BATCHES_MAX):
             at = self._ends[-1]
             if at >= log.ready_end or log.closed:
                 self._walked()
-                return looked_at
+                return False
             batch = log.read(at)
             if batch is None:
                 if log.needs_load(at):
                     log.load(at, self._go_on)
                 else:
                     self._walked()  # messages behind damage are not ready
-                return looked_at
+                return False
             self._add(batch.end_offset, self._bytes_from(batch, at))
-        self._go_on()
-        return batches_max
+        return True
 
     def _bytes_from(self, batch: RecordBatch, offset: int) -> int:
         index = max(0, offset - batch.base_offset)

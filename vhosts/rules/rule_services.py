@@ -3,13 +3,11 @@
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 
-from routelog.log_backend import LogStore, Segment, StoredRecord
+from routelog.log_backend import Lane, LogStore, Scheduler, Segment, StoredRecord
 from routelog.vhosts.posting.internal_publish import Posted
 from routelog.vhosts.posting.internal_publisher import InternalPublisher
 from routelog.vhosts.rules.dead_letter_publisher import DeadLetterPublisher
-from routelog.vhosts.rules.ready_bytes import ReadyBytesWalks
-from routelog.vhosts.timer import Timer
-from routelog.vhosts.turns.node_loop import NodeLoop
+from routelog.vhosts.timer import CallLater, Timer
 
 
 class RuleServices:
@@ -18,8 +16,7 @@ class RuleServices:
     Attributes:
         post: publishes messages of the vhost itself.
         letters: publishes dead letters.
-        byte_walks: schedules the counts of queues with a limit of bytes.
-        letter_turns: schedules dead letters, for all queues of the node.
+        scheduler: of the node.
 
     Args:
         remove: deletes a queue whose lease ended, by its name.
@@ -30,15 +27,15 @@ class RuleServices:
         logs: LogStore,
         post: InternalPublisher,
         remove: Callable[[str], None],
-        loop: NodeLoop,
+        scheduler: Scheduler,
+        call_later: CallLater,
     ) -> None:
         self._logs = logs
         self.post = post
         self.letters = DeadLetterPublisher(post)
         self.remove = remove
-        self.byte_walks = ReadyBytesWalks(loop.call_soon)
-        self.letter_turns = loop.letter_turns
-        self._loop = loop
+        self.scheduler = scheduler
+        self._call_later = call_later
 
     def now(self) -> int:
         """Microseconds since 1970."""
@@ -48,13 +45,13 @@ class RuleServices:
         """Seconds of a clock that is never set; it starts anew with each run."""
         return self._logs.clock.monotonic()
 
-    def call_soon(self, call: Callable[[], None]) -> object:
+    def call_soon(self, call: Callable[[], None]) -> None:
         """Run a function after this turn of the event loop."""
-        return self._loop.call_soon(call)
+        self.scheduler.call(Lane.FRESH, call)
 
     def call_later(self, seconds: float, call: Callable[[], None]) -> Timer:
         """Run a function after some seconds."""
-        return self._loop.call_later(seconds, call)
+        return self._call_later(seconds, call)
 
     def is_pressed(self) -> bool:
         """Whether publishers are held back: the disk or the memory is short."""

@@ -30,6 +30,7 @@ from routelog.log_backend import (
     LogTransaction,
     MetadataStore,
     MetadataUnavailable,
+    Scheduler,
     pause,
     random_below,
     unawaited,
@@ -63,7 +64,7 @@ from routelog.vhosts.stored.topology_record import (
     queue_change,
 )
 from routelog.vhosts.stored.topology_writer import TopologyWriter
-from routelog.vhosts.turns.node_loop import NodeLoop
+from routelog.vhosts.timer import CallLater
 from routelog.vhosts.vhost.route_targets import RouteTargets
 from routelog.vhosts.vhost.topology_keeper import Durable, TopologyKeeper
 from routelog.vhosts.vhost.vhost_policies import VhostPolicies
@@ -98,7 +99,8 @@ class VirtualHost:
         logs: LogStore,
         writer: TopologyWriter,
         take_numbers: TakeNumbers,
-        loop: NodeLoop,
+        scheduler: Scheduler,
+        call_later: CallLater,
         *,
         default_durability: Durability = Durability.DISK,
         queues_max: int = QUEUES_MAX,
@@ -120,11 +122,10 @@ class VirtualHost:
         self._logs = logs
         self._writer = writer
         self._take_numbers = take_numbers
-        self._call_soon = loop.call_soon
+        self._scheduler = scheduler
         self._queues_max = queues_max
-        self._turns = loop.dispatch_turns
-        self.groups = GroupBook(name, logs, writer, self._turns)
-        self._queue_logs = QueueLogs(name, logs, self.groups, default_durability, loop.call_soon)
+        self.groups = GroupBook(name, logs, writer, scheduler)
+        self._queue_logs = QueueLogs(name, logs, self.groups, default_durability, scheduler)
         self.kept = KeptDefinitions(name, writer)
         self.policies = VhostPolicies(
             name, writer, self.routing, self.queues, default_durability, tell
@@ -132,8 +133,8 @@ class VirtualHost:
         ways = PublishRoutes(
             self.routing, self.passage, lambda route: self.targets.gradually(route), logs.clock
         )
-        self.post = InternalPublisher(ways, loop.call_soon)
-        self._rule_services = RuleServices(logs, self.post, self._expire, loop)
+        self.post = InternalPublisher(ways, scheduler)
+        self._rule_services = RuleServices(logs, self.post, self._expire, scheduler, call_later)
         self.delays = DelayBook(name, logs, take_numbers, self._rule_services, default_durability)
         self.targets = RouteTargets(self.routing, self.queues, self.delays)
         follow = self.policies.follow_exchange
@@ -423,17 +424,19 @@ class VirtualHost:
 
     def connection_closed(self, connection: object) -> None:
         """Delete the exclusive queues of a connection, many in several turns; it may be told twice."""
-        self._delete_owned(self._owned.pop(connection, NameTable[Queue]()))
+        queues = self._owned.pop(connection, NameTable[Queue]())
+        if self._delete_owned(queues):
+            self._scheduler.call(Lane.JOBS, lambda: self._delete_owned(queues))
 
-    def _delete_owned(self, queues: NameTable[Queue]) -> None:
+    def _delete_owned(self, queues: NameTable[Queue]) -> bool:
+        # Some of them; returns whether there are more.
         deleted = 0
         while queues and deleted < DELETIONS_MAX:
             _, queue = queues.popitem()
             if not queue.deleted:
                 deleted += len(queue.partitions)
                 self._delete_unasked(queue)
-        if queues:
-            self._call_soon(lambda: self._delete_owned(queues))
+        return bool(queues)
 
     def _expire(self, name: str) -> None:
         queue = self.queues.get(name)
@@ -474,7 +477,7 @@ class VirtualHost:
     def _add_queue(
         self, properties: QueueProperties, owner: object | None, partitions: Sequence[int]
     ) -> Queue:
-        queue = Queue(self.name, properties, owner, self._turns, self._rule_services)
+        queue = Queue(self.name, properties, owner, self._scheduler, self._rule_services)
         self._queue_logs.open(queue, partitions)
         self.targets.newest = max(self.targets.newest, partitions[0])
         self.policies.follow_queue(queue)

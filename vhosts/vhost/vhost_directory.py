@@ -5,7 +5,7 @@ from collections.abc import Callable
 import msgspec
 
 from routelog.exchanges import check_name
-from routelog.log_backend import Change, Durability, LogStore, MetadataStore
+from routelog.log_backend import Change, Durability, LogStore, MetadataStore, Scheduler
 from routelog.vhosts.arguments.argument_checks import QUEUE_TYPES
 from routelog.vhosts.arguments.limits import VHOST_LIMITS, checked_limits
 from routelog.vhosts.errors import InvalidVhost, VhostNotFound
@@ -18,8 +18,7 @@ from routelog.vhosts.stored.topology_record import (
     vhost_change,
 )
 from routelog.vhosts.stored.topology_writer import TopologyWriter
-from routelog.vhosts.timer import CallLater, CallSoon
-from routelog.vhosts.turns.node_loop import NodeLoop
+from routelog.vhosts.timer import CallLater
 from routelog.vhosts.vhost.vhost import QUEUES_MAX, VirtualHost
 
 DESCRIPTION_CHARACTERS_MAX = 1_024  # characters; listings show it
@@ -42,7 +41,7 @@ class VhostDirectory:
         self,
         logs: LogStore,
         writer: TopologyWriter,
-        call_soon: CallSoon,
+        scheduler: Scheduler,
         call_later: CallLater,
         *,
         default_durability: Durability = Durability.DISK,
@@ -52,7 +51,7 @@ class VhostDirectory:
     ) -> None:
         self._logs = logs
         self._writer = writer
-        self._loop = NodeLoop(call_soon, call_later, logs.clock)
+        self._scheduler, self._call_later = scheduler, call_later
         self._default_durability = default_durability
         self._memory_limit = ExchangeMemoryLimit(histories_bytes_max, logs.memory.hold)
         self.queues_max = queues_max
@@ -178,7 +177,8 @@ class VhostDirectory:
             self._logs,
             self._writer,
             self.take_numbers,
-            self._loop,
+            self._scheduler,
+            self._call_later,
             default_durability=self._default_durability,
             queues_max=self.queues_max,
             node_tells=record.name == self.default_vhost,

@@ -199,6 +199,7 @@ def test_bytes_of_all_partitions_are_counted_a_slice_at_a_time(node: Node) -> No
     queue = declare(node)
     for number in range(2 * BATCHES_MAX):
         queue.publish(keyed(number % 2), waited=False)
+    node.turns.hurry()
     queue.apply({"x-max-length-bytes": 1 << 30})
     assert queue.rules is not None
     length = queue.rules.length

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from queue_samples import SetClock, Turns, records
+from queue_samples import Turns, records
 
 from routelog.amqp_front.consuming import consumption
 from routelog.amqp_front.consuming.channel_consumer import ChannelConsumer
@@ -16,7 +16,6 @@ from routelog.amqp_front.node.direct_reply import DirectReplies
 from routelog.amqp_front.wire.errors import NOT_ALLOWED, HardError
 from routelog.log_backend import Octets
 from routelog.vhosts import CREDIT_UNLIMITED, Queue, QueueProperties
-from routelog.vhosts.turns.dispatch_turns import DispatchTurns
 
 
 class Connection:
@@ -82,7 +81,7 @@ def consuming(channel: Channel) -> Consumption:
 
 @pytest.fixture
 def queue() -> Queue:
-    return Queue("/", QueueProperties("q"), None, DispatchTurns(lambda call: None, SetClock()))
+    return Queue("/", QueueProperties("q"), None, Turns().scheduler)
 
 
 def begin(consuming: Consumption, queue: Queue, tag: str, *, no_ack: bool) -> ChannelConsumer:

@@ -4,6 +4,7 @@ import asyncio
 from array import array
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from itertools import groupby
 from pathlib import Path
 
 import pytest
@@ -386,6 +387,7 @@ async def test_what_is_due_reaches_very_many_queues_in_turns_and_is_settled_then
         queues.append(node.vhost.declare_queue(QueueProperties(name), object())[0])
         node.vhost.bind_queue(name, "later", "", {})
     node.vhost.post._ways = replace(node.vhost.post._ways, clock=HastyClock())
+    node.turns.hurry()
     held.publish(message(1_000, 1_001, DAY), True)
     node.turns.clock.microseconds += 2_000_000
     for alarm in node.turns._alarms:
@@ -397,7 +399,7 @@ async def test_what_is_due_reaches_very_many_queues_in_turns_and_is_settled_then
             assert held.count == 3
             assert served[-1] == 0 or len(held.leaving) == 2
             assert not any(held.cancel(entry) for entry in held.leaving)
-    assert [count for count in served if 0 < count < 200][:3] == [32, 96, 160]
+    assert [count for count, _ in groupby(served) if 0 < count < 200][:3] == [32, 96, 160]
     assert served[-1] == 200
     assert all(bodies(queue) == [1_000, 1_001] for queue in queues)
     await settled(node, held, 1)
@@ -409,6 +411,7 @@ async def test_no_more_of_what_is_due_is_on_its_way_than_a_turn_may_begin_with(
     held, queue = await later(node)
     monkeypatch.setattr(due_delivery, "POSTED_MAX", 2)
     node.vhost.post._ways = replace(node.vhost.post._ways, clock=HastyClock())
+    node.turns.hurry()
     for number in range(60):
         declared, _ = node.vhost.declare_queue(QueueProperties(f"many{number}"), object())
         node.vhost.bind_queue(declared.name, "later", "", {})

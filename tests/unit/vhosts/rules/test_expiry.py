@@ -8,7 +8,7 @@ import pytest
 from pamqp import commands
 from queue_samples import Node, Taker, bodies, give_back, numbered, running_node
 
-from routelog.log_backend import EXPIRING, Records, encode_records
+from routelog.log_backend import EXPIRING, Lane, Records, encode_records
 from routelog.vhosts import Queue, QueueProperties
 from routelog.vhosts.rules.expiry import MESSAGES_MAX, RANGES_MAX, TAKEN_RANGES_MAX
 
@@ -176,6 +176,7 @@ async def test_whoever_takes_a_message_passes_all_that_is_over(node: Node) -> No
     node.turns.clock.microseconds += 2_000_000
     taker = Taker()
     queue.add_consumer(taker)
+    node.turns.scheduler.begin(Lane.BACKLOG)
     queue._dispatch()
     assert (queue.ready, taker.bodies()) == (11, [])
     node.turns.run()

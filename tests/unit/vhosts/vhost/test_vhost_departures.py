@@ -48,7 +48,8 @@ async def vhost(node: Node, writer: Writer) -> VirtualHost:
         node.logs,
         writer,
         node.vhosts.take_numbers,
-        node.loop,
+        node.turns.scheduler,
+        node.turns.call_later,
     )
 
 

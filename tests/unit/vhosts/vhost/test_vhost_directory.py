@@ -154,7 +154,7 @@ async def test_a_deleted_vhost_takes_everything_with_it(tmp_path: Path) -> None:
 async def test_the_number_of_queues_is_limited_by_vhost_or_by_default(tmp_path: Path) -> None:
     async with running_node(tmp_path) as node:
         vhosts = VhostDirectory(
-            node.logs, node.writer, node.turns.call_soon, node.turns.call_later, queues_max=2
+            node.logs, node.writer, node.turns.scheduler, node.turns.call_later, queues_max=2
         )
         vhost = await vhosts.add("v")
         for name in ("a", "b", "a"):

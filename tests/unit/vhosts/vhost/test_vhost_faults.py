@@ -30,7 +30,14 @@ async def when_durable(*changes: Durable) -> None:
 
 async def test_a_queue_is_routed_to_when_its_declaration_is_durable(node: Node) -> None:
     disk = SlowDisk()
-    vhost = VirtualHost(VhostRecord("/"), node.logs, disk, node.vhosts.take_numbers, node.loop)
+    vhost = VirtualHost(
+        VhostRecord("/"),
+        node.logs,
+        disk,
+        node.vhosts.take_numbers,
+        node.turns.scheduler,
+        node.turns.call_later,
+    )
     queue, done = vhost.declare_queue(QueueProperties("q", durable=True), CONNECTION)
     assert vhost.routing.route("", b"q") == ()
     with pytest.raises(QueueNotFound):
@@ -45,7 +52,14 @@ async def test_a_queue_is_routed_to_when_its_declaration_is_durable(node: Node) 
 
 async def test_a_queue_that_cannot_be_stored_is_gone(node: Node) -> None:
     disk = SlowDisk()
-    vhost = VirtualHost(VhostRecord("/"), node.logs, disk, node.vhosts.take_numbers, node.loop)
+    vhost = VirtualHost(
+        VhostRecord("/"),
+        node.logs,
+        disk,
+        node.vhosts.take_numbers,
+        node.turns.scheduler,
+        node.turns.call_later,
+    )
     _, done = vhost.declare_queue(QueueProperties("q", durable=True), CONNECTION)
     disk.futures[0].set_exception(MetadataUnavailable("the disk is full"))
     with pytest.raises(MetadataUnavailable):
@@ -70,7 +84,8 @@ def test_a_declaration_that_cannot_be_stored_leaves_no_queue(node: Node) -> None
         node.logs,
         FullDisk(),
         node.vhosts.take_numbers,
-        node.loop,
+        node.turns.scheduler,
+        node.turns.call_later,
     )
     with pytest.raises(MetadataUnavailable):
         vhost.declare_queue(QueueProperties("q", durable=True), CONNECTION)
@@ -82,7 +97,14 @@ def test_a_declaration_that_cannot_be_stored_leaves_no_queue(node: Node) -> None
 
 async def test_a_deletion_that_fails_stops_the_log(node: Node) -> None:
     disk = SlowDisk()
-    vhost = VirtualHost(VhostRecord("/"), node.logs, disk, node.vhosts.take_numbers, node.loop)
+    vhost = VirtualHost(
+        VhostRecord("/"),
+        node.logs,
+        disk,
+        node.vhosts.take_numbers,
+        node.turns.scheduler,
+        node.turns.call_later,
+    )
     queue, declared = vhost.declare_queue(QueueProperties("q", durable=True), CONNECTION)
     disk.futures[0].set_result(1)
     await when_durable(declared)
@@ -97,7 +119,14 @@ async def test_a_deletion_that_fails_stops_the_log(node: Node) -> None:
 
 async def test_a_deletion_that_cannot_be_stored_has_not_happened(node: Node) -> None:
     disk = SlowDisk()
-    vhost = VirtualHost(VhostRecord("/"), node.logs, disk, node.vhosts.take_numbers, node.loop)
+    vhost = VirtualHost(
+        VhostRecord("/"),
+        node.logs,
+        disk,
+        node.vhosts.take_numbers,
+        node.turns.scheduler,
+        node.turns.call_later,
+    )
     queue, declared = vhost.declare_queue(QueueProperties("q", durable=True), CONNECTION)
     disk.futures[0].set_result(1)
     await when_durable(declared)
@@ -170,7 +199,14 @@ async def test_whoever_asks_for_an_exchange_waits_until_a_crash_cannot_forget_it
     node: Node,
 ) -> None:
     disk = SlowDisk()
-    vhost = VirtualHost(VhostRecord("/"), node.logs, disk, node.vhosts.take_numbers, node.loop)
+    vhost = VirtualHost(
+        VhostRecord("/"),
+        node.logs,
+        disk,
+        node.vhosts.take_numbers,
+        node.turns.scheduler,
+        node.turns.call_later,
+    )
     declared = vhost.declare_exchange("x", "direct", **DURABLE)
     waits = [vhost.exchange_declared("x"), vhost.declare_exchange("x", "direct", **DURABLE)]
     assert waits == [declared, declared]

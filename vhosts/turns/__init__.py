@@ -1,1 +1,0 @@
-"""How queues share a turn of the event loop."""
