@@ -147,7 +147,7 @@ CALL_SOON = {
     "log_backend/loop/scheduler.py": "its pass",
     "log_backend/journal/journal.py": "once: what a pass has appended is one block",
     "log_backend/upkeep/flusher.py": "once: what a pass has removed is one job of the thread",
-    "log_backend/metadata/metadata_writer.py": "answers, in the order of the changes",
+    "log_backend/journal/metadata_writer.py": "answers, in the order of the changes",
     "amqp_front/sockets/cork.py": "once: the confirms of a pass are one frame",
     "amqp_front/sockets/rota.py": "clients go on by how late the pass is when they are read",
     "amqp_front/sockets/heartbeat.py": "128 in a pass, twice a second",
