@@ -80,7 +80,7 @@ class LogStore:
         recovery, follows: brings partitions back; a `Follower` keeps the store up, which has not started.
         scrub, space: reads sealed segments in the background; what is free on the disk.
         copies: of all there is, for backups.
-        on_durable, on_written: set by the owner; called with the journal position that is so.
+        on_committed, on_written: set by the owner; called with the journal position that is so.
         on_file_full: called with each file of the journal that is complete; see `Follower`.
         on_failure, on_removed: set by the owner; the disk failed; nothing can bring back a deleted partition.
         pressures: why publishers should wait; its `on_change` is set by the owner before `start`.
@@ -112,7 +112,7 @@ class LogStore:
         self._started = self.follows = False
         self.segment_bytes = options.segment_bytes
         self.has_remote = options.has_remote
-        self.on_durable: Callable[[int], None] = lambda position: None
+        self.on_committed: Callable[[int], None] = lambda position: None
         self.on_written: Callable[[int], None] = lambda position: None
         self.on_failure: Callable[[Exception], None] = lambda error: None
         self.on_removed: Callable[[PartitionLog], None] = lambda partition: None
@@ -137,7 +137,7 @@ class LogStore:
             disk,
             clock,
             loop,
-            on_durable=lambda position: self.on_durable(position),
+            on_committed=lambda position: self.on_committed(position),
             on_written=lambda position: self.on_written(position),
             on_failure=self._failed,
             on_file_full=lambda file: self.on_file_full(file),
@@ -259,7 +259,8 @@ class LogStore:
         """
         self.intake.leader_epoch = leader_epoch
         followed, self.follows = self.follows, False
-        self.journal.start(leader_epoch)
+        if not self.journal.is_replicated:  # which has begun its epoch
+            self.journal.start(leader_epoch)
         if not followed:
             self._begin_upkeep()
         self._retention_timer.start()
@@ -415,13 +416,13 @@ class LogStore:
 
     def remove_segments(self, partition: PartitionLog, segments: list[Segment]) -> None:
         """See `LogOwner`."""
-        self._flusher.remove(partition, segments)
-        if partition.keeps_log and partition.durable and self.journal.groups.started:
+        if partition.keeps_log and partition.durable and self.journal.groups.gathers:
             gone = Settlement(NO_CURSOR, [(0, segments[-1].end_offset)], Reason.EXPIRED)
             with suppress(JournalFailed):  # then nobody follows any more
                 self.journal.append(
                     JournalEntry(partition.number, gone), waited=False, synced=False
                 )
+        self.journal.when_told(lambda: self._flusher.remove(partition, segments))
 
     def keeps_newest(self, partition: PartitionLog) -> bool:
         """See `LogOwner`."""

@@ -215,7 +215,7 @@ class Broker:
         config, clock, cork = self._config, self._clock, self._cork
         logs, vhosts, users = self._logs, self._vhosts, self._users
         confirms = ConfirmBoard(cork.call_soon)
-        confirms.durable(logs.journal.durable)
+        confirms.durable(logs.journal.committed)
         self._services = Services(
             config=config,
             loop=loop,
@@ -237,7 +237,7 @@ class Broker:
         )
         self.operators = OperatorView(self._connections, self._opening)
         self.messages = OperatorMessages(self._services)
-        logs.on_durable = cork.around(confirms.durable)
+        logs.on_committed = cork.around(confirms.durable)
         logs.on_written = cork.around(confirms.written)
         logs.on_failure = self._log_failed
         logs.pressures.on_change = self._pressed

@@ -9,7 +9,7 @@ order, so that each is at least as new as what the one before was built from:
    and those sealed since, get second names; their size is what is written. Then a change is entered in the
    journal and awaited: what deletions began before is durable, too.
 4. A checkpoint of RocksDB, in the thread that names files of the journal: it knows exactly the files that can
-   have blocks up to what is durable when this is done. That is the copy's position.
+   have blocks up to what is committed when this is done. That is the copy's position.
 5. The blocks up to there are copied; until that is done, no file of the journal is written over.
 
 So the journal reaches at least as far as the metadata store says, each segment as far as the snapshots say, and
@@ -250,8 +250,8 @@ class Copies:
                     self._journal_files, self._copy_metadata, metadata
                 )
                 # No await since: no file that is named behind this has a block yet.
-                durable = self._journal.durable
-            copied = await self._in_thread(self._copy_journal, files, first, last, durable)
+                committed = self._journal.committed
+            copied = await self._in_thread(self._copy_journal, files, first, last, committed)
         copy.check()
         copy.position = copied.position
         copy.files += copied.files
@@ -300,7 +300,7 @@ class Copies:
         names = self._disk.list_directory(folder)
         return [CopiedFile(f"metadata/{name}", UNKNOWN, folder / name) for name in names]
 
-    def _copy_journal(self, folder: Path, first: int, last: int, durable: int) -> _Journal:
+    def _copy_journal(self, folder: Path, first: int, last: int, committed: int) -> _Journal:
         files, copied, position = self._journal.supply.files, list[CopiedFile](), 0
         for mark in files.marks():
             if not first <= mark.number <= last:
@@ -308,7 +308,7 @@ class Copies:
             content = files.read(mark)
             end = 0
             for at, block in whole_blocks(content, mark):
-                if block.position > durable:
+                if block.position > committed:
                     break
                 end, position = at + aligned(block.length), block.position
             path = files.path(mark)

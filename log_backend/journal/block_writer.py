@@ -3,12 +3,12 @@
 from typing import NamedTuple
 
 from routelog.log_backend.doors.disk import Disk
-from routelog.log_backend.journal.journal_block import BLOCK_HEADER_BYTES, aligned
+from routelog.log_backend.journal.journal_block import BLOCK_ALIGNMENT, BLOCK_HEADER_BYTES, aligned
 from routelog.log_backend.journal.journal_chain import START, Mark
 from routelog.log_backend.journal.journal_files import JournalFile, JournalFiles
 from routelog.log_backend.journal.journal_groups import JournalGroup
 
-SHARD = 0  # the journal of a node on its own
+Erasure = list[tuple[JournalFile, list[int]]]  # where blocks begin
 
 
 class PlacedGroup(NamedTuple):
@@ -17,8 +17,8 @@ class PlacedGroup(NamedTuple):
     file: JournalFile
     at: int
     committed: int  # position that the block calls committed
-    epoch: int
     group: JournalGroup
+    block: bytearray | None = None  # its bytes, where they are made already
 
 
 class BlockWriter:
@@ -26,12 +26,14 @@ class BlockWriter:
 
     Attributes:
         end: the last block that is written.
+        shard: whose journal it is.
     """
 
     def __init__(self, disk: Disk, files: JournalFiles) -> None:
         self._disk = disk
         self._files = files
         self.end = START
+        self.shard = 0  # a node on its own has one
         self._unsynced: set[int] = set()  # one may have been recycled since, which does no harm
 
     def write(self, placed: PlacedGroup) -> None:
@@ -41,12 +43,11 @@ class BlockWriter:
             DiskFull: nothing was written.
             OSError: what the disk has is unknown; final.
         """
-        file, at, committed, epoch, group = placed
+        file, at, _, group, made = placed
         end = at + aligned(BLOCK_HEADER_BYTES + group.bytes)
         if end > file.size:  # larger than a whole file
             self._files.grow(file, end)
-        chained = SHARD, epoch, self.end.checksum
-        block = [group.block(*file.mark, file.first, committed, *chained)]
+        block = [made or self.encode(placed)]
         if group.synced and not self._unsynced:
             self._disk.write_synced(file.file, at, block)
         else:
@@ -54,7 +55,33 @@ class BlockWriter:
             self._disk.write(file.file, at, block)
             if group.synced:
                 self.sync()
-        self.end = file.end = Mark(group.position, epoch, group.checksum)
+        self.end = file.end = Mark(group.position, group.epoch, group.checksum)
+
+    def encode(self, placed: PlacedGroup) -> bytearray:
+        """The bytes of the block that is written next.
+
+        Raises:
+            ValueError: it is another node's, and not what that node made.
+        """
+        file, _, committed, group, _ = placed
+        expected = group.checksum
+        chained = self.shard, group.epoch, self.end.checksum
+        block: bytearray = group.block(*file.mark, file.first, committed, *chained)
+        if expected not in (0, group.checksum):
+            raise ValueError(f"block {group.position} is not what its leader made")
+        return block
+
+    def erase(self, erasure: Erasure) -> None:
+        """Make blocks unreadable, for good; those before them are durable then.
+
+        Raises:
+            OSError: what the disk has is unknown; final.
+        """
+        for file, places in erasure:
+            for at in places:
+                self._disk.write(file.file, at, [bytes(BLOCK_ALIGNMENT)])
+            self._unsynced.add(file.file)
+        self.sync()
 
     def sync(self) -> None:
         """Make all that is written durable.

@@ -6,22 +6,27 @@ many changes share a sync. A timer only bounds how long changes lie that nobody 
 
 A block in which no entry asks for a sync is written only. So there are two positions: `written`, which the
 end of the process cannot take back, and `durable`, which a power cut cannot. A sync makes everything before
-it durable too, in earlier files as well.
+it durable too, in earlier files as well. Promises go by `committed`: on a node on its own that is `durable`.
+
+A journal of a replica (`replicate`) is synced with every block, and `committed` is what its owner says: what
+the other replicas have, too. `durable` only informs the owner then. It begins as a follower's: `store` and
+`truncate` take the place of `append`, until it is to `lead`.
 
 Everything here runs on the event loop but `_write_blocks`, the commit thread; the files come from
-`journal_supply.py`. A small block that somebody waits for is written on the loop, while the disk is quick
-(`disk_pace.py`): two changes of thread would take longer.
+`journal_supply.py`, and `stored_blocks.py` knows what is in them. A small block that somebody waits for is
+written on the loop, while the disk is quick (`disk_pace.py`): two changes of thread would take longer.
 """
 
 import asyncio
 import logging
 import threading
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from queue import SimpleQueue
 
 from routelog.log_backend.doors.clock import Clock
 from routelog.log_backend.doors.disk import Disk, DiskFull
-from routelog.log_backend.journal.block_writer import BlockWriter, PlacedGroup
+from routelog.log_backend.journal.block_writer import BlockWriter, Erasure, PlacedGroup
 from routelog.log_backend.journal.disk_pace import DiskPace
 from routelog.log_backend.journal.journal_block import (
     BLOCK_ALIGNMENT,
@@ -29,11 +34,14 @@ from routelog.log_backend.journal.journal_block import (
     Block,
     aligned,
 )
+from routelog.log_backend.journal.journal_chain import START, Mark, ShardBlock
 from routelog.log_backend.journal.journal_entry import JournalEntry
 from routelog.log_backend.journal.journal_files import JournalFile
 from routelog.log_backend.journal.journal_groups import JournalGroup, JournalGroups
 from routelog.log_backend.journal.journal_supply import JournalSupply
 from routelog.log_backend.journal.journal_waiters import JournalWaiters
+from routelog.log_backend.journal.replica_events import ReplicaEvents
+from routelog.log_backend.journal.stored_blocks import StoredBlocks
 from routelog.log_backend.loop.deadline import Deadline
 
 log = logging.getLogger(__name__)
@@ -42,6 +50,10 @@ LOOP_COMMIT_BYTES_MAX = BLOCK_ALIGNMENT  # a larger block has enough to share th
 COMMIT_DELAY_SECONDS = 0.01  # for changes that nobody waits for: acks may be lost this long
 # Idle so long, or twice, the journal vouches for its last commit: far above any commit.
 MARK_SECONDS = 0.1
+
+TOLD_SECONDS_MAX = (
+    10.0  # a leader without enough followers takes its checkpoint later, and can stop
+)
 
 
 class JournalFailed(Exception):
@@ -60,6 +72,9 @@ class Journal:
             process.
         durable: position of the last synced block: everything at or below it survives a power cut.
             Never above `written`.
+        committed: position of the last block that nothing can take back: never above `durable`, and on a
+            node on its own the same.
+        end: of a replica: the last block that is stored, or is to be.
         supply: its files.
         groups: what has gathered for the next blocks; partitions append their batches there.
         waiters: who inside of the broker waits for a position.
@@ -68,8 +83,8 @@ class Journal:
 
     Args:
         supply: of nobody else.
-        on_durable: called with the new `durable`, which is also the new `written`.
-        on_written: called with the new `written` when that is all that changed.
+        on_committed: called with the new `committed`; everything up to there is written, too.
+        on_written: called with the new `written` when that is all that changed; not in a replica.
         on_failure: called once; pending entries are not durable and never will be.
         on_file_full: a file is complete; give it to `recycle` when what is in it is durable in
             segments and snapshots.
@@ -84,7 +99,7 @@ class Journal:
         clock: Clock,
         loop: asyncio.AbstractEventLoop,
         *,
-        on_durable: Callable[[int], None],
+        on_committed: Callable[[int], None],
         on_written: Callable[[int], None],
         on_failure: Callable[[JournalFailed], None],
         on_file_full: Callable[[JournalFile], None],
@@ -100,19 +115,24 @@ class Journal:
         self._pace = DiskPace(clock)
         self._reader = supply.reader()
         self._epoch = 0
+        self._replica: ReplicaEvents | None = None
+        self._truncations: list[Mark] = []  # where the journal is to end
+        self._blocks = StoredBlocks(disk)
+        self._full: deque[JournalFile] = deque()  # complete, and not all of it is promised
         self._loop = loop
-        self._on_durable = on_durable
+        self._on_committed = on_committed
         self._on_written = on_written
         self._on_failure = on_failure
         self._on_file_full = on_file_full
         self._collect = collect
-        self.written = self.durable = 0
+        self.written = self.durable = self.committed = 0
+        self.end = START
         self.groups = JournalGroups(self._entry_added, on_pressure)
         self.waiters = JournalWaiters()
         self._awaiting_collected: list[Callable[[], None]] = []
         self.refused = False
         self.on_disk_full: Callable[[], None] = lambda: None
-        self._committing = False
+        self._committing = self._uncollected = False
         self._scheduled: asyncio.Handle | None = None
         self._later = Deadline(loop, COMMIT_DELAY_SECONDS, self._commit)
         self._mark_timer: asyncio.TimerHandle | None = None
@@ -124,17 +144,45 @@ class Journal:
         self._stalled = False  # no file has room: what can be collected stays where it is
         self._held_back: JournalGroup | None = None  # the block that found no room
         self._abandoned = False
-        self._jobs: SimpleQueue[PlacedGroup | None] = SimpleQueue()
+        self._jobs: SimpleQueue[PlacedGroup | tuple[Erasure, list[Mark]] | None] = SimpleQueue()
         self._thread = threading.Thread(target=self._write_blocks, name="journal", daemon=True)
+
+    def replicate(self, shard: int, events: ReplicaEvents, committed: int = 0) -> list[Mark]:
+        """Be the journal of a replica; call before `recover`.
+
+        Args:
+            committed: up to here blocks are known to be committed; what the journal tells itself is added.
+
+        Returns:
+            Its base, and the mark of each block that is stored.
+
+        Raises:
+            JournalDamaged: a block that had been committed cannot be read.
+        """
+        self._replica, self._writer.shard = events, shard
+        marks = [block.mark for block in self._reader.blocks()]
+        self.committed = max(committed, self._reader.committed)
+        return [self._reader.base, *marks]
+
+    @property
+    def is_replicated(self) -> bool:
+        """It is a replica's."""
+        return self._replica is not None
 
     def recover(self) -> Iterator[Block]:
         """Read what earlier runs left, in order; call before `start`, and use up. It may be read again.
 
+        Of a replica's journal, only what is committed; the rest stays stored.
+
         Raises:
-            JournalDamaged: a block that had been durable cannot be read.
+            JournalDamaged: a block that had been committed cannot be read.
         """
-        yield from self._reader.blocks()
+        for block in self._reader.blocks():
+            if self._replica is None or block.position <= self.committed:
+                yield block
         self.written = self.durable = self._reader.end.position
+        if self._replica is None:
+            self.committed = self.durable
 
     def adopt(self) -> None:
         """Make durable what was read: it may be in the system's cache only. `start` does it, too."""
@@ -147,12 +195,91 @@ class Journal:
         Args:
             epoch: not below that of any block.
         """
-        self.adopt()
-        self._epoch, self._writer.end = epoch, self._reader.end
+        self._epoch = epoch
         self.groups.start(self.durable + 1)
-        self._thread.start()
+        self._open()
+
+    def follow(self) -> None:
+        """Begin to store a leader's blocks, instead of `start`; nothing can be appended."""
+        self.groups.promise(self.committed)
+        self._open()
+
+    def lead(self, epoch: int) -> None:
+        """Begin an epoch behind everything that is stored, with an empty block; entries are accepted then."""
+        self._epoch = epoch
+        self.groups.lead(self.end.position + 1, epoch)
+        self._wake()
+
+    def store(self, blocks: Sequence[ShardBlock]) -> None:
+        """Add blocks that a leader made; told by `on_durable`.
+
+        Raises:
+            ValueError: they do not follow; those before are added.
+        """
+        for block in blocks:
+            if not block.follows(self.end):
+                raise ValueError(f"block {block.position} does not follow {self.end}")
+            self.groups.add_block(
+                block.position,
+                block.epoch,
+                block.payload,
+                block.checksum,
+                synced=block is blocks[-1],
+            )
+            self.end = block.mark
+        self._wake()
+
+    def truncate(self, position: int) -> None:
+        """Erase what is behind a position that is here and not below `committed`; told by `on_truncated`.
+
+        Blocks that are stored behind this call come behind it.
+
+        Raises:
+            ValueError: it is no such position.
+        """
+        group = self.groups.cut(position)
+        if group is None:
+            end = self._blocks.mark(position)
+        else:
+            group.synced = True  # the one that asked for it may be gone
+            end = Mark(position, group.epoch, group.checksum)
+        if end is None or position < self.committed:
+            raise ValueError(f"the journal cannot be cut at {position}")
+        self.end = end
+        self._truncations.append(end)
+        self._commit()
+
+    def commit(self, position: int) -> None:
+        """Blocks of a replica's journal are committed up to a position, and a follower has applied them."""
+        if position <= self.committed:
+            return
+        self.committed = position
+        self.groups.promise(position)
+        self._on_committed(position)
+        self.waiters.reached(position, position)
+        self._give_files()
+        self._progress()
+
+    async def read(self, after: int, bytes_max: int) -> list[ShardBlock]:
+        """Blocks behind a position: no more than so many bytes, but for the first.
+
+        Returns:
+            Empty: the block behind `after` is not there, or not any more.
+        """
+        places = self._blocks.places(after, self.written, bytes_max)
+        if not places:
+            return []
+        return await self._loop.run_in_executor(None, self._blocks.read, places)
+
+    def _open(self) -> None:
+        self.adopt()
+        self.end = self._writer.end = self._reader.end
+        self._blocks.base = self._reader.base
         for file in self._old_files:
-            self._on_file_full(file)
+            self._blocks.add(file)
+            self._is_full(file)
+        self._thread.start()
+        self._give_files()
         self.supply.start()
 
     def append(self, entry: JournalEntry, *, waited: bool, synced: bool = True) -> int:
@@ -165,7 +292,7 @@ class Journal:
                 else in its block, or behind it, asks for a sync.
 
         Returns:
-            Its position: compare it with `durable`, or with `written` when that is enough.
+            Its position: compare it with `committed`, or with `written` when that is enough.
 
         Raises:
             JournalFailed: the disk failed before; nothing was added.
@@ -190,6 +317,30 @@ class Journal:
     def when_collected(self, done: Callable[[], None]) -> None:
         """Call `done` when what there is to `collect` is written; if there is nothing, with the next commit."""
         self._awaiting_collected.append(done)
+
+    def when_told(self, done: Callable[[], None]) -> None:
+        """Call `done` when nothing that cursors know now can be taken back.
+
+        A leader that is deposed forgets what is not committed: until then no file may tell of it, or lack what
+        it was about. On a node on its own, an ack that a power cut takes back does no harm: at once.
+        """
+        if not self.is_replicated or not self.groups.gathers:
+            done()
+            return
+        self.when_collected(done)
+        self._marking = True  # or it would wait for somebody's next entry
+        self.wake_later()
+
+    async def told(self) -> bool:
+        """Wait until nothing that cursors know now can be taken back; returns whether that is so."""
+        told = asyncio.Event()
+        self.when_told(told.set)
+        try:
+            async with asyncio.timeout(TOLD_SECONDS_MAX):
+                await told.wait()
+        except TimeoutError:
+            return False
+        return True
 
     def wake_later(self) -> None:
         """There is something to `collect`; commit it within COMMIT_DELAY_SECONDS."""
@@ -240,16 +391,19 @@ class Journal:
 
     def recycle(self, file: JournalFile) -> None:
         """Take back a complete file whose content is durable elsewhere."""
+        self._blocks.forget(file)
         if self.failure is None and not self._closed:
             self.supply.recycle(file)
         else:
             self._disk.close(file.file)
+        if self._replica is not None:
+            self._replica.on_recycled(self._blocks.base)
 
     async def drain(self) -> None:
         """Commit what is pending, as far as there is room."""
-        while self.failure is None and self.groups.started:
+        while self.failure is None and (self._committing or self.groups.started):
             self._commit()
-            if not self._committing and (self._is_hopeless() or not self.groups.first.count):
+            if not self._committing and (self._is_hopeless() or not self.groups.has_more):
                 break
             self._closing = self._loop.create_future()
             await self._closing
@@ -266,8 +420,9 @@ class Journal:
         for handle in (self._scheduled, self._mark_timer):
             if handle is not None:
                 handle.cancel()
-        if self._file is not None:
-            self._disk.close(self._file.file)
+        for file in (*self._full, self._file):
+            if file is not None:
+                self._disk.close(file.file)
 
     # -- committing
 
@@ -289,23 +444,18 @@ class Journal:
     def _commit(self, ends_turn: bool = False) -> None:
         self._scheduled = None
         self._later.clear()
-        if self._committing or self._closed or self.failure is not None or self._has_no_room():
+        if self._committing or self._closed or self.failure is not None:
+            return
+        if self._truncations:
+            self._erase()
             return
         # What recovery woke it for waits for the first file.
-        if not self.groups.started or self.groups.is_first_held:
+        if self._has_no_room() or not self.groups.started or self.groups.is_first_held:
             return
-        self._uncollected = False
-        try:
-            self._collect()
-        except Exception as error:  # a fault of ours: or whoever waits would wait for ever
-            log.error("an error of the broker, while the journal gathered", exc_info=error)
-            self._failed(error)
+        if self.groups.gathers and not self._gather():
             return
-        for done in self._awaiting_collected:
-            self.waiters.wait(self.groups.last.position, done, durable=False)
-        self._awaiting_collected.clear()
         group = self.groups.first
-        if not (group.count or self._marking):
+        if not (self.groups.has_more or self._marking):
             return
         size = aligned(BLOCK_HEADER_BYTES + group.bytes)
         if not self._have_room(size):
@@ -314,34 +464,98 @@ class Journal:
         assert file is not None
         self.groups.take_first()
         self._committing = True
+        group.epoch = group.epoch or self._epoch
+        leads = self._replica is not None and group.epoch == self._epoch
+        group.synced |= leads or self._marking
         self._marking = False
-        group.synced |= not group.count  # an empty block stands behind a synced one
         file.first = file.first or group.position
-        placed = PlacedGroup(file, file.at, self.durable, self._epoch, group)
+        placed = PlacedGroup(file, file.at, self.committed, group)
+        file.places.append(file.at)
         file.at += size
+        if leads:
+            placed = placed._replace(block=self._made(placed))
         if ends_turn and group.waited and size <= LOOP_COMMIT_BYTES_MAX and self._pace.is_quick():
             self._write_here(placed)
         else:
             self._jobs.put(placed)
 
+    def _gather(self) -> bool:
+        self._uncollected = False
+        try:
+            self._collect()
+        except Exception as error:  # a fault of ours: or whoever waits would wait for ever
+            log.error("an error of the broker, while the journal gathered", exc_info=error)
+            self._failed(error)
+            return False
+        for done in self._awaiting_collected:
+            self.waiters.wait(self.groups.last.position, done, committed=False)
+        self._awaiting_collected.clear()
+        return True
+
+    def _made(self, placed: PlacedGroup) -> bytearray:
+        # The other replicas get it while it is written here; once, if there was no room.
+        group, before = placed.group, self._writer.end
+        block = self._writer.encode(placed)
+        if group.position > self.end.position:
+            payload = bytes(
+                memoryview(block)[BLOCK_HEADER_BYTES : BLOCK_HEADER_BYTES + group.bytes]
+            )
+            made = ShardBlock(
+                self._writer.shard,
+                group.epoch,
+                group.position,
+                before.checksum,
+                payload,
+                group.checksum,
+            )
+            self.end = made.mark
+            assert self._replica is not None
+            self._replica.on_block(made)
+        return block
+
     def _committed(self, group: JournalGroup) -> None:
         self._committing = False
         self.refused = False
         self.written = group.position
-        self.groups.written(group)
         if group.synced:
             self.durable = group.position
-        if self.groups.first.waited:
+        if self._replica is None:
+            self.groups.promise(group.position)
+            self.committed = self.durable
+        if self._truncations or (self.groups.started and self.groups.first.waited):
             self._commit()  # first: the disk works while the confirms go out
-        elif self.groups.first.count or self._uncollected:
+        elif self.groups.has_more or self._uncollected:
             self._wake_later()
         elif group.synced and group.count and self._mark_timer is None:
             self._mark_later()
-        if group.synced:
-            self._on_durable(group.position)
+        if self._replica is not None:
+            if group.synced:
+                self._replica.on_durable(Mark(group.position, group.epoch, group.checksum))
         else:
-            self._on_written(group.position)
-        self.waiters.reached(self.written, self.durable)
+            (self._on_committed if group.synced else self._on_written)(group.position)
+            self.waiters.reached(self.written, self.committed)
+        self._progress()
+
+    def _erase(self) -> None:
+        # Nothing is being written; blocks that are not even that may be what the journal is to end with.
+        cuts, self._truncations = self._truncations, []
+        end = min(*cuts, self._writer.end)
+        self._writer.end = end
+        self.groups.erased(end.position)
+        self.written = end.position
+        self.durable = min(self.durable, end.position)
+        self._committing = True
+        self._jobs.put((self._blocks.cut(end), cuts))
+
+    def _erased(self, cuts: Sequence[Mark]) -> None:
+        self._committing = False
+        self.durable = self.written
+        end = self._writer.end
+        self._commit()
+        assert self._replica is not None
+        self._replica.on_durable(end)
+        for each in cuts:
+            self._replica.on_truncated(each.position)
         self._progress()
 
     def _mark_later(self) -> None:
@@ -354,17 +568,22 @@ class Journal:
         if self.written != written:
             self._mark_later()  # it was not idle so long
             return
-        is_idle = not self._committing and not self.groups.first.count
-        if is_idle and self.durable == self.written:
+        is_idle = not self._committing and not self.groups.has_more
+        if is_idle and self.committed == self.written:
             self._marking = True
             self._commit()
 
     def _not_committed(self, placed: PlacedGroup, error: DiskFull) -> None:
         # Nothing of it was written: it goes first again, when `go_on` says so.
         self._committing = False
-        self._held_back = placed.group
         self.groups.put_back(placed.group)
         placed.file.at = placed.at
+        placed.file.places.pop()
+        if self._truncations:
+            self.groups.cut(min(self._truncations).position)
+            self._commit()
+            return
+        self._held_back = placed.group
         self._refuse(error)
         self._progress()
 
@@ -389,6 +608,11 @@ class Journal:
         call = self._loop.call_soon_threadsafe
         try:
             while (placed := self._jobs.get()) is not None:
+                if not isinstance(placed, PlacedGroup):
+                    erasure, cuts = placed
+                    self._writer.erase(erasure)
+                    call(self._erased, cuts)
+                    continue
                 started = self._clock.monotonic()
                 try:
                     self._writer.write(placed)
@@ -435,10 +659,22 @@ class Journal:
             self.supply.prepare()
             return False
         if file is not None:
-            self._on_file_full(file)
+            self._is_full(file)
+            self._give_files()
         self._file = self.supply.ready.popleft()
+        self._blocks.add(self._file)
         self.supply.prepare()
         return True
+
+    def _is_full(self, file: JournalFile) -> None:
+        self._full.append(file)
+        self.supply.held += 1
+
+    def _give_files(self) -> None:
+        # What a segment may not have yet, a checkpoint cannot cover.
+        while self._full and self._full[0].end.position <= self.groups.promised:
+            self.supply.held -= 1
+            self._on_file_full(self._full.popleft())
 
     def _file_ready(self) -> None:
         self.refused = self._held_back is not None

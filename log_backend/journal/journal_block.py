@@ -333,19 +333,25 @@ def decode_block(buffer: bytearray | memoryview, at: int, mark: FileMark) -> Blo
     Raises:
         UnknownEntry: it is whole, and from a later version.
     """
-    header = bytes(buffer[at : at + BLOCK_HEADER_BYTES])
-    if len(header) < BLOCK_HEADER_BYTES or header[:4] != MAGIC:
+    numbers = _header(buffer[at : at + BLOCK_HEADER_BYTES], mark)
+    if numbers is None:
         return None
-    if crc32c(header[8:CHAIN_AT]) != int.from_bytes(header[4:8], "little"):
-        return None
-    number, salt, *numbers = _BLOCK.unpack(header[8:])
     _, _, length, checksum, *_ = numbers
-    if (number, salt) != mark or length < BLOCK_HEADER_BYTES or at + length > len(buffer):
+    if length < BLOCK_HEADER_BYTES or at + length > len(buffer):
         return None
     if crc32c(buffer[at + CHAIN_AT : at + length]) != checksum:
         return None
     content = memoryview(buffer)[at + BLOCK_HEADER_BYTES : at + length]
     return Block(numbers, content)
+
+
+def decode_mark(header: bytes | bytearray, file: FileMark) -> Mark | None:
+    """The mark of a block whose header this is; None: it is no header of the file."""
+    numbers = _header(header, file)
+    if numbers is None:
+        return None
+    *_, checksum, _, epoch, position, _ = numbers
+    return Mark(position, epoch, checksum)
 
 
 def decode_entries(payload: bytes) -> list[JournalEntry]:
@@ -356,6 +362,17 @@ def decode_entries(payload: bytes) -> list[JournalEntry]:
     """
     content = memoryview(payload)
     return [_decoded(content, place) for place in _places(content)[0]]
+
+
+def _header(octets: bytes | bytearray | memoryview, file: FileMark) -> list[int] | None:
+    # What follows number and salt of the file.
+    header = bytes(octets)
+    if len(header) < BLOCK_HEADER_BYTES or header[:4] != MAGIC:
+        return None
+    if crc32c(header[8:CHAIN_AT]) != int.from_bytes(header[4:8], "little"):
+        return None
+    number, salt, *numbers = _BLOCK.unpack(header[8:])
+    return numbers if (number, salt) == file else None
 
 
 def aligned(size: int) -> int:
@@ -407,5 +424,6 @@ __all__ = [
     "aligned",
     "decode_block",
     "decode_entries",
+    "decode_mark",
     "encode_block",
 ]

@@ -16,6 +16,7 @@ recycled, it is as small as the others again.
 
 import re
 import struct
+from array import array
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -41,20 +42,21 @@ class JournalFile:
 
     Attributes:
         at: where the next block goes.
+        places: where its blocks begin.
         size: where its last page begins.
         first: position of its first block; 0 before there is one.
         end: its last block; where it has none, the last one before it.
     """
 
-    __slots__ = ("at", "end", "file", "first", "mark", "path", "size")
+    __slots__ = ("at", "end", "file", "first", "mark", "path", "places", "size")
 
     def __init__(self, mark: FileMark, path: Path, file: int, size: int) -> None:
         self.mark = mark
         self.path = path
         self.file = file
         self.size = size
-        self.at = 0
-        self.first = 0
+        self.at = self.first = 0
+        self.places = array("Q")
         self.end = START
 
 

@@ -14,7 +14,8 @@ from routelog.log_backend.records.record_batch cimport (
 
 cdef class JournalGroup:
     cdef public long long position
-    cdef readonly unsigned int checksum
+    cdef public unsigned long long epoch
+    cdef public unsigned int checksum
     cdef public Gathering content
     cdef public Py_ssize_t count
     cdef readonly dict first_offsets
@@ -24,6 +25,7 @@ cdef class JournalGroup:
 
 cdef class JournalGroups:
     cdef public object failure
+    cdef readonly bint gathers
     cdef public bint is_held
     cdef public long long pending_bytes
     cdef list _groups

@@ -50,18 +50,29 @@ class JournalGroup:
 
     Attributes:
         content: their bytes.
-        checksum: of the block, in the chain of blocks; `block` sets it.
+        epoch: of the leader that made the block; 0: of this node, which sets it when the block is written.
+        checksum: of the block, in the chain of blocks; `block` sets it. Where another node made the block, it
+            is known before.
         count: entries.
         first_offsets: by number of a partition, where what it has in the block begins in its log.
         waited: somebody waits for one of them.
         synced: one of them has to survive a power cut.
     """
 
-    __slots__ = ("checksum", "content", "count", "first_offsets", "position", "synced", "waited")
+    __slots__ = (
+        "checksum",
+        "content",
+        "count",
+        "epoch",
+        "first_offsets",
+        "position",
+        "synced",
+        "waited",
+    )
 
     def __init__(self, position: int) -> None:
         self.position = position
-        self.checksum = 0
+        self.epoch = self.checksum = 0
         self.content = Gathering()
         self.count = 0
         self.first_offsets: dict[int, int] = {}
@@ -132,10 +143,11 @@ class JournalGroups:
     Attributes:
         failure: set when the disk failed: nothing is added any more.
         promised: position of the last block that is all that its entries ask for: written, and synced if one
-            of them has to survive a power cut. Readers of logs see what is in blocks up to here, and
-            segments hold nothing else.
+            of them has to survive a power cut; in a cluster, committed. Readers of logs see what is in blocks
+            up to here, and segments hold nothing else.
+        gathers: entries are taken; a follower is only given whole blocks.
         is_held: the group that grows is to wait, and is not followed by another, however large it is.
-        pending_bytes: of all groups, and of the block that is being written.
+        pending_bytes: of all groups, and of the blocks above `promised` that are being written, or were.
 
     Args:
         on_entry: called when a group gets its first entry (False), or its first that somebody waits for
@@ -152,6 +164,7 @@ class JournalGroups:
         "_together",
         "_writing",
         "failure",
+        "gathers",
         "is_held",
         "pending_bytes",
         "promised",
@@ -161,6 +174,7 @@ class JournalGroups:
         self, on_entry: Callable[[bool], None], on_pressure: Callable[[bool], None]
     ) -> None:
         self.failure: Exception | None = None
+        self.gathers = False
         self.is_held = False
         self.pending_bytes = 0
         self.promised = 0
@@ -169,14 +183,37 @@ class JournalGroups:
         self._on_pressure = on_pressure
         self._pressed = False
         self._together = False
-        self._writing: list[JournalGroup] = []  # the one that was taken, if one was
+        self._writing: list[JournalGroup] = []  # those that were taken, and are not promised
 
     def start(self, position: int) -> None:
         """Begin to gather for the block of a position: all before it are durable."""
         self.promised = position - 1
         self._begin(position)
 
+    def lead(self, position: int, epoch: int) -> None:
+        """Begin an epoch with an empty block of a position, and to gather for the next one."""
+        self.add_block(position, epoch, b"", 0, synced=True)
+        self._begin(position + 1)
+
+    def add_block(
+        self, position: int, epoch: int, payload: bytes, checksum: int, *, synced: bool
+    ) -> None:
+        """Add a block as it is.
+
+        Args:
+            checksum: 0: of one that is made here.
+        """
+        group = JournalGroup(position)
+        group.epoch = epoch
+        group.checksum = checksum
+        group.content.add(payload)
+        group.waited = True
+        group.synced = synced
+        self.pending_bytes += len(payload)
+        self._groups.append(group)
+
     def _begin(self, position: int) -> None:
+        self.gathers = True
         self._last = JournalGroup(position)
         self._groups.append(self._last)
 
@@ -187,8 +224,13 @@ class JournalGroups:
 
     @property
     def is_idle(self) -> bool:
-        """Nothing has gathered, and nothing is being written."""
-        return not (self._writing or (self._groups and self.first.count))
+        """Nothing has gathered, and all that was written is promised."""
+        return not (self._writing or self.has_more)
+
+    @property
+    def has_more(self) -> bool:
+        """There is a block to be written."""
+        return bool(self._groups) and (self.first.count > 0 or self.first.epoch > 0)
 
     @property
     def first(self) -> JournalGroup:
@@ -237,7 +279,7 @@ class JournalGroups:
     def _group_for(self, size: int) -> JournalGroup:
         if self.failure is not None:
             raise self.failure
-        if not self._groups:
+        if not self.gathers:
             # Compiled, None would be taken for a group.
             raise RuntimeError("the journal has not started")
         group = self._last
@@ -349,7 +391,7 @@ class JournalGroups:
         """Remove the first group: it is being written."""
         group = self._groups.pop(0)
         self._writing.append(group)
-        if not self._groups:
+        if self.gathers and not self._groups:
             self._begin(group.position + 1)
         return group
 
@@ -358,11 +400,25 @@ class JournalGroups:
         self._writing.remove(group)
         self._groups.insert(0, group)
 
-    def written(self, group: JournalGroup) -> None:
-        """A group waits for the disk no more: it is what its entries ask for."""
-        self._writing.remove(group)
-        self.promised = group.position
-        self._less_pending(group.bytes)
+    def promise(self, position: int) -> None:
+        """The blocks up to a position are what their entries ask for."""
+        while self._writing and self._writing[0].position <= position:
+            self._less_pending(self._writing.pop(0).bytes)
+        self.promised = position
+
+    def cut(self, position: int) -> JournalGroup | None:
+        """Forget the blocks behind a position that were not taken; returns the block there, if it is here."""
+        for group in [each for each in self._groups if each.position > position]:
+            self._groups.remove(group)
+            self._less_pending(group.bytes)
+        found = (each for each in self._groups + self._writing if each.position == position)
+        return next(found, None)
+
+    def erased(self, position: int) -> None:
+        """The blocks behind a position that were taken are not there any more."""
+        for group in [each for each in self._writing if each.position > position]:
+            self._writing.remove(group)
+            self._less_pending(group.bytes)
 
     def _less_pending(self, size: int) -> None:
         self.pending_bytes -= size

@@ -6,6 +6,8 @@ from typing import NamedTuple
 class JournalPositions(NamedTuple):
     """Everything up to `written` is in the system's hands, up to `durable` on the disk.
 
+    In a cluster both are what is committed: on the disks of all replicas that count.
+
     As what somebody waits for, each of them counts for itself: a publish to several queues may need
     one block written and another one synced. 0 waits for nothing.
     """

@@ -9,6 +9,7 @@ without the mark of its end is damaged, too.
 
 import logging
 import struct
+from array import array
 from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
@@ -56,7 +57,11 @@ class JournalReader:
 
     Attributes:
         end: the last block that counts; where there is none, the one before the journal's first.
-        ends: the same, of each file.
+        base: the block before the first that counts.
+        committed: the highest position that a block calls committed, or that the metadata store has.
+        ends: the same as `end`, of each file.
+        places: where the blocks of each file begin that count.
+        filled: where the last of them ends.
         doubtful: place and size of the blocks that no later one calls committed. If their sync has failed,
             only the system's cache has them, and takes them for written.
         behind: where blocks lie that are whole and do not count: they come behind one that is
@@ -67,7 +72,10 @@ class JournalReader:
     def __init__(self, files: JournalFiles, extent: JournalExtent | None = None) -> None:
         self._files = files
         self._extent = extent
-        self.end = START
+        self.end = self.base = START
+        self.committed = 0
+        self.places: dict[FileMark, array[int]] = {}
+        self.filled: dict[FileMark, int] = {}
         self.ends: dict[FileMark, Mark] = {}
         self.doubtful: dict[FileMark, list[tuple[int, int]]] = {}
         self.behind: dict[FileMark, list[int]] = {}
@@ -86,7 +94,8 @@ class JournalReader:
         beginning = None if self._extent is None else self._extent.beginning
         unknown = START if beginning is None else beginning.before  # where no file has a block
         before: Mark | None = None
-        missing = 0
+        missing = self.committed = 0
+        self.base = unknown
         self.doubtful.clear()
         self.behind.clear()
         gap = last_place = (
@@ -100,14 +109,17 @@ class JournalReader:
             end = 0
             if beginning is not None and mark.number == beginning.number and before is None:
                 before, last_place = beginning.before, (path, 0)
+            places = self.places[mark] = array("Q")
             self.last_pages[mark] = self._last_page(path, content)
             for at, block in whole_blocks(content, mark):
                 if last is not None and mark.number > last:
                     raise JournalDamaged(path, at, UNKNOWN_FILE)
                 if before is None:  # nobody knows which one it is
-                    before = Mark(block.first - 1, 0, block.previous)
+                    self.base = before = Mark(block.first - 1, 0, block.previous)
                 if not missing and before.precedes(block):
                     before = block.mark
+                    self.committed = max(self.committed, block.committed)
+                    places.append(at)
                     while unvouched and unvouched[0][0] <= block.committed:
                         unvouched.popleft()
                     unvouched.append((block.position, mark, at, aligned(block.length)))
@@ -132,8 +144,11 @@ class JournalReader:
                     end,
                 )
             self.ends[mark] = before or unknown
+            self.filled[mark] = end
         self.end = before or unknown
-        if self._extent is not None and self._extent.applied > self.end.position:
+        applied = 0 if self._extent is None else self._extent.applied
+        self.committed = max(self.committed, applied, self.base.position)
+        if applied > self.end.position:
             reason = f"commit {self.end.position + 1} is missing"
             raise JournalDamaged(*(gap if missing else last_place), reason)
         for _, mark, at, size in unvouched:

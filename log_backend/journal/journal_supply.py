@@ -27,7 +27,8 @@ class JournalSupply:
         making: files that are being made or recycled.
         frugal: space is low: more than FILES_MIN files are not made.
         held: files that are complete and wait for nothing but that a deletion is durable, or that they are
-            copied. They do not count: when no other has room, the deletion needs another one.
+            copied, or committed. They do not count: when no other has room, the deletion needs another one, and
+            so does the block that a new leader begins with.
         on_ready, on_refused, on_failed: set by the owner; called when a file is ready, when there was no
             room for another one, and when the disk has failed.
 
@@ -80,7 +81,9 @@ class JournalSupply:
         for mark in self.files.marks():
             doubtful = reader.doubtful.get(mark, [])
             file = self.files.open(mark, reader.last_pages[mark], doubtful)
+            file.at, file.places = reader.filled[mark], reader.places[mark]
             file.end = reader.ends[mark]
+            file.first = file.end.position + 1 - len(file.places) if file.places else 0
             adopted.append(file)
         self._next_number = adopted[-1].mark.number if adopted else 0
         self._count = len(adopted)

@@ -10,17 +10,17 @@ class JournalWaiters:
 
     def __init__(self) -> None:
         self._for_written: Calls = {}
-        self._for_durable: Calls = {}
+        self._for_committed: Calls = {}
 
-    def wait(self, position: int, done: Callable[[], None], *, durable: bool) -> None:
-        """Call `done` when the journal is written up to a position that it has not reached, or durable."""
-        waiting = self._for_durable if durable else self._for_written
+    def wait(self, position: int, done: Callable[[], None], *, committed: bool) -> None:
+        """Call `done` when the journal is written up to a position that it has not reached, or committed."""
+        waiting = self._for_committed if committed else self._for_written
         waiting.setdefault(position, []).append(done)
 
-    def reached(self, written: int, durable: int) -> None:
+    def reached(self, written: int, committed: int) -> None:
         """The journal has come so far."""
         _call(self._for_written, written)
-        _call(self._for_durable, durable)
+        _call(self._for_committed, committed)
 
 
 def _call(waiting: Calls, reached: int) -> None:

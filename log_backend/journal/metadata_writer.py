@@ -85,7 +85,7 @@ class MetadataWriter:
         except JournalFailed as error:
             raise MetadataUnavailable(str(error)) from None
         if not self._submitted or self._submitted[-1].position != position:
-            self._journal.waiters.wait(position, self._go_on, durable=True)
+            self._journal.waiters.wait(position, self._go_on, committed=True)
         submission = _Submission(position, changes, self._loop.create_future())
         self._submitted.append(submission)
         return submission.applied
@@ -128,7 +128,7 @@ class MetadataWriter:
     def _is_behind(self) -> bool:
         if self._has_lost or not self._submitted:
             return False
-        return self._submitted[0].position <= self._journal.durable
+        return self._submitted[0].position <= self._journal.committed
 
     def _go_on(self) -> None:
         if self._turn is None:

@@ -193,7 +193,7 @@ class PartitionLog(QuarantinedLog):
             group: JournalGroup | None = self.hiding()
             if group is None:
                 return
-            self._owner.waiters.wait(group.position, self._became_visible, durable=False)
+            self._owner.waiters.wait(group.position, self._became_visible, committed=False)
             self._owner.intake.groups.hasten(group)
         self._awaiting_visible += (done,)
 

@@ -163,7 +163,7 @@ class Checkpoints:
         if over and self._with_unflushed and not (self.refused or groups.is_idle):
             self._flush_asked = True
             self._journal.waiters.wait(
-                groups.promised + 1, lambda: self._run(self.flush()), durable=False
+                groups.promised + 1, lambda: self._run(self.flush()), committed=False
             )
 
     async def _due(self) -> list[PartitionLog]:
@@ -228,11 +228,12 @@ class Checkpoints:
             # not told the journal yet.
             changed, self._changed = self._changed, set(self.with_state)
             await self._write(await self._due(), to_sync=changed)
-            if self._failed or self.refused:
+            is_written = not (self._failed or self.refused)
+            seen = [snapshot(p) async for p in in_turns(changed if is_written else (), Lane.UPKEEP)]
+            if not is_written or not await self._journal.told():
                 self._changed |= changed
                 self._full_files = files + self._full_files
                 return
-            seen = [snapshot(p) async for p in in_turns(changed, Lane.UPKEEP)]
             last = files[-1:]
             changes = [JournalExtent.begins_with(each.mark.number + 1, each.end) for each in last]
             await self._metadata_writer.applied()  # what the files say of topology is synced, too

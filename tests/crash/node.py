@@ -103,7 +103,7 @@ class Node:
         self.vhosts.load(self.store.metadata)
         self.store.recover()
         self.vhosts.recovered()
-        self.store.on_durable = self._durable
+        self.store.on_committed = self._durable
         self.store.on_failure = self.failures.append
         self.store.start(claim_epoch(self.store.metadata))
         await self.vhosts.load_memories()

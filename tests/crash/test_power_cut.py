@@ -103,7 +103,7 @@ class Node:
             compression=compression,
         )
         self._metadata = WatchedMetadata(self.store.metadata, disk)
-        self.store.on_durable = self._durable
+        self.store.on_committed = self._durable
         self._end_at = disk.operations + choice.randint(1, 150)
 
     def _durable(self, position: int) -> None:

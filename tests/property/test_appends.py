@@ -105,7 +105,7 @@ def gathered(
         group = groups.take_first()
         heard += [group.position, group.count, group.bytes, group.waited, group.synced]
         heard.append(b"".join(group.content.buffers()))
-        groups.written(group)
+        groups.promise(group.position)
         heard.append(groups.pending_bytes)
     return heard
 

@@ -71,7 +71,7 @@ def test_it_agrees_with_a_list(seed: int) -> None:
             groups.put_back(writing)
             writing = None
         else:
-            groups.written(writing)
+            groups.promise(writing.position)
             promised, written, writing = writing.position, written + 1, None
         for log in logs:
             assert log.visible_end == log.expected_end(promised)

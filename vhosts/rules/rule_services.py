@@ -77,7 +77,7 @@ class RuleServices:
         journal = self._logs.journal
         # A duplicate waits for an older position, which no later commit may announce again.
         needed = [(posted.written, False)] if posted.written > journal.written else []
-        if posted.durable > journal.durable:
+        if posted.durable > journal.committed:
             needed.append((posted.durable, True))
         left = len(needed)
 
@@ -87,7 +87,7 @@ class RuleServices:
             if left == 0:
                 done()
 
-        for position, durable in needed:
-            journal.waiters.wait(position, one_reached, durable=durable)
+        for position, committed in needed:
+            journal.waiters.wait(position, one_reached, committed=committed)
         if not needed:
             done()

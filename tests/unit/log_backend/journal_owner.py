@@ -46,7 +46,7 @@ class Owner:
             disk,
             clock,
             loop,
-            on_durable=self.durable.append,
+            on_committed=self.durable.append,
             on_written=self.written.append,
             on_failure=self.failures.append,
             on_file_full=self.full.append,

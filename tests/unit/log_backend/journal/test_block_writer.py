@@ -39,7 +39,7 @@ def placed(file: JournalFile, at: int, *, synced: bool, size: int = 1) -> Placed
     groups.start(1 + at // BLOCK_ALIGNMENT)
     groups.append(JournalEntry(1, batch([b"x" * size], 0)), False, synced)
     group = groups.take_first()
-    return PlacedGroup(file, at, 0, 1, group)
+    return PlacedGroup(file, at, 0, group)
 
 
 def operations(disk: WatchedDisk) -> list[str]:

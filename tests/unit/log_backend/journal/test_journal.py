@@ -20,12 +20,11 @@ from unit.passing_time import pass_time
 from routelog.log_backend.journal.journal import JournalFailed
 from routelog.log_backend.journal.journal_block import (
     BLOCK_ALIGNMENT,
-    FileMark,
     JournalEntry,
     Settlement,
     decode_block,
 )
-from routelog.log_backend.journal.journal_files import JournalFile, JournalFiles
+from routelog.log_backend.journal.journal_files import JournalFiles
 from routelog.log_backend.journal.journal_groups import JournalGroups
 from routelog.log_backend.journal.journal_reader import JournalDamaged
 
@@ -241,12 +240,15 @@ async def test_closing_commits_what_is_pending(directory: Path, disk: WatchedDis
 async def test_a_file_that_comes_back_after_closing_is_closed(
     directory: Path, disk: WatchedDisk
 ) -> None:
+    first = Owner(directory, disk)
+    first.start()
+    await commit(first, entry(0))
+    await first.journal.aclose()
     owner = Owner(directory, disk)
     owner.start()
     await owner.journal.aclose()
-    path = directory / "file"
-    file = disk.open(path, create=True)
-    owner.journal.recycle(JournalFile(FileMark(1, 1), path, file, 0))
+    owner.journal.recycle(owner.full[0])
+    file = owner.full[0].file
     with pytest.raises(OSError, match="Bad file descriptor"):
         disk.size(file)
 

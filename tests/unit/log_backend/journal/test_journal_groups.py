@@ -70,9 +70,9 @@ def test_what_is_hidden_waits_for_the_first_block_that_has_something_of_it(
     assert hidden_from(groups, 7) == 5, "it is being written"
     groups.put_back(first)
     assert hidden_from(groups, 7) == 5, "there was no room"
-    groups.written(groups.take_first())
+    groups.promise(groups.take_first().position)
     assert (groups.promised, hidden_from(groups, 7)) == (1, 9)
-    groups.written(groups.take_first())
+    groups.promise(groups.take_first().position)
     assert groups.hiding(7) is None
 
 

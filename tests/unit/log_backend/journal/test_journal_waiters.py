@@ -7,9 +7,9 @@ from routelog.log_backend.journal.journal_waiters import JournalWaiters
 
 def test_a_call_comes_once_the_journal_is_there_and_not_before() -> None:
     waiters, called = JournalWaiters(), list[str]()
-    waiters.wait(3, lambda: called.append("written 3"), durable=False)
-    waiters.wait(3, lambda: called.append("durable 3"), durable=True)
-    waiters.wait(5, lambda: called.append("durable 5"), durable=True)
+    waiters.wait(3, lambda: called.append("written 3"), committed=False)
+    waiters.wait(3, lambda: called.append("durable 3"), committed=True)
+    waiters.wait(5, lambda: called.append("durable 5"), committed=True)
     waiters.reached(2, 2)
     assert called == []
     waiters.reached(3, 2)
@@ -23,7 +23,9 @@ def test_a_call_comes_once_the_journal_is_there_and_not_before() -> None:
 
 def test_a_call_may_wait_for_more() -> None:
     waiters, called = JournalWaiters(), list[int]()
-    waiters.wait(1, lambda: waiters.wait(2, lambda: called.append(2), durable=True), durable=True)
+    waiters.wait(
+        1, lambda: waiters.wait(2, lambda: called.append(2), committed=True), committed=True
+    )
     waiters.reached(1, 1)
     assert called == []
     waiters.reached(2, 2)
@@ -33,7 +35,7 @@ def test_a_call_may_wait_for_more() -> None:
 def test_calls_come_in_the_order_of_their_positions_whoever_asked_first() -> None:
     waiters, called = JournalWaiters(), list[int]()
     for position in (5, 3, 4, 3):
-        waiters.wait(position, partial(called.append, position), durable=False)
+        waiters.wait(position, partial(called.append, position), committed=False)
     waiters.reached(4, 0)
     assert called == [3, 3, 4]
     waiters.reached(5, 0)

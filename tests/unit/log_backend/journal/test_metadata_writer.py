@@ -30,10 +30,10 @@ class FailingStore(MetadataStore):
 
 
 class FakeJournal:
-    """A journal whose block that gathers is durable when the test says so."""
+    """A journal whose block that gathers is committed when the test says so."""
 
     def __init__(self) -> None:
-        self.durable = 0
+        self.committed = 0
         self.waiters = JournalWaiters()
         self.failure: Exception | None = None
         self.entries: list[JournalEntry] = []
@@ -43,11 +43,11 @@ class FakeJournal:
         if self.failure is not None:
             raise self.failure
         self.entries.append(entry)
-        return self.durable + 1
+        return self.committed + 1
 
     def commit(self) -> None:
-        self.durable += 1
-        self.waiters.reached(self.durable, self.durable)
+        self.committed += 1
+        self.waiters.reached(self.committed, self.committed)
 
 
 @pytest.fixture

@@ -26,7 +26,7 @@ from routelog.log_backend.journal import journal_groups
 
 async def durable(store: LogStore, position: int) -> None:
     reached = asyncio.Event()
-    store.journal.waiters.wait(position, reached.set, durable=True)
+    store.journal.waiters.wait(position, reached.set, committed=True)
     async with asyncio.timeout(60):
         await reached.wait()
 

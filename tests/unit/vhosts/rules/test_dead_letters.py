@@ -269,6 +269,6 @@ async def test_a_letter_keeps_whether_it_is_persistent(node: Node) -> None:
 
 async def reached(node: Node, position: int) -> None:
     durable = asyncio.Event()
-    node.logs.journal.waiters.wait(position, durable.set, durable=True)
+    node.logs.journal.waiters.wait(position, durable.set, committed=True)
     async with asyncio.timeout(60):
         await durable.wait()
