@@ -90,6 +90,13 @@ class FileStorage:
         os.ftruncate(self._file, at)
         os.fsync(self._file)
 
+    async def prepare(self) -> None:
+        """All is done by `start`."""
+
+    def texts(self, block: Block) -> list[str]:
+        """What a block says."""
+        return [block.payload.decode()] if block.payload else []
+
     # -- verbs
 
     def store(self, blocks: Sequence[Block]) -> None:

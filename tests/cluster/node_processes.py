@@ -254,7 +254,7 @@ class NodeCluster:
         await self.stop_clients()
         chains = await self.until_equal()
         for shard, chain in enumerate(chains):
-            counts = Counter(text for _, _, text in chain if text)
+            counts = Counter(text for _, _, texts in chain for text in texts)
             lost = self.confirmed[shard] - counts.keys()
             assert not lost, f"shard {shard}: {len(lost)} lost, such as {sorted(lost)[:5]}"
             assert max(counts.values()) == 1, "a text is there twice"

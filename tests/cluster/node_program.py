@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 import uvloop
 from cluster.file_storage import FileStorage
+from cluster.journal_shard import JournalShard
 
 from routelog.log_backend import SystemClock, SystemDisk
 from routelog.mirror_cluster import ReplicaSettings
@@ -40,6 +41,7 @@ class Options(msgspec.Struct):
     door: int
     etcd: list[str]
     shards: int = 1
+    journal: bool = False  # the broker's, instead of that of these tests
     creates: list[str] = []  # replicas of the shards, if this node is to make their records
     lease_seconds: float = 2.0
     replica: dict[str, Any] = {}
@@ -68,15 +70,18 @@ class NodeProgram:
         probe = DiskProbe(directory, SystemDisk())
         self.node = ClusterNode(settings, SystemClock(), coordinator, probe.sync, self)
         self.serving: dict[int, int] = {}
-        self.waiting: list[dict[int, asyncio.Future[int]]] = [{} for _ in range(options.shards)]
+        self.waiting: list[dict[int, list[asyncio.Future[int]]]] = [
+            {} for _ in range(options.shards)
+        ]
         self.storages = [
-            FileStorage(shard, directory / str(shard), self.applied(shard))
-            for shard in range(options.shards)
+            self.storage(shard, directory / str(shard)) for shard in range(options.shards)
         ]
         self.stopped = asyncio.Event()
 
     async def run(self) -> None:
         """Until it is killed, or has drained."""
+        for storage in self.storages:
+            await storage.prepare()
         door = await asyncio.start_server(self.client, "127.0.0.1", self.options.door)
         await self.node.start(self.storages)
         if self.options.creates:
@@ -104,13 +109,21 @@ class NodeProgram:
         logging.warning("ends: %s", reason)
         os._exit(EXIT_STATUS)
 
-    # -- clients
+    # -- shards and clients
+
+    def storage(self, shard: int, directory: Path) -> FileStorage | JournalShard:
+        """Of a shard."""
+        applied = self.applied(shard)
+        if self.options.journal:
+            return JournalShard(shard, directory, applied, lambda error: self.end(repr(error)))
+        return FileStorage(shard, directory, applied)
 
     def applied(self, shard: int) -> Any:
         def applied(position: int) -> None:
             waiting = self.waiting[shard]
             for each in [each for each in waiting if each <= position]:
-                waiting.pop(each).set_result(each)
+                for done in waiting.pop(each):
+                    done.set_result(each)
 
         return applied
 
@@ -131,11 +144,15 @@ class NodeProgram:
                 if shard not in self.serving:
                     return {"refused": True}
                 position = self.storages[shard].append(text.encode())
-                done = self.waiting[shard][position] = asyncio.get_running_loop().create_future()
+                done = asyncio.get_running_loop().create_future()
+                self.waiting[shard].setdefault(position, []).append(done)
                 return {"confirmed": await done, "epoch": self.storages[shard].epoch}
             case {"chain": shard}:
-                blocks = self.storages[shard].committed.values()
-                return [[each.checksum, each.epoch, each.payload.decode()] for each in blocks]
+                storage = self.storages[shard]
+                return [
+                    [each.mark.checksum, each.mark.epoch, storage.texts(each)]
+                    for each in storage.committed.values()
+                ]
             case {"transfer": shard}:
                 self.node.handle(shard, Transfer())
             case {"drain": shard}:

@@ -18,7 +18,7 @@ async def begin(cluster: NodeCluster) -> int:
 
 
 async def test_the_leader_is_killed_and_then_all_at_once(tmp_path: Path) -> None:
-    async with node_cluster(tmp_path, shards=2) as cluster:
+    async with node_cluster(tmp_path, shards=2, journal=True) as cluster:
         epoch = await begin(cluster)
         for _ in range(2):
             (await cluster.leader()).signal(signal.SIGKILL)
