@@ -15,6 +15,7 @@ from routelog.vhosts import TellEvent
 
 MALFORMED = Refused(400, "bad_request", "malformed request")
 FAILED = Refused(500, "internal_server_error", "the broker failed; see its log")
+UNEXPECTED = Refused(417, "expectation_failed", "the only Expect is 100-continue")
 
 
 class CountedSocket(Protocol):
@@ -103,14 +104,15 @@ class HttpConnection(web.RequestHandler):
         self._tell(exc)
         if request.writer.output_size > 0:
             raise ConnectionError("the answer has begun already")
-        answer = FAILED if status >= 500 else MALFORMED
-        response = web.Response(
-            body=msgspec.json.encode({"error": answer.error, "reason": answer.reason}),
-            status=answer.status,
-            content_type="application/json",
-        )
-        response.force_close()
-        return response
+        return _last_answer(FAILED if status >= 500 else MALFORMED)
+
+    async def finish_response(
+        self, request: web.BaseRequest, resp: web.StreamResponse, start_time: float | None
+    ) -> tuple[web.StreamResponse, bool]:
+        """Send an answer, but the library's own to an unknown `Expect`, which quotes it, without the quote."""
+        if isinstance(resp, web.HTTPExpectationFailed):
+            resp = _last_answer(UNEXPECTED)
+        return await super().finish_response(request, resp, start_time)
 
     def log_exception(self, *args: Any, **kw: Any) -> None:
         """Log the kind of the error that ended the connection, and nothing of its request."""
@@ -125,6 +127,16 @@ class HttpConnection(web.RequestHandler):
             address=f"{self.client[0]}:{self.client[1]}" if self.client is not None else None,
             cause=_cause(error),
         )
+
+
+def _last_answer(answer: Refused) -> web.Response:
+    response = web.Response(
+        body=msgspec.json.encode({"error": answer.error, "reason": answer.reason}),
+        status=answer.status,
+        content_type="application/json",
+    )
+    response.force_close()
+    return response
 
 
 def _cause(error: object) -> str | None:

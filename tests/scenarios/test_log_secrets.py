@@ -130,6 +130,20 @@ def test_a_malformed_request_is_answered_without_what_it_said(
         assert answer.endswith(b'{"error":"bad_request","reason":"malformed request"}')
 
 
+@pytest.mark.parametrize("path", ["/api/whoami", "/nowhere"])
+def test_an_unknown_expectation_is_not_quoted(world: BrokerProcess, path: str) -> None:
+    door = ManagementDoor(world, None)
+    head = f"GET {path} HTTP/1.1\r\nHost: h\r\nExpect: {SECRET}\r\nContent-Length: 1\r\n\r\n"
+    address = door.address.hostname, door.address.port
+    with socket.create_connection(address, timeout=5) as client:
+        client.sendall(head.encode())
+        answer = b""
+        while piece := client.recv(65_536):  # until the server closes
+            answer += piece
+    assert answer.startswith(b"HTTP/1.1 417 ")
+    assert_clean(answer.decode())
+
+
 USERS = {"users": [{"name": "u", "password_hash": HASH, "tags": "", "hashing_algorithm": "x"}]}
 SHOVEL = {"component": "shovel", "vhost": "/", "name": "s"}
 SHOVEL_VALUE = {"src-uri": f"amqp://u:{SECRET}@h", "password": SECRET}
