@@ -28,6 +28,10 @@ END_SECONDS_MAX = (
     30.0  # for the client to read what is unsent and to end its side: as the leader gives it
 )
 CLOSE_OK_SECONDS_MAX = 5.0  # for the client to answer connection.close
+LOST = (
+    "the connection with the leader is lost: if its process has ended, transient messages and "
+    "queues that are not durable are gone; what was not confirmed may be lost; connect again"
+)
 CLOSE_OK = encode_method(0, commands.Connection.CloseOk)
 
 
@@ -243,7 +247,7 @@ class ClientEnd(_End):
             self.close()
             return False
         if self._other is not None and self._other.can_close:
-            self.leave("the connection with the leader is lost")
+            self.leave(LOST)
             return False
         self._abort_after(END_SECONDS_MAX)
         return self.end_side()
@@ -251,7 +255,7 @@ class ClientEnd(_End):
     def leader_lost(self) -> None:
         """The connection with the leader is closed."""
         if not self._is_told:
-            self.leave("the connection with the leader is lost")
+            self.leave(LOST)
 
     def leave(self, reason: str) -> None:
         """Close it because it cannot be passed on any more; with 320 where the protocol allows it."""

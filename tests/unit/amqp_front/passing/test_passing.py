@@ -12,7 +12,7 @@ from unit.amqp_front.passing.passed_world import OPEN_OK, Served, World, world
 from unit.log_backend.open_store import until
 
 from routelog.amqp_front.passing.leaders import Leader
-from routelog.amqp_front.passing.passed_connection import CLOSE_OK, UNSENT_BYTES_HIGH
+from routelog.amqp_front.passing.passed_connection import CLOSE_OK, LOST, UNSENT_BYTES_HIGH
 from routelog.amqp_front.passing.passing import CHANGED
 from routelog.amqp_front.wire.errors import CONNECTION_FORCED, reply_text
 from routelog.amqp_front.wire.proxy_header import Endpoint
@@ -160,7 +160,7 @@ async def test_when_the_leader_is_gone_the_client_is_told_so_in_amqp() -> None:
         made.clients[0].transport.abort()
         told = await reader.read(500)
         assert told[7:13] == CLOSE_METHOD
-        assert goodbye("the connection with the leader is lost") in told
+        assert goodbye(LOST) in told
         writer.write(b"what was under way" + CLOSE_OK)
         assert await asyncio.wait_for(reader.read(), 2) == b""
 
