@@ -40,7 +40,7 @@ class Follower:
             self._open(partition, partition.cursors)
         store.recover(committed)
         self._metadata_applied = JournalExtent(store.metadata).applied
-        self.applied = min(committed, store.journal.durable)
+        self.applied = min(committed, store.journal.committed)
         store.on_file_full = self._file_full
         store.follow()
         forget_changes(store.checkpoints.with_state)

@@ -20,7 +20,7 @@ from collections.abc import Collection
 from typing import NamedTuple
 
 from routelog.log_backend.journal.journal_chain import START, Mark
-from routelog.log_backend.metadata.metadata import Change, MetadataStore
+from routelog.log_backend.metadata.metadata import Change, MetadataCorrupt, MetadataStore
 
 _FIRST = b"journal/first"
 _LAST = b"journal/last"
@@ -52,10 +52,17 @@ class JournalExtent:
 
     @property
     def beginning(self) -> Beginning:
-        """Where it begins."""
+        """Where it begins.
+
+        Raises:
+            MetadataCorrupt: another version has written the data directory.
+        """
         entry = self._metadata.get(_FIRST)
         if entry is None:
             return NEW
+        if len(entry.value) != _BEGINNING.size:
+            found = f"{_FIRST.decode()} has {len(entry.value)} bytes, not {_BEGINNING.size}"
+            raise MetadataCorrupt(f"{found}: another version has written this data directory")
         number, *before = _BEGINNING.unpack(entry.value)
         return Beginning(number, Mark(*before))
 

@@ -20,6 +20,10 @@ from routelog.mirror_cluster.replica.events import (
 READ_BYTES = 4 * 1024 * 1024
 
 
+class BlockUnreadable(Exception):
+    """A block that recovery found cannot be read any more: the disk is damaged."""
+
+
 class ReplicaJournal(Protocol):
     """What is used of the journal; `log_backend` says what each does."""
 
@@ -82,14 +86,20 @@ class JournalStorage:
 
         Args:
             marks: its base, and each of its blocks.
+
+        Raises:
+            BlockUnreadable: one of them is not there.
         """
         self._chain = Chain(marks[0])
         for mark in marks[1:]:
             self._chain.extend(mark)
         after = self._journal.committed
         while after < self._chain.end_position:
-            self._unapplied.extend(await self._journal.read(after, READ_BYTES))
-            after = self._unapplied[-1].position
+            found = await self._journal.read(after, READ_BYTES)
+            if not found:
+                raise BlockUnreadable(f"the journal's block {after + 1} cannot be read")
+            self._unapplied.extend(found)
+            after = found[-1].position
 
     # -- see `ReplicaStorage`
 

@@ -24,6 +24,7 @@ from routelog.log_backend import (
     SettledPart,
     Settlement,
     crc32c,
+    scheduler_of,
 )
 from routelog.log_backend.journal.journal_block import Block
 from routelog.log_backend.journal.journal_chain import START
@@ -71,7 +72,7 @@ NAMES = ("a", "b", "c", "d", "e")
 def vhosts_of(store: LogStore) -> VhostDirectory:
     """The vhosts of a store, which are not loaded."""
     loop = asyncio.get_running_loop()
-    return VhostDirectory(store, store.metadata_writer, loop.call_soon, loop.call_later)
+    return VhostDirectory(store, store.metadata_writer, scheduler_of(loop), loop.call_later)
 
 
 async def start(store: LogStore, epoch: int) -> VirtualHost:

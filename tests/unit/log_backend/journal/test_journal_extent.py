@@ -21,7 +21,7 @@ from routelog.log_backend.journal.journal_block import BLOCK_ALIGNMENT
 from routelog.log_backend.journal.journal_chain import Mark
 from routelog.log_backend.journal.journal_extent import JournalExtent
 from routelog.log_backend.journal.journal_reader import JournalDamaged
-from routelog.log_backend.metadata.metadata import MetadataStore
+from routelog.log_backend.metadata.metadata import Change, MetadataCorrupt, MetadataStore
 from routelog.log_backend.tools.data_directory import DataDirectory, open_metadata
 from routelog.log_backend.tools.log_verification import check_journal
 
@@ -41,6 +41,14 @@ def test_files_from_the_first_to_the_last_are_missed(tmp_path: Path) -> None:
     assert extent.missing([]) == []  # the next one has no name yet
     metadata.apply(JournalExtent.only(9, Mark(2, 1, 5)))
     assert (extent.last, extent.missing([8]), extent.beginning) == (9, [9], (9, Mark(2, 1, 5)))
+    metadata.close()
+
+
+def test_the_beginning_that_another_version_wrote_is_named(tmp_path: Path) -> None:
+    metadata = MetadataStore.open(tmp_path)
+    metadata.apply([Change(b"journal/first", bytes(16))])
+    with pytest.raises(MetadataCorrupt, match="has 16 bytes, not 28: another version"):
+        _ = JournalExtent(metadata).beginning
     metadata.close()
 
 

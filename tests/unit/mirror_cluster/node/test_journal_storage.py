@@ -4,11 +4,12 @@ import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 
+import pytest
 from unit.log_backend.open_store import until
 from unit.mirror_cluster.journals import SHARD, blocks
 
 from routelog.log_backend import SystemDisk
-from routelog.mirror_cluster.node.journal_storage import JournalStorage
+from routelog.mirror_cluster.node.journal_storage import BlockUnreadable, JournalStorage
 from routelog.mirror_cluster.node.kept_number import KeptNumber
 from routelog.mirror_cluster.node.replica_storage import Notice
 from routelog.mirror_cluster.protocol.block import START, Block
@@ -38,6 +39,7 @@ class Shard:
         self.notices: list[Notice] = []
         self.failures: list[BaseException] = []
         self.stored = stored
+        self.readable = list(stored)
         self.directory = directory
         self.disk = SystemDisk()
 
@@ -65,7 +67,7 @@ class Shard:
 
     async def read(self, after: int, bytes_max: int) -> Sequence[Block]:
         await asyncio.sleep(0)
-        return self.stored[after : after + 2]
+        return self.readable[after : after + 2]
 
 
 async def test_what_was_stored_before_a_restart_is_applied_when_it_is_committed(
@@ -83,6 +85,14 @@ async def test_what_was_stored_before_a_restart_is_applied_when_it_is_committed(
     applied = [("apply", position) for position in range(2, 8)]
     wanted = [*applied[:2], ("commit", 3), ("store", 7), *applied[2:], ("commit", 7)]
     assert shard.calls == wanted, "a block is applied before it is told committed"
+
+
+async def test_a_block_that_cannot_be_read_any_more_is_an_error(tmp_path: Path) -> None:
+    shard = Shard(tmp_path, blocks(1, 1, 1, after=Chain()), committed=1)
+    opened = shard.storage()
+    del shard.readable[2:]
+    with pytest.raises(BlockUnreadable, match="block 3 cannot"):
+        await opened
 
 
 async def test_what_is_cut_is_never_applied_and_kept_aside_when_it_is_to_be(tmp_path: Path) -> None:
