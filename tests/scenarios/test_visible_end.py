@@ -105,6 +105,8 @@ def test_readers_get_nothing_before_the_disk_has_it_and_then_at_once(
 ):
     clients = Clients(held_broker.url)
     channel = filled(clients, arguments)
+    # A group begins where the log ends now. To make it is a change of topology, which the disk has to have.
+    reading(clients, {"x-stream-offset": "next", "x-group": "g"}).channel.close()
     (faults / "stall").touch()
     channel.basic_publish("", "log", HIDDEN, PERSISTENT)
     channel.basic_publish("", "log", b"transient")
