@@ -16,6 +16,7 @@ from routelog.log_backend.doors.disk import (
     Disk,
     SystemDisk,
     opened,
+    read_file,
     read_small,
     replace_file,
 )

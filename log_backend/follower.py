@@ -1,8 +1,8 @@
 """A follower: a recovery that does not end, of a store whose journal another node writes.
 
 The blocks of the leader's journal are carried out one after the other, by the code of recovery. Meanwhile the
-store writes segments, takes checkpoints and removes files as any other. But it settles nothing by itself, and
-tells its journal nothing: what there is to tell, the leader has told.
+store writes segments, takes checkpoints and removes files as any other. But it settles nothing by itself and
+adds nothing to its journal: the leader does both.
 
 To lead: `stop`, then start the store as ever. What `open_partition` is asked for is open already.
 """

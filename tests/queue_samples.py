@@ -28,8 +28,10 @@ from routelog.vhosts import (
     Queue,
     QueueStopped,
     VhostDirectory,
+    VhostRecord,
     VirtualHost,
 )
+from routelog.vhosts.stored.topology_writer import TopologyWriter
 
 OPTIONS = LogOptions(journal_file_bytes=1024 * 1024)
 
@@ -260,6 +262,17 @@ class Node:
     def vhost(self) -> VirtualHost:
         """The vhost `/`."""
         return self.vhosts.get("/")
+
+    def vhost_with(self, writer: TopologyWriter) -> VirtualHost:
+        """Another vhost `/`, whose changes go to a writer of the test."""
+        return VirtualHost(
+            VhostRecord("/"),
+            self.logs,
+            writer,
+            self.vhosts.take_numbers,
+            self.turns.scheduler,
+            self.turns.call_later,
+        )
 
 
 @asynccontextmanager

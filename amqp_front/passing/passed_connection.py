@@ -24,9 +24,8 @@ from routelog.amqp_front.wire.proxy_header import AMQP, Endpoint, PassedClient, 
 log = logging.getLogger(__name__)
 
 UNSENT_BYTES_HIGH = 262_144  # and at most one read more, some 256 KiB
-END_SECONDS_MAX = (
-    30.0  # for the client to read what is unsent and to end its side: as the leader gives it
-)
+# For the client to read what is unsent and to end its side: as long as the leader gives it.
+END_SECONDS_MAX = 30.0
 CLOSE_OK_SECONDS_MAX = 5.0  # for the client to answer connection.close
 LOST = (
     "the connection with the leader is lost: if its process has ended, transient messages and "

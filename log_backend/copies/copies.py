@@ -28,7 +28,7 @@ from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 from routelog.log_backend.copies.data_copy import CopiedFile, CopyFailed, DataCopy
 from routelog.log_backend.doors.clock import Clock
-from routelog.log_backend.doors.disk import Disk, DiskFull, is_full
+from routelog.log_backend.doors.disk import Disk, DiskFull, is_full, opened
 from routelog.log_backend.journal.journal import Journal
 from routelog.log_backend.journal.journal_block import aligned
 from routelog.log_backend.journal.journal_extent import JournalExtent
@@ -56,9 +56,8 @@ REST_SECONDS = 0.0005
 ENTRY_SECONDS_MAX = 10.0
 UNKNOWN = -1  # size of a file: all that there is
 SPARE_FILES = 2  # that the journal may have more meanwhile
-LAST_KEY = (
-    b"copies/last"  # in the metadata store: when the last copy was begun, microseconds, big-endian
-)
+# In the metadata store: when the last copy was begun, in microseconds, big-endian.
+LAST_KEY = b"copies/last"
 
 
 class _Log(NamedTuple):
@@ -320,12 +319,9 @@ class Copies:
     def _write(self, path: Path, content: memoryview) -> None:
         self._space.check_segment(len(content))
         try:
-            file = self._disk.open(path, create=True)
-            try:
+            with opened(self._disk, path, create=True) as file:
                 self._disk.allocate(file, 0, len(content))
                 self._disk.write(file, 0, [content])
-            finally:
-                self._disk.close(file)
         except OSError as error:
             raise (DiskFull(str(error)) if is_full(error) else error) from error
 
@@ -334,11 +330,8 @@ class Copies:
 
     def _with_size(self, copied: CopiedFile) -> CopiedFile:
         self._rest()
-        file = self._disk.open(copied.held)
-        try:
+        with opened(self._disk, copied.held) as file:
             return copied._replace(size=self._disk.size(file))
-        finally:
-            self._disk.close(file)
 
     # -- the end
 

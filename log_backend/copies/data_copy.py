@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from routelog.log_backend.doors.disk import Disk
+from routelog.log_backend.doors.disk import Disk, opened
 
 
 class CopyFailed(Exception):
@@ -86,11 +86,8 @@ class DataCopy:
         """
         wanted = max(0, min(size, file.size - at))
         try:
-            opened = self._disk.open(file.held)
-            try:
-                content = self._disk.read(opened, at, wanted)
-            finally:
-                self._disk.close(opened)
+            with opened(self._disk, file.held) as held:
+                content = self._disk.read(held, at, wanted)
         except OSError as error:
             raise CopyFailed(self.failure or f"{file.path} cannot be read: {error}") from None
         if len(content) < wanted:

@@ -11,7 +11,7 @@ from routelog.log_backend.copies.backup_target import (
     Progress,
 )
 from routelog.log_backend.copies.manifest import BackupFile, Manifest
-from routelog.log_backend.doors.disk import LOCK_FILE, Buffer, Disk
+from routelog.log_backend.doors.disk import LOCK_FILE, Buffer, Disk, opened
 from routelog.log_backend.journal.journal_block import BLOCK_ALIGNMENT
 from routelog.log_backend.journal.journal_files import write_end
 
@@ -87,8 +87,7 @@ class Restore:
     def _write(self, path: Path, pieces: Iterable[Buffer], padded: int = 0) -> None:
         self._make_directory(path.parent)
         self._made.append(path)
-        file = self._disk.open(path, create=True)
-        try:
+        with opened(self._disk, path, create=True) as file:
             at = 0
             for piece in pieces:
                 at += self._disk.write(file, at, [piece])
@@ -99,8 +98,6 @@ class Restore:
                     at += self._disk.write(file, at, [zeros])
                 write_end(self._disk, file, padded)
             self._disk.sync(file)
-        finally:
-            self._disk.close(file)
 
     def _make_directory(self, path: Path) -> None:
         if path not in self._directories:

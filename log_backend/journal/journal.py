@@ -51,9 +51,8 @@ COMMIT_DELAY_SECONDS = 0.01  # for changes that nobody waits for: acks may be lo
 # Idle so long, or twice, the journal vouches for its last commit: far above any commit.
 MARK_SECONDS = 0.1
 
-TOLD_SECONDS_MAX = (
-    10.0  # a leader without enough followers takes its checkpoint later, and can stop
-)
+# A leader without enough followers waits so long, then it takes its checkpoint later; so it can stop.
+TOLD_SECONDS_MAX = 10.0
 
 
 class JournalFailed(Exception):

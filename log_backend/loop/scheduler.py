@@ -219,10 +219,7 @@ class Scheduler:
         # The backlog goes first, because it waits for longer. Fresh deliveries all run in any case, and see
         # by `deadline` how much time is left of the share.
         backlog, fresh = self._backlog, self._fresh
-        if backlog.steps:
-            self._serve(backlog, FOREVER)
-        else:
-            backlog.owed = max(backlog.owed, 0.0) - backlog.share
+        self._serve(backlog, FOREVER)
         self.deadline = self._monotonic() - backlog.owed
         for _ in range(len(fresh)):
             fresh.popleft()()
@@ -242,7 +239,7 @@ class Scheduler:
 
     def _serve(self, line: _Line, end: float) -> None:
         line.owed = max(line.owed, 0.0) - line.share
-        if line.owed >= 0.0:
+        if line.owed >= 0.0 or not line.steps:
             return
         # Steps that are added meanwhile go to a new deque, for the next pass.
         steps, line.steps = line.steps, deque()

@@ -4,9 +4,8 @@ from routelog.mirror_cluster.coordination.etcd_coordinator import EtcdCoordinato
 from routelog.mirror_cluster.coordination.etcd_gateway import EtcdEndpoints, EtcdGateway
 from routelog.mirror_cluster.node.cluster_options import ClusterOptions
 
-LEASE_SECONDS = (
-    2  # a leader that is cut off is replaced after this; docs/internals/mirroring.md has the times
-)
+# A leader that is cut off is replaced after this; docs/internals/mirroring.md has the times.
+LEASE_SECONDS = 2
 
 
 def open_coordinator(options: ClusterOptions) -> EtcdCoordinator:

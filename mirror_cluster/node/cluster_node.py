@@ -40,9 +40,8 @@ from routelog.mirror_cluster.replica.settings import ReplicaSettings
 log = logging.getLogger(__name__)
 
 TICK_SECONDS = 0.1
-READ_SECONDS = (
-    0.3  # between two reads of the coordinator: what a change of leader waits for at most
-)
+# Between two reads of the coordinator: a change of leader is noticed so late at most.
+READ_SECONDS = 0.3
 LEASE_MARGIN_SECONDS = 0.3  # the lease is given up so much earlier than the coordinator does
 
 

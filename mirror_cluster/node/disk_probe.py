@@ -3,7 +3,7 @@
 import asyncio
 from pathlib import Path
 
-from routelog.log_backend import Disk
+from routelog.log_backend import Disk, opened
 
 _WORD = b"routelog"
 
@@ -23,9 +23,6 @@ class DiskProbe:
         await asyncio.get_running_loop().run_in_executor(None, self._sync)
 
     def _sync(self) -> None:
-        file = self._disk.open(self._path, create=True)
-        try:
+        with opened(self._disk, self._path, create=True) as file:
             self._disk.write(file, 0, (_WORD,))
             self._disk.sync(file)
-        finally:
-            self._disk.close(file)

@@ -44,9 +44,8 @@ from routelog.mirror_cluster.replica.shard_log import Identity
 log = logging.getLogger(__name__)
 
 RECENT_BYTES_MAX = 32 * 1024 * 1024  # a quarter of a second of 1 Gbit/s: a follower's hiccup
-PROBLEM_PAUSE_SECONDS = (
-    0.3  # before a coordinator that did not answer, or a leader without a copy, is asked
-)
+# Before a coordinator that did not answer, or a leader that gave no copy, is asked again.
+PROBLEM_PAUSE_SECONDS = 0.3
 
 
 class ShardOwner(Protocol):

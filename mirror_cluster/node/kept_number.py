@@ -2,9 +2,7 @@
 
 from pathlib import Path
 
-from routelog.log_backend import Disk
-
-_BYTES_MAX = 32
+from routelog.log_backend import Disk, read_file, replace_file
 
 
 class KeptNumber:
@@ -22,21 +20,9 @@ class KeptNumber:
         """
         if self._path.name not in self._disk.list_directory(self._path.parent):
             return None
-        file = self._disk.open(self._path)
-        try:
-            return int(self._disk.read(file, 0, _BYTES_MAX))
-        finally:
-            self._disk.close(file)
+        return int(read_file(self._disk, self._path))
 
     def write(self, number: int) -> None:
         """Keep another number; durable when this returns."""
-        begun = self._path.with_name(self._path.name + ".new")
-        file = self._disk.open(begun, create=True)
-        try:
-            self._disk.truncate(file, 0)
-            self._disk.write(file, 0, (b"%d\n" % number,))
-            self._disk.sync(file)
-        finally:
-            self._disk.close(file)
-        self._disk.rename(begun, self._path)
-        self._disk.sync_directory(self._path.parent)
+        unfinished = self._path.with_name(f"{self._path.name}.new")
+        replace_file(self._disk, self._path, unfinished, b"%d\n" % number)

@@ -10,7 +10,7 @@ from pamqp import commands
 from queue_samples import Node, SlowDisk, running_node
 
 from routelog.amqp_front.connections import topology_methods
-from routelog.vhosts import AccessRefused, Durable, ResourceKind, Verb, VhostRecord, VirtualHost
+from routelog.vhosts import AccessRefused, Durable, ResourceKind, Verb, VirtualHost
 from routelog.vhosts.arguments.queue_arguments import WIDE_PARTITIONS
 
 
@@ -80,14 +80,7 @@ def test_a_queue_that_the_server_names_needs_permission_for_that_name(
 
 async def test_who_asks_for_a_declaration_waits_as_who_made_it(node: Node) -> None:
     disk = SlowDisk()
-    vhost = VirtualHost(
-        VhostRecord("/"),
-        node.logs,
-        disk,
-        node.vhosts.take_numbers,
-        node.turns.scheduler,
-        node.turns.call_later,
-    )
+    vhost = node.vhost_with(disk)
     maker, other = Channel(vhost), Channel(vhost)
     topology_methods.queue_declare(maker, commands.Queue.Declare(queue="q", durable=True))
     topology_methods.exchange_declare(maker, commands.Exchange.Declare(exchange="x", durable=True))
@@ -106,14 +99,7 @@ async def test_who_asks_for_a_declaration_waits_as_who_made_it(node: Node) -> No
 
 async def test_who_deletes_what_another_one_is_deleting_waits_with_it(node: Node) -> None:
     disk = SlowDisk()
-    vhost = VirtualHost(
-        VhostRecord("/"),
-        node.logs,
-        disk,
-        node.vhosts.take_numbers,
-        node.turns.scheduler,
-        node.turns.call_later,
-    )
+    vhost = node.vhost_with(disk)
     first, other = Channel(vhost), Channel(vhost)
     topology_methods.queue_delete(other, commands.Queue.Delete(queue="q"))
     assert other.answers == [(None, {"message_count": 0})]

@@ -8,7 +8,7 @@ import pytest
 from queue_samples import Node, Taker, running_node
 
 from routelog.log_backend import Change, MetadataUnavailable
-from routelog.vhosts import QueueProperties, VhostRecord, VirtualHost
+from routelog.vhosts import QueueProperties, VirtualHost
 
 CONNECTION, OTHER = object(), object()
 
@@ -43,14 +43,7 @@ def writer() -> Writer:
 
 @pytest.fixture
 async def vhost(node: Node, writer: Writer) -> VirtualHost:
-    return VirtualHost(
-        VhostRecord("/"),
-        node.logs,
-        writer,
-        node.vhosts.take_numbers,
-        node.turns.scheduler,
-        node.turns.call_later,
-    )
+    return node.vhost_with(writer)
 
 
 async def test_exclusive_queues_go_when_nothing_can_be_stored(

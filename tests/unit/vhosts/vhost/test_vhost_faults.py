@@ -11,7 +11,7 @@ from unit.log_backend.open_store import until
 
 from routelog.exchanges import ExchangeNotFound, QueueNotFound
 from routelog.log_backend import Change, JournalFailed, MetadataUnavailable
-from routelog.vhosts import Durable, QueueProperties, VhostRecord, VirtualHost
+from routelog.vhosts import Durable, QueueProperties, VirtualHost
 
 CONNECTION, OTHER = object(), object()
 
@@ -30,14 +30,7 @@ async def when_durable(*changes: Durable) -> None:
 
 async def test_a_queue_is_routed_to_when_its_declaration_is_durable(node: Node) -> None:
     disk = SlowDisk()
-    vhost = VirtualHost(
-        VhostRecord("/"),
-        node.logs,
-        disk,
-        node.vhosts.take_numbers,
-        node.turns.scheduler,
-        node.turns.call_later,
-    )
+    vhost = node.vhost_with(disk)
     queue, done = vhost.declare_queue(QueueProperties("q", durable=True), CONNECTION)
     assert vhost.routing.route("", b"q") == ()
     with pytest.raises(QueueNotFound):
@@ -52,14 +45,7 @@ async def test_a_queue_is_routed_to_when_its_declaration_is_durable(node: Node) 
 
 async def test_a_queue_that_cannot_be_stored_is_gone(node: Node) -> None:
     disk = SlowDisk()
-    vhost = VirtualHost(
-        VhostRecord("/"),
-        node.logs,
-        disk,
-        node.vhosts.take_numbers,
-        node.turns.scheduler,
-        node.turns.call_later,
-    )
+    vhost = node.vhost_with(disk)
     _, done = vhost.declare_queue(QueueProperties("q", durable=True), CONNECTION)
     disk.futures[0].set_exception(MetadataUnavailable("the disk is full"))
     with pytest.raises(MetadataUnavailable):
@@ -79,14 +65,7 @@ class FullDisk:
 
 
 def test_a_declaration_that_cannot_be_stored_leaves_no_queue(node: Node) -> None:
-    vhost = VirtualHost(
-        VhostRecord("/"),
-        node.logs,
-        FullDisk(),
-        node.vhosts.take_numbers,
-        node.turns.scheduler,
-        node.turns.call_later,
-    )
+    vhost = node.vhost_with(FullDisk())
     with pytest.raises(MetadataUnavailable):
         vhost.declare_queue(QueueProperties("q", durable=True), CONNECTION)
     assert vhost.queues == {}
@@ -97,14 +76,7 @@ def test_a_declaration_that_cannot_be_stored_leaves_no_queue(node: Node) -> None
 
 async def test_a_deletion_that_fails_stops_the_log(node: Node) -> None:
     disk = SlowDisk()
-    vhost = VirtualHost(
-        VhostRecord("/"),
-        node.logs,
-        disk,
-        node.vhosts.take_numbers,
-        node.turns.scheduler,
-        node.turns.call_later,
-    )
+    vhost = node.vhost_with(disk)
     queue, declared = vhost.declare_queue(QueueProperties("q", durable=True), CONNECTION)
     disk.futures[0].set_result(1)
     await when_durable(declared)
@@ -119,14 +91,7 @@ async def test_a_deletion_that_fails_stops_the_log(node: Node) -> None:
 
 async def test_a_deletion_that_cannot_be_stored_has_not_happened(node: Node) -> None:
     disk = SlowDisk()
-    vhost = VirtualHost(
-        VhostRecord("/"),
-        node.logs,
-        disk,
-        node.vhosts.take_numbers,
-        node.turns.scheduler,
-        node.turns.call_later,
-    )
+    vhost = node.vhost_with(disk)
     queue, declared = vhost.declare_queue(QueueProperties("q", durable=True), CONNECTION)
     disk.futures[0].set_result(1)
     await when_durable(declared)
@@ -199,14 +164,7 @@ async def test_whoever_asks_for_an_exchange_waits_until_a_crash_cannot_forget_it
     node: Node,
 ) -> None:
     disk = SlowDisk()
-    vhost = VirtualHost(
-        VhostRecord("/"),
-        node.logs,
-        disk,
-        node.vhosts.take_numbers,
-        node.turns.scheduler,
-        node.turns.call_later,
-    )
+    vhost = node.vhost_with(disk)
     declared = vhost.declare_exchange("x", "direct", **DURABLE)
     waits = [vhost.exchange_declared("x"), vhost.declare_exchange("x", "direct", **DURABLE)]
     assert waits == [declared, declared]
