@@ -100,11 +100,13 @@ class SparkCluster:
         try:
             self.url = self._master.wait_for(MASTER_READY)[1]
             for number in range(workers):
+                host = f"127.0.0.{number + 1}"  # a speculative attempt runs on another host
                 worker = Daemon(
                     "org.apache.spark.deploy.worker.Worker",
-                    *("--host", "127.0.0.1", "--webui-port", "0"),
+                    *("--host", host, "--webui-port", "0"),
                     *("--cores", str(cores), "--memory", "1g"),
                     *("--work-dir", str(directory / f"worker-{number}"), self.url),
+                    SPARK_LOCAL_IP=host,
                 )
                 self.workers.append(worker)
             for worker in self.workers:
