@@ -9,6 +9,7 @@ from queue_samples import SetClock
 
 from routelog.amqp_front.sockets.cork import Cork
 from routelog.amqp_front.sockets.rota import Rota
+from routelog.log_backend import Scheduler
 
 
 def rota_of(loop: object) -> Rota:
@@ -16,7 +17,15 @@ def rota_of(loop: object) -> Rota:
     return Rota(cast(Any, loop), SetClock(), Cork(cast(Any, loop)))
 
 
+def scheduler_on(loop: object, clock: Any = None) -> Scheduler:
+    """A scheduler of such a loop, by default on a clock that stands still."""
+    return Scheduler(cast(Any, loop), clock or SetClock())
+
+
 def services_of(loop: object, cork: Cork | None = None) -> Any:
     """What sockets share, on such a loop."""
     rota = rota_of(loop)
-    return SimpleNamespace(loop=loop, cork=cork or Cork(cast(Any, loop)), rota=rota)
+    scheduler = scheduler_on(loop)
+    return SimpleNamespace(
+        loop=loop, cork=cork or Cork(cast(Any, loop)), rota=rota, scheduler=scheduler
+    )

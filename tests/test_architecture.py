@@ -404,9 +404,9 @@ def test_the_outside_is_reached_through_its_door(door: str) -> None:
 
 def loop_time(module: SourceModule) -> Iterator[str]:
     """Ways to the event loop's time beside the scheduler."""
-    waits, calls = re.compile(r"\bsleep\(0\)"), re.compile(r"loop\.call_soon\b")
+    always, calls = re.compile(r"\bsleep\(0\)|^TURN_SECONDS\b"), re.compile(r"loop\.call_soon\b")
     for number, line in enumerate(module.text.splitlines(), 1):
-        if waits.search(line) or (module.path not in CALL_SOON and calls.search(line)):
+        if always.search(line) or (module.path not in CALL_SOON and calls.search(line)):
             yield f"{module.path}:{number}: {line.strip()}"
 
 
@@ -414,6 +414,7 @@ def test_the_loops_time_is_given_by_the_scheduler() -> None:
     found = [line for module in BEHIND_DOORS for line in loop_time(module)]
     report(found, "wait in a lane of log_backend/loop/scheduler.py")
     assert list(loop_time(some_module("vhosts/queues/queue.py", "await asyncio.sleep(0)")))
+    assert list(loop_time(some_module("vhosts/queues/queue.py", "TURN_SECONDS = 0.0005")))
     assert list(loop_time(some_module("vhosts/queues/queue.py", "self._loop.call_soon(go_on)")))
 
 

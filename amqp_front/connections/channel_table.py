@@ -8,8 +8,8 @@ from routelog.amqp_front.connections.channel import Channel
 from routelog.amqp_front.connections.channel_connection import ChannelConnection
 from routelog.amqp_front.connections.channel_teardown import ChannelTeardown, are_many
 from routelog.amqp_front.node.gate import PublisherGate
+from routelog.amqp_front.node.work import begun
 from routelog.amqp_front.publishing.content import PartialContent
-from routelog.amqp_front.sockets.piecework import Piecework
 from routelog.amqp_front.wire.command import BegunPublish, Command, Frame, PublishRun, SettleRun
 from routelog.amqp_front.wire.errors import CHANNEL_ERROR, COMMAND_INVALID, NOT_ALLOWED, HardError
 from routelog.amqp_front.wire.frame_cutter import FRAME_HEADER, FRAME_METHOD
@@ -146,7 +146,7 @@ class ChannelTable:
                 channel.end()
         if in_turns:
             teardown = ChannelTeardown(open_ones, connection.services)
-            under_way.append(Piecework(teardown, connection.services).done)
+            under_way.append(begun(teardown, connection.services.scheduler))
         return under_way
 
     def end(self) -> None:

@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 from typing import Protocol
 
-from routelog.amqp_front.consuming.settling import LEAVING_MAX, TURN_SECONDS, Settling
+from routelog.amqp_front.consuming.settling import LEAVING_MAX, Settling
 from routelog.amqp_front.node.services import Services
+from routelog.log_backend import PIECE_SECONDS
 
 CHANNELS_MAX = 8  # that leave at once: some 30 us each, and a turn may have several connections
 
@@ -35,7 +36,7 @@ class ChannelTeardown:
             Exception: what the first channel raised that did; all others have left nevertheless.
         """
         clock = self._services.clock
-        until = clock.monotonic() + TURN_SECONDS
+        until = clock.monotonic() + PIECE_SECONDS
         while self._channels:
             if not self._next_step(whole):
                 return False

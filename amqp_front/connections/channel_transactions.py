@@ -93,7 +93,7 @@ class ChannelTransactions:
         done = None
         begun = rolled_back(channel.consumption.unacked, taken, channel.services)
         if begun is not None:
-            self._rollback, done = begun[0], begun[1].done
+            self._rollback, done = begun
         channel.reply(done, False, commands.Tx.RollbackOk)
 
     def all_taken(self) -> list[list[UnackedRun]]:

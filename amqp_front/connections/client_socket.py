@@ -12,9 +12,8 @@ from routelog.amqp_front.connections.client_certificate import Certificate
 from routelog.amqp_front.node.intake_budget import IntakeShare
 from routelog.amqp_front.sockets.cork import Cork
 from routelog.amqp_front.sockets.long_write import OUTBOX_BYTES_HIGH, TURN_BYTES_MAX, LongWrite
-from routelog.amqp_front.sockets.rota import Rota
 from routelog.amqp_front.wire.proxy_header import Endpoint, PassedClient
-from routelog.log_backend import Octets
+from routelog.log_backend import Octets, Scheduler
 
 KEPT_BYTES_MAX = 65_536  # while the cork is in: the transport is to see that a client does not read
 OUTBOX_BYTES_MAX = 64 * 1024 * 1024  # unsent: the client reads nothing; no more commands either
@@ -52,7 +51,7 @@ class SocketServices(Protocol):
 
     loop: asyncio.AbstractEventLoop
     cork: Cork
-    rota: Rota
+    scheduler: Scheduler
 
 
 class ClientSocket:
@@ -190,7 +189,7 @@ class ClientSocket:
         elif sum(map(len, parts)) <= TURN_BYTES_MAX:
             self._transport.writelines(parts)
         else:
-            self._long = LongWrite(self._transport, self._services.rota, self)
+            self._long = LongWrite(self._transport, self._services.scheduler, self)
             self._long.add(parts)
             self._owner.pause_writing()
             self._long.go_on()

@@ -12,10 +12,10 @@ from routelog.amqp_front.consuming.channel_consumer import ChannelConsumer
 from routelog.amqp_front.consuming.settling import Holdings, Settling, settled_in_turns
 from routelog.amqp_front.consuming.unacked import EndedLease, Holder, Unacked, UnackedRun
 from routelog.amqp_front.node.services import Services
-from routelog.amqp_front.sockets.piecework import Piecework
+from routelog.amqp_front.node.work import begun
+from routelog.log_backend import PIECE_SECONDS
 from routelog.vhosts import DeliverySource, ReturnReason
 
-TURN_SECONDS = 0.0005
 LOOKED_RUNS = 512  # between two looks at the clock: 0.2 ms, and as much again where they are over
 
 
@@ -50,12 +50,12 @@ class AckTimeouts:
         self._wanted[consumer] = end_tag
         if self._looking is None or self._looking.done():
             self._begin()
-            self._looking = Piecework(self, self._services).done
+            self._looking = begun(self, self._services.scheduler)
 
     def go_on(self, whole: bool) -> bool:
         """See `Work`."""
         clock = self._services.clock
-        until = clock.monotonic() + TURN_SECONDS
+        until = clock.monotonic() + PIECE_SECONDS
         while self._look() or self._tell():
             if not whole and clock.monotonic() >= until:
                 return False

@@ -18,11 +18,10 @@ from routelog.amqp_front.consuming.channel_consumer import ChannelConsumer
 from routelog.amqp_front.consuming.tag_order import TagOrder
 from routelog.amqp_front.consuming.unacked import Holder, UnackedRun
 from routelog.amqp_front.node.services import Services
-from routelog.amqp_front.sockets.piecework import Piecework
-from routelog.log_backend import Reason, SettledEntries, SettledPart
+from routelog.amqp_front.node.work import begun
+from routelog.log_backend import PIECE_SECONDS, Reason, SettledEntries, SettledPart
 from routelog.vhosts import DeliverySource, Queue, ReturnReason, VirtualHost
 
-TURN_SECONDS = 0.0005
 RUNS_MAX = 256  # that are settled at once: 1 to 6 us each
 MESSAGES_MAX = 4_096  # of them: what the rules of a queue do with one of them takes up to 2 us
 LEAVING_MAX = (
@@ -157,7 +156,7 @@ class Settling:
         if not whole and line[0] is not self:
             return False
         self._holdings.begin_turn()
-        until = clock.monotonic() + TURN_SECONDS
+        until = clock.monotonic() + PIECE_SECONDS
         while (step := self._next_step()) is not None:
             try:
                 step()
@@ -296,7 +295,7 @@ def settled_in_turns(settling: Settling) -> asyncio.Future[None]:
     """Begin to settle or return; done when all of it is."""
     services = settling.services
     services.settlings.append(settling)
-    return Piecework(settling, services).done
+    return begun(settling, services.scheduler)
 
 
 def are_few(runs: Sequence[UnackedRun]) -> bool:

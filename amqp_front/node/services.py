@@ -10,12 +10,12 @@ from routelog.amqp_front.node.confirm_board import ConfirmBoard
 from routelog.amqp_front.node.direct_reply import DirectReplies
 from routelog.amqp_front.node.gate import PublisherGate
 from routelog.amqp_front.node.intake_budget import IntakeBudget
+from routelog.amqp_front.node.work import Work
 from routelog.amqp_front.sockets.cork import Cork
 from routelog.amqp_front.sockets.heartbeat import HeartbeatWheel
-from routelog.amqp_front.sockets.piecework import Piecework, Work
 from routelog.amqp_front.sockets.rota import Rota
 from routelog.amqp_front.wire.frame_cutter import FrameCutter
-from routelog.log_backend import Clock
+from routelog.log_backend import Clock, Scheduler
 from routelog.vhosts import (
     Admission,
     GlobalParameters,
@@ -33,6 +33,7 @@ class Services:
     loop: asyncio.AbstractEventLoop
     clock: Clock
     cork: Cork
+    scheduler: Scheduler
     rota: Rota
     cutter: FrameCutter
     vhosts: VhostDirectory
@@ -47,7 +48,6 @@ class Services:
     node_name: str
     close_throttle: CloseThrottle
     replies: DirectReplies = field(default_factory=DirectReplies)
-    piecework: set[Piecework] = field(default_factory=set)
     settlings: deque[Work] = field(default_factory=deque)
 
     def cluster_name(self) -> str:

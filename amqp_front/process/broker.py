@@ -221,6 +221,7 @@ class Broker:
             loop=loop,
             clock=clock,
             cork=cork,
+            scheduler=scheduler_of(loop),
             rota=Rota(loop, clock, cork),
             cutter=FrameCutter(config.frame_max, config.message_bytes_max),
             vhosts=vhosts,
@@ -424,10 +425,8 @@ class Broker:
                 await asyncio.wait_for(self._all_closed.wait(), STOP_SECONDS_MAX)
         for connection in list(self._connections):
             connection.abort()
-        for piecework in list(self._services.piecework):
-            piecework.finish()
+        self._services.scheduler.finish()
         self._event_log.stop()
-        scheduler_of(asyncio.get_running_loop()).finish()
         await self._close_stores()
 
     async def _close_stores(self) -> None:

@@ -1,17 +1,18 @@
 # cython: annotation_typing=False, wraparound=True
 """The publishing side of a channel: from a run of publishes to queues, returns and confirms."""
 
+import asyncio
 from collections.abc import Iterator, Sequence
 
 import cython
 
+from routelog.amqp_front.node.work import begun
 from routelog.amqp_front.publishing.confirm_sender import ConfirmSender
 from routelog.amqp_front.publishing.firehose import traces
 from routelog.amqp_front.publishing.publish_checks import checked, is_checked
 from routelog.amqp_front.publishing.publishing_channel import PublishingChannel
 from routelog.amqp_front.publishing.return_sender import ReturnSender
 from routelog.amqp_front.publishing.run_messages import RunMessages, run_batches
-from routelog.amqp_front.sockets.piecework import Piecework
 from routelog.amqp_front.wire.command import CARBON_COPY, PublishRun
 from routelog.amqp_front.wire.errors import (
     ACCESS_REFUSED,
@@ -27,14 +28,13 @@ from routelog.amqp_front.wire.single_run import (
     without_blind_copies,
 )
 from routelog.exchanges import Route
-from routelog.log_backend import NOTHING, JournalFailed, JournalPositions, Records
+from routelog.log_backend import CLIENT_SECONDS, NOTHING, JournalFailed, JournalPositions, Records
 from routelog.vhosts import ResourceKind, StatefulRoute, Verb
 from routelog.vhosts.posting.appending import PAUSE, Appending, Batches
 from routelog.vhosts.posting.decision import Decision, Router
 from routelog.vhosts.posting.fan_out import disjoint, queues_of, shared_out
 
 # Of one turn of the loop; what is left of a run comes again in the next one.
-TURN_SECONDS = 0.001  # to look at single messages
 SHARED_AT_ONCE = 4_096  # queues of all routes of a run: to share them out takes 0.2 to 0.5 ms
 
 
@@ -56,7 +56,7 @@ class Publisher:
         self._clock = channel.services.clock
         self.confirming = False
         self.carried = 0
-        self.fan_out: Piecework | None = None
+        self.fan_out: asyncio.Future[None] | None = None
         self._confirms = ConfirmSender(channel)
         self.returns = ReturnSender(channel)
         self._is_closed = False
@@ -105,7 +105,7 @@ class Publisher:
         return self.carried
 
     def _carry_checked(self, run: PublishRun) -> int:
-        until = self._clock.monotonic() + TURN_SECONDS
+        until = self._clock.monotonic() + CLIENT_SECONDS
         done = 0
         while True:
             part = run
@@ -135,8 +135,8 @@ class Publisher:
             return NOTHING
         if self._appending.is_under_way:
             self._needed = needed
-            self.fan_out = Piecework(self, self._channel.services)
-            self._channel.reached(self._appending.weight, self.fan_out.done)
+            self.fan_out = begun(self, self._channel.services.scheduler)
+            self._channel.reached(self._appending.weight, self.fan_out)
         else:
             if self._appending.queues > 1:
                 self._channel.reached(self._appending.weight, None)

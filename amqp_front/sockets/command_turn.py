@@ -4,10 +4,9 @@ from collections.abc import Callable
 
 from routelog.amqp_front.sockets.cork import Cork
 from routelog.amqp_front.sockets.rota import Rota
-from routelog.log_backend import Clock
+from routelog.log_backend import CLIENT_SECONDS, Clock
 
 TURN_COMMANDS_MAX = 256  # of one turn: 1 to 2 ms; a change of topology counts for several
-TURN_SECONDS = 0.001  # of one turn: commands that took so long are the last of it
 WEIGHT_OF_COMMAND = 2  # of the queues that a run of publishes reaches: some 4 us
 COMMAND_READ_BITS = 12  # every 4 KiB that were read count as a command: 1 MiB is a turn, too
 LATE_BYTES = 4_096  # of one read, when it is late: whoever has no more to say waits less
@@ -74,7 +73,7 @@ class CommandTurn:
 
     def carry_out(self, cork: Cork, commands: Callable[[], None]) -> None:
         """Carry out what was received, and send what is answered."""
-        self.until = self._monotonic() + TURN_SECONDS
+        self.until = self._monotonic() + CLIENT_SECONDS
         cork.run(commands)
 
     def reached(self, weight: int) -> None:

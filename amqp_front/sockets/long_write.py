@@ -9,8 +9,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Protocol
 
-from routelog.amqp_front.sockets.rota import Rota
-from routelog.log_backend import Octets
+from routelog.log_backend import Lane, Octets, Scheduler
 
 TURN_BYTES_MAX = 1_114_112  # handed over in one turn, less than 1 ms: 1 MiB with its frames
 OUTBOX_BYTES_HIGH = 1_048_576  # unsent: no more deliveries; about 8 ms at 1 Gbit/s
@@ -30,11 +29,13 @@ class LongWrite:
         bytes: not handed over yet.
     """
 
-    __slots__ = ("_owner", "_parts", "_rota", "_transport", "bytes")
+    __slots__ = ("_owner", "_parts", "_scheduler", "_transport", "bytes")
 
-    def __init__(self, transport: asyncio.Transport, rota: Rota, owner: LongWriteOwner) -> None:
+    def __init__(
+        self, transport: asyncio.Transport, scheduler: Scheduler, owner: LongWriteOwner
+    ) -> None:
         self._transport = transport
-        self._rota = rota
+        self._scheduler = scheduler
         self._owner = owner
         self._parts: deque[Octets] = deque()
         self.bytes = 0
@@ -52,7 +53,7 @@ class LongWrite:
         if not self.bytes:
             self._owner.write_ended()
         elif self._transport.get_write_buffer_size() <= OUTBOX_BYTES_HIGH:
-            self._rota.work(self.go_on)
+            self._scheduler.call(Lane.JOBS, self.go_on)
         # else the transport has paused its protocol, and will say when it may go on
 
     def hand_over(self) -> None:

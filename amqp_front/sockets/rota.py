@@ -1,4 +1,4 @@
-"""Whose turn is next, of those that wait for one: clients that have used up theirs, and works of several turns.
+"""Whose turn is next, of the clients that have used up theirs, or came late.
 
 A turn of the loop takes some milliseconds, however many clients there are. What is read when it has been long
 enough is carried out in one of the next turns. Those that wait stand in lines, which share a part of each turn.
@@ -15,7 +15,7 @@ HEARD_SECONDS = 0.0007  # of a turn of the loop, for what is read: then it is la
 FAVOURED_SECONDS = 0.001  # late for those that have waited, or have little to say
 REACHED_SECONDS = 2.5e-6  # for each weight of queues that were reached: they are served behind
 BYTE_SECONDS = 3e-10  # for what was read while others wait: it may be delivered behind
-TURN_SECONDS = 0.0012  # of a turn, for the lines of those that go on: by turns the first
+LINES_SECONDS = 0.0012  # of a turn, for the lines of those that go on: by turns the first
 LATE_SECONDS = 0.0009  # of that, for those that came late; of the first line at least one goes on
 LINE_SECONDS = 0.0003  # for each of the other lines
 FEW = 4  # of those that wait go on in the first turn
@@ -43,7 +43,6 @@ class Rota:
         "_waited",
         "_waiting",
         "_went_on",
-        "_works",
         "is_under_way",
         "number",
     )
@@ -52,16 +51,14 @@ class Rota:
         self._call_soon = loop.call_soon
         self._cork = cork
         self._monotonic = clock.monotonic
-        self._works: deque[Callable[[], None]] = deque()
         self._late: deque[Callable[[], None]] = deque()
         self._again: deque[Callable[[], None]] = deque()  # late, though they had waited
         self._waiting: deque[Callable[[], None]] = deque()
         self._lines = deque(
             (
-                (self._works, LINE_SECONDS),
+                (self._waiting, LINE_SECONDS),
                 (self._late, LATE_SECONDS),
                 (self._again, LINE_SECONDS),
-                (self._waiting, LINE_SECONDS),
             )
         )
         self._waited = 0  # of those that wait, since before this turn
@@ -125,11 +122,6 @@ class Rota:
         (self._again if has_waited else self._late).append(go_on)
         self._begin()
 
-    def work(self, do_some: Callable[[], None]) -> None:
-        """Call a function soon, likewise: what takes long is done when it returns."""
-        self._works.append(do_some)
-        self._begin()
-
     def _begin(self) -> None:
         if not self.is_under_way:
             self.is_under_way = True
@@ -142,7 +134,7 @@ class Rota:
         self._adapt()
         self._went_on = 0
         now = self._monotonic()
-        end = now + TURN_SECONDS
+        end = now + LINES_SECONDS
         try:
             for line, seconds in self._lines:
                 until = min(end, now + seconds)

@@ -12,14 +12,18 @@ from functools import partial
 
 from routelog.amqp_front.consuming.settling import Settling, settled_in_turns
 from routelog.amqp_front.node.services import Services
-from routelog.amqp_front.sockets.piecework import Piecework
+from routelog.amqp_front.node.work import begun
 from routelog.amqp_front.transactions.commit_plan import CommitPlan
 from routelog.amqp_front.wire.errors import INTERNAL_ERROR, HardError
-from routelog.log_backend import JournalFailed, JournalPositions, LogTransaction
+from routelog.log_backend import (
+    PIECE_SECONDS,
+    JournalFailed,
+    JournalPositions,
+    Lane,
+    LogTransaction,
+)
 
 log = logging.getLogger(__name__)
-
-TURN_SECONDS = 0.0005
 
 
 class Commit:
@@ -66,7 +70,7 @@ class Commit:
             self._appended()
             self._show(whole=True)
         else:
-            Piecework(self, services)
+            begun(self, services.scheduler)
 
     def go_on(self, whole: bool) -> bool:
         """Append more of it, or show it; see `Work`."""
@@ -109,7 +113,7 @@ class Commit:
 
     def _show(self, whole: bool) -> bool:
         monotonic = self._services.clock.monotonic
-        until = monotonic() + TURN_SECONDS
+        until = monotonic() + PIECE_SECONDS
         while self._transaction.show_some() or self._plan.tell_some():
             if not whole and monotonic() >= until:
                 return False
@@ -118,11 +122,11 @@ class Commit:
 
     def _tell(self) -> None:
         monotonic = self._services.clock.monotonic
-        until = monotonic() + TURN_SECONDS
+        until = monotonic() + PIECE_SECONDS
         for tell in self._told or ():
             _carry_out(tell)
             if monotonic() >= until:
-                self._services.rota.work(self._tell)
+                self._services.scheduler.call(Lane.JOBS, self._tell)
                 return
         self._told = None
         self._progress()

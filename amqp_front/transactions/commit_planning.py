@@ -16,10 +16,9 @@ from routelog.amqp_front.transactions.run_planner import RunPlanner
 from routelog.amqp_front.transactions.transaction import Kept
 from routelog.amqp_front.transactions.transaction_buffer import TransactionBuffer
 from routelog.amqp_front.transactions.window_plan import planned
-from routelog.log_backend import Clock
+from routelog.log_backend import PIECE_SECONDS, Clock
 from routelog.vhosts import Recipient
 
-TURN_SECONDS = 0.0005
 TRIES_MAX = 3  # for routes of one moment
 
 
@@ -69,7 +68,7 @@ class CommitPlanning:
             ExchangeNotFound: the exchange of a publish is gone meanwhile.
             JournalFailed: a message is a duplicate, and the disk failed before.
         """
-        until = self._clock.monotonic() + TURN_SECONDS
+        until = self._clock.monotonic() + PIECE_SECONDS
         for _ in chain(self._sorting, self._planning):
             if self._clock.monotonic() >= until:
                 return None

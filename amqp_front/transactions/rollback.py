@@ -4,16 +4,15 @@ Very many take several turns of the event loop. Until the last one the channel k
 is delivered meanwhile; its connection carries out nothing.
 """
 
+import asyncio
 from collections.abc import Iterable, Sequence
 from itertools import chain
 
 from routelog.amqp_front.consuming.tag_order import TagOrder
 from routelog.amqp_front.consuming.unacked import Unacked, UnackedRun
 from routelog.amqp_front.node.services import Services
-from routelog.amqp_front.sockets.piecework import Piecework
-from routelog.log_backend import Clock
-
-TURN_SECONDS = 0.0005
+from routelog.amqp_front.node.work import begun
+from routelog.log_backend import PIECE_SECONDS, Clock
 
 
 class Rollback:
@@ -29,7 +28,7 @@ class Rollback:
         if whole:
             self._unacked.put_back(chain.from_iterable(self._order.take_all()))
             return True
-        until = self._clock.monotonic() + TURN_SECONDS
+        until = self._clock.monotonic() + PIECE_SECONDS
         while self._order.step():
             if self._clock.monotonic() >= until:
                 return False
@@ -44,10 +43,10 @@ class Rollback:
 
 def rolled_back(
     unacked: Unacked, taken: Iterable[list[UnackedRun]], services: Services
-) -> tuple[Rollback, Piecework] | None:
+) -> tuple[Rollback, asyncio.Future[None]] | None:
     """Begin to put deliveries back; None: all are back, else they are when it is done."""
     lists = list(taken)
     if unacked.put_back_few(lists):
         return None
     rollback = Rollback(unacked, lists, services.clock)
-    return rollback, Piecework(rollback, services)
+    return rollback, begun(rollback, services.scheduler)

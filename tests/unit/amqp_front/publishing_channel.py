@@ -14,10 +14,9 @@ from routelog.amqp_front.node.confirm_board import ConfirmBoard
 from routelog.amqp_front.node.direct_reply import DirectReplies
 from routelog.amqp_front.publishing.publisher import Publisher
 from routelog.amqp_front.transactions.commit_plan import CommitPlan
-from routelog.amqp_front.transactions.commit_planning import TURN_SECONDS
 from routelog.amqp_front.wire.command import PublishRun
 from routelog.amqp_front.wire.frame_cutter import FrameCutter
-from routelog.log_backend import LogTransaction, SystemClock
+from routelog.log_backend import PIECE_SECONDS, LogTransaction, SystemClock
 from routelog.vhosts import (
     FULL_PERMISSION,
     PermissionBook,
@@ -76,7 +75,7 @@ class HastyClock(SystemClock):
     def monotonic(self) -> float:
         """See `Clock`."""
         self.looks += 1
-        return super().monotonic() + self.looks * 2 * TURN_SECONDS
+        return super().monotonic() + self.looks * 2 * PIECE_SECONDS
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from typing import Any, cast
 import pytest
 from frame_samples import publish, some_properties
 from intake_samples import share
-from loop_services import rota_of
+from loop_services import rota_of, scheduler_on
 from queue_samples import Node, Taker, records, running_node
 from unit.amqp_front.publishing_channel import Channel, HastyClock, runs
 from unit.log_backend.open_store import crash, until
@@ -174,10 +174,10 @@ class Scene:
         services: Any = SimpleNamespace(
             loop=loop,
             rota=rota_of(loop),
+            scheduler=scheduler_on(loop),
             confirms=self.channel.services.confirms,
             clock=HastyClock(),
             settlings=deque(),
-            piecework=set(),
         )
         of_channel = cast(Any, self.channel), self.publisher.returns
         planning = CommitPlanning(*of_channel, self.kept(), HastyClock())
@@ -189,7 +189,7 @@ class Scene:
         )
         self.fails = False
         commit = Commit(services, self.node.vhost.transaction(), plan, [settling])
-        while services.piecework:
+        while services.scheduler._jobs:
             self._publish_another()
             self.node.turns.run()
             await asyncio.sleep(0)

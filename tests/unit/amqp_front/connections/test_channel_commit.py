@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 from frame_samples import publish
 from intake_samples import share
-from loop_services import rota_of
+from loop_services import rota_of, scheduler_on
 from pamqp import commands
 from queue_samples import Node, records
 from unit.amqp_front.publishing_channel import HastyClock, held, runs
@@ -42,9 +42,9 @@ class Connection:
             clock=HastyClock(),
             replies=DirectReplies(),
             settlings=deque(),
-            piecework=set(),
             loop=loop,
             rota=rota_of(loop),
+            scheduler=scheduler_on(loop, HastyClock()),
         )
         book = PermissionBook()
         book.put(self.user, node.vhost.name, FULL_PERMISSION)

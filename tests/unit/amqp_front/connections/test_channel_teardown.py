@@ -5,14 +5,16 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from loop_services import scheduler_on
 from queue_samples import SetClock
 
 from routelog.amqp_front.connections.channel_table import ChannelTable
 from routelog.amqp_front.connections.channel_teardown import CHANNELS_MAX, ChannelTeardown, are_many
-from routelog.amqp_front.consuming.settling import LEAVING_MAX, TURN_SECONDS
+from routelog.amqp_front.consuming.settling import LEAVING_MAX
+from routelog.log_backend import PIECE_SECONDS
 
 COUNT = 100
-STEP_SECONDS = TURN_SECONDS / 4
+STEP_SECONDS = PIECE_SECONDS / 4
 
 
 class Channel:
@@ -57,21 +59,19 @@ class Channel:
 @pytest.fixture
 def services() -> Any:
     turns: list[Any] = []
-    rota = SimpleNamespace(turns=turns, work=turns.append)
+    loop = SimpleNamespace(create_future=Done, call_soon=turns.append, turns=turns)
     admission = SimpleNamespace(channel_closed=lambda user: None)
-    loop = SimpleNamespace(create_future=Done)
     return SimpleNamespace(
         clock=SetClock(),
         settlings=deque(),
-        rota=rota,
+        scheduler=scheduler_on(loop),
         loop=loop,
-        piecework=set(),
         admission=admission,
     )
 
 
 class Done:
-    """A future, as far as piecework needs one."""
+    """A future, as far as a job needs one."""
 
     error: Exception | None = None
     is_done = False
@@ -98,7 +98,7 @@ def test_they_leave_in_their_order_and_few_of_them_in_a_turn(services: Any) -> N
         turns += 1
         ended = sum(each.startswith("end") for each in log)
         most, before = max(most, ended - before), ended
-    assert most * 2 * STEP_SECONDS <= 2 * TURN_SECONDS
+    assert most * 2 * STEP_SECONDS <= 2 * PIECE_SECONDS
     assert turns >= COUNT // 4
     assert log == [f"{what} {n}" for n in range(COUNT) for what in ("leave", "end")]
     assert not services.settlings
@@ -153,8 +153,8 @@ def test_many_channels_or_consumers_are_stopped_at_once_and_leave_later(
     assert len(table) == 0
     if in_turns:
         assert log == [f"stop {n}" for n in range(count)]
-        while services.rota.turns:
-            services.rota.turns.pop(0)()
+        while services.loop.turns:
+            services.loop.turns.pop(0)()
         assert cast(Any, under_way[0]).done()
         assert [each for each in log if "end" in each] == [f"end {n}" for n in range(count)]
     else:

@@ -9,11 +9,12 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from loop_services import rota_of
+from loop_services import rota_of, scheduler_on
 from queue_samples import SetClock
 
-from routelog.amqp_front.consuming.ack_timeouts import LOOKED_RUNS, TURN_SECONDS, AckTimeouts
+from routelog.amqp_front.consuming.ack_timeouts import LOOKED_RUNS, AckTimeouts
 from routelog.amqp_front.consuming.unacked import EndedLease, Unacked, UnackedRun
+from routelog.log_backend import PIECE_SECONDS
 from routelog.vhosts import ReturnReason
 
 
@@ -83,14 +84,14 @@ class _Consumer:
 @pytest.fixture
 async def services() -> Any:
     clock = SetClock()
-    clock.look_microseconds = round(2_000_000 * TURN_SECONDS)
+    clock.look_microseconds = round(2_000_000 * PIECE_SECONDS)
     loop = asyncio.get_running_loop()
     events = SimpleNamespace(note=lambda key, **fields: None)
     return SimpleNamespace(
         clock=clock,
         loop=loop,
         rota=rota_of(loop),
-        piecework=set(),
+        scheduler=scheduler_on(loop, clock),
         settlings=deque(),
         vhosts=SimpleNamespace(events=events),
     )
@@ -98,7 +99,7 @@ async def services() -> Any:
 
 async def turns_to_the_end(services: Any) -> int:
     turns = 0
-    while services.piecework:
+    while services.scheduler._jobs:
         await asyncio.sleep(0)
         turns += 1
         assert turns < 1_000
@@ -153,9 +154,7 @@ async def test_a_broker_that_stops_takes_all_back(services: Any) -> None:
     holdings = Holdings(6 * LOOKED_RUNS)
     ends = AckTimeouts(cast(Any, holdings), services)
     ends.end(cast(Any, holdings.consumers[0]), 6 * LOOKED_RUNS)
-    while services.piecework:
-        for piecework in list(services.piecework):
-            piecework.finish()
+    services.scheduler.finish()
     assert len(holdings.sources[0].offsets) == 2 * LOOKED_RUNS - 1
 
 
@@ -169,7 +168,7 @@ async def test_an_error_of_ours_ends_one_look_only(services: Any) -> None:
 
     one.queue.stand_aside = fail
     ends.end(cast(Any, one), 10)
-    (look,) = services.piecework
+    (look,) = services.scheduler._jobs
     await turns_to_the_end(services)
     assert isinstance(look.done.exception(), ZeroDivisionError)
     ends.end(cast(Any, other), 10)

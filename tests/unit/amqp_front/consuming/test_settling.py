@@ -14,12 +14,11 @@ from routelog.amqp_front.consuming.settling import (
     PIECE_MESSAGES,
     PIECE_RANGES,
     RUNS_MAX,
-    TURN_SECONDS,
     Settling,
     are_few,
 )
 from routelog.amqp_front.consuming.unacked import UnackedRun
-from routelog.log_backend import Reason, SettledPart, Settlement
+from routelog.log_backend import PIECE_SECONDS, Reason, SettledPart, Settlement
 from routelog.log_backend.journal.journal_entry import entry_places
 from routelog.vhosts import ReturnReason
 
@@ -107,7 +106,7 @@ def services() -> Any:
 
 @pytest.fixture
 def sources(services: Any) -> list[Source]:
-    return [Source(services.clock, 0.4 * TURN_SECONDS) for _ in range(QUEUES)]
+    return [Source(services.clock, 0.4 * PIECE_SECONDS) for _ in range(QUEUES)]
 
 
 def held(sources: list[Source]) -> list[UnackedRun]:
@@ -147,7 +146,7 @@ def test_a_turn_ends_when_its_time_is_over(
 
 
 def test_a_queue_that_gets_its_own_back_is_paused_until_it_has_all(services: Any) -> None:
-    source = Source(services.clock, TURN_SECONDS / PIECE_RANGES)
+    source = Source(services.clock, PIECE_SECONDS / PIECE_RANGES)
     runs = [run(tag, source, 2 * tag) for tag in range(3 * PIECE_RANGES)]
     settling, _ = begun(services, runs)
     assert not settling.go_on(False)
@@ -175,7 +174,7 @@ def test_what_a_commit_that_failed_was_to_settle_comes_back(services: Any) -> No
 
 
 def test_a_long_run_leaves_in_pieces(services: Any) -> None:
-    source = Source(services.clock, TURN_SECONDS)
+    source = Source(services.clock, PIECE_SECONDS)
     settling, holdings = begun(services, [run(1, source, 7, "mine", 2 * PIECE_MESSAGES + 1)])
     assert not settling.go_on(False)
     assert source.ranges == [(7, 7 + PIECE_MESSAGES)]

@@ -16,12 +16,12 @@ from routelog.amqp_front.sockets.command_turn import (
     AGAIN_BYTES,
     LATE_BYTES,
     TURN_COMMANDS_MAX,
-    TURN_SECONDS,
     CommandTurn,
 )
 from routelog.amqp_front.sockets.cork import Cork
 from routelog.amqp_front.sockets.rota import FAVOURED_SECONDS, HEARD_SECONDS, Rota
 from routelog.amqp_front.wire.frame_cutter import FrameCutter
+from routelog.log_backend import CLIENT_SECONDS
 
 HEARTBEAT = b"\x08\x00\x00\x00\x00\x00\x00\xce"
 FRAME_MAX = 131_072
@@ -33,7 +33,7 @@ class SlowClock(SetClock):
 
     def __init__(self, turns: float) -> None:
         super().__init__()
-        self._step = round(turns * TURN_SECONDS * 1e6)
+        self._step = round(turns * CLIENT_SECONDS * 1e6)
 
     def monotonic(self) -> float:
         """See `Clock`."""
@@ -238,4 +238,4 @@ def test_commands_have_a_turn_of_time_with_the_cork_in() -> None:
         looked.append((cork.is_in, turn.until - clock.monotonic()))
 
     turn.carry_out(cork, commands)
-    assert looked == [(True, pytest.approx(TURN_SECONDS))]
+    assert looked == [(True, pytest.approx(CLIENT_SECONDS))]

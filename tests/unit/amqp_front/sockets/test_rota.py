@@ -17,8 +17,8 @@ from routelog.amqp_front.sockets.rota import (
     HEARD_SECONDS,
     LATE_SECONDS,
     LINE_SECONDS,
+    LINES_SECONDS,
     REACHED_SECONDS,
-    TURN_SECONDS,
     Rota,
 )
 
@@ -100,7 +100,7 @@ def test_who_was_late_goes_on_before_those_that_wait() -> None:
 
 
 def test_no_other_goes_on_when_one_has_taken_long_already() -> None:
-    node = Node(100, 10 * TURN_SECONDS)
+    node = Node(100, 10 * LINES_SECONDS)
     assert [node.turn() for _ in range(3)] == [[0], [1], [2]]
 
 
@@ -146,7 +146,7 @@ def test_few_go_on_again_when_nobody_has_waited_for_a_turn() -> None:
 
 
 class Lines:
-    """Works, clients that came late, and others that wait, all of them again and again.
+    """Clients that came late, and others that wait, all of them again and again.
 
     Args:
         seconds: that each takes.
@@ -157,12 +157,8 @@ class Lines:
         self.done: Counter[str] = Counter()
         self._seconds = seconds
         for _ in range(50):
-            self._work()
             self._come_late()
             self._wait()
-
-    def _work(self) -> None:
-        self.node.rota.work(lambda: self._do("work", self._work))
 
     def _come_late(self) -> None:
         self.node.rota.came_late(lambda: self._do("late", self._come_late), has_waited=False)
@@ -186,15 +182,15 @@ class Lines:
 
 
 def test_all_lines_share_the_time_of_a_turn() -> None:
-    each = TURN_SECONDS / 20
+    each = LINES_SECONDS / 20
     lines = Lines(each)
-    assert lines.turns(300) <= TURN_SECONDS + each + 1e-6
+    assert lines.turns(300) <= LINES_SECONDS + each + 1e-6
     assert min(lines.done.values()) * each > 300 * LINE_SECONDS / 2
 
 
 def test_no_line_waits_for_another_whose_members_take_a_whole_turn() -> None:
-    lines = Lines(2 * TURN_SECONDS)
-    assert lines.turns(300) <= 2 * TURN_SECONDS + 1e-6
+    lines = Lines(2 * LINES_SECONDS)
+    assert lines.turns(300) <= 2 * LINES_SECONDS + 1e-6
     assert min(lines.done.values()) >= 70
 
 

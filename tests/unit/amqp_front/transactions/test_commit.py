@@ -8,12 +8,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from loop_services import rota_of
+from loop_services import rota_of, scheduler_on
 
 from routelog.amqp_front.node.confirm_board import ConfirmBoard
-from routelog.amqp_front.transactions.commit import TURN_SECONDS, Commit
+from routelog.amqp_front.transactions.commit import Commit
 from routelog.amqp_front.wire.errors import INTERNAL_ERROR, HardError
-from routelog.log_backend import JournalFailed, SystemClock
+from routelog.log_backend import PIECE_SECONDS, JournalFailed, SystemClock
 
 
 class HastyClock(SystemClock):
@@ -24,7 +24,7 @@ class HastyClock(SystemClock):
     def monotonic(self) -> float:
         """See `Clock`."""
         self.looks += 1
-        return super().monotonic() + self.looks * 2 * TURN_SECONDS
+        return super().monotonic() + self.looks * 2 * PIECE_SECONDS
 
 
 class Settling:
@@ -131,10 +131,10 @@ class Ending:
         self.services: Any = SimpleNamespace(
             loop=loop,
             rota=rota_of(loop),
+            scheduler=scheduler_on(loop),
             confirms=self.board,
             clock=clock or SystemClock(),
             settlings=deque(),
-            piecework=set(),
         )
         self.settling: Any = Settling(self.services, are_few=settles_few)
         self.told: list[int] = []
@@ -239,9 +239,8 @@ async def test_what_is_appended_in_turns_is_told_and_waited_for_behind_the_last(
 async def test_it_is_appended_to_its_end_when_the_broker_stops() -> None:
     ending = Ending()
     ending.begin(4, told=1, turns=1_000)
-    (piecework,) = ending.services.piecework
-    piecework.finish()
-    assert ending.transaction.steps[2:] == [[], "ended", "shown"]
+    ending.services.scheduler.finish()
+    assert ending.transaction.steps[-2:] == ["ended", "shown"]
     assert ending.told == [0]
 
 
@@ -264,4 +263,4 @@ async def test_an_error_in_a_later_turn_returns_what_was_taken(
     assert plan.queues_told == [True]
     assert ending.settling.told == ["failed", "settled"]
     assert ending.told == []
-    assert not ending.services.piecework
+    assert not ending.services.scheduler._jobs

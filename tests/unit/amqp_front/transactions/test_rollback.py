@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from loop_services import rota_of
+from loop_services import rota_of, scheduler_on
 from queue_samples import SetClock
 from unit.amqp_front.publishing_channel import HastyClock
 
@@ -79,11 +79,11 @@ def test_one_turn_is_enough_when_there_is_time() -> None:
 async def test_few_come_back_at_once(count: int, taken: int) -> None:
     loop = asyncio.get_running_loop()
     services: Any = SimpleNamespace(
-        piecework=set(), loop=loop, rota=rota_of(loop), clock=HastyClock()
+        loop=loop, rota=rota_of(loop), scheduler=scheduler_on(loop), clock=HastyClock()
     )
     held = holding(tags := range(1, count + 1))
     begun = rolled_back(held, [taken_of(held, tags[-taken:])], services)
     assert (begun is None) == (taken < 50)
     if begun is not None:
-        await begun[1].done
+        await begun[1]
     assert tags_of(held) == list(tags)
