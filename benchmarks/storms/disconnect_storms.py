@@ -10,7 +10,7 @@ from pamqp import commands, frame
 from routelog.benchmarks.traffic.connection import Connection
 from routelog.benchmarks.traffic.frames import CHANNEL
 
-CONSUMERS = 16_384  # the most that a connection may have
+CONSUMERS = 16_376  # 8 on each channel that a connection may have, of 2,047
 CHANNEL_CONSUMERS = 8  # each channel by itself is little
 CROWD = 9_000
 LEAVING_SECONDS = 3.0
