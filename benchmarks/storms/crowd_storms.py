@@ -33,7 +33,7 @@ class CrowdStorms:
         self._seconds = SECONDS * min(1.0, 10 * scale)
         self.all: dict[str, Callable[[], None]] = {
             f"{self._clients} clients publish as fast as they can": self._publish,
-            f"{self._clients} clients publish, and consume it": self._publish_and_consume,
+            f"{self._clients} clients publish, and consume it": self.publish_and_consume,
             f"{self._clients} clients commit transactions": self._commit,
             f"{self._waiting_clients} clients send 12 KiB and wait for the confirms": self._wait,
             f"{self._clients} clients publish to {FANNED_QUEUES} queues each, and wait": self._fan_out,
@@ -42,7 +42,8 @@ class CrowdStorms:
     def _publish(self) -> None:
         self._flood(self._crowd(self._clients), BLOCK_MESSAGES)
 
-    def _publish_and_consume(self) -> None:
+    def publish_and_consume(self) -> None:
+        """Each client publishes to its queue and consumes from it, for some seconds."""
         crowd = self._crowd(self._clients)
         for number, client in enumerate(crowd):
             consume = commands.Basic.Consume(queue=_name(number), no_ack=True)

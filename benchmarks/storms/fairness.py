@@ -51,12 +51,13 @@ def main(
         assert broker.session is not None
         assert broker.http_port is not None
         url, pid = broker.uri, broker.session  # whoever begins a session is called like it
+        crowds = CrowdStorms(url, scale)
         storms: dict[str, Callable[[], None]] = {
             **Storms(url, scale).all,
             **TransactionStorms(url, scale).all,
-            **CrowdStorms(url, scale).all,
+            **crowds.all,
             **DisconnectStorms(url, scale).all,
-            **ManagementStorms(url, broker.http_port, scale).all,
+            **ManagementStorms(url, broker.http_port, crowds, scale).all,
         }
         for name, storm in storms.items():
             if only not in name:

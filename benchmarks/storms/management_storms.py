@@ -1,15 +1,16 @@
-"""Storms of the HTTP API: large requests of one operator."""
+"""Storms of the HTTP API: large requests of one operator, or of ten at once."""
 
 import json
 from base64 import b64encode
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from http.client import HTTPConnection
 from typing import Any
 from urllib.parse import quote
 
 from pamqp import commands, frame
 
+from routelog.benchmarks.storms.crowd_storms import CrowdStorms
 from routelog.benchmarks.traffic.connection import Connection
 from routelog.benchmarks.traffic.frames import CHANNEL, content_frames
 from routelog.benchmarks.traffic.unexpected import BrokerRefused
@@ -20,6 +21,7 @@ QUEUES = 20_000
 LISTED_QUEUES = 100_000
 SHOWN_MESSAGES = 160
 OPERATORS = 10
+LISTS = ("/queues", "/connections", "/consumers")  # of an operator while clients publish
 
 
 class ManagementStorms:
@@ -28,11 +30,13 @@ class ManagementStorms:
     Args:
         url: of the broker, for AMQP.
         port: of its HTTP API.
+        crowd: clients that publish while operators list.
     """
 
-    def __init__(self, url: str, port: int, scale: float) -> None:
+    def __init__(self, url: str, port: int, crowd: CrowdStorms, scale: float) -> None:
         self._owner = Connection(url)
         self._port = port
+        self._crowd = crowd
         self._queues = max(1, int(QUEUES * scale))
         self._listed = max(1, int(LISTED_QUEUES * scale))
         self._shown = max(1, int(SHOWN_MESSAGES * scale))
@@ -41,6 +45,7 @@ class ManagementStorms:
             "set a policy for them": self._policy,
             "list them, sorted by their messages": self._list,
             f"{OPERATORS} operators list them at once": self._list_together,
+            f"{OPERATORS} operators list, while clients publish and consume": self._list_beside_crowd,
             "list their logs": self._list_logs,
             "export them": self._export,
             "delete their vhost": self._delete,
@@ -72,6 +77,18 @@ class ManagementStorms:
         with ThreadPoolExecutor(OPERATORS) as operators:
             for listed in [operators.submit(self._list) for _ in range(OPERATORS)]:
                 listed.result()
+
+    def _list_beside_crowd(self) -> None:
+        with ThreadPoolExecutor(1 + OPERATORS) as pool:
+            publishing = pool.submit(self._crowd.publish_and_consume)
+            for listing in [pool.submit(self._list_while, publishing) for _ in range(OPERATORS)]:
+                listing.result()
+            publishing.result()
+
+    def _list_while(self, publishing: "Future[None]") -> None:
+        while not publishing.done():
+            for path in LISTS:
+                self._call("GET", path)
 
     def _list_logs(self) -> None:
         everything = {"configure": ".*", "write": ".*", "read": ".*"}

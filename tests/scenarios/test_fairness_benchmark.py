@@ -20,6 +20,7 @@ def test_a_bystander_is_measured_beside_each_storm(
         "get the 0 MiB",
         "commit 100",
         "purge them",
+        "10 operators list,",
     )
     for storm in storms:
         assert storm in printed
