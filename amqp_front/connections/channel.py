@@ -122,7 +122,8 @@ class Channel:
         if durable is None:
             self._answer(frame)
         else:
-            self.connection.wait_for(durable, lambda: self._answer(frame))
+            done = self.services.confirms.in_time(durable)
+            self.connection.wait_for(done, lambda: self._answer(frame))
 
     def again_behind(self, done: Awaitable[object], method: Any) -> None:
         """See `TopologyChannel`."""

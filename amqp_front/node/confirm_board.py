@@ -1,6 +1,6 @@
 """Who waits for the journal: when it advances, their publishes are confirmed."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Protocol
 
 from routelog.log_backend import NOTHING, JournalPositions
@@ -12,6 +12,9 @@ class Waiter(Protocol):
     def journal_reached(self, reached: JournalPositions) -> bool:
         """The journal has come so far; returns whether it waits for more."""
 
+    def journal_late(self, late: JournalPositions) -> bool:
+        """The journal should have come so far long ago; returns whether it waits for more."""
+
     def journal_failed(self) -> None:
         """The journal will come no further."""
 
@@ -21,6 +24,7 @@ class ConfirmBoard:
 
     Attributes:
         reached: how far the journal has come.
+        in_time: what is done, or fails when that takes too long: see `ConfirmDeadline`.
 
     Args:
         call_soon: runs a function after this turn of the event loop, so that the confirms of a
@@ -29,6 +33,7 @@ class ConfirmBoard:
 
     def __init__(self, call_soon: Callable[[Callable[[], None]], object]) -> None:
         self.reached = NOTHING
+        self.in_time: Callable[[Awaitable[object]], Awaitable[object]] = lambda done: done
         self._call_soon = call_soon
         self._waiters: set[Waiter] = set()
         self._scheduled = False
@@ -51,6 +56,11 @@ class ConfirmBoard:
     def durable(self, position: int) -> None:
         """The journal is written and durable up to a position."""
         self._advance(JournalPositions(position, position))
+
+    def late(self, late: JournalPositions) -> None:
+        """The journal should have come so far long ago: what waits for no more is refused."""
+        done = [waiter for waiter in self._waiters if not waiter.journal_late(late)]
+        self._waiters.difference_update(done)
 
     def failed(self) -> None:
         """The journal will come no further."""

@@ -19,6 +19,7 @@ from routelog.amqp_front.node.accepted_sockets import AcceptedSocket, AcceptedSo
 from routelog.amqp_front.node.close_throttle import CloseThrottle
 from routelog.amqp_front.node.configuration import BrokerConfig
 from routelog.amqp_front.node.confirm_board import ConfirmBoard
+from routelog.amqp_front.node.confirm_deadline import ConfirmDeadline
 from routelog.amqp_front.node.gate import Gate
 from routelog.amqp_front.node.intake_budget import IntakeBudget, IntakeLimits
 from routelog.amqp_front.node.services import Services
@@ -135,6 +136,7 @@ class Broker:
         self._all_closed: asyncio.Event | None = None
         self._group_expiry: GroupExpiry | None = None
         self._remote: RemoteStorage | None = None
+        self._deadline: ConfirmDeadline | None = None
         self._umask = 0  # of who started the process
         self.passed_doors = PassedDoors()
 
@@ -216,6 +218,9 @@ class Broker:
         logs, vhosts, users = self._logs, self._vhosts, self._users
         confirms = ConfirmBoard(cork.call_soon)
         confirms.durable(logs.journal.committed)
+        if logs.journal.is_replicated:
+            self._deadline = self._confirm_deadline(confirms, loop)
+            self._deadline.start()
         self._services = Services(
             config=config,
             loop=loop,
@@ -249,6 +254,17 @@ class Broker:
         self._group_expiry.start()
         self._log_exchange = LogExchange(vhosts, loop, self._services.node_name)
         logging.getLogger().addHandler(self._log_exchange)
+
+    def _confirm_deadline(
+        self, confirms: ConfirmBoard, loop: asyncio.AbstractEventLoop
+    ) -> ConfirmDeadline:
+        journal, cork = self._logs.journal, self._cork
+        return ConfirmDeadline(
+            confirms,
+            lambda: journal.end.position,
+            self._config.cluster_confirm_seconds,
+            lambda seconds, look: loop.call_later(seconds, cork.run, look),
+        )
 
     def _start_remote(self, loop: asyncio.AbstractEventLoop) -> None:
         logs, bucket = self._logs, self._bucket
@@ -410,6 +426,8 @@ class Broker:
         """Accept nobody, close connections with 320, write what is needed, let go of the files."""
         await self._listeners.close()
         self._stalled.stop()
+        if self._deadline is not None:
+            self._deadline.stop()
         self.renewal.stop()
         self.loop_monitor.stop()
         self._trim.stop()

@@ -59,6 +59,14 @@ class ConfirmSender:
             self._answer(confirms.take_covered(reached), _ACK)
         return confirms.waits()
 
+    def journal_late(self, late: JournalPositions) -> bool:
+        """See `Waiter`."""
+        self.catch_up()
+        while (refused := self._confirms.take_late(self._board.reached, late)) is not None:
+            self._answer(refused, _NACK)
+            self.catch_up()
+        return self._confirms.waits()
+
     def journal_failed(self) -> None:
         """See `Waiter`."""
         self._answer(self._confirms.take_all(), _NACK)

@@ -85,6 +85,18 @@ class Confirms:
             last = self._waiting.popleft()[0]
         return self._settled(last)
 
+    def take_late(
+        self, reached: JournalPositions, late: JournalPositions
+    ) -> tuple[int, bool] | None:
+        """As `take_covered`, of publishes that need what the journal should have had long ago, and has not."""
+        last = 0
+        while self._waiting:
+            needed = self._waiting[0][1]
+            if needed is None or reached.cover(needed) or not late.cover(needed):
+                break
+            last = self._waiting.popleft()[0]
+        return self._settled(last)
+
     @cython.cfunc
     @cython.locals(last=cython.longlong, several=cython.bint)
     def _settled(self, last: int) -> tuple[int, bool] | None:

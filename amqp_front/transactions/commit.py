@@ -140,6 +140,10 @@ class Commit:
         self._progress()
         return False
 
+    def journal_late(self, late: JournalPositions) -> bool:
+        """See `Waiter`: its client is answered (`in_time`), and what it settles waits on."""
+        return True
+
     def _settle(self) -> None:
         for settling in self._settlings:
             if settling.are_few:
