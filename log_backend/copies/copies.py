@@ -31,6 +31,7 @@ from routelog.log_backend.doors.clock import Clock
 from routelog.log_backend.doors.disk import Disk, DiskFull, is_full, opened
 from routelog.log_backend.journal.journal import Journal
 from routelog.log_backend.journal.journal_block import aligned
+from routelog.log_backend.journal.journal_chain import START, Mark
 from routelog.log_backend.journal.journal_extent import JournalExtent
 from routelog.log_backend.journal.journal_reader import whole_blocks
 from routelog.log_backend.journal.metadata_writer import MetadataWriter, unawaited
@@ -68,8 +69,8 @@ class _Log(NamedTuple):
 
 
 class _Journal(NamedTuple):
-    # What was copied of it, up to a position.
-    position: int
+    # What was copied of it, up to a block.
+    last: Mark
     files: list[CopiedFile]
 
 
@@ -252,7 +253,7 @@ class Copies:
                 committed = self._journal.committed
             copied = await self._in_thread(self._copy_journal, files, first, last, committed)
         copy.check()
-        copy.position = copied.position
+        copy.last = copied.last
         copy.files += copied.files
         copy.files += await self._in_thread(self._listed, metadata)
         copy.files = await self._in_thread(self._with_sizes, copy.files)
@@ -300,7 +301,7 @@ class Copies:
         return [CopiedFile(f"metadata/{name}", UNKNOWN, folder / name) for name in names]
 
     def _copy_journal(self, folder: Path, first: int, last: int, committed: int) -> _Journal:
-        files, copied, position = self._journal.supply.files, list[CopiedFile](), 0
+        files, copied, end_block = self._journal.supply.files, list[CopiedFile](), START
         for mark in files.marks():
             if not first <= mark.number <= last:
                 continue
@@ -309,12 +310,12 @@ class Copies:
             for at, block in whole_blocks(content, mark):
                 if block.position > committed:
                     break
-                end, position = at + aligned(block.length), block.position
+                end, end_block = at + aligned(block.length), block.mark
             path = files.path(mark)
             held = folder / path.name
             self._write(held, memoryview(content)[:end])
             copied.append(CopiedFile(f"journal/{path.name}", end, held, padded=len(content)))
-        return _Journal(position, copied)
+        return _Journal(end_block, copied)
 
     def _write(self, path: Path, content: memoryview) -> None:
         self._space.check_segment(len(content))

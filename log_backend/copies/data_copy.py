@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from routelog.log_backend.doors.disk import Disk, opened
+from routelog.log_backend.journal.journal_chain import START
 
 
 class CopyFailed(Exception):
@@ -40,7 +41,7 @@ class DataCopy:
 
     Attributes:
         taken: resolves when the copy is complete; raises `CopyFailed`.
-        position: of the last block of the journal in it: all up to there is in the copy.
+        last: the last block of the journal in it: all up to there is in the copy.
         files: all of them.
         failure: why it ended before its owner wanted; empty: it has not.
         on_end: called once when it ends behind `taken`.
@@ -48,11 +49,16 @@ class DataCopy:
 
     def __init__(self, disk: Disk, loop: asyncio.AbstractEventLoop) -> None:
         self.taken: asyncio.Future[None] = loop.create_future()
-        self.position = 0
+        self.last = START
         self.files: list[CopiedFile] = []
         self.failure = ""
         self.on_end: Callable[[], None] = lambda: None
         self._disk = disk
+
+    @property
+    def position(self) -> int:
+        """Of its last block."""
+        return self.last.position
 
     def end(self) -> None:
         """Let go of the files: on the event loop, as often as one likes."""

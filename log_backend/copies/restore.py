@@ -1,23 +1,14 @@
 """Makes a data directory of a backup."""
 
 from collections.abc import Iterable
-from contextlib import suppress
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
-from routelog.log_backend.copies.backup_target import (
-    PIECE_BYTES,
-    BackupDamaged,
-    BackupTarget,
-    Progress,
-)
-from routelog.log_backend.copies.manifest import BackupFile, Manifest
-from routelog.log_backend.doors.disk import LOCK_FILE, Buffer, Disk, opened
-from routelog.log_backend.journal.journal_block import BLOCK_ALIGNMENT
-from routelog.log_backend.journal.journal_files import write_end
+from routelog.log_backend.copies.backup_target import BackupDamaged, BackupTarget, Progress
+from routelog.log_backend.copies.data_writer import DataWriter, NotBelow
+from routelog.log_backend.copies.manifest import Manifest
+from routelog.log_backend.doors.disk import LOCK_FILE, Buffer, Disk
 
 RESTORING = "RESTORING"  # in a data directory: what is restored there is not complete
-
-_ZEROS = bytes(PIECE_BYTES)
 
 
 class NotEmpty(Exception):
@@ -46,8 +37,7 @@ class Restore:
         self._manifest = manifest
         self._data = data
         self._disk = disk
-        self._made: list[Path] = []  # files
-        self._directories: dict[Path, None] = {}  # in the order in which they were made
+        self._writer = DataWriter(data, disk)
 
     def run(self, progress: Progress = lambda size: None) -> None:
         """Write all files, durably; each is checked on the way.
@@ -60,63 +50,24 @@ class Restore:
             raise NotEmpty(f"{self._data} is not empty")
         try:
             self._write_all(progress)
+        except NotBelow as error:
+            self._writer.remove_all()
+            raise BackupDamaged(str(error)) from None
         except BaseException:
-            self._remove_all()
+            self._writer.remove_all()
             raise
 
     def _write_all(self, progress: Progress) -> None:
-        marker = self._data / RESTORING
-        self._write(marker, ())
-        self._write(self._data / LOCK_FILE, ())
-        self._sync_directories()
+        writer = self._writer
+        writer.write(RESTORING, ())  # the first, so it is removed last
+        writer.write(LOCK_FILE, ())
+        writer.sync_directories()
         for stored in self._manifest.objects:
             for file, pieces in self._target.files(stored):
-                self._write(self._path(file), _told(pieces, progress), file.padded)
-        for name in ("journal", "logs"):
-            self._make_directory(self._data / name)
-        self._sync_directories()
-        self._disk.remove(marker)
+                writer.write(file.path, _told(pieces, progress), file.padded)
+        writer.complete()
+        self._disk.remove(self._data / RESTORING)
         self._disk.sync_directory(self._data)
-
-    def _path(self, file: BackupFile) -> Path:
-        path = PurePosixPath(file.path)
-        if path.is_absolute() or ".." in path.parts:
-            raise BackupDamaged(f"{file.path} is no path below a data directory")
-        return self._data / path
-
-    def _write(self, path: Path, pieces: Iterable[Buffer], padded: int = 0) -> None:
-        self._make_directory(path.parent)
-        self._made.append(path)
-        with opened(self._disk, path, create=True) as file:
-            at = 0
-            for piece in pieces:
-                at += self._disk.write(file, at, [piece])
-            if padded:
-                # As the journal makes its files: they are written over, and recycled.
-                while at < padded - BLOCK_ALIGNMENT:
-                    zeros = _ZEROS[: padded - BLOCK_ALIGNMENT - at]
-                    at += self._disk.write(file, at, [zeros])
-                write_end(self._disk, file, padded)
-            self._disk.sync(file)
-
-    def _make_directory(self, path: Path) -> None:
-        if path not in self._directories:
-            if path != self._data:
-                self._make_directory(path.parent)
-            self._disk.make_directory(path)
-            self._directories[path] = None
-
-    def _sync_directories(self) -> None:
-        for path in self._directories:
-            self._disk.sync_directory(path)
-
-    def _remove_all(self) -> None:
-        for file in reversed(self._made):  # the marker last
-            with suppress(OSError):
-                self._disk.remove(file)
-        for directory in reversed(self._directories):
-            with suppress(OSError):
-                self._disk.remove_tree(directory)
 
 
 def _told(pieces: Iterable[Buffer], progress: Progress) -> Iterable[Buffer]:

@@ -38,6 +38,7 @@ NOT_CAUSED_BY_CLIENTS = {
     "log_backend.copies.backup_writer.BackupExists": "the state of the backup says so",
     "log_backend.copies.backups.BackupRefused": "over HTTP only",
     "log_backend.copies.data_copy.CopyFailed": "the state of the backup says so",
+    "log_backend.copies.data_writer.NotBelow": "of backups and other nodes",
     "log_backend.copies.manifest.ManifestDamaged": "of the command line's tools",
     "log_backend.copies.restore.NotEmpty": "of the command line's tools",
     "log_backend.copies.restore.RestoreUnfinished": "at start",
