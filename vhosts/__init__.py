@@ -12,6 +12,7 @@ from routelog.vhosts.arguments.limits import USER_LIMITS, VHOST_LIMITS, checked_
 from routelog.vhosts.arguments.match_budget import MatchBudget, OutOfTime
 from routelog.vhosts.arguments.pattern import BadPattern, Pattern
 from routelog.vhosts.arguments.policy import Policy
+from routelog.vhosts.arguments.queue_arguments import durability_level
 from routelog.vhosts.arguments.queue_properties import QueueProperties
 from routelog.vhosts.compatibility import RABBITMQ_PRODUCT, RABBITMQ_VERSION
 from routelog.vhosts.definitions.definition_entries import ARGON2ID, PolicyEntry, split_tags

@@ -99,7 +99,7 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True):
     # Room for what goes on while publishers wait: topology, snapshots, segments of what was journaled.
     disk_reserve_bytes: Annotated[int, Meta(ge=0)] = 256 * MIB
     default_compression: Literal["none", "zstd", "lz4"] = "none"
-    default_durability: Literal["memory", "os", "disk"] = "disk"
+    default_durability: Literal["memory", "os", "disk", "mirrored"] = "disk"
     retention_seconds: Seconds = 30.0
     # Of what a log would let go, by partition: a reader that is gone must not fill the disk.
     reader_hold_bytes_max: Annotated[int, Meta(ge=0)] = 16 * 1024 * MIB
@@ -170,7 +170,8 @@ def load_configuration(
         settings: from the command line, too: `key=value`.
 
     Raises:
-        ConfigurationError: an unknown key or a bad value; the first one found.
+        ConfigurationError: an unknown key or a bad value, or one that does not go with the others; the first
+            one found.
     """
     chosen: dict[str, object] = {}
     chosen.update(_from_file(file_name, file_text))
@@ -178,7 +179,10 @@ def load_configuration(
     given = {key: value for key, value in options.items() if value is not None}
     chosen.update(_from_options(given))
     chosen.update(_from_settings(settings, set(given)))
-    return BrokerConfig(**chosen)  # type: ignore[arg-type]  # each value was checked by its key
+    found = BrokerConfig(**chosen)  # type: ignore[arg-type]  # each value was checked by its key
+    if found.default_durability == "mirrored" and not found.cluster_nodes:
+        raise ConfigurationError('default_durability: "mirrored" needs a cluster: `cluster_nodes`')
+    return found
 
 
 def _from_file(file_name: str, text: str) -> Iterator[tuple[str, object]]:

@@ -49,7 +49,6 @@ from routelog.log_backend import (
     Bucket,
     DirectoryLocked,
     DiskSpace,
-    Durability,
     JournalDamaged,
     LogOptions,
     LogStore,
@@ -78,6 +77,7 @@ from routelog.vhosts import (
     PasswordVerifier,
     UserDirectory,
     VhostDirectory,
+    durability_level,
 )
 
 log = logging.getLogger(__name__)
@@ -179,7 +179,7 @@ class Broker:
             writer,
             scheduler,
             loop.call_later,
-            default_durability=Durability(config.default_durability),
+            default_durability=durability_level(config.default_durability),
             queues_max=config.queues_max,
             default_vhost=config.default_vhost,
             histories_bytes_max=config.histories_bytes_max,

@@ -149,7 +149,10 @@ def test_an_unknown_level_is_refused(channel, value):
     assert "memory, os, disk, mirrored" in closed.value.reply_text
 
 
-def test_a_mirrored_or_quorum_queue_of_a_node_on_its_own_promises_the_disk(restarting):
+def test_a_mirrored_or_quorum_queue_of_a_node_on_its_own_promises_the_disk(fresh_broker):
+    restarting = Restarting(
+        fresh_broker(ROUTELOG_FLUSH_SECONDS="3600", ROUTELOG_DEFAULT_DURABILITY="memory")
+    )
     door = restarting.door
     mirrored = {"pattern": "^ha", "definition": {"ha-mode": "all", "min-in-sync": 2}}
     assert door.ask("PUT", "policies", "/", "ha", body=mirrored) == (201, None)
@@ -166,6 +169,7 @@ def test_a_mirrored_or_quorum_queue_of_a_node_on_its_own_promises_the_disk(resta
     channel = restarting.channel()
     for name in asked:
         assert drain(channel, name) == [b"kept"]
+    restarting.close()
 
 
 def test_the_level_is_compared_at_redeclaration(connection, name):

@@ -2,13 +2,15 @@
 
 key of both policies        operator's value, or the lower one where RabbitMQ takes the lower
 key of policy and argument  the argument, or the lower one; of ages the shorter
+`ha-mode`                   x-durability: mirrored, unless one of them says another one
 """
 
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from routelog.vhosts.arguments.argument_checks import age_microseconds
+from routelog.vhosts.arguments.argument_checks import MIRRORED, age_microseconds
+from routelog.vhosts.arguments.mirror_keys import MODE
 from routelog.vhosts.arguments.policy import LOWER_WINS, QUEUE_KEYS, Policy
 
 
@@ -42,10 +44,13 @@ def effective_arguments(
     if policy is None and operator is None:
         return EffectiveArguments(arguments)
     values = dict(arguments)
-    for key, value in merged_definitions(policy, operator).items():
+    merged = merged_definitions(policy, operator)
+    for key, value in merged.items():
         if key in QUEUE_KEYS:
             argument = f"x-{key}"
             values[argument] = _combined(key, value, values.get(argument, value))
+    if MODE in merged:
+        values.setdefault("x-durability", MIRRORED)
     return EffectiveArguments(values, policy, operator)
 
 

@@ -173,9 +173,14 @@ def check_remote(
 
 
 def durability(arguments: Mapping[str, object], default: Durability) -> Durability:
-    """What a confirm promises in a durable queue: `x-durability`, or the default."""
-    level = str(arguments.get("x-durability", default))
-    return Durability.DISK if level == MIRRORED else Durability(level)
+    """What a confirm promises in a durable queue: `x-durability`, or a default; a quorum queue is MIRRORED."""
+    unsaid = MIRRORED if counts_deliveries(arguments) else default
+    return durability_level(str(arguments.get("x-durability", unsaid)))
+
+
+def durability_level(word: str) -> Durability:
+    """One of `DURABILITIES` as what a log waits for: in a cluster, what is synced is mirrored, too."""
+    return Durability.DISK if word == MIRRORED else Durability(word)
 
 
 def is_stream(arguments: Mapping[str, object]) -> bool:

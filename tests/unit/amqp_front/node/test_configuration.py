@@ -231,3 +231,15 @@ def test_every_key_is_documented() -> None:
         key for key in BrokerConfig.__struct_fields__ if f"| `{key}` |" not in documentation
     ]
     assert undocumented == []
+
+
+def test_mirrored_by_default_needs_a_cluster() -> None:
+    settings = ("default_durability=mirrored",)
+    assert "`cluster_nodes`" in complaint(settings=settings)
+    config = load(settings=(*settings, "cluster_nodes=a@a=10.0.0.1:25672"))
+    assert config.default_durability == "mirrored"
+
+
+@pytest.mark.parametrize("seconds", ["0", "0.9", "3601", "soon"])
+def test_confirms_are_waited_for_at_least_a_second(seconds: str) -> None:
+    assert "cluster_confirm_seconds" in complaint(settings=(f"cluster_confirm_seconds={seconds}",))

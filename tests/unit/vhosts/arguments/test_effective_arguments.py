@@ -37,7 +37,12 @@ def policy(definition: Mapping[str, object], *, operator: bool = False) -> Polic
         ({"x-delivery-limit": -1}, {"delivery-limit": 5}, {}, {"x-delivery-limit": 5}),
         ({}, {"delivery-limit": 5}, {"delivery-limit": -1}, {"x-delivery-limit": 5}),
         # What is not about queues stays away.
-        ({}, {"alternate-exchange": "x", "ha-mode": "all"}, {}, {}),
+        ({}, {"alternate-exchange": "x", "queue-mode": "lazy"}, {}, {}),
+        # Whoever asks for replicas has confirms of all of them, unless something else is asked for.
+        ({}, {"ha-mode": "all"}, {}, {"x-durability": "mirrored"}),
+        ({}, {}, {"ha-mode": "all"}, {"x-durability": "mirrored"}),
+        ({"x-durability": "os"}, {"ha-mode": "all"}, {}, {"x-durability": "os"}),
+        ({}, {"ha-mode": "all", "durability": "memory"}, {}, {"x-durability": "memory"}),
     ],
 )  # fmt: skip
 def test_arguments_and_policies_are_combined(

@@ -281,6 +281,14 @@ def test_the_argument_beats_the_default(level: Durability) -> None:
         assert durability({"x-durability": "mirrored"}, default) is Durability.DISK
 
 
+def test_a_quorum_queue_is_mirrored_unless_it_says_something_else() -> None:
+    for default in Durability:
+        assert durability({"x-queue-type": "quorum"}, default) is Durability.DISK
+        assert durability({"x-queue-type": "stream"}, default) is default
+        chosen = {"x-queue-type": "quorum", "x-durability": str(default)}
+        assert durability(chosen, Durability.MEMORY) is default
+
+
 @pytest.mark.parametrize("value", EACH_TYPE, ids=repr)
 def test_a_durability_is_one_of_four_words(value: object) -> None:
     assert complaint(x_durability=value) is not None
