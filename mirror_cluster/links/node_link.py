@@ -21,7 +21,7 @@ from routelog.mirror_cluster.protocol.messages import Message
 log = logging.getLogger(__name__)
 
 INTRODUCTION_SECONDS_MAX = 5.0  # who connects and says nothing is dropped
-# Before another message is sent, however long that one is: followers acknowledge within a window of blocks, so
+# Before another message is sent, however long that one is: followers acknowledge within a window of bytes, so
 # that more than this is unsent only when the peer reads nothing.
 UNSENT_BYTES_MAX = 256 * 1024 * 1024
 

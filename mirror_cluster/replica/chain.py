@@ -1,13 +1,18 @@
-"""The shape of a journal: the checksum of each block, and which epoch made it. Not the blocks."""
+"""The shape of a journal: checksum and size of each block, and which epoch made it. Not the blocks."""
 
 from array import array
 from bisect import bisect_right
 
 from routelog.mirror_cluster.protocol.block import START, Block, Mark
 
+HEAD_BYTES = 32  # of a block in a message, beside its payload
+# Of a block that only its mark is known of, as recovery finds it: what a group of entries is closed at. Only
+# one with a transaction is larger.
+BYTES_ASSUMED = 4 * 1024 * 1024
+
 
 class Chain:
-    """The blocks of a journal behind its base, by position: 4 bytes of memory each.
+    """The blocks of a journal behind its base, by position: 12 bytes of memory each.
 
     Attributes:
         base: the block that the journal begins behind. What it and those before it said is in a checkpoint.
@@ -16,6 +21,10 @@ class Chain:
     def __init__(self, base: Mark = START) -> None:
         self.base = base
         self._checksums = array("I")
+        self._byte_ends = array(
+            "Q"
+        )  # the size of each block and all before it, those before the base
+        self._base_bytes = 0
         self._epochs = [base.epoch]  # rising
         self._firsts = [
             base.position
@@ -41,16 +50,28 @@ class Chain:
         epoch = self._epochs[bisect_right(self._firsts, position) - 1]
         return Mark(position, epoch, self._checksums[index - 1])
 
+    def reach(self, after: int, bytes_max: int) -> int:
+        """Position up to which the blocks behind another one are at most so many bytes; one block at least."""
+        index = max(after - self.base.position, 0)
+        limit = bytes_max + (self._byte_ends[index - 1] if index else self._base_bytes)
+        fits = bisect_right(self._byte_ends, limit, min(index, len(self._byte_ends)))
+        return min(self.base.position + max(fits, index + 1), self.end_position)
+
     def extend(self, block: Block | Mark) -> None:
         """Add a block that follows the end; its place says enough of it."""
         if block.epoch != self._epochs[-1]:
             self._epochs.append(block.epoch)
             self._firsts.append(block.position)
         self._checksums.append(block.checksum)
+        size = BYTES_ASSUMED if isinstance(block, Mark) else HEAD_BYTES + len(block.payload)
+        self._byte_ends.append(
+            size + (self._byte_ends[-1] if self._byte_ends else self._base_bytes)
+        )
 
     def truncate(self, position: int) -> None:
         """Forget the blocks behind a position, which is not before the base."""
         del self._checksums[position - self.base.position :]
+        del self._byte_ends[position - self.base.position :]
         while len(self._firsts) > 1 and self._firsts[-1] > position:
             self._firsts.pop()
             self._epochs.pop()
@@ -60,7 +81,10 @@ class Chain:
         base = self.mark(position)
         if base is None or base == self.base:
             return
-        del self._checksums[: position - self.base.position]
+        gone = position - self.base.position
+        self._base_bytes = self._byte_ends[gone - 1]
+        del self._checksums[:gone]
+        del self._byte_ends[:gone]
         keep = bisect_right(self._firsts, position) - 1
         del self._firsts[:keep]
         del self._epochs[:keep]

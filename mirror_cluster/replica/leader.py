@@ -166,7 +166,7 @@ class Leader:
     def _ship(self, peer: Peer, now: float) -> list[Action]:
         if peer.durable is None:
             return []
-        end = min(self._log.chain.end_position, peer.durable + self._settings.window_blocks)
+        end = self._log.chain.reach(peer.durable, self._settings.window_bytes)
         if end <= peer.sent:
             return []
         return [self._append_to(peer, end, now)]

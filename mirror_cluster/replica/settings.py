@@ -15,7 +15,8 @@ class ReplicaSettings:
         retry_seconds: a follower without an answer asks again.
         election_step_seconds: the second candidate waits so long for the first one, the third twice that.
         lease_seconds: a leader without its lease goes on as long as all members answered within this.
-        window_blocks: sent and not acknowledged: at 4 KiB and more a block, 0.1 s of 1 Gbit/s are 3,000.
+        window_bytes: of blocks sent and not acknowledged, one block at least: what may wait in memory for each
+            follower; a quarter of a second of 1 Gbit/s.
     """
 
     min_in_sync: int = 2
@@ -24,4 +25,4 @@ class ReplicaSettings:
     retry_seconds: float = 1.0
     election_step_seconds: float = 0.3
     lease_seconds: float = 2.0
-    window_blocks: int = 256
+    window_bytes: int = 32 * 1024 * 1024

@@ -22,6 +22,7 @@ FAILOVER_SECONDS = (
 )
 STEADY_SECONDS = 3.0
 PUBLISH_SECONDS = 0.08
+WINDOW_BYTES = 560  # some 16 blocks
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,7 @@ class Cluster:
         self.network = Network(self.scheduler, self._part())
         size = self._randomness.choice((3, 3, 3, 3, 5, 2))
         min_in_sync = 1 if size == 2 else self._randomness.choice((2, 2, (size + 1) // 2))
-        self.settings = ReplicaSettings(min_in_sync=min_in_sync, window_blocks=16)
+        self.settings = ReplicaSettings(min_in_sync=min_in_sync, window_bytes=WINDOW_BYTES)
         self.has_operator = self._randomness.random() < 0.3
         self.uses_wire_format = self._randomness.random() < 0.1
         self.wiped = 0

@@ -3,7 +3,7 @@ import random
 from unit.mirror_cluster.journals import blocks, chain_of
 
 from routelog.mirror_cluster.protocol.block import START, Block
-from routelog.mirror_cluster.replica.chain import Chain
+from routelog.mirror_cluster.replica.chain import BYTES_ASSUMED, HEAD_BYTES, Chain
 
 
 def test_an_empty_chain_ends_at_its_base() -> None:
@@ -43,6 +43,13 @@ def _compare(randomness: random.Random) -> None:
     assert chain.epoch_ends() == tuple(ends.values())
     for each in range(epoch + 2):
         assert chain.epoch_end(each) == ends.get(each)
+    sizes = [HEAD_BYTES + len(block.payload) for block in model]
+    for after in range(base, len(model) + 1):
+        bytes_max = randomness.randrange(200)
+        reached = after
+        while reached < len(model) and sum(sizes[after : reached + 1]) <= bytes_max:
+            reached += 1
+        assert chain.reach(after, bytes_max) == max(reached, min(after + 1, len(model)))
 
 
 def test_a_chain_is_rebased_only_to_a_block_that_it_has() -> None:
@@ -51,3 +58,14 @@ def test_a_chain_is_rebased_only_to_a_block_that_it_has() -> None:
     chain.rebase(1)
     chain.rebase(9)
     assert chain.base.position == 2
+
+
+def test_the_size_of_a_block_that_recovery_found_is_assumed() -> None:
+    chain = Chain()
+    for block in blocks(1, 1, 1, 1, 1):
+        chain.extend(block.mark)
+    assert chain.reach(1, 3 * BYTES_ASSUMED) == 4
+    assert chain.reach(1, 3 * BYTES_ASSUMED - 1) == 3
+    assert chain.reach(1, 0) == 2
+    chain.rebase(3)
+    assert chain.reach(1, 0) == 4  # its follower asks for what is gone

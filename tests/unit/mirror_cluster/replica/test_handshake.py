@@ -53,13 +53,8 @@ def test_the_point_is_the_last_one_that_both_have_in_random_histories() -> None:
                 for position in range(common.position + 1, leader.end_position + 1):
                     mark = leader.mark(position)
                     assert mark is not None
-                    follower.extend(_Block(mark))
+                    follower.extend(mark)
             assert made
-
-
-class _Block:
-    def __init__(self, mark: Mark) -> None:
-        self.position, self.epoch, self.checksum = mark
 
 
 def _diverges(one: Chain, other: Chain, position: int) -> bool:

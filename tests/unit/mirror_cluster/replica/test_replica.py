@@ -30,7 +30,7 @@ from routelog.mirror_cluster.replica.actions import (
     Store,
     Truncate,
 )
-from routelog.mirror_cluster.replica.chain import Chain
+from routelog.mirror_cluster.replica.chain import HEAD_BYTES, Chain
 from routelog.mirror_cluster.replica.events import (
     Appended,
     Copied,
@@ -58,9 +58,12 @@ DISKS = {"a": 1, "b": 2, "c": 3}
 PROCESSES = {"a": 11, "b": 12, "c": 13}
 
 
+SETTINGS = ReplicaSettings(window_bytes=1000)
+
+
 def replica(node: str, chain: Chain | None = None, promise: int = 0, applied: int = 0) -> Replica:
     identity = Identity(SHARD, Member(node, DISKS[node]), PROCESSES[node])
-    return Replica(identity, ReplicaSettings(), chain or Chain(), promise, applied)
+    return Replica(identity, SETTINGS, chain or Chain(), promise, applied)
 
 
 class Cluster:
@@ -171,6 +174,26 @@ def test_a_member_that_is_silent_leaves_before_more_is_committed() -> None:
     nodes.wait(4)
     assert nodes.record.in_sync == {"a", "b"}
     assert nodes.committed()["a"] == 2
+
+
+def test_a_follower_that_acknowledges_nothing_is_sent_a_window_of_bytes() -> None:
+    nodes = cluster()
+    nodes.held = {"b"}
+    sizes = [400, 400, 400, 5_000, 5_000, 100]
+    for size in sizes:
+        nodes.submit("a", bytes(size - HEAD_BYTES))
+    sent = [each.end for each in nodes.seen["a"] if isinstance(each, Ship) and each.to == "b"]
+    assert max(sent) == 3  # behind the block that begins the epoch
+    nodes.seen["a"].clear()
+    nodes.held = set()
+    nodes.wait(2)
+    spans = [
+        sum(sizes[each.after - 1 : each.end - 1])
+        for each in nodes.seen["a"]
+        if isinstance(each, Ship) and each.to == "b"
+    ]
+    assert max(spans) == 5_000  # however long a block is, it is sent
+    assert nodes.nodes["b"].log.durable == 7
 
 
 def test_it_comes_back_when_it_has_caught_up() -> None:
