@@ -9,11 +9,10 @@ import socket
 import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import replace
 from functools import partial
 from importlib.metadata import version as distribution_version
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import msgspec
 import typer
@@ -42,13 +41,18 @@ from routelog.amqp_front.process.open_files import (
 )
 from routelog.amqp_front.process.service_manager import ServiceManager
 from routelog.amqp_front.publishing.firehose import Firehose
-from routelog.amqp_front.server.acceptor import Acceptor, Serve, ServedSocket
-from routelog.amqp_front.server.listeners import listening_sockets, tls_options
+from routelog.amqp_front.server.acceptor import ServedSocket
 from routelog.amqp_front.server.stalled_sockets import StalledSockets
-from routelog.amqp_front.server.tls import CertificateUnusable, TlsCertificates
-from routelog.amqp_front.wire.proxy_header import HTTP, Endpoint
-from routelog.log_backend import StoredLogs, SystemDisk, random_key, random_name
-from routelog.mirror_cluster import BadClusterOption, ClusterOptions, claim_epoch, cluster_options
+from routelog.amqp_front.wire.proxy_header import Endpoint
+from routelog.log_backend import StoredLogs, SystemClock, SystemDisk, random_key, random_name
+from routelog.mirror_cluster import (
+    BadClusterOption,
+    CannotJoin,
+    ClusterMember,
+    ClusterOptions,
+    claim_epoch,
+    cluster_options,
+)
 from routelog.vhosts import Definitions, InvalidDefinition, VirtualHost, read_definitions
 
 log = logging.getLogger(__name__)
@@ -132,8 +136,9 @@ def serve(
     }
     try:
         configuration = _configuration(config, os.environ, options, settings or ())
-        if _cluster_options(configuration) is not None:
-            raise ConfigurationError("cluster_nodes: a broker of this version runs on its own")
+        cluster = _cluster_options(configuration)
+        if cluster is not None and configuration.remote_storage:
+            raise ConfigurationError("remote_storage: not in a cluster, in this version")
     except ConfigurationError as error:
         _complain(error)
         raise typer.Exit(EXIT_CONFIGURATION) from None
@@ -148,7 +153,7 @@ def serve(
     )
     make_room_for_open_files(raise_open_files_limit())
     give_large_blocks_back()
-    _run(configuration, ServiceManager.from_environment(os.environ))
+    _run(configuration, cluster, ServiceManager.from_environment(os.environ))
 
 
 def _print_version(wanted: bool) -> None:
@@ -290,84 +295,23 @@ async def _management(broker: Broker, address: BrokerAddress) -> AsyncIterator[N
     def serve(accepted: AcceptedSocket, client: Endpoint | None) -> ServedSocket:
         return server.serve(accepted, None if client is None else (client.address, client.port))
 
-    broker.passed_doors.open(HTTP, broker.http_sockets, serve)
     stalled = StalledSockets(services.loop, broker.http_sockets, server.stall_seconds)
-    acceptors: list[Acceptor] = []
-    wanted = config.management_host or address.host
-    try:
-        host, port = await _listen_for_http(
-            broker, serve, acceptors, wanted, config.management_port
-        )
-    except OSError as error:
-        # Clients come first: another broker on this machine may have the port.
-        where = f"{wanted}:{config.management_port}"
-        log.error("there is no HTTP API: it cannot listen on %s: %s", where, error)
-    else:
-        listeners["http"] = (host, port)
-        log.info("listening for HTTP on %s:%d", host, port)
-        if config.tls_certificate:
-            listening = config.management_tls_host or wanted
-            await _open_https(broker, serve, acceptors, listening, listeners)
-        content = {"url": _local_url(host, port), "token": token}
+    broker.serve_http(serve)
+    await broker.http.open(address.host)
+    listeners |= broker.http.addresses
+    if "http" in listeners:
+        content = {"url": _local_url(*listeners["http"]), "token": token}
         _write_private(address.data_dir / MANAGEMENT_FILE, msgspec.json.encode(content))
     try:
         yield
     finally:
         with suppress(FileNotFoundError):
             (address.data_dir / MANAGEMENT_FILE).unlink()
-        for acceptor in acceptors:
-            await acceptor.close()
+        await broker.http.close()
         stalled.stop()
         await server.stop()
         await backups.aclose()
         logs.close()
-
-
-async def _listen_for_http(
-    broker: Broker,
-    serve: Serve,
-    acceptors: list[Acceptor],
-    host: str,
-    port: int,
-    certificates: TlsCertificates | None = None,
-) -> tuple[str, int]:
-    loop = broker.services.loop
-    listening = await listening_sockets(loop, host, port)
-    acceptors += [
-        Acceptor(
-            each,
-            loop,
-            sockets=broker.http_sockets,
-            tls=None if certificates is None else certificates.context,
-            proxies=(),
-            serve=serve,
-            note=broker.services.vhosts.events.note,
-        )
-        for each in listening
-    ]
-    bound = listening[0].getsockname()
-    return bound[0], bound[1]
-
-
-async def _open_https(
-    broker: Broker,
-    serve: Serve,
-    acceptors: list[Acceptor],
-    host: str,
-    listeners: dict[str, tuple[str, int]],
-) -> None:
-    config = broker.services.config
-    options = replace(tls_options(config), verification=config.management_tls_verify)
-    port = config.management_tls_port
-    try:
-        certificates = TlsCertificates(options)
-        bound = await _listen_for_http(broker, serve, acceptors, host, port, certificates)
-    except (CertificateUnusable, OSError) as error:
-        log.error("there is no HTTP API over TLS on %s:%s: %s", host, port, error)
-        return
-    broker.renewal.watch("https", certificates)
-    listeners["https"] = bound
-    log.info("listening for HTTPS on %s:%d", *bound)
 
 
 def _trace(node: str, vhost: VirtualHost, wanted: bool) -> None:
@@ -417,19 +361,42 @@ def _definitions(configuration: BrokerConfig) -> Definitions | None:
         raise StartError(f"definitions {file}: {error}") from None
 
 
-def _run(configuration: BrokerConfig, service_manager: ServiceManager) -> None:
+def _run(
+    configuration: BrokerConfig, cluster: ClusterOptions | None, service_manager: ServiceManager
+) -> None:
     def on_ready(address: BrokerAddress) -> None:
         typer.echo(ready_line(address, os.getpid()))
         sys.stdout.flush()
         service_manager.ready()
 
+    def join() -> ClusterMember:
+        assert cluster is not None
+        return ClusterMember(cluster, configuration.data_dir, SystemDisk(), SystemClock())
+
     try:
-        definitions = _definitions(configuration)
-        run(configuration, on_ready, claim_epoch, definitions=definitions, doors=_management)
+        run(
+            configuration,
+            on_ready,
+            claim_epoch,
+            definitions=_definitions(configuration),
+            doors=_management,
+            join=join if cluster is not None else None,
+            on_end=partial(_end, service_manager),
+        )
         service_manager.stopping()
-    except StartError as error:
+    except (StartError, CannotJoin) as error:
         _complain(error)
         raise typer.Exit(EXIT_START_FAILED) from None
+
+
+def _end(service_manager: ServiceManager, reason: str) -> NoReturn:
+    """End the process at once, as a crash would; start it again when there is a reason for that."""
+    sys.stdout.flush()
+    logging.shutdown()
+    if reason:
+        os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
+    service_manager.stopping()
+    os._exit(0)
 
 
 def _complain(error: Exception) -> None:

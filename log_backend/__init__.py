@@ -29,7 +29,12 @@ from routelog.log_backend.doors.private_files import keep_private, narrow, other
 from routelog.log_backend.doors.randomness import random_below, random_key, random_name
 from routelog.log_backend.follower import Follower
 from routelog.log_backend.journal.journal import JournalFailed
-from routelog.log_backend.journal.journal_block import Reason, Settlement, UnknownEntry
+from routelog.log_backend.journal.journal_block import (
+    Reason,
+    Settlement,
+    UnknownEntry,
+    decode_entries,
+)
 from routelog.log_backend.journal.journal_chain import START, Mark, ShardBlock
 from routelog.log_backend.journal.journal_positions import NOTHING, JournalPositions
 from routelog.log_backend.journal.journal_reader import JournalDamaged

@@ -4,16 +4,14 @@ The blocks of the leader's journal are carried out one after the other, by the c
 store writes segments, takes checkpoints and removes files as any other. But it settles nothing by itself and
 adds nothing to its journal: the leader does both.
 
-To lead: `stop`, then start the store as ever. What `open_partition` is asked for is open already.
+To lead, the store is started as ever. What `open_partition` is asked for is open already.
 """
 
-from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 
 from routelog.log_backend.journal.journal_block import MetadataChanges
 from routelog.log_backend.journal.journal_entry import JournalEntry
 from routelog.log_backend.journal.journal_extent import JournalExtent
-from routelog.log_backend.journal.journal_files import JournalFile
 from routelog.log_backend.log_store import ALL, LogStore
 from routelog.log_backend.partitions.cursor_changes import forget_changes
 from routelog.log_backend.partitions.declared_partition import DeclaredPartition, PartitionRecords
@@ -35,13 +33,11 @@ class Follower:
     def __init__(self, store: LogStore, records: PartitionRecords, committed: int = ALL) -> None:
         self._store = store
         self._records = records
-        self._full_files: deque[JournalFile] = deque()  # with blocks that are not carried out
         for partition in records.all():
             self._open(partition, partition.cursors)
         store.recover(committed)
         self._metadata_applied = JournalExtent(store.metadata).applied
         self.applied = min(committed, store.journal.committed)
-        store.on_file_full = self._file_full
         store.follow()
         forget_changes(store.checkpoints.with_state)
 
@@ -66,22 +62,6 @@ class Follower:
             partition.release()
         forget_changes(store.checkpoints.with_state)
         self.applied = position
-        while self._full_files and self._full_files[0].end.position <= position:
-            store.checkpoints.take_later(self._full_files.popleft())
-
-    def stop(self) -> None:
-        """All that counts is carried out: the store starts now."""
-        for file in self._full_files:
-            self._store.checkpoints.take_later(file)
-        self._full_files.clear()
-        self._store.on_file_full = self._store.checkpoints.take_later
-
-    def _file_full(self, file: JournalFile) -> None:
-        # A checkpoint gives it back, and makes durable only what is carried out.
-        if file.end.position <= self.applied:
-            self._store.checkpoints.take_later(file)
-        else:
-            self._full_files.append(file)
 
     def _change_metadata(self, position: int, entries: Sequence[JournalEntry]) -> None:
         # As in recovery before the records of the block: these are of partitions that it declares.

@@ -30,7 +30,6 @@ from routelog.log_backend.journal.journal import Journal, JournalFailed
 from routelog.log_backend.journal.journal_block import NO_CURSOR, Reason, Settlement
 from routelog.log_backend.journal.journal_entry import JournalEntry
 from routelog.log_backend.journal.journal_extent import JournalExtent
-from routelog.log_backend.journal.journal_files import JournalFile
 from routelog.log_backend.journal.journal_supply import JournalSupply
 from routelog.log_backend.journal.metadata_writer import MetadataWriter
 from routelog.log_backend.loop.background import Background
@@ -81,7 +80,6 @@ class LogStore:
         scrub, space: reads sealed segments in the background; what is free on the disk.
         copies: of all there is, for backups.
         on_committed, on_written: set by the owner; called with the journal position that is so.
-        on_file_full: called with each file of the journal that is complete; see `Follower`.
         on_failure, on_removed: set by the owner; the disk failed; nothing can bring back a deleted partition.
         pressures: why publishers should wait; its `on_change` is set by the owner before `start`.
     """
@@ -140,7 +138,7 @@ class LogStore:
             on_committed=lambda position: self.on_committed(position),
             on_written=lambda position: self.on_written(position),
             on_failure=self._failed,
-            on_file_full=lambda file: self.on_file_full(file),
+            on_file_full=lambda file: self.checkpoints.take_later(file),
             collect=lambda: journal_changes(self.checkpoints.with_state, self.journal.groups),
             on_pressure=partial(self.pressures.press, "journal"),
         )
@@ -221,7 +219,6 @@ class LogStore:
             self._flusher,
         )
         self.has_unflushed = self.checkpoints.has_unflushed  # see `LogOwner`
-        self.on_file_full: Callable[[JournalFile], None] = self.checkpoints.take_later
         self._failure: Exception | None = None
 
     # -- life

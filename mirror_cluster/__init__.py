@@ -1,5 +1,6 @@
 """Replicas, leaders and epochs: who may append to a shard's journal, and what of it is committed."""
 
+from routelog.mirror_cluster.node.cluster_member import CannotJoin, ClusterMember
 from routelog.mirror_cluster.node.cluster_options import (
     BadClusterOption,
     ClusterOptions,
@@ -30,7 +31,9 @@ __all__ = [
     "BadMessage",
     "BadRecord",
     "Block",
+    "CannotJoin",
     "Chain",
+    "ClusterMember",
     "ClusterOptions",
     "Identity",
     "Lease",

@@ -109,7 +109,7 @@ class BrokerProcess:
 
     def kill(self) -> None:
         """End the process as a crash does: SIGKILL, no goodbye."""
-        self._signal(signal.SIGKILL)
+        self.signal(signal.SIGKILL)
         self._wait_until_stopped()
 
     def terminate(self) -> int:
@@ -121,7 +121,7 @@ class BrokerProcess:
         Raises:
             BrokerFailed: it was still there after `STOP_SECONDS_MAX`; it has been killed then.
         """
-        self._signal(signal.SIGTERM)
+        self.signal(signal.SIGTERM)
         return self._wait_until_stopped()
 
     def restart(self) -> None:
@@ -171,11 +171,12 @@ class BrokerProcess:
         while not self._ready.wait(0.05):
             if not self.alive or time.monotonic() > deadline:
                 state = "was not ready in time" if self.alive else "ended before it was ready"
-                self._signal(signal.SIGKILL)
+                self.signal(signal.SIGKILL)
                 self._wait_until_stopped()
                 raise BrokerFailed(f"the broker {state}; it printed:\n{self.log_text()}")
 
-    def _signal(self, number: signal.Signals) -> None:
+    def signal(self, number: signal.Signals) -> None:
+        """Send a signal to the process, if it runs."""
         if self._process is not None and self.alive:
             self._process.send_signal(number)
 

@@ -2,19 +2,25 @@
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Protocol
 
 # Given a connection that reads nothing, and what was read of it: sets its protocol at once, and reads on.
 TakeConnection = Callable[[asyncio.Transport, bytes], None]
 
 
-@dataclass(frozen=True, slots=True)
-class Leader:
-    """A node that leads, and which process of it: one that was started again has no clients yet."""
+class Leader(Protocol):
+    """A node that leads, and which process of it: one that was started again has no clients yet.
 
-    node: str
-    process: int
+    Two are equal when both are.
+    """
+
+    @property
+    def node(self) -> str:
+        """Its name."""
+
+    @property
+    def process(self) -> int:
+        """The number of its process."""
 
 
 class Leaders(Protocol):
@@ -27,7 +33,7 @@ class Leaders(Protocol):
     def watch(self, changed: Callable[[], None]) -> None:
         """Call a function whenever the leader has changed."""
 
-    async def connect(self, leader: Leader, take: TakeConnection) -> None:
+    async def connect(self, node: str, process: int, take: TakeConnection) -> None:
         """Connect with a leader for one client; it knows that a node of its cluster connects.
 
         Raises:

@@ -97,7 +97,9 @@ class Passing:
         if leader is None:
             return False
         try:
-            await self._leaders.connect(leader, partial(client.reached, leader))
+            await self._leaders.connect(
+                leader.node, leader.process, partial(client.reached, leader)
+            )
         except OSError as error:
             log.debug("the leader %s cannot be reached: %s", leader.node, error)
             return False

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NoReturn
 
 import uvloop
 
@@ -24,11 +25,15 @@ from routelog.amqp_front.node.gate import Gate
 from routelog.amqp_front.node.intake_budget import IntakeBudget, IntakeLimits
 from routelog.amqp_front.node.services import Services
 from routelog.amqp_front.passing.passed_doors import PassedDoors
+from routelog.amqp_front.passing.passing import CHANGED, STOPPED, Passing
 from routelog.amqp_front.process.event_log import EventLog
 from routelog.amqp_front.process.log_exchange import LogExchange
 from routelog.amqp_front.process.memory_allocator import MemoryTrim
+from routelog.amqp_front.process.mirror import Mirror
 from routelog.amqp_front.process.open_files import open_files_limit, socket_limits
+from routelog.amqp_front.server.acceptor import Serve
 from routelog.amqp_front.server.certificate_renewal import CertificateRenewal
+from routelog.amqp_front.server.http_listeners import HttpListeners
 from routelog.amqp_front.server.listeners import CannotListen, Listeners
 from routelog.amqp_front.server.operator_messages import OperatorMessages
 from routelog.amqp_front.server.operator_view import OperatorView
@@ -40,7 +45,7 @@ from routelog.amqp_front.sockets.loop_monitor import LoopMonitor
 from routelog.amqp_front.sockets.rota import Rota
 from routelog.amqp_front.wire.errors import CONNECTION_FORCED, HardError
 from routelog.amqp_front.wire.frame_cutter import FrameCutter
-from routelog.amqp_front.wire.proxy_header import AMQP, Endpoint
+from routelog.amqp_front.wire.proxy_header import AMQP, HTTP, Endpoint
 from routelog.exchanges import InvalidName
 from routelog.log_backend import (
     BALLAST_BYTES,
@@ -69,6 +74,7 @@ from routelog.log_backend import (
 )
 from routelog.vhosts import (
     Admission,
+    DeclaredPartitions,
     Definitions,
     DefinitionsImport,
     GlobalParameters,
@@ -83,6 +89,7 @@ from routelog.vhosts import (
 log = logging.getLogger(__name__)
 
 STOP_SECONDS_MAX = 5.0  # for clients to answer connection.close when the broker stops
+RESTART_SECONDS_MIN = 1.0  # between two starts of a node of a cluster
 SWITCH_SECONDS = 0.0005  # so that the journal's thread gets its turn soon after a sync
 
 # What the data directory may answer while it is read, and written for the first time.
@@ -116,20 +123,26 @@ class Broker:
     Attributes:
         loop_monitor: from `start` on: how long the event loop was held.
         renewal: of certificates, also those of other doors.
-        http_sockets: the sockets of the HTTP API, to be counted.
+        http_sockets, http: the sockets of the HTTP API, to be counted; where it listens.
         passed_doors: for clients that other nodes pass on.
-        operators, messages: for the operators' doors; there from the start on.
+        operators, messages: for the operators' doors; there when it leads.
+
+    Args:
+        mirror: the cluster that it belongs to; None: it is on its own.
     """
 
     def __init__(
         self,
         config: BrokerConfig,
-        claim_epoch: ClaimEpoch,
         definitions: Definitions | None = None,
+        mirror: Mirror | None = None,
     ) -> None:
         self._config = config
         self._definitions = definitions
-        self._claim_epoch = claim_epoch
+        self._mirror = mirror
+        self._passing = Passing(mirror) if mirror is not None else None
+        self._door: Serve = self._serve
+        self._http_serve: Serve | None = None
         self._clock = SystemClock()
         self._connections: set[Connection] = set()
         self._opening: set[Connection] = set()  # those that have not logged in
@@ -140,17 +153,85 @@ class Broker:
         self._umask = 0  # of who started the process
         self.passed_doors = PassedDoors()
 
-    async def start(self) -> BrokerAddress:
-        """Recover, then listen.
+    async def start(self, claim_epoch: ClaimEpoch) -> BrokerAddress:
+        """Recover, then listen, as a broker on its own.
 
         Raises:
             StartError: the data directory or the address cannot be used.
         """
-        loop = asyncio.get_running_loop()
-        self._open(loop)
-        await self._recover(loop)
-        self._wire(loop)
-        return await self._listen(loop)
+        self._open(asyncio.get_running_loop())
+        try:
+            self._logs.recover_metadata()
+        except START_FAULTS as error:
+            raise self._unusable(error) from None
+        await self._begin(claim_epoch)
+        return await self._listen()
+
+    async def follow(self, mirror: Mirror) -> BrokerAddress:
+        """Follow another node, and pass clients on to it.
+
+        Raises:
+            StartError: the data directory or the address cannot be used.
+        """
+        assert self._passing is not None
+        self._open(asyncio.get_running_loop())
+        self._logs.on_failure = self._log_failed
+        try:
+            await mirror.start(self._logs, DeclaredPartitions(self._logs.metadata))
+        except START_FAULTS as error:
+            raise self._unusable(error) from None
+        self._door = self._passing.door(AMQP)
+        address = await self._listen()
+        if self._config.management:
+            self.http.serve = self._passing.door(HTTP)
+            await self.http.open(address.host)
+        return address
+
+    async def lead(self, epoch: int) -> None:
+        """Take clients, as a node that has followed; everything that was committed is applied.
+
+        Raises:
+            StartError: what the data directory holds cannot be used.
+        """
+        await self._begin(lambda metadata: epoch)
+        self.go_on()
+        assert self._passing is not None
+        await self._passing.aclose(CHANGED)  # who waited for a leader
+
+    def suspend(self) -> None:
+        """Pass clients on again: another node leads soon, or this one goes on."""
+        assert self._mirror is not None
+        assert self._passing is not None
+        self._mirror.take_clients(None)
+        self._door, self.http.serve = self._passing.door(AMQP), self._passing.door(HTTP)
+        self._shut_down(CHANGED)
+
+    def go_on(self) -> None:
+        """Take clients: this node leads."""
+        assert self._mirror is not None
+        self._door, self.http.serve = self._serve, self._http_serve or self.http.serve
+        self._mirror.take_clients(self.passed_doors.take)
+
+    def serve_http(self, serve: Serve) -> None:
+        """From now on the HTTP API is served so."""
+        self._http_serve = self.http.serve = serve
+        self.passed_doors.open(HTTP, self.http_sockets, serve)
+
+    async def leave(self, reason: str) -> None:
+        """Close listeners and clients. What is stored stays as a crash leaves it: the process ends now.
+
+        Nothing is flushed: what a leader that was deposed has in memory may be no part of the log.
+        """
+        assert self._mirror is not None
+        assert self._passing is not None
+        self._mirror.take_clients(None)
+        await self._close_doors()
+        await self.http.close()
+        await self._passing.aclose(reason)
+        await self._close_connections(reason)
+
+    def _unusable(self, error: Exception) -> StartError:
+        return StartError(f"data directory {self._config.data_dir}: {error}")
 
     def _open(self, loop: asyncio.AbstractEventLoop) -> None:
         """Take the data directory, and make what its contents are read into."""
@@ -165,7 +246,7 @@ class Broker:
         except DirectoryLocked as error:
             raise StartError(str(error)) from None
         except START_FAULTS as error:
-            raise StartError(f"data directory {config.data_dir}: {error}") from None
+            raise self._unusable(error) from None
         self._cork = Cork(loop)
         scheduler = scheduler_of(loop)
         scheduler.around = self._cork.run
@@ -187,11 +268,15 @@ class Broker:
         self._event_log = EventLog(loop.call_later)
         self._vhosts.events.watch = self._event_log.write
 
-    async def _recover(self, loop: asyncio.AbstractEventLoop) -> None:
+    async def _begin(self, claim_epoch: ClaimEpoch) -> None:
+        loop = asyncio.get_running_loop()
+        await self._recover(loop, claim_epoch)
+        self._wire(loop)
+
+    async def _recover(self, loop: asyncio.AbstractEventLoop, claim_epoch: ClaimEpoch) -> None:
         """Read what is stored, replay the journal, and begin to write."""
         logs, vhosts, users = self._logs, self._vhosts, self._users
         try:
-            logs.recover_metadata()
             users.load(logs.metadata)
             self._parameters.load(logs.metadata)
             vhosts.load(logs.metadata)
@@ -202,14 +287,15 @@ class Broker:
             counts = len(vhosts.all()), queues, len(users.users()), replayed
             text = "recovered: %d virtual hosts, %d queues, %d users, %d journal entries"
             log.info(text, *counts)
-            logs.start(self._claim_epoch(logs.metadata))
+            logs.start(claim_epoch(logs.metadata))
             self._start_remote(loop)
             await vhosts.load_memories()
             await self._populate()
         except START_FAULTS as error:
-            raise StartError(f"data directory {self._config.data_dir}: {error}") from None
+            raise self._unusable(error) from None
         except (InvalidDefinition, InvalidName) as error:
-            await self._close_stores()
+            if self._mirror is None:
+                await self._close_stores()
             raise StartError(str(error)) from None
 
     def _wire(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -335,8 +421,9 @@ class Broker:
             config.default_user, config.default_password.encode(), config.default_vhost
         )
 
-    async def _listen(self, loop: asyncio.AbstractEventLoop) -> BrokerAddress:
+    async def _listen(self) -> BrokerAddress:
         """Accept connections, and begin to watch the process."""
+        loop = asyncio.get_running_loop()
         config, logs = self._config, self._logs
         amqp, http = socket_limits(config, open_files_limit())
         self._amqp_sockets = AcceptedSockets("AMQP", amqp, self._clock.monotonic)
@@ -347,16 +434,20 @@ class Broker:
             config,
             loop,
             self._amqp_sockets,
-            self._serve,
+            lambda accepted, client: self._door(accepted, client),
             self.renewal,
             self._umask,
             self._vhosts.events.note,
+        )
+        self.http = HttpListeners(
+            config, loop, self.http_sockets, self.renewal, self._vhosts.events.note
         )
         try:
             host, port = await self._listeners.open()
         except CannotListen as error:
             self.renewal.stop()
-            await self._close_stores()
+            if self._mirror is None:
+                await self._close_stores()
             raise StartError(str(error)) from None
         self._stalled = StalledSockets(loop, self._amqp_sockets, config.send_timeout_seconds)
         self.loop_monitor = LoopMonitor(loop, self._clock)
@@ -403,6 +494,8 @@ class Broker:
                 events.tell(what, resource=each, node=self._services.node_name)
 
     def _log_failed(self, error: Exception) -> None:
+        if self._mirror is not None:
+            return self._mirror.end(str(error))
         self._services.confirms.failed()
         node = self._services.node_name
         self._vhosts.events.tell("alarm.set", resource="log", node=node)
@@ -424,6 +517,14 @@ class Broker:
 
     async def stop(self) -> None:
         """Accept nobody, close connections with 320, write what is needed, let go of the files."""
+        await self._close_doors()
+        logging.getLogger().removeHandler(self._log_exchange)
+        await self._close_connections(STOPPED)
+        self._services.scheduler.finish()
+        self._event_log.stop()
+        await self._close_stores()
+
+    async def _close_doors(self) -> None:
         await self._listeners.close()
         self._stalled.stop()
         if self._deadline is not None:
@@ -431,21 +532,19 @@ class Broker:
         self.renewal.stop()
         self.loop_monitor.stop()
         self._trim.stop()
-        logging.getLogger().removeHandler(self._log_exchange)
-        reason = HardError(
-            CONNECTION_FORCED, "broker forced connection closure with reason 'shutdown'"
-        )
+
+    def _shut_down(self, reason: str) -> None:
         for connection in list(self._connections):
-            connection.shut_down(reason)
+            connection.shut_down(HardError(CONNECTION_FORCED, reason))
+
+    async def _close_connections(self, reason: str) -> None:
+        self._shut_down(reason)
         if self._connections:
             self._all_closed = asyncio.Event()
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._all_closed.wait(), STOP_SECONDS_MAX)
         for connection in list(self._connections):
             connection.abort()
-        self._services.scheduler.finish()
-        self._event_log.stop()
-        await self._close_stores()
 
     async def _close_stores(self) -> None:
         self._passwords.close()
@@ -463,14 +562,18 @@ def run(
     *,
     definitions: Definitions | None = None,
     doors: Callable[[Broker, BrokerAddress], AbstractAsyncContextManager[None]] | None = None,
+    join: Callable[[], Mirror] | None = None,
+    on_end: Callable[[str], NoReturn] | None = None,
 ) -> None:
     """Run a broker until SIGTERM or SIGINT.
 
     Args:
         on_ready: called when connections are accepted.
-        claim_epoch: makes this node the leader of its partitions; returns the leader epoch.
+        claim_epoch: makes a node on its own the leader of its partitions; returns the leader epoch.
         definitions: what to import at the start, instead of making the default user and vhost.
-        doors: what else to open while it runs, and to close before it stops.
+        doors: what else to open while it takes clients, and to close before it stops.
+        join: called on the event loop; makes the node of a cluster.
+        on_end: ends the process of such a node, and begins another one where there is a reason for that.
 
     Raises:
         StartError: it cannot start.
@@ -483,8 +586,8 @@ def run(
             stopped = asyncio.Event()
             for number in (signal.SIGTERM, signal.SIGINT):
                 loop.add_signal_handler(number, stopped.set)
-            broker = Broker(config, claim_epoch, definitions)
-            address = await broker.start()
+            mirror = join() if join is not None else None
+            broker = Broker(config, definitions, mirror)
             reloads: set[asyncio.Task[None]] = set()
 
             def reload() -> None:
@@ -492,17 +595,65 @@ def run(
                 reloads.add(task)
                 task.add_done_callback(reloads.discard)
 
-            loop.add_signal_handler(signal.SIGHUP, reload)
+            def ready(address: BrokerAddress) -> None:
+                loop.add_signal_handler(signal.SIGHUP, reload)
+                garbage.look_at_whole()  # once: what start made lives as long as the process
+                on_ready(address)
+
+            opened = doors or (lambda broker, address: nullcontext())
+            if mirror is not None:
+                reason = await _run_mirrored(broker, mirror, opened, ready, stopped)
+                assert on_end is not None
+                on_end(reason)  # what a thread waits for may never come
+            address = await broker.start(claim_epoch)
             try:
-                async with doors(broker, address) if doors is not None else nullcontext():
-                    garbage.look_at_whole()  # once: what start made lives as long as the process
-                    on_ready(address)
+                async with opened(broker, address):
+                    ready(address)
                     await stopped.wait()
                     log.info("stopping")
             finally:
                 await broker.stop()
 
     uvloop.run(serve())
+
+
+async def _run_mirrored(
+    broker: Broker,
+    mirror: Mirror,
+    doors: Callable[[Broker, BrokerAddress], AbstractAsyncContextManager[None]],
+    ready: Callable[[BrokerAddress], None],
+    stopped: asyncio.Event,
+) -> str:
+    """Follow, lead when that is decided, and end; returns why the process has to start again, or nothing."""
+    loop = asyncio.get_running_loop()
+    begun = loop.time()
+    leads: asyncio.Future[int] = loop.create_future()
+
+    def serve(epoch: int) -> None:
+        if leads.done():
+            broker.go_on()  # it was to hand over, and nobody took it
+        else:
+            leads.set_result(epoch)
+
+    mirror.on_serve = serve
+    address = await broker.follow(mirror)
+    ready(address)
+    stop = asyncio.ensure_future(stopped.wait())
+    await asyncio.wait((leads, stop, mirror.ended), return_when=asyncio.FIRST_COMPLETED)
+    if leads.done() and not mirror.ended.done():
+        await broker.lead(leads.result())
+        mirror.on_stop_serving = broker.suspend
+        async with doors(broker, address):
+            await asyncio.wait((stop, mirror.ended), return_when=asyncio.FIRST_COMPLETED)
+    reason = mirror.ended.result() if mirror.ended.done() else ""
+    log.info("stopping%s", f", to start again: {reason}" if reason else "")
+    await broker.leave(CHANGED if reason else STOPPED)
+    if not reason:
+        await mirror.drain()
+    await mirror.aclose()
+    if reason:
+        await asyncio.sleep(begun + RESTART_SECONDS_MIN - loop.time())
+    return reason
 
 
 def node_name(wanted: str, host: str) -> str:

@@ -34,12 +34,14 @@ class NodeEntry:
         process: number of the process, new with each start.
         address: where other nodes reach it, `host:port`.
         incarnation: of its data, which one process at a time has locked.
+        ends: by shard: the newest epoch that it knew, and the position of its last block, when it started.
     """
 
     node: str
     process: int
     address: str
     incarnation: int
+    ends: Mapping[int, tuple[int, int]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -83,7 +83,7 @@ class EtcdMember:
             "auto-compaction-retention": "1000",  # nobody watches, so nobody reads old revisions
             "experimental-initial-corrupt-check": "true",
             "logger": "zap",
-            "log-level": "warn",
+            "log-level": "error",
         }
         if self.tls is not None:
             for kind in ("", "peer-"):

@@ -6,7 +6,7 @@ It gives the replicas what happens and carries out what they decide. Nothing her
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from routelog.log_backend import Clock
@@ -71,6 +71,11 @@ class NodeSettings:
 class ClusterNode:
     """See the module.
 
+    Attributes:
+        view: what the coordinator held when it was read last.
+        on_view: set by the owner; called with each one.
+        links: with the other nodes.
+
     Args:
         coordinator: closed with the node.
         probe: see `LeaseKeeper`.
@@ -84,27 +89,23 @@ class ClusterNode:
         probe: Callable[[], Awaitable[None]],
         owner: ShardOwner,
     ) -> None:
+        self.name = settings.node
         self.clock = clock
         self.coordinator = coordinator
         self.owner = owner
         self.process = new_number()
         self.view = ClusterView(0)
         self.replicas: dict[int, HostedReplica] = {}
+        self.on_view: Callable[[ClusterView], None] = lambda view: None
         self._settings = settings
-        entry = NodeEntry(settings.node, self.process, settings.address, settings.incarnation)
-        self._links = NodeLinks(
+        self._probe = probe
+        self._entry = entry = NodeEntry(
+            settings.node, self.process, settings.address, settings.incarnation
+        )
+        self.links = NodeLinks(
             settings.cluster, entry, settings.security, self._received, self._gone
         )
         self._known: dict[str, NodeEntry] = {}
-        self._lease = LeaseKeeper(
-            Lease(settings.lease_seconds, LEASE_MARGIN_SECONDS),
-            clock,
-            coordinator,
-            entry,
-            probe,
-            self._lease_changed,
-            self.spawn,
-        )
         self._tasks: set[asyncio.Task[None]] = set()
         self._read_wanted = asyncio.Event()
         self._is_away = False
@@ -115,16 +116,30 @@ class ClusterNode:
             settings = self._settings
             hosted = HostedReplica(settings.node, self.process, settings.replica, storage, self)
             self.replicas[hosted.shard] = hosted
-        await self._links.listen(self._settings.host, self._settings.port)
+        self._lease = LeaseKeeper(
+            Lease(self._settings.lease_seconds, LEASE_MARGIN_SECONDS),
+            self.clock,
+            self.coordinator,
+            replace(self._entry, ends={shard: self._end(shard) for shard in self.replicas}),
+            self._probe,
+            self._lease_changed,
+            self.spawn,
+        )
+        await self.links.listen(self._settings.host, self._settings.port)
         self.spawn(self._keep_ticking())
         self.spawn(self._keep_reading())
+
+    def _end(self, shard: int) -> tuple[int, int]:
+        replica = self.replicas[shard].replica
+        end = replica.log.chain.end
+        return max(end.epoch, replica.promise), end.position
 
     async def aclose(self) -> None:
         """End everything; the lease is given up, so that nobody waits for it to run out."""
         for task in [*self._tasks]:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        await self._links.aclose()
+        await self.links.aclose()
         try:
             await self.coordinator.leave()
         except (CoordinatorUnavailable, CoordinatorRefused) as error:
@@ -142,7 +157,7 @@ class ClusterNode:
             shard=shard,
             leader="",
             claim=0,
-            epoch=self.replicas[shard].replica.promise,
+            epoch=self._end(shard)[0],
             in_sync=frozenset((member.node,)),
             replicas=tuple(replicas),
             incarnations=dict((member,)),
@@ -159,7 +174,7 @@ class ClusterNode:
 
     def send(self, to: str, message: Message) -> None:
         """See `Surroundings`."""
-        self._links.send(to, message)
+        self.links.send(to, message)
 
     def read_soon(self) -> None:
         """See `Surroundings`."""
@@ -232,7 +247,7 @@ class ClusterNode:
         known = {*view.nodes}.union(*(record.replicas for record in view.records.values()))
         entries = {**self._known, **view.nodes}
         self._known = {name: entry for name, entry in entries.items() if name in known}
-        self._links.set_nodes(self._known)
+        self.links.set_nodes(self._known)
         for shard, record in view.records.items():
             if record != before.records.get(shard):
                 log.info("%s", record.told())
@@ -241,6 +256,7 @@ class ClusterNode:
             if shard in view.records:
                 hosted.handle(RecordSeen(view.records[shard]))
             hosted.handle(alive)
+        self.on_view(view)
 
     def _told_away(self, error: str) -> None:
         if not self._is_away:

@@ -7,7 +7,8 @@ from typing import Protocol
 MANAGED = "managed"
 SECRET_BYTES_MIN = 16
 MANAGED_NODES_MIN = 3  # of two members, none may fail
-ETCD_PORT_STEP = 1  # a managed etcd is reached at the port behind that of the node
+# A managed etcd is reached at the port behind that of the node; its other members, at the one behind that.
+ETCD_PORT_STEP, ETCD_PEER_PORT_STEP = 1, 2
 
 
 class BadClusterOption(Exception):
@@ -59,7 +60,7 @@ class ClusterOptions:
         addresses: `HOST:PORT` of each node, by name.
         listen: host and port.
         etcd: URLs of all members.
-        is_managed: each node runs a member.
+        etcd_peers: of a managed one, where members reach each other, in the order of the addresses; else none.
     """
 
     name: str
@@ -68,10 +69,15 @@ class ClusterOptions:
     listen: tuple[str, int]
     secret: bytes = field(repr=False)
     etcd: Sequence[str]
-    is_managed: bool
+    etcd_peers: Sequence[str]
     etcd_user: str
     etcd_password: str = field(repr=False)
     min_in_sync: int
+
+    @property
+    def is_managed(self) -> bool:
+        """Each node runs a member of etcd."""
+        return bool(self.etcd_peers)
 
 
 def cluster_options(keys: ClusterKeys, node: str) -> ClusterOptions | None:
@@ -104,7 +110,7 @@ def cluster_options(keys: ClusterKeys, node: str) -> ClusterOptions | None:
         _host_and_port("cluster_listen", keys.cluster_listen or addresses[node]),
         keys.cluster_secret.encode(),
         _managed_etcd(keys, addresses) if is_managed else _etcd(keys),
-        is_managed,
+        _ports_behind(addresses, ETCD_PEER_PORT_STEP) if is_managed else [],
         keys.cluster_etcd_user,
         keys.cluster_etcd_password,
         keys.cluster_min_in_sync,
@@ -134,11 +140,12 @@ def _managed_etcd(keys: ClusterKeys, addresses: Mapping[str, str]) -> list[str]:
         raise BadClusterOption('cluster_etcd: either "managed" alone or URLs')
     if len(addresses) < MANAGED_NODES_MIN:
         raise BadClusterOption('cluster_etcd: "managed" needs three nodes: give URLs of an etcd')
-    found = []
-    for address in addresses.values():
-        host, _, port = address.rpartition(":")
-        found.append(f"http://{host}:{int(port) + ETCD_PORT_STEP}")
-    return found
+    return _ports_behind(addresses, ETCD_PORT_STEP)
+
+
+def _ports_behind(addresses: Mapping[str, str], step: int) -> list[str]:
+    parts = (address.rpartition(":") for address in addresses.values())
+    return [f"http://{host}:{int(port) + step}" for host, _, port in parts]
 
 
 def _etcd(keys: ClusterKeys) -> list[str]:

@@ -54,6 +54,7 @@ class JournalStorage:
     Args:
         promise: the promised epoch; its file is this shard's.
         apply: carries out a committed block of another node in the store of the shard.
+        has_room: whether a follower's memory has room for what is applied; when it has again, `apply_more`.
         keep_aside: puts blocks away that an operator gave up; durable when it returns.
         failed: called when the disk cannot keep a promise: the node ends.
     """
@@ -65,6 +66,7 @@ class JournalStorage:
         journal: ReplicaJournal,
         promise: KeptNumber,
         apply: Callable[[Block], None],
+        has_room: Callable[[], bool],
         keep_aside: Callable[[Sequence[Block]], None],
         failed: Callable[[BaseException], None],
     ) -> None:
@@ -73,6 +75,9 @@ class JournalStorage:
         self._journal = journal
         self._promise = promise
         self._apply = apply
+        self._has_room = has_room
+        self._committed = 0
+        self._leads = False
         self._keep_aside = keep_aside
         self._failed = failed
         self._notify: Callable[[Notice], None] = lambda notice: None
@@ -93,7 +98,7 @@ class JournalStorage:
         self._chain = Chain(marks[0])
         for mark in marks[1:]:
             self._chain.extend(mark)
-        after = self._journal.committed
+        after = self._committed = self._journal.committed
         while after < self._chain.end_position:
             found = await self._journal.read(after, READ_BYTES)
             if not found:
@@ -116,6 +121,8 @@ class JournalStorage:
 
     def begin_epoch(self, epoch: int) -> None:
         """See `ReplicaStorage`."""
+        self._leads = True  # it serves when all is applied
+        self.apply_more()
         self._journal.lead(epoch)
 
     def truncate(self, position: int, keep: bool) -> None:
@@ -144,9 +151,21 @@ class JournalStorage:
 
     def commit(self, position: int) -> None:
         """See `ReplicaStorage`."""
-        while self._unapplied and self._unapplied[0].position <= position:
-            self._apply(self._unapplied.popleft())
-        self._journal.commit(position)
+        self._committed = position
+        self.apply_more()
+
+    def apply_more(self) -> bool:
+        """Apply what is committed, as far as there is room for it; returns False: that was all for now."""
+        applied = self._committed
+        while self._unapplied and self._unapplied[0].position <= self._committed:
+            if not (self._leads or self._has_room()):
+                applied = self._unapplied[0].position - 1
+                break
+            self._apply(self._unapplied[0])
+            self._unapplied.popleft()
+        if applied > self._journal.committed:
+            self._journal.commit(applied)
+        return False
 
     async def read(self, after: int, bytes_max: int) -> Sequence[Block]:
         """See `ReplicaStorage`."""

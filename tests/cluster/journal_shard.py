@@ -67,6 +67,7 @@ class JournalShard(JournalStorage):
             self.journal,
             KeptNumber(directory / "promise", disk),
             self._carry_out,
+            lambda: True,
             lambda blocks: None,
             failed,
         )

@@ -346,7 +346,6 @@ async def test_a_follower_has_what_its_leader_has_and_serves_it(tmp_path: Path, 
 
 async def leads(copy: Copy, leader: Leader, expected: dict[int, LogState]) -> None:
     """The follower becomes a broker that has what the leader had, and goes on."""
-    copy.follower.stop()
     partitions = dict(copy.store.partitions)
     # The retention of streams goes on by itself from here on.
     for number in [number for number in expected if partitions[number].is_stream]:

@@ -23,6 +23,7 @@ from routelog.amqp_front.server.certificate_renewal import CertificateRenewal
 from routelog.amqp_front.server.listeners import Listeners, listening_sockets
 from routelog.amqp_front.wire.proxy_header import AMQP, HTTP
 from routelog.mirror_cluster.coordination.coordinator import NodeEntry
+from routelog.mirror_cluster.node.cluster_member import LeadingNode
 
 HOST = "127.0.0.1"
 
@@ -38,15 +39,15 @@ class ToldLeaders:
     def watch(self, changed: Callable[[], None]) -> None:
         self._told = changed
 
-    async def connect(self, leader: Leader, take: TakeConnection) -> None:
-        await self._links.connect_client(leader.node, leader.process, take)
+    async def connect(self, node: str, process: int, take: TakeConnection) -> None:
+        await self._links.connect_client(node, process, take)
 
     def lead(self, line: str) -> None:
         self.leader = None
         if line.startswith("leader"):
             process, port = map(int, line.split()[1:])
             self._links.set_nodes({"leading": NodeEntry("leading", process, f"{HOST}:{port}", 1)})
-            self.leader = Leader("leading", process)
+            self.leader = LeadingNode("leading", process)
         self._told()
 
 

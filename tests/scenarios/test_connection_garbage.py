@@ -65,8 +65,8 @@ def vanish(channel: Any) -> None:
 async def test_a_closed_connection_is_freed_without_the_garbage_collector(
     use: Callable[[Any], None], tmp_path: Path
 ) -> None:
-    broker = Broker(BrokerConfig(data_dir=tmp_path, port=0, management=False), claim_epoch)
-    address = await broker.start()
+    broker = Broker(BrokerConfig(data_dir=tmp_path, port=0, management=False))
+    address = await broker.start(claim_epoch)
     try:
 
         def be_client() -> None:

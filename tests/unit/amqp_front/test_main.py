@@ -31,6 +31,8 @@ class FakeBroker:
         *,
         definitions: Definitions | None,
         doors: object,
+        join: object,
+        on_end: object,
     ) -> None:
         self.config = config
         self.definitions = definitions

@@ -2,7 +2,6 @@ import asyncio
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-import pytest
 from unit.log_backend.log_records import batch, records
 from unit.log_backend.open_store import (
     QUIET,
@@ -28,7 +27,6 @@ from routelog.log_backend.journal.journal_block import (
 from routelog.log_backend.journal.journal_chain import Mark
 from routelog.log_backend.journal.journal_entry import JournalEntry
 from routelog.log_backend.journal.journal_extent import JournalExtent
-from routelog.log_backend.journal.journal_files import JournalFile
 from routelog.log_backend.segments.retention import Retention
 
 MARK = FileMark(1, 1)
@@ -171,26 +169,6 @@ async def test_blocks_that_are_not_committed_wait(data: Path) -> None:
         follower.apply(block.position, block.entries)
     assert store.partitions.keys() == {1, 2}
     assert await unsettled(store.partitions[1]) == numbered(*range(5))
-    await store.aclose()
-
-
-async def test_a_checkpoint_waits_until_all_of_a_full_file_is_carried_out(
-    data: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    store, follower = followed(data)
-    taken: list[JournalFile] = []
-    monkeypatch.setattr(store.checkpoints, "take_later", taken.append)
-    files = [JournalFile(FileMark(number, 0), data, 0, 0) for number in (1, 2, 3)]
-    for file, end in zip(files, (0, 2, 3), strict=True):
-        file.end = Mark(end, 1, 0)
-        store.on_file_full(file)
-    assert taken == files[:1]
-    follower.apply(1, [])
-    assert taken == files[:1]
-    follower.apply(2, [])
-    assert taken == files[:2]
-    follower.stop()
-    assert taken == files
     await store.aclose()
 
 

@@ -22,6 +22,7 @@ from routelog.amqp_front.server.acceptor import Acceptor
 from routelog.amqp_front.server.listeners import listening_sockets
 from routelog.amqp_front.wire.methods import encode_method
 from routelog.amqp_front.wire.proxy_header import AMQP, Endpoint, PassedClient
+from routelog.mirror_cluster.node.cluster_member import LeadingNode
 
 OPEN_OK = encode_method(0, commands.Connection.OpenOk)
 
@@ -73,7 +74,7 @@ class World:
         clock = asyncio.get_running_loop().time
         self.near = AcceptedSockets("AMQP", SocketLimits(100, 4), clock)
         self.far = AcceptedSockets("AMQP", SocketLimits(100, 50), clock)
-        self.leader: Leader | None = Leader("a", 1)
+        self.leader: Leader | None = LeadingNode("a", 1)
         self.clients: list[Served] = []
         self.doors = PassedDoors()
         self.doors.open(AMQP, self.far, self._serve)
@@ -96,7 +97,7 @@ class World:
     def watch(self, changed: Callable[[], None]) -> None:
         self.told = changed
 
-    async def connect(self, leader: Leader, take: TakeConnection) -> None:
+    async def connect(self, node: str, process: int, take: TakeConnection) -> None:
         if self.is_away:
             raise ConnectionRefusedError
         loop = asyncio.get_running_loop()

@@ -11,11 +11,11 @@ import trustme
 from unit.amqp_front.passing.passed_world import OPEN_OK, Served, World, world
 from unit.log_backend.open_store import until
 
-from routelog.amqp_front.passing.leaders import Leader
 from routelog.amqp_front.passing.passed_connection import CLOSE_OK, LOST, UNSENT_BYTES_HIGH
 from routelog.amqp_front.passing.passing import CHANGED
 from routelog.amqp_front.wire.errors import CONNECTION_FORCED, reply_text
 from routelog.amqp_front.wire.proxy_header import Endpoint
+from routelog.mirror_cluster.node.cluster_member import LeadingNode
 
 CLOSE_METHOD = struct.pack(">HHH", 10, 50, 320)
 BODY = b"\x03\x00\x01\x00\x00\x00\x04four\xce"
@@ -55,7 +55,7 @@ async def test_a_client_waits_for_a_leader_that_comes_in_time() -> None:
         writer.write(b"early")
         await until(lambda: len(made.passing) == 1)
         made.is_away = True
-        made.lead(Leader("b", 2))  # claimed, and not there yet
+        made.lead(LeadingNode("b", 2))  # claimed, and not there yet
         await asyncio.sleep(0.15)
         made.is_away = False
         await until(lambda: made.clients and made.clients[0].received == b"early")
@@ -65,7 +65,7 @@ async def test_a_client_waits_for_a_leader_that_comes_in_time() -> None:
 async def test_without_a_leader_it_is_closed_after_a_while(is_known: bool) -> None:
     async with world(wait_seconds=0.2) as made:
         made.is_away = True
-        made.leader = Leader("a", 1) if is_known else None
+        made.leader = LeadingNode("a", 1) if is_known else None
         reader, _ = await made.client()
         assert await asyncio.wait_for(reader.read(), 5) == b""
         await until(lambda: len(made.near) == 0)
@@ -93,7 +93,7 @@ async def test_many_that_wait_for_a_leader_push_each_other_out() -> None:
         for reader, _ in clients[:2]:
             with suppress(ConnectionResetError):
                 assert await asyncio.wait_for(reader.read(), 5) == b""
-        made.lead(Leader("a", 1))
+        made.lead(LeadingNode("a", 1))
         await until(lambda: len(made.clients) == 4)
 
 
@@ -171,7 +171,7 @@ async def test_when_another_node_leads_the_client_is_told_what_is_gone() -> None
         made.lead(made.leader)  # no other one
         writer.write(b"goes on")
         await until(lambda: made.clients[0].received.endswith(b"goes on"))
-        made.lead(Leader("a", 2))  # the same node, started again
+        made.lead(LeadingNode("a", 2))  # the same node, started again
         told = await reader.read(500)
         assert goodbye(CHANGED) in told
         assert len(goodbye(CHANGED)) < 256

@@ -112,9 +112,3 @@ def test_a_configuration_without_this_cluster_is_refused(
     result = CliRunner().invoke(command_line, arguments)
     assert result.exit_code == 2
     assert result.stderr.startswith(told)
-
-
-def test_a_broker_does_not_start_in_a_cluster_yet(configuration: Path) -> None:
-    result = CliRunner().invoke(command_line, ["serve", "--config", str(configuration)])
-    assert result.exit_code == 2
-    assert "runs on its own" in result.stderr

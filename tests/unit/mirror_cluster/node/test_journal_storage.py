@@ -35,6 +35,7 @@ class Shard:
 
     def __init__(self, directory: Path, stored: Sequence[Block] = (), committed: int = 0) -> None:
         self.committed = committed
+        self.has_room = True
         self.calls: list[tuple[object, ...]] = []
         self.notices: list[Notice] = []
         self.failures: list[BaseException] = []
@@ -50,6 +51,7 @@ class Shard:
             self,
             KeptNumber(self.directory / "promise", self.disk),
             lambda block: self.calls.append(("apply", block.position)),
+            lambda: self.has_room,
             lambda given_up: self.calls.append(("aside", *(each.position for each in given_up))),
             self.failures.append,
         )
@@ -58,6 +60,9 @@ class Shard:
 
     def store(self, given: Sequence[Block]) -> None:
         self.calls.append(("store", *(block.position for block in given)))
+
+    def lead(self, epoch: int) -> None:
+        self.calls.append(("lead", epoch))
 
     def truncate(self, position: int) -> None:
         self.calls.append(("truncate", position))
@@ -148,3 +153,21 @@ async def test_a_promise_that_cannot_be_kept_ends_the_node(tmp_path: Path) -> No
     storage.save_promise(4)
     await until(lambda: shard.failures)
     assert not shard.notices
+
+
+async def test_a_follower_without_room_applies_later_and_a_leader_does_not_wait(
+    tmp_path: Path,
+) -> None:
+    chain = Chain()
+    shard = Shard(tmp_path, blocks(1, 1, 1, 1, after=chain), committed=1)
+    storage = await shard.storage()
+    shard.has_room = False
+    storage.commit(3)
+    assert shard.calls == []
+    shard.has_room = True
+    storage.apply_more()
+    assert shard.calls == [("apply", 2), ("apply", 3), ("commit", 3)]
+    shard.has_room, shard.committed = False, 3
+    storage.commit(4)
+    storage.begin_epoch(2)
+    assert shard.calls[3:] == [("apply", 4), ("commit", 4), ("lead", 2)]

@@ -1,0 +1,41 @@
+"""The cluster that a broker belongs to, as the broker sees it."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Protocol
+
+from routelog.amqp_front.passing.leaders import Leaders, TakeConnection
+from routelog.log_backend import LogStore, PartitionRecords
+
+
+class Mirror(Leaders, Protocol):
+    """A node of a cluster: it follows with the broker's store, until it is to lead.
+
+    Attributes:
+        on_serve: set by the broker; called with the epoch in which this node leads from now on.
+        on_stop_serving: the same; called when it does not lead any more, or not for a while.
+        ended: resolves with the reason why the process has to end and start again.
+    """
+
+    on_serve: Callable[[int], None]
+    on_stop_serving: Callable[[], None]
+    ended: asyncio.Future[str]
+
+    async def start(self, logs: LogStore, records: PartitionRecords) -> None:
+        """Follow, with a store that is open and has recovered nothing.
+
+        Args:
+            records: of the store's metadata.
+        """
+
+    def take_clients(self, take: TakeConnection | None) -> None:
+        """Take the clients that other nodes pass on; None: close them."""
+
+    def end(self, reason: str) -> None:
+        """Resolve `ended`."""
+
+    async def drain(self) -> None:
+        """Have another node lead, as this one is about to stop; returns when it does, or none can."""
+
+    async def aclose(self) -> None:
+        """End: other nodes hear of it at once."""

@@ -1,0 +1,109 @@
+"""The listening sockets of the HTTP API: plain, and TLS where there is a certificate."""
+
+import asyncio
+import logging
+from dataclasses import replace
+
+from routelog.amqp_front.node.accepted_sockets import AcceptedSocket, AcceptedSockets
+from routelog.amqp_front.node.configuration import BrokerConfig
+from routelog.amqp_front.server.acceptor import Acceptor, Serve, ServedSocket
+from routelog.amqp_front.server.certificate_renewal import CertificateRenewal
+from routelog.amqp_front.server.listeners import listening_sockets, tls_options
+from routelog.amqp_front.server.tls import CertificateUnusable, TlsCertificates
+from routelog.amqp_front.wire.proxy_header import Endpoint
+from routelog.vhosts import TellEvent
+
+log = logging.getLogger(__name__)
+
+
+class HttpListeners:
+    """See the module. Clients come first: where it cannot listen, the broker runs without an HTTP API.
+
+    Attributes:
+        addresses: by protocol, `http` and `https`.
+        serve: makes the protocol of a client; set before `open`, and whenever it is to be another one.
+
+    Args:
+        sockets: counts the sockets of clients.
+        renewal: reads the certificates again.
+        note: writes to the log.
+    """
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        loop: asyncio.AbstractEventLoop,
+        sockets: AcceptedSockets,
+        renewal: CertificateRenewal,
+        note: TellEvent,
+    ) -> None:
+        self.addresses: dict[str, tuple[str, int]] = {}
+        self._config = config
+        self._loop = loop
+        self._sockets = sockets
+        self._renewal = renewal
+        self._note = note
+        self.serve: Serve | None = None
+        self._acceptors: list[Acceptor] = []
+
+    async def open(self, host: str) -> None:
+        """Listen, unless it listens.
+
+        Args:
+            host: where the configuration names none.
+        """
+        if self._acceptors:
+            return
+        config = self._config
+        host = config.management_host or host
+        try:
+            self.addresses["http"] = bound = await self._listen(host, config.management_port)
+        except OSError as error:
+            # Another broker on this machine may have the port.
+            where = f"{host}:{config.management_port}"
+            log.error("there is no HTTP API: it cannot listen on %s: %s", where, error)
+            return
+        log.info("listening for HTTP on %s:%d", *bound)
+        if config.tls_certificate:
+            await self._open_tls(config.management_tls_host or host)
+
+    async def close(self) -> None:
+        """Stop listening; connections stay."""
+        while self._acceptors:
+            await self._acceptors.pop().close()
+
+    async def _open_tls(self, host: str) -> None:
+        config = self._config
+        options = replace(tls_options(config), verification=config.management_tls_verify)
+        port = config.management_tls_port
+        try:
+            certificates = TlsCertificates(options)
+            self.addresses["https"] = bound = await self._listen(host, port, certificates)
+        except (CertificateUnusable, OSError) as error:
+            log.error("there is no HTTP API over TLS on %s:%s: %s", host, port, error)
+            return
+        self._renewal.watch("https", certificates)
+        log.info("listening for HTTPS on %s:%d", *bound)
+
+    async def _listen(
+        self, host: str, port: int, certificates: TlsCertificates | None = None
+    ) -> tuple[str, int]:
+        listening = await listening_sockets(self._loop, host, port)
+        self._acceptors += [
+            Acceptor(
+                each,
+                self._loop,
+                sockets=self._sockets,
+                tls=None if certificates is None else certificates.context,
+                proxies=(),
+                serve=self._accepted,
+                note=self._note,
+            )
+            for each in listening
+        ]
+        bound = listening[0].getsockname()
+        return bound[0], bound[1]
+
+    def _accepted(self, accepted: AcceptedSocket, client: Endpoint | None) -> ServedSocket:
+        assert self.serve is not None
+        return self.serve(accepted, client)

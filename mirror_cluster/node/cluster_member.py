@@ -1,0 +1,243 @@
+"""A broker's node in its cluster: its store follows another node's, until it is to lead."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from routelog.log_backend import (
+    Clock,
+    Disk,
+    Follower,
+    Lane,
+    LogStore,
+    PartitionRecords,
+    decode_entries,
+    replace_file,
+    scheduler_of,
+)
+from routelog.mirror_cluster.coordination.coordinator import ClusterView
+from routelog.mirror_cluster.coordination.managed_etcd import (
+    EtcdChild,
+    EtcdMember,
+    EtcdMissing,
+    check_etcd,
+)
+from routelog.mirror_cluster.links.node_links import LinkSecurity, TakeClient
+from routelog.mirror_cluster.node.cluster_coordinator import LEASE_SECONDS, open_coordinator
+from routelog.mirror_cluster.node.cluster_node import ClusterNode, NodeSettings
+from routelog.mirror_cluster.node.cluster_options import ClusterOptions
+from routelog.mirror_cluster.node.disk_probe import DiskProbe
+from routelog.mirror_cluster.node.first_record import FirstRecord
+from routelog.mirror_cluster.node.incarnation import read_incarnation
+from routelog.mirror_cluster.node.journal_storage import JournalStorage
+from routelog.mirror_cluster.node.kept_number import KeptNumber
+from routelog.mirror_cluster.protocol.block import Block
+from routelog.mirror_cluster.replica.events import Drain
+from routelog.mirror_cluster.replica.settings import ReplicaSettings
+
+log = logging.getLogger(__name__)
+
+SHARD = 0  # the only one of a node yet
+DRAIN_SECONDS_MAX = 5.0  # for another node to lead; without one, this node stops all the same
+
+
+class CannotJoin(Exception):
+    """This node cannot take part in its cluster; the text says why, for the operator."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeadingNode:
+    """The node that leads, and the number of its process."""
+
+    node: str
+    process: int
+
+
+class ClusterMember:
+    """See the module. It is the owner of its replica, and tells a node that passes clients on who leads.
+
+    Attributes:
+        on_serve: set by the owner; called with the epoch in which this node leads from now on.
+        on_stop_serving: the same; called when it does not lead any more, or not for a while.
+        ended: resolves with the reason why the process has to end and start again.
+    """
+
+    def __init__(self, options: ClusterOptions, data: Path, disk: Disk, clock: Clock) -> None:
+        self.on_serve: Callable[[int], None] = lambda epoch: None
+        self.on_stop_serving: Callable[[], None] = lambda: None
+        self.ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self._options = options
+        self._data = data
+        self._disk = disk
+        self._clock = clock
+        self._drained = asyncio.Event()
+        self._watchers: list[Callable[[], None]] = []
+        self._leader: LeadingNode | None = None
+        self._etcd = EtcdChild("etcd", _member(options, data)) if options.is_managed else None
+
+    async def start(self, logs: LogStore, records: PartitionRecords) -> None:
+        """Follow, with a store that is open and has recovered nothing.
+
+        Args:
+            records: of the store's metadata.
+
+        Raises:
+            CannotJoin: there is no etcd to start, or the others cannot reach this node.
+            JournalDamaged, MetadataCorrupt, UnknownEntry, OSError: the data cannot be used.
+        """
+        if self._etcd is not None:
+            try:
+                await check_etcd("etcd")
+            except EtcdMissing as error:
+                raise CannotJoin(f"cluster_etcd: {error}") from None
+            await self._etcd.start()
+        incarnation = read_incarnation(self._data, self._disk)
+        self._node = self._open(incarnation)
+        storage = JournalStorage(
+            SHARD,
+            incarnation,
+            logs.journal,
+            KeptNumber(self._data / "promise", self._disk),
+            self._apply,
+            lambda: "memory" not in logs.pressures.reasons,
+            self._keep_aside,
+            self._failed,
+        )
+        scheduler = scheduler_of(asyncio.get_running_loop())
+        logs.pressures.on_change = lambda _: scheduler.call(Lane.UPKEEP, storage.apply_more)
+        marks = logs.journal.replicate(SHARD, storage)
+        logs.recover_metadata()
+        self._follower = Follower(logs, records)
+        logs.journal.follow()
+        await storage.open(marks)
+        try:
+            await self._node.start([storage])
+        except OSError as error:
+            raise CannotJoin(f"cluster_listen: {error}") from None
+
+    def _open(self, incarnation: int) -> ClusterNode:
+        options = self._options
+        settings = NodeSettings(
+            options.name,
+            options.node,
+            incarnation,
+            options.addresses[options.node],
+            *options.listen,
+            LinkSecurity(options.secret),
+            LEASE_SECONDS,
+            ReplicaSettings(min_in_sync=options.min_in_sync, lease_seconds=LEASE_SECONDS),
+        )
+        probe = DiskProbe(self._data, self._disk)
+        node = ClusterNode(settings, self._clock, open_coordinator(options), probe.sync, self)
+        node.on_view = self._viewed
+        self._first_record = FirstRecord(node, SHARD, list(options.addresses))
+        return node
+
+    async def drain(self) -> None:
+        """Have another node lead, as this one is about to stop; returns when it does, or none can."""
+        if len(self._node.view.nodes) > 1:
+            self._node.handle(SHARD, Drain())
+            try:
+                await asyncio.wait_for(self._drained.wait(), DRAIN_SECONDS_MAX)
+            except TimeoutError:
+                log.warning("no other node has taken the lead in %g s", DRAIN_SECONDS_MAX)
+
+    async def aclose(self) -> None:
+        """End: the lease is given up, and a managed etcd is stopped."""
+        await self._node.aclose()
+        if self._etcd is not None:
+            await self._etcd.stop()
+
+    # -- for clients: who leads
+
+    @property
+    def leader(self) -> LeadingNode | None:
+        """The other node that takes clients; None: nobody is known to lead, or this node does."""
+        return self._leader
+
+    def watch(self, changed: Callable[[], None]) -> None:
+        """Call a function whenever the leader has changed."""
+        self._watchers.append(changed)
+
+    async def connect(self, node: str, process: int, take: TakeClient) -> None:
+        """Connect with a leader for one client.
+
+        Raises:
+            OSError: it cannot be reached, or is another process.
+        """
+        await self._node.links.connect_client(node, process, take)
+
+    def take_clients(self, take: TakeClient | None) -> None:
+        """Take the clients that other nodes pass on; None: close them."""
+        self._node.links.take_client = take
+
+    def _viewed(self, view: ClusterView) -> None:
+        self._first_record.viewed(view)
+        record = view.records.get(SHARD)
+        leader = None
+        if record is not None and record.claim and record.leader != self._options.node:
+            leader = LeadingNode(record.leader, record.claim)
+        if leader != self._leader:
+            self._leader = leader
+            for changed in self._watchers:
+                changed()
+
+    # -- see `ShardOwner`
+
+    def serve(self, shard: int, epoch: int) -> None:
+        """See `ShardOwner`."""
+        log.info("this node leads, in epoch %d", epoch)
+        self.on_serve(epoch)
+
+    def stop_serving(self, shard: int) -> None:
+        """See `ShardOwner`."""
+        log.info("this node stops leading")
+        self.on_stop_serving()
+
+    def drained(self, shard: int) -> None:
+        """See `ShardOwner`."""
+        self._drained.set()
+
+    def end(self, reason: str) -> None:
+        """See `ShardOwner`."""
+        self._drained.set()
+        if not self.ended.done():
+            self.ended.set_result(reason)
+
+    # -- the journal
+
+    def _apply(self, block: Block) -> None:
+        self._follower.apply(block.position, decode_entries(block.payload))
+
+    def _keep_aside(self, blocks: Sequence[Block]) -> None:
+        if not blocks:
+            return
+        folder = self._data / "aside"
+        self._disk.make_directory(folder)
+        path = folder / f"blocks-{blocks[0].epoch}-{blocks[0].position}"
+        content = b"".join(
+            msgspec.json.encode((each.epoch, each.position, len(each.payload)))
+            + b"\n"
+            + each.payload
+            for each in blocks
+        )
+        replace_file(self._disk, path, path.with_suffix(".new"), content)
+        log.warning("%d blocks that another leader does not have are kept in %s", len(blocks), path)
+
+    def _failed(self, error: BaseException) -> None:
+        self.end(f"the disk failed: {error}")
+
+
+def _member(options: ClusterOptions, data: Path) -> EtcdMember:
+    own = list(options.addresses).index(options.node)
+    return EtcdMember(
+        options.node,
+        data / "etcd",
+        options.etcd[own],
+        dict(zip(options.addresses, options.etcd_peers, strict=True)),
+        options.name,
+    )

@@ -1,0 +1,113 @@
+"""Three brokers of one cluster, on one machine, each with an etcd of its own."""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from broker_process import ROOT, BrokerProcess
+
+NODES = ("a", "b", "c")
+WAIT_SECONDS = 60.0
+
+
+def _first_ports(count: int) -> list[int]:
+    # Each is the first of three neighbours: the node's own, and two of its etcd.
+    found: list[int] = []
+    while len(found) < count:
+        with socket.create_server(("127.0.0.1", 0)) as first:
+            port = first.getsockname()[1]
+        if all(abs(port - other) > 8 for other in found) and port < 65_000:
+            found.append(port)
+    return found
+
+
+class MirroredBrokers:
+    """The three processes; each has its name, and a data directory below `folder`.
+
+    Attributes:
+        brokers: by short name.
+    """
+
+    def __init__(self, folder: Path, environment: dict[str, str] | None = None) -> None:
+        self._folder = folder
+        ports = _first_ports(len(NODES))
+        addresses = [
+            f"{name}@test=127.0.0.1:{port}" for name, port in zip(NODES, ports, strict=True)
+        ]
+        self.environment = {
+            "ROUTELOG_CLUSTER_NODES": ",".join(addresses),
+            "ROUTELOG_CLUSTER_ETCD": "managed",
+            "ROUTELOG_CLUSTER_SECRET": "a secret of these tests",
+            **(environment or {}),
+        }
+        self.brokers = {
+            name: BrokerProcess(
+                folder / name, self.environment | {"ROUTELOG_NODE_NAME": f"{name}@test"}
+            )
+            for name in NODES
+        }
+
+    def start(self) -> None:
+        """Start all; they may have no leader yet."""
+        for broker in self.brokers.values():
+            broker.start()
+
+    def stop(self) -> None:
+        """End all at once."""
+        for broker in self.brokers.values():
+            broker.stop()
+
+    def status(self) -> dict[str, Any]:
+        """What `routelog cluster status --json` says; empty while etcd does not answer."""
+        asked = subprocess.run(
+            [sys.executable, "-m", "routelog.amqp_front", "cluster", "status", "--json"],
+            cwd=ROOT,
+            env={
+                "PATH": "/usr/bin:/bin",
+                "PYTHONPATH": str(ROOT / "src"),
+                "ROUTELOG_NODE_NAME": "a@test",
+                **self.environment,
+            },
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        return json.loads(asked.stdout) if asked.stdout else {}
+
+    def leader(self) -> BrokerProcess:
+        """The broker that leads, as soon as one does."""
+        return self.brokers[self.until_led()["leader"].partition("@")[0]]
+
+    def until_led(self, *, in_sync: int = 1) -> dict[str, Any]:
+        """Wait until there is a leader and so many copies; returns the shard's row of the status."""
+        deadline = time.monotonic() + WAIT_SECONDS
+        while True:
+            told = self.status()
+            for shard in told.get("shards", ()):
+                if shard["led"] and len(shard["in_sync"]) >= in_sync:
+                    return dict(shard)
+            assert time.monotonic() < deadline, (told, self.log_text())
+            time.sleep(0.1)
+
+    def log_text(self) -> str:
+        """Of all brokers."""
+        return "\n".join(f"-- {name}\n{each.log_text()}" for name, each in self.brokers.items())
+
+
+@contextmanager
+def mirrored_brokers(folder: Path, **environment: str) -> Iterator[MirroredBrokers]:
+    """Three brokers that run."""
+    cluster = MirroredBrokers(folder, environment)
+    try:
+        cluster.start()
+        yield cluster
+    finally:
+        cluster.stop()

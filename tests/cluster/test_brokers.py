@@ -1,0 +1,132 @@
+"""Three whole brokers with an etcd each: clients of any of them go on when the leader is gone."""
+
+from __future__ import annotations
+
+import signal
+import time
+from pathlib import Path
+
+import pika
+import pytest
+from broker_process import BrokerFailed, BrokerProcess
+from cluster.etcd_cluster import free_ports
+from cluster.mirrored_brokers import NODES, MirroredBrokers, mirrored_brokers
+from pika_client import PERSISTENT
+
+FAILOVER_SECONDS_MAX = (
+    20.0  # for one that never comes; docs/internals/mirroring.md has what it takes
+)
+
+
+def client(broker: BrokerProcess) -> pika.BlockingConnection:
+    """A client of a node; while there is no leader it tries again."""
+    deadline = time.monotonic() + FAILOVER_SECONDS_MAX
+    while True:
+        try:
+            return pika.BlockingConnection(pika.URLParameters(broker.url))
+        except pika.exceptions.AMQPError:
+            assert time.monotonic() < deadline, broker.log_text()
+            time.sleep(0.05)
+
+
+def publish(broker: BrokerProcess, *bodies: str) -> None:
+    """Publish to `q`, each text confirmed."""
+    connection = client(broker)
+    channel = connection.channel()
+    channel.confirm_delivery()
+    channel.queue_declare("q", durable=True)
+    for body in bodies:
+        channel.basic_publish("", "q", body, PERSISTENT)
+    connection.close()
+
+
+def drained(broker: BrokerProcess) -> list[str]:
+    """What is in `q`, taken from it."""
+    connection = client(broker)
+    channel = connection.channel()
+    bodies = []
+    while True:
+        method, _, body = channel.basic_get("q", auto_ack=True)
+        if method is None:
+            break
+        bodies.append(body.decode())
+    connection.close()
+    return bodies
+
+
+def others(cluster: MirroredBrokers, broker: BrokerProcess) -> list[BrokerProcess]:
+    return [each for each in cluster.brokers.values() if each is not broker]
+
+
+def test_clients_of_all_nodes_go_on_when_the_leader_is_killed(tmp_path: Path) -> None:
+    with mirrored_brokers(tmp_path) as cluster:
+        cluster.until_led(in_sync=3)
+        for name in NODES:
+            publish(cluster.brokers[name], f"through {name}")
+        leader = cluster.leader()
+        follower, last = others(cluster, leader)
+        waiting = client(follower)
+        leader.kill()
+        with pytest.raises(pika.exceptions.AMQPConnectionError):
+            waiting.process_data_events(FAILOVER_SECONDS_MAX)
+        publish(follower, "behind it")
+        leader.start()
+        assert cluster.until_led(in_sync=3)["epoch"] == 2
+        publish(leader, "through who was killed")
+        assert drained(last) == [
+            *(f"through {name}" for name in NODES),
+            "behind it",
+            "through who was killed",
+        ]
+
+
+def test_a_leader_that_is_told_to_stop_hands_over(tmp_path: Path) -> None:
+    with mirrored_brokers(tmp_path) as cluster:
+        cluster.until_led(in_sync=3)
+        leader = cluster.leader()
+        publish(leader, "1")
+        before = cluster.until_led()["leader"]
+        assert leader.terminate() == 0
+        assert cluster.until_led(in_sync=2)["leader"] != before
+        follower, _ = others(cluster, leader)
+        publish(follower, "2")
+        leader.start()
+        cluster.until_led(in_sync=3)
+        assert drained(leader) == ["1", "2"]
+
+
+def test_a_leader_that_was_stopped_for_longer_than_its_lease_starts_again(tmp_path: Path) -> None:
+    with mirrored_brokers(tmp_path) as cluster:
+        cluster.until_led(in_sync=3)
+        leader = cluster.leader()
+        publish(leader, "1")
+        leader.signal(signal.SIGSTOP)
+        publish(others(cluster, leader)[0], "2")
+        leader.signal(signal.SIGCONT)
+        cluster.until_led(in_sync=3)
+        assert drained(leader) == ["1", "2"]
+        assert "to start again" in leader.log_text()
+
+
+def test_a_node_on_its_own_grows_to_three_in_place(tmp_path: Path) -> None:
+    alone = BrokerProcess(tmp_path / "a", {"ROUTELOG_NODE_NAME": "a@test"})
+    alone.start()
+    publish(alone, "1", "2")
+    alone.terminate()
+    with mirrored_brokers(tmp_path) as cluster:
+        assert cluster.until_led(in_sync=3)["leader"] == "a@test"
+        assert drained(cluster.brokers["b"]) == ["1", "2"]
+
+
+def test_what_a_node_cannot_do_in_a_cluster_is_said(tmp_path: Path) -> None:
+    (port,) = free_ports(1)
+    environment = {
+        "ROUTELOG_NODE_NAME": "a@test",
+        "ROUTELOG_CLUSTER_NODES": f"a@test=127.0.0.1:{port}",
+        "ROUTELOG_CLUSTER_MIN_IN_SYNC": "1",
+        "ROUTELOG_CLUSTER_SECRET": "a secret of these tests",
+        "ROUTELOG_CLUSTER_ETCD": "http://127.0.0.1:1",
+        "ROUTELOG_REMOTE_STORAGE": f"file://{tmp_path}/bucket",
+    }
+    with pytest.raises(BrokerFailed, match="remote_storage: not in a cluster"):
+        BrokerProcess(tmp_path / "a", environment).start()
