@@ -15,8 +15,13 @@ import signal
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+
+import msgspec
+
+from routelog.mirror_cluster.coordination.coordinator import CoordinatorUnavailable
+from routelog.mirror_cluster.coordination.etcd_gateway import EtcdGateway
 
 log = logging.getLogger(__name__)
 
@@ -53,6 +58,7 @@ class EtcdMember:
         client_url: where brokers reach this member.
         peer_urls: of all members, by name; the same on each node.
         token: of the cluster: members of two clusters do not mix.
+        joins: a cluster that runs already, as one of its members: see `joining`.
         tls: None: anybody who reaches the ports may read and write.
     """
 
@@ -62,6 +68,7 @@ class EtcdMember:
     peer_urls: Mapping[str, str]
     token: str
     tls: EtcdTls | None = None
+    joins: bool = False
 
     def arguments(self) -> list[str]:
         """Of the command line, without the binary."""
@@ -76,7 +83,7 @@ class EtcdMember:
             "initial-advertise-peer-urls": own,
             "initial-cluster": members,
             "initial-cluster-token": self.token,
-            "initial-cluster-state": "new",  # read at the first start only
+            "initial-cluster-state": "existing" if self.joins else "new",  # read at the first start
             "heartbeat-interval": str(HEARTBEAT_MILLISECONDS),
             "election-timeout": str(ELECTION_MILLISECONDS),
             "auto-compaction-mode": "revision",
@@ -113,6 +120,45 @@ async def check_etcd(binary: str) -> None:
         raise EtcdMissing(f"{binary} is no etcd {'.'.join(map(str, OLDEST))} or later")
     if version < ADVISED:
         log.warning("%s has version %d.%d.%d; 3.5.33 or later is advised", binary, *version)
+
+
+class _Member(
+    msgspec.Struct, rename={"id": "ID", "peer_urls": "peerURLs", "client_urls": "clientURLs"}
+):
+    id: str
+    peer_urls: list[str] = []
+    client_urls: list[str] = []  # none: it has never started
+
+
+class _Members(msgspec.Struct):
+    members: list[_Member] = []
+
+
+async def joining(member: EtcdMember, others: EtcdGateway) -> EtcdMember:
+    """How a member whose directory is empty begins.
+
+    Where the others run already, it joins them. One that was a member before has lost its disk: it would not
+    know what it has voted for, so another member takes its place.
+
+    Args:
+        others: asked for the members; closed by the caller.
+
+    Raises:
+        CoordinatorRefused, CoordinatorUnavailable: the others do not take it, for now.
+    """
+    own = member.peer_urls[member.name]
+    try:
+        answer = await others.request("cluster/member/list", {})
+    except CoordinatorUnavailable:
+        return member  # nobody runs, or too few: they begin together
+    found = msgspec.json.decode(answer, type=_Members).members
+    before = next((each for each in found if own in each.peer_urls), None)
+    if before is not None and before.client_urls:
+        log.warning("etcd's member on this node has lost its disk: another one takes its place")
+        await others.request("cluster/member/remove", {"ID": before.id})
+    if before is None or before.client_urls:
+        await others.request("cluster/member/add", {"peerURLs": [own]})
+    return replace(member, joins=True)
 
 
 class EtcdChild:

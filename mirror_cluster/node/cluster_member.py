@@ -19,12 +19,18 @@ from routelog.log_backend import (
     replace_file,
     scheduler_of,
 )
-from routelog.mirror_cluster.coordination.coordinator import ClusterView
+from routelog.mirror_cluster.coordination.coordinator import (
+    ClusterView,
+    CoordinatorRefused,
+    CoordinatorUnavailable,
+)
+from routelog.mirror_cluster.coordination.etcd_gateway import EtcdEndpoints, EtcdGateway
 from routelog.mirror_cluster.coordination.managed_etcd import (
     EtcdChild,
     EtcdMember,
     EtcdMissing,
     check_etcd,
+    joining,
 )
 from routelog.mirror_cluster.links.node_links import LinkSecurity, TakeClient
 from routelog.mirror_cluster.node.cluster_coordinator import LEASE_SECONDS, open_coordinator
@@ -42,6 +48,7 @@ from routelog.mirror_cluster.replica.settings import ReplicaSettings
 log = logging.getLogger(__name__)
 
 SHARD = 0  # the only one of a node yet
+JOIN_TRIES_MAX, JOIN_PAUSE_SECONDS = 30, 1.0
 DRAIN_SECONDS_MAX = 5.0  # for another node to lead; without one, this node stops all the same
 
 
@@ -77,7 +84,7 @@ class ClusterMember:
         self._drained = asyncio.Event()
         self._watchers: list[Callable[[], None]] = []
         self._leader: LeadingNode | None = None
-        self._etcd = EtcdChild("etcd", _member(options, data)) if options.is_managed else None
+        self._etcd: EtcdChild | None = None
 
     async def start(self, logs: LogStore, records: PartitionRecords) -> None:
         """Follow, with a store that is open and has recovered nothing.
@@ -89,12 +96,11 @@ class ClusterMember:
             CannotJoin: there is no etcd to start, or the others cannot reach this node.
             JournalDamaged, MetadataCorrupt, UnknownEntry, OSError: the data cannot be used.
         """
-        if self._etcd is not None:
+        if self._options.is_managed:
             try:
-                await check_etcd("etcd")
-            except EtcdMissing as error:
+                await self._start_etcd()
+            except (EtcdMissing, CoordinatorRefused, CoordinatorUnavailable) as error:
                 raise CannotJoin(f"cluster_etcd: {error}") from None
-            await self._etcd.start()
         incarnation = read_incarnation(self._data, self._disk)
         self._node = self._open(incarnation)
         storage = JournalStorage(
@@ -118,6 +124,19 @@ class ClusterMember:
             await self._node.start([storage])
         except OSError as error:
             raise CannotJoin(f"cluster_listen: {error}") from None
+
+    async def _start_etcd(self) -> None:
+        await check_etcd("etcd")
+        member = _member(self._options, self._data)
+        if not self._disk.list_directory(member.directory):
+            others = [url for url in self._options.etcd if url != member.client_url]
+            gateway = EtcdGateway(EtcdEndpoints(others))
+            try:
+                member = await _joining(member, gateway)
+            finally:
+                await gateway.aclose()
+        self._etcd = EtcdChild("etcd", member)
+        await self._etcd.start()
 
     def _open(self, incarnation: int) -> ClusterNode:
         options = self._options
@@ -230,6 +249,19 @@ class ClusterMember:
 
     def _failed(self, error: BaseException) -> None:
         self.end(f"the disk failed: {error}")
+
+
+async def _joining(member: EtcdMember, others: EtcdGateway) -> EtcdMember:
+    # They take no other member before all of them have been connected for 5 s.
+    for tries_left in reversed(range(JOIN_TRIES_MAX)):
+        try:
+            return await joining(member, others)
+        except (CoordinatorRefused, CoordinatorUnavailable) as error:
+            if tries_left == 0:
+                raise
+            log.debug("etcd takes no other member yet: %s", error)
+            await asyncio.sleep(JOIN_PAUSE_SECONDS)
+    raise AssertionError("JOIN_TRIES_MAX is positive")
 
 
 def _member(options: ClusterOptions, data: Path) -> EtcdMember:

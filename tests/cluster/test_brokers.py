@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import signal
 import time
 from pathlib import Path
@@ -106,6 +107,18 @@ def test_a_leader_that_was_stopped_for_longer_than_its_lease_starts_again(tmp_pa
         cluster.until_led(in_sync=3)
         assert drained(leader) == ["1", "2"]
         assert "to start again" in leader.log_text()
+
+
+def test_nodes_that_lose_their_disks_one_after_another_get_all_again(tmp_path: Path) -> None:
+    with mirrored_brokers(tmp_path) as cluster:
+        cluster.until_led(in_sync=3)
+        for number, name in enumerate(NODES):
+            publish(cluster.brokers[NODES[number - 1]], str(number))
+            cluster.brokers[name].kill()
+            shutil.rmtree(tmp_path / name)
+            cluster.brokers[name].start()
+            cluster.until_led(in_sync=3)
+        assert drained(cluster.leader()) == ["0", "1", "2"]
 
 
 def test_a_node_on_its_own_grows_to_three_in_place(tmp_path: Path) -> None:
