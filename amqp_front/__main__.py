@@ -280,6 +280,7 @@ async def _management(broker: Broker, address: BrokerAddress) -> AsyncIterator[N
         loopback_users=config.loopback_users,
         expiries=broker.renewal.expiries,
         alarms=lambda: sorted(services.gate.alarms),
+        in_time=lambda answer: services.confirms.in_time(answer),
         log_failure=lambda: str(broker.log_failure or ""),
         space=broker.disk_space,
         intake_bytes=lambda: (services.intake.node.bytes, config.intake_bytes_max),

@@ -28,7 +28,7 @@ from routelog.log_backend.doors.file_system import doubt
 from routelog.log_backend.doors.private_files import keep_private, narrow, others_may_read
 from routelog.log_backend.doors.randomness import random_below, random_key, random_name
 from routelog.log_backend.follower import Follower
-from routelog.log_backend.journal.journal import JournalFailed
+from routelog.log_backend.journal.journal import JournalFailed, NotReplicated
 from routelog.log_backend.journal.journal_block import (
     Reason,
     Settlement,

@@ -127,6 +127,7 @@ class Channel:
 
     def again_behind(self, done: Awaitable[object], method: Any) -> None:
         """See `TopologyChannel`."""
+        done = self.services.confirms.in_time(done)
         self.connection.wait_for(done, lambda: self.again(self._method, method))
 
     def again(self, handle: Callable[[Any], None], method: Any) -> None:

@@ -11,8 +11,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 
 from routelog.amqp_front.node.confirm_board import ConfirmBoard
-from routelog.amqp_front.wire.errors import INTERNAL_ERROR, HardError
-from routelog.log_backend import JournalPositions
+from routelog.log_backend import JournalPositions, NotReplicated
 from routelog.vhosts import Timer
 
 log = logging.getLogger(__name__)
@@ -78,11 +77,12 @@ class ConfirmDeadline:
             log.warning("publishes %s: the limit is %g s", now, self._seconds)
 
     def _in_time(self, done: Awaitable[object]) -> Awaitable[object]:
-        """What is done, or fails when the deadline is over; it goes on then."""
+        """What is done, or fails when the deadline is over; it goes on then. Who gives up ends it."""
         work = asyncio.ensure_future(done)
         answer: asyncio.Future[object] = work.get_loop().create_future()
         self._answers[answer] = self._looks
         work.add_done_callback(partial(self._done, answer))
+        answer.add_done_callback(lambda given_up: given_up.cancelled() and work.cancel())
         return answer
 
     def _done(self, answer: "asyncio.Future[object]", work: "asyncio.Future[object]") -> None:
@@ -104,4 +104,4 @@ class ConfirmDeadline:
             if look + LOOKS >= self._looks:
                 return
             del self._answers[answer]
-            answer.set_exception(HardError(INTERNAL_ERROR, text))
+            answer.set_exception(NotReplicated(text))

@@ -64,6 +64,7 @@ REFUSALS: dict[type[Exception], tuple[int, type[AmqpError]]] = {
     log_backend.PartitionClosed: (NOT_FOUND, SoftError),
     log_backend.JournalFailed: (INTERNAL_ERROR, HardError),
     log_backend.MetadataUnavailable: (INTERNAL_ERROR, HardError),
+    log_backend.NotReplicated: (INTERNAL_ERROR, HardError),  # as RabbitMQ, without a majority
 }
 
 

@@ -63,6 +63,10 @@ class JournalFailed(Exception):
         self.cause = cause
 
 
+class NotReplicated(Exception):
+    """Too few nodes have stored a change in time; they may store it yet."""
+
+
 class Journal:
     """Appends changes, says when they are written and when they are durable.
 

@@ -1,6 +1,6 @@
 """The broker as the HTTP API sees it."""
 
-from collections.abc import Callable, Iterable, Mapping, Sized
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sized
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -111,6 +111,7 @@ class BrokerSide:
         loopback_users: users who may connect from this machine only.
         expiries: of certificates, by protocol and file.
         alarms: why publishers wait; empty when they do not.
+        in_time: what is done, or fails when too few nodes of a cluster store it in time.
         log_failure: why the log takes no more writes until a restart; empty: it takes them.
         space: free space on the disk, and the limit below which publishers wait.
         intake_bytes: of the intake budget, the used bytes and the limit.
@@ -132,6 +133,7 @@ class BrokerSide:
     loopback_users: tuple[str, ...]
     expiries: Callable[[], Mapping[str, Mapping[Path, datetime]]]
     alarms: Callable[[], list[str]]
+    in_time: Callable[[Awaitable[Any]], Awaitable[Any]]
     log_failure: Callable[[], str]
     space: DiskSpace
     intake_bytes: Callable[[], tuple[int, int]]

@@ -43,6 +43,7 @@ REFUSALS: dict[type[Exception], tuple[int, str]] = {
     log_backend.BadBucket: BAD_REQUEST,
     log_backend.JournalFailed: UNAVAILABLE,
     log_backend.MetadataUnavailable: UNAVAILABLE,
+    log_backend.NotReplicated: UNAVAILABLE,
     log_backend.PartitionClosed: (404, "not_found"),
     log_backend.SegmentDamaged: (409, "damaged"),
 }

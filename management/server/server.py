@@ -156,7 +156,7 @@ class ManagementServer:
                 with acts(actor):
                     answer = route.handler(call)
                     if inspect.isawaitable(answer):
-                        answer = await answer
+                        answer = await self._broker.in_time(answer)
                     if request.method not in SAFE_METHODS and not actor.told:
                         event = "http.traffic" if route.is_traffic else "http.changed"
                         self._note_request(event, request)

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from broker_process import COMMAND_VARIABLE
+from management_door import ManagementDoor
 from pamqp import commands
 from pika.exceptions import ConnectionClosedByBroker, NackError
 from pika_client import PERSISTENT, Clients, Inbox, drain, exists, ready_count, send, wait_until
@@ -85,12 +86,15 @@ def test_a_change_that_is_not_stored_in_time_is_an_error_and_may_happen_yet(
     change = channel.tx_commit
     if what == "declaration":
         change = partial(channel.queue_declare, "other", durable=True)
+    door = ManagementDoor(broker)
     with pytest.raises(ConnectionClosedByBroker) as closed:
         change()
+    assert door.ask("PUT", "queues", "/", "third", body={})[0] == 503
     assert closed.value.reply_code == 541
     assert "too few nodes have stored it in 1 s" in closed.value.reply_text
     alone.unlink()
     channel = clients.channel()
+    wait_until(lambda: exists(channel.connection, "third"))
     if what == "transaction":
         wait_until(lambda: ready_count(channel, "q") == 1)
         assert drain(channel, "q") == [b"published"]

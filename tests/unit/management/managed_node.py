@@ -152,6 +152,7 @@ class ManagedNode:
             loopback_users=("guest",),
             expiries=lambda: self.expiries,
             alarms=lambda: self.alarms,
+            in_time=lambda answer: answer,
             log_failure=lambda: self.failure,
             space=cast(Any, SimpleNamespace(free=1_000, reserve=SimpleNamespace(size=100))),
             intake_bytes=lambda: (3, 30),

@@ -11,8 +11,7 @@ from queue_samples import Turns
 from routelog.amqp_front.node.confirm_board import ConfirmBoard
 from routelog.amqp_front.node.confirm_deadline import ConfirmDeadline
 from routelog.amqp_front.publishing.confirm_sender import ConfirmSender
-from routelog.amqp_front.wire.errors import HardError
-from routelog.log_backend import NOTHING, JournalPositions
+from routelog.log_backend import NOTHING, JournalPositions, NotReplicated
 
 SECONDS = 10.0
 LOOK = SECONDS / 10
@@ -154,9 +153,8 @@ async def test_another_answer_fails_behind_its_time_and_what_it_waits_for_goes_o
     done.set_result(5)
     failed.set_exception(ValueError("bad"))
     leader.turns.pass_seconds(2 * LOOK)
-    with pytest.raises(HardError, match="too few nodes have stored it in 10 s") as late:
+    with pytest.raises(NotReplicated, match="too few nodes have stored it in 10 s"):
         await answers[0]
-    assert late.value.code == 541
     assert await answers[2] == 5
     with pytest.raises(ValueError, match="bad"):
         await answers[3]
@@ -181,3 +179,13 @@ async def test_a_board_without_a_deadline_hands_back_what_is_waited_for() -> Non
     board = ConfirmBoard(Turns().call_soon)
     waited = asyncio.get_running_loop().create_future()
     assert board.in_time(waited) is waited
+
+
+async def test_who_gives_up_ends_what_is_waited_for(leader: Leader) -> None:
+    waited = asyncio.get_running_loop().create_future()
+    answer = asyncio.ensure_future(leader.board.in_time(waited))
+    answer.cancel()
+    await asyncio.wait([waited])
+    assert waited.cancelled()
+    leader.publish()
+    leader.turns.pass_seconds(2 * SECONDS)
