@@ -338,9 +338,13 @@ class Journal:
         """Wait until nothing that cursors know now can be taken back; returns whether that is so."""
         told = asyncio.Event()
         self.when_told(told.set)
+        if told.is_set():
+            return True
         try:
-            async with asyncio.timeout(TOLD_SECONDS_MAX):
-                await told.wait()
+            # All files may be full, and wait for the checkpoint that waits here.
+            with self.supply.sparing():
+                async with asyncio.timeout(TOLD_SECONDS_MAX):
+                    await told.wait()
         except TimeoutError:
             return False
         return True

@@ -14,6 +14,7 @@ a large block gets the mark of its new size, synced, before the block is written
 recycled, it is as small as the others again.
 """
 
+import logging
 import re
 import struct
 from array import array
@@ -25,6 +26,8 @@ from routelog.log_backend.doors.randomness import random_number
 from routelog.log_backend.journal.journal_block import BLOCK_ALIGNMENT, FileMark, aligned
 from routelog.log_backend.journal.journal_chain import START
 from routelog.log_backend.records.record_batch import crc32c
+
+log = logging.getLogger(__name__)
 
 END_MAGIC = b"RLJE"
 END_BYTES = 16
@@ -169,6 +172,20 @@ class JournalFiles:
         if file.size + BLOCK_ALIGNMENT > size:
             self._cut(file, size)
         return file
+
+    def remove(self, old: JournalFile) -> None:
+        """Remove a file whose content is not needed any more; if that fails, no later one is recycled."""
+        self._disk.close(old.file)
+        if self._recycling_failed:
+            return
+        try:
+            self._disk.remove(old.path)
+            self._disk.sync_directory(
+                self._directory
+            )  # it must not come back when a later one has gone
+        except OSError as error:
+            self._recycling_failed = True
+            log.error("%s could not be removed: %s", old.path, error)
 
     def _cut(self, file: JournalFile, size: int) -> None:
         # Under its new name, where nothing parses: the end is marked within the file before the rest goes. A

@@ -3,8 +3,9 @@
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
+from contextlib import contextmanager
 from pathlib import Path
 
 from routelog.log_backend.doors.disk import Disk, DiskFull
@@ -103,9 +104,23 @@ class JournalSupply:
             self._count += 1
             self._new = self._in_executor(self.files.new, self.file_bytes)
 
+    @contextmanager
+    def sparing(self) -> Iterator[None]:
+        """Meanwhile there may be twice as many files: what is waited for needs room in another one."""
+        self.held += self._files_max
+        self.prepare()
+        try:
+            yield
+        finally:
+            self.held -= self._files_max
+
     def recycle(self, file: JournalFile) -> None:
-        """Take back a complete file whose content is durable elsewhere."""
-        self._in_executor(self.files.recycled, file, self.file_bytes)
+        """Take back a complete file whose content is durable elsewhere; one too many is removed."""
+        if self._count <= self._limit():
+            self._in_executor(self.files.recycled, file, self.file_bytes)
+        else:
+            self._count -= 1
+            self._executor.submit(self.files.remove, file)
 
     @property
     def makes_more(self) -> bool:

@@ -1,5 +1,6 @@
 """Where the blocks of a running journal lie: in files that were not given back."""
 
+import errno
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -74,7 +75,12 @@ class StoredBlocks:
         """Read blocks, up to the first that has gone meanwhile; in whatever thread."""
         found: list[ShardBlock] = []
         for place in places:
-            content = self._disk.read(place.file.file, place.at, place.end - place.at)
+            try:
+                content = self._disk.read(place.file.file, place.at, place.end - place.at)
+            except OSError as error:
+                if error.errno != errno.EBADF:  # it was removed
+                    raise
+                break
             block = decode_block(content, 0, place.file.mark)
             if block is None or block.position != place.position:
                 break

@@ -286,3 +286,19 @@ async def test_a_file_without_its_mark_stops_the_start_and_is_named(data: Path) 
         start_store(data)
     assert raised.value.path == path
     assert "routelog log repair" in str(raised.value)
+
+
+def test_a_file_that_cannot_be_removed_for_good_keeps_all_behind_it(
+    directory: JournalFiles, disk: WatchedDisk, tmp_path: Path
+) -> None:
+    first, second, third, fourth = (directory.new(number, FILE_BYTES) for number in range(1, 5))
+    directory.remove(first)
+    assert directory.marks() == [second.mark, third.mark, fourth.mark]
+    assert disk.events[-1] == ("sync_directory", tmp_path)
+    disk.fail("sync_directory", "*")
+    directory.remove(second)
+    disk.repair()
+    directory.remove(third)
+    assert third.mark in directory.marks()
+    with pytest.raises(OSError, match="could not be recycled"):
+        directory.recycled(5, fourth, FILE_BYTES)

@@ -1,5 +1,6 @@
 """A journal of a replica: it stores, cuts, leads, reads, and promises nothing before it is told."""
 
+import asyncio
 import errno
 import random
 from collections.abc import AsyncIterator
@@ -94,6 +95,32 @@ async def test_a_block_tells_what_was_committed_when_it_was_written(
     found = await opened(directory, committed=2)
     assert (found.journal.committed, found.recovered) == (2, [1, 2])
     assert found.journal.durable == 3
+
+
+async def test_what_a_checkpoint_waits_for_is_told_when_all_files_wait_for_the_checkpoint(
+    replica: Replica, directory: Path
+) -> None:
+    journal = replica.journal
+    for _ in range(3):  # what was made for it is not there for ever
+        journal.lead(1)
+        while not journal._stalled:
+            journal.append(entry(0, SIZE), waited=True)
+            await asyncio.sleep(0.01)
+            journal.commit(journal.durable)
+        assert len(replica.full) == 3
+        replica.to_collect.append(entry(1))
+        told = asyncio.create_task(journal.told())
+        while not told.done():
+            await asyncio.sleep(0.001)
+            journal.commit(journal.durable)
+        assert await told
+        assert not replica.to_collect
+        read = asyncio.create_task(journal.read(replica.full[0].first - 1, 1))
+        for _ in range(len(replica.full)):
+            journal.recycle(replica.full.pop(0))
+        assert len(await read) <= 1, "or not any more"
+        await until(lambda: len(list(directory.glob("*.journal"))) == 4)
+    assert not replica.failures
 
 
 async def test_a_file_with_blocks_that_are_not_committed_is_not_given_to_a_checkpoint(
