@@ -20,7 +20,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -190,9 +190,18 @@ class Copies:
         task.add_done_callback(self._tasks.discard)
         return copy
 
+    def keeping_journal(self) -> AbstractContextManager[None]:
+        """Meanwhile a replica that goes on behind a copy finds the blocks there; not when the disk is low."""
+        return self._checkpoints.keeping_files()
+
+    @property
+    def is_short(self) -> bool:
+        """The disk is low: there are no copies, and nothing may be kept for them."""
+        return self._space.low
+
     def looked(self) -> None:
         """There was another look at the disk's space: where it is low, files that only copies need go."""
-        if self._space.low:
+        if self.is_short:
             self._fail("the disk is low, and what is published needs the room")
 
     async def aclose(self) -> None:

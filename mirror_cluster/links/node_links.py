@@ -1,4 +1,5 @@
-"""The connections of one node with all others: one with each, and one for each client that is passed on.
+"""The connections of one node with all others: one with each, one for each client that is passed on,
+and one for each copy of a checkpoint.
 
 Of two nodes the one whose name comes first connects; when the connection breaks it tries again, soon and then
 less often. A machine that refuses the connection has no process of that node any more, which is known
@@ -10,6 +11,7 @@ import logging
 import ssl
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from routelog.log_backend import random_key
 from routelog.mirror_cluster.coordination.coordinator import NodeEntry
@@ -29,7 +31,7 @@ CONNECT_SECONDS_MAX = 2.0
 REDIAL_SECONDS_MIN, REDIAL_SECONDS_MAX = 0.05, 1.0
 
 
-TakeClient = Callable[[asyncio.Transport, bytes], None]  # see `NodeLink.give_away`
+TakeConnection = Callable[[asyncio.Transport, bytes], None]  # see `NodeLink.give_away`
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,7 @@ class NodeLinks:
 
     Attributes:
         take_client: called with each connection for a client of another node; None: they are closed.
+        take_copier: the same, with the name of the node first, for each that is to have a copy.
 
     Args:
         own: this node.
@@ -72,7 +75,8 @@ class NodeLinks:
         self._security = security
         self._received = received
         self._gone = gone
-        self.take_client: TakeClient | None = None
+        self.take_client: TakeConnection | None = None
+        self.take_copier: Callable[[str, asyncio.Transport, bytes], None] | None = None
         self._entries: dict[str, NodeEntry] = {}
         self._links: dict[str, NodeLink] = {}
         self._all: set[NodeLink] = set()
@@ -113,7 +117,7 @@ class NodeLinks:
         if link is not None:
             link.send(message)
 
-    async def connect_client(self, to: str, process: int, take: TakeClient) -> None:
+    async def connect_client(self, to: str, process: int, take: TakeConnection) -> None:
         """Connect with a node for one client.
 
         Args:
@@ -123,8 +127,26 @@ class NodeLinks:
         Raises:
             OSError: it cannot be reached, or is not that process.
         """
-        opening = self._opening(to, Purpose.CLIENT)
-        connecting = _ClientLink(process, take)
+        await self._connect_for(Purpose.CLIENT, to, process, take)
+
+    async def connect_copy(self, to: str, take: TakeConnection) -> None:
+        """Connect with a node for a copy of its checkpoint.
+
+        Args:
+            take: as with `connect_client`.
+
+        Raises:
+            OSError: it cannot be reached.
+        """
+        await self._connect_for(Purpose.COPY, to, None, take)
+
+    async def _connect_for(
+        self, purpose: Purpose, to: str, process: int | None, take: TakeConnection
+    ) -> None:
+        if to not in self._entries:
+            raise ConnectionError(f"nobody knows where node {to} is")
+        opening = self._opening(to, purpose)
+        connecting = _GivenLink(process, take)
         link = NodeLink(DialerIntroduction(opening, self._security.secret), connecting)
         try:
             await self._reach(to, link, self._security.client_tls)
@@ -134,7 +156,7 @@ class NodeLinks:
             raise
 
     async def aclose(self) -> None:
-        """Close everything; connections for clients are their owners'."""
+        """Close everything; connections that were given away are their owners'."""
         tasks = [*self._dialers.values(), *self._probes]
         for task in tasks:
             task.cancel()
@@ -151,17 +173,20 @@ class NodeLinks:
     def introduced(self, link: NodeLink, other: Introduced) -> None:
         """See `LinkOwner`. The newest connection counts: the other end has given up the one before."""
         if other.purpose is Purpose.CLIENT:
-            return self._introduced_for_client(link)
+            return self._give_away(link, self.take_client)
+        if other.purpose is Purpose.COPY:
+            take = self.take_copier
+            return self._give_away(link, take and partial(take, other.node))
         before = self._links.get(other.node)
         self._links[other.node] = link
         if before is not None:
             before.close()
 
-    def _introduced_for_client(self, link: NodeLink) -> None:
-        if self.take_client is None:
+    def _give_away(self, link: NodeLink, take: TakeConnection | None) -> None:
+        if take is None:
             return link.close()
         self._all.discard(link)
-        self.take_client(*link.give_away())
+        take(*link.give_away())
 
     def received(self, link: NodeLink, message: Message) -> None:
         """See `LinkOwner`."""
@@ -250,10 +275,10 @@ class NodeLinks:
         return transport
 
 
-class _ClientLink:
-    """The owner of a connection for a client, until it is given away."""
+class _GivenLink:
+    """The owner of a connection for a client or a copy, until it is given away."""
 
-    def __init__(self, process: int, take: TakeClient) -> None:
+    def __init__(self, process: int | None, take: TakeConnection) -> None:
         self.done = asyncio.get_running_loop().create_future()
         self._process = process
         self._take = take
@@ -261,7 +286,7 @@ class _ClientLink:
     def introduced(self, link: NodeLink, other: Introduced) -> None:
         if self.done.done():
             return link.close()  # nobody waits for it any more
-        if other.process != self._process:
+        if self._process not in (None, other.process):
             self.done.set_exception(ConnectionError(f"{other.node} is another process"))
             return link.close()
         self._take(*link.give_away())

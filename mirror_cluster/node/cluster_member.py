@@ -32,7 +32,7 @@ from routelog.mirror_cluster.coordination.managed_etcd import (
     check_etcd,
     joining,
 )
-from routelog.mirror_cluster.links.node_links import LinkSecurity, TakeClient
+from routelog.mirror_cluster.links.node_links import LinkSecurity, TakeConnection
 from routelog.mirror_cluster.node.cluster_coordinator import LEASE_SECONDS, open_coordinator
 from routelog.mirror_cluster.node.cluster_node import ClusterNode, NodeSettings
 from routelog.mirror_cluster.node.cluster_options import ClusterOptions
@@ -182,7 +182,7 @@ class ClusterMember:
         """Call a function whenever the leader has changed."""
         self._watchers.append(changed)
 
-    async def connect(self, node: str, process: int, take: TakeClient) -> None:
+    async def connect(self, node: str, process: int, take: TakeConnection) -> None:
         """Connect with a leader for one client.
 
         Raises:
@@ -190,7 +190,7 @@ class ClusterMember:
         """
         await self._node.links.connect_client(node, process, take)
 
-    def take_clients(self, take: TakeClient | None) -> None:
+    def take_clients(self, take: TakeConnection | None) -> None:
         """Take the clients that other nodes pass on; None: close them."""
         self._node.links.take_client = take
 

@@ -180,11 +180,6 @@ class ClusterNode:
         """See `Surroundings`."""
         self._read_wanted.set()
 
-    def address_of(self, node: str) -> str:
-        """See `Surroundings`."""
-        entry = self._known.get(node)
-        return entry.address if entry is not None else ""
-
     def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """See `Surroundings`."""
         task = asyncio.create_task(work)

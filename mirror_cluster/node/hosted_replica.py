@@ -81,9 +81,6 @@ class Surroundings(Protocol):
     def read_soon(self) -> None:
         """Read the coordinator without waiting for the next time."""
 
-    def address_of(self, node: str) -> str:
-        """Where a node is; empty when nobody knows."""
-
     def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Start a task that ends with the node."""
 
@@ -186,11 +183,15 @@ class HostedReplica:
     async def _copy_from(self, leader: str) -> None:
         log.info("shard %d: a copy of %s's checkpoint begins", self.shard, leader)
         try:
-            checkpoint = await self._storage.copy(self._around.address_of(leader))
+            checkpoint = await self._storage.copy(leader)
         except replica_storage.CopyFailed as error:
             log.warning("shard %d: no copy of %s's checkpoint: %s", self.shard, leader, error)
             await asyncio.sleep(PROBLEM_PAUSE_SECONDS)
             self.handle(CopyFailed())
+            return
+        except replica_storage.CopyWaits as ending:
+            self.replica.has_ended = True  # nothing more is stored or promised
+            self._around.owner.end(str(ending))
             return
         self._recent.clear()
         self.handle(Copied(checkpoint))

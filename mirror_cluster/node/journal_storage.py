@@ -5,8 +5,9 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
+from routelog.mirror_cluster.node.copy_receiver import CopyReceiver
 from routelog.mirror_cluster.node.kept_number import KeptNumber
-from routelog.mirror_cluster.node.replica_storage import CopyFailed, Notice, Recovered
+from routelog.mirror_cluster.node.replica_storage import CopyFailed, CopyWaits, Notice, Recovered
 from routelog.mirror_cluster.protocol.block import Block, Mark
 from routelog.mirror_cluster.replica.chain import Chain
 from routelog.mirror_cluster.replica.events import (
@@ -51,6 +52,9 @@ class ReplicaJournal(Protocol):
 class JournalStorage:
     """See `ReplicaStorage`. It is the journal's `ReplicaEvents`, too.
 
+    Attributes:
+        receiver: takes copies; set by the owner, None: nobody does.
+
     Args:
         promise: the promised epoch; its file is this shard's.
         apply: carries out a committed block of another node in the store of the shard.
@@ -80,6 +84,7 @@ class JournalStorage:
         self._leads = False
         self._keep_aside = keep_aside
         self._failed = failed
+        self.receiver: CopyReceiver | None = None
         self._notify: Callable[[Notice], None] = lambda notice: None
         self._chain = Chain()
         self._unapplied: deque[Block] = deque()  # other nodes', behind what is committed
@@ -171,9 +176,16 @@ class JournalStorage:
         """See `ReplicaStorage`."""
         return await self._journal.read(after, bytes_max)
 
-    async def copy(self, address: str) -> Mark:
-        """See `ReplicaStorage`."""
-        raise CopyFailed(f"nothing copies a checkpoint from {address} yet")
+    async def copy(self, leader: str) -> Mark:
+        """See `ReplicaStorage`. A store that runs cannot change its data: the next start does."""
+        if self.receiver is None:
+            raise CopyFailed("this node takes no copies")
+        copy = await self.receiver.fetch(leader)
+        try:
+            copy.keep()  # in this turn: a change of leader cannot come between
+        except OSError as error:  # it may be kept all the same
+            raise CopyWaits(f"a copy of {leader}'s checkpoint may be here: {error}") from None
+        raise CopyWaits(f"a copy of {leader}'s checkpoint is here")
 
     # -- see `ReplicaEvents` of `log_backend`
 

@@ -21,6 +21,10 @@ class CopyFailed(Exception):
     """A checkpoint could not be copied; the data are as they were."""
 
 
+class CopyWaits(Exception):
+    """A copy is whole, and takes the place of the data when the node is started again."""
+
+
 @dataclass(frozen=True, slots=True)
 class Recovered:
     """What a journal held when it was opened.
@@ -82,13 +86,14 @@ class ReplicaStorage(Protocol):
         """
         ...
 
-    async def copy(self, address: str) -> Mark:
-        """Put a copy of the checkpoint of the node at this address in the place of all data.
+    async def copy(self, leader: str) -> Mark:
+        """Put a copy of a node's checkpoint in the place of all data.
 
         Cancelled, it leaves the data as they are. It returns in the turn of the loop in which the copy took
-        their place, durably.
+        their place, durably, and raises `CopyWaits` in the one in which that is sure.
 
         Raises:
             CopyFailed: it broke off.
+            CopyWaits: it is here, and the node must end: what is added to the data would be lost.
         """
         ...

@@ -156,7 +156,7 @@ class FileStorage:
             found.append(block)
         return found
 
-    async def copy(self, address: str) -> Mark:
+    async def copy(self, leader: str) -> Mark:
         """See `ReplicaStorage`."""
         raise CopyFailed("this journal has no checkpoints")
 

@@ -13,7 +13,7 @@ from routelog.log_backend import SystemClock
 from routelog.mirror_cluster.coordination.coordinator import CoordinatorUnavailable
 from routelog.mirror_cluster.node import hosted_replica
 from routelog.mirror_cluster.node.hosted_replica import HostedReplica
-from routelog.mirror_cluster.node.replica_storage import CopyFailed, Notice, Recovered
+from routelog.mirror_cluster.node.replica_storage import CopyFailed, CopyWaits, Notice, Recovered
 from routelog.mirror_cluster.protocol.block import START, Block, Mark
 from routelog.mirror_cluster.protocol.messages import (
     Acknowledge,
@@ -80,8 +80,8 @@ class Node:
     def commit(self, position: int) -> None:
         self.calls.append(("commit", position))
 
-    async def copy(self, address: str) -> Mark:
-        self.calls.append(("copy", address))
+    async def copy(self, leader: str) -> Mark:
+        self.calls.append(("copy", leader))
         await self.copying.wait()
         if isinstance(self.checkpoint, Exception):
             raise self.checkpoint
@@ -107,9 +107,6 @@ class Node:
 
     def read_soon(self) -> None:
         pass
-
-    def address_of(self, node: str) -> str:
-        return f"{node}:1"
 
     def spawn(self, work: Coroutine) -> asyncio.Task:
         self.tasks.append(asyncio.create_task(work))
@@ -194,7 +191,7 @@ async def test_a_copy_that_fails_is_asked_for_again_and_one_that_is_given_up_cha
         await until(lambda: len(node.sent) == 2)
         node.copying.clear()
         replica.handle(Received("b", CopyFrom(SHARD, 1, hello().session)))
-        await until(lambda: node.calls.count(("copy", "b:1")) == 2)
+        await until(lambda: node.calls.count(("copy", "b")) == 2)
         node.checkpoint = Mark(5, 1, 77)
         replica.handle(RecordSeen(replace(record("c", in_sync="c", claim=6, epoch=2), revision=2)))
         node.copying.set()
@@ -203,6 +200,22 @@ async def test_a_copy_that_fails_is_asked_for_again_and_one_that_is_given_up_cha
         replica.handle(Received("c", CopyFrom(SHARD, 2, hello().session)))
         await until(lambda: replica.replica.log.committed == 5)
         assert hello().epoch_ends == (node.checkpoint,)
+
+
+async def test_a_copy_that_waits_for_a_start_ends_the_process_and_nothing_more_is_done() -> None:
+    node = Node()
+    async with hosted(node) as replica:
+        replica.handle(RecordSeen(record("b", in_sync="b", claim=5)))
+        message = node.sent[-1][1]
+        assert isinstance(message, Hello)
+        replica.handle(Received("b", CopyFrom(SHARD, 1, message.session)))
+        node.checkpoint = CopyWaits("a copy is here")
+        node.copying.set()
+        await until(lambda: ("end", "a copy is here") in node.calls)
+        calls, sent = len(node.calls), len(node.sent)
+        replica.handle(RecordSeen(replace(record("c", in_sync="c", claim=6, epoch=2), revision=2)))
+        replica.handle(Tick())
+        assert (len(node.calls), len(node.sent)) == (calls, sent)
 
 
 async def test_an_error_in_a_replica_ends_the_process_and_nothing_more_is_done(

@@ -3,15 +3,17 @@
 import asyncio
 from collections.abc import Sequence
 from pathlib import Path
+from typing import cast
 
 import pytest
 from unit.log_backend.open_store import until
 from unit.mirror_cluster.journals import SHARD, blocks
 
 from routelog.log_backend import SystemDisk
+from routelog.mirror_cluster.node.copy_receiver import CopyReceiver
 from routelog.mirror_cluster.node.journal_storage import BlockUnreadable, JournalStorage
 from routelog.mirror_cluster.node.kept_number import KeptNumber
-from routelog.mirror_cluster.node.replica_storage import Notice
+from routelog.mirror_cluster.node.replica_storage import CopyFailed, CopyWaits, Notice
 from routelog.mirror_cluster.protocol.block import START, Block
 from routelog.mirror_cluster.replica.chain import Chain
 from routelog.mirror_cluster.replica.events import (
@@ -171,3 +173,35 @@ async def test_a_follower_without_room_applies_later_and_a_leader_does_not_wait(
     storage.commit(4)
     storage.begin_epoch(2)
     assert shard.calls[3:] == [("apply", 4), ("commit", 4), ("lead", 2)]
+
+
+class Receiver:
+    """A copy that is here, on a disk that keeps it or not."""
+
+    def __init__(self, error: OSError | None = None) -> None:
+        self.kept = False
+        self._error = error
+
+    async def fetch(self, leader: str) -> "Receiver":
+        return self
+
+    def keep(self) -> None:
+        self.kept = True
+        if self._error is not None:
+            raise self._error
+
+
+@pytest.mark.parametrize("error", [None, OSError("broken")])
+async def test_a_copy_that_is_kept_or_may_be_waits_for_the_next_start(
+    tmp_path: Path, error: OSError | None
+) -> None:
+    storage = await Shard(tmp_path).storage()
+    with pytest.raises(CopyFailed, match="takes no copies"):
+        await storage.copy("b")
+    receiver = Receiver(error)
+    storage.receiver = cast(CopyReceiver, receiver)
+    with pytest.raises(
+        CopyWaits, match="b's checkpoint may be here: broken" if error else "is here"
+    ):
+        await storage.copy("b")
+    assert receiver.kept
