@@ -89,6 +89,7 @@ from routelog.vhosts import (
 log = logging.getLogger(__name__)
 
 STOP_SECONDS_MAX = 5.0  # for clients to answer connection.close when the broker stops
+END_SECONDS_MAX = 15.0  # for a node of a cluster to end in order
 RESTART_SECONDS_MIN = 1.0  # between two starts of a node of a cluster
 SWITCH_SECONDS = 0.0005  # so that the journal's thread gets its turn soon after a sync
 
@@ -143,6 +144,7 @@ class Broker:
         self._passing = Passing(mirror) if mirror is not None else None
         self._door: Serve = self._serve
         self._http_serve: Serve | None = None
+        self._is_loaded = self._is_suspended = False  # of a node that leads
         self._clock = SystemClock()
         self._connections: set[Connection] = set()
         self._opening: set[Connection] = set()  # those that have not logged in
@@ -194,7 +196,9 @@ class Broker:
             StartError: what the data directory holds cannot be used.
         """
         await self._begin(lambda metadata: epoch)
-        self.go_on()
+        self._is_loaded = True
+        if not self._is_suspended:
+            self.go_on()
         assert self._passing is not None
         await self._passing.aclose(CHANGED)  # who waited for a leader
 
@@ -202,15 +206,18 @@ class Broker:
         """Pass clients on again: another node leads soon, or this one goes on."""
         assert self._mirror is not None
         assert self._passing is not None
+        self._is_suspended = True
         self._mirror.take_clients(None)
         self._door, self.http.serve = self._passing.door(AMQP), self._passing.door(HTTP)
         self._shut_down(CHANGED)
 
     def go_on(self) -> None:
-        """Take clients: this node leads."""
+        """Take clients, as soon as everything is loaded: this node leads."""
         assert self._mirror is not None
-        self._door, self.http.serve = self._serve, self._http_serve or self.http.serve
-        self._mirror.take_clients(self.passed_doors.take)
+        self._is_suspended = False
+        if self._is_loaded:
+            self._door, self.http.serve = self._serve, self._http_serve or self.http.serve
+            self._mirror.take_clients(self.passed_doors.take)
 
     def serve_http(self, serve: Serve) -> None:
         """From now on the HTTP API is served so."""
@@ -627,30 +634,41 @@ async def _run_mirrored(
     """Follow, lead when that is decided, and end; returns why the process has to start again, or nothing."""
     loop = asyncio.get_running_loop()
     begun = loop.time()
-    leads: asyncio.Future[int] = loop.create_future()
+    epoch: asyncio.Future[int] = loop.create_future()
+    ends = asyncio.Event()
 
-    def serve(epoch: int) -> None:
-        if leads.done():
+    def serve(number: int) -> None:
+        if epoch.done():
             broker.go_on()  # it was to hand over, and nobody took it
         else:
-            leads.set_result(epoch)
+            epoch.set_result(number)
 
-    mirror.on_serve = serve
+    async def lead(address: BrokerAddress) -> None:
+        await broker.lead(await epoch)
+        async with doors(broker, address):
+            await ends.wait()
+
+    mirror.on_serve, mirror.on_stop_serving = serve, broker.suspend
     address = await broker.follow(mirror)
     ready(address)
-    stop = asyncio.ensure_future(stopped.wait())
-    await asyncio.wait((leads, stop, mirror.ended), return_when=asyncio.FIRST_COMPLETED)
-    if leads.done() and not mirror.ended.done():
-        await broker.lead(leads.result())
-        mirror.on_stop_serving = broker.suspend
-        async with doors(broker, address):
-            await asyncio.wait((stop, mirror.ended), return_when=asyncio.FIRST_COMPLETED)
+    leading = loop.create_task(lead(address))
+    stop = loop.create_task(stopped.wait())
+    await asyncio.wait((leading, stop, mirror.ended), return_when=asyncio.FIRST_COMPLETED)
+    if leading.done():
+        leading.result()  # it could not
     reason = mirror.ended.result() if mirror.ended.done() else ""
     log.info("stopping%s", f", to start again: {reason}" if reason else "")
-    await broker.leave(CHANGED if reason else STOPPED)
-    if not reason:
-        await mirror.drain()
-    await mirror.aclose()
+    ends.set()
+    try:
+        async with asyncio.timeout(END_SECONDS_MAX):
+            await broker.leave(CHANGED if reason else STOPPED)
+            if epoch.done():
+                await leading
+            if not reason:
+                await mirror.drain()
+            await mirror.aclose()
+    except TimeoutError:
+        log.warning("something waits for what does not come; the process ends without it")
     if reason:
         await asyncio.sleep(begun + RESTART_SECONDS_MIN - loop.time())
     return reason

@@ -62,7 +62,7 @@ def note(event: str, **more: object) -> None:
 
 async def main(certificate: str, authority: str) -> None:
     loop, leaders = asyncio.get_running_loop(), ToldLeaders()
-    passing = Passing(leaders, wait_seconds=1.0)
+    passing = Passing(leaders, wait_seconds=4.0)
     config = BrokerConfig(
         host=HOST,
         port=0,
