@@ -372,7 +372,13 @@ def _run(
 
     def join() -> ClusterMember:
         assert cluster is not None
-        return ClusterMember(cluster, configuration.data_dir, SystemDisk(), SystemClock())
+        return ClusterMember(
+            cluster,
+            configuration.data_dir,
+            SystemDisk(),
+            SystemClock(),
+            configuration.disk_reserve_bytes,
+        )
 
     try:
         run(

@@ -5,6 +5,7 @@
       ballast                                room for metadata on a full disk: see ballast.py
       compressing                            scratch file of compression
       copies/...                             what a copy under way holds; emptied at start
+      copy.new/, copied/, aside/             another node's data on their way here: see arriving_copy.py
       metadata/                              RocksDB: topology, users, cursor snapshots, as the journal has them
       journal/<number, 20 digits>.journal
       logs/<vhost>/<queue>-<partition>/...   durable partitions
@@ -21,6 +22,7 @@ from contextlib import AbstractContextManager, suppress
 from functools import partial
 from pathlib import Path
 
+from routelog.log_backend.copies.arriving_copy import take_copied
 from routelog.log_backend.copies.copies import Copies
 from routelog.log_backend.copies.restore import refuse_unfinished
 from routelog.log_backend.doors.ballast import Ballast
@@ -100,6 +102,7 @@ class LogStore:
         disk.make_directory(data)
         self._lock = disk.lock(data / LOCK_FILE)
         refuse_unfinished(data, disk)
+        take_copied(data, disk)
         ballast = Ballast(data, disk, options.ballast_bytes)  # before RocksDB opens
         disk.make_directory(data / "journal")
         disk.make_directory(data / "logs")
@@ -207,6 +210,7 @@ class LogStore:
             flusher=self._flusher,
             journal_files=self._journal_files,
             space=self.space,
+            has_started=lambda: not self.follows,
         )
         self.copies.remove_leftovers()
         self._disk_pressure = DiskPressure(

@@ -133,6 +133,7 @@ class Copies:
 
     Args:
         journal_files: names the files of the journal.
+        has_started: whether the store changes anything by itself.
     """
 
     def __init__(
@@ -150,6 +151,7 @@ class Copies:
         flusher: Flusher,
         journal_files: Executor,
         space: DiskSpace,
+        has_started: Callable[[], bool],
     ) -> None:
         self._data = data
         self._folder = data / FOLDER
@@ -164,6 +166,7 @@ class Copies:
         self._flusher = flusher
         self._journal_files = journal_files
         self._space = space
+        self._has_started = has_started
         self._executor = ThreadPoolExecutor(1, thread_name_prefix="copies")
         self._lock = asyncio.Lock()
         self._copies: set[DataCopy] = set()
@@ -252,7 +255,8 @@ class Copies:
         with self._checkpoints.keeping_files():
             async with self._checkpoints.lock:
                 await self._link(copy, links.all)
-                await self._enter_change(copy)
+                if self._has_started():  # else there are no deletions of its own
+                    await self._enter_change(copy)
                 await self._in_thread(self._metadata.flush)
                 copy.check()
                 first, last = await self._loop.run_in_executor(

@@ -36,6 +36,8 @@ from routelog.mirror_cluster.links.node_links import LinkSecurity, TakeConnectio
 from routelog.mirror_cluster.node.cluster_coordinator import LEASE_SECONDS, open_coordinator
 from routelog.mirror_cluster.node.cluster_node import ClusterNode, NodeSettings
 from routelog.mirror_cluster.node.cluster_options import ClusterOptions
+from routelog.mirror_cluster.node.copy_receiver import CopyReceiver
+from routelog.mirror_cluster.node.copy_sender import CopySender
 from routelog.mirror_cluster.node.disk_probe import DiskProbe
 from routelog.mirror_cluster.node.first_record import FirstRecord
 from routelog.mirror_cluster.node.incarnation import read_incarnation
@@ -73,7 +75,14 @@ class ClusterMember:
         ended: resolves with the reason why the process has to end and start again.
     """
 
-    def __init__(self, options: ClusterOptions, data: Path, disk: Disk, clock: Clock) -> None:
+    def __init__(
+        self,
+        options: ClusterOptions,
+        data: Path,
+        disk: Disk,
+        clock: Clock,
+        disk_reserve_bytes: int,
+    ) -> None:
         self.on_serve: Callable[[int], None] = lambda epoch: None
         self.on_stop_serving: Callable[[], None] = lambda: None
         self.ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
@@ -81,6 +90,7 @@ class ClusterMember:
         self._data = data
         self._disk = disk
         self._clock = clock
+        self._disk_reserve_bytes = disk_reserve_bytes
         self._drained = asyncio.Event()
         self._watchers: list[Callable[[], None]] = []
         self._leader: LeadingNode | None = None
@@ -113,6 +123,13 @@ class ClusterMember:
             self._keep_aside,
             self._failed,
         )
+        connect = self._node.links.connect_copy
+        storage.receiver = CopyReceiver(
+            connect, self._data, self._disk, self._clock, self._disk_reserve_bytes
+        )
+        self._copies = CopySender(logs.copies, self._is_in_sync)
+        # Also before this node serves: for that it may need who waits for a copy.
+        self._node.links.take_copier = self._copies.take
         scheduler = scheduler_of(asyncio.get_running_loop())
         logs.pressures.on_change = lambda _: scheduler.call(Lane.UPKEEP, storage.apply_more)
         marks = logs.journal.replicate(SHARD, storage)
@@ -167,6 +184,7 @@ class ClusterMember:
 
     async def aclose(self) -> None:
         """End: the lease is given up, and a managed etcd is stopped."""
+        await self._copies.aclose()
         await self._node.aclose()
         if self._etcd is not None:
             await self._etcd.stop()
@@ -193,6 +211,10 @@ class ClusterMember:
     def take_clients(self, take: TakeConnection | None) -> None:
         """Take the clients that other nodes pass on; None: close them."""
         self._node.links.take_client = take
+
+    def _is_in_sync(self, node: str) -> bool:
+        record = self._node.view.records.get(SHARD)
+        return record is not None and node in record.in_sync
 
     def _viewed(self, view: ClusterView) -> None:
         self._first_record.viewed(view)

@@ -122,13 +122,19 @@ def test_nodes_that_lose_their_disks_one_after_another_get_all_again(tmp_path: P
 
 
 def test_a_node_on_its_own_grows_to_three_in_place(tmp_path: Path) -> None:
-    alone = BrokerProcess(tmp_path / "a", {"ROUTELOG_NODE_NAME": "a@test"})
+    small = {"ROUTELOG_JOURNAL_FILE_BYTES": "1048576"}
+    alone = BrokerProcess(tmp_path / "a", {"ROUTELOG_NODE_NAME": "a@test"} | small)
     alone.start()
-    publish(alone, "1", "2")
+    bodies = [f"{number}:" + "x" * 100_000 for number in range(40)]
+    publish(alone, *bodies)  # more than its journal keeps
+    alone.restart()
     alone.terminate()
-    with mirrored_brokers(tmp_path) as cluster:
+    with mirrored_brokers(tmp_path, **small) as cluster:
         assert cluster.until_led(in_sync=3)["leader"] == "a@test"
-        assert drained(cluster.brokers["b"]) == ["1", "2"]
+        assert "takes the place" not in (log := cluster.brokers["b"].log_text()), log
+        assert "checkpoint is whole" in log
+        cluster.leader().kill()
+        assert drained(cluster.brokers["b"]) == bodies
 
 
 def test_what_a_node_cannot_do_in_a_cluster_is_said(tmp_path: Path) -> None:
