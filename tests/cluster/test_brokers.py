@@ -121,6 +121,30 @@ def test_nodes_that_lose_their_disks_one_after_another_get_all_again(tmp_path: P
         assert drained(cluster.leader()) == ["0", "1", "2"]
 
 
+def test_a_node_without_its_disk_takes_a_copy_of_what_the_journal_has_no_more(
+    tmp_path: Path,
+) -> None:
+    small = {"ROUTELOG_JOURNAL_FILE_BYTES": "1048576", "ROUTELOG_JOURNAL_FILES_MAX": "2"}
+    with mirrored_brokers(tmp_path, **small) as cluster:
+        cluster.until_led(in_sync=3)
+        leader = cluster.leader()
+        (name, wiped), (_, last) = (
+            each for each in cluster.brokers.items() if each[1] is not leader
+        )
+        wiped.kill()
+        shutil.rmtree(tmp_path / name)
+        bodies = [f"{number} {'x' * 100_000}" for number in range(100)]
+        publish(leader, *bodies)
+        wiped.start()
+        cluster.until_led(in_sync=3)
+        assert "a copy of the leader's data is here" in wiped.log_text()
+        assert not (tmp_path / name / "copied").exists()
+        last.kill()
+        leader.kill()
+        leader.start()  # one of the two leads
+        assert drained(wiped) == bodies
+
+
 def test_a_node_on_its_own_grows_to_three_in_place(tmp_path: Path) -> None:
     small = {"ROUTELOG_JOURNAL_FILE_BYTES": "1048576"}
     alone = BrokerProcess(tmp_path / "a", {"ROUTELOG_NODE_NAME": "a@test"} | small)
