@@ -109,6 +109,30 @@ def test_a_leader_that_was_stopped_for_longer_than_its_lease_starts_again(tmp_pa
         assert "to start again" in leader.log_text()
 
 
+def test_without_enough_nodes_publishes_are_refused_in_time_and_consumers_go_on(
+    tmp_path: Path,
+) -> None:
+    with mirrored_brokers(tmp_path, ROUTELOG_CLUSTER_CONFIRM_SECONDS="2") as cluster:
+        cluster.until_led(in_sync=3)
+        leader = cluster.leader()
+        publish(leader, "1", "2")
+        channel = client(leader).channel()
+        channel.confirm_delivery()
+        for each in others(cluster, leader):
+            each.signal(signal.SIGSTOP)
+        with pytest.raises(pika.exceptions.NackError):
+            channel.basic_publish("", "q", b"3", PERSISTENT)
+        assert channel.basic_get("q", auto_ack=True)[2] == b"1"
+        with pytest.raises(pika.exceptions.ConnectionClosedByBroker) as closed:
+            channel.queue_declare("other", durable=True)
+        assert closed.value.reply_code == 541
+        for each in others(cluster, leader):
+            each.signal(signal.SIGCONT)
+        cluster.until_led(in_sync=3)
+        publish(leader, "4")
+        assert drained(leader) == ["2", "3", "4"]  # 3 was committed after all
+
+
 def test_nodes_that_lose_their_disks_one_after_another_get_all_again(tmp_path: Path) -> None:
     with mirrored_brokers(tmp_path) as cluster:
         cluster.until_led(in_sync=3)
