@@ -150,22 +150,24 @@ class Journal:
         self._jobs: SimpleQueue[PlacedGroup | tuple[Erasure, list[Mark]] | None] = SimpleQueue()
         self._thread = threading.Thread(target=self._write_blocks, name="journal", daemon=True)
 
-    def replicate(self, shard: int, events: ReplicaEvents, committed: int = 0) -> list[Mark]:
+    def replicate(
+        self, shard: int, events: ReplicaEvents, committed: int = 0
+    ) -> list[tuple[Mark, int]]:
         """Be the journal of a replica; call before `recover`.
 
         Args:
             committed: up to here blocks are known to be committed; what the journal tells itself is added.
 
         Returns:
-            Its base, and the mark of each block that is stored.
+            Its base, and the mark of each block that is stored, with the bytes of its entries.
 
         Raises:
             JournalDamaged: a block that had been committed cannot be read.
         """
         self._replica, self._writer.shard = events, shard
-        marks = [block.mark for block in self._reader.blocks()]
+        marks = [(block.mark, block.length - BLOCK_HEADER_BYTES) for block in self._reader.blocks()]
         self.committed = max(committed, self._reader.committed)
-        return [self._reader.base, *marks]
+        return [(self._reader.base, 0), *marks]
 
     @property
     def is_replicated(self) -> bool:

@@ -91,18 +91,18 @@ class JournalStorage:
         self._promises: set[asyncio.Task[None]] = set()
         self._promising = asyncio.Lock()
 
-    async def open(self, marks: Sequence[Mark]) -> None:
+    async def open(self, marks: Sequence[tuple[Mark, int]]) -> None:
         """The journal was recovered, and follows; what of it is not committed is read.
 
         Args:
-            marks: its base, and each of its blocks.
+            marks: its base, and each of its blocks, with the bytes of their entries.
 
         Raises:
             BlockUnreadable: one of them is not there.
         """
-        self._chain = Chain(marks[0])
-        for mark in marks[1:]:
-            self._chain.extend(mark)
+        self._chain = Chain(marks[0][0])
+        for mark, payload_bytes in marks[1:]:
+            self._chain.add(mark, payload_bytes)
         after = self._committed = self._journal.committed
         while after < self._chain.end_position:
             found = await self._journal.read(after, READ_BYTES)

@@ -6,9 +6,6 @@ from bisect import bisect_right
 from routelog.mirror_cluster.protocol.block import START, Block, Mark
 
 HEAD_BYTES = 32  # of a block in a message, beside its payload
-# Of a block that only its mark is known of, as recovery finds it: what a group of entries is closed at. Only
-# one with a transaction is larger.
-BYTES_ASSUMED = 4 * 1024 * 1024
 
 
 class Chain:
@@ -57,16 +54,18 @@ class Chain:
         fits = bisect_right(self._byte_ends, limit, min(index, len(self._byte_ends)))
         return min(self.base.position + max(fits, index + 1), self.end_position)
 
-    def extend(self, block: Block | Mark) -> None:
-        """Add a block that follows the end; its place says enough of it."""
-        if block.epoch != self._epochs[-1]:
-            self._epochs.append(block.epoch)
-            self._firsts.append(block.position)
-        self._checksums.append(block.checksum)
-        size = BYTES_ASSUMED if isinstance(block, Mark) else HEAD_BYTES + len(block.payload)
-        self._byte_ends.append(
-            size + (self._byte_ends[-1] if self._byte_ends else self._base_bytes)
-        )
+    def extend(self, block: Block) -> None:
+        """Add a block that follows the end."""
+        self.add(block.mark, len(block.payload))
+
+    def add(self, mark: Mark, payload_bytes: int) -> None:
+        """Add a block that follows the end, from what is known of one that recovery has found."""
+        if mark.epoch != self._epochs[-1]:
+            self._epochs.append(mark.epoch)
+            self._firsts.append(mark.position)
+        self._checksums.append(mark.checksum)
+        before = self._byte_ends[-1] if self._byte_ends else self._base_bytes
+        self._byte_ends.append(before + HEAD_BYTES + payload_bytes)
 
     def truncate(self, position: int) -> None:
         """Forget the blocks behind a position, which is not before the base."""

@@ -24,6 +24,7 @@ class Replica(Owner):
         self.truncated: list[int] = []
         self.recycled: list[Mark] = []
         self.marks: list[Mark] = []
+        self.payload_bytes: list[int] = []
         self.recovered: list[int] = []
         self._is_closed = False
 
@@ -40,7 +41,9 @@ class Replica(Owner):
         self.recycled.append(base)
 
     def open(self, committed: int = 0) -> "Replica":
-        self.marks = self.journal.replicate(SHARD, self, committed)
+        found = self.journal.replicate(SHARD, self, committed)
+        self.marks = [mark for mark, _ in found]
+        self.payload_bytes = [size for _, size in found[1:]]
         self.recovered = [block.position for block in self.journal.recover()]
         self.journal.follow()
         return self

@@ -196,6 +196,7 @@ async def test_a_follower_stores_what_the_leader_made_and_both_have_the_same(
         await owner.close()
         found = await opened(place)
         assert found.marks == [START, *marks_of(leader.made)]
+        assert found.payload_bytes == [len(block.payload) for block in leader.made]
 
 
 async def test_blocks_that_come_together_share_a_sync(replica: Replica) -> None:

@@ -57,7 +57,9 @@ class Shard:
             lambda given_up: self.calls.append(("aside", *(each.position for each in given_up))),
             self.failures.append,
         )
-        await storage.open([START, *(block.mark for block in self.stored)])
+        await storage.open(
+            [(START, 0), *((block.mark, len(block.payload)) for block in self.stored)]
+        )
         return storage
 
     def store(self, given: Sequence[Block]) -> None:

@@ -3,7 +3,7 @@ import random
 from unit.mirror_cluster.journals import blocks, chain_of
 
 from routelog.mirror_cluster.protocol.block import START, Block
-from routelog.mirror_cluster.replica.chain import BYTES_ASSUMED, HEAD_BYTES, Chain
+from routelog.mirror_cluster.replica.chain import HEAD_BYTES, Chain
 
 
 def test_an_empty_chain_ends_at_its_base() -> None:
@@ -60,12 +60,10 @@ def test_a_chain_is_rebased_only_to_a_block_that_it_has() -> None:
     assert chain.base.position == 2
 
 
-def test_the_size_of_a_block_that_recovery_found_is_assumed() -> None:
+def test_a_follower_that_asks_for_what_is_gone_is_offered_what_is_there() -> None:
     chain = Chain()
     for block in blocks(1, 1, 1, 1, 1):
-        chain.extend(block.mark)
-    assert chain.reach(1, 3 * BYTES_ASSUMED) == 4
-    assert chain.reach(1, 3 * BYTES_ASSUMED - 1) == 3
-    assert chain.reach(1, 0) == 2
+        chain.add(block.mark, 100 - HEAD_BYTES)
+    assert (chain.reach(1, 300), chain.reach(1, 299), chain.reach(1, 0)) == (4, 3, 2)
     chain.rebase(3)
-    assert chain.reach(1, 0) == 4  # its follower asks for what is gone
+    assert (chain.reach(1, 0), chain.reach(1, 500)) == (4, 5)

@@ -53,7 +53,7 @@ def test_the_point_is_the_last_one_that_both_have_in_random_histories() -> None:
                 for position in range(common.position + 1, leader.end_position + 1):
                     mark = leader.mark(position)
                     assert mark is not None
-                    follower.extend(mark)
+                    follower.add(mark, 0)
             assert made
 
 
