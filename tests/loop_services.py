@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -9,7 +10,7 @@ from queue_samples import SetClock
 
 from routelog.amqp_front.sockets.cork import Cork
 from routelog.amqp_front.sockets.rota import Rota
-from routelog.log_backend import Scheduler
+from routelog.log_backend import Lane, Scheduler
 
 
 def rota_of(loop: object) -> Rota:
@@ -20,6 +21,12 @@ def rota_of(loop: object) -> Rota:
 def scheduler_on(loop: object, clock: Any = None) -> Scheduler:
     """A scheduler of such a loop, by default on a clock that stands still."""
     return Scheduler(cast(Any, loop), clock or SetClock())
+
+
+def ended_in_turn(steps: Iterator[None], scheduler: Scheduler) -> bool:
+    """Let them have one turn, as their lane does; returns whether they have ended in it."""
+    scheduler.begin(Lane.JOBS)
+    return next(steps, scheduler) is scheduler
 
 
 def services_of(loop: object, cork: Cork | None = None) -> Any:

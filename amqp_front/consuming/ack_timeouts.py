@@ -6,14 +6,14 @@ very many, and have thousands of consumers.
 
 import asyncio
 from collections import Counter
+from collections.abc import Iterator
 from typing import Protocol
 
 from routelog.amqp_front.consuming.channel_consumer import ChannelConsumer
 from routelog.amqp_front.consuming.settling import Holdings, Settling, settled_in_turns
 from routelog.amqp_front.consuming.unacked import EndedLease, Holder, Unacked, UnackedRun
 from routelog.amqp_front.node.services import Services
-from routelog.amqp_front.node.work import begun
-from routelog.log_backend import PIECE_SECONDS
+from routelog.log_backend import Lane
 from routelog.vhosts import DeliverySource, ReturnReason
 
 LOOKED_RUNS = 512  # between two looks at the clock: 0.2 ms, and as much again where they are over
@@ -27,7 +27,7 @@ class TimedHoldings(Holdings, Protocol):
 
 
 class AckTimeouts:
-    """The deliveries of one channel whose time is over; see `Work`."""
+    """The deliveries of one channel whose time is over."""
 
     def __init__(self, holdings: TimedHoldings, services: Services) -> None:
         self._holdings = holdings
@@ -49,21 +49,15 @@ class AckTimeouts:
         """Take back what a consumer holds with tags below; the tags stay known, and mean nothing."""
         self._wanted[consumer] = end_tag
         if self._looking is None or self._looking.done():
-            self._begin()
-            self._looking = begun(self, self._services.scheduler)
+            self._looking = self._services.scheduler.run(self._steps(), Lane.JOBS)
 
-    def go_on(self, whole: bool) -> bool:
-        """See `Work`."""
-        clock = self._services.clock
-        until = clock.monotonic() + PIECE_SECONDS
-        while self._look() or self._tell():
-            if not whole and clock.monotonic() >= until:
-                return False
-        self._return()
-        if self._wanted:
+    def _steps(self) -> Iterator[None]:
+        while self._wanted:
             self._begin()
-            return whole and self.go_on(whole)
-        return True
+            while self._look() or self._tell():
+                if self._services.scheduler.is_over():
+                    yield
+            self._return()
 
     def _look(self) -> bool:
         # Tells whether there may be more to look at.
@@ -105,6 +99,6 @@ class AckTimeouts:
         ended, self._ended = self._ended, []
         settling = Settling(self._holdings, ended, ReturnReason.RETURNED, self._services)
         if settling.are_few:
-            settling.go_on(whole=True)
+            settling.at_once()
         else:
             settled_in_turns(settling)

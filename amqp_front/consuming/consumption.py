@@ -477,7 +477,7 @@ class Consumption:
         is_first = self._settling is None or self._settling.done()
         settling = self.leave(taken)
         if is_first and few and settling.are_few:
-            settling.go_on(whole=True)
+            settling.at_once()
             return None
         return settled_in_turns(settling)
 

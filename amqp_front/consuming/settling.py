@@ -10,7 +10,7 @@ too early; they are handed nothing.
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Protocol
 
@@ -18,8 +18,7 @@ from routelog.amqp_front.consuming.channel_consumer import ChannelConsumer
 from routelog.amqp_front.consuming.tag_order import TagOrder
 from routelog.amqp_front.consuming.unacked import Holder, UnackedRun
 from routelog.amqp_front.node.services import Services
-from routelog.amqp_front.node.work import begun
-from routelog.log_backend import PIECE_SECONDS, Reason, SettledEntries, SettledPart
+from routelog.log_backend import Lane, Reason, SettledEntries, SettledPart
 from routelog.vhosts import DeliverySource, Queue, ReturnReason, VirtualHost
 
 RUNS_MAX = 256  # that are settled at once: 1 to 6 us each
@@ -105,7 +104,7 @@ class _Share:
 
 
 class Settling:
-    """What a channel held on its way out; see `Work`.
+    """What a channel held on its way out.
 
     Attributes:
         are_few: all may leave at once.
@@ -146,29 +145,41 @@ class Settling:
         self._left: Queue | None = None  # its consumers have left, and what is due is not back
         self._error: Exception | None = None
 
-    def go_on(self, whole: bool) -> bool:
-        """See `Work`.
+    def at_once(self) -> None:
+        """Settle or return all of it before this returns.
 
         Raises:
             Exception: what the first queue raised that did; all others have had their share nevertheless.
         """
-        line, clock = self.services.settlings, self.services.clock
-        if not whole and line[0] is not self:
-            return False
+        for _ in self._pieces():
+            pass
+
+    def steps(self) -> Iterator[None]:
+        """Settle or return all of it, when those in front have ended; it yields when the turn is over.
+
+        Raises: see `at_once`.
+        """
+        line, is_over = self.services.settlings, self.services.scheduler.is_over
+        while line[0] is not self:
+            yield
+        try:
+            for _ in self._pieces():
+                if is_over():
+                    yield
+                    self._holdings.begin_turn()
+        finally:
+            line.popleft()
+
+    def _pieces(self) -> Iterator[None]:
         self._holdings.begin_turn()
-        until = clock.monotonic() + PIECE_SECONDS
         while (step := self._next_step()) is not None:
             try:
                 step()
             except Exception as error:
                 self._error = self._error or error
-            if not whole and clock.monotonic() >= until:
-                return False
-        if self in line:
-            line.remove(self)
+            yield
         if self._error is not None:
             raise self._error
-        return True
 
     def _next_step(self) -> Callable[[], object] | None:
         if self._order is not None:
@@ -295,7 +306,7 @@ def settled_in_turns(settling: Settling) -> asyncio.Future[None]:
     """Begin to settle or return; done when all of it is."""
     services = settling.services
     services.settlings.append(settling)
-    return begun(settling, services.scheduler)
+    return services.scheduler.run(settling.steps(), Lane.JOBS)
 
 
 def are_few(runs: Sequence[UnackedRun]) -> bool:

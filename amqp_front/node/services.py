@@ -10,7 +10,6 @@ from routelog.amqp_front.node.confirm_board import ConfirmBoard
 from routelog.amqp_front.node.direct_reply import DirectReplies
 from routelog.amqp_front.node.gate import PublisherGate
 from routelog.amqp_front.node.intake_budget import IntakeBudget
-from routelog.amqp_front.node.work import Work
 from routelog.amqp_front.sockets.cork import Cork
 from routelog.amqp_front.sockets.heartbeat import HeartbeatWheel
 from routelog.amqp_front.sockets.rota import Rota
@@ -48,7 +47,7 @@ class Services:
     node_name: str
     close_throttle: CloseThrottle
     replies: DirectReplies = field(default_factory=DirectReplies)
-    settlings: deque[Work] = field(default_factory=deque)
+    settlings: deque[object] = field(default_factory=deque)
 
     def cluster_name(self) -> str:
         """The cluster name in connection.start."""

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 
 import cython
 
-from routelog.amqp_front.node.work import begun
 from routelog.amqp_front.publishing.confirm_sender import ConfirmSender
 from routelog.amqp_front.publishing.firehose import traces
 from routelog.amqp_front.publishing.publish_checks import checked, is_checked
@@ -28,7 +27,14 @@ from routelog.amqp_front.wire.single_run import (
     without_blind_copies,
 )
 from routelog.exchanges import Route
-from routelog.log_backend import CLIENT_SECONDS, NOTHING, JournalFailed, JournalPositions, Records
+from routelog.log_backend import (
+    CLIENT_SECONDS,
+    NOTHING,
+    JournalFailed,
+    JournalPositions,
+    Lane,
+    Records,
+)
 from routelog.vhosts import ResourceKind, StatefulRoute, Verb
 from routelog.vhosts.posting.appending import PAUSE, Appending, Batches
 from routelog.vhosts.posting.decision import Decision, Router
@@ -135,7 +141,7 @@ class Publisher:
             return NOTHING
         if self._appending.is_under_way:
             self._needed = needed
-            self.fan_out = begun(self, self._channel.services.scheduler)
+            self.fan_out = self._channel.services.scheduler.run(self._reach_others(), Lane.JOBS)
             self._channel.reached(self._appending.weight, self.fan_out)
         else:
             if self._appending.queues > 1:
@@ -143,19 +149,19 @@ class Publisher:
             self._arrived(needed)
         return needed
 
-    def go_on(self, whole: bool) -> bool:
-        """See `Work`."""
+    def _reach_others(self) -> Iterator[None]:
+        # Some have it while others do not yet, as in RabbitMQ. All get it, even if the channel is closed.
         try:
-            self._needed = self._needed.joined(self._appending.go_on(whole))
+            while self._appending.is_under_way:
+                self._needed = self._needed.joined(self._appending.go_on())
+                if self._appending.is_under_way:
+                    yield
         except JournalFailed as error:
             self.fan_out = None
             self._lose(error)
-            return True
-        if self._appending.is_under_way:
-            return False
+            return
         self.fan_out = None
         self._arrived(self._needed)
-        return True
 
     def _lose(self, error: JournalFailed) -> None:
         self._appending.refused.clear()

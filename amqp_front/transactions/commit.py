@@ -8,11 +8,9 @@ send all of it again.
 import asyncio
 import logging
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 
 from routelog.amqp_front.consuming.settling import Settling, settled_in_turns
 from routelog.amqp_front.node.services import Services
-from routelog.amqp_front.node.work import begun
 from routelog.amqp_front.transactions.commit_plan import CommitPlan
 from routelog.amqp_front.wire.errors import INTERNAL_ERROR, HardError
 from routelog.log_backend import (
@@ -68,29 +66,31 @@ class Commit:
             raise
         if self._is_appended:
             self._appended()
-            self._show(whole=True)
+            for _ in self._show():
+                pass
         else:
-            begun(self, services.scheduler)
+            services.scheduler.run(self._steps(), Lane.JOBS)
 
-    def go_on(self, whole: bool) -> bool:
-        """Append more of it, or show it; see `Work`."""
-        if not self._is_appended:
+    def _steps(self) -> Iterator[None]:
+        while not self._is_appended:
             try:
-                self._transaction.append(lambda: self._append(whole))
+                self._transaction.append(lambda: self._append(whole=False))
             except JournalFailed:
                 self._was_taken_back()
                 self.journal_failed()
-                return True
+                return
             except BaseException as error:  # or its channel would wait for ever
                 self._was_taken_back()
                 if not isinstance(error, Exception):
                     error = HardError(INTERNAL_ERROR, repr(error))
                 self._fail(error)
-                return True
+                return
             if not self._is_appended:
-                return False
-            self._appended()
-        return self._show(whole)
+                yield
+        self._appended()
+        for _ in self._show():
+            if self._services.scheduler.is_over():
+                yield
 
     def _append(self, whole: bool) -> None:
         self._is_appended = self._plan.carry_out(self._services.clock, whole=whole)
@@ -111,14 +111,10 @@ class Commit:
         else:
             self._settle()
 
-    def _show(self, whole: bool) -> bool:
-        monotonic = self._services.clock.monotonic
-        until = monotonic() + PIECE_SECONDS
+    def _show(self) -> Iterator[None]:
         while self._transaction.show_some() or self._plan.tell_some():
-            if not whole and monotonic() >= until:
-                return False
+            yield
         self._tell()
-        return True
 
     def _tell(self) -> None:
         monotonic = self._services.clock.monotonic
@@ -147,7 +143,7 @@ class Commit:
     def _settle(self) -> None:
         for settling in self._settlings:
             if settling.are_few:
-                _carry_out(partial(settling.go_on, whole=True))
+                _carry_out(settling.at_once)
             else:
                 settling.committed()
                 self._unsettled += 1

@@ -104,7 +104,7 @@ class CommitPlan:
             self._appending.begin(True)
             positions = self._appending.append(self._taken(), whole)
         else:
-            positions = self._appending.go_on(whole)
+            positions = self._appending.go_on()
         if self._appending.refused:
             reason = "transaction refused, a queue that was limited meanwhile is full"
             raise HardError(PRECONDITION_FAILED, reason)

@@ -5,36 +5,28 @@ is delivered meanwhile; its connection carries out nothing.
 """
 
 import asyncio
-from collections.abc import Iterable, Sequence
-from itertools import chain
+from collections.abc import Iterable, Iterator, Sequence
 
 from routelog.amqp_front.consuming.tag_order import TagOrder
 from routelog.amqp_front.consuming.unacked import Unacked, UnackedRun
 from routelog.amqp_front.node.services import Services
-from routelog.amqp_front.node.work import begun
-from routelog.log_backend import PIECE_SECONDS, Clock
+from routelog.log_backend import Lane, Scheduler
 
 
 class Rollback:
-    """One under way; see `Work`."""
+    """One under way."""
 
-    def __init__(self, unacked: Unacked, taken: Sequence[list[UnackedRun]], clock: Clock) -> None:
+    def __init__(self, unacked: Unacked, taken: Sequence[list[UnackedRun]]) -> None:
         self._unacked = unacked
-        self._clock = clock
         self._order = TagOrder([*taken, unacked.take_all()])
 
-    def go_on(self, whole: bool) -> bool:
-        """See `Work`."""
-        if whole:
-            self._unacked.put_back(chain.from_iterable(self._order.take_all()))
-            return True
-        until = self._clock.monotonic() + PIECE_SECONDS
+    def steps(self, scheduler: Scheduler) -> Iterator[None]:
+        """Put all of them back; it yields when the turn is over."""
         while self._order.step():
-            if self._clock.monotonic() >= until:
-                return False
+            if scheduler.is_over():
+                yield
         self._unacked.put_below(self._order.ordered)
         self._order = TagOrder(())
-        return True
 
     def take_all(self) -> list[list[UnackedRun]]:
         """What is not back, in no order: nothing comes back any more."""
@@ -48,5 +40,5 @@ def rolled_back(
     lists = list(taken)
     if unacked.put_back_few(lists):
         return None
-    rollback = Rollback(unacked, lists, services.clock)
-    return rollback, begun(rollback, services.scheduler)
+    rollback, scheduler = Rollback(unacked, lists), services.scheduler
+    return rollback, scheduler.run(rollback.steps(scheduler), Lane.JOBS)

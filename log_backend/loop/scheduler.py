@@ -43,7 +43,7 @@ SHARE_SECONDS = {
 FOREVER = float("inf")
 
 CLIENT_SECONDS = 0.001  # of one client's commands in a pass, and of one run of publishes among them
-PIECE_SECONDS = SHARE_SECONDS[Lane.JOBS]  # of one step of what a client has begun
+PIECE_SECONDS = SHARE_SECONDS[Lane.JOBS]  # of planning a transaction, in a pass; of telling of it
 
 # One piece of work; it returns True if it must be called again.
 Step = Callable[[], bool | None]

@@ -87,15 +87,14 @@ class Appending:
         positions: JournalPositions = self._go(whole, False)
         return positions
 
-    @cython.locals(whole=cython.bint)
-    def go_on(self, whole: bool) -> JournalPositions:
+    def go_on(self) -> JournalPositions:
         """Append more of what is under way, in another turn; a queue that is deleted meanwhile gets nothing.
 
-        Args, Returns, Raises: see `append`.
+        Returns, Raises: see `append`.
         """
         self._until = 0.0
         self.weight = 0
-        positions: JournalPositions = self._go(whole, True)
+        positions: JournalPositions = self._go(False, True)
         return positions
 
     @cython.cfunc

@@ -169,7 +169,7 @@ class InternalPublish:
     def _go_on(self, whole: bool) -> bool:
         appending = self._appending
         if appending.is_under_way:
-            self._reached(appending.go_on(whole))
+            self._reached(appending.go_on())
         else:
             appending.begin(True)
         while not appending.is_under_way:

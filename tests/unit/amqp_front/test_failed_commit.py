@@ -185,7 +185,7 @@ class Scene:
             pass
         assert plan.takes_turns is not self.extra
         settling: Any = SimpleNamespace(
-            entries=self.settled, are_few=True, failed=self._failed, go_on=self._settle
+            entries=self.settled, are_few=True, failed=self._failed, at_once=self._settle
         )
         self.fails = False
         commit = Commit(services, self.node.vhost.transaction(), plan, [settling])
@@ -201,7 +201,7 @@ class Scene:
     def _failed(self) -> None:
         self.fails = True
 
-    def _settle(self, whole: bool) -> None:
+    def _settle(self) -> None:
         if not self.fails:
             self.node.vhost.queues["plain"].partitions[0].settle(0, SETTLED)
 

@@ -1,17 +1,18 @@
 """The channels of a connection that ends: one after the other, some in each turn."""
 
 from collections import deque
+from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from loop_services import scheduler_on
+from loop_services import ended_in_turn, scheduler_on
 from queue_samples import SetClock
 
 from routelog.amqp_front.connections.channel_table import ChannelTable
-from routelog.amqp_front.connections.channel_teardown import CHANNELS_MAX, ChannelTeardown, are_many
+from routelog.amqp_front.connections.channel_teardown import CHANNELS_MAX, are_many, torn_down
 from routelog.amqp_front.consuming.settling import LEAVING_MAX
-from routelog.log_backend import PIECE_SECONDS
+from routelog.log_backend import PIECE_SECONDS, Lane
 
 COUNT = 100
 STEP_SECONDS = PIECE_SECONDS / 4
@@ -26,7 +27,6 @@ class Channel:
         self.fails = False
         self._services = services
         self._log = log
-        self._steps = 0
 
     def stop(self) -> None:
         self.closing = True
@@ -39,18 +39,17 @@ class Channel:
         self._log.append(f"leave {self.number}")
         return self
 
-    def go_on(self, whole: bool) -> bool:
-        line = self._services.settlings
-        if not whole and line[0] is not self:
-            return False
-        self._services.clock.microseconds += round(STEP_SECONDS * 1e6)
-        self._steps += 1
-        if self._steps < 2 and not whole:
-            return False
-        line.remove(self)
+    def steps(self) -> Iterator[None]:
+        services = self._services
+        while services.settlings[0] is not self:
+            yield
+        for _ in range(2):
+            services.clock.microseconds += round(STEP_SECONDS * 1e6)
+            if services.scheduler.is_over():
+                yield
+        services.settlings.popleft()
         if self.fails:
             raise ValueError(self.number)
-        return True
 
     def end(self) -> None:
         self._log.append(f"end {self.number}")
@@ -61,10 +60,11 @@ def services() -> Any:
     turns: list[Any] = []
     loop = SimpleNamespace(create_future=Done, call_soon=turns.append, turns=turns)
     admission = SimpleNamespace(channel_closed=lambda user: None)
+    clock = SetClock()
     return SimpleNamespace(
-        clock=SetClock(),
+        clock=clock,
         settlings=deque(),
-        scheduler=scheduler_on(loop),
+        scheduler=scheduler_on(loop, clock),
         loop=loop,
         admission=admission,
     )
@@ -92,9 +92,9 @@ def channels(services: Any, log: list[str], count: int = COUNT) -> list[Any]:
 
 def test_they_leave_in_their_order_and_few_of_them_in_a_turn(services: Any) -> None:
     log: list[str] = []
-    teardown = ChannelTeardown(channels(services, log), services)
+    teardown = torn_down(channels(services, log), services)
     turns, most, before = 0, 0, 0
-    while not teardown.go_on(False):
+    while not ended_in_turn(teardown, services.scheduler):
         turns += 1
         ended = sum(each.startswith("end") for each in log)
         most, before = max(most, ended - before), ended
@@ -106,9 +106,10 @@ def test_they_leave_in_their_order_and_few_of_them_in_a_turn(services: Any) -> N
 
 def test_a_broker_that_stops_lets_all_leave_at_once(services: Any) -> None:
     log: list[str] = []
-    teardown = ChannelTeardown(channels(services, log), services)
-    teardown.go_on(False)
-    assert teardown.go_on(True)
+    teardown = torn_down(channels(services, log), services)
+    assert not ended_in_turn(teardown, services.scheduler)
+    services.scheduler.run(teardown, Lane.JOBS)
+    services.scheduler.finish()
     assert log.count(f"end {COUNT - 1}") == 1
     assert not services.settlings
 
@@ -116,9 +117,9 @@ def test_a_broker_that_stops_lets_all_leave_at_once(services: Any) -> None:
 def test_they_wait_for_what_settled_before(services: Any) -> None:
     log: list[str] = []
     services.settlings.append(object())
-    teardown = ChannelTeardown(channels(services, log), services)
-    assert not teardown.go_on(False)
-    assert not teardown.go_on(False)
+    teardown = torn_down(channels(services, log), services)
+    assert not ended_in_turn(teardown, services.scheduler)
+    assert not ended_in_turn(teardown, services.scheduler)
     assert log == ["leave 0"]
 
 
@@ -126,9 +127,9 @@ def test_one_that_fails_keeps_none_of_the_others(services: Any) -> None:
     log: list[str] = []
     crowd = channels(services, log, 3)
     crowd[0].fails = True
-    teardown = ChannelTeardown(crowd, services)
+    teardown = torn_down(crowd, services)
     with pytest.raises(ValueError, match="0"):
-        teardown.go_on(True)
+        deque(teardown)
     assert [each for each in log if each.startswith("end")] == ["end 0", "end 1", "end 2"]
 
 

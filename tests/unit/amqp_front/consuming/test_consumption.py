@@ -156,7 +156,7 @@ def test_a_channel_that_was_stopped_takes_nothing_and_is_told_nothing_until_it_l
     consuming.stop()
     assert consumer.credit() == 0
     assert queue.consumers == [consumer]
-    consuming.leave().go_on(whole=True)
+    consuming.leave().at_once()
     assert queue.consumers == []
     consuming.consumer_ended(consumer)
     assert channel.connection.written == b""

@@ -1,11 +1,13 @@
 """What leaves very many queues does so in several turns; neighbours in a queue leave as one."""
 
+import asyncio
 from collections import Counter, deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from loop_services import ended_in_turn, scheduler_on
 from queue_samples import SetClock
 
 from routelog.amqp_front.consuming import settling as settling_module
@@ -18,7 +20,7 @@ from routelog.amqp_front.consuming.settling import (
     are_few,
 )
 from routelog.amqp_front.consuming.unacked import UnackedRun
-from routelog.log_backend import PIECE_SECONDS, Reason, SettledPart, Settlement
+from routelog.log_backend import PIECE_SECONDS, Lane, Reason, SettledPart, Settlement
 from routelog.log_backend.journal.journal_entry import entry_places
 from routelog.vhosts import ReturnReason
 
@@ -100,8 +102,10 @@ def run(tag: int, source: object, offset: int, holder: object = None, count: int
 
 
 @pytest.fixture
-def services() -> Any:
-    return SimpleNamespace(settlings=deque(), clock=SetClock())
+async def services() -> Any:
+    clock = SetClock()
+    scheduler = scheduler_on(asyncio.get_running_loop(), clock)
+    return SimpleNamespace(settlings=deque(), clock=clock, scheduler=scheduler)
 
 
 @pytest.fixture
@@ -124,8 +128,15 @@ def begun(
     return settling, holdings
 
 
-def finish(settling: Settling) -> None:
-    while not settling.go_on(False):
+def turns_of(settling: Settling, steps: Iterator[None] | None = None) -> Iterator[None]:
+    """Each turn that it takes but the last one."""
+    steps = settling.steps() if steps is None else steps
+    while not ended_in_turn(steps, settling.services.scheduler):
+        yield
+
+
+def finish(settling: Settling, steps: Iterator[None] | None = None) -> None:
+    for _ in turns_of(settling, steps):
         pass
 
 
@@ -135,7 +146,7 @@ def test_a_turn_ends_when_its_time_is_over(
 ) -> None:
     settling, holdings = begun(services, held(sources), outcome)
     before, most = 0, 0
-    while not settling.go_on(False):
+    for _ in turns_of(settling):
         done = sum(len(source.ranges) for source in sources)
         before, most = done, max(most, done - before)
     assert most == 3
@@ -149,9 +160,10 @@ def test_a_queue_that_gets_its_own_back_is_paused_until_it_has_all(services: Any
     source = Source(services.clock, PIECE_SECONDS / PIECE_RANGES)
     runs = [run(tag, source, 2 * tag) for tag in range(3 * PIECE_RANGES)]
     settling, _ = begun(services, runs)
-    assert not settling.go_on(False)
+    steps = settling.steps()
+    assert not ended_in_turn(steps, services.scheduler)
     assert (len(source.ranges), source.paused, source.resumed) == (PIECE_RANGES, 1, 0)
-    finish(settling)
+    finish(settling, steps)
     assert source.ranges == [(2 * tag, 2 * tag + 1) for tag in range(3 * PIECE_RANGES)]
     assert (source.paused, source.resumed, source.woken) == (1, 1, 0)
 
@@ -176,9 +188,10 @@ def test_what_a_commit_that_failed_was_to_settle_comes_back(services: Any) -> No
 def test_a_long_run_leaves_in_pieces(services: Any) -> None:
     source = Source(services.clock, PIECE_SECONDS)
     settling, holdings = begun(services, [run(1, source, 7, "mine", 2 * PIECE_MESSAGES + 1)])
-    assert not settling.go_on(False)
+    steps = settling.steps()
+    assert not ended_in_turn(steps, services.scheduler)
     assert source.ranges == [(7, 7 + PIECE_MESSAGES)]
-    finish(settling)
+    finish(settling, steps)
     assert source.ranges[-1] == (7 + 2 * PIECE_MESSAGES, 8 + 2 * PIECE_MESSAGES)
     assert holdings.let_go_of == {"mine": 2 * PIECE_MESSAGES + 1}
 
@@ -187,22 +200,23 @@ def test_one_begins_when_the_one_before_it_has_ended(services: Any, sources: lis
     half = QUEUES // 2
     earlier, _ = begun(services, held(sources[:half]))
     later, holdings = begun(services, held(sources[half:]))
-    assert not later.go_on(False)
+    steps = later.steps()
+    assert not ended_in_turn(steps, services.scheduler)
     assert holdings.turns == 0
     finish(earlier)
-    finish(later)
+    finish(later, steps)
     assert sources[-1].ranges == [(0, EACH)]
 
 
-def test_a_broker_that_stops_settles_what_is_left_in_whatever_order(
-    services: Any, sources: list[Source]
-) -> None:
+def test_a_broker_that_stops_settles_what_is_left(services: Any, sources: list[Source]) -> None:
     half = QUEUES // 2
     earlier, _ = begun(services, held(sources[:half]))
     later, _ = begun(services, held(sources[half:]))
-    assert not earlier.go_on(False)
-    assert later.go_on(True)
-    assert earlier.go_on(True)
+    steps = earlier.steps()
+    assert not ended_in_turn(steps, services.scheduler)
+    for each in (later.steps(), steps):
+        services.scheduler.run(each, Lane.JOBS)
+    services.scheduler.finish()
     assert all(source.ranges == [(0, EACH)] for source in sources)
     assert not services.settlings
 
@@ -228,7 +242,7 @@ def test_neighbours_leave_as_one_whoever_held_them_and_whatever_was_delivered_be
     holders = ["first", "first", "second", "first", None, "second"]
     runs = [run(tag, *place, holders[tag]) for tag, place in enumerate(places)]
     settling, holdings = begun(services, runs)
-    assert settling.go_on(True)
+    settling.at_once()
     assert one.ranges == [(5, 8), (9, 10)]
     assert other.ranges == [(7, 9)]
     assert holdings.let_go_of == {"first": 3, "second": 2}

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from types import SimpleNamespace
 from typing import Any
@@ -35,7 +35,6 @@ class Settling:
         self.are_few = are_few
         self.entries = object()
         self.told: list[str] = []
-        self._turns = 0
 
     def committed(self) -> None:
         """See `Settling`."""
@@ -45,12 +44,14 @@ class Settling:
         """See `Settling`."""
         self.told.append("failed")
 
-    def go_on(self, whole: bool) -> bool:
+    def at_once(self) -> None:
         """See `Settling`."""
-        self._turns += 1
-        if whole or self._turns == 3:
-            self.told.append("settled")
-        return whole or self._turns == 3
+        self.told.append("settled")
+
+    def steps(self) -> Iterator[None]:
+        """See `Settling`."""
+        yield from [None] * 2
+        self.at_once()
 
 
 class Transaction:
