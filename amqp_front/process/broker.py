@@ -343,7 +343,9 @@ class Broker:
         users.on_deleted = self._user_deleted
         users.tell = vhosts.events.tell
         vhosts.on_deleted = self._vhost_deleted
-        self._group_expiry = GroupExpiry(vhosts.all, clock.monotonic, loop.call_later)
+        self._group_expiry = GroupExpiry(
+            vhosts.all, clock.monotonic, loop.call_later, scheduler_of(loop)
+        )
         self._group_expiry.start()
         self._log_exchange = LogExchange(vhosts, loop, self._services.node_name)
         logging.getLogger().addHandler(self._log_exchange)

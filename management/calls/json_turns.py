@@ -12,11 +12,10 @@ from typing import Any
 
 import msgspec
 
-from routelog.log_backend import Lane, pause
+from routelog.log_backend import Lane, in_turns
 
 WHOLE_BYTES_MAX = 65_536  # decoded at once: 0.3 ms
 GROUP_BYTES = 16_384  # of elements, decoded at once
-TURN_MARKS = 512  # looked at in one turn: below 1 ms
 
 _OBJECT = re.compile(rb"\s*\{")
 # To the next bracket or comma that is in no string.
@@ -34,20 +33,18 @@ async def decoded_in_turns(document: bytes | bytearray) -> Any:
     if not _OBJECT.match(document):
         raise msgspec.DecodeError("a large document that is no object")
     cutter = _Cutter(document)
-    for at, _ in enumerate(cutter.marks()):
-        if at % TURN_MARKS == TURN_MARKS - 1:
-            await pause(Lane.OPERATORS)
+    async for _ in in_turns(cutter.marks(), Lane.OPERATORS):
+        pass
     outermost = msgspec.json.decode(b"".join(cutter.rest))
     for name, value in outermost.items():
         if isinstance(value, list):
             outermost[name] = elements = []
             groups = cutter.arrays[value[0]]
-            for begin, end in groups:
+            async for begin, end in in_turns(groups, Lane.OPERATORS):
                 group = msgspec.json.decode(b"[" + document[begin:end] + b"]")
                 if not group and len(groups) > 1:
                     raise msgspec.DecodeError("a comma too many")
                 elements += group
-                await pause(Lane.OPERATORS)
     return outermost
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from routelog.log_backend import Lane, pause
+from routelog.log_backend import Lane, in_turns
 from routelog.management.calls.answer import Answer, Listing, Row
 from routelog.management.calls.broker_side import BrokerSide
 from routelog.management.calls.call import Call
@@ -25,12 +25,11 @@ async def consumer_rows_of_queue(broker: BrokerSide, queue: Queue) -> list[Row]:
     rows: list[Row] = []
     if not queue.consumer_count:
         return rows
-    for connection in broker.connections.connections():
+    async for connection in in_turns(broker.connections.connections(), Lane.OPERATORS):
         if connection.vhost.name == queue.vhost:
             for consumer in broker.connections.consumers(connection):
                 if consumer.queue == queue.name:
                     rows.append(_row(broker, connection, consumer))
-        await pause(Lane.OPERATORS)
     return rows
 
 

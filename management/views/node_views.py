@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 
 from routelog.exchanges import EXCHANGE_TYPES
-from routelog.log_backend import Lane, pause
+from routelog.log_backend import Lane, in_turns
 from routelog.management.calls.answer import Answer, Empty, Listing, Row, Value
 from routelog.management.calls.call import Call
 from routelog.management.calls.caller import Need
@@ -67,13 +67,11 @@ async def overview(call: Call) -> Answer:
 
 async def _connection_totals(call: Call) -> Row:
     totals = {"connections": 0, "channels": 0, "consumers": 0}
-    for at, connection in enumerate(call.broker.connections.connections()):
+    async for connection in in_turns(call.broker.connections.connections(), Lane.OPERATORS):
         if call.caller.has(Need.MONITORING) or connection.user == call.caller.name:
             totals["connections"] += 1
             totals["channels"] += len(connection.channels)
             totals["consumers"] += connection.consumers
-        if at % 1_024 == 1_023:
-            await pause(Lane.OPERATORS)
     return totals
 
 

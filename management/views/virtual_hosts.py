@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from routelog.log_backend import Lane, pause
+from routelog.log_backend import Lane, in_turns
 from routelog.management.calls.answer import Answer, Empty, Listing, Pieces, Row, Value, put
 from routelog.management.calls.call import DEFINITIONS_BYTES_MAX, Call
 from routelog.management.calls.failures import bad_request, not_found
@@ -19,8 +19,6 @@ from routelog.vhosts import (
     read_definitions_in_turns,
     split_tags,
 )
-
-QUEUES_COUNTED = 512  # of one turn of the loop: about 1 ms
 
 
 class VhostBody(msgspec.Struct):
@@ -66,11 +64,9 @@ async def counted_messages(vhosts: list[VirtualHost]) -> tuple[int, int]:
     """How many messages are ready, and how many unacknowledged."""
     ready = unacked = 0
     for vhost in vhosts:
-        for at, queue in enumerate(vhost.queues.values()):
+        async for queue in in_turns(vhost.queues.values(), Lane.OPERATORS):
             ready += queue.ready
             unacked += queue.unacked
-            if at % QUEUES_COUNTED == QUEUES_COUNTED - 1:
-                await pause(Lane.OPERATORS)
     return ready, unacked
 
 

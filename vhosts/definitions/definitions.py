@@ -14,7 +14,7 @@ from routelog.exchanges import (
     check_name,
     type_table,
 )
-from routelog.log_backend import Lane, pause
+from routelog.log_backend import Lane, in_turns
 from routelog.vhosts.arguments.json_arguments import checked_arguments
 from routelog.vhosts.arguments.limits import USER_LIMITS, VHOST_LIMITS, Limits, checked_limits
 from routelog.vhosts.arguments.policy import Policy
@@ -51,8 +51,6 @@ from routelog.vhosts.stored.permission import Permission
 from routelog.vhosts.stored.topic_permission import TopicPermission, TopicRule
 from routelog.vhosts.stored.topology_record import VhostRecord
 from routelog.vhosts.stored.user import User
-
-TURN_ENTRIES = 64  # read in one turn of the loop: about 1 ms
 
 OPERATOR_POLICY = "operator_policy"  # components of parameters
 VHOST_LIMITS_COMPONENT = "vhost-limits"
@@ -139,9 +137,8 @@ async def read_definitions_in_turns(
         document: its entries are taken out, as all of them at once would be long to let go of.
     """
     reader = _Reader(document, vhost, keep_unknown, takes=True)
-    for at, _ in enumerate(reader.steps()):
-        if at % TURN_ENTRIES == TURN_ENTRIES - 1:
-            await pause(Lane.OPERATORS)
+    async for _ in in_turns(reader.steps(), Lane.OPERATORS):
+        pass
     return reader.read
 
 

@@ -8,7 +8,7 @@ from typing import TypeVar
 import msgspec
 
 from routelog.exchanges import Binding, Exchange, RoutingTable
-from routelog.log_backend import Lane, pause
+from routelog.log_backend import Lane, in_turns, pause
 from routelog.vhosts.actor import Actor, acts, current_actor
 from routelog.vhosts.arguments.limits import MAX_QUEUES, Limits, reached
 from routelog.vhosts.arguments.queue_properties import QueueProperties
@@ -22,9 +22,6 @@ from routelog.vhosts.stored.topology_record import VhostRecord
 from routelog.vhosts.vhost.topology_keeper import Durable
 from routelog.vhosts.vhost.vhost import VirtualHost
 from routelog.vhosts.vhost.vhost_directory import VhostDirectory, check_vhost
-
-TURN_ENTRIES = 8  # of queues, exchanges and bindings in one turn of the loop: some 100 us each
-
 
 _Entry = TypeVar("_Entry")
 
@@ -59,9 +56,8 @@ class DefinitionsImport:
             with actor.imports():
                 await self._carry_out(definitions)
             self._vhosts.events.note("definitions.imported", **counts)
-            for at, what in enumerate(without_effect):
+            async for what in in_turns(without_effect, Lane.OPERATORS):
                 self._vhosts.events.note("definitions.kept", entry=what)
-                await _rest(at)
 
     async def _carry_out(self, definitions: Definitions) -> None:
         await self._rehearse(definitions)
@@ -104,24 +100,22 @@ class DefinitionsImport:
 
     async def _topology(self, definitions: Definitions) -> None:
         durable: deque[Durable] = deque()
-        for at, (vhost_name, exchange) in _taken(definitions.exchanges):
+        async for vhost_name, exchange in in_turns(_taken(definitions.exchanges), Lane.OPERATORS):
             vhost = self._vhosts.get(vhost_name)
             await vhost.until_free("exchange", exchange.name)
             if not vhost.routing.has_exchange(exchange.name):
                 durable.append(vhost.restore_exchange(exchange))
-            await _rest(at)
-        for at, (vhost_name, properties) in _taken(definitions.queues):
-            vhost, is_wide = self._vhosts.get(vhost_name), False
+        async for vhost_name, properties in in_turns(_taken(definitions.queues), Lane.OPERATORS):
+            vhost = self._vhosts.get(vhost_name)
             await vhost.until_free("queue", properties.name)
             if properties.name not in vhost.queues:
                 queue, declared = vhost.declare_queue(properties, None, server_named=True)
                 durable.append(declared)
-                is_wide = queue.is_wide
-            await _rest(at, is_wide)
+                if queue.is_wide:
+                    await pause(Lane.OPERATORS)
         await _all(durable)  # a durable queue can be bound from then on
-        for at, (vhost_name, binding) in _taken(definitions.bindings):
+        async for vhost_name, binding in in_turns(_taken(definitions.bindings), Lane.OPERATORS):
             durable.append(self._vhosts.get(vhost_name).restore_binding(binding))
-            await _rest(at)
         await _all(durable)
 
     # -- on paper
@@ -155,23 +149,19 @@ class DefinitionsImport:
     async def _rehearse_topology(
         self, definitions: Definitions, stages: Mapping[str, "_Stage"]
     ) -> None:
-        for at, (vhost, exchange) in enumerate(definitions.exchanges):
+        async for vhost, exchange in in_turns(definitions.exchanges, Lane.OPERATORS):
             place = f"exchanges '{exchange.name}'"
             named(place, _stage(stages, place, vhost).exchange, exchange)
-            await _rest(at)
-        for at, (vhost, properties) in enumerate(definitions.queues):
+        async for vhost, properties in in_turns(definitions.queues, Lane.OPERATORS):
             place = f"queues '{properties.name}'"
             has_remote = self._vhosts.has_remote
             named(place, partial(check_declaration, vhost, has_remote=has_remote), properties)
             named(place, _stage(stages, place, vhost).queue, properties)
-            await _rest(at)
-        for at, (vhost, binding) in enumerate(definitions.bindings):
+        async for vhost, binding in in_turns(definitions.bindings, Lane.OPERATORS):
             place = f"bindings from '{binding.source}' to '{binding.destination}'"
             named(place, _stage(stages, place, vhost).binding, binding)
-            await _rest(at)
-        for at, (vhost, properties) in enumerate(definitions.queues):
+        async for vhost, properties in in_turns(definitions.queues, Lane.OPERATORS):
             stages[vhost].forget(properties.name)  # all paper at once would be long to let go of
-            await _rest(at)
 
     def _stages(self, definitions: Definitions) -> dict[str, "_Stage"]:
         queues_max = self._vhosts.queues_max
@@ -232,27 +222,21 @@ def _stage(stages: Mapping[str, _Stage], place: str, vhost: str) -> _Stage:
     return stage
 
 
-def _taken(entries: list[_Entry]) -> Iterator[tuple[int, _Entry]]:
-    # Numbered, and let go of one by one.
+def _taken(entries: list[_Entry]) -> Iterator[_Entry]:
+    # They are let go of one by one.
     entries.reverse()
-    for at in range(len(entries)):
-        yield at, entries.pop()
-
-
-async def _rest(at: int, at_once: bool = False) -> None:
-    if at_once or at % TURN_ENTRIES == TURN_ENTRIES - 1:
-        await pause(Lane.OPERATORS)
+    while entries:
+        yield entries.pop()
 
 
 async def _all(changes: deque[Durable]) -> None:
     # One after the other, and let go of then: thousands at once would hold the loop.
     failure: Exception | None = None
-    for at in range(len(changes)):
+    async for _ in in_turns(range(len(changes)), Lane.OPERATORS):
         if (change := changes.popleft()) is not None:
             try:
                 await change
             except Exception as error:
                 failure = failure or error
-        await _rest(at)
     if failure is not None:
         raise failure

@@ -3,9 +3,8 @@
 import asyncio
 import logging
 from collections.abc import Callable, Iterator
-from itertools import islice
 
-from routelog.log_backend import MetadataUnavailable
+from routelog.log_backend import Lane, MetadataUnavailable, Scheduler
 from routelog.vhosts.queues.consumer_group import ConsumerGroup
 from routelog.vhosts.timer import CallLater, Timer
 from routelog.vhosts.vhost.vhost import VirtualHost
@@ -13,7 +12,6 @@ from routelog.vhosts.vhost.vhost import VirtualHost
 log = logging.getLogger(__name__)
 
 SWEEP_SECONDS = 30.0  # Kafka sweeps every ten minutes; short expiries are for tests
-GROUPS_MAX = 256  # of one turn of the loop: well below 1 ms when none is deleted
 
 
 class GroupExpiry:
@@ -30,11 +28,14 @@ class GroupExpiry:
         vhosts: Callable[[], list[VirtualHost]],
         monotonic: Callable[[], float],
         call_later: CallLater,
+        scheduler: Scheduler,
     ) -> None:
         self._vhosts = vhosts
         self._monotonic = monotonic
         self._call_later = call_later
+        self._scheduler = scheduler
         self._timer: Timer | None = None
+        self._left: Iterator[tuple[VirtualHost, ConsumerGroup]] = iter(())
 
     def start(self) -> None:
         """Begin the first sweep after a pause."""
@@ -44,26 +45,26 @@ class GroupExpiry:
         """End the sweeps."""
         if self._timer is not None:
             self._timer.cancel()
+            self._timer = None
 
     def _round(self) -> None:
         groups = [(vhost, group) for vhost in self._vhosts() for group in vhost.groups.queues]
-        self._turn(iter(groups))
+        self._left = iter(groups)
+        self._scheduler.call(Lane.UPKEEP, self._visit_next)
 
-    def _turn(self, left: Iterator[tuple[VirtualHost, ConsumerGroup]]) -> None:
-        now = self._monotonic()
-        looked_at = list(islice(left, GROUPS_MAX))
-        for vhost, group in looked_at:
-            if not _is_over(group, now):
-                continue
-            try:
-                _delete(vhost, group)
-            except MetadataUnavailable as error:
-                log.error("%s has expired and stays until a restart: %s", group, error)
-                return
-        if len(looked_at) < GROUPS_MAX:
-            self.start()
-        else:
-            self._timer = self._call_later(0, lambda: self._turn(left))
+    def _visit_next(self) -> bool:
+        if self._timer is None:
+            return False
+        for vhost, group in self._left:
+            if _is_over(group, self._monotonic()):
+                try:
+                    _delete(vhost, group)
+                except MetadataUnavailable as error:
+                    log.error("%s has expired and stays until a restart: %s", group, error)
+                    return False
+            return True
+        self.start()
+        return False
 
 
 def _is_over(group: ConsumerGroup, now: float) -> bool:

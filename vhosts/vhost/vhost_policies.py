@@ -14,7 +14,6 @@ from routelog.vhosts.stored.policy_book import PolicyBook
 from routelog.vhosts.stored.policy_record import policy_change
 from routelog.vhosts.stored.topology_writer import TopologyWriter
 
-FOLLOWERS_MAX = 16  # queues or exchanges of one turn: some 100 us each where rules come or go
 TRIAL_SECONDS_MAX = 1.0  # for all names, 100,000 of them take an honest pattern 0.3 s
 
 
@@ -131,13 +130,11 @@ class VhostPolicies:
                 yield queue.name
 
     async def _follow_all(self) -> None:
-        for at, exchange in enumerate(self._routing.exchanges(), 1):
+        async for exchange in in_turns(self._routing.exchanges(), Lane.OPERATORS):
             if self._routing.has_exchange(exchange.name):
                 self.follow_exchange(exchange.name)
-            if at % FOLLOWERS_MAX == 0:
-                await pause(Lane.OPERATORS)
-        for at, queue in enumerate(self._queues.values(), 1):
+        async for queue in in_turns(self._queues.values(), Lane.OPERATORS):
             if not queue.deleted:
                 self.follow_queue(queue)
-            if at % FOLLOWERS_MAX == 0 or queue.is_wide:
+            if queue.is_wide:
                 await pause(Lane.OPERATORS)

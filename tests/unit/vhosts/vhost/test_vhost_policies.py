@@ -18,7 +18,6 @@ from routelog.vhosts import (
 )
 from routelog.vhosts.arguments.match_budget import MatchBudget
 from routelog.vhosts.vhost.vhost import DELETIONS_MAX
-from routelog.vhosts.vhost.vhost_policies import FOLLOWERS_MAX
 
 CONNECTION = object()
 STREAM = {"x-queue-type": "stream"}
@@ -132,12 +131,15 @@ async def turns_of(work: Coroutine[None, None, None]) -> int:
     return turns
 
 
-async def test_many_exchanges_follow_a_policy_and_go_in_many_turns(vhost: VirtualHost) -> None:
-    count = 5 * FOLLOWERS_MAX
+async def test_many_exchanges_follow_a_policy_and_go_in_many_turns(
+    vhost: VirtualHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    count = 80
+    monkeypatch.setattr(Scheduler, "is_over", lambda self: True)  # behind each exchange
     for number in range(count):
         kind = {"durable": False, "auto_delete": False, "internal": False, "arguments": {}}
         vhost.declare_exchange(f"x{number}", "direct", **kind)
-    assert await turns_of(vhost.policies._follow_all()) > 5
+    assert await turns_of(vhost.policies._follow_all()) > count
     assert await turns_of(vhost.clear()) > count // DELETIONS_MAX
     assert all(each in vhost.routing.predeclared for each in vhost.routing.exchanges())
 
