@@ -1,15 +1,24 @@
-"""`routelog cluster status`: who leads, who has everything, who is alive."""
+"""`routelog cluster`: who leads, who has everything, who is alive; and what an operator can have done."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn, TypeVar
 
 import msgspec
 import typer
 from rich.console import Console
 from rich.table import Table
 
+from routelog.mirror_cluster.commands.cluster_status import cluster_status, listed
+from routelog.mirror_cluster.commands.goals import (
+    DrainGoal,
+    Goal,
+    InitGoal,
+    RecoverGoal,
+    TransferGoal,
+)
+from routelog.mirror_cluster.commands.pursuit import Pursuit
 from routelog.mirror_cluster.coordination.coordinator import (
     ClusterView,
     CoordinatorRefused,
@@ -19,6 +28,8 @@ from routelog.mirror_cluster.node.cluster_coordinator import open_coordinator
 from routelog.mirror_cluster.node.cluster_options import ClusterOptions
 from routelog.mirror_cluster.protocol.shard_record import BadRecord
 
+_T = TypeVar("_T")
+
 EXIT_NOT_WELL = 1
 EXIT_NOT_REACHABLE = 2  # what wrong usage of the command line exits with, too
 
@@ -26,6 +37,11 @@ ConfigOption = Annotated[
     Path | None,
     typer.Option(help="Configuration file; ./routelog.toml is read when it is there."),
 ]
+JsonOption = Annotated[bool, typer.Option("--json", help="One JSON object.")]
+TimeoutOption = Annotated[
+    float, typer.Option("--timeout", min=1.0, max=3_600.0, help="Seconds to wait for it.")
+]
+TIMEOUT_SECONDS = 30.0  # a leader that hands over starts again, and its etcd with it
 
 
 def cluster_commands(load: Callable[[Path | None], ClusterOptions]) -> typer.Typer:
@@ -36,37 +52,96 @@ def cluster_commands(load: Callable[[Path | None], ClusterOptions]) -> typer.Typ
     """
     commands = typer.Typer(
         name="cluster",
-        help="Look at a cluster.",
+        help="Look at a cluster, and hand its leadership over.",
         no_args_is_help=True,
         pretty_exceptions_enable=False,
     )
 
-    @commands.callback()
-    def several() -> None:
-        """Without this, the only command would not have to be named."""
-
     @commands.command()
-    def status(
-        config: ConfigOption = None,
-        as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
-    ) -> None:
+    def status(config: ConfigOption = None, as_json: JsonOption = False) -> None:
         """Say who leads, who has everything, who is alive: exit code 1 while something is missing."""
         options = load(config)
-        try:
-            view = asyncio.run(_read(options))
-        except (CoordinatorUnavailable, CoordinatorRefused, BadRecord) as error:
-            typer.echo(f"routelog: etcd: {error}", err=True)
-            raise typer.Exit(EXIT_NOT_REACHABLE) from None
-        told = cluster_status(options, view)
+        told = cluster_status(options, _asked(_read(options)))
         if as_json:
             typer.echo(msgspec.json.encode(told).decode())
         else:
             _show(told["nodes"])
             _show(told["shards"])
+            typer.echo(told["summary"])
         if not told["is_well"]:
             raise typer.Exit(EXIT_NOT_WELL)
 
+    @commands.command()
+    def transfer(
+        to: Annotated[str, typer.Option("--to", metavar="NODE", help="Who is to lead.")] = "",
+        config: ConfigOption = None,
+        timeout: TimeoutOption = TIMEOUT_SECONDS,
+        as_json: JsonOption = False,
+    ) -> None:
+        """Have another node lead: clients are closed with 320, and nothing confirmed is lost."""
+        options = _with_node(load(config), to)
+        _pursue(options, lambda view: TransferGoal(view, to), timeout, as_json)
+
+    @commands.command()
+    def drain(
+        node: Annotated[str, typer.Argument(metavar="NODE")],
+        config: ConfigOption = None,
+        timeout: TimeoutOption = TIMEOUT_SECONDS,
+        as_json: JsonOption = False,
+    ) -> None:
+        """Make a node ready to be stopped: it leads nothing, and no confirm waits for it.
+
+        It takes part again when it is started again.
+        """
+        options = _with_node(load(config), node)
+        _pursue(options, lambda view: DrainGoal(view, node, options.min_in_sync), timeout, as_json)
+
+    @commands.command()
+    def init(
+        node: Annotated[str, typer.Option("--from", metavar="NODE", help="Whose data count.")],
+        config: ConfigOption = None,
+        timeout: TimeoutOption = TIMEOUT_SECONDS,
+        as_json: JsonOption = False,
+    ) -> None:
+        """Begin a cluster whose nodes have different data with those of one of them."""
+        options = _with_node(load(config), node)
+        _pursue(options, lambda view: InitGoal(view, node), timeout, as_json)
+
+    @commands.command()
+    def recover(
+        node: Annotated[str, typer.Argument(metavar="NODE")],
+        accept_loss: Annotated[
+            bool, typer.Option("--accept-loss", help="What this node does not have is lost.")
+        ] = False,
+        config: ConfigOption = None,
+        timeout: TimeoutOption = TIMEOUT_SECONDS,
+        as_json: JsonOption = False,
+    ) -> None:
+        """Have a node lead that may lack confirmed messages, as no other one comes back."""
+        options = _with_node(load(config), node)
+        if not accept_loss:
+            _fail(f"--accept-loss: confirmed messages that {node} does not have would be lost")
+        _pursue(options, lambda view: RecoverGoal(view, node), timeout, as_json)
+
     return commands
+
+
+def _with_node(options: ClusterOptions, node: str) -> ClusterOptions:
+    if node and node not in options.addresses:
+        _fail(f"{node}: expected one of {listed(options.addresses)}", EXIT_NOT_REACHABLE)
+    return options
+
+
+def _fail(text: str, code: int = EXIT_NOT_WELL) -> NoReturn:
+    typer.echo(f"routelog: {text}", err=True)
+    raise typer.Exit(code)
+
+
+def _asked(asking: Coroutine[Any, Any, _T]) -> _T:
+    try:
+        return asyncio.run(asking)
+    except (CoordinatorUnavailable, CoordinatorRefused, BadRecord) as error:
+        _fail(f"etcd: {error}", EXIT_NOT_REACHABLE)
 
 
 async def _read(options: ClusterOptions) -> ClusterView:
@@ -77,34 +152,38 @@ async def _read(options: ClusterOptions) -> ClusterView:
         await coordinator.aclose()
 
 
-def cluster_status(options: ClusterOptions, view: ClusterView) -> dict[str, Any]:
-    """What the coordinator holds, for people and programs."""
-    nodes = [
-        {
-            "node": name,
-            "address": view.nodes[name].address if name in view.nodes else address,
-            "alive": name in view.nodes,
-        }
-        for name, address in options.addresses.items()
-    ]
-    shards: list[dict[str, Any]] = []
-    for shard, record in sorted(view.records.items()):
-        leader = view.nodes.get(record.leader)
-        shards.append(
-            {
-                "shard": shard,
-                "leader": record.leader,
-                "led": leader is not None and leader.process == record.claim,
-                "epoch": record.epoch,
-                "in_sync": sorted(record.in_sync),
-                "replicas": list(record.replicas),
-                "unclean": record.unclean,
-            }
-        )
-    is_well = bool(shards) and all(
-        each["led"] and len(each["in_sync"]) == len(each["replicas"]) for each in shards
-    )
-    return {"cluster": options.name, "is_well": is_well, "nodes": nodes, "shards": shards}
+def _pursue(
+    options: ClusterOptions, goal_of: Callable[[ClusterView], Goal], seconds: float, as_json: bool
+) -> None:
+    view, problem = _asked(_reach(options, goal_of, seconds))
+    told = cluster_status(options, view)
+    if as_json:
+        done = {"done": not problem, "reason": problem}
+        typer.echo(msgspec.json.encode(done | told).decode())
+    elif not problem:
+        typer.echo("".join(f"{record.told()}\n" for record in view.records.values()), nl=False)
+    if problem:
+        _fail(problem)
+
+
+async def _reach(
+    options: ClusterOptions, goal_of: Callable[[ClusterView], Goal], seconds: float
+) -> tuple[ClusterView, str]:
+    """What the coordinator holds in the end, and why the goal is not reached."""
+    coordinator = open_coordinator(options)
+    try:
+        view = await coordinator.read()
+        goal = goal_of(view)
+        if goal.is_reached(view, ()):
+            return view, ""
+        refusal = goal.refusal()
+        if refusal:
+            return view, refusal
+        pursuit = Pursuit(coordinator, goal, view, seconds)
+        problem = await pursuit.run()
+        return pursuit.view, problem
+    finally:
+        await coordinator.aclose()
 
 
 def _show(rows: list[dict[str, Any]]) -> None:

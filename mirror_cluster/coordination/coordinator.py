@@ -9,6 +9,7 @@ Source:
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Protocol
 
 from routelog.mirror_cluster.protocol.shard_record import ShardRecord
@@ -44,6 +45,34 @@ class NodeEntry:
     ends: Mapping[int, tuple[int, int]] = field(default_factory=dict)
 
 
+class Verb(StrEnum):
+    """What an operator can ask of a node."""
+
+    TRANSFER = "transfer"  # have another node lead
+    DRAIN = "drain"  # a node that does not lead: leave the in-sync set, and stay out of it
+    INIT = "init"  # make the first record: the cluster begins with this node's data
+    RECOVER = "recover"  # lead with what is here, whatever others may have had
+
+
+@dataclass(frozen=True, slots=True)
+class NodeCommand:
+    """An operator's command, which waits for its node.
+
+    Attributes:
+        process: of the node: one that was started since leaves the command alone.
+        to: of a transfer: who is to lead; empty: anybody.
+        seen: revision of the shard's record that the operator has seen; 0: there was none.
+        revision: the coordinator's, of the command; not in the value.
+    """
+
+    node: str
+    process: int
+    verb: Verb
+    to: str = ""
+    seen: int = 0
+    revision: int = 0
+
+
 @dataclass(frozen=True, slots=True)
 class ClusterView:
     """What the coordinator held at one moment.
@@ -52,11 +81,13 @@ class ClusterView:
         revision: grows with every change of anything in it.
         records: by shard, each with the revision that the next proposal must name.
         nodes: by name.
+        commands: by the node that is to take it.
     """
 
     revision: int
     records: Mapping[int, ShardRecord] = field(default_factory=dict)
     nodes: Mapping[str, NodeEntry] = field(default_factory=dict)
+    commands: Mapping[str, NodeCommand] = field(default_factory=dict)
 
 
 class Coordinator(Protocol):
@@ -75,6 +106,18 @@ class Coordinator(Protocol):
         Returns:
             The record with its new revision; None: another one is there.
         """
+        ...
+
+    async def command(self, command: NodeCommand, seconds: int) -> NodeCommand | None:
+        """Leave a command for its node; it goes by itself after that time.
+
+        Returns:
+            The command with its revision; None: another one waits for the node.
+        """
+        ...
+
+    async def take(self, command: NodeCommand) -> bool:
+        """Take a command away; False: it is gone."""
         ...
 
     async def register(self, entry: NodeEntry) -> float:

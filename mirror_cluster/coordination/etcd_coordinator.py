@@ -2,8 +2,9 @@
 
 Keys, below a prefix of the cluster's own::
 
-    PREFIX/shards/0     the shard's record (`ShardRecord.encode`)
-    PREFIX/nodes/NAME   a node that is alive, as JSON; goes with the node's lease
+    PREFIX/shards/0        the shard's record (`ShardRecord.encode`)
+    PREFIX/nodes/NAME      a node that is alive, as JSON; goes with the node's lease
+    PREFIX/commands/NAME   an operator's command, as JSON, until the node takes it; goes with a lease
 
 Nothing is watched. A watch falls silent when its etcd hangs or is cut off from the others, and has to be
 resumed behind what was compacted; a linearizable read of these few keys fails instead, and the next endpoint
@@ -11,13 +12,14 @@ is asked.
 """
 
 from dataclasses import replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
 from routelog.mirror_cluster.coordination.coordinator import (
     ClusterView,
     CoordinatorRefused,
+    NodeCommand,
     NodeEntry,
     NodeNameTaken,
 )
@@ -80,7 +82,7 @@ class EtcdCoordinator:
         found = await self._range(start, _behind(start))
         if found.more:
             raise CoordinatorRefused(f"more than {KEYS_MAX} keys below {self._prefix}")
-        records, nodes = {}, {}
+        records, nodes, commands = {}, {}, {}
         for each in found.kvs:
             kind, _, name = decoded(each.key)[len(start) :].decode().partition("/")
             value = decoded(each.value)
@@ -89,7 +91,10 @@ class EtcdCoordinator:
                 records[record.shard] = record
             elif kind == "nodes":
                 nodes[name] = _entry(each)
-        return ClusterView(found.header.revision, records, nodes)
+            elif kind == "commands":
+                command = _stored(each, NodeCommand)
+                commands[name] = replace(command, revision=each.mod_revision)
+        return ClusterView(found.header.revision, records, nodes, commands)
 
     async def propose(self, record: ShardRecord) -> ShardRecord | None:
         """See `Coordinator`."""
@@ -99,6 +104,22 @@ class EtcdCoordinator:
             return None
         return replace(record, revision=done.header.revision)
 
+    async def command(self, command: NodeCommand, seconds: int) -> NodeCommand | None:
+        """See `Coordinator`."""
+        value, lease = msgspec.json.encode(command), await self._grant(seconds)
+        key = f"commands/{command.node}"
+        done = await self._set(key, value, expected_revision=0, lease=lease.ID)
+        if not done.succeeded:
+            await self._revoke(lease.ID)
+            return None
+        return replace(command, revision=done.header.revision)
+
+    async def take(self, command: NodeCommand) -> bool:
+        """See `Coordinator`."""
+        key = f"commands/{command.node}"
+        done = await self._change(key, command.revision, "request_delete_range", {})
+        return done.succeeded
+
     async def register(self, entry: NodeEntry) -> float:
         """See `Coordinator`."""
         key = f"nodes/{entry.node}"
@@ -106,8 +127,7 @@ class EtcdCoordinator:
         if any(_entry(each).incarnation != entry.incarnation for each in there.kvs):
             raise NodeNameTaken(entry.node)
         revision = there.kvs[0].mod_revision if there.kvs else 0
-        body = {"TTL": self._lease_seconds, "ID": 0}  # etcd chooses a number that nobody has
-        granted = _decode(await self._gateway.request("lease/grant", body), _Lease)
+        granted = await self._grant(self._lease_seconds)
         value = msgspec.json.encode(entry)
         done = await self._set(key, value, expected_revision=revision, lease=granted.ID)
         if not done.succeeded:
@@ -138,21 +158,27 @@ class EtcdCoordinator:
     async def _revoke(self, lease: int) -> None:
         await self._gateway.request("lease/revoke", {"ID": lease})
 
+    async def _grant(self, seconds: int) -> _Lease:
+        body = {"TTL": seconds, "ID": 0}  # etcd chooses a number that nobody has
+        return _decode(await self._gateway.request("lease/grant", body), _Lease)
+
     async def _set(
         self, name: str, value: bytes, *, expected_revision: int, lease: int = 0
     ) -> _Transaction:
+        put = {"value": encoded(value), "lease": lease}
+        return await self._change(name, expected_revision, "request_put", put)
+
+    async def _change(
+        self, name: str, expected_revision: int, request: str, more: dict[str, Any]
+    ) -> _Transaction:
         key = encoded((self._prefix + name).encode())
-        body = {
-            "compare": [
-                {
-                    "key": key,
-                    "target": "MOD",
-                    "result": "EQUAL",
-                    "mod_revision": expected_revision,
-                }
-            ],
-            "success": [{"request_put": {"key": key, "value": encoded(value), "lease": lease}}],
+        compared = {
+            "key": key,
+            "target": "MOD",
+            "result": "EQUAL",
+            "mod_revision": expected_revision,
         }
+        body = {"compare": [compared], "success": [{request: {"key": key, **more}}]}
         return _decode(await self._gateway.request("kv/txn", body), _Transaction)
 
 
@@ -161,7 +187,14 @@ def _decode(answer: bytes, kind: type[_T]) -> _T:
 
 
 def _entry(found: _KeyValue) -> NodeEntry:
-    return msgspec.json.decode(decoded(found.value), type=NodeEntry)
+    return _stored(found, NodeEntry)
+
+
+def _stored(found: _KeyValue, kind: type[_T]) -> _T:
+    try:
+        return msgspec.json.decode(decoded(found.value), type=kind)
+    except msgspec.DecodeError as error:
+        raise CoordinatorRefused(f"{decoded(found.key).decode()}: {error}") from None
 
 
 def _behind(prefix: bytes) -> bytes:

@@ -43,6 +43,7 @@ from routelog.mirror_cluster.node.first_record import FirstRecord
 from routelog.mirror_cluster.node.incarnation import read_incarnation
 from routelog.mirror_cluster.node.journal_storage import JournalStorage
 from routelog.mirror_cluster.node.kept_number import KeptNumber
+from routelog.mirror_cluster.node.operator_commands import OperatorCommands
 from routelog.mirror_cluster.protocol.block import Block
 from routelog.mirror_cluster.replica.events import Drain
 from routelog.mirror_cluster.replica.settings import ReplicaSettings
@@ -171,6 +172,7 @@ class ClusterMember:
         node = ClusterNode(settings, self._clock, open_coordinator(options), probe.sync, self)
         node.on_view = self._viewed
         self._first_record = FirstRecord(node, SHARD, list(options.addresses))
+        self._commands = OperatorCommands(node, SHARD, self._first_record.begin)
         return node
 
     async def drain(self) -> None:
@@ -218,6 +220,7 @@ class ClusterMember:
 
     def _viewed(self, view: ClusterView) -> None:
         self._first_record.viewed(view)
+        self._commands.viewed(view)
         record = view.records.get(SHARD)
         leader = None
         if record is not None and record.claim and record.leader != self._options.node:
@@ -241,6 +244,8 @@ class ClusterMember:
 
     def drained(self, shard: int) -> None:
         """See `ShardOwner`."""
+        if not self._drained.is_set():
+            log.info("nothing depends on this node: it can be stopped")
         self._drained.set()
 
     def end(self, reason: str) -> None:

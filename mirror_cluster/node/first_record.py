@@ -46,6 +46,11 @@ class FirstRecord:
             return self._tell(f"whose data count? `routelog cluster init --from` one of {who}")
         maker = (with_data or self._names)[0]
         if maker == self._node.name:
+            self.begin()
+
+    def begin(self) -> None:
+        """Make it, with the data of this node: the operator says so, or there is no other choice."""
+        if self._making is None:
             self._making = self._node.spawn(self._make())
 
     async def _make(self) -> None:

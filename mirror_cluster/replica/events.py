@@ -133,7 +133,13 @@ class Drain:
 
 @dataclass(frozen=True, slots=True)
 class RecoverWithLoss:
-    """Command: lead with what is here, whatever others may have had. The operator accepts the loss."""
+    """Command: lead with what is here, whatever others may have had. The operator accepts the loss.
+
+    Attributes:
+        revision: of the record that the operator has seen: nothing is done when it has changed since.
+    """
+
+    revision: int
 
 
 Event = (

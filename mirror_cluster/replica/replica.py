@@ -295,7 +295,10 @@ class Replica:
         return [] if is_needed or not self._draining else [Drained()]
 
     def _recover(self, event: RecoverWithLoss, now: float) -> list[Action]:
-        if self._record is None or self.leader is not None or self._claim_revision is not None:
+        record = self._record
+        if record is None or self.leader is not None or self._claim_revision is not None:
             return []
-        self._claim_revision = self._record.revision
-        return [Propose(self._record.recovered_by(self._identity.member, self._identity.process))]
+        if record.revision != event.revision:
+            return []
+        self._claim_revision = record.revision
+        return [Propose(record.recovered_by(self._identity.member, self._identity.process))]

@@ -76,9 +76,13 @@ class MirroredBrokers:
             broker.stop()
 
     def status(self) -> dict[str, Any]:
-        """What `routelog cluster status --json` says; empty while etcd does not answer."""
+        """What `routelog cluster status` says; empty while etcd does not answer."""
+        return self.ask("status")[0]
+
+    def ask(self, *command: str) -> tuple[dict[str, Any], int]:
+        """What `routelog cluster COMMAND --json` says, and its exit code; nothing without an etcd."""
         asked = subprocess.run(
-            [sys.executable, "-m", "routelog.amqp_front", "cluster", "status", "--json"],
+            [sys.executable, "-m", "routelog.amqp_front", "cluster", *command, "--json"],
             cwd=ROOT,
             env={
                 "PATH": "/usr/bin:/bin",
@@ -90,7 +94,7 @@ class MirroredBrokers:
             text=True,
             check=False,
         )
-        return json.loads(asked.stdout) if asked.stdout else {}
+        return json.loads(asked.stdout) if asked.stdout else {}, asked.returncode
 
     def leader(self) -> BrokerProcess:
         """The broker that leads, as soon as one does."""

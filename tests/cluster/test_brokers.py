@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import shutil
 import signal
+import threading
 import time
+from collections import Counter
 from pathlib import Path
 
 import pika
@@ -131,6 +133,94 @@ def test_without_enough_nodes_publishes_are_refused_in_time_and_consumers_go_on(
         cluster.until_led(in_sync=3)
         publish(leader, "4")
         assert drained(leader) == ["2", "3", "4"]  # 3 was committed after all
+
+
+class Load:
+    """Confirmed publishes to `q` without a pause, through a node that runs.
+
+    Attributes:
+        confirmed, doubtful: the texts; of the doubtful nobody knows.
+    """
+
+    def __init__(self, cluster: MirroredBrokers) -> None:
+        self.confirmed: list[str] = []
+        self.doubtful: list[str] = []
+        self.problems: list[str] = []
+        self._cluster = cluster
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stopped.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        at = 0
+        while not self._stopped.is_set():
+            at += 1
+            broker = list(self._cluster.brokers.values())[at % len(NODES)]
+            try:
+                connection = pika.BlockingConnection(pika.URLParameters(broker.url))
+                channel = connection.channel()
+                channel.confirm_delivery()
+                channel.queue_declare("q", durable=True)
+                while not self._stopped.is_set():
+                    text = str(len(self.confirmed) + len(self.doubtful))
+                    self.doubtful.append(text)
+                    channel.basic_publish("", "q", text, PERSISTENT)
+                    self.confirmed.append(self.doubtful.pop())
+                connection.close()
+            except pika.exceptions.NackError:
+                self.problems.append("a publish was refused")
+            except pika.exceptions.AMQPError:
+                time.sleep(0.05)
+
+
+def test_nodes_are_drained_and_restarted_in_turn_and_no_confirm_is_lost_or_doubled(
+    tmp_path: Path,
+) -> None:
+    with mirrored_brokers(tmp_path) as cluster:
+        cluster.until_led(in_sync=3)
+        load = Load(cluster)
+        for name in NODES:
+            node = f"{name}@test"
+            confirmed = len(load.confirmed)
+            told, code = cluster.ask("drain", node)
+            assert (told["done"], code) == (True, 0), (told, cluster.log_text())
+            (shard,) = told["shards"]
+            assert node not in {shard["leader"], *shard["in_sync"]}
+            assert cluster.brokers[name].terminate() == 0
+            cluster.brokers[name].start()
+            cluster.until_led(in_sync=3)
+            assert len(load.confirmed) > confirmed
+        told, code = cluster.ask("transfer", "--to", "a@test")
+        assert (told["shards"][0]["leader"], code) == ("a@test", 0), (told, cluster.log_text())
+        cluster.until_led(in_sync=3)
+        load.stop()
+        assert not load.problems
+        found = Counter(drained(cluster.brokers["b"]))
+        assert [text for text in load.confirmed if found[text] != 1] == []
+        assert found.keys() <= {*load.confirmed, *load.doubtful}
+        assert "the operator's command: drain" in cluster.log_text()
+
+
+def test_the_operator_says_whose_data_count(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        alone = BrokerProcess(tmp_path / name, {"ROUTELOG_NODE_NAME": f"{name}@test"})
+        alone.start()
+        publish(alone, f"of {name}")
+        alone.terminate()
+    with mirrored_brokers(tmp_path) as cluster:
+        deadline = time.monotonic() + FAILOVER_SECONDS_MAX
+        while "cluster init --from" not in cluster.log_text():
+            assert time.monotonic() < deadline, cluster.log_text()
+            time.sleep(0.05)
+        told, code = cluster.ask("init", "--from", "b@test")
+        assert (told["done"], code) == (True, 0), (told, cluster.log_text())
+        assert cluster.until_led(in_sync=3)["leader"] == "b@test"
+        assert drained(cluster.brokers["a"]) == ["of b"]
+        assert cluster.ask("recover", "a@test", "--accept-loss")[1] == 1, "there is a leader"
 
 
 def test_nodes_that_lose_their_disks_one_after_another_get_all_again(tmp_path: Path) -> None:

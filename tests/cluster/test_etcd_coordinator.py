@@ -15,8 +15,10 @@ from cluster.etcd_cluster import LEASE_SECONDS, PREFIX, EtcdCluster, until_ready
 from routelog.mirror_cluster.coordination.coordinator import (
     CoordinatorRefused,
     CoordinatorUnavailable,
+    NodeCommand,
     NodeEntry,
     NodeNameTaken,
+    Verb,
 )
 from routelog.mirror_cluster.coordination.etcd_coordinator import EtcdCoordinator
 from routelog.mirror_cluster.coordination.etcd_gateway import EtcdGateway, encoded
@@ -94,6 +96,24 @@ async def test_a_node_is_listed_as_long_as_its_lease(tmp_path: Path) -> None:
         await first.leave()
         assert (await second.read()).nodes == {}
         assert not await first.renew(), "there is no lease"
+
+
+async def test_a_command_waits_for_its_node_which_takes_it_once(tmp_path: Path) -> None:
+    async with running(tmp_path, 1) as cluster, ready(cluster) as first, ready(cluster) as second:
+        wanted = NodeCommand("a", 7, Verb.TRANSFER, "b", 5)
+        made = await first.command(wanted, 60)
+        assert made == replace(wanted, revision=made.revision)
+        assert await first.command(wanted, 60) is None, "one waits"
+        assert await first.command(replace(wanted, node="b"), 60)
+        commands = (await second.read()).commands
+        assert commands["a"] == made
+        assert await second.take(commands["a"])
+        assert not await first.take(made), "it is gone"
+        assert set((await second.read()).commands) == {"b"}
+        assert await first.command(wanted, 1)
+        async with asyncio.timeout(20):
+            while "a" in (await second.read()).commands:  # noqa: ASYNC110
+                await asyncio.sleep(0.05)
 
 
 async def test_the_next_process_on_the_same_data_takes_the_name_over(tmp_path: Path) -> None:

@@ -249,7 +249,7 @@ class Faults:
         if node.replica is None or node.is_paused or node.name == record.leader:
             return
         self._note(f"operator: {node.name} leads with a loss")
-        node.handle(on.RecoverWithLoss())
+        node.handle(on.RecoverWithLoss(record.revision))
 
     _KINDS: tuple[Callable[["Faults", "Node"], None], ...] = (
         _kill,

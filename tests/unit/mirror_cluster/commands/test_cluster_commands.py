@@ -12,7 +12,9 @@ from unit.mirror_cluster.journals import record
 from routelog.amqp_front.__main__ import command_line
 from routelog.mirror_cluster import ClusterOptions
 from routelog.mirror_cluster.commands import cluster_commands
+from routelog.mirror_cluster.commands.cluster_status import in_words
 from routelog.mirror_cluster.coordination.coordinator import ClusterView, NodeEntry
+from routelog.mirror_cluster.protocol.shard_record import ShardRecord
 
 CONFIGURATION = """
 node_name = "q@a"
@@ -22,6 +24,7 @@ cluster_etcd = ["http://127.0.0.1:{port}"]
 """
 
 NODES = {name: NodeEntry(name, at, f"{name}:1", at) for at, name in enumerate("abc", 1)}
+ADDRESSES = {name: f"{name}:1" for name in "abc"}
 WELL = ClusterView(9, {3: record()}, NODES)
 
 
@@ -60,6 +63,7 @@ def test_all_is_well(monkeypatch: pytest.MonkeyPatch, configuration: Path) -> No
             "in_sync": ["a", "b", "c"],
             "replicas": ["a", "b", "c"],
             "unclean": 0,
+            "min_in_sync": 2,
         }
     ]
 
@@ -112,3 +116,81 @@ def test_a_configuration_without_this_cluster_is_refused(
     result = CliRunner().invoke(command_line, arguments)
     assert result.exit_code == 2
     assert result.stderr.startswith(told)
+
+
+def told_in_words(alive: str, seen: ShardRecord | None) -> str:
+    options = ClusterOptions("q", "a", ADDRESSES, ("", 1), b"", [], [], "", "", 2)
+    nodes = {name: NODES[name] for name in alive}
+    return in_words(options, ClusterView(9, {} if seen is None else {0: seen}, nodes))
+
+
+@pytest.mark.parametrize(
+    ("alive", "seen", "told"),
+    [
+        ("abc", record(), "3 of 3 nodes alive: confirms go on, 1 may fail without stopping them"),
+        ("ab", record(), "2 of 3 nodes alive: confirms go on, one more failure stops them"),
+        (
+            "abc",
+            record(in_sync="ab"),
+            "3 of 3 nodes alive, c not in sync: confirms go on, one more failure stops them",
+        ),
+        ("a", record(), "1 of 3 nodes alive: nothing is confirmed until 2 are in sync"),
+        ("bc", record(), "2 of 3 nodes alive: nobody leads; an election is under way"),
+        (
+            "c",
+            record(in_sync="ab"),
+            "1 of 3 nodes alive: nobody leads, and only a, b had everything: start one of them, or"
+            " lose what the others lack: `routelog cluster recover --accept-loss NODE`",
+        ),
+        (
+            "ab",
+            None,
+            "2 of 3 nodes alive: the cluster begins when all are there; c missing",
+        ),
+        (
+            "abc",
+            None,
+            "3 of 3 nodes alive: the cluster has not begun; if several have data:"
+            " `routelog cluster init --from NODE`",
+        ),
+    ],
+)
+def test_what_an_operator_has_to_know_is_one_sentence(
+    alive: str, seen: ShardRecord | None, told: str
+) -> None:
+    assert told_in_words(alive, seen) == told
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "told"),
+    [
+        (["transfer", "--to", "q@z"], 2, "routelog: q@z: expected one of q@a, q@b\n"),
+        (["recover", "q@b"], 1, "routelog: --accept-loss: confirmed messages that q@b does not "),
+        (["drain", "q@b"], 2, "routelog: etcd: http://127.0.0.1:"),
+    ],
+)
+def test_a_command_that_cannot_be_given_is_one_line(
+    configuration: Path, arguments: list[str], code: int, told: str
+) -> None:
+    result = CliRunner().invoke(
+        command_line, ["cluster", *arguments, "--config", str(configuration)]
+    )
+    assert result.exit_code == code
+    assert result.stderr.startswith(told)
+    assert result.stderr.count("\n") == 1
+
+
+def test_a_refusal_is_json_too(monkeypatch: pytest.MonkeyPatch, configuration: Path) -> None:
+    class Nobody:
+        async def read(self) -> ClusterView:
+            return ClusterView(9)
+
+        async def aclose(self) -> None:
+            pass
+
+    monkeypatch.setattr(cluster_commands, "open_coordinator", lambda options: Nobody())
+    arguments = ["cluster", "transfer", "--json", "--config", str(configuration)]
+    result = CliRunner().invoke(command_line, arguments)
+    told = msgspec.json.decode(result.stdout)
+    assert (told["done"], told["reason"], result.exit_code) == (False, "nobody leads", 1)
+    assert result.stderr == "routelog: nobody leads\n"

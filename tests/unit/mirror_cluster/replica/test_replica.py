@@ -324,7 +324,10 @@ def test_an_operator_can_lead_with_a_loss_and_the_tail_is_kept() -> None:
     nodes = cluster()
     nodes.submit("a", b"one")
     nodes.held = {"a", "b"}
-    nodes.tell("c", RecoverWithLoss())
+    seen = nodes.record.revision
+    nodes.tell("c", RecoverWithLoss(seen - 1))
+    assert nodes.record.leader == "a", "it has changed since the operator saw it"
+    nodes.tell("c", RecoverWithLoss(seen))
     assert (nodes.record.leader, nodes.record.unclean, nodes.record.in_sync) == ("c", 2, {"c"})
     follower = following(chain_of(1, 1, 1), unclean=5, epoch=5)
     (action,) = follower.handle(told(follower, TruncateTo, chain_of(1, 1).end, 5), 1.0)

@@ -1,0 +1,180 @@
+"""What an operator wants of a cluster: whether it can be had, what brings it nearer, whether it is reached.
+
+A goal looks at what the coordinator holds, again and again.
+"""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from routelog.mirror_cluster.commands.cluster_status import alive_in_sync, is_led, listed
+from routelog.mirror_cluster.coordination.coordinator import ClusterView, NodeCommand, Verb
+from routelog.mirror_cluster.protocol.shard_record import ShardRecord
+
+SHARD = 0  # the only one of a cluster yet
+
+
+class Goal(Protocol):
+    """See the module."""
+
+    def refusal(self) -> str:
+        """Why this cannot be had as things are; empty: it can."""
+
+    def command(self, view: ClusterView) -> NodeCommand | None:
+        """What to ask of which node next."""
+
+    def is_reached(self, view: ClusterView, sent: Sequence[NodeCommand]) -> bool:
+        """Whether it is done.
+
+        Args:
+            sent: the commands that were left for nodes.
+        """
+
+
+class TransferGoal:
+    """Another node leads.
+
+    Args:
+        to: which one; empty: any.
+    """
+
+    def __init__(self, begun: ClusterView, to: str) -> None:
+        self._begun = begun
+        self._to = to
+
+    def refusal(self) -> str:
+        """See `Goal`."""
+        record = _record(self._begun)
+        if record is None or not is_led(record, self._begun):
+            return "nobody leads"
+        able = alive_in_sync(record, self._begun) - {record.leader}
+        if self._to and self._to not in able:
+            is_alive = self._to in self._begun.nodes
+            return f"{self._to} is not {'in sync' if is_alive else 'alive'}"
+        return "" if able else "no other node is alive and in sync"
+
+    def command(self, view: ClusterView) -> NodeCommand | None:
+        """See `Goal`."""
+        record = _record(view)
+        if record is None or not is_led(record, view):
+            return None
+        return NodeCommand(record.leader, record.claim, Verb.TRANSFER, self._to)
+
+    def is_reached(self, view: ClusterView, sent: Sequence[NodeCommand]) -> bool:
+        """See `Goal`."""
+        record, before = _record(view), _record(self._begun)
+        if record is None or before is None or not is_led(record, view):
+            return False
+        return record.leader == self._to if self._to else record.leader != before.leader
+
+
+class DrainGoal:
+    """A node leads nothing and is in no in-sync set: it can be stopped, and nobody waits for it.
+
+    A leader hands over first. Its process ends with that, and the next one is told to drain: until it has
+    taken that, it is out of the in-sync set for a moment only.
+    """
+
+    def __init__(self, begun: ClusterView, node: str, min_in_sync: int) -> None:
+        self._begun = begun
+        self._node = node
+        self._min_in_sync = min_in_sync
+
+    def refusal(self) -> str:
+        """See `Goal`."""
+        record = _record(self._begun)
+        if record is None or not is_led(record, self._begun):
+            return "nobody leads"
+        if self._node not in self._begun.nodes:
+            return f"{self._node} is not alive"
+        left = alive_in_sync(record, self._begun) - {self._node}
+        if len(left) >= self._min_in_sync:
+            return ""
+        return (
+            f"confirms would stop: without it, {listed(sorted(left)) or 'nobody'} would be in sync"
+        )
+
+    def command(self, view: ClusterView) -> NodeCommand | None:
+        """See `Goal`."""
+        record, entry = _record(view), view.nodes.get(self._node)
+        if record is None or entry is None:
+            return None
+        if record.leader == self._node:
+            is_leading = entry.process == record.claim
+            return NodeCommand(self._node, record.claim, Verb.TRANSFER) if is_leading else None
+        before = _record(self._begun)
+        if before is not None and before.claim == entry.process:
+            return None
+        return NodeCommand(self._node, entry.process, Verb.DRAIN)
+
+    def is_reached(self, view: ClusterView, sent: Sequence[NodeCommand]) -> bool:
+        """See `Goal`."""
+        record, entry = _record(view), view.nodes.get(self._node)
+        if record is None or entry is None or self._node in {record.leader, *record.in_sync}:
+            return False
+        told = [each.process for each in sent if each.verb is Verb.DRAIN]
+        return entry.process in told and self._node not in view.commands
+
+
+class InitGoal:
+    """The cluster begins with the data of one node, whatever the others have."""
+
+    def __init__(self, begun: ClusterView, node: str) -> None:
+        self._begun = begun
+        self._node = node
+
+    def refusal(self) -> str:
+        """See `Goal`."""
+        record = _record(self._begun)
+        if record is not None:
+            return f"the cluster has begun: {record.leader or 'nobody'} leads epoch {record.epoch}"
+        return "" if self._node in self._begun.nodes else f"{self._node} is not alive"
+
+    def command(self, view: ClusterView) -> NodeCommand | None:
+        """See `Goal`."""
+        entry = view.nodes.get(self._node)
+        if entry is None or _record(view) is not None:
+            return None
+        return NodeCommand(self._node, entry.process, Verb.INIT)
+
+    def is_reached(self, view: ClusterView, sent: Sequence[NodeCommand]) -> bool:
+        """See `Goal`."""
+        record = _record(view)
+        return record is not None and record.leader == self._node and is_led(record, view)
+
+
+class RecoverGoal:
+    """A node leads with what it has, as none of those that have everything comes back."""
+
+    def __init__(self, begun: ClusterView, node: str) -> None:
+        self._begun = begun
+        self._node = node
+
+    def refusal(self) -> str:
+        """See `Goal`."""
+        record = _record(self._begun)
+        if record is None:
+            return "the cluster has not begun: `routelog cluster init --from NODE`"
+        if is_led(record, self._begun):
+            return f"{record.leader} leads: there is nothing to recover"
+        able = alive_in_sync(record, self._begun)
+        if able:
+            return f"{listed(sorted(able))} will lead, without a loss"
+        return "" if self._node in self._begun.nodes else f"{self._node} is not alive"
+
+    def command(self, view: ClusterView) -> NodeCommand | None:
+        """See `Goal`."""
+        entry, before = view.nodes.get(self._node), _record(self._begun)
+        if entry is None or before is None:
+            return None
+        return NodeCommand(self._node, entry.process, Verb.RECOVER, seen=before.revision)
+
+    def is_reached(self, view: ClusterView, sent: Sequence[NodeCommand]) -> bool:
+        """See `Goal`."""
+        record, before = _record(view), _record(self._begun)
+        if record is None or before is None or not is_led(record, view):
+            return False
+        return record.leader == self._node and record.unclean > before.unclean
+
+
+def _record(view: ClusterView) -> ShardRecord | None:
+    return view.records.get(SHARD)

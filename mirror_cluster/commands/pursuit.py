@@ -1,0 +1,76 @@
+"""A goal is pursued: nodes are told what brings it nearer, until it is reached or the time is over."""
+
+import asyncio
+import math
+from contextlib import suppress
+
+from routelog.mirror_cluster.commands.goals import Goal
+from routelog.mirror_cluster.coordination.coordinator import (
+    ClusterView,
+    Coordinator,
+    CoordinatorRefused,
+    CoordinatorUnavailable,
+    NodeCommand,
+)
+
+READ_SECONDS = 0.1
+
+
+class Pursuit:
+    """Tells nodes what brings a goal nearer.
+
+    Attributes:
+        view: what the coordinator held when it was read last.
+
+    Args:
+        view: what the goal began with.
+        seconds: for all of it; what no node has taken by then, none takes later.
+    """
+
+    def __init__(
+        self, coordinator: Coordinator, goal: Goal, view: ClusterView, seconds: float
+    ) -> None:
+        self.view = view
+        self._coordinator = coordinator
+        self._goal = goal
+        self._seconds = seconds
+        self._sent: list[NodeCommand] = []
+
+    async def run(self) -> str:
+        """Returns why the goal was not reached; nothing when it was."""
+        try:
+            async with asyncio.timeout(self._seconds):
+                while not self._goal.is_reached(self.view, self._sent):
+                    with suppress(
+                        CoordinatorUnavailable
+                    ):  # a node that starts again takes its etcd with it
+                        await self._send(self._goal.command(self.view))
+                        await asyncio.sleep(READ_SECONDS)
+                        self.view = await self._coordinator.read()
+        except TimeoutError:
+            return f"not done within {self._seconds:g} s: {await self._why()}"
+        return ""
+
+    async def _send(self, command: NodeCommand | None) -> None:
+        if command is None or command.node in self.view.commands:
+            return
+        if any((each.verb, each.process) == (command.verb, command.process) for each in self._sent):
+            return
+        made = await self._coordinator.command(command, math.ceil(self._seconds))
+        if made is not None:
+            self._sent.append(made)
+
+    async def _why(self) -> str:
+        waits = [each for each in self._sent if await self._withdrawn(each)]
+        if waits:
+            return f"{waits[0].node} has not taken the command"
+        if not self._sent:
+            return "no node could be told"
+        last = self._sent[-1]
+        return f"{last.node} was told to {last.verb}; its log may say why that was not possible"
+
+    async def _withdrawn(self, command: NodeCommand) -> bool:
+        try:
+            return await self._coordinator.take(command)
+        except (CoordinatorUnavailable, CoordinatorRefused):
+            return False  # it goes by itself

@@ -1,0 +1,61 @@
+"""Commands of operators: a node takes its own from the coordinator, and carries each out at most once."""
+
+import logging
+from collections.abc import Callable
+
+from routelog.mirror_cluster.coordination.coordinator import (
+    ClusterView,
+    CoordinatorRefused,
+    CoordinatorUnavailable,
+    NodeCommand,
+    Verb,
+)
+from routelog.mirror_cluster.node.cluster_node import ClusterNode
+from routelog.mirror_cluster.replica.events import Drain, RecoverWithLoss, Transfer
+
+log = logging.getLogger(__name__)
+
+
+class OperatorCommands:
+    """See the module. What came of a command is seen in the shard's record; nothing else answers.
+
+    Args:
+        begin: makes the shard's first record, with the data of this node.
+    """
+
+    def __init__(self, node: ClusterNode, shard: int, begin: Callable[[], None]) -> None:
+        self._node = node
+        self._shard = shard
+        self._begin = begin
+        self._taken = 0  # revision of the newest one
+
+    def viewed(self, view: ClusterView) -> None:
+        """The coordinator was read."""
+        command = view.commands.get(self._node.name)
+        if command is None or command.process != self._node.process:
+            return
+        if command.revision > self._taken:
+            self._taken = command.revision
+            self._node.spawn(self._take(command))
+
+    async def _take(self, command: NodeCommand) -> None:
+        try:
+            if not await self._node.coordinator.take(command):
+                return
+        except (CoordinatorUnavailable, CoordinatorRefused) as error:
+            log.warning("the operator's command %s is not carried out: %s", command.verb, error)
+            return
+        log.info("the operator's command: %s %s", command.verb, command.to)
+        self._carry_out(command)
+        self._node.read_soon()
+
+    def _carry_out(self, command: NodeCommand) -> None:
+        match command.verb:
+            case Verb.TRANSFER:
+                self._node.handle(self._shard, Transfer(command.to))
+            case Verb.DRAIN:
+                self._node.handle(self._shard, Drain())
+            case Verb.INIT:
+                self._begin()
+            case Verb.RECOVER:
+                self._node.handle(self._shard, RecoverWithLoss(command.seen))

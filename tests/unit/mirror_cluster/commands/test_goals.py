@@ -1,0 +1,132 @@
+"""What an operator can have, what is asked of whom, and when it is done."""
+
+from dataclasses import replace
+
+import pytest
+from unit.mirror_cluster.journals import record
+
+from routelog.mirror_cluster.commands.goals import (
+    SHARD,
+    DrainGoal,
+    Goal,
+    InitGoal,
+    RecoverGoal,
+    TransferGoal,
+)
+from routelog.mirror_cluster.coordination.coordinator import (
+    ClusterView,
+    NodeCommand,
+    NodeEntry,
+    Verb,
+)
+from routelog.mirror_cluster.protocol.shard_record import ShardRecord
+
+
+def view(
+    led: ShardRecord | None, alive: str = "abc", processes: dict[str, int] | None = None
+) -> ClusterView:
+    """Nodes whose processes are 1, 2 and 3, as their disks."""
+    numbers = {"a": 1, "b": 2, "c": 3}
+    nodes = {
+        name: NodeEntry(name, (processes or numbers)[name], f"{name}:1", numbers[name])
+        for name in alive
+    }
+    return ClusterView(9, {} if led is None else {SHARD: replace(led, shard=SHARD)}, nodes)
+
+
+LED = record()  # by a, whose process is 1
+
+
+@pytest.mark.parametrize(
+    ("goal", "refusal"),
+    [
+        (TransferGoal(view(LED), ""), ""),
+        (TransferGoal(view(LED), "c"), ""),
+        (TransferGoal(view(None), ""), "nobody leads"),
+        (TransferGoal(view(record(claim=7)), ""), "nobody leads"),
+        (TransferGoal(view(record(in_sync="ab")), "c"), "c is not in sync"),
+        (TransferGoal(view(LED, "ab"), "c"), "c is not alive"),
+        (TransferGoal(view(LED, "a"), ""), "no other node is alive and in sync"),
+        (DrainGoal(view(LED), "a", 2), ""),
+        (DrainGoal(view(LED), "c", 2), ""),
+        (DrainGoal(view(LED, "bc"), "c", 2), "nobody leads"),
+        (DrainGoal(view(LED, "ab"), "c", 2), "c is not alive"),
+        (
+            DrainGoal(view(LED, "ab"), "b", 2),
+            "confirms would stop: without it, a would be in sync",
+        ),
+        (DrainGoal(view(record(in_sync="ab")), "c", 2), ""),
+        (InitGoal(view(None), "b"), ""),
+        (InitGoal(view(None, "ac"), "b"), "b is not alive"),
+        (InitGoal(view(LED), "b"), "the cluster has begun: a leads epoch 1"),
+        (RecoverGoal(view(record(in_sync="ab"), "c"), "c"), ""),
+        (
+            RecoverGoal(view(None), "c"),
+            "the cluster has not begun: `routelog cluster init --from NODE`",
+        ),
+        (RecoverGoal(view(LED), "c"), "a leads: there is nothing to recover"),
+        (RecoverGoal(view(LED, "bc"), "c"), "b, c will lead, without a loss"),
+        (RecoverGoal(view(record(in_sync="a"), "b"), "c"), "c is not alive"),
+    ],
+)
+def test_what_cannot_be_had_is_said(goal: Goal, refusal: str) -> None:
+    assert goal.refusal() == refusal
+
+
+def test_a_node_with_another_disk_has_nothing_to_lead_with() -> None:
+    lost = view(record(in_sync="ab"), "bc")
+    wiped = replace(lost.nodes["b"], incarnation=17)
+    lost = replace(lost, nodes={**lost.nodes, "b": wiped})
+    assert RecoverGoal(lost, "c").refusal() == ""
+
+
+def test_the_leader_is_told_to_hand_over_until_another_one_leads() -> None:
+    goal = TransferGoal(view(LED), "b")
+    assert goal.command(view(LED)) == NodeCommand("a", 1, Verb.TRANSFER, "b")
+    asked = view(record(leader="b", claim=0, epoch=2))
+    assert not goal.is_reached(asked, ())
+    assert goal.command(asked) is None
+    assert not goal.is_reached(view(record(leader="c", claim=3, epoch=2)), ()), "not that one"
+    assert goal.is_reached(view(record(leader="b", claim=2, epoch=3)), ())
+    assert TransferGoal(view(LED), "").is_reached(view(record(leader="c", claim=3)), ())
+
+
+def test_a_leader_is_drained_when_its_next_process_has_taken_that() -> None:
+    goal = DrainGoal(view(LED), "a", 2)
+    hand_over = NodeCommand("a", 1, Verb.TRANSFER)
+    assert goal.command(view(LED)) == hand_over
+    handed_over = record(leader="b", in_sync="bc", claim=2, epoch=3)
+    ending, starting = view(handed_over), view(handed_over, "bc")
+    for each in (ending, starting):
+        assert goal.command(each) is None, "the process that led does nothing any more"
+        assert not goal.is_reached(each, [hand_over])
+    again = {"a": 8, "b": 2, "c": 3}
+    started = view(handed_over, processes=again)
+    assert not goal.is_reached(started, [hand_over]), "it is about to come back"
+    command = goal.command(started)
+    assert command == NodeCommand("a", 8, Verb.DRAIN)
+    waiting = replace(started, commands={"a": command})
+    assert not goal.is_reached(waiting, [hand_over, command])
+    back = view(record(leader="b", claim=2, epoch=3), processes=again)
+    assert not goal.is_reached(back, [hand_over, command])
+    assert goal.is_reached(started, [hand_over, command])
+
+
+def test_a_cluster_begins_with_the_data_of_the_node_that_is_named() -> None:
+    goal = InitGoal(view(None), "b")
+    assert goal.command(view(None)) == NodeCommand("b", 2, Verb.INIT)
+    made = view(record(leader="", in_sync="b", claim=0, epoch=0))
+    assert goal.command(made) is None
+    assert not goal.is_reached(made, ())
+    assert goal.is_reached(view(record(leader="b", in_sync="b", claim=2)), ())
+
+
+def test_a_loss_is_accepted_for_the_record_that_the_operator_saw() -> None:
+    lost = view(record(in_sync="ab", revision=5), "c")
+    goal = RecoverGoal(lost, "c")
+    command = NodeCommand("c", 3, Verb.RECOVER, seen=5)
+    assert goal.command(lost) == command
+    recovered = replace(record(leader="c", in_sync="c", claim=3, epoch=2, revision=6), unclean=2)
+    assert goal.command(view(recovered)) == command, "which does nothing when it has changed"
+    assert goal.is_reached(view(recovered), ())
+    assert not goal.is_reached(view(replace(recovered, unclean=0)), ())

@@ -1,0 +1,103 @@
+"""Commands are left for nodes until a goal is reached; the test is coordinator and goal."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from routelog.mirror_cluster.commands import pursuit
+from routelog.mirror_cluster.commands.pursuit import Pursuit
+from routelog.mirror_cluster.coordination.coordinator import (
+    ClusterView,
+    CoordinatorUnavailable,
+    NodeCommand,
+    Verb,
+)
+
+COMMAND = NodeCommand("a", 1, Verb.TRANSFER)
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pursuit, "READ_SECONDS", 0.001)
+
+
+class Cluster:
+    """A goal that is reached after some reads, and a coordinator whose node takes commands or does not."""
+
+    def __init__(self, reads: int = 1_000_000, takes: bool = True) -> None:
+        self.reads = reads
+        self.takes = takes
+        self.commands: list[NodeCommand] = []
+        self.waiting: dict[str, NodeCommand] = {}
+        self.is_away = 0
+
+    def refusal(self) -> str:
+        return ""
+
+    def command(self, view: ClusterView) -> NodeCommand | None:
+        return None if self.reads < 0 else COMMAND
+
+    def is_reached(self, view: ClusterView, sent: Sequence[NodeCommand]) -> bool:
+        return self.reads == 0
+
+    async def read(self) -> ClusterView:
+        if self.is_away:
+            self.is_away -= 1
+            raise CoordinatorUnavailable
+        self.reads -= 1
+        return ClusterView(1, commands=dict(self.waiting))
+
+    async def take(self, command: NodeCommand) -> bool:
+        return self.waiting.pop(command.node, None) == command
+
+    async def run(self) -> str:
+        return await Pursuit(Leaving(self), self, ClusterView(1, commands=self.waiting), 0.2).run()
+
+
+class Leaving:
+    """The coordinator's side of `command`, whose name a goal has, too."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.read, self.take = cluster.read, cluster.take
+        self._cluster = cluster
+
+    async def command(self, command: NodeCommand, seconds: int) -> NodeCommand | None:
+        assert seconds == 1, "it goes by itself, not before the time is over"
+        made = replace(command, revision=5)
+        self._cluster.commands.append(made)
+        if not self._cluster.takes:
+            self._cluster.waiting[command.node] = made
+        return made
+
+
+async def test_a_node_is_told_once() -> None:
+    cluster = Cluster(reads=3)
+    assert await cluster.run() == ""
+    assert len(cluster.commands) == 1
+
+
+async def test_a_coordinator_may_be_away_for_a_while() -> None:
+    cluster = Cluster(reads=3)
+    cluster.is_away = 2
+    assert await cluster.run() == ""
+
+
+async def test_a_command_that_nobody_took_is_taken_back() -> None:
+    cluster = Cluster(takes=False)
+    assert await cluster.run() == "not done within 0.2 s: a has not taken the command"
+    assert cluster.waiting == {}
+
+
+async def test_a_command_of_somebody_else_is_waited_for() -> None:
+    cluster = Cluster(takes=False)
+    cluster.waiting["a"] = other = replace(COMMAND, revision=4)
+    assert await cluster.run() == "not done within 0.2 s: no node could be told"
+    assert cluster.commands == []
+    assert cluster.waiting["a"] == other
+
+
+async def test_what_a_node_did_not_do_is_in_its_log() -> None:
+    assert await Cluster().run() == (
+        "not done within 0.2 s: a was told to transfer; its log may say why that was not possible"
+    )

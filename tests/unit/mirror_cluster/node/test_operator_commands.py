@@ -1,0 +1,79 @@
+"""A node takes its commands from the coordinator; node and coordinator are the test's."""
+
+import asyncio
+from collections.abc import Coroutine
+from types import SimpleNamespace
+
+import pytest
+
+from routelog.mirror_cluster.coordination.coordinator import (
+    ClusterView,
+    CoordinatorUnavailable,
+    NodeCommand,
+    Verb,
+)
+from routelog.mirror_cluster.node.operator_commands import OperatorCommands
+from routelog.mirror_cluster.replica.events import Drain, Event, RecoverWithLoss, Transfer
+
+
+class Node:
+    """Process 7 of node a."""
+
+    name, process = "a", 7
+
+    def __init__(self) -> None:
+        self.done: list[Event | str] = []
+        self.is_there: bool | Exception = True
+        self.coordinator = SimpleNamespace(take=self.take)
+        self.tasks: list[asyncio.Task] = []
+        self.commands = OperatorCommands(self, 0, lambda: self.done.append("begin"))
+
+    async def take(self, command: NodeCommand) -> bool:
+        if isinstance(self.is_there, Exception):
+            raise self.is_there
+        return self.is_there
+
+    def spawn(self, work: Coroutine) -> asyncio.Task:
+        self.tasks.append(asyncio.create_task(work))
+        return self.tasks[-1]
+
+    def handle(self, shard: int, event: Event) -> None:
+        self.done.append(event)
+
+    def read_soon(self) -> None:
+        pass
+
+    async def see(self, command: NodeCommand) -> None:
+        self.commands.viewed(ClusterView(9, commands={command.node: command}))
+        await asyncio.gather(*self.tasks)
+
+
+@pytest.mark.parametrize(
+    ("command", "done"),
+    [
+        (NodeCommand("a", 7, Verb.TRANSFER, "b", revision=1), Transfer("b")),
+        (NodeCommand("a", 7, Verb.DRAIN, revision=1), Drain()),
+        (NodeCommand("a", 7, Verb.INIT, revision=1), "begin"),
+        (NodeCommand("a", 7, Verb.RECOVER, seen=5, revision=1), RecoverWithLoss(5)),
+    ],
+)
+async def test_a_command_is_carried_out_once(command: NodeCommand, done: Event | str) -> None:
+    node = Node()
+    await node.see(command)
+    await node.see(command)
+    assert node.done == [done]
+
+
+async def test_what_another_process_or_node_is_told_is_left_alone() -> None:
+    node = Node()
+    await node.see(NodeCommand("a", 6, Verb.DRAIN, revision=1))
+    await node.see(NodeCommand("b", 7, Verb.DRAIN, revision=2))
+    assert node.done == []
+
+
+@pytest.mark.parametrize("answer", [False, CoordinatorUnavailable("away")])
+async def test_a_command_that_was_not_taken_is_not_carried_out(answer: bool | Exception) -> None:
+    node = Node()
+    node.is_there = answer
+    await node.see(NodeCommand("a", 7, Verb.DRAIN, revision=1))
+    assert node.done == []
