@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -50,16 +51,27 @@ class ForeignBroker:
 
 
 class BrokerProcess:
-    """One `serve` process on a free loopback port, with its own data directory.
+    """One `serve` process on a free port, with its own data directory.
 
     After `kill` or `terminate`, `start` runs it again on the same data and the same port.
+
+    Args:
+        within: what to put before its command.
     """
 
     foreign = False
 
-    def __init__(self, data_dir: Path, environment: dict[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        data_dir: Path,
+        environment: dict[str, str] | None = None,
+        *,
+        host: str = "127.0.0.1",
+        within: Sequence[str] = (),
+    ) -> None:
         self.data_dir = data_dir
-        self.host = "127.0.0.1"
+        self.host = host
+        self._within = within
         self.port = 0
         self.pid = 0
         self._environment = environment or {}
@@ -141,6 +153,7 @@ class BrokerProcess:
     def _command(self) -> list[str]:
         program = shlex.split(os.environ.get(COMMAND_VARIABLE, ""))
         return [
+            *self._within,
             *(program or [sys.executable, "-m", "routelog"]),
             "serve",
             *("--host", self.host),

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from broker_process import ROOT, BrokerProcess
+from cluster.node_networks import NodeNetworks
 
 NODES = ("a", "b", "c")
 WAIT_SECONDS = 60.0
@@ -42,25 +43,38 @@ def _is_free(port: int) -> bool:
 class MirroredBrokers:
     """The three processes; each has its name, and a data directory below `folder`.
 
+    Args:
+        networks: of the nodes; None: all listen on the loopback address.
+
     Attributes:
         brokers: by short name.
     """
 
-    def __init__(self, folder: Path, environment: dict[str, str] | None = None) -> None:
-        self._folder = folder
-        ports = _first_ports(len(NODES))
+    def __init__(
+        self,
+        folder: Path,
+        environment: dict[str, str] | None = None,
+        networks: NodeNetworks | None = None,
+    ) -> None:
+        self.networks = networks
+        hosts = dict.fromkeys(NODES, "127.0.0.1") if networks is None else networks.addresses
+        ports = _first_ports(len(NODES)) if networks is None else [25_672] * len(NODES)
         addresses = [
-            f"{name}@test=127.0.0.1:{port}" for name, port in zip(NODES, ports, strict=True)
+            f"{name}@test={hosts[name]}:{port}" for name, port in zip(NODES, ports, strict=True)
         ]
         self.environment = {
             "ROUTELOG_CLUSTER_NODES": ",".join(addresses),
             "ROUTELOG_CLUSTER_ETCD": "managed",
             "ROUTELOG_CLUSTER_SECRET": "a secret of these tests",
+            "ROUTELOG_LOOPBACK_USERS": "",
             **(environment or {}),
         }
         self.brokers = {
             name: BrokerProcess(
-                folder / name, self.environment | {"ROUTELOG_NODE_NAME": f"{name}@test"}
+                folder / name,
+                self.environment | {"ROUTELOG_NODE_NAME": f"{name}@test"},
+                host=hosts[name],
+                within=() if networks is None else networks.within(name),
             )
             for name in NODES
         }
