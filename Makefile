@@ -36,7 +36,7 @@ SEEDS := 10000
 ROUNDS := 10
 BROKER := routelog
 
-.PHONY: help setup java demo serve test test-spark-all crash model simulate faults interop check coverage release-check format bench clean
+.PHONY: help setup java demo demo-cluster serve test test-spark-all crash model simulate faults interop check coverage release-check format bench clean
 
 help: ## list the commands
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | while IFS=$$'\t' read -r name text; do printf '  make %-14s %s\n' "$$name" "$$text"; done
@@ -46,6 +46,9 @@ setup: $(INSTALLED) $(COMPILED) ## install everything into .venv and compile the
 
 demo: setup java ## an audit stream, a crash at full speed, and Spark over the log
 	@$(BIN)/python docs/demo/run.py
+
+demo-cluster: setup ## three nodes: the leader killed, then cut off, while clients publish and take
+	@PYTHONPATH=tests $(BIN)/python -m cluster.demo $(if $(WIPE),--wipe)
 
 serve: $(COMPILED) ## run a broker on 127.0.0.1:5672 with its data in ./data
 	@exec $(BIN)/routelog serve --host 127.0.0.1 --port 5672 --data-dir ./data

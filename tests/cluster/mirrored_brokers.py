@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -21,13 +22,13 @@ WAIT_SECONDS = 60.0
 
 
 def _first_ports(count: int) -> list[int]:
-    # Each is the first of three neighbours: the node's own, and two of its etcd. They come from below those
-    # that the system gives to who connects: a node that was killed finds them free again.
+    # Each is the first of four neighbours: the node's own, two of its etcd, and the clients'. They come from
+    # below those that the system gives to who connects: a node that was killed finds them free again.
     found: list[int] = []
     port = 20_000 + os.getpid() * 30 % 12_000
     while len(found) < count:
-        port += 3
-        if all(_is_free(each) for each in range(port, port + 3)):
+        port += 4
+        if all(_is_free(each) for each in range(port, port + 4)):
             found.append(port)
     return found
 
@@ -58,10 +59,10 @@ class MirroredBrokers:
     ) -> None:
         self.networks = networks
         hosts = dict.fromkeys(NODES, "127.0.0.1") if networks is None else networks.addresses
-        ports = _first_ports(len(NODES)) if networks is None else [25_672] * len(NODES)
-        addresses = [
-            f"{name}@test={hosts[name]}:{port}" for name, port in zip(NODES, ports, strict=True)
-        ]
+        ports = dict.fromkeys(NODES, 25_672)
+        if networks is None:
+            ports = dict(zip(NODES, _first_ports(len(NODES)), strict=True))
+        addresses = [f"{name}@test={hosts[name]}:{port}" for name, port in ports.items()]
         self.environment = {
             "ROUTELOG_CLUSTER_NODES": ",".join(addresses),
             "ROUTELOG_CLUSTER_ETCD": "managed",
@@ -78,6 +79,9 @@ class MirroredBrokers:
             )
             for name in NODES
         }
+        # A node that starts again by itself would choose another one.
+        for name, broker in self.brokers.items():
+            broker.port = ports[name] + 3
 
     def start(self) -> None:
         """Start all; they may have no leader yet."""
@@ -85,7 +89,9 @@ class MirroredBrokers:
             broker.start()
 
     def stop(self) -> None:
-        """End all at once."""
+        """End all at once: the last one must not lead before it ends."""
+        for broker in self.brokers.values():
+            broker.signal(signal.SIGKILL)
         for broker in self.brokers.values():
             broker.stop()
 

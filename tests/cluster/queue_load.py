@@ -18,7 +18,7 @@ from aio_pika.abc import AbstractChannel, AbstractIncomingMessage, AbstractQueue
 QUEUE = "orders"
 IN_FLIGHT = 8  # of each publisher
 PREFETCH = 50
-PAUSE_SECONDS = 0.02  # between two messages of a slot, so that the nodes have some of the processor
+PAUSE_SECONDS = 0.05  # between two messages of a slot, so that the nodes have some of the processor
 RETRY_SECONDS = 0.05
 ANSWER_SECONDS_MAX = 3.0  # then a client gives up, and asks another node
 IDLE_SECONDS_MAX = 5.0  # of a consumer: its node may be cut off
@@ -29,12 +29,11 @@ LATE_SECONDS = (
 
 @dataclass(slots=True)
 class Session:
-    """One connection of a client; when it began and ended."""
+    """One connection of a client."""
 
     node: str
     opened: float
     confirmed: float = 0.0  # first
-    ended: float = float("inf")
 
 
 class QueueLoad:
@@ -46,7 +45,8 @@ class QueueLoad:
     Attributes:
         published: messages 0 to this were given to a client.
         confirmed: their numbers.
-        deliveries: how often each came; those that were not marked as redelivered: when, and to whom.
+        deliveries: how often each came.
+        unmarked: when each came that was not marked as redelivered.
     """
 
     def __init__(self, urls: Mapping[str, str]) -> None:
@@ -54,7 +54,7 @@ class QueueLoad:
         self.published = 0
         self.confirmed: set[int] = set()
         self.deliveries: Counter[int] = Counter()
-        self.unmarked: dict[int, list[tuple[float, Session]]] = {}
+        self.unmarked: dict[int, list[float]] = {}
         self.sessions: list[Session] = []
         self._publishers: list[asyncio.Task[None]] = []
         self._consumers: list[asyncio.Task[None]] = []
@@ -104,12 +104,8 @@ class QueueLoad:
 
     @property
     def twice(self) -> dict[int, float]:
-        """Delivered twice without a mark: how long before the end of its connection the earlier one came."""
-        return {
-            number: max(session.ended - at for at, session in told[:-1])
-            for number, told in self.unmarked.items()
-            if len(told) > 1
-        }
+        """Delivered twice without a mark: when it was first."""
+        return {number: times[0] for number, times in self.unmarked.items() if len(times) > 1}
 
     def _is_drained(self, began: float) -> bool:
         return not self.lost and time.monotonic() - max(began, self._last_delivery) > 1.0
@@ -144,7 +140,6 @@ class QueueLoad:
             self.sessions.append(session)
             await work(channel, queue, session)
         finally:
-            session.ended = time.monotonic()
             with suppress(Exception):
                 async with asyncio.timeout(0.2):
                     await connection.close()
@@ -179,7 +174,7 @@ class QueueLoad:
             number = int(message.body)
             self.deliveries[number] += 1
             if not message.redelivered:
-                self.unmarked.setdefault(number, []).append((last, session))
+                self.unmarked.setdefault(number, []).append(last)
             with suppress(Exception):  # then it comes again
                 await message.ack()
 
