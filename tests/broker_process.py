@@ -91,6 +91,12 @@ class BrokerProcess:
         return self._process is not None and self._process.poll() is None
 
     @property
+    def children(self) -> list[int]:
+        """The processes that it has started."""
+        file = Path(f"/proc/{self.pid}/task/{self.pid}/children")
+        return [int(child) for child in file.read_text().split()] if file.exists() else []
+
+    @property
     def sockets(self) -> int:
         """How many sockets the process has; other files come and go by themselves."""
         links = []

@@ -86,6 +86,7 @@ class EtcdMember:
             "initial-cluster-state": "existing" if self.joins else "new",  # read at the first start
             "heartbeat-interval": str(HEARTBEAT_MILLISECONDS),
             "election-timeout": str(ELECTION_MILLISECONDS),
+            "pre-vote": "true",  # 3.4: else a member that was cut off deposes the leader when it is back
             "auto-compaction-mode": "revision",
             "auto-compaction-retention": "1000",  # nobody watches, so nobody reads old revisions
             "experimental-initial-corrupt-check": "true",
