@@ -18,6 +18,7 @@ from rich.text import Text
 from routelog.amqp_front.process.logs import escape_control
 from routelog.log_backend import (
     EXCHANGE_MARK,
+    INCARNATION_FILE,
     DataDirectory,
     DirectoryLocked,
     Finding,
@@ -116,6 +117,11 @@ def repair(
 
     What is taken out is copied to quarantine/ in the data directory first.
     """
+    if yes and INCARNATION_FILE in SystemDisk().list_directory(data_dir):
+        _refuse(
+            f"{data_dir} is of a node of a cluster, whose others have what is lost here: empty it, and the "
+            f"node gets a copy. If no other node has the data, remove its file {INCARNATION_FILE} first"
+        )
     with _opened(data_dir, read_only=not yes) as data:
         stamp = datetime.fromtimestamp(SystemClock().now() // 1_000_000, UTC)
         aside = data_dir / "quarantine" / stamp.strftime("%Y%m%dT%H%M%SZ")

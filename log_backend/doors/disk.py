@@ -12,6 +12,7 @@ from typing import Protocol
 Buffer = bytes | bytearray | memoryview
 
 LOCK_FILE = "LOCK"  # in a data directory: who has it owns the directory
+INCARNATION_FILE = "incarnation"  # in the data directory of a node of a cluster: whose copy it is
 
 _VECTOR_MAX = 1024  # IOV_MAX on Linux
 _ZEROS = bytes(1024 * 1024)

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from routelog.log_backend import Disk, random_key
+from routelog.log_backend import INCARNATION_FILE, Disk, random_key
 from routelog.mirror_cluster.node.kept_number import KeptNumber
 
 _BITS = 53  # all that tools that read JSON as floating point know
@@ -31,4 +31,4 @@ def renew_incarnation(directory: Path, disk: Disk) -> int:
 
 
 def _kept(directory: Path, disk: Disk) -> KeptNumber:
-    return KeptNumber(directory / "incarnation", disk)
+    return KeptNumber(directory / INCARNATION_FILE, disk)

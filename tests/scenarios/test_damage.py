@@ -224,6 +224,16 @@ def test_the_scrub_finds_damage_that_nobody_reads(damaged) -> None:
     clients.close()
 
 
+def test_a_node_of_a_cluster_is_not_repaired_but_copied(damaged) -> None:
+    broker, _ = damaged
+    broker.kill()
+    (broker.data_dir / "incarnation").write_text("1\n")
+    asked = routelog("repair", str(broker.data_dir), "--yes")
+    assert asked.returncode == 2
+    assert "empty it, and the node gets a copy" in asked.stderr
+    assert json_lines("repair", str(broker.data_dir))  # what it would do is said
+
+
 def test_a_damaged_journal_stops_the_start_until_it_is_repaired(fresh_broker) -> None:
     # What a segment has, a damaged journal does not lose.
     broker: BrokerProcess = fresh_broker(ROUTELOG_FLUSH_SECONDS="3600")
