@@ -377,7 +377,6 @@ def _run(
             configuration.data_dir,
             SystemDisk(),
             SystemClock(),
-            configuration.disk_reserve_bytes,
         )
 
     try:

@@ -45,6 +45,7 @@ from routelog.mirror_cluster.node.journal_storage import JournalStorage
 from routelog.mirror_cluster.node.kept_number import KeptNumber
 from routelog.mirror_cluster.node.operator_commands import OperatorCommands
 from routelog.mirror_cluster.protocol.block import Block
+from routelog.mirror_cluster.protocol.shard_record import Member
 from routelog.mirror_cluster.replica.events import Drain
 from routelog.mirror_cluster.replica.settings import ReplicaSettings
 
@@ -82,7 +83,6 @@ class ClusterMember:
         data: Path,
         disk: Disk,
         clock: Clock,
-        disk_reserve_bytes: int,
     ) -> None:
         self.on_serve: Callable[[int], None] = lambda epoch: None
         self.on_stop_serving: Callable[[], None] = lambda: None
@@ -91,7 +91,6 @@ class ClusterMember:
         self._data = data
         self._disk = disk
         self._clock = clock
-        self._disk_reserve_bytes = disk_reserve_bytes
         self._drained = asyncio.Event()
         self._watchers: list[Callable[[], None]] = []
         self._leader: LeadingNode | None = None
@@ -126,7 +125,7 @@ class ClusterMember:
         )
         connect = self._node.links.connect_copy
         storage.receiver = CopyReceiver(
-            connect, self._data, self._disk, self._clock, self._disk_reserve_bytes
+            connect, self._data, self._disk, self._clock, logs.space.reserve.size
         )
         self._copies = CopySender(logs.copies, self._is_in_sync)
         # Also before this node serves: for that it may need who waits for a copy.
@@ -215,8 +214,11 @@ class ClusterMember:
         self._node.links.take_client = take
 
     def _is_in_sync(self, node: str) -> bool:
-        record = self._node.view.records.get(SHARD)
-        return record is not None and node in record.in_sync
+        view = self._node.view
+        record, entry = view.records.get(SHARD), view.nodes.get(node)
+        if record is None or entry is None:
+            return False
+        return Member(node, entry.incarnation) in record.members  # one that was wiped is another
 
     def _viewed(self, view: ClusterView) -> None:
         self._first_record.viewed(view)
