@@ -176,8 +176,9 @@ class WatchedDisk(SystemDisk):
 
 
 def recycled(disk: WatchedDisk) -> bool:
-    """Whether a journal file was given back and has its new name."""
-    return disk.count("rename", "*.journal") > disk.count("fill", "*.new")
+    """Whether a journal file was given back: it has its new name, or is gone because it was one too many."""
+    renamed = disk.count("rename", "*.journal") > disk.count("fill", "*.new")
+    return renamed or disk.count("remove", "*.journal") > 0
 
 
 def last_rename(disk: WatchedDisk) -> int:
