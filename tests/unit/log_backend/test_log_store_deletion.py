@@ -26,8 +26,8 @@ from routelog.log_backend.segments.partition_file import encode_number
 
 async def test_a_deleted_partition_leaves_nothing(data: Path) -> None:
     store, (partition, kept) = start_store(data, queues=("q", "kept"))
-    append(partition, 3)
-    append(kept, 3)
+    await durable(store, append(partition, 3))
+    await durable(store, append(kept, 3))
     await store.checkpoints.take()
     store.metadata.apply(store.close_partitions(partition))
     store.remove_files(partition)
@@ -128,7 +128,7 @@ async def test_files_of_another_partition_are_removed(data: Path) -> None:
 
 async def test_a_deletion_that_a_crash_takes_back_has_removed_nothing(data: Path) -> None:
     store, (partition,) = start_store(data)
-    append(partition, 3)
+    await durable(store, append(partition, 3))
     await store.checkpoints.take()
     changes = store.close_partitions(partition)
     left = await crash(store, data)
@@ -143,7 +143,7 @@ async def test_a_new_partition_of_the_same_name_takes_nothing_from_an_undone_del
     data: Path,
 ) -> None:
     store, (old,) = start_store(data)
-    append(old, 3)
+    await durable(store, append(old, 3))
     await store.checkpoints.take()
     store.close_partitions(old)
     new = store.open_partition(2, "/", "q", 0, durable=True)
@@ -157,7 +157,7 @@ async def test_a_deletion_that_took_long_leaves_the_files_of_a_new_partition_of_
     data: Path,
 ) -> None:
     store, (old,) = start_store(data)
-    append(old, 3)
+    await durable(store, append(old, 3))
     await store.checkpoints.take()
     changes = store.close_partitions(old)
     new = store.open_partition(2, "/", "q", 0, durable=True)
