@@ -50,6 +50,7 @@ from routelog.mirror_cluster import (
     CannotJoin,
     ClusterMember,
     ClusterOptions,
+    ReplicaState,
     claim_epoch,
     cluster_options,
 )
@@ -244,7 +245,9 @@ def _file_text(file: Path, *, required: bool) -> str:
 
 
 @asynccontextmanager
-async def _management(broker: Broker, address: BrokerAddress) -> AsyncIterator[None]:
+async def _management(
+    broker: Broker, address: BrokerAddress, member: ClusterMember | None
+) -> AsyncIterator[None]:
     """Keep the operators' door open, and the file that lets this machine's command line in."""
     services = broker.services
     config = services.config
@@ -259,6 +262,7 @@ async def _management(broker: Broker, address: BrokerAddress) -> AsyncIterator[N
         listeners["amqp/ssl"] = broker.tls_address
     logs = StoredLogs(SystemDisk(), services.loop)
     backups = broker.backups(distribution_version("routelog"))
+    alone = [ReplicaState(services.node_name)]
     side = BrokerSide(
         vhosts=services.vhosts,
         users=services.users,
@@ -276,6 +280,9 @@ async def _management(broker: Broker, address: BrokerAddress) -> AsyncIterator[N
             connections_max=broker.connections_max,
             listeners=listeners,
         ),
+        cluster_name=services.cluster_name,
+        replicas=member.replicas if member is not None else lambda: alone,
+        min_in_sync=config.cluster_min_in_sync if member is not None else 1,
         clock=services.clock,
         loopback_users=config.loopback_users,
         expiries=broker.renewal.expiries,
@@ -370,14 +377,18 @@ def _run(
         sys.stdout.flush()
         service_manager.ready()
 
+    member: ClusterMember | None = None
+
     def join() -> ClusterMember:
+        nonlocal member
         assert cluster is not None
-        return ClusterMember(
+        member = ClusterMember(
             cluster,
             configuration.data_dir,
             SystemDisk(),
             SystemClock(),
         )
+        return member
 
     try:
         run(
@@ -385,7 +396,7 @@ def _run(
             on_ready,
             claim_epoch,
             definitions=_definitions(configuration),
-            doors=_management,
+            doors=lambda broker, address: _management(broker, address, member),
             join=join if cluster is not None else None,
             on_end=partial(_end, service_manager),
         )

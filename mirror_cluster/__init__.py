@@ -6,6 +6,7 @@ from routelog.mirror_cluster.node.cluster_options import (
     ClusterOptions,
     cluster_options,
 )
+from routelog.mirror_cluster.node.replica_state import ReplicaState
 from routelog.mirror_cluster.protocol.block import START, Block, Mark
 from routelog.mirror_cluster.protocol.message_format import (
     BadMessage,
@@ -41,6 +42,7 @@ __all__ = [
     "Member",
     "Replica",
     "ReplicaSettings",
+    "ReplicaState",
     "ShardRecord",
     "claim_epoch",
     "cluster_options",

@@ -50,5 +50,8 @@ class Services:
     settlings: deque[object] = field(default_factory=deque)
 
     def cluster_name(self) -> str:
-        """The cluster name in connection.start."""
-        return self.parameters.cluster_name(self.node_name)
+        """The cluster name in connection.start; nodes of a cluster have the same."""
+        config = self.config
+        return self.parameters.cluster_name(
+            config.cluster_name if config.cluster_nodes else self.node_name
+        )

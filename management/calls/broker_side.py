@@ -1,6 +1,6 @@
 """The broker as the HTTP API sees it."""
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sized
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence, Sized
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -103,11 +103,34 @@ class NodeFacts:
     listeners: Mapping[str, tuple[str, int]]
 
 
+class Replica(Protocol):
+    """A node that has the durable queues, or is to have them."""
+
+    @property
+    def name(self) -> str:
+        """Of the node."""
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it is known to run."""
+
+    @property
+    def is_in_sync(self) -> bool:
+        """Whether it has everything that was confirmed."""
+
+    @property
+    def blocks_behind(self) -> int | None:
+        """Of the journal, that are not known to be on its disk; None: nobody knows."""
+
+
 @dataclass(frozen=True, slots=True)
 class BrokerSide:
     """Everything that the broker gives to the HTTP API.
 
     Attributes:
+        cluster_name: what clients are told.
+        replicas: all nodes of the cluster; a node on its own is the only one.
+        min_in_sync: how many of them must be in sync for a confirm.
         loopback_users: users who may connect from this machine only.
         expiries: of certificates, by protocol and file.
         alarms: why publishers wait; empty when they do not.
@@ -129,6 +152,9 @@ class BrokerSide:
     connections: Connections
     messages: Messages
     node: NodeFacts
+    cluster_name: Callable[[], str]
+    replicas: Callable[[], Sequence[Replica]]
+    min_in_sync: int
     clock: Clock
     loopback_users: tuple[str, ...]
     expiries: Callable[[], Mapping[str, Mapping[Path, datetime]]]

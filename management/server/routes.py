@@ -117,7 +117,7 @@ ROUTES: tuple[Route, ...] = (
     _health(f"{_HEALTH}/virtual-hosts", node_views.check_ok),
     _health(f"{_HEALTH}/ready-to-serve-clients", node_views.check_ok),
     _health(f"{_HEALTH}/node-is-quorum-critical", node_views.check_quorum),
-    _health(f"{_HEALTH}/node-is-mirror-sync-critical", node_views.check_quorum),
+    _health(f"{_HEALTH}/node-is-mirror-sync-critical", node_views.check_mirrors),
     _health(f"{_HEALTH}/port-listener/{{port}}", node_views.check_port),
     _health(f"{_HEALTH}/protocol-listener/{{protocol}}", node_views.check_protocol),
     _health("/healthchecks/node", node_views.check_alarms),

@@ -3,12 +3,14 @@
 import asyncio
 import os
 from datetime import UTC, datetime, timedelta
+from itertools import islice
 
 import msgspec
 
 from routelog.exchanges import EXCHANGE_TYPES
 from routelog.log_backend import Lane, in_turns
 from routelog.management.calls.answer import Answer, Empty, Listing, Row, Value
+from routelog.management.calls.broker_side import Replica
 from routelog.management.calls.call import Call
 from routelog.management.calls.caller import Need
 from routelog.management.calls.failures import Refused, bad_request, not_found
@@ -18,6 +20,7 @@ from routelog.management.views.virtual_hosts import counted_messages
 from routelog.vhosts import CLUSTER_NAME, RABBITMQ_VERSION, QueueProperties, ResourceKind, Verb
 
 ALIVENESS_QUEUE = "aliveness-test"  # RabbitMQ's
+CRITICAL_QUEUES_MAX = 100  # of all durable ones, which are concerned alike
 
 _UNIT_DAYS = {"days": 1, "weeks": 7, "months": 30, "years": 365}
 _PROTOCOLS = {
@@ -43,7 +46,7 @@ async def overview(call: Call) -> Answer:
         "product_name": "RouteLog",
         "product_version": node.version,
         "rabbitmq_version": RABBITMQ_VERSION,
-        "cluster_name": broker.parameters.cluster_name(node.name),
+        "cluster_name": broker.cluster_name(),
         "node": node.name,
         "rates_mode": "none",
         "disable_stats": False,
@@ -76,14 +79,30 @@ async def _connection_totals(call: Call) -> Row:
 
 
 async def list_nodes(call: Call) -> Answer:
-    """This node."""
-    return Listing([await _node_row(call)], dict, lambda row: str(row["name"]))
+    """All nodes of the cluster; of the others there is less to say."""
+    rows = [await _replica_row(call, replica) for replica in call.broker.replicas()]
+    return Listing(rows, dict, lambda row: str(row["name"]))
 
 
 async def get_node(call: Call) -> Answer:
-    """This node, if it has this name."""
-    _check_name(call)
-    return Value(await _node_row(call))
+    """A node of the cluster."""
+    for replica in call.broker.replicas():
+        if replica.name == call.path("name"):
+            return Value(await _replica_row(call, replica))
+    raise not_found()
+
+
+async def _replica_row(call: Call, replica: Replica) -> Row:
+    row: Row = {
+        "name": replica.name,
+        "type": "disc",
+        "running": replica.is_running,
+        "being_drained": False,
+        "partitions": [],
+        "in_sync": replica.is_in_sync,
+        "blocks_behind": replica.blocks_behind,
+    }
+    return row | await _node_row(call) if replica.name == call.broker.node.name else row
 
 
 def _check_name(call: Call) -> None:
@@ -97,10 +116,6 @@ async def _node_row(call: Call) -> Row:
     alarms = broker.alarms()
     intake_bytes, intake_bytes_max = broker.intake_bytes()
     return {
-        "name": node.name,
-        "type": "disc",
-        "running": True,
-        "being_drained": False,
         "os_pid": str(node.process_id),
         "uptime": int(uptime * 1_000),
         "processors": os.cpu_count(),
@@ -123,7 +138,6 @@ async def _node_row(call: Call) -> Row:
         "auth_mechanisms": [{"name": name, "enabled": True} for name in ("PLAIN", "AMQPLAIN")],
         "applications": [{"name": "routelog", "version": node.version}],
         "enabled_plugins": [],
-        "partitions": [],
     }
 
 
@@ -141,8 +155,8 @@ def _usage_row(usage: ProcessUsage | None) -> Row:
 
 
 def cluster_name(call: Call) -> Answer:
-    """What the node tells clients that its cluster is called."""
-    return Value({"name": call.broker.parameters.cluster_name(call.broker.node.name)})
+    """What clients are told that the cluster is called."""
+    return Value({"name": call.broker.cluster_name()})
 
 
 async def put_cluster_name(call: Call) -> Answer:
@@ -231,8 +245,41 @@ def check_certificates(call: Call) -> Answer:
 
 
 def check_quorum(call: Call) -> Answer:
-    """Whether others need this node: there are none."""
-    return Value({"status": "ok", "reason": "single node cluster"})
+    """Whether confirms would stop with this node, which leads."""
+    return _unless_critical(
+        call,
+        "There are quorum queues that would lose their quorum if the target node is shut down",
+    )
+
+
+def check_mirrors(call: Call) -> Answer:
+    """The same, as was asked of mirrored queues."""
+    return _unless_critical(
+        call, "There are classic mirrored queues without online synchronised mirrors"
+    )
+
+
+def _unless_critical(call: Call, reason: str) -> Answer:
+    broker, replicas = call.broker, call.broker.replicas()
+    if len(replicas) == 1:
+        return Value({"status": "ok", "reason": "single node cluster"})
+    left = [each for each in replicas if each.is_running and each.is_in_sync]
+    if sum(each.name != broker.node.name for each in left) >= broker.min_in_sync:
+        return Value({"status": "ok"})
+    queues = (
+        {
+            "readable_name": f"queue '{queue.name}' in vhost '{queue.vhost}'",
+            "name": queue.name,
+            "virtual_host": queue.vhost,
+            "type": queue.type,
+        }
+        for vhost in broker.vhosts.all()
+        if call.caller.sees(vhost.name)
+        for queue in vhost.queues.values()
+        if queue.properties.durable
+    )
+    told = list(islice(queues, CRITICAL_QUEUES_MAX))
+    return Value({"status": "failed", "reason": reason, "queues": told}, 503)
 
 
 def check_port(call: Call) -> Answer:

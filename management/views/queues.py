@@ -1,11 +1,12 @@
 """Queues: what there is to say of them, and what operators do with them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 import msgspec
 
 from routelog.management.calls.answer import Answer, Empty, Listing, Pieces, Row, Value, put
+from routelog.management.calls.broker_side import Replica
 from routelog.management.calls.call import Call
 from routelog.management.calls.failures import bad_request, not_found
 from routelog.management.calls.message_rows import message_rows
@@ -58,18 +59,23 @@ def list_queues_of_vhost(call: Call) -> Answer:
 
 
 def _listing(call: Call, vhosts: list[VirtualHost]) -> Listing:
-    node = call.broker.node.name
+    node, replicas = call.broker.node.name, call.broker.replicas()
     items = (queue for vhost in vhosts for queue in vhost.queues.values())
     return Listing(
         items,
-        lambda queue: queue_row(queue, node),
+        lambda queue: queue_row(queue, node, replicas, call.broker.min_in_sync),
         lambda queue: str(queue.name),
         lambda queue: (queue.vhost, queue.name),
     )
 
 
-def queue_row(queue: Queue, node: str) -> Row | None:
-    """A queue as RabbitMQ shows it; None when it has been deleted."""
+def queue_row(queue: Queue, node: str, replicas: Sequence[Replica], min_in_sync: int) -> Row | None:
+    """A queue as RabbitMQ shows it; None when it has been deleted.
+
+    Args:
+        node: this one, which leads.
+        replicas: all nodes, this one among them.
+    """
     if queue.deleted:
         return None
     properties, effective = queue.properties, queue.effective
@@ -97,24 +103,36 @@ def queue_row(queue: Queue, node: str) -> Row | None:
         "messages_unacknowledged": unacked,
         "partitions": len(queue.partitions),
         "durability": str(queue.durability),
-        **_replica_row(queue.type, node, asked),
+        **_replica_row(queue, node, asked, replicas),
+        **({"min_in_sync": min_in_sync} if "min-in-sync" in asked else {}),
     }
 
 
-def _replica_row(queue_type: str, node: str, asked: Mapping[str, object]) -> Row:
-    # In RabbitMQ's words; a node on its own has the one replica, whatever is asked for.
-    row: Row = {}
-    if queue_type in REPLICATED:
-        row = {"leader": node, "members": [node], "online": [node]}
-    elif "ha-mode" in asked:
-        row = {"slave_nodes": [], "synchronised_slave_nodes": []}
-    return row | ({"min_in_sync": 1} if "min-in-sync" in asked else {})
+def _replica_row(
+    queue: Queue, node: str, asked: Mapping[str, object], replicas: Sequence[Replica]
+) -> Row:
+    # In RabbitMQ's words. A durable queue is on all nodes, whatever is asked for.
+    if queue.type in REPLICATED:
+        return {
+            "leader": node,
+            "members": [each.name for each in replicas],
+            "online": [each.name for each in replicas if each.is_running],
+        }
+    if "ha-mode" not in asked:
+        return {}
+    others = [each for each in replicas if each.is_running and each.name != node]
+    others = others if queue.properties.durable else []
+    return {
+        "slave_nodes": [each.name for each in others],
+        "synchronised_slave_nodes": [each.name for each in others if each.is_in_sync],
+    }
 
 
 async def get_queue(call: Call) -> Answer:
     """A queue, with its consumers."""
     queue = _queue(call)
-    row = queue_row(queue, call.broker.node.name)
+    broker = call.broker
+    row = queue_row(queue, broker.node.name, broker.replicas(), broker.min_in_sync)
     if row is None:
         raise not_found()
     row["consumer_details"] = await consumer_rows_of_queue(call.broker, queue)

@@ -1,11 +1,13 @@
 """Virtual hosts, and the definitions of one or all."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
 from routelog.log_backend import Lane, in_turns
 from routelog.management.calls.answer import Answer, Empty, Listing, Pieces, Row, Value, put
+from routelog.management.calls.broker_side import Replica
 from routelog.management.calls.call import DEFINITIONS_BYTES_MAX, Call
 from routelog.management.calls.failures import bad_request, not_found
 from routelog.vhosts import (
@@ -33,20 +35,21 @@ class VhostBody(msgspec.Struct):
 def list_vhosts(call: Call) -> Answer:
     """The vhosts that the caller knows."""
     vhosts = [each for each in call.broker.vhosts.all() if call.caller.knows(each.name)]
-    node = call.broker.node.name
+    replicas = call.broker.replicas()
     return Listing(
         vhosts,
-        lambda vhost: vhost_row(vhost, node),
+        lambda vhost: vhost_row(vhost, replicas),
         lambda vhost: str(vhost.name),
         lambda vhost: (vhost.name,),
     )
 
 
-def vhost_row(vhost: VirtualHost, node: str) -> Row:
+def vhost_row(vhost: VirtualHost, replicas: Sequence[Replica]) -> Row:
     """A vhost as RabbitMQ shows it, without counts of messages."""
     row = described_vhost(vhost.record)
     row["default_queue_type"] = vhost.record.default_queue_type or "undefined"
-    return {**row, "tracing": vhost.firehose is not None, "cluster_state": {node: "running"}}
+    state = {each.name: "running" for each in replicas if each.is_running}
+    return {**row, "tracing": vhost.firehose is not None, "cluster_state": state}
 
 
 async def get_vhost(call: Call) -> Answer:
@@ -57,7 +60,7 @@ async def get_vhost(call: Call) -> Answer:
         "messages_ready": ready,
         "messages_unacknowledged": unacked,
     }
-    return Value(vhost_row(call.vhost, call.broker.node.name) | counts)
+    return Value(vhost_row(call.vhost, call.broker.replicas()) | counts)
 
 
 async def counted_messages(vhosts: list[VirtualHost]) -> tuple[int, int]:

@@ -1,6 +1,7 @@
 """What the coordinator holds of a cluster, for people and programs."""
 
 from collections.abc import Iterable
+from datetime import UTC, datetime
 from typing import Any
 
 from routelog.mirror_cluster.coordination.coordinator import ClusterView
@@ -30,6 +31,7 @@ def cluster_status(options: ClusterOptions, view: ClusterView) -> dict[str, Any]
             "node": name,
             "address": view.nodes[name].address if name in view.nodes else address,
             "alive": name in view.nodes,
+            "since": _moment(view.nodes[name].since) if name in view.nodes else "",
         }
         for name, address in options.addresses.items()
     ]
@@ -43,6 +45,7 @@ def cluster_status(options: ClusterOptions, view: ClusterView) -> dict[str, Any]
             "replicas": list(record.replicas),
             "unclean": record.unclean,
             "min_in_sync": options.min_in_sync,
+            "since": _moment(record.changed_at),
         }
         for shard, record in sorted(view.records.items())
     ]
@@ -56,6 +59,11 @@ def cluster_status(options: ClusterOptions, view: ClusterView) -> dict[str, Any]
         "nodes": nodes,
         "shards": shards,
     }
+
+
+def _moment(microseconds: int) -> str:
+    """In UTC, to the second."""
+    return datetime.fromtimestamp(microseconds // 1_000_000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def in_words(options: ClusterOptions, view: ClusterView) -> str:

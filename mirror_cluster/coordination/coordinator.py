@@ -36,6 +36,7 @@ class NodeEntry:
         address: where other nodes reach it, `host:port`.
         incarnation: of its data, which one process at a time has locked.
         ends: by shard: the newest epoch that it knew, and the position of its last block, when it started.
+        since: when its process started, in microseconds since 1970, by its own clock; for people.
     """
 
     node: str
@@ -43,6 +44,7 @@ class NodeEntry:
     address: str
     incarnation: int
     ends: Mapping[int, tuple[int, int]] = field(default_factory=dict)
+    since: int = 0
 
 
 class Verb(StrEnum):

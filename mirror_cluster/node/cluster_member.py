@@ -44,6 +44,7 @@ from routelog.mirror_cluster.node.incarnation import read_incarnation
 from routelog.mirror_cluster.node.journal_storage import JournalStorage
 from routelog.mirror_cluster.node.kept_number import KeptNumber
 from routelog.mirror_cluster.node.operator_commands import OperatorCommands
+from routelog.mirror_cluster.node.replica_state import ReplicaState
 from routelog.mirror_cluster.protocol.block import Block
 from routelog.mirror_cluster.protocol.shard_record import Member
 from routelog.mirror_cluster.replica.events import Drain
@@ -196,6 +197,18 @@ class ClusterMember:
     def leader(self) -> LeadingNode | None:
         """The other node that takes clients; None: nobody is known to lead, or this node does."""
         return self._leader
+
+    def replicas(self) -> list[ReplicaState]:
+        """All nodes, as configured; how far each is behind is known while this one leads."""
+        view, own = self._node.view, self._options.node
+        record = view.records.get(SHARD)
+        in_sync = record.in_sync if record is not None else frozenset[str]()
+        leader = self._node.replicas[SHARD].replica.leader
+        behind = leader.blocks_behind() if leader is not None else {}
+        return [
+            ReplicaState(name, name == own or name in view.nodes, name in in_sync, behind.get(name))
+            for name in self._options.addresses
+        ]
 
     def watch(self, changed: Callable[[], None]) -> None:
         """Call a function whenever the leader has changed."""

@@ -100,7 +100,11 @@ class ClusterNode:
         self._settings = settings
         self._probe = probe
         self._entry = entry = NodeEntry(
-            settings.node, self.process, settings.address, settings.incarnation
+            settings.node,
+            self.process,
+            settings.address,
+            settings.incarnation,
+            since=clock.now(),
         )
         self.links = NodeLinks(
             settings.cluster, entry, settings.security, self._received, self._gone
@@ -161,6 +165,7 @@ class ClusterNode:
             in_sync=frozenset((member.node,)),
             replicas=tuple(replicas),
             incarnations=dict((member,)),
+            changed_at=self.clock.now(),
         )
         made = await self.coordinator.propose(record)
         self.read_soon()

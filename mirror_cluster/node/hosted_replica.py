@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import replace
 from typing import Any, Protocol
 
 from routelog.log_backend import Clock
@@ -166,15 +167,18 @@ class HostedReplica:
         self._storage.truncate(action.position, action.keep)
 
     def _propose(self, action: Propose) -> None:
-        self._around.spawn(self._ask_coordinator(action.record))
+        self._around.spawn(self._ask_coordinator(action.record, action.reason))
 
-    async def _ask_coordinator(self, record: ShardRecord) -> None:
+    async def _ask_coordinator(self, record: ShardRecord, reason: str) -> None:
         accepted = None
+        changed = replace(record, changed_at=self._around.clock.now())
         try:
-            accepted = await self._around.coordinator.propose(record)
+            accepted = await self._around.coordinator.propose(changed)
         except (CoordinatorUnavailable, CoordinatorRefused) as error:
-            log.warning("shard %d: nobody took the proposal: %s", self.shard, error)
+            log.warning("shard %d: %s; nobody took that: %s", self.shard, reason, error)
             await asyncio.sleep(PROBLEM_PAUSE_SECONDS)
+        if accepted is not None:
+            log.info("shard %d: %s", self.shard, reason)
         self.handle(Proposed(record.revision, accepted))
 
     def _copy(self, action: CopyCheckpoint) -> None:

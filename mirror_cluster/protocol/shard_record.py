@@ -3,7 +3,8 @@
 The value is a JSON object, so that an operator can read it with the coordinator's own tools::
 
     {"version": 1, "shard": 0, "leader": "a", "claim": 8234, "epoch": 7, "in_sync": ["a", "b"],
-     "replicas": ["a", "b", "c"], "incarnations": {"a": 1, "b": 2}, "unclean": 0}
+     "replicas": ["a", "b", "c"], "incarnations": {"a": 1, "b": 2}, "unclean": 0,
+     "changed_at": 1764079200000000}
 
 It is changed by compare-and-set of its revision only.
 """
@@ -41,6 +42,7 @@ class ShardRecord:
         replicas: who is to have a copy, in the order in which they are preferred as leader.
         incarnations: of the members of the in-sync set.
         unclean: the newest epoch that an operator's command began with a loss; 0 is none.
+        changed_at: when that was proposed, in microseconds since 1970, by the clock of who did; for people.
         revision: the coordinator's, of the value; not in the value.
     """
 
@@ -52,6 +54,7 @@ class ShardRecord:
     replicas: tuple[str, ...]
     incarnations: Mapping[str, int] = field(default_factory=dict)
     unclean: int = 0
+    changed_at: int = field(default=0, compare=False)
     revision: int = 0
 
     @property
@@ -104,6 +107,7 @@ class ShardRecord:
                 "replicas": list(self.replicas),
                 "incarnations": dict(sorted(self.incarnations.items())),
                 "unclean": self.unclean,
+                "changed_at": self.changed_at,
             }
         )
 
@@ -118,6 +122,7 @@ class _Value(msgspec.Struct, forbid_unknown_fields=True):
     replicas: list[str]
     incarnations: dict[str, int]
     unclean: int
+    changed_at: int
 
 
 def decode_record(value: bytes, revision: int) -> ShardRecord:
@@ -141,5 +146,6 @@ def decode_record(value: bytes, revision: int) -> ShardRecord:
         replicas=tuple(read.replicas),
         incarnations=read.incarnations,
         unclean=read.unclean,
+        changed_at=read.changed_at,
         revision=revision,
     )

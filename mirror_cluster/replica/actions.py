@@ -4,7 +4,7 @@ They are carried out in the order in which they come. What goes to the disk stay
 each is answered by its event when it is durable; messages may be lost.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from routelog.mirror_cluster.protocol.block import Block
 from routelog.mirror_cluster.protocol.messages import Message
@@ -92,9 +92,14 @@ class Commit:
 
 @dataclass(frozen=True, slots=True)
 class Propose:
-    """Set the coordinator's record if its revision is still that of `record`; answered by `Proposed`."""
+    """Set the coordinator's record if its revision is still that of `record`; answered by `Proposed`.
+
+    Attributes:
+        reason: in words, for a log.
+    """
 
     record: ShardRecord
+    reason: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,3 +37,16 @@ def claimed(
     gone = sorted(record.in_sync - alive.keys() - {member.node})
     shrunk = InSyncSet(record).shrunk(gone, size_min)
     return (shrunk or record).led_by(member, process)
+
+
+def claim_reason(record: ShardRecord, wanted: ShardRecord) -> str:
+    """Why a node claims what it wants, in words."""
+    if not record.leader:
+        told = "nobody has led yet"
+    elif record.claim == 0:
+        told = f"{record.leader} was to lead"
+    else:
+        told = f"{record.leader}, or its process that led, is gone"
+    left = sorted(record.in_sync - wanted.in_sync)
+    gone = f"; not alive, so not in sync any more: {', '.join(left)}" if left else ""
+    return f"{wanted.leader} leads: {told}{gone}"

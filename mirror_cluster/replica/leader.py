@@ -65,6 +65,11 @@ class Leader:
         """Whose disks a block must be on to be committed."""
         return self._in_sync.counted
 
+    def blocks_behind(self) -> dict[str, int]:
+        """How many blocks are not known to be on each node's disk, of those that follow."""
+        end = self._log.chain.end_position
+        return {member.node: end - durable for member, durable in self._durable().items()}
+
     def begin(self) -> list[Action]:
         """Have the block made that begins this epoch."""
         return [BeginEpoch(self.epoch)]
@@ -192,7 +197,7 @@ class Leader:
             self.serving = True
             actions.append(Serve(self.epoch))
         if self._open_revision is None:
-            actions += self._propose(self._wanted_record(now))
+            actions += self._propose(self._wanted(now))
         return actions
 
     def _durable(self) -> dict[Member, int]:
@@ -202,21 +207,35 @@ class Leader:
         durable[self._identity.member] = self._log.durable
         return durable
 
-    def _propose(self, record: ShardRecord | None) -> list[Action]:
-        if record is None:
+    def _propose(self, wanted: Propose | None) -> list[Action]:
+        if wanted is None:
             return []
-        self._open_revision = record.revision
-        self._in_sync.propose(record)
-        return [Propose(record)]
+        self._open_revision = wanted.record.revision
+        self._in_sync.propose(wanted.record)
+        return [wanted]
 
-    def _wanted_record(self, now: float) -> ShardRecord | None:
+    def _wanted(self, now: float) -> Propose | None:
         record = self._in_sync.record
         if self._target:
             return self._handed_over()
         for _, peer in sorted(self._peers.items()):
             if peer.member not in record.members and self._can_join(peer, now):
-                return record.with_member(peer.member)
-        return self._in_sync.shrunk(self._late(now), self._settings.min_in_sync)
+                joined = record.with_member(peer.member)
+                return Propose(joined, f"{peer.member.node} has everything: it is in sync")
+        shrunk = self._in_sync.shrunk(self._late(now), self._settings.min_in_sync)
+        return None if shrunk is None else Propose(shrunk, self._why_left(shrunk))
+
+    def _why_left(self, shrunk: ShardRecord) -> str:
+        left = self._in_sync.record.members - shrunk.members
+        return (
+            ", ".join(
+                f"{member.node} is about to stop"
+                if self._leaves(member)
+                else f"{member.node} has not caught up for {self._settings.lag_seconds:g} s"
+                for member in sorted(left)
+            )
+            + ": not in sync any more"
+        )
 
     def _can_join(self, peer: Peer, now: float) -> bool:
         """Whether a follower has everything: what is committed, and the beginning of this epoch."""
@@ -245,13 +264,14 @@ class Leader:
             return False
         return peer.member in self._in_sync.record.members
 
-    def _handed_over(self) -> ShardRecord | None:
+    def _handed_over(self) -> Propose | None:
         if not self._is_able(self._target):
             return None
         peer, end = self._peers[self._target], self._log.chain.end_position
         if peer.durable != end or self._log.committed != end:
             return None
-        return self._in_sync.record.led_by(peer.member, claim=0)
+        handed_over = self._in_sync.record.led_by(peer.member, claim=0)
+        return Propose(handed_over, f"{self._target} is to lead")
 
     def _all_answered_since(self, time: float) -> bool:
         """Whether no other member can have been leading at that time: none follows two epochs."""

@@ -14,7 +14,7 @@ from routelog.mirror_cluster.replica.actions import (
     SavePromise,
 )
 from routelog.mirror_cluster.replica.chain import Chain
-from routelog.mirror_cluster.replica.election import claimed, rank
+from routelog.mirror_cluster.replica.election import claim_reason, claimed, rank
 from routelog.mirror_cluster.replica.events import (
     Appended,
     Copied,
@@ -254,7 +254,8 @@ class Replica:
             return []
         self._claim_revision = record.revision
         size_min = self._settings.min_in_sync
-        return [Propose(claimed(record, member, self._identity.process, running, size_min))]
+        wanted = claimed(record, member, self._identity.process, running, size_min)
+        return [Propose(wanted, claim_reason(record, wanted))]
 
     def _can_claim(self, record: ShardRecord) -> bool:
         if self._draining and record.in_sync != {self._identity.member.node}:
@@ -301,4 +302,5 @@ class Replica:
         if record.revision != event.revision:
             return []
         self._claim_revision = record.revision
-        return [Propose(record.recovered_by(self._identity.member, self._identity.process))]
+        recovered = record.recovered_by(self._identity.member, self._identity.process)
+        return [Propose(recovered, "this node leads with what it has: the operator accepts a loss")]

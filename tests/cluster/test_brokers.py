@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import signal
 import threading
 import time
+from base64 import b64encode
 from collections import Counter
 from pathlib import Path
+from typing import Any
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
 
 import pika
 import pytest
@@ -57,6 +62,21 @@ def drained(broker: BrokerProcess) -> list[str]:
     return bodies
 
 
+def api(broker: BrokerProcess, path: str) -> tuple[int, Any]:
+    """Ask the HTTP API of a leader."""
+    deadline = time.monotonic() + FAILOVER_SECONDS_MAX
+    while not (door := broker.data_dir / "management.json").exists():
+        assert time.monotonic() < deadline, broker.log_text()
+        time.sleep(0.05)
+    url = json.loads(door.read_text())["url"]
+    login = {"Authorization": "Basic " + b64encode(b"guest:guest").decode()}
+    try:
+        with urlopen(Request(f"{url}/api/{path}", headers=login)) as answer:
+            return answer.status, json.load(answer)
+    except HTTPError as error:
+        return error.code, json.load(error)
+
+
 def others(cluster: MirroredBrokers, broker: BrokerProcess) -> list[BrokerProcess]:
     return [each for each in cluster.brokers.values() if each is not broker]
 
@@ -90,7 +110,18 @@ def test_a_leader_that_is_told_to_stop_hands_over(tmp_path: Path) -> None:
         publish(leader, "1")
         before = cluster.until_led()["leader"]
         assert leader.terminate() == 0
-        assert cluster.until_led(in_sync=2)["leader"] != before
+        after = cluster.until_led(in_sync=2)["leader"]
+        assert after != before
+        told = cluster.status()
+        assert told["summary"] == "2 of 3 nodes alive: confirms go on, one more failure stops them"
+        status, nodes = api(cluster.leader(), "nodes")
+        assert {each["name"] for each in nodes if each["running"]} == {
+            *told["shards"][0]["in_sync"]
+        }
+        assert {each["name"] for each in nodes} == {f"{name}@test" for name in NODES}
+        assert api(cluster.leader(), "cluster-name") == (200, {"name": "routelog"})
+        status, critical = api(cluster.leader(), "health/checks/node-is-quorum-critical")
+        assert (status, [each["name"] for each in critical["queues"]]) == (503, ["q"])
         follower, _ = others(cluster, leader)
         publish(follower, "2")
         leader.start()

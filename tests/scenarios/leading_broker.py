@@ -9,6 +9,7 @@ import os
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 from routelog.amqp_front import __main__ as program
 from routelog.amqp_front.process.broker import Broker, BrokerAddress
@@ -26,13 +27,13 @@ def node_links(name: str) -> NodeLinks:
 
 
 @asynccontextmanager
-async def doors(broker: Broker, address: BrokerAddress) -> AsyncIterator[None]:
+async def doors(broker: Broker, address: BrokerAddress, member: Any) -> AsyncIterator[None]:
     links = node_links("leading")
     links.take_client = broker.passed_doors.take
     port = await links.listen("127.0.0.1", 0)
     sys.stdout.write(f"cluster port={port}\n")
     sys.stdout.flush()
-    async with management(broker, address):
+    async with management(broker, address, member):
         yield
     await links.aclose()
 

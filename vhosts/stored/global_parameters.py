@@ -60,10 +60,10 @@ class GlobalParameters:
             raise ParameterNotFound(name)
         return self._values[name]
 
-    def cluster_name(self, node_name: str) -> str:
-        """What clients are told that the cluster is called: like its node, until somebody names it."""
+    def cluster_name(self, unnamed: str) -> str:
+        """What clients are told that the cluster is called; until somebody names it, what is given."""
         named = self._values.get(CLUSTER_NAME)
-        return named if isinstance(named, str) else node_name
+        return named if isinstance(named, str) else unnamed
 
     async def put(self, name: str, value: object) -> None:
         """Set a value; durable when this returns.

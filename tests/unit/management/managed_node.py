@@ -22,6 +22,7 @@ from routelog.management.calls.broker_side import BrokerSide, NodeFacts
 from routelog.management.calls.call import Call
 from routelog.management.calls.caller import Caller
 from routelog.management.calls.log_tokens import LogTokens
+from routelog.mirror_cluster import ReplicaState
 from routelog.vhosts import (
     ChannelSnapshot,
     ConnectionSnapshot,
@@ -128,6 +129,7 @@ class ManagedNode:
         failure: why the log takes no more writes.
         traced: vhosts whose firehose was switched, and how.
         expiries: of certificates.
+        replicas: the nodes of its cluster.
     """
 
     def __init__(self, node: Node) -> None:
@@ -137,6 +139,7 @@ class ManagedNode:
         self.failure = ""
         self.traced: list[tuple[str, bool]] = []
         self.expiries: dict[str, dict[Path, datetime]] = {}
+        self.replicas = [ReplicaState("routelog@here")]
         passwords = Passwords()
         self.users = UserDirectory(node.writer, passwords.hash)
         logs = node.logs
@@ -144,10 +147,13 @@ class ManagedNode:
             vhosts=node.vhosts,
             users=self.users,
             passwords=cast(Any, passwords),
-            parameters=GlobalParameters(node.writer),
+            parameters=(parameters := GlobalParameters(node.writer)),
             connections=self.connections,
             messages=self.messages,
             node=NodeFacts("routelog@here", "0.1", 17, "/data", 0.0, 1_024, 100, LISTENERS),
+            cluster_name=lambda: parameters.cluster_name("routelog@here"),
+            replicas=lambda: self.replicas,
+            min_in_sync=2,
             clock=logs.clock,
             loopback_users=("guest",),
             expiries=lambda: self.expiries,

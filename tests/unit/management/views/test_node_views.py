@@ -8,7 +8,8 @@ from unit.management.managed_node import LISTENERS, Connection, ManagedNode
 
 from routelog.management.calls.failures import Refused
 from routelog.management.views import node_views
-from routelog.management.views.health import unless_log_failed
+from routelog.management.views.health import Check, unless_log_failed
+from routelog.mirror_cluster import ReplicaState
 from routelog.vhosts import AccessRefused
 
 
@@ -42,6 +43,37 @@ async def test_the_node_tells_its_limits_and_alarms(node: ManagedNode) -> None:
     assert (row["intake_bytes"], row["intake_bytes_limit"]) == (3, 30)
     with pytest.raises(Refused, match="Not Found"):
         await node.ask(node_views.get_node, name="another")
+
+
+async def test_all_nodes_of_a_cluster_are_listed(node: ManagedNode) -> None:
+    node.replicas += [ReplicaState("b", blocks_behind=5), ReplicaState("c", False, False, None)]
+    rows = await node.ask(node_views.list_nodes)
+    assert [
+        (row["name"], row["running"], row["in_sync"], row["blocks_behind"]) for row in rows
+    ] == [
+        ("routelog@here", True, True, 0),
+        ("b", True, True, 5),
+        ("c", False, False, None),
+    ]
+    assert await node.ask(node_views.get_node, name="c") == rows[2]
+    assert "os_pid" in rows[0]
+    assert "os_pid" not in rows[2]
+
+
+@pytest.mark.parametrize("check", [node_views.check_quorum, node_views.check_mirrors])
+async def test_a_node_without_which_confirms_stop_is_critical(
+    node: ManagedNode, check: Check
+) -> None:
+    await node.queue("q")
+    node.replicas += [ReplicaState("b"), ReplicaState("c")]
+    assert await node.ask(check) == {"status": "ok"}
+    node.replicas[2] = ReplicaState("c", is_in_sync=False)
+    status, row = await node.ask(check)
+    assert (status, row["status"]) == (503, "failed")
+    assert row["reason"].startswith("There are ")
+    assert [(each["name"], each["virtual_host"], each["type"]) for each in row["queues"]] == [
+        ("q", "/", "classic")
+    ]
 
 
 async def test_the_cluster_gets_its_name_from_an_operator(node: ManagedNode) -> None:

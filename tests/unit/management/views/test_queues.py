@@ -6,8 +6,10 @@ from unit.management.managed_node import Connection, ManagedNode
 
 from routelog.management.calls.failures import Refused
 from routelog.management.views import queues
+from routelog.mirror_cluster import ReplicaState
 from routelog.vhosts import AccessRefused, InvalidQueueArgument, Policy, QueueNotEmpty
 
+ALONE = [ReplicaState("n")]
 GET = {"count": 1, "ackmode": "ack_requeue_true", "encoding": "auto"}
 
 
@@ -24,7 +26,7 @@ async def test_a_queue_is_made_shown_and_deleted(node: ManagedNode) -> None:
     assert row["arguments"] == {"x-max-length": 5}
     assert row["consumer_details"] == []  # of a queue that has none, nobody is asked
     assert await node.ask(queues.delete_queue, name="q") == 204
-    assert queues.queue_row(queue, "n") is None
+    assert queues.queue_row(queue, "n", ALONE, 1) is None
     with pytest.raises(Refused, match="Not Found"):
         await node.ask(queues.get_queue, name="q")
 
@@ -40,17 +42,42 @@ async def test_a_queue_is_made_shown_and_deleted(node: ManagedNode) -> None:
 async def test_a_node_on_its_own_shows_the_one_replica(
     node: ManagedNode, queue_type: str, shown: dict[str, object]
 ) -> None:
-    plain = queues.queue_row(await node.queue("plain"), "n")
+    plain = queues.queue_row(await node.queue("plain"), "n", ALONE, 1)
     assert plain is not None
     assert not shown.keys() & plain.keys()
     definition = {"ha-mode": "exactly", "ha-params": 2, "min-in-sync": 2}
     await node.vhost.policies.put(Policy("p", "^q", definition))
     body = {"arguments": {"x-queue-type": queue_type, "x-durability": "mirrored"}}
     await node.ask(queues.put_queue, name="q", body=body)
-    row = queues.queue_row(node.vhost.queues["q"], "n")
+    row = queues.queue_row(node.vhost.queues["q"], "n", ALONE, 1)
     assert row is not None
     assert row.items() >= shown.items()
     assert (row["effective_policy_definition"], row["durability"]) == (definition, "disk")
+
+
+async def test_durable_queues_are_on_all_nodes_of_a_cluster(node: ManagedNode) -> None:
+    node.replicas = [
+        ReplicaState("a", is_in_sync=False),
+        ReplicaState("routelog@here"),
+        ReplicaState("c"),
+        ReplicaState("d", is_running=False),
+    ]
+    await node.vhost.policies.put(Policy("p", "m", {"ha-mode": "all", "min-in-sync": 9}))
+    arguments = {"x-queue-type": "quorum"}
+    await node.ask(queues.put_queue, name="q", body={"arguments": arguments})
+    await node.ask(queues.put_queue, name="m", body={})
+    await node.ask(queues.put_queue, name="mt", body={"durable": False})
+    quorum = await node.ask(queues.get_queue, name="q")
+    assert (quorum["leader"], quorum["members"], quorum["online"]) == (
+        "routelog@here",
+        ["a", "routelog@here", "c", "d"],
+        ["a", "routelog@here", "c"],
+    )
+    mirrored = await node.ask(queues.get_queue, name="m")
+    assert mirrored["slave_nodes"] == ["a", "c"]
+    assert mirrored["synchronised_slave_nodes"] == ["c"]
+    assert mirrored["min_in_sync"] == 2, "the cluster's"
+    assert (await node.ask(queues.get_queue, name="mt"))["slave_nodes"] == []
 
 
 async def test_lists_hold_what_the_caller_sees(node: ManagedNode) -> None:

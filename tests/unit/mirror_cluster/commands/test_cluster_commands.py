@@ -25,7 +25,7 @@ cluster_etcd = ["http://127.0.0.1:{port}"]
 
 NODES = {name: NodeEntry(name, at, f"{name}:1", at) for at, name in enumerate("abc", 1)}
 ADDRESSES = {name: f"{name}:1" for name in "abc"}
-WELL = ClusterView(9, {3: record()}, NODES)
+WELL = ClusterView(9, {3: replace(record(), changed_at=1764079200 * 1_000_000)}, NODES)
 
 
 @pytest.fixture
@@ -64,6 +64,7 @@ def test_all_is_well(monkeypatch: pytest.MonkeyPatch, configuration: Path) -> No
             "replicas": ["a", "b", "c"],
             "unclean": 0,
             "min_in_sync": 2,
+            "since": "2025-11-25T14:00:00Z",
         }
     ]
 
@@ -86,11 +87,16 @@ def test_what_is_missing_is_the_exit_code(
 
 
 def test_who_is_dead_is_told(monkeypatch: pytest.MonkeyPatch, configuration: Path) -> None:
-    alive = NodeEntry("q@b", 5, "10.0.0.2:7", 6)
+    alive = NodeEntry("q@b", 5, "10.0.0.2:7", 6, since=1764079201_999_999)
     told, _ = status(monkeypatch, configuration, replace(WELL, nodes={"q@b": alive}))
     assert told["nodes"] == [
-        {"node": "q@a", "address": "127.0.0.1:25672", "alive": False},
-        {"node": "q@b", "address": "10.0.0.2:7", "alive": True},
+        {"node": "q@a", "address": "127.0.0.1:25672", "alive": False, "since": ""},
+        {
+            "node": "q@b",
+            "address": "10.0.0.2:7",
+            "alive": True,
+            "since": "2025-11-25T14:00:01Z",
+        },
     ]
 
 

@@ -1,7 +1,7 @@
 from unit.mirror_cluster.journals import record
 
-from routelog.mirror_cluster.protocol.shard_record import Member
-from routelog.mirror_cluster.replica.election import claimed, rank
+from routelog.mirror_cluster.protocol.shard_record import Member, ShardRecord
+from routelog.mirror_cluster.replica.election import claim_reason, claimed, rank
 
 A, B, C = Member("a", 1), Member("b", 2), Member("c", 3)
 
@@ -38,3 +38,16 @@ def test_a_claim_leaves_out_who_does_not_run_but_not_below_the_smallest_size() -
     assert (after.leader, after.claim, after.epoch, after.in_sync) == ("b", 5, 2, {"b", "c"})
     assert len(claimed(record(), B, 5, {"b": 5}, 2).in_sync) == 2
     assert claimed(record(), B, 5, {"b": 5}, 1).in_sync == {"b"}
+
+
+def test_why_a_node_claims_is_said() -> None:
+    def reason(seen: ShardRecord, alive: str) -> str:
+        running = dict.fromkeys(alive, 1)
+        wanted = claimed(seen, Member("b", 2), 7, running, 2)
+        return claim_reason(seen, wanted)
+
+    assert reason(record(leader="", claim=0), "abc") == "b leads: nobody has led yet"
+    assert reason(record(leader="b", claim=0), "abc") == "b leads: b was to lead"
+    assert reason(record(), "bc") == (
+        "b leads: a, or its process that led, is gone; not alive, so not in sync any more: a"
+    )

@@ -132,6 +132,10 @@ class Cluster:
             case _:
                 pass
 
+    def reasons(self, node: str) -> list[str]:
+        """Why a node has proposed what it has."""
+        return [each.reason for each in self.seen[node] if isinstance(each, Propose)]
+
     def committed(self) -> dict[str, int]:
         return {node: each.log.committed for node, each in self.nodes.items()}
 
@@ -173,6 +177,7 @@ def test_a_member_that_is_silent_leaves_before_more_is_committed() -> None:
     assert nodes.committed()["a"] == 1
     nodes.wait(4)
     assert nodes.record.in_sync == {"a", "b"}
+    assert nodes.reasons("a")[-1] == "c has not caught up for 3 s: not in sync any more"
     assert nodes.committed()["a"] == 2
 
 
@@ -263,6 +268,10 @@ def test_a_follower_that_is_drained_leaves_the_set_at_once() -> None:
     nodes = cluster()
     nodes.tell("c", Drain())
     assert nodes.record.in_sync == {"a", "b"}
+    assert nodes.reasons("a") == [
+        "a leads: nobody has led yet",
+        "c is about to stop: not in sync any more",
+    ]
     assert Drained() in nodes.seen["c"]
     nodes.wait(4)
     assert nodes.record.in_sync == {"a", "b"}
