@@ -41,6 +41,8 @@ JsonOption = Annotated[bool, typer.Option("--json", help="One JSON object.")]
 TimeoutOption = Annotated[
     float, typer.Option("--timeout", min=1.0, max=3_600.0, help="Seconds to wait for it.")
 ]
+# The table of nodes says who is in sync.
+_SHARD_COLUMNS = ("leader", "led", "epoch", "unclean", "min_in_sync", "since")
 TIMEOUT_SECONDS = 30.0  # a leader that hands over starts again, and its etcd with it
 
 
@@ -66,7 +68,7 @@ def cluster_commands(load: Callable[[Path | None], ClusterOptions]) -> typer.Typ
             typer.echo(msgspec.json.encode(told).decode())
         else:
             _show(told["nodes"])
-            _show(told["shards"])
+            _show([{each: row[each] for each in _SHARD_COLUMNS} for row in told["shards"]])
             typer.echo(told["summary"])
         if not told["is_well"]:
             raise typer.Exit(EXIT_NOT_WELL)

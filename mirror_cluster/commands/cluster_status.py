@@ -31,6 +31,8 @@ def cluster_status(options: ClusterOptions, view: ClusterView) -> dict[str, Any]
             "node": name,
             "address": view.nodes[name].address if name in view.nodes else address,
             "alive": name in view.nodes,
+            "in_sync": bool(view.records)
+            and all(name in record.in_sync for record in view.records.values()),
             "since": _moment(view.nodes[name].since) if name in view.nodes else "",
         }
         for name, address in options.addresses.items()

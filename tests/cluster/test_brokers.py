@@ -318,3 +318,31 @@ def test_what_a_node_cannot_do_in_a_cluster_is_said(tmp_path: Path) -> None:
     }
     with pytest.raises(BrokerFailed, match="remote_storage: not in a cluster"):
         BrokerProcess(tmp_path / "a", environment).start()
+
+
+def test_an_operator_accepts_a_loss_when_nobody_with_everything_comes_back(tmp_path: Path) -> None:
+    with mirrored_brokers(tmp_path) as cluster:
+        a, b, c = (cluster.brokers[name] for name in NODES)
+        cluster.until_led(in_sync=3)
+        publish(a, "kept")
+        assert cluster.ask("drain", "a@test")[1] == 0
+        a.terminate()
+        publish(b, "lost")
+        b.kill()
+        c.kill()
+        for part in c.data_dir.iterdir():
+            if part.name != "etcd":
+                shutil.rmtree(part) if part.is_dir() else part.unlink()
+        for each in (a, c):
+            each.start()
+        deadline = time.monotonic() + FAILOVER_SECONDS_MAX
+        while "only b@test, c@test had everything" not in cluster.status().get("summary", ""):
+            assert time.monotonic() < deadline, (cluster.status(), cluster.log_text())
+            time.sleep(0.1)
+        told, code = cluster.ask("recover", "--accept-loss", "a@test")
+        assert (told["shards"][0]["leader"], code) == ("a@test", 0), (told, cluster.log_text())
+        publish(c, "behind it")
+        b.start()
+        assert cluster.until_led(in_sync=3)["unclean"] > 0
+        assert drained(b) == ["kept", "behind it"]
+        assert list((tmp_path / "b" / "aside").iterdir())
