@@ -47,8 +47,8 @@ setup: $(INSTALLED) $(COMPILED) ## install everything into .venv and compile the
 demo: setup java ## an audit stream, a crash at full speed, and Spark over the log
 	@$(BIN)/python docs/demo/run.py
 
-demo-cluster: setup ## three nodes: the leader killed, then cut off, while clients publish and take
-	@PYTHONPATH=tests $(BIN)/python -m cluster.demo $(if $(WIPE),--wipe)
+demo-cluster: setup ## three nodes: a leader killed, one cut off, a disk wiped, under load; a minute
+	@PYTHONPATH=tests $(BIN)/python -m cluster.demo
 
 serve: $(COMPILED) ## run a broker on 127.0.0.1:5672 with its data in ./data
 	@exec $(BIN)/routelog serve --host 127.0.0.1 --port 5672 --data-dir ./data

@@ -6,7 +6,6 @@ same, 1 when not, 2 when the demo could not run, 130 after Ctrl-C.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import logging
 import shutil
@@ -43,7 +42,7 @@ class Demo:
         self._begun = time.monotonic()
         self._faults: list[float] = []
 
-    async def run(self, *, wipe: bool) -> None:
+    async def run(self) -> None:
         """Everything, up to a quiet cluster whose queue is empty."""
         self._say(
             "three nodes are in sync: clients publish to all, with confirms, and take from all"
@@ -51,8 +50,7 @@ class Demo:
         self._load.start()
         await self._kill_the_leader()
         await self._cut_off_the_leader()
-        if wipe:
-            await self._wipe_a_follower()
+        await self._wipe_a_follower()
         await asyncio.sleep(CALM_SECONDS)
         await self._load.stop_publishing()
         await self._load.drain(DRAIN_SECONDS_MAX)
@@ -135,6 +133,7 @@ class Demo:
         self._say(f"SIGKILL, and its data directory wiped: {name}, which follows")
         await asyncio.to_thread(follower.start)
         self._say(f"{name} runs again, with nothing")
+        await asyncio.sleep(FAULT_SECONDS)  # it is another member, and not in sync any more
         await self._until_in_sync()
 
     # -- what happens
@@ -159,12 +158,12 @@ class Demo:
         self._console.print(line, highlight=False, markup=False, soft_wrap=True)
 
 
-async def run(cluster: MirroredBrokers, console: Console, *, wipe: bool) -> bool:
+async def run(cluster: MirroredBrokers, console: Console) -> bool:
     """The demo over nodes that are in sync; whether all is as it must be."""
     console.print("    time  confirmed", style="bold", highlight=False)
     demo = Demo(cluster, console)
     try:
-        await demo.run(wipe=wipe)
+        await demo.run()
     finally:
         await demo.end()
         cluster.stop()
@@ -182,9 +181,6 @@ def networks_or_none(stack: ExitStack, console: Console) -> NodeNetworks | None:
 
 def main() -> int:
     """Start three nodes, let things go wrong, and judge."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--wipe", action="store_true", help="wipe a follower's data directory, too")
-    wipe = parser.parse_args().wipe
     console = Console()
     logging.disable()  # the client library complains of each connection that is cut
     # A polite kill ends as Ctrl-C does: children first.
@@ -197,7 +193,7 @@ def main() -> int:
             with console.status("three nodes are starting, each with an etcd"):
                 cluster.start()
                 cluster.until_led(in_sync=len(NODES))
-            return 0 if asyncio.run(run(cluster, console, wipe=wipe)) else 1
+            return 0 if asyncio.run(run(cluster, console)) else 1
         except (AssertionError, BrokerFailed, TimeoutError) as error:
             log = Path("demo-cluster.log")
             log.write_text(cluster.log_text())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import shutil
 import signal
@@ -19,6 +20,8 @@ import pytest
 from broker_process import BrokerFailed, BrokerProcess
 from cluster.etcd_cluster import free_ports
 from cluster.mirrored_brokers import NODES, MirroredBrokers, mirrored_brokers
+from cluster.queue_load import QueueLoad
+from cluster.verdict import Verdict
 from pika_client import PERSISTENT
 
 FAILOVER_SECONDS_MAX = (
@@ -101,6 +104,30 @@ def test_clients_of_all_nodes_go_on_when_the_leader_is_killed(tmp_path: Path) ->
             "behind it",
             "through who was killed",
         ]
+
+
+async def test_under_load_nothing_is_lost_or_doubled_when_the_leader_is_killed(
+    tmp_path: Path,
+) -> None:
+    with mirrored_brokers(tmp_path) as cluster:
+        cluster.until_led(in_sync=3)
+        load = QueueLoad({name: broker.url for name, broker in cluster.brokers.items()})
+        load.start()
+        try:
+            await load.until_confirmed(0)
+            leader = cluster.leader()
+            killed = time.monotonic()
+            leader.kill()
+            await load.until_confirmed(killed)
+            await asyncio.to_thread(leader.start)
+            await load.stop_publishing()
+            await load.drain(FAILOVER_SECONDS_MAX)
+        finally:
+            await load.stop()
+        cluster.until_led(in_sync=3)
+        await asyncio.sleep(1)  # the followers hear what is committed
+    directories = {name: broker.data_dir for name, broker in cluster.brokers.items()}
+    assert Verdict.of(load, directories, [killed]).faults == []
 
 
 def test_a_leader_that_is_told_to_stop_hands_over(tmp_path: Path) -> None:
