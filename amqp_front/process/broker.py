@@ -673,7 +673,7 @@ async def _run_mirrored(
         log.warning("something waits for what does not come; the process ends without it")
     if reason:
         await asyncio.sleep(begun + RESTART_SECONDS_MIN - loop.time())
-    return reason
+    return "" if stopped.is_set() else reason  # told to stop meanwhile: it does not start again
 
 
 def node_name(wanted: str, host: str) -> str:

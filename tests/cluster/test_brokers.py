@@ -317,6 +317,20 @@ def test_a_node_without_its_disk_takes_a_copy_of_what_the_journal_has_no_more(
         assert drained(wiped) == bodies
 
 
+def test_a_node_that_is_told_to_stop_while_it_is_about_to_start_again_stops(tmp_path: Path) -> None:
+    with mirrored_brokers(tmp_path) as cluster:
+        cluster.until_led(in_sync=3)
+        leader = cluster.leader()
+        leader.signal(signal.SIGSTOP)
+        publish(others(cluster, leader)[0], "1")
+        leader.signal(signal.SIGCONT)
+        deadline = time.monotonic() + FAILOVER_SECONDS_MAX
+        while "to start again" not in leader.log_text():
+            assert time.monotonic() < deadline, leader.log_text()
+            time.sleep(0.001)
+        assert leader.terminate() == 0
+
+
 def test_a_node_on_its_own_grows_to_three_in_place(tmp_path: Path) -> None:
     small = {"ROUTELOG_JOURNAL_FILE_BYTES": "1048576"}
     alone = BrokerProcess(tmp_path / "a", {"ROUTELOG_NODE_NAME": "a@test"} | small)
