@@ -25,6 +25,15 @@ from routelog.mirror_cluster.replica.replica import Replica
 from routelog.mirror_cluster.replica.settings import ReplicaSettings
 from routelog.mirror_cluster.replica.shard_log import Identity
 from routelog.mirror_cluster.standalone import claim_epoch
+from routelog.mirror_cluster.standby.standby import Standby
+from routelog.mirror_cluster.standby.standby_directory import NoStandby, is_standby, promote
+from routelog.mirror_cluster.standby.standby_door import StandbyDoor
+from routelog.mirror_cluster.standby.standby_lag import StandbyLag
+from routelog.mirror_cluster.standby.standby_options import (
+    StandbyOptions,
+    follow_options,
+    listen_options,
+)
 
 __all__ = [
     "START",
@@ -40,13 +49,22 @@ __all__ = [
     "Lease",
     "Mark",
     "Member",
+    "NoStandby",
     "Replica",
     "ReplicaSettings",
     "ReplicaState",
     "ShardRecord",
+    "Standby",
+    "StandbyDoor",
+    "StandbyLag",
+    "StandbyOptions",
     "claim_epoch",
     "cluster_options",
     "decode_message",
     "decode_record",
     "encode_message",
+    "follow_options",
+    "is_standby",
+    "listen_options",
+    "promote",
 ]

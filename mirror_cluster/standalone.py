@@ -20,3 +20,10 @@ def claim_epoch(store: MetadataStore) -> int:
     revision = entry.revision if entry else 0
     store.apply([Change(EPOCH_KEY, b"%d" % epoch, expected_revision=revision)])
     return epoch
+
+
+def raise_epoch(store: MetadataStore, epoch: int) -> None:
+    """The next epoch that begins is higher than this one, which another node began."""
+    entry = store.get(EPOCH_KEY)
+    if entry is None or int(entry.value) < epoch:
+        store.apply([Change(EPOCH_KEY, b"%d" % epoch)])

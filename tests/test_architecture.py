@@ -78,6 +78,7 @@ ROOMS = {
         "links",
         "replica",
         "node",
+        "standby",
         "commands",
     ),
     "exchanges": (

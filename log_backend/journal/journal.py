@@ -276,6 +276,21 @@ class Journal:
             return []
         return await self._loop.run_in_executor(None, self._blocks.read, places)
 
+    def mark(self, position: int) -> Mark | None:
+        """The block at a position, or the one that the journal begins behind; None: it is not there."""
+        return self._blocks.mark(position) if position <= self.written else None
+
+    def committed_bytes(self, position: int) -> int:
+        """How much is committed behind a position, as it takes room in files that were not given back."""
+        behind = self._blocks.bytes_behind(position) - self._blocks.bytes_behind(self.committed)
+        return max(0, behind)
+
+    def commit_written(self) -> None:
+        """Of a node on its own: soon sync what is only written, with an empty block if nothing else comes."""
+        if self.written > self.committed:
+            self._marking = True
+            self.wake_later()
+
     def _open(self) -> None:
         self.adopt()
         self.end = self._writer.end = self._reader.end

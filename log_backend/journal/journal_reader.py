@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
 
+from routelog.log_backend.doors.disk import Disk
 from routelog.log_backend.journal.journal_block import (
     BLOCK_ALIGNMENT,
     BLOCK_HEADER_BYTES,
@@ -166,6 +167,18 @@ class JournalReader:
         if last_page is None:
             raise JournalDamaged(path, len(content), "the mark at its end is missing")
         return last_page
+
+
+def journal_end(directory: Path, disk: Disk, extent: JournalExtent) -> Mark:
+    """The last block that counts of a journal that nobody writes.
+
+    Raises:
+        JournalDamaged: a block that had been durable cannot be read.
+    """
+    reader = JournalReader(JournalFiles(directory, disk), extent)
+    for _ in reader.blocks():
+        pass
+    return reader.end
 
 
 def whole_blocks(content: bytearray, mark: FileMark) -> Iterator[tuple[int, Block]]:

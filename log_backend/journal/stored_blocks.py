@@ -71,6 +71,15 @@ class StoredBlocks:
             found.append(place)
         return found if found and found[0].position == after + 1 else []
 
+    def bytes_behind(self, position: int) -> int:
+        """The room that the blocks behind a position take, as far as they are here."""
+        size = 0
+        for file in self._files:
+            index = max(0, position + 1 - file.first)
+            if index < len(file.places):
+                size += file.at - file.places[index]
+        return size
+
     def read(self, places: Sequence[BlockPlace]) -> list[ShardBlock]:
         """Read blocks, up to the first that has gone meanwhile; in whatever thread."""
         found: list[ShardBlock] = []

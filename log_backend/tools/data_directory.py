@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import unquote
 
+from routelog.log_backend.copies.arriving_copy import take_copied
 from routelog.log_backend.doors.disk import LOCK_FILE, Disk
 from routelog.log_backend.metadata.metadata import MetadataStore
 from routelog.log_backend.partitions.cursor import Cursor
@@ -167,7 +168,7 @@ class DataDirectory:
 
 @contextmanager
 def open_metadata(path: Path, disk: Disk, *, read_only: bool) -> Iterator[MetadataStore]:
-    """Lock a data directory and open its metadata.
+    """Lock a data directory and open its metadata; to change them, with a copy that waits in it taken.
 
     Raises:
         NoDataDirectory: there is none.
@@ -179,6 +180,8 @@ def open_metadata(path: Path, disk: Disk, *, read_only: bool) -> Iterator[Metada
             raise NoDataDirectory(path, name)
     lock = disk.lock(path / LOCK_FILE)
     try:
+        if not read_only:
+            take_copied(path, disk)
         metadata = MetadataStore.open(path / "metadata", disk, read_only=read_only)
         try:
             yield metadata

@@ -3,6 +3,13 @@
 import asyncio
 
 from routelog.mirror_cluster.protocol.copy_format import PIECE_BYTES
+from routelog.mirror_cluster.protocol.message_format import (
+    LENGTH_BYTES,
+    decode_message,
+    encode_message,
+    message_bytes,
+)
+from routelog.mirror_cluster.protocol.messages import Message
 
 # Without a byte: a machine that has gone says nothing. A disk that a full checkpoint keeps busy is quicker.
 SILENCE_SECONDS_MAX = 30.0
@@ -21,3 +28,37 @@ def stream_over(transport: asyncio.Transport, unread: bytes) -> Stream:
     reader.feed_data(unread)
     transport.resume_reading()
     return reader, asyncio.StreamWriter(transport, protocol, reader, loop)
+
+
+async def drained(writer: asyncio.StreamWriter) -> None:
+    """Wait until the other end has taken most of what was written.
+
+    Raises:
+        TimeoutError: it has taken nothing for too long.
+        OSError: the connection has ended.
+    """
+    async with asyncio.timeout(SILENCE_SECONDS_MAX):
+        await writer.drain()
+
+
+async def send_message(writer: asyncio.StreamWriter, message: Message) -> None:
+    """Write a message; see `drained`."""
+    writer.write(encode_message(message))
+    await drained(writer)
+
+
+async def receive_message(reader: asyncio.StreamReader) -> Message:
+    """Read the next message.
+
+    Raises:
+        TimeoutError: nothing came for too long.
+        EOFError, OSError: the connection has ended.
+        BadMessage: it is none.
+    """
+    async with asyncio.timeout(SILENCE_SECONDS_MAX):
+        head = await reader.readexactly(LENGTH_BYTES)
+    async with asyncio.timeout(SILENCE_SECONDS_MAX):
+        rest = await reader.readexactly(message_bytes(head) - LENGTH_BYTES)
+    found = decode_message(head + rest)
+    assert found is not None, "it is there in full"
+    return found[0]

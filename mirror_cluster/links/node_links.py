@@ -15,6 +15,7 @@ from functools import partial
 
 from routelog.log_backend import random_key
 from routelog.mirror_cluster.coordination.coordinator import NodeEntry
+from routelog.mirror_cluster.links.given_link import TakeConnection, connect, connect_given
 from routelog.mirror_cluster.links.introduction import (
     DialerIntroduction,
     Introduced,
@@ -27,11 +28,10 @@ from routelog.mirror_cluster.protocol.messages import Message
 
 log = logging.getLogger(__name__)
 
-CONNECT_SECONDS_MAX = 2.0
 REDIAL_SECONDS_MIN, REDIAL_SECONDS_MAX = 0.05, 1.0
 
 
-TakeConnection = Callable[[asyncio.Transport, bytes], None]  # see `NodeLink.give_away`
+TakeNode = Callable[[str, asyncio.Transport, bytes], None]
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,8 @@ class NodeLinks:
 
     Attributes:
         take_client: called with each connection for a client of another node; None: they are closed.
-        take_copier: the same, with the name of the node first, for each that is to have a copy.
+        take_copier, take_follower: the same, with the name of the node first, for each that is to have a copy,
+            and for each of a standby.
 
     Args:
         own: this node.
@@ -76,7 +77,8 @@ class NodeLinks:
         self._received = received
         self._gone = gone
         self.take_client: TakeConnection | None = None
-        self.take_copier: Callable[[str, asyncio.Transport, bytes], None] | None = None
+        self.take_copier: TakeNode | None = None
+        self.take_follower: TakeNode | None = None
         self._entries: dict[str, NodeEntry] = {}
         self._links: dict[str, NodeLink] = {}
         self._all: set[NodeLink] = set()
@@ -145,15 +147,9 @@ class NodeLinks:
     ) -> None:
         if to not in self._entries:
             raise ConnectionError(f"nobody knows where node {to} is")
+        reach = partial(self._reach, to, tls=self._security.client_tls)
         opening = self._opening(to, purpose)
-        connecting = _GivenLink(process, take)
-        link = NodeLink(DialerIntroduction(opening, self._security.secret), connecting)
-        try:
-            await self._reach(to, link, self._security.client_tls)
-            await connecting.done
-        except BaseException:
-            link.close()
-            raise
+        await connect_given(opening, self._security.secret, process, take, reach)
 
     async def aclose(self) -> None:
         """Close everything; connections that were given away are their owners'."""
@@ -174,8 +170,8 @@ class NodeLinks:
         """See `LinkOwner`. The newest connection counts: the other end has given up the one before."""
         if other.purpose is Purpose.CLIENT:
             return self._give_away(link, self.take_client)
-        if other.purpose is Purpose.COPY:
-            take = self.take_copier
+        if other.purpose in (Purpose.COPY, Purpose.FOLLOW):
+            take = self.take_copier if other.purpose is Purpose.COPY else self.take_follower
             return self._give_away(link, take and partial(take, other.node))
         before = self._links.get(other.node)
         self._links[other.node] = link
@@ -261,40 +257,9 @@ class NodeLinks:
         self, name: str, protocol: asyncio.Protocol, tls: ssl.SSLContext | None
     ) -> asyncio.Transport:
         entry = self._entries[name]
-        host, _, port = entry.address.rpartition(":")
-        loop = asyncio.get_running_loop()
         try:
-            async with asyncio.timeout(CONNECT_SECONDS_MAX):
-                transport, _ = await loop.create_connection(
-                    lambda: protocol, host.strip("[]"), int(port), ssl=tls
-                )
+            return await connect(entry.address, protocol, tls)
         except ConnectionRefusedError:
             if self._entries.get(name) == entry:  # its next process may be known already
                 self._gone(name)
             raise
-        return transport
-
-
-class _GivenLink:
-    """The owner of a connection for a client or a copy, until it is given away."""
-
-    def __init__(self, process: int | None, take: TakeConnection) -> None:
-        self.done = asyncio.get_running_loop().create_future()
-        self._process = process
-        self._take = take
-
-    def introduced(self, link: NodeLink, other: Introduced) -> None:
-        if self.done.done():
-            return link.close()  # nobody waits for it any more
-        if self._process not in (None, other.process):
-            self.done.set_exception(ConnectionError(f"{other.node} is another process"))
-            return link.close()
-        self._take(*link.give_away())
-        self.done.set_result(None)
-
-    def received(self, link: NodeLink, message: Message) -> None:
-        """No message comes before it is given away, nor here after that."""
-
-    def ended(self, link: NodeLink) -> None:
-        if not self.done.done():
-            self.done.set_exception(ConnectionError("closed before it was introduced"))

@@ -11,13 +11,9 @@ import msgspec
 from routelog.log_backend import (
     Clock,
     Disk,
-    Follower,
-    Lane,
     LogStore,
     PartitionRecords,
-    decode_entries,
     replace_file,
-    scheduler_of,
 )
 from routelog.mirror_cluster.coordination.coordinator import (
     ClusterView,
@@ -32,7 +28,8 @@ from routelog.mirror_cluster.coordination.managed_etcd import (
     check_etcd,
     joining,
 )
-from routelog.mirror_cluster.links.node_links import LinkSecurity, TakeConnection
+from routelog.mirror_cluster.links.given_link import TakeConnection
+from routelog.mirror_cluster.links.node_links import LinkSecurity
 from routelog.mirror_cluster.node.cluster_coordinator import LEASE_SECONDS, open_coordinator
 from routelog.mirror_cluster.node.cluster_node import ClusterNode, NodeSettings
 from routelog.mirror_cluster.node.cluster_options import ClusterOptions
@@ -40,9 +37,8 @@ from routelog.mirror_cluster.node.copy_receiver import CopyReceiver
 from routelog.mirror_cluster.node.copy_sender import CopySender
 from routelog.mirror_cluster.node.disk_probe import DiskProbe
 from routelog.mirror_cluster.node.first_record import FirstRecord
+from routelog.mirror_cluster.node.followed_store import SHARD, FollowedStore
 from routelog.mirror_cluster.node.incarnation import read_incarnation
-from routelog.mirror_cluster.node.journal_storage import JournalStorage
-from routelog.mirror_cluster.node.kept_number import KeptNumber
 from routelog.mirror_cluster.node.operator_commands import OperatorCommands
 from routelog.mirror_cluster.node.replica_state import ReplicaState
 from routelog.mirror_cluster.protocol.block import Block
@@ -52,7 +48,6 @@ from routelog.mirror_cluster.replica.settings import ReplicaSettings
 
 log = logging.getLogger(__name__)
 
-SHARD = 0  # the only one of a node yet
 JOIN_TRIES_MAX, JOIN_PAUSE_SECONDS = 30, 1.0
 DRAIN_SECONDS_MAX = 5.0  # for another node to lead; without one, this node stops all the same
 
@@ -114,32 +109,19 @@ class ClusterMember:
                 raise CannotJoin(f"cluster_etcd: {error}") from None
         incarnation = read_incarnation(self._data, self._disk)
         self._node = self._open(incarnation)
-        storage = JournalStorage(
-            SHARD,
-            incarnation,
-            logs.journal,
-            KeptNumber(self._data / "promise", self._disk),
-            self._apply,
-            lambda: "memory" not in logs.pressures.reasons,
-            self._keep_aside,
-            self._failed,
-        )
         connect = self._node.links.connect_copy
-        storage.receiver = CopyReceiver(
+        receiver = CopyReceiver(
             connect, self._data, self._disk, self._clock, logs.space.reserve.size
+        )
+        store = FollowedStore(
+            logs, self._data, self._disk, incarnation, receiver, self._keep_aside, self._failed
         )
         self._copies = CopySender(logs.copies, self._is_in_sync)
         # Also before this node serves: for that it may need who waits for a copy.
         self._node.links.take_copier = self._copies.take
-        scheduler = scheduler_of(asyncio.get_running_loop())
-        logs.pressures.on_change = lambda _: scheduler.call(Lane.UPKEEP, storage.apply_more)
-        marks = logs.journal.replicate(SHARD, storage)
-        logs.recover_metadata()
-        self._follower = Follower(logs, records)
-        logs.journal.follow()
-        await storage.open(marks)
+        await store.open(records)
         try:
-            await self._node.start([storage])
+            await self._node.start([store.storage])
         except OSError as error:
             raise CannotJoin(f"cluster_listen: {error}") from None
 
@@ -270,9 +252,6 @@ class ClusterMember:
             self.ended.set_result(reason)
 
     # -- the journal
-
-    def _apply(self, block: Block) -> None:
-        self._follower.apply(block.position, decode_entries(block.payload))
 
     def _keep_aside(self, blocks: Sequence[Block]) -> None:
         if not blocks:

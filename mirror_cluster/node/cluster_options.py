@@ -98,8 +98,7 @@ def cluster_options(keys: ClusterKeys, node: str) -> ClusterOptions | None:
     if node not in addresses:
         names = ", ".join(addresses)
         raise BadClusterOption(f"cluster_nodes: this node, {node}, is not among {names}")
-    if len(keys.cluster_secret.encode()) < SECRET_BYTES_MIN:
-        raise BadClusterOption(f"cluster_secret: expected {SECRET_BYTES_MIN} bytes or more")
+    secret = checked_secret(keys.cluster_secret)
     if keys.cluster_min_in_sync > len(addresses):
         raise BadClusterOption(f"cluster_min_in_sync: there are only {len(addresses)} nodes")
     is_managed = MANAGED in keys.cluster_etcd
@@ -107,8 +106,8 @@ def cluster_options(keys: ClusterKeys, node: str) -> ClusterOptions | None:
         keys.cluster_name,
         node,
         addresses,
-        _host_and_port("cluster_listen", keys.cluster_listen or addresses[node]),
-        keys.cluster_secret.encode(),
+        host_and_port("cluster_listen", keys.cluster_listen or addresses[node]),
+        secret,
         _managed_etcd(keys, addresses) if is_managed else _etcd(keys),
         _ports_behind(addresses, ETCD_PEER_PORT_STEP) if is_managed else [],
         keys.cluster_etcd_user,
@@ -117,18 +116,35 @@ def cluster_options(keys: ClusterKeys, node: str) -> ClusterOptions | None:
     )
 
 
+def checked_secret(text: str) -> bytes:
+    """The bytes of a secret.
+
+    Raises:
+        BadClusterOption: it is too short.
+    """
+    secret = text.encode()
+    if len(secret) < SECRET_BYTES_MIN:
+        raise BadClusterOption(f"cluster_secret: expected {SECRET_BYTES_MIN} bytes or more")
+    return secret
+
+
 def _addresses(entries: Sequence[str]) -> dict[str, str]:
     addresses: dict[str, str] = {}
     for entry in entries:
         name, _, address = entry.partition("=")
-        _host_and_port("cluster_nodes", address)
+        host_and_port("cluster_nodes", address)
         if name in addresses or address in addresses.values():
             raise BadClusterOption(f"cluster_nodes: {entry}: its name or address is there twice")
         addresses[name] = address
     return addresses
 
 
-def _host_and_port(key: str, address: str) -> tuple[str, int]:
+def host_and_port(key: str, address: str) -> tuple[str, int]:
+    """Take an address apart.
+
+    Raises:
+        BadClusterOption: it is none; the text begins with the key.
+    """
     host, _, port = address.rpartition(":")
     if not host or not port.isascii() or not port.isdigit() or not 0 < int(port) < 65_536:
         raise BadClusterOption(f"{key}: {address or 'nothing'}: expected HOST:PORT")

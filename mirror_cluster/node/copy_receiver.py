@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from routelog.log_backend import ArrivingCopy, Clock, Disk, Mark, NotBelow
 from routelog.mirror_cluster.links.copy_stream import SILENCE_SECONDS_MAX, Stream, stream_over
-from routelog.mirror_cluster.links.node_links import TakeConnection
+from routelog.mirror_cluster.links.given_link import TakeConnection
 from routelog.mirror_cluster.node.copy_sender import TAKING_SECONDS_MAX
 from routelog.mirror_cluster.node.replica_storage import CopyFailed
 from routelog.mirror_cluster.protocol.copy_format import (

@@ -8,7 +8,12 @@ from functools import partial
 from typing import Any, Protocol
 
 from routelog.log_backend import CopiedFile, CopyFailed, DataCopy
-from routelog.mirror_cluster.links.copy_stream import SILENCE_SECONDS_MAX, Stream, stream_over
+from routelog.mirror_cluster.links.copy_stream import (
+    SILENCE_SECONDS_MAX,
+    Stream,
+    drained,
+    stream_over,
+)
 from routelog.mirror_cluster.protocol.copy_format import (
     PIECE_BYTES,
     CopyHead,
@@ -139,7 +144,7 @@ class CopySender:
             for at in range(0, file.size, PIECE_BYTES):
                 copy.check()
                 writer.writelines(await asyncio.to_thread(_piece, copy, file, at))
-                await _drained(writer)
+                await drained(writer)
         writer.close()
         async with asyncio.timeout(SILENCE_SECONDS_MAX):
             await writer.wait_closed()
@@ -155,8 +160,3 @@ def _refuse(node: str, stream: Stream, reason: str) -> None:
 def _piece(copy: DataCopy, file: CopiedFile, at: int) -> tuple[bytearray, bytes]:
     piece = copy.read(file, at, PIECE_BYTES)
     return piece, encode_crc(piece)
-
-
-async def _drained(writer: asyncio.StreamWriter) -> None:
-    async with asyncio.timeout(SILENCE_SECONDS_MAX):
-        await writer.drain()

@@ -52,7 +52,8 @@ _MARK = struct.Struct("<QQI")
 _APPEND = struct.Struct("<QQdI")
 _BLOCK = struct.Struct("<QQIII")
 _ACKNOWLEDGE = struct.Struct("<Qd")
-_HEAD_END = _LENGTH.size + _HEAD.size
+LENGTH_BYTES = _LENGTH.size
+_HEAD_END = LENGTH_BYTES + _HEAD.size
 
 
 class BadMessage(Exception):
@@ -67,6 +68,19 @@ def encode_message(message: Message) -> bytes:
     return _LENGTH.pack(len(rest) + 4, crc32c(rest)) + rest
 
 
+def message_bytes(head: bytes | memoryview) -> int:
+    """How long a message is, by its first `LENGTH_BYTES`.
+
+    Raises:
+        BadMessage: no message is so long, or so short.
+    """
+    length, _ = _LENGTH.unpack_from(head)
+    end: int = length + 4
+    if not _HEAD_END <= end <= MESSAGE_BYTES_MAX:
+        raise BadMessage(f"a message of {length:,} bytes")
+    return end
+
+
 def decode_message(buffer: bytes | bytearray | memoryview) -> tuple[Message, int] | None:
     """Read the message at the start of a buffer.
 
@@ -77,12 +91,10 @@ def decode_message(buffer: bytes | bytearray | memoryview) -> tuple[Message, int
         BadMessage: the peer's fault.
     """
     view = memoryview(buffer)
-    if len(view) < _LENGTH.size:
+    if len(view) < LENGTH_BYTES:
         return None
-    length, crc = _LENGTH.unpack_from(view)
-    end = length + 4
-    if not _HEAD_END <= end <= MESSAGE_BYTES_MAX:
-        raise BadMessage(f"a message of {length:,} bytes")
+    end = message_bytes(view)
+    _, crc = _LENGTH.unpack_from(view)
     if len(view) < end:
         return None
     if crc32c(view[_LENGTH.size : end]) != crc:

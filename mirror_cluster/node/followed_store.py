@@ -1,0 +1,78 @@
+"""A log store that follows another node: its journal as a replica's storage, and what applies its blocks."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from routelog.log_backend import (
+    Disk,
+    Follower,
+    Lane,
+    LogStore,
+    PartitionRecords,
+    decode_entries,
+    scheduler_of,
+)
+from routelog.mirror_cluster.node.copy_receiver import CopyReceiver
+from routelog.mirror_cluster.node.journal_storage import JournalStorage
+from routelog.mirror_cluster.node.kept_number import KeptNumber
+from routelog.mirror_cluster.protocol.block import Block
+
+SHARD = 0  # the only one of a node yet
+
+
+class FollowedStore:
+    """See the module.
+
+    Attributes:
+        storage: of the journal; `open` has to come before it is used.
+
+    Args:
+        logs: open, and has recovered nothing.
+        data: its directory.
+        keep_aside, failed: see `JournalStorage`.
+    """
+
+    def __init__(
+        self,
+        logs: LogStore,
+        data: Path,
+        disk: Disk,
+        incarnation: int,
+        receiver: CopyReceiver,
+        keep_aside: Callable[[Sequence[Block]], None],
+        failed: Callable[[BaseException], None],
+    ) -> None:
+        self._logs = logs
+        self.storage = JournalStorage(
+            SHARD,
+            incarnation,
+            logs.journal,
+            KeptNumber(data / "promise", disk),
+            self._apply,
+            lambda: "memory" not in logs.pressures.reasons,
+            keep_aside,
+            failed,
+        )
+        self.storage.receiver = receiver
+
+    async def open(self, records: PartitionRecords) -> None:
+        """Recover, and follow.
+
+        Args:
+            records: of the store's metadata.
+
+        Raises:
+            JournalDamaged, MetadataCorrupt, UnknownEntry, OSError: the data cannot be used.
+        """
+        logs, storage = self._logs, self.storage
+        scheduler = scheduler_of(asyncio.get_running_loop())
+        logs.pressures.on_change = lambda _: scheduler.call(Lane.UPKEEP, storage.apply_more)
+        marks = logs.journal.replicate(SHARD, storage)
+        logs.recover_metadata()
+        self._follower = Follower(logs, records)
+        logs.journal.follow()
+        await storage.open(marks)
+
+    def _apply(self, block: Block) -> None:
+        self._follower.apply(block.position, decode_entries(block.payload))

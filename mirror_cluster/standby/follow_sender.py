@@ -1,0 +1,225 @@
+"""Sends a node's journal to its standbys, as it grows.
+
+The messages are those between replicas, with shard, epoch and session 0::
+
+    standby                        node
+       │ ── Hello ──────────────────► │   the end of my journal
+       │ ◄───────────────── CopyFrom ─│   not a place of mine: take a copy    (and the connection ends)
+       │ ◄─────────────────── Append ─│   blocks behind it; without blocks a heartbeat
+       │ ── Acknowledge ────────────► │   applied up to here
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Protocol
+
+from routelog.log_backend import Clock
+from routelog.mirror_cluster.links.copy_stream import (
+    SILENCE_SECONDS_MAX,
+    Stream,
+    receive_message,
+    send_message,
+    stream_over,
+)
+from routelog.mirror_cluster.node.followed_store import SHARD
+from routelog.mirror_cluster.node.shipping import APPEND_BYTES_MAX
+from routelog.mirror_cluster.protocol.block import Block, Mark
+from routelog.mirror_cluster.protocol.message_format import BadMessage
+from routelog.mirror_cluster.protocol.messages import Acknowledge, Append, CopyFrom, Hello
+from routelog.mirror_cluster.standby.standby_lag import LagTimes, StandbyLag
+
+log = logging.getLogger(__name__)
+
+HEARTBEAT_SECONDS = 1.0
+# Behind its copy a standby is not far behind any more, so that no journal has to be kept for it.
+CAUGHT_UP_BYTES_MAX = 4 * 1024 * 1024
+
+
+class Waiters(Protocol):
+    """What is used of `JournalWaiters`."""
+
+    def wait(self, position: int, done: Callable[[], None], *, committed: bool) -> None:
+        """Call `done` when the journal has come so far."""
+
+
+class SentJournal(Protocol):
+    """What is used of the journal; `log_backend` says what each does."""
+
+    committed: int
+
+    @property
+    def waiters(self) -> Waiters:
+        """Who waits for positions."""
+
+    def mark(self, position: int) -> Mark | None:
+        """The block at a position."""
+
+    def committed_bytes(self, position: int) -> int:
+        """How much is committed behind a position."""
+
+    def commit_written(self) -> None:
+        """Sync what is only written."""
+
+    async def read(self, after: int, bytes_max: int) -> Sequence[Block]:
+        """Blocks behind a position."""
+
+
+class _Standby:
+    """One standby, connected or not."""
+
+    def __init__(self, name: str, now: float) -> None:
+        self.name = name
+        self.task: asyncio.Task[None] | None = None
+        self.applied = 0
+        self.times = LagTimes()
+        self.heard_at = now
+        self.news = asyncio.Event()  # the journal has committed what is waited for
+        self.awaited = 0  # position
+
+
+class FollowSender:
+    """See the module. `take` is for `NodeLinks.take_follower`.
+
+    Args:
+        journal: of a node on its own.
+    """
+
+    def __init__(self, journal: SentJournal, clock: Clock) -> None:
+        self._journal = journal
+        self._clock = clock
+        self._standbys: dict[str, _Standby] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def take(self, name: str, transport: asyncio.Transport, unread: bytes) -> None:
+        """Send the journal to a standby; of two with one name the one before is given up."""
+        before = self._standbys.get(name)
+        if before is not None and before.task is not None:
+            before.task.cancel()
+        standby = self._standbys[name] = _Standby(name, self._clock.monotonic())
+        stream = stream_over(transport, unread)
+        standby.task = task = asyncio.create_task(self._serve(standby, stream))
+        self._tasks.add(task)
+        task.add_done_callback(partial(self._served, standby))
+
+    def lags(self) -> list[StandbyLag]:
+        """How far each standby is behind that has followed since this node was started."""
+        return [self._lag(each) for _, each in sorted(self._standbys.items())]
+
+    def has_caught_up(self, name: str) -> bool:
+        """Whether a standby follows, and not far behind."""
+        standby = self._standbys.get(name)
+        if standby is None or standby.task is None or not standby.applied:
+            return False
+        return self._lag(standby).bytes <= CAUGHT_UP_BYTES_MAX
+
+    async def aclose(self) -> None:
+        """End all connections."""
+        tasks = [*self._tasks]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _lag(self, standby: _Standby) -> StandbyLag:
+        size, now = self._journal.committed_bytes(standby.applied), self._clock.monotonic()
+        is_connected = standby.task is not None
+        seconds = standby.times.seconds(now) if is_connected else now - standby.heard_at
+        return StandbyLag(standby.name, is_connected, size, seconds)
+
+    def _served(self, standby: _Standby, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        standby.task = None
+        if not task.cancelled() and (error := task.exception()) is not None:
+            text = "an error of the broker, while standby %s followed"
+            log.error(text, standby.name, exc_info=error)
+
+    async def _serve(self, standby: _Standby, stream: Stream) -> None:
+        reader, writer = stream
+        try:
+            if not await self._is_met(standby, reader):
+                await _send_to_copy(standby, writer)
+                return
+            log.info("standby %s follows from position %d on", standby.name, standby.applied)
+            tasks = [
+                asyncio.create_task(self._hear(standby, reader)),
+                asyncio.create_task(self._send(standby, writer)),
+            ]
+            try:
+                done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                for task in tasks:
+                    task.cancel()
+                await asyncio.gather(*tasks, return_exceptions=True)
+            for task in done:
+                task.result()
+        except TimeoutError:
+            log.warning("standby %s says nothing any more", standby.name)
+        except (EOFError, OSError) as error:
+            log.info("standby %s has gone: %s", standby.name, error)
+        except BadMessage as error:
+            log.warning("standby %s is not understood: %s", standby.name, error)
+        finally:
+            if not writer.is_closing():
+                writer.transport.abort()
+
+    async def _is_met(self, standby: _Standby, reader: asyncio.StreamReader) -> bool:
+        """Whether the standby's journal ends at a block of this one's."""
+        hello = await receive_message(reader)
+        if not (isinstance(hello, Hello) and hello.epoch_ends):
+            raise BadMessage("it did not say where its journal ends")
+        end = hello.epoch_ends[-1]
+        if end.position > self._journal.committed:
+            return False
+        mark = self._journal.mark(end.position)
+        if mark is None or mark.checksum != end.checksum:  # which stands for everything before it
+            return False
+        standby.applied = end.position
+        return True
+
+    async def _hear(self, standby: _Standby, reader: asyncio.StreamReader) -> None:
+        while True:
+            message = await receive_message(reader)
+            if not isinstance(message, Acknowledge):
+                raise BadMessage(f"a {type(message).__name__}")
+            standby.heard_at = self._clock.monotonic()
+            standby.applied = max(standby.applied, message.durable)
+            standby.times.applied(standby.applied)
+
+    async def _send(self, standby: _Standby, writer: asyncio.StreamWriter) -> None:
+        after = standby.applied
+        while True:
+            blocks: tuple[Block, ...] = ()
+            if await self._is_more(standby, after):
+                found = await self._journal.read(after, APPEND_BYTES_MAX)
+                committed = self._journal.committed
+                blocks = tuple(each for each in found if each.position <= committed)
+                if not blocks:  # its file was given back
+                    return await _send_to_copy(standby, writer)
+            now, committed = self._clock.monotonic(), self._journal.committed
+            standby.times.committed(committed, now)
+            await send_message(writer, Append(SHARD, 0, 0, after, committed, now, blocks))
+            after += len(blocks)
+
+    async def _is_more(self, standby: _Standby, after: int) -> bool:
+        """Wait until something is committed behind a position, for a heartbeat's time at most."""
+        journal = self._journal
+        if journal.committed <= after and standby.awaited <= after:
+            standby.awaited = after + 1
+            standby.news.clear()
+            journal.waiters.wait(after + 1, standby.news.set, committed=True)
+        if journal.committed <= after:
+            try:
+                async with asyncio.timeout(HEARTBEAT_SECONDS):
+                    await standby.news.wait()
+            except TimeoutError:
+                journal.commit_written()  # such as acks: they do not ask for a sync
+        return journal.committed > after
+
+
+async def _send_to_copy(standby: _Standby, writer: asyncio.StreamWriter) -> None:
+    log.info("standby %s needs a copy of the checkpoint", standby.name)
+    await send_message(writer, CopyFrom(SHARD, 0, 0))
+    writer.close()
+    async with asyncio.timeout(SILENCE_SECONDS_MAX):
+        await writer.wait_closed()

@@ -1,0 +1,236 @@
+"""A standby: its store follows a running node, and gets the journal block by block, resumed after any break."""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+from routelog.log_backend import Clock, Disk, LogStore, PartitionRecords, random_key
+from routelog.mirror_cluster.links.copy_stream import (
+    Stream,
+    receive_message,
+    send_message,
+    stream_over,
+)
+from routelog.mirror_cluster.links.given_link import TakeConnection, connect, connect_given
+from routelog.mirror_cluster.links.introduction import Opening, Purpose
+from routelog.mirror_cluster.node.copy_receiver import CopyReceiver
+from routelog.mirror_cluster.node.followed_store import SHARD, FollowedStore
+from routelog.mirror_cluster.node.incarnation import new_number
+from routelog.mirror_cluster.node.replica_storage import CopyFailed, CopyWaits, Notice
+from routelog.mirror_cluster.protocol.block import Block
+from routelog.mirror_cluster.protocol.message_format import BadMessage
+from routelog.mirror_cluster.protocol.messages import Acknowledge, Append, CopyFrom, Hello
+from routelog.mirror_cluster.replica.events import Durable
+from routelog.mirror_cluster.standby.standby_directory import mark_standby
+from routelog.mirror_cluster.standby.standby_options import LEADER, StandbyOptions
+
+log = logging.getLogger(__name__)
+
+PAUSE_SECONDS_MIN, PAUSE_SECONDS_MAX = 0.1, 5.0  # between two connections
+ACKNOWLEDGE_SECONDS = 1.0
+LAG_SECONDS = 10.0
+# Of blocks that have come and are not applied: the disk or the memory is behind, and the node waits.
+UNAPPLIED_BYTES_MAX = 32 * 1024 * 1024
+
+
+class Standby:
+    """See the module.
+
+    Attributes:
+        ended: resolves with the reason why the process has to end and start again.
+
+    Args:
+        name: of this node.
+        logs: open, and has recovered nothing.
+        reserve_bytes: of the disk that a copy leaves free.
+    """
+
+    def __init__(
+        self,
+        options: StandbyOptions,
+        name: str,
+        logs: LogStore,
+        data: Path,
+        disk: Disk,
+        clock: Clock,
+        reserve_bytes: int,
+    ) -> None:
+        self.ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self._options = options
+        self._name = name
+        self._process = new_number()
+        self._logs = logs
+        self._journal = logs.journal
+        self._data = data
+        self._disk = disk
+        self._clock = clock
+        receiver = CopyReceiver(self._connect_copy, data, disk, clock, reserve_bytes)
+        self._store = FollowedStore(logs, data, disk, 0, receiver, _nothing_aside, self._failed)
+        self._storage = self._store.storage
+        self._unapplied: deque[tuple[int, int]] = deque()  # position and bytes
+        self._unapplied_bytes = 0
+        self._is_applied = asyncio.Event()
+        self._heard_committed = 0
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def start(self, records: PartitionRecords) -> None:
+        """Recover, and follow.
+
+        Args:
+            records: of the store's metadata.
+
+        Raises:
+            JournalDamaged, MetadataCorrupt, UnknownEntry, OSError: the data cannot be used.
+        """
+        mark_standby(self._data, self._disk)
+        self._logs.on_failure = self._failed
+        self._logs.on_committed = self._committed
+        await self._store.open(records)
+        self._storage.start(self._noticed)
+        self._storage.commit(self._journal.end.position)  # nothing else was ever sent
+        self._tasks = [asyncio.create_task(self._run()), asyncio.create_task(self._tell_lag())]
+        self._tasks[0].add_done_callback(self._ran)
+
+    async def aclose(self) -> None:
+        """Follow no more; the store stays open."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    # -- connecting
+
+    async def _run(self) -> None:
+        pause = PAUSE_SECONDS_MIN
+        while True:
+            heard = self._heard_committed
+            try:
+                await self._follow()
+            except TimeoutError:
+                log.warning("%s does not answer, or says nothing any more", self._where)
+            except (EOFError, OSError) as error:
+                log.warning("no connection with %s: %s", self._where, error)
+            except BadMessage as error:
+                log.error("%s is not understood: %s", self._where, error)
+            except CopyFailed as error:
+                log.error("no copy of %s: %s", self._where, error)
+            except CopyWaits as reason:
+                return self._end(str(reason))
+            pause = PAUSE_SECONDS_MIN if heard != self._heard_committed else pause
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, PAUSE_SECONDS_MAX)
+
+    async def _follow(self) -> None:
+        streams: list[Stream] = []
+        try:
+            await self._connect(Purpose.FOLLOW, lambda *given: streams.append(stream_over(*given)))
+            reader, writer = streams[0]
+            end = self._journal.end
+            log.info("follows %s from position %d on", self._where, end.position)
+            await send_message(writer, Hello(SHARD, 0, 0, self._name, 0, (end,)))
+            needs_copy = await self._received(reader, writer)
+        finally:
+            for _, writer in streams:
+                writer.transport.abort()
+        if needs_copy:
+            log.warning("%s has no journal behind position %d of ours", self._where, end.position)
+            await self._storage.copy(LEADER)
+
+    async def _received(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+        """Take blocks until the connection ends; returns True when a copy is needed."""
+        acknowledging = asyncio.create_task(self._acknowledge(writer))
+        try:
+            while True:
+                message = await receive_message(reader)
+                if isinstance(message, CopyFrom):
+                    return True
+                if not isinstance(message, Append):
+                    raise BadMessage(f"a {type(message).__name__}")
+                self._heard_committed = message.committed
+                self._take(message.blocks)
+                while self._unapplied_bytes > UNAPPLIED_BYTES_MAX:
+                    self._is_applied.clear()
+                    await self._is_applied.wait()
+        finally:
+            acknowledging.cancel()
+            await asyncio.gather(acknowledging, return_exceptions=True)
+
+    def _take(self, blocks: Sequence[Block]) -> None:
+        end = self._journal.end
+        for block in blocks:
+            if not block.follows(end):
+                raise BadMessage(f"block {block.position} does not follow {end.position}")
+            end = block.mark
+            self._unapplied.append((block.position, len(block.payload)))
+            self._unapplied_bytes += len(block.payload)
+        if blocks:
+            self._storage.store(blocks)
+
+    async def _acknowledge(self, writer: asyncio.StreamWriter) -> None:
+        while True:
+            self._is_applied.clear()
+            await send_message(writer, Acknowledge(SHARD, 0, 0, self._journal.committed, 0.0))
+            try:
+                async with asyncio.timeout(ACKNOWLEDGE_SECONDS):
+                    await self._is_applied.wait()
+            except TimeoutError:
+                continue
+
+    async def _connect_copy(self, leader: str, take: TakeConnection) -> None:
+        await self._connect(Purpose.COPY, take)
+
+    async def _connect(self, purpose: Purpose, take: TakeConnection) -> None:
+        name, secret = self._name, self._options.secret
+        opening = Opening(self._options.cluster, name, LEADER, self._process, purpose, random_key())
+        host, port = self._options.address
+        reach = partial(connect, f"{host}:{port}", tls=None)
+        await connect_given(opening, secret, None, take, reach)
+
+    @property
+    def _where(self) -> str:
+        host, port = self._options.address
+        return f"{host}:{port}"
+
+    # -- the store
+
+    def _noticed(self, notice: Notice) -> None:
+        if isinstance(notice, Durable):
+            try:
+                self._storage.commit(notice.mark.position)
+            except (
+                Exception
+            ) as error:  # the metadata, or a fault of ours: nothing is applied any more
+                log.error("position %d was not applied", notice.mark.position, exc_info=error)
+                self._failed(error)
+
+    def _committed(self, position: int) -> None:
+        while self._unapplied and self._unapplied[0][0] <= position:
+            self._unapplied_bytes -= self._unapplied.popleft()[1]
+        self._is_applied.set()
+
+    def _failed(self, error: BaseException) -> None:
+        self._end(f"the store failed: {error}")
+
+    def _ran(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("an error of the standby", exc_info=error)
+            self._failed(error)
+
+    def _end(self, reason: str) -> None:
+        if not self.ended.done():
+            self.ended.set_result(reason)
+
+    async def _tell_lag(self) -> None:
+        told = -1
+        while True:
+            lag = max(0, self._heard_committed - self._journal.committed)
+            if lag != told and self._heard_committed:
+                log.info("%d blocks behind, at position %d", lag, self._journal.committed)
+                told = lag
+            await asyncio.sleep(LAG_SECONDS)
+
+
+def _nothing_aside(blocks: Sequence[Block]) -> None:
+    """Nothing of a standby's journal is ever cut."""
