@@ -7,8 +7,9 @@ import logging
 import os
 import socket
 import sys
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
+from dataclasses import asdict
 from functools import partial
 from importlib.metadata import version as distribution_version
 from pathlib import Path
@@ -26,6 +27,7 @@ from routelog.amqp_front.node.configuration import (
     load_configuration,
 )
 from routelog.amqp_front.process.broker import (
+    START_FAULTS,
     Broker,
     BrokerAddress,
     StartError,
@@ -40,20 +42,38 @@ from routelog.amqp_front.process.open_files import (
     raise_open_files_limit,
 )
 from routelog.amqp_front.process.service_manager import ServiceManager
+from routelog.amqp_front.process.standby import run_standby
 from routelog.amqp_front.publishing.firehose import Firehose
 from routelog.amqp_front.server.acceptor import ServedSocket
 from routelog.amqp_front.server.stalled_sockets import StalledSockets
 from routelog.amqp_front.wire.proxy_header import Endpoint
-from routelog.log_backend import StoredLogs, SystemClock, SystemDisk, random_key, random_name
+from routelog.log_backend import (
+    DirectoryLocked,
+    LogStore,
+    NoDataDirectory,
+    StoredLogs,
+    SystemClock,
+    SystemDisk,
+    random_key,
+    random_name,
+)
 from routelog.mirror_cluster import (
     BadClusterOption,
     CannotJoin,
     ClusterMember,
     ClusterOptions,
+    NoStandby,
     ReplicaState,
+    Standby,
+    StandbyDoor,
+    StandbyOptions,
     claim_epoch,
     cluster_options,
+    follow_options,
+    is_standby,
+    listen_options,
 )
+from routelog.mirror_cluster import promote as promote_standby
 from routelog.vhosts import Definitions, InvalidDefinition, VirtualHost, read_definitions
 
 log = logging.getLogger(__name__)
@@ -138,13 +158,93 @@ def serve(
     try:
         configuration = _configuration(config, os.environ, options, settings or ())
         cluster = _cluster_options(configuration)
-        if cluster is not None and configuration.remote_storage:
-            raise ConfigurationError("remote_storage: not in a cluster, in this version")
+        standbys = _standby_options(lambda: listen_options(configuration))
+        if configuration.remote_storage and (cluster is not None or standbys is not None):
+            needed = "standby_listen" if cluster is None else "in a cluster"
+            raise ConfigurationError(f"remote_storage: not {needed}, in this version")
     except ConfigurationError as error:
         _complain(error)
         raise typer.Exit(EXIT_CONFIGURATION) from None
+    _set_up(configuration, config)
+    if is_standby(configuration.data_dir, SystemDisk()):
+        _complain(
+            StartError(f"{configuration.data_dir} is a standby's: 'routelog promote' it first")
+        )
+        raise typer.Exit(EXIT_START_FAILED)
+    _run(configuration, cluster, standbys, ServiceManager.from_environment(os.environ))
+
+
+@command_line.command()
+def follow(
+    address: Annotated[str, typer.Argument(help="HOST:PORT, the node's `standby_listen`.")],
+    config: Annotated[
+        Path | None,
+        typer.Option(help="Configuration file; ./routelog.toml is read when it is there."),
+    ] = None,
+    data_dir: Annotated[str | None, typer.Option(help="Directory of everything kept.")] = None,
+) -> None:
+    """Keep a copy of a running node, as its warm standby, until SIGTERM or SIGINT."""
+    try:
+        configuration = _configuration(config, os.environ, {"data_dir": data_dir}, ())
+        options = _standby_options(lambda: follow_options(configuration, address))
+        assert options is not None
+        if configuration.remote_storage:
+            raise ConfigurationError("remote_storage: not in a standby, in this version")
+    except ConfigurationError as error:
+        _complain(error)
+        raise typer.Exit(EXIT_CONFIGURATION) from None
+    _set_up(configuration, config)
+    service_manager = ServiceManager.from_environment(os.environ)
+    data, disk = configuration.data_dir, SystemDisk()
+
+    def make(logs: LogStore) -> Standby:
+        name = node_name(configuration.node_name, socket.gethostname())
+        return Standby(options, name, logs, data, disk, SystemClock())
+
+    def on_ready() -> None:
+        shown = escape_control(str(data))
+        typer.echo(f"routelog standby ready: follows {address} data={shown} pid={os.getpid()}")
+        sys.stdout.flush()
+        service_manager.ready()
+
+    try:
+        run_standby(configuration, make, on_ready, partial(_end, service_manager))
+    except StartError as error:
+        _complain(error)
+        raise typer.Exit(EXIT_START_FAILED) from None
+
+
+@command_line.command()
+def promote(
+    config: Annotated[
+        Path | None,
+        typer.Option(help="Configuration file; ./routelog.toml is read when it is there."),
+    ] = None,
+    data_dir: Annotated[str | None, typer.Option(help="Directory of everything kept.")] = None,
+) -> None:
+    """Make a standby's data directory a node's: the next `routelog serve` takes clients there."""
+    try:
+        data = _configuration(config, os.environ, {"data_dir": data_dir}, ()).data_dir
+    except ConfigurationError as error:
+        _complain(error)
+        raise typer.Exit(EXIT_CONFIGURATION) from None
+    try:
+        end = promote_standby(data, SystemDisk())
+    except DirectoryLocked as error:
+        _complain(StartError(f"{error}: stop 'routelog follow' first"))
+        raise typer.Exit(EXIT_START_FAILED) from None
+    except (NoStandby, NoDataDirectory, *START_FAULTS) as error:
+        _complain(error)
+        raise typer.Exit(EXIT_START_FAILED) from None
+    typer.echo(
+        f"{data} is a node's: its journal ends at position {end.position}, epoch {end.epoch}"
+    )
+    typer.echo("The node that it followed must not come back: both would take clients.")
+
+
+def _set_up(configuration: BrokerConfig, chosen_file: Path | None) -> None:
     set_up_logs(configuration.log_level, configuration.log_format)
-    file, _ = _configuration_file(config, os.environ)
+    file, _ = _configuration_file(chosen_file, os.environ)
     log.info(
         "RouteLog %s starts: configuration file %s, data directory %s, process %d",
         distribution_version("routelog"),
@@ -154,7 +254,6 @@ def serve(
     )
     make_room_for_open_files(raise_open_files_limit())
     give_large_blocks_back()
-    _run(configuration, cluster, ServiceManager.from_environment(os.environ))
 
 
 def _print_version(wanted: bool) -> None:
@@ -211,6 +310,13 @@ def _cluster_options(configuration: BrokerConfig) -> ClusterOptions | None:
         raise ConfigurationError(str(error)) from None
 
 
+def _standby_options(read: Callable[[], StandbyOptions | None]) -> StandbyOptions | None:
+    try:
+        return read()
+    except BadClusterOption as error:
+        raise ConfigurationError(str(error)) from None
+
+
 def _cluster_of(config: Path | None) -> ClusterOptions:
     """The cluster that the configuration tells of; exits when there is none."""
     try:
@@ -245,8 +351,35 @@ def _file_text(file: Path, *, required: bool) -> str:
 
 
 @asynccontextmanager
+async def _doors(
+    broker: Broker,
+    address: BrokerAddress,
+    member: ClusterMember | None,
+    standbys: StandbyOptions | None,
+) -> AsyncIterator[None]:
+    """Keep the doors for standbys and operators open."""
+    if standbys is None:
+        async with _management(broker, address, member, list):
+            yield
+        return
+    door = StandbyDoor(standbys, broker.logs, broker.services.clock)
+    try:
+        await door.open()
+    except OSError as error:
+        raise StartError(f"standby_listen: {error}") from None
+    try:
+        async with _management(broker, address, member, lambda: [*map(asdict, door.lags())]):
+            yield
+    finally:
+        await door.aclose()
+
+
+@asynccontextmanager
 async def _management(
-    broker: Broker, address: BrokerAddress, member: ClusterMember | None
+    broker: Broker,
+    address: BrokerAddress,
+    member: ClusterMember | None,
+    standbys: Callable[[], list[dict[str, Any]]],
 ) -> AsyncIterator[None]:
     """Keep the operators' door open, and the file that lets this machine's command line in."""
     services = broker.services
@@ -294,6 +427,7 @@ async def _management(
         trace=partial(_trace, services.node_name),
         logs=logs,
         backups=backups,
+        standbys=standbys,
         reader_hold_bytes_max=config.reader_hold_bytes_max,
         log_token_key=_kept_key(address.data_dir / LOG_TOKEN_FILE),
     )
@@ -370,7 +504,10 @@ def _definitions(configuration: BrokerConfig) -> Definitions | None:
 
 
 def _run(
-    configuration: BrokerConfig, cluster: ClusterOptions | None, service_manager: ServiceManager
+    configuration: BrokerConfig,
+    cluster: ClusterOptions | None,
+    standbys: StandbyOptions | None,
+    service_manager: ServiceManager,
 ) -> None:
     def on_ready(address: BrokerAddress) -> None:
         typer.echo(ready_line(address, os.getpid()))
@@ -396,7 +533,7 @@ def _run(
             on_ready,
             claim_epoch,
             definitions=_definitions(configuration),
-            doors=lambda broker, address: _management(broker, address, member),
+            doors=lambda broker, address: _doors(broker, address, member, standbys),
             join=join if cluster is not None else None,
             on_end=partial(_end, service_manager),
         )

@@ -137,6 +137,8 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True):
     # Above the time without a leader's confirms that the loss of a node costs: some 3 s.
     cluster_confirm_seconds: Annotated[float, Meta(ge=1, le=3600)] = 10.0
 
+    standby_listen: str = ""  # empty: no standby follows this node
+
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     log_format: Literal["text", "json"] = "text"
 

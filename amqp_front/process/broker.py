@@ -247,7 +247,7 @@ class Broker:
         narrow(config.data_dir)
         try:
             self._bucket = _bucket(config)
-            self._logs = logs = _open_logs(config, loop)
+            self._logs = logs = open_logs(config, loop)
         except BadBucket as error:
             raise StartError(f"remote_storage: {error}") from None
         except DirectoryLocked as error:
@@ -380,6 +380,11 @@ class Broker:
     def services(self) -> Services:
         """What its doors share; there from the start on."""
         return self._services
+
+    @property
+    def logs(self) -> LogStore:
+        """The store, for a standby to follow."""
+        return self._logs
 
     @property
     def log_failure(self) -> Exception | None:
@@ -692,7 +697,13 @@ def _bucket(config: BrokerConfig) -> Bucket | None:
     return open_bucket(url, SystemDisk()) if url else None
 
 
-def _open_logs(config: BrokerConfig, loop: asyncio.AbstractEventLoop) -> LogStore:
+def open_logs(config: BrokerConfig, loop: asyncio.AbstractEventLoop) -> LogStore:
+    """Take the data directory.
+
+    Raises:
+        DirectoryLocked: another process has it.
+        MetadataCorrupt, MetadataUnavailable, OSError: it cannot be used.
+    """
     options = LogOptions(
         journal_file_bytes=config.journal_file_bytes,
         journal_files_max=config.journal_files_max,

@@ -141,6 +141,7 @@ class BrokerSide:
         trace: switches the firehose of a vhost on or off.
         logs: what is stored of them.
         backups: of the node.
+        standbys: each one's name, whether it is connected, and how far it is behind, in bytes and seconds.
         reader_hold_bytes_max: the limit of bytes that a log keeps for a reader beyond its retention.
         log_token_key: signs the tokens for logs.
     """
@@ -166,5 +167,6 @@ class BrokerSide:
     trace: Callable[[VirtualHost, bool], None]
     logs: StoredLogs
     backups: Backups
+    standbys: Callable[[], list[dict[str, Any]]]
     reader_hold_bytes_max: int
     log_token_key: bytes

@@ -32,6 +32,7 @@ def status(broker: ManagementClient, as_json: AsJson = False) -> None:
 
 
 def _lines(overview: dict[str, Any], node: dict[str, Any]) -> dict[str, object]:
+    standbys = node["standbys"]
     messages, objects = overview["queue_totals"], overview["object_totals"]
     listeners = [f"{each['protocol']} {_address(each)}" for each in overview["listeners"]]
     return {
@@ -47,8 +48,16 @@ def _lines(overview: dict[str, Any], node: dict[str, Any]) -> dict[str, object]:
         **objects,
         "messages ready": messages["messages_ready"],
         "messages unacknowledged": messages["messages_unacknowledged"],
+        **({"standbys": [_behind(each) for each in standbys]} if standbys else {}),
         "alarms": [resource for alarm, resource in ALARMS.items() if node[alarm]] or "none",
     }
+
+
+def _behind(standby: dict[str, Any]) -> str:
+    state = "" if standby["is_connected"] else "not connected, "
+    return (
+        f"{standby['name']}: {state}{standby['bytes']:,} bytes, {standby['seconds']:.1f} s behind"
+    )
 
 
 def _mebibytes(count: int | None) -> str:

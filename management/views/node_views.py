@@ -133,6 +133,7 @@ async def _node_row(call: Call) -> Row:
         "log_alarm": bool(broker.log_failure()),
         "data_dir": node.data_dir,
         "db_dir": node.data_dir,
+        "standbys": broker.standbys(),
         "rates_mode": "none",
         "exchange_types": _exchange_types(),
         "auth_mechanisms": [{"name": name, "enabled": True} for name in ("PLAIN", "AMQPLAIN")],

@@ -45,7 +45,6 @@ class Standby:
     Args:
         name: of this node.
         logs: open, and has recovered nothing.
-        reserve_bytes: of the disk that a copy leaves free.
     """
 
     def __init__(
@@ -56,7 +55,6 @@ class Standby:
         data: Path,
         disk: Disk,
         clock: Clock,
-        reserve_bytes: int,
     ) -> None:
         self.ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._options = options
@@ -67,7 +65,7 @@ class Standby:
         self._data = data
         self._disk = disk
         self._clock = clock
-        receiver = CopyReceiver(self._connect_copy, data, disk, clock, reserve_bytes)
+        receiver = CopyReceiver(self._connect_copy, data, disk, clock, logs.space.reserve.size)
         self._store = FollowedStore(logs, data, disk, 0, receiver, _nothing_aside, self._failed)
         self._storage = self._store.storage
         self._unapplied: deque[tuple[int, int]] = deque()  # position and bytes

@@ -58,10 +58,9 @@ class LeadingStore:
         assert len(lags) <= 1
         return lags[0] if lags else None
 
-    async def recycle(self, partition: PartitionLog) -> None:
-        """Publish until the first files of the journal are given back."""
-        base = self.store.journal._blocks.base
-        while self.store.journal._blocks.base == base:
+    async def recycle(self, partition: PartitionLog, position: int = 0) -> None:
+        """Publish until the files of the journal up to a position are given back."""
+        while self.store.journal._blocks.base.position <= position:
             await fill_journal_file(self.store, partition)
 
     async def aclose(self) -> None:
@@ -76,7 +75,7 @@ class FollowingStore:
     def __init__(self, data: Path, port: int, secret: bytes = SECRET) -> None:
         self.store = store = open_store(data, QUIETER)
         self.standby = Standby(
-            options(port, secret), "s@test", store, data, SystemDisk(), SystemClock(), 0
+            options(port, secret), "s@test", store, data, SystemDisk(), SystemClock()
         )
 
     async def start(self) -> FollowingStore:

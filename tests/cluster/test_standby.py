@@ -110,7 +110,7 @@ async def test_behind_the_journal_a_copy_comes_first(tmp_path: Path, port: int) 
     await caught_up(leader, follower)
     await until(lambda: not leader.door._copies._tasks)  # it keeps the journal no more
     await follower.aclose()
-    await leader.recycle(queue)
+    await leader.recycle(queue, follower.store.journal.end.position)
     follower = await FollowingStore(tmp_path / "b", port).start()
     assert await follower.ended() == "a copy of the leader's checkpoint is here"
     await follower.aclose()
@@ -118,17 +118,16 @@ async def test_behind_the_journal_a_copy_comes_first(tmp_path: Path, port: int) 
 
 
 async def test_a_journal_that_is_recycled_on_the_way_ends_in_a_copy(
-    tmp_path: Path, port: int
+    tmp_path: Path, port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     leader = await LeadingStore(tmp_path / "a", port).start()
     queue = await leader.declare("q")
     follower = await FollowingStore(tmp_path / "b", port).start()
     await caught_up(leader, follower)
-    read = leader.store.journal.read
-    leader.store.journal.read = lambda after, bytes_max: nothing()
-    append(queue)
-    await follower.ended()
-    leader.store.journal.read = read
+    with monkeypatch.context() as gone:
+        gone.setattr(leader.store.journal, "read", lambda after, bytes_max: nothing())
+        append(queue)
+        await follower.ended()
     await follower.aclose()
     follower = await FollowingStore(tmp_path / "b", port).start()
     await caught_up(leader, follower)

@@ -27,13 +27,15 @@ def node_links(name: str) -> NodeLinks:
 
 
 @asynccontextmanager
-async def doors(broker: Broker, address: BrokerAddress, member: Any) -> AsyncIterator[None]:
+async def doors(
+    broker: Broker, address: BrokerAddress, member: Any, standbys: Any
+) -> AsyncIterator[None]:
     links = node_links("leading")
     links.take_client = broker.passed_doors.take
     port = await links.listen("127.0.0.1", 0)
     sys.stdout.write(f"cluster port={port}\n")
     sys.stdout.flush()
-    async with management(broker, address, member):
+    async with management(broker, address, member, standbys):
         yield
     await links.aclose()
 

@@ -127,6 +127,7 @@ class ManagedNode:
     Attributes:
         alarms: why publishers wait.
         failure: why the log takes no more writes.
+        standbys: that follow.
         traced: vhosts whose firehose was switched, and how.
         expiries: of certificates.
         replicas: the nodes of its cluster.
@@ -137,6 +138,7 @@ class ManagedNode:
         self.connections, self.messages = Connections(), Messages()
         self.alarms: list[str] = []
         self.failure = ""
+        self.standbys: list[dict[str, object]] = []
         self.traced: list[tuple[str, bool]] = []
         self.expiries: dict[str, dict[Path, datetime]] = {}
         self.replicas = [ReplicaState("routelog@here")]
@@ -174,6 +176,7 @@ class ManagedNode:
                 remote_storage="",
                 bytes_per_second=0,
             ),
+            standbys=lambda: self.standbys,
             reader_hold_bytes_max=10_000,
             log_token_key=b"key",
         )

@@ -246,6 +246,7 @@ NODE: dict[str, Any] = {
     "os_pid": "7",
     "uptime": 61_000,
     "data_dir": "/d",
+    "standbys": [],
     "mem_used": None,
     "disk_free": 5 << 20,
     "disk_free_limit": 1 << 20,
@@ -275,3 +276,13 @@ def test_the_status_is_a_table_with_units(run: Run, broker: Broker) -> None:
     }.items():
         assert lines[name].split(name, 1)[1].strip() == value
     assert json.loads(run("status", "--json").output)["nodes"] == [node]
+
+
+def test_the_status_tells_how_far_standbys_are_behind(run: Run, broker: Broker) -> None:
+    told = {"name": "s", "is_connected": False, "bytes": 4_096, "seconds": 1.25}
+    broker.answers |= {
+        ("overview",): OVERVIEW,
+        ("nodes",): [{**NODE, "standbys": [told]}],
+        ("health", "checks", "alarms"): {"status": "ok"},
+    }
+    assert "s: not connected, 4,096 bytes, 1.2 s behind" in run("status").output

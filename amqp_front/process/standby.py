@@ -1,0 +1,75 @@
+"""A process that is a standby: it listens to no client, and follows until it is ended."""
+
+import asyncio
+import signal
+import sys
+from collections.abc import Callable
+from typing import NoReturn, Protocol
+
+import uvloop
+
+from routelog.amqp_front.node.configuration import BrokerConfig
+from routelog.amqp_front.process.broker import (
+    RESTART_SECONDS_MIN,
+    START_FAULTS,
+    SWITCH_SECONDS,
+    StartError,
+    open_logs,
+)
+from routelog.log_backend import DirectoryLocked, LogStore, PartitionRecords, keep_private, narrow
+from routelog.vhosts import DeclaredPartitions
+
+
+class StandbyNode(Protocol):
+    """What follows.
+
+    Attributes:
+        ended: resolves with the reason why the process has to end and start again.
+    """
+
+    ended: asyncio.Future[str]
+
+    async def start(self, records: PartitionRecords) -> None:
+        """Recover, and follow."""
+
+
+def run_standby(
+    config: BrokerConfig,
+    make: Callable[[LogStore], StandbyNode],
+    on_ready: Callable[[], None],
+    on_end: Callable[[str], NoReturn],
+) -> NoReturn:
+    """Follow until SIGTERM or SIGINT. What is stored stays as a crash leaves it.
+
+    Args:
+        make: called on the event loop with a store that is open and has recovered nothing.
+        on_ready: called when it follows.
+        on_end: ends the process, and begins another one where there is a reason for that.
+
+    Raises:
+        StartError: the data directory cannot be used.
+    """
+    sys.setswitchinterval(SWITCH_SECONDS)
+
+    async def follow() -> None:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, on_end, "")
+        begun = loop.time()
+        keep_private()
+        narrow(config.data_dir)
+        try:
+            logs = open_logs(config, loop)
+            standby = make(logs)
+            await standby.start(DeclaredPartitions(logs.metadata))
+        except DirectoryLocked as error:
+            raise StartError(str(error)) from None
+        except START_FAULTS as error:
+            raise StartError(f"data directory {config.data_dir}: {error}") from None
+        on_ready()
+        reason = await standby.ended
+        await asyncio.sleep(begun + RESTART_SECONDS_MIN - loop.time())
+        on_end(reason)
+
+    uvloop.run(follow())
+    raise AssertionError("it has ended the process")
