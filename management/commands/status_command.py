@@ -22,9 +22,12 @@ ALARMS = {
 @with_broker
 def status(broker: ManagementClient, as_json: AsJson = False) -> None:
     """Say what runs, how much is in it, and whether publishers wait: exit code 1 while they do."""
-    overview, (node,) = broker.get("overview"), broker.get("nodes")
+    overview, nodes = broker.get("overview"), broker.get("nodes")
+    node = next(
+        each for each in nodes if each["name"] == overview["node"]
+    )  # the leader of a cluster
     if as_json:
-        typer.echo(msgspec.json.encode({**overview, "nodes": [node]}).decode())
+        typer.echo(msgspec.json.encode({**overview, "nodes": nodes}).decode())
     else:
         rows = [{"what": what, "is": value} for what, value in _lines(overview, node).items()]
         show(rows, ("what", "is"), as_json=False)

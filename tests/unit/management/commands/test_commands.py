@@ -253,6 +253,7 @@ NODE: dict[str, Any] = {
     **dict.fromkeys(("mem_alarm", "disk_free_alarm", "journal_alarm", "log_alarm"), False),
 }
 OVERVIEW: dict[str, Any] = {
+    "node": "n",
     "product_version": "0.1",
     "rabbitmq_version": "3.10",
     "queue_totals": {"messages_ready": 3, "messages_unacknowledged": 1},
@@ -276,6 +277,17 @@ def test_the_status_is_a_table_with_units(run: Run, broker: Broker) -> None:
     }.items():
         assert lines[name].split(name, 1)[1].strip() == value
     assert json.loads(run("status", "--json").output)["nodes"] == [node]
+
+
+def test_the_status_is_of_the_node_that_answers(run: Run, broker: Broker) -> None:
+    other = {"name": "m", "running": True}  # all that a leader knows of it
+    broker.answers |= {
+        ("overview",): OVERVIEW,
+        ("nodes",): [other, NODE],
+        ("health", "checks", "alarms"): {"status": "ok"},
+    }
+    assert "/d" in run("status").output
+    assert json.loads(run("status", "--json").output)["nodes"] == [other, NODE]
 
 
 def test_the_status_tells_how_far_standbys_are_behind(run: Run, broker: Broker) -> None:
