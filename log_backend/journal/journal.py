@@ -22,6 +22,7 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 from queue import SimpleQueue
 
 from routelog.log_backend.doors.clock import Clock
@@ -697,6 +698,12 @@ class Journal:
     def _give_files(self) -> None:
         # What a segment may not have yet, a checkpoint cannot cover.
         while self._full and self._full[0].end.position <= self.groups.promised:
+            if self._replica is not None and not any(
+                each.places for each in islice(self._full, 1, None)
+            ):
+                # A replica keeps its last blocks: else its journal would begin where it ended when it is
+                # started again, and any follower need a copy.
+                break
             self.supply.held -= 1
             self._on_file_full(self._full.popleft())
 

@@ -119,7 +119,8 @@ async def test_what_a_checkpoint_waits_for_is_told_when_all_files_wait_for_the_c
         for _ in range(len(replica.full)):
             journal.recycle(replica.full.pop(0))
         assert len(await read) <= 1, "or not any more"
-        await until(lambda: len(list(directory.glob("*.journal"))) == 4)
+        # The last full one is kept for followers.
+        await until(lambda: len(list(directory.glob("*.journal"))) == 5)
     assert not replica.failures
 
 
@@ -135,6 +136,21 @@ async def test_a_file_with_blocks_that_are_not_committed_is_not_given_to_a_check
     replica.journal.commit(11)
     assert replica.full
     assert all(each.end.position <= 11 for each in replica.full)
+
+
+async def test_a_replica_that_is_started_again_still_has_the_blocks_of_its_last_full_file(
+    replica: Replica, directory: Path
+) -> None:
+    replica.journal.lead(1)
+    while not replica.full:
+        await replica.add(len(replica.made), SIZE)
+        replica.journal.commit(replica.journal.durable)
+    end = replica.journal.durable
+    await replica.close()
+    again = Replica(directory, WatchedDisk()).open(end)
+    assert end not in [each.end.position for each in again.full]
+    assert await again.journal.read(end - 1, 1)
+    await again.close()
 
 
 async def test_what_cursors_know_is_told_when_a_block_with_all_of_it_is_committed(
