@@ -7,8 +7,8 @@ import logging
 import os
 import socket
 import sys
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import asdict
 from functools import partial
 from importlib.metadata import version as distribution_version
@@ -32,7 +32,6 @@ from routelog.amqp_front.process.broker import (
     BrokerAddress,
     StartError,
     node_name,
-    run,
 )
 from routelog.amqp_front.process.logs import escape_control, set_up_logs
 from routelog.amqp_front.process.memory_allocator import give_large_blocks_back
@@ -41,6 +40,7 @@ from routelog.amqp_front.process.open_files import (
     open_files_limit,
     raise_open_files_limit,
 )
+from routelog.amqp_front.process.run import run
 from routelog.amqp_front.process.service_manager import ServiceManager
 from routelog.amqp_front.process.standby import run_standby
 from routelog.amqp_front.publishing.firehose import Firehose
@@ -126,7 +126,21 @@ command_line = typer.Typer(
 )
 
 
+@contextmanager
+def _failing_in_words() -> Iterator[None]:
+    """What cannot be is one line on stderr and an exit code."""
+    try:
+        yield
+    except (ConfigurationError, BadClusterOption) as error:
+        _complain(error)
+        raise typer.Exit(EXIT_CONFIGURATION) from None
+    except (StartError, CannotJoin) as error:
+        _complain(error)
+        raise typer.Exit(EXIT_START_FAILED) from None
+
+
 @command_line.command()
+@_failing_in_words()
 def serve(
     config: Annotated[
         Path | None,
@@ -155,26 +169,20 @@ def serve(
         "management_port": management_port,
         "log_level": log_level,
     }
-    try:
-        configuration = _configuration(config, os.environ, options, settings or ())
-        cluster = _cluster_options(configuration)
-        standbys = _standby_options(lambda: listen_options(configuration))
-        if configuration.remote_storage and (cluster is not None or standbys is not None):
-            needed = "standby_listen" if cluster is None else "in a cluster"
-            raise ConfigurationError(f"remote_storage: not {needed}, in this version")
-    except ConfigurationError as error:
-        _complain(error)
-        raise typer.Exit(EXIT_CONFIGURATION) from None
+    configuration = _configuration(config, os.environ, options, settings or ())
+    cluster = _cluster_options(configuration)
+    standbys = listen_options(configuration)
+    if configuration.remote_storage and (cluster is not None or standbys is not None):
+        needed = "standby_listen" if cluster is None else "in a cluster"
+        raise ConfigurationError(f"remote_storage: not {needed}, in this version")
     _set_up(configuration, config)
     if is_standby(configuration.data_dir, SystemDisk()):
-        _complain(
-            StartError(f"{configuration.data_dir} is a standby's: 'routelog promote' it first")
-        )
-        raise typer.Exit(EXIT_START_FAILED)
+        raise StartError(f"{configuration.data_dir} is a standby's: 'routelog promote' it first")
     _run(configuration, cluster, standbys, ServiceManager.from_environment(os.environ))
 
 
 @command_line.command()
+@_failing_in_words()
 def follow(
     address: Annotated[str, typer.Argument(help="HOST:PORT, the node's `standby_listen`.")],
     config: Annotated[
@@ -184,15 +192,10 @@ def follow(
     data_dir: Annotated[str | None, typer.Option(help="Directory of everything kept.")] = None,
 ) -> None:
     """Keep a copy of a running node, as its warm standby, until SIGTERM or SIGINT."""
-    try:
-        configuration = _configuration(config, os.environ, {"data_dir": data_dir}, ())
-        options = _standby_options(lambda: follow_options(configuration, address))
-        assert options is not None
-        if configuration.remote_storage:
-            raise ConfigurationError("remote_storage: not in a standby, in this version")
-    except ConfigurationError as error:
-        _complain(error)
-        raise typer.Exit(EXIT_CONFIGURATION) from None
+    configuration = _configuration(config, os.environ, {"data_dir": data_dir}, ())
+    options = follow_options(configuration, address)
+    if configuration.remote_storage:
+        raise ConfigurationError("remote_storage: not in a standby, in this version")
     _set_up(configuration, config)
     service_manager = ServiceManager.from_environment(os.environ)
     data, disk = configuration.data_dir, SystemDisk()
@@ -207,14 +210,11 @@ def follow(
         sys.stdout.flush()
         service_manager.ready()
 
-    try:
-        run_standby(configuration, make, on_ready, partial(_end, service_manager))
-    except StartError as error:
-        _complain(error)
-        raise typer.Exit(EXIT_START_FAILED) from None
+    run_standby(configuration, make, on_ready, partial(_end, service_manager))
 
 
 @command_line.command()
+@_failing_in_words()
 def promote(
     config: Annotated[
         Path | None,
@@ -223,19 +223,13 @@ def promote(
     data_dir: Annotated[str | None, typer.Option(help="Directory of everything kept.")] = None,
 ) -> None:
     """Make a standby's data directory a node's: the next `routelog serve` takes clients there."""
-    try:
-        data = _configuration(config, os.environ, {"data_dir": data_dir}, ()).data_dir
-    except ConfigurationError as error:
-        _complain(error)
-        raise typer.Exit(EXIT_CONFIGURATION) from None
+    data = _configuration(config, os.environ, {"data_dir": data_dir}, ()).data_dir
     try:
         end = promote_standby(data, SystemDisk())
     except DirectoryLocked as error:
-        _complain(StartError(f"{error}: stop 'routelog follow' first"))
-        raise typer.Exit(EXIT_START_FAILED) from None
+        raise StartError(f"{error}: stop 'routelog follow' first") from None
     except (NoStandby, NoDataDirectory, *START_FAULTS) as error:
-        _complain(error)
-        raise typer.Exit(EXIT_START_FAILED) from None
+        raise StartError(str(error)) from None
     typer.echo(
         f"{data} is a node's: its journal ends at position {end.position}, epoch {end.epoch}"
     )
@@ -303,29 +297,15 @@ def _configuration(
 
 
 def _cluster_options(configuration: BrokerConfig) -> ClusterOptions | None:
-    try:
-        own = node_name(configuration.node_name, socket.gethostname())
-        return cluster_options(configuration, own)
-    except BadClusterOption as error:
-        raise ConfigurationError(str(error)) from None
+    return cluster_options(configuration, node_name(configuration.node_name, socket.gethostname()))
 
 
-def _standby_options(read: Callable[[], StandbyOptions | None]) -> StandbyOptions | None:
-    try:
-        return read()
-    except BadClusterOption as error:
-        raise ConfigurationError(str(error)) from None
-
-
+@_failing_in_words()
 def _cluster_of(config: Path | None) -> ClusterOptions:
     """The cluster that the configuration tells of; exits when there is none."""
-    try:
-        options = _cluster_options(_configuration(config, os.environ, {}, ()))
-        if options is None:
-            raise ConfigurationError("cluster_nodes: there is no cluster")
-    except ConfigurationError as error:
-        _complain(error)
-        raise typer.Exit(EXIT_CONFIGURATION) from None
+    options = _cluster_options(_configuration(config, os.environ, {}, ()))
+    if options is None:
+        raise ConfigurationError("cluster_nodes: there is no cluster")
     return options
 
 
@@ -519,28 +499,19 @@ def _run(
     def join() -> ClusterMember:
         nonlocal member
         assert cluster is not None
-        member = ClusterMember(
-            cluster,
-            configuration.data_dir,
-            SystemDisk(),
-            SystemClock(),
-        )
+        member = ClusterMember(cluster, configuration.data_dir, SystemDisk(), SystemClock())
         return member
 
-    try:
-        run(
-            configuration,
-            on_ready,
-            claim_epoch,
-            definitions=_definitions(configuration),
-            doors=lambda broker, address: _doors(broker, address, member, standbys),
-            join=join if cluster is not None else None,
-            on_end=partial(_end, service_manager),
-        )
-        service_manager.stopping()
-    except (StartError, CannotJoin) as error:
-        _complain(error)
-        raise typer.Exit(EXIT_START_FAILED) from None
+    run(
+        configuration,
+        on_ready,
+        claim_epoch,
+        definitions=_definitions(configuration),
+        doors=lambda broker, address: _doors(broker, address, member, standbys),
+        join=join if cluster is not None else None,
+        on_end=partial(_end, service_manager),
+    )
+    service_manager.stopping()
 
 
 def _end(service_manager: ServiceManager, reason: str) -> NoReturn:

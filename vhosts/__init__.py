@@ -102,7 +102,7 @@ from routelog.vhosts.posting.fan_out import disjoint
 from routelog.vhosts.posting.stateful_route import StatefulRoute
 from routelog.vhosts.queues.consumer_group import ConsumerGroup
 from routelog.vhosts.queues.dispatcher import delivery_cost
-from routelog.vhosts.queues.event_feed import TellEvent
+from routelog.vhosts.queues.event_feed import EventFeed, TellEvent
 from routelog.vhosts.queues.queue import Queue
 from routelog.vhosts.queues.queue_declaration import REPLICATED, server_name
 from routelog.vhosts.source_network import source_of

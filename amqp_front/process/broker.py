@@ -2,20 +2,12 @@
 
 import asyncio
 import logging
-import signal
 import socket
-import sys
-from collections.abc import Callable, Mapping
-from contextlib import AbstractAsyncContextManager, nullcontext, suppress
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NoReturn
 
-import uvloop
-
-from routelog.amqp_front.connections.client_socket import client_described, ends_name
 from routelog.amqp_front.connections.connection import Connection
-from routelog.amqp_front.connections.login import PROTOCOL
 from routelog.amqp_front.node.accepted_sockets import AcceptedSocket, AcceptedSockets
 from routelog.amqp_front.node.close_throttle import CloseThrottle
 from routelog.amqp_front.node.configuration import BrokerConfig
@@ -35,15 +27,14 @@ from routelog.amqp_front.server.acceptor import Serve
 from routelog.amqp_front.server.certificate_renewal import CertificateRenewal
 from routelog.amqp_front.server.http_listeners import HttpListeners
 from routelog.amqp_front.server.listeners import CannotListen, Listeners
+from routelog.amqp_front.server.open_connections import OpenConnections
 from routelog.amqp_front.server.operator_messages import OperatorMessages
 from routelog.amqp_front.server.operator_view import OperatorView
 from routelog.amqp_front.server.stalled_sockets import StalledSockets
 from routelog.amqp_front.sockets.cork import Cork
-from routelog.amqp_front.sockets.garbage_pace import GarbagePace
 from routelog.amqp_front.sockets.heartbeat import HeartbeatWheel
 from routelog.amqp_front.sockets.loop_monitor import LoopMonitor
 from routelog.amqp_front.sockets.rota import Rota
-from routelog.amqp_front.wire.errors import CONNECTION_FORCED, HardError
 from routelog.amqp_front.wire.frame_cutter import FrameCutter
 from routelog.amqp_front.wire.proxy_header import AMQP, HTTP, Endpoint
 from routelog.exchanges import InvalidName
@@ -88,10 +79,6 @@ from routelog.vhosts import (
 
 log = logging.getLogger(__name__)
 
-STOP_SECONDS_MAX = 5.0  # for clients to answer connection.close when the broker stops
-END_SECONDS_MAX = 15.0  # for a node of a cluster to end in order
-RESTART_SECONDS_MIN = 1.0  # between two starts of a node of a cluster
-SWITCH_SECONDS = 0.0005  # so that the journal's thread gets its turn soon after a sync
 
 # What the data directory may answer while it is read, and written for the first time.
 START_FAULTS = (
@@ -146,9 +133,6 @@ class Broker:
         self._http_serve: Serve | None = None
         self._is_loaded = self._is_suspended = False  # of a node that leads
         self._clock = SystemClock()
-        self._connections: set[Connection] = set()
-        self._opening: set[Connection] = set()  # those that have not logged in
-        self._all_closed: asyncio.Event | None = None
         self._group_expiry: GroupExpiry | None = None
         self._remote: RemoteStorage | None = None
         self._deadline: ConfirmDeadline | None = None
@@ -209,7 +193,7 @@ class Broker:
         self._is_suspended = True
         self._mirror.take_clients(None)
         self._door, self.http.serve = self._passing.door(AMQP), self._passing.door(HTTP)
-        self._shut_down(CHANGED)
+        self._connections.shut_down(CHANGED)
 
     def go_on(self) -> None:
         """Take clients, as soon as everything is loaded: this node leads."""
@@ -235,7 +219,7 @@ class Broker:
         await self._close_doors()
         await self.http.close()
         await self._passing.aclose(reason)
-        await self._close_connections(reason)
+        await self._connections.aclose(reason)
 
     def _unusable(self, error: Exception) -> StartError:
         return StartError(f"data directory {self._config.data_dir}: {error}")
@@ -274,6 +258,7 @@ class Broker:
         )
         self._event_log = EventLog(loop.call_later)
         self._vhosts.events.watch = self._event_log.write
+        self._connections = OpenConnections(self._vhosts.events)
 
     async def _begin(self, claim_epoch: ClaimEpoch) -> None:
         loop = asyncio.get_running_loop()
@@ -334,7 +319,7 @@ class Broker:
             node_name=node_name(config.node_name, socket.gethostname()),
             close_throttle=CloseThrottle(loop.call_soon),
         )
-        self.operators = OperatorView(self._connections, self._opening)
+        self.operators = OperatorView(self._connections.all, self._connections.opening)
         self.messages = OperatorMessages(self._services)
         logs.on_committed = cork.around(confirms.durable)
         logs.on_written = cork.around(confirms.written)
@@ -476,28 +461,10 @@ class Broker:
         return self._listeners.tls_address
 
     def _serve(self, accepted: AcceptedSocket, proxied: Endpoint | None) -> Connection:
-        connection = Connection(self._services, self, proxied)
+        connection = Connection(self._services, self._connections, proxied)
         connection.accepted = accepted
-        self._connections.add(connection)
-        self._opening.add(connection)
+        self._connections.accepted(connection)
         return connection
-
-    def opened(self, connection: Connection) -> None:
-        """See `ConnectionKeeper`."""
-        self._opening.discard(connection)
-        self._tell_of("connection.created", connection, client_described(connection.socket))
-
-    def _tell_of(self, what: str, connection: Connection, more: Mapping[str, object]) -> None:
-        said = {
-            "name": ends_name(connection.socket),
-            "user": connection.user,
-            "vhost": connection.vhost.name,
-            "protocol": PROTOCOL,
-            "node": self._services.node_name,
-        }
-        events = self._vhosts.events
-        events.publish(what, **said)
-        events.note(what, **said, **more)
 
     def _pressed(self, reasons: frozenset[str]) -> None:
         events, gate = self._vhosts.events, self._services.gate
@@ -514,26 +481,11 @@ class Broker:
         node = self._services.node_name
         self._vhosts.events.tell("alarm.set", resource="log", node=node)
 
-    def closed(self, connection: Connection) -> None:
-        """See `ConnectionKeeper`."""
-        self._connections.discard(connection)
-        self._opening.discard(connection)
-        reason = "" if connection.socket is None else connection.socket.end_reason
-        reason = reason or "the client has closed its socket without connection.close"
-        if connection.admitted:
-            self._services.admission.left(connection.user, connection.vhost.name)
-            self._tell_of("connection.closed", connection, {"reason": reason})
-        elif connection.socket is not None:
-            events = self._vhosts.events
-            events.note("connection.dropped", address=connection.name, reason=reason)
-        if not self._connections and self._all_closed is not None:
-            self._all_closed.set()
-
     async def stop(self) -> None:
         """Accept nobody, close connections with 320, write what is needed, let go of the files."""
         await self._close_doors()
         logging.getLogger().removeHandler(self._log_exchange)
-        await self._close_connections(STOPPED)
+        await self._connections.aclose(STOPPED)
         self._services.scheduler.finish()
         self._event_log.stop()
         await self._close_stores()
@@ -547,19 +499,6 @@ class Broker:
         self.loop_monitor.stop()
         self._trim.stop()
 
-    def _shut_down(self, reason: str) -> None:
-        for connection in list(self._connections):
-            connection.shut_down(HardError(CONNECTION_FORCED, reason))
-
-    async def _close_connections(self, reason: str) -> None:
-        self._shut_down(reason)
-        if self._connections:
-            self._all_closed = asyncio.Event()
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self._all_closed.wait(), STOP_SECONDS_MAX)
-        for connection in list(self._connections):
-            connection.abort()
-
     async def _close_stores(self) -> None:
         self._passwords.close()
         if self._group_expiry is not None:
@@ -567,118 +506,6 @@ class Broker:
         if self._remote is not None:
             await self._remote.aclose()
         await self._logs.aclose()
-
-
-def run(
-    config: BrokerConfig,
-    on_ready: Callable[[BrokerAddress], None],
-    claim_epoch: ClaimEpoch,
-    *,
-    definitions: Definitions | None = None,
-    doors: Callable[[Broker, BrokerAddress], AbstractAsyncContextManager[None]] | None = None,
-    join: Callable[[], Mirror] | None = None,
-    on_end: Callable[[str], NoReturn] | None = None,
-) -> None:
-    """Run a broker until SIGTERM or SIGINT.
-
-    Args:
-        on_ready: called when connections are accepted.
-        claim_epoch: makes a node on its own the leader of its partitions; returns the leader epoch.
-        definitions: what to import at the start, instead of making the default user and vhost.
-        doors: what else to open while it takes clients, and to close before it stops.
-        join: called on the event loop; makes the node of a cluster.
-        on_end: ends the process of such a node, and begins another one where there is a reason for that.
-
-    Raises:
-        StartError: it cannot start.
-    """
-    sys.setswitchinterval(SWITCH_SECONDS)
-
-    async def serve() -> None:
-        loop = asyncio.get_running_loop()
-        with GarbagePace(loop, SystemClock()) as garbage:
-            stopped = asyncio.Event()
-            for number in (signal.SIGTERM, signal.SIGINT):
-                loop.add_signal_handler(number, stopped.set)
-            mirror = join() if join is not None else None
-            broker = Broker(config, definitions, mirror)
-            reloads: set[asyncio.Task[None]] = set()
-
-            def reload() -> None:
-                task = loop.create_task(broker.renewal.reload())
-                reloads.add(task)
-                task.add_done_callback(reloads.discard)
-
-            def ready(address: BrokerAddress) -> None:
-                loop.add_signal_handler(signal.SIGHUP, reload)
-                garbage.look_at_whole()  # once: what start made lives as long as the process
-                on_ready(address)
-
-            opened = doors or (lambda broker, address: nullcontext())
-            if mirror is not None:
-                reason = await _run_mirrored(broker, mirror, opened, ready, stopped)
-                assert on_end is not None
-                on_end(reason)  # what a thread waits for may never come
-            address = await broker.start(claim_epoch)
-            try:
-                async with opened(broker, address):
-                    ready(address)
-                    await stopped.wait()
-                    log.info("stopping")
-            finally:
-                await broker.stop()
-
-    uvloop.run(serve())
-
-
-async def _run_mirrored(
-    broker: Broker,
-    mirror: Mirror,
-    doors: Callable[[Broker, BrokerAddress], AbstractAsyncContextManager[None]],
-    ready: Callable[[BrokerAddress], None],
-    stopped: asyncio.Event,
-) -> str:
-    """Follow, lead when that is decided, and end; returns why the process has to start again, or nothing."""
-    loop = asyncio.get_running_loop()
-    begun = loop.time()
-    epoch: asyncio.Future[int] = loop.create_future()
-    ends = asyncio.Event()
-
-    def serve(number: int) -> None:
-        if epoch.done():
-            broker.go_on()  # it was to hand over, and nobody took it
-        else:
-            epoch.set_result(number)
-
-    async def lead(address: BrokerAddress) -> None:
-        await broker.lead(await epoch)
-        async with doors(broker, address):
-            await ends.wait()
-
-    mirror.on_serve, mirror.on_stop_serving = serve, broker.suspend
-    address = await broker.follow(mirror)
-    ready(address)
-    leading = loop.create_task(lead(address))
-    stop = loop.create_task(stopped.wait())
-    await asyncio.wait((leading, stop, mirror.ended), return_when=asyncio.FIRST_COMPLETED)
-    if leading.done():
-        leading.result()  # it could not
-    reason = mirror.ended.result() if mirror.ended.done() else ""
-    log.info("stopping%s", f", to start again: {reason}" if reason else "")
-    ends.set()
-    try:
-        async with asyncio.timeout(END_SECONDS_MAX):
-            await broker.leave(CHANGED if reason else STOPPED)
-            if epoch.done():
-                await leading
-            if not reason:
-                await mirror.drain()
-            await mirror.aclose()
-    except TimeoutError:
-        log.warning("something waits for what does not come; the process ends without it")
-    if reason:
-        await asyncio.sleep(begun + RESTART_SECONDS_MIN - loop.time())
-    return "" if stopped.is_set() else reason  # told to stop meanwhile: it does not start again
 
 
 def node_name(wanted: str, host: str) -> str:

@@ -9,13 +9,8 @@ from typing import NoReturn, Protocol
 import uvloop
 
 from routelog.amqp_front.node.configuration import BrokerConfig
-from routelog.amqp_front.process.broker import (
-    RESTART_SECONDS_MIN,
-    START_FAULTS,
-    SWITCH_SECONDS,
-    StartError,
-    open_logs,
-)
+from routelog.amqp_front.process.broker import START_FAULTS, StartError, open_logs
+from routelog.amqp_front.process.run import RESTART_SECONDS_MIN, SWITCH_SECONDS
 from routelog.log_backend import DirectoryLocked, LogStore, PartitionRecords, keep_private, narrow
 from routelog.vhosts import DeclaredPartitions
 

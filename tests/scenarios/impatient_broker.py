@@ -2,7 +2,7 @@
 
 from routelog.amqp_front.__main__ import main
 from routelog.amqp_front.connections import client_socket, connection
-from routelog.amqp_front.process import broker
+from routelog.amqp_front.server import open_connections
 from routelog.management.server import server
 
 CLOSE_SECONDS = 0.5
@@ -10,6 +10,6 @@ CLOSE_SECONDS = 0.5
 if __name__ == "__main__":
     client_socket.CLOSE_SECONDS_MAX = CLOSE_SECONDS
     connection.CLOSE_SECONDS_MAX = CLOSE_SECONDS  # type: ignore[attr-defined]
-    broker.STOP_SECONDS_MAX = 0.5
+    open_connections.STOP_SECONDS_MAX = 0.5
     server.STALL_SECONDS_MAX = 0.5
     main()

@@ -1,0 +1,137 @@
+"""A broker's process, from its start until SIGTERM or SIGINT: on its own, or as a node of a cluster."""
+
+import asyncio
+import logging
+import signal
+import sys
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager, nullcontext
+from typing import NoReturn
+
+import uvloop
+
+from routelog.amqp_front.node.configuration import BrokerConfig
+from routelog.amqp_front.passing.passing import CHANGED, STOPPED
+from routelog.amqp_front.process.broker import Broker, BrokerAddress, ClaimEpoch
+from routelog.amqp_front.process.mirror import Mirror
+from routelog.amqp_front.sockets.garbage_pace import GarbagePace
+from routelog.log_backend import SystemClock
+from routelog.vhosts import Definitions
+
+log = logging.getLogger(__name__)
+
+END_SECONDS_MAX = 15.0  # for a node of a cluster to end in order
+RESTART_SECONDS_MIN = 1.0  # between two starts of a node of a cluster
+SWITCH_SECONDS = 0.0005  # so that the journal's thread gets its turn soon after a sync
+
+
+def run(
+    config: BrokerConfig,
+    on_ready: Callable[[BrokerAddress], None],
+    claim_epoch: ClaimEpoch,
+    *,
+    definitions: Definitions | None = None,
+    doors: Callable[[Broker, BrokerAddress], AbstractAsyncContextManager[None]] | None = None,
+    join: Callable[[], Mirror] | None = None,
+    on_end: Callable[[str], NoReturn] | None = None,
+) -> None:
+    """Run a broker until SIGTERM or SIGINT.
+
+    Args:
+        on_ready: called when connections are accepted.
+        claim_epoch: makes a node on its own the leader of its partitions; returns the leader epoch.
+        definitions: what to import at the start, instead of making the default user and vhost.
+        doors: what else to open while it takes clients, and to close before it stops.
+        join: called on the event loop; makes the node of a cluster.
+        on_end: ends the process of such a node, and begins another one where there is a reason for that.
+
+    Raises:
+        StartError: it cannot start.
+    """
+    sys.setswitchinterval(SWITCH_SECONDS)
+
+    async def serve() -> None:
+        loop = asyncio.get_running_loop()
+        with GarbagePace(loop, SystemClock()) as garbage:
+            stopped = asyncio.Event()
+            for number in (signal.SIGTERM, signal.SIGINT):
+                loop.add_signal_handler(number, stopped.set)
+            mirror = join() if join is not None else None
+            broker = Broker(config, definitions, mirror)
+            reloads: set[asyncio.Task[None]] = set()
+
+            def reload() -> None:
+                task = loop.create_task(broker.renewal.reload())
+                reloads.add(task)
+                task.add_done_callback(reloads.discard)
+
+            def ready(address: BrokerAddress) -> None:
+                loop.add_signal_handler(signal.SIGHUP, reload)
+                garbage.look_at_whole()  # once: what start made lives as long as the process
+                on_ready(address)
+
+            opened = doors or (lambda broker, address: nullcontext())
+            if mirror is not None:
+                reason = await _run_mirrored(broker, mirror, opened, ready, stopped)
+                assert on_end is not None
+                on_end(reason)  # what a thread waits for may never come
+            address = await broker.start(claim_epoch)
+            try:
+                async with opened(broker, address):
+                    ready(address)
+                    await stopped.wait()
+                    log.info("stopping")
+            finally:
+                await broker.stop()
+
+    uvloop.run(serve())
+
+
+async def _run_mirrored(
+    broker: Broker,
+    mirror: Mirror,
+    doors: Callable[[Broker, BrokerAddress], AbstractAsyncContextManager[None]],
+    ready: Callable[[BrokerAddress], None],
+    stopped: asyncio.Event,
+) -> str:
+    """Follow, lead when that is decided, and end; returns why the process has to start again, or nothing."""
+    loop = asyncio.get_running_loop()
+    begun = loop.time()
+    epoch: asyncio.Future[int] = loop.create_future()
+    ends = asyncio.Event()
+
+    def serve(number: int) -> None:
+        if epoch.done():
+            broker.go_on()  # it was to hand over, and nobody took it
+        else:
+            epoch.set_result(number)
+
+    async def lead(address: BrokerAddress) -> None:
+        await broker.lead(await epoch)
+        async with doors(broker, address):
+            await ends.wait()
+
+    mirror.on_serve, mirror.on_stop_serving = serve, broker.suspend
+    address = await broker.follow(mirror)
+    ready(address)
+    leading = loop.create_task(lead(address))
+    stop = loop.create_task(stopped.wait())
+    await asyncio.wait((leading, stop, mirror.ended), return_when=asyncio.FIRST_COMPLETED)
+    if leading.done():
+        leading.result()  # it could not
+    reason = mirror.ended.result() if mirror.ended.done() else ""
+    log.info("stopping%s", f", to start again: {reason}" if reason else "")
+    ends.set()
+    try:
+        async with asyncio.timeout(END_SECONDS_MAX):
+            await broker.leave(CHANGED if reason else STOPPED)
+            if epoch.done():
+                await leading
+            if not reason:
+                await mirror.drain()
+            await mirror.aclose()
+    except TimeoutError:
+        log.warning("something waits for what does not come; the process ends without it")
+    if reason:
+        await asyncio.sleep(begun + RESTART_SECONDS_MIN - loop.time())
+    return "" if stopped.is_set() else reason  # told to stop meanwhile: it does not start again
