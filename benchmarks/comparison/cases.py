@@ -2,6 +2,7 @@
 
 from dataclasses import asdict, dataclass
 from enum import Enum
+from typing import Any
 
 from routelog.benchmarks.brokers.broker_process import Broker
 from routelog.benchmarks.perf.behind import measure_behind
@@ -125,6 +126,45 @@ def _confirmed(body_bytes: int) -> Workload:
     return Workload(body_bytes, durable=True, confirms_in_flight=200, ack_every=1, prefetch=100)
 
 
+def _each(connections: int, **values: Any) -> Workload:
+    """As clients in the field: a message, or an acknowledgement, is a write of its own."""
+    return Workload(producers=connections, consumers=connections, each=True, **values)
+
+
+# Small batches. What is compared first is the broker's processor time: on two cores the load may be the limit.
+EACH = (
+    Case(
+        "each-durable-100",
+        "a write for each: 100 B, durable, 200 confirms in flight, ack each, prefetch 100",
+        _each(1, durable=True, confirms_in_flight=200, ack_every=1, prefetch=100),
+    ),
+    Case(
+        "each-durable-1024",
+        "a write for each: 1 KiB, the same",
+        _each(1, body_bytes=1024, durable=True, confirms_in_flight=200, ack_every=1, prefetch=100),
+    ),
+    Case(
+        "each-4",
+        "a write for each: 4 producers, queues, consumers, durable, 100 in flight, ack every 10",
+        _each(4, queues=4, durable=True, confirms_in_flight=100, ack_every=10, prefetch=200),
+    ),
+    Case(
+        "each-10",
+        "a write for each: 10 producers, 10 consumers, one queue, 10 in flight, ack each, prefetch 10",
+        _each(10, confirms_in_flight=10, ack_every=1, prefetch=10),
+    ),
+    Case(
+        "each-1024",
+        "a write for each: 1 KiB, automatic acks",
+        _each(1, body_bytes=1024),
+    ),
+    Case(
+        "each-single",
+        "a write for each: 100 B, durable, one confirm in flight",
+        _each(1, durable=True, confirms_in_flight=1, ack_every=1, prefetch=100),
+    ),
+)
+
 CASES = (
     Case("transient-16", "16 B, automatic acks", Workload(16)),
     Case("transient-100", "100 B, automatic acks", Workload(100)),
@@ -170,6 +210,7 @@ CASES = (
         "100 B, transient, ack each, prefetch 1",
         Workload(ack_every=1, prefetch=1, run_ahead=1_000),
     ),
+    *EACH,
     Case("large-1048576", "1 MiB, automatic acks", Workload(1_048_576)),
     Case("tls-100", "100 B, automatic acks, TLS", Workload(100), with_tls=True),
     Case(

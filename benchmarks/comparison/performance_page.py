@@ -65,8 +65,8 @@ class PerformancePage:
         rounds = max((len(f.runs) for f in results.figures.values()), default=0)
         yield (
             f"Medians of {rounds} alternating runs; *spread* is the distance of the best from the worst run, "
-            "as a share of the median; × is how many times better the first broker is: faster, or of lower "
-            "latency or memory."
+            "as a share of the median; *µs* is the broker's processor time for a message; × is how many times "
+            "better the first broker is: faster, or of lower latency or memory."
         )
         if results.disturbed:
             yield f"{results.disturbed}: other work used the cores before they began."

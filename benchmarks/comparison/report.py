@@ -45,7 +45,7 @@ class Report:
 
     def headings(self) -> list[str]:
         """Of the table's columns."""
-        brokers = [h for name in self.results.brokers for h in (name, "spread")]
+        brokers = [h for name in self.results.brokers for h in (name, "spread", "µs")]
         return ["case", "unit", *brokers, *(f"× {name}" for name in self.results.brokers[1:])]
 
     def cells(self, case: Case) -> list[str]:
@@ -54,9 +54,11 @@ class Report:
         for broker in self.results.brokers:
             figures = self.results.figures[case.name, broker]
             if figures.value is None:
-                cells += ["failed" if figures.failures else figures.left_out or "–", ""]
+                cells += ["failed" if figures.failures else figures.left_out or "–", "", ""]
             else:
+                cpu = figures.cpu_seconds
                 cells += [in_words(figures.value, case.kind), f"{figures.spread or 0:.0%}"]
+                cells.append("" if cpu is None else f"{cpu * 1e6:,.2f}")
         for peer in self.results.brokers[1:]:
             ratio = self.results.ratio(case, peer)
             cells.append("–" if ratio is None else f"{ratio:.2f}")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
+from routelog.benchmarks.brokers.processor_clock import processor_clock
 from routelog.benchmarks.perf.behind import FILL_CONFIRMS
 from routelog.benchmarks.perf.churn import measure_churn
 from routelog.benchmarks.perf.drain import measure_drain
@@ -16,7 +17,7 @@ from routelog.benchmarks.perf.outcome import Outcome, percentile_rows, progress,
 from routelog.benchmarks.perf.throughput import measure_throughput
 from routelog.benchmarks.traffic import options
 from routelog.benchmarks.traffic.connection import Connection
-from routelog.benchmarks.traffic.endpoint import with_tls_options
+from routelog.benchmarks.traffic.endpoint import Endpoint, with_tls_options
 from routelog.benchmarks.traffic.folder import scratch
 from routelog.benchmarks.traffic.machine import Machine, measure_machine
 from routelog.benchmarks.traffic.publish_run import publishes_of, publishes_to
@@ -59,6 +60,8 @@ def throughput(
     argument: options.Argument = None,
     messages: options.Messages = 0,
     run_ahead: options.RunAhead = 0,
+    each: options.Each = False,
+    pid: options.Pid = 0,
     seconds: options.Seconds = 5.0,
     warm_up: options.WarmUp = 1.0,
     with_machine: options.WithMachine = True,
@@ -85,17 +88,24 @@ def throughput(
             queue_arguments=options.queue_arguments(argument),
             messages=messages,
             run_ahead=run_ahead,
+            each=each,
         )
         target = _Target(with_tls_options(uri, tls_ca, insecure=tls_insecure))
+        cpu = processor_clock(pid, Endpoint.parse(target.uri))
         limits = _machine(workload, folder) if with_machine else None
         with progress("throughput") as on_tick:
-            found = measure_throughput(target.uri, workload, warm_up, seconds, on_tick)
+            found = measure_throughput(target.uri, workload, warm_up, seconds, on_tick, cpu)
         rows = [("published", f"{found.published:,.0f} msg/s")]
         if confirms:
             rows.append(("confirmed", f"{found.confirmed:,.0f} msg/s"))
         if consumers:
             rows.append(("received", f"{found.received:,.0f} msg/s"))
+            # By Little's law: what is on its way, by what comes in a second.
+            wait = found.ahead / found.received
+            rows.append(("on their way", f"{found.ahead:,} messages, {wait * 1e3:,.1f} ms"))
         rows.append(("in bodies", f"{found.rate * size / 1e6:,.1f} MB/s"))
+        if cpu is not None:
+            rows.append(("processor time of the broker", f"{found.cpu_seconds * 1e6:,.2f} µs/msg"))
         rows.append(("cores busy before the run", f"{found.busy_before:.0%}"))
         target.report("throughput", rows, asdict(found), asdict(workload), limits, json_file)
 

@@ -20,6 +20,7 @@ class Throughput:
         received: deliveries; a message in several queues counts in each.
         busy_before: share of the cores in use just before the run, by other work.
         cpu_seconds: of the broker for each message of `rate`; 0: unknown.
+        ahead: deliveries that were still to come at the end of the window.
     """
 
     published: float
@@ -27,6 +28,7 @@ class Throughput:
     received: float
     busy_before: float
     cpu_seconds: float
+    ahead: int
 
     @property
     def rate(self) -> float:
@@ -62,14 +64,14 @@ def measure_throughput(
         else:
             before, after = run.window(warm_up_seconds, seconds)
         run.finish()
-    found = between(before, after, busy)
+    found = between(before, after, busy, workload.copies)
     if not found.rate:
         raise BrokerStalled("nothing came within the window")
     return found
 
 
-def between(before: Sample, after: Sample, busy_before: float) -> Throughput:
-    """The rates from one sample to another."""
+def between(before: Sample, after: Sample, busy_before: float, copies: int = 1) -> Throughput:
+    """The rates from one sample to another, where each message is to come so many times."""
     seconds = after.seconds - before.seconds
     published, confirmed, received = (
         after.published - before.published,
@@ -82,4 +84,5 @@ def between(before: Sample, after: Sample, busy_before: float) -> Throughput:
         received=received / seconds,
         busy_before=busy_before,
         cpu_seconds=(after.cpu_seconds - before.cpu_seconds) / max(1, received or confirmed),
+        ahead=after.published * copies - after.received if after.received else 0,
     )

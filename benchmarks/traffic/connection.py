@@ -113,6 +113,11 @@ class Connection:
         except (ConnectionError, ssl.SSLError) as error:
             raise self._last_words(error) from error
 
+    def send_each(self, data: memoryview, size: int) -> None:
+        """Send what lies in pieces of one size, each of them in a write of its own; raises as `send`."""
+        for at in range(0, len(data), size):
+            self.send(data[at : at + size])
+
     def receive(self) -> bytes:
         """At least one byte."""
         if self._rest:

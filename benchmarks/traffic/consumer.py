@@ -10,7 +10,7 @@ from pamqp import commands
 from routelog.benchmarks.traffic.connection import STALL_SECONDS, Connection
 from routelog.benchmarks.traffic.counters import Counter, Counters
 from routelog.benchmarks.traffic.deliveries import DeliveryStream
-from routelog.benchmarks.traffic.frames import ack_frame, acks
+from routelog.benchmarks.traffic.frames import ACK_BYTES, ack_frame, acks
 from routelog.benchmarks.traffic.topology import Topology
 from routelog.benchmarks.traffic.unexpected import BrokerStalled
 
@@ -98,11 +98,15 @@ class Consumer:
         received = self._stream.received
         if step == 1:
             for frames in acks(self._acked + 1, received - self._acked):
-                self.connection.send(frames)
+                if self._workload.each:
+                    self.connection.send_each(frames, ACK_BYTES)
+                else:
+                    self.connection.send(frames)
             self._acked = received
         elif (to := received // step * step) > self._acked:
             tags = range(self._acked + step, to + 1, step)
-            self.connection.send(b"".join(ack_frame(tag, multiple=True) for tag in tags))
+            frames = memoryview(b"".join(ack_frame(tag, multiple=True) for tag in tags))
+            self.connection.send_each(frames, ACK_BYTES if self._workload.each else len(frames))
             self._acked = to
 
     def close(self) -> None:

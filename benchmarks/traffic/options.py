@@ -53,6 +53,16 @@ RunAhead = Annotated[
     int,
     typer.Option(min=0, help="Messages ahead of the consumers at most; 0: 200,000, or 64 MiB."),
 ]
+Each = Annotated[
+    bool,
+    typer.Option("--each", help="Each publish and each acknowledgement is a write of its own."),
+]
+Pid = Annotated[
+    int,
+    typer.Option(
+        min=0, help="The broker's process; 0: that which listens on the port, if it is here."
+    ),
+]
 Seconds = Annotated[float, typer.Option(min=0.1, help="Measured window.")]
 WarmUp = Annotated[float, typer.Option(min=0.0, help="Seconds before the window.")]
 JsonFile = Annotated[

@@ -26,6 +26,7 @@ class Producer:
         workload = topology.workload
         self._with_confirms = bool(workload.confirms_in_flight)
         self._window = workload.confirms_in_flight
+        self._each = workload.each
         self._run = publishes_of(topology, number, self.connection.frame_max)
         self._tally = ConfirmTally()
         self.published = 0
@@ -74,7 +75,11 @@ class Producer:
         """
         count = max(0, min(room, self._run.messages_max, self.window_left))
         if count:
-            self.connection.send(self._run.encoded(self.published, count))
+            messages = self._run.encoded(self.published, count)
+            if self._each:
+                self.connection.send_each(messages, self._run.publish_bytes)
+            else:
+                self.connection.send(messages)
             self.published += count
             self._messages_left -= count
         return count

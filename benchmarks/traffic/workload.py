@@ -46,6 +46,7 @@ class Workload:
         queue_arguments: of every queue.declare.
         messages: published in all, then the run ends; 0 means until the time is over.
         run_ahead: messages that the producers may be ahead of the consumers; 0 means 200,000, or 64 MiB.
+        each: every publish and every acknowledgement is a write of its own.
     """
 
     body_bytes: int = 100
@@ -65,6 +66,7 @@ class Workload:
     queue_arguments: tuple[tuple[str, FieldValue], ...] = ()
     messages: int = 0
     run_ahead: int = 0
+    each: bool = False
 
     @property
     def copies(self) -> int:

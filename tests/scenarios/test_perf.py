@@ -15,9 +15,12 @@ from scenarios.tls_proxy import tls_proxy
 from typer.testing import CliRunner
 
 from routelog.amqp_front.__main__ import command_line
+from routelog.benchmarks.brokers.processor_clock import listening_process
 from routelog.benchmarks.perf.idle import measure_idle
 from routelog.benchmarks.perf.latency import measure_latency
 from routelog.benchmarks.traffic import consumer
+from routelog.benchmarks.traffic.connection import Connection
+from routelog.benchmarks.traffic.endpoint import Endpoint
 from routelog.benchmarks.traffic.frames import body_of
 from routelog.benchmarks.traffic.run import started
 from routelog.benchmarks.traffic.unexpected import EXIT_UNUSABLE, EXIT_WRONG, RunFailed
@@ -49,6 +52,8 @@ def perf(*arguments: str):
         "--messages 3 --size 5000000",
         "--size 300000 --confirms 2",
         "--argument x-max-priority=5 --size 6",
+        "--each --durable --confirms 50 --ack-every 1 --prefetch 20",
+        "--each --producers 4 --consumers 3 --confirms 10 --ack-every 4 --prefetch 10",
     ],
 )
 def test_every_message_of_a_workload_is_accounted_for(broker, options, tmp_path):
@@ -62,6 +67,34 @@ def test_every_message_of_a_workload_is_accounted_for(broker, options, tmp_path)
     assert figures["published"] > 0
     assert (figures["received"] > 0) == ("--consumers 0" not in options)
     assert (figures["confirmed"] > 0) == ("--confirms" in options)
+
+
+def test_each_message_and_each_acknowledgement_is_a_write_of_its_own(broker, monkeypatch, tmp_path):
+    sizes = tmp_path / "sizes"
+
+    def noted(self: Connection, data: bytes) -> None:
+        with sizes.open("a") as file:
+            file.write(f"{len(data)}\n")
+        self.socket.sendall(data)
+
+    monkeypatch.setattr(Connection, "send", noted)
+    options = "--each --messages 300 --confirms 20 --ack-every 1 --prefetch 20 --size 500"
+    result = perf("throughput", "--uri", broker.url, *options.split(), *SHORT)
+    assert result.exit_code == 0, result.output
+    written = [int(line) for line in sizes.read_text().splitlines()]
+    assert max(written) < 1_000
+    assert sum(size > 500 for size in written) == 300
+    assert written.count(21) == 300
+
+
+def test_the_processor_time_of_a_broker_on_this_machine_is_told(broker, tmp_path):
+    written = tmp_path / "figures.json"
+    result = perf("throughput", "--uri", broker.url, *SHORT, "--json", str(written))
+    assert "processor time of the broker" in result.output
+    assert json.loads(written.read_text())["figures"]["cpu_seconds"] > 0
+    assert listening_process(Endpoint.parse(broker.url).port) == broker.pid
+    result = perf("throughput", "--uri", broker.url, *SHORT, "--pid", str(2**22 + 1))
+    assert result.exit_code == EXIT_UNUSABLE
 
 
 def test_the_machine_is_measured_with_the_run(broker, tmp_path):

@@ -16,11 +16,11 @@ VERSIONS = {"ours": "RouteLog 1", "theirs": "Other 2"}
 
 
 def _report() -> Report:
-    def runs(*values: float) -> Figures:
-        return Figures([Figure(value, 0.5, 0.0, {}) for value in values])
+    def runs(*values: float, cpu_seconds: float = 0.0) -> Figures:
+        return Figures([Figure(value, 0.5, cpu_seconds, {}) for value in values])
 
     figures = {
-        ("transient-16", "ours"): runs(30_000, 10_000, 20_000),
+        ("transient-16", "ours"): runs(30_000, 10_000, 20_000, cpu_seconds=2e-6),
         ("transient-16", "theirs"): runs(5_000),
         ("latency-10000", "ours"): runs(0.5),
         ("latency-10000", "theirs"): runs(2.0),
@@ -59,8 +59,10 @@ def test_each_part_of_the_page_is_replaced_without_the_other(tmp_path: Path) -> 
     page.write_matrix(_report())
     text = page.path.read_text()
     assert text.count("## Side by side") == text.count("## What a message costs") == 1
-    assert "| 16 B, automatic acks | messages/s | 20 k | 100% | 5,000 | 0% | 4.00 |" in text
-    assert "| MB | 86 | 0% | 864 | 0% | 10.00 |" in text
+    assert (
+        "| 16 B, automatic acks | messages/s | 20 k | 100% | 2.00 | 5,000 | 0% |  | 4.00 |" in text
+    )
+    assert "| MB | 86 | 0% |  | 864 | 0% |  | 10.00 |" in text
     assert "(ours: no TLS)" in text
     assert "- Failed: tls-100, theirs: it stalled" in text
 
