@@ -77,7 +77,7 @@ from routelog.vhosts.errors import (
     VhostAccessRefused,
     VhostNotFound,
 )
-from routelog.vhosts.messages.consumer import CREDIT_UNLIMITED
+from routelog.vhosts.messages.consumer import CREDIT_UNLIMITED, Consumer
 from routelog.vhosts.messages.delivery import Delivery, DeliverySource
 from routelog.vhosts.messages.recipient import Recipient
 from routelog.vhosts.messages.return_reason import ReturnReason

@@ -441,6 +441,7 @@ class Consumption:
         """See `Holdings`."""
         holder.unacked -= count
         self._held -= count
+        holder.source.has_credit(holder)
         if self._is_closed:
             holder.end_lease()  # of a cancelled one, too
 
@@ -464,8 +465,10 @@ class Consumption:
         consumers = list(self.consumers.values())
         first = self._first_woken = (self._first_woken + 1) % max(1, len(consumers))
         for consumer in consumers[first:] + consumers[:first]:
-            if isinstance(consumer, StreamConsumer) or consumer.source.ready:  # readers may lag
-                consumer.source.wake()
+            source = consumer.source
+            source.has_credit(consumer)
+            if isinstance(consumer, StreamConsumer) or source.ready:  # readers may lag
+                source.on_ready()
 
     def close(self, taken: Sequence[list[UnackedRun]] = ()) -> asyncio.Future[None] | None:
         """Return everything unsettled and end all consumers; None: that is done, else it is when this is.

@@ -7,7 +7,14 @@ from operator import attrgetter, eq
 from typing import NamedTuple, Protocol
 
 from routelog.log_backend import PartitionLog, Reason, SettledPart
-from routelog.vhosts import Delivery, DeliverySource, ReturnReason
+from routelog.vhosts import (
+    Consumer,
+    ConsumerGroup,
+    Delivery,
+    DeliverySource,
+    Queue,
+    ReturnReason,
+)
 
 SORTED_AT_ONCE_MAX = 1_024  # 0.1 ms
 FEW_RUNS = 32  # to put one back among 100,000 takes 20 us
@@ -16,9 +23,10 @@ first_tag = attrgetter("first_tag")
 _end_tag = attrgetter("end_tag")
 
 
-class Holder(Protocol):
-    """A consumer that holds deliveries; `unacked` counts them, `lapsed` those that were taken back."""
+class Holder(Consumer, Protocol):
+    """A consumer that holds deliveries of `source`; `unacked` counts them, `lapsed` those taken back."""
 
+    source: Queue | ConsumerGroup
     unacked: int
     lapsed: int
 

@@ -55,7 +55,7 @@ class ConsumerGroup(Dispatcher):
         super()._dispatch()
         if self.consumers and self.ready <= 0:
             for partition in self.partitions:
-                partition.log.when_visible(self.wake)
+                partition.log.when_visible(self.on_ready)
 
     @property
     def is_used(self) -> bool:
@@ -92,7 +92,7 @@ class GroupPartition(QueuePartition):
     __slots__ = ("_group", "lapsed")
 
     def __init__(self, log: PartitionLog, group: ConsumerGroup) -> None:
-        super().__init__(log, group.wake, group.record.cursor)
+        super().__init__(log, group.on_ready, group.record.cursor)
         self._group = group
         self.lapsed: tuple[int, int] | None = None
         log.overtaken[group.record.cursor] = self.overtaken

@@ -1,9 +1,9 @@
 """Dispatch of ready messages to consumers: round robin, by credit and priority."""
 
-from bisect import bisect_left, bisect_right, insort
+from bisect import insort
 from collections import deque
 from collections.abc import Collection
-from itertools import chain, islice
+from itertools import chain
 
 from routelog.log_backend import Lane, Scheduler
 from routelog.vhosts.errors import (
@@ -15,6 +15,7 @@ from routelog.vhosts.errors import (
 from routelog.vhosts.messages.consumer import Consumer
 from routelog.vhosts.messages.delivery import Delivery
 from routelog.vhosts.partitions.queue_partition import QueuePartition
+from routelog.vhosts.queues.credit_ring import CreditRing
 
 DELIVERY_BYTES_MAX = 262_144  # of one delivery: a batch of large messages goes out in pieces
 TURN_BYTES_MAX = 1_048_576  # of one dispatch: then other queues have their turn
@@ -47,8 +48,8 @@ class Dispatcher:
 
     __slots__ = (
         "_ends_seen",
-        "_next_consumer",
         "_next_partition",
+        "_ring",
         "_scheduler",
         "_state",
         "consumers",
@@ -68,7 +69,7 @@ class Dispatcher:
         self.consumers: list[Consumer] = []
         self.deleted = False
         self._scheduler = scheduler
-        self._next_consumer = 0
+        self._ring: CreditRing | None = None  # made for the second consumer
         self._next_partition = 0
         self._state = AT_REST
         self._ends_seen = 0  # sum of the end offsets of the partitions at the last turn
@@ -99,15 +100,34 @@ class Dispatcher:
         if self.consumers and (consumer.exclusive or self.consumers[0].exclusive):
             raise ConsumptionRefused(self.name, self.vhost)
         insort(self.consumers, consumer, key=_rank)
+        if self._ring is not None:
+            self._ring.add(consumer)
+        elif len(self.consumers) > 1:
+            self._ring = CreditRing()
+            for each in self.consumers:
+                self._ring.add(each)
         self._look_at_ends()
         self.wake()
 
     def remove_consumers(self, gone: Collection[Consumer]) -> None:
         """Deliver no more to some consumers; unknown ones are ignored."""
         self.consumers = [consumer for consumer in self.consumers if consumer not in gone]
+        if self._ring is not None:
+            self._ring.remove(gone)
+
+    def has_credit(self, consumer: Consumer) -> None:
+        """A consumer that had none may have credit again; what is `on_ready` is dispatched to it, too."""
+        if self._ring is not None:
+            self._ring.has_credit(consumer)
 
     def wake(self) -> None:
-        """Dispatch after this turn: messages are ready, or a consumer has credit again."""
+        """Dispatch after this turn: any consumer may have credit again."""
+        if self._ring is not None:
+            self._ring.have_credit()
+        self.on_ready()
+
+    def on_ready(self) -> None:
+        """Dispatch after this turn: messages are ready."""
         if self._state == AT_REST:
             self._scheduler.call(Lane.FRESH, self._begin_turn)
         self._state = DUE
@@ -141,7 +161,9 @@ class Dispatcher:
                 return
             if shares_left == 0:
                 # Even shares for one round, so that one fast consumer does not take it all.
-                shares_left = self._with_credit(consumer.priority) if ready > 1 else 1
+                shares_left = 1
+                if self._ring is not None and ready > 1:
+                    shares_left = self._ring.size(consumer.priority)
                 share = max(1, ready // shares_left)
             shares_left -= 1
             delivery = self._take_next(order, min(credit, share, self.delivery_count_max))
@@ -149,6 +171,8 @@ class Dispatcher:
                 if self._at_damage():
                     self._stop_at_damage()
                 return
+            if delivery.count == credit and self._ring is not None:
+                self._ring.spend(consumer)
             sent += delivery_cost(delivery, self.message_bytes_min)
             handed += delivery.count
             consumer.deliver(delivery)
@@ -172,32 +196,11 @@ class Dispatcher:
 
     def _next_with_credit(self) -> tuple[Consumer | None, int]:
         # Those of the highest priority that have credit take turns.
-        consumers = self.consumers
-        first, size = 0, len(consumers)
-        if size == 1:
-            credit = consumers[0].credit()
-            return (consumers[0], credit) if credit > 0 else (None, 0)
-        while first < size:
-            end = self._end_of_priority(first)
-            start = self._next_consumer if first <= self._next_consumer < end else first
-            for at in chain(range(start, end), range(first, start)):
-                credit = consumers[at].credit()
-                if credit > 0:
-                    self._next_consumer = at + 1
-                    return consumers[at], credit
-            first = end
+        if self._ring is not None:
+            return self._ring.next()
+        if self.consumers and (credit := self.consumers[0].credit()) > 0:
+            return self.consumers[0], credit
         return None, 0
-
-    def _with_credit(self, priority: int) -> int:
-        first = bisect_left(self.consumers, -priority, key=_rank)
-        group = islice(self.consumers, first, self._end_of_priority(first))
-        return sum(consumer.credit() > 0 for consumer in group)
-
-    def _end_of_priority(self, first: int) -> int:
-        consumers = self.consumers
-        if consumers[-1].priority == consumers[first].priority:
-            return len(consumers)  # nearly always: all consumers have one priority
-        return bisect_right(consumers, _rank(consumers[first]), first, key=_rank)
 
     def _order(self) -> deque[int]:
         # Partitions with messages, round robin: a busy partition does not keep the others waiting.
@@ -247,7 +250,7 @@ class Dispatcher:
                 partition.log.read_again()
 
     def _stop_at_damage(self) -> None:
-        consumers, self.consumers = self.consumers, []
+        consumers, self.consumers, self._ring = self.consumers, [], None
         error = self._why_stopped()
         for consumer in consumers:
             consumer.queue_stopped(error)
@@ -270,7 +273,7 @@ class Dispatcher:
         self.deleted = True
         for partition in self.partitions:
             partition.detach()
-        consumers, self.consumers = self.consumers, []
+        consumers, self.consumers, self._ring = self.consumers, [], None
         for consumer in consumers:
             consumer.queue_deleted()
 

@@ -318,10 +318,10 @@ class Queue(Dispatcher):
 
     def _wake_all(self) -> None:
         if self.consumers or self._readers:
-            self.wake()
+            self.on_ready()
         for group in self.groups.values():
             if group.consumers:
-                group.wake()
+                group.on_ready()
 
     # -- consuming
 
@@ -356,7 +356,7 @@ class Queue(Dispatcher):
             if partition.log.retention is None:
                 raise NotReadable(self.name, self.vhost)
             position = stream_position(partition.log, wanted, now)
-            readers.append(StreamReader(partition.log, consumer, position, self.wake))
+            readers.append(StreamReader(partition.log, consumer, position, self.on_ready))
         reader = readers[0] if len(readers) == 1 else PartitionedReader(readers)
         self._read_again()
         if reader.stopped:

@@ -63,8 +63,8 @@ class QueueLogs:
         queue.open(self._partitions(queue, [each.log for each in queue.partitions]))
 
     def _partitions(self, queue: Queue, logs: Sequence[PartitionLog]) -> list[QueuePartition]:
-        highest, wake = priority_max(queue.properties.arguments), queue.wake
+        highest, on_ready = priority_max(queue.properties.arguments), queue.on_ready
         if highest:
             looks = PriorityScanBudget(self._scheduler)
-            return [PriorityPartition(log, wake, looks, highest) for log in logs]
-        return [QueuePartition(log, wake) for log in logs]
+            return [PriorityPartition(log, on_ready, looks, highest) for log in logs]
+        return [QueuePartition(log, on_ready) for log in logs]

@@ -1,0 +1,83 @@
+"""Consumers with credit take turns, and those without are not looked at."""
+
+from __future__ import annotations
+
+from queue_samples import Taker
+
+from routelog.vhosts.queues.credit_ring import CreditRing
+
+
+class Counting(Taker):
+    """Counts how often it is asked for its credit."""
+
+    looks = 0
+
+    def credit(self) -> int:
+        self.looks += 1
+        return super().credit()
+
+
+def ring_of(*consumers: Taker) -> CreditRing:
+    ring = CreditRing()
+    for consumer in consumers:
+        ring.add(consumer)
+    return ring
+
+
+def following(ring: CreditRing, count: int) -> list[object]:
+    return [ring.next()[0] for _ in range(count)]
+
+
+def test_those_of_the_highest_priority_with_credit_take_turns() -> None:
+    low, first, second = Taker(1), Taker(1, priority=5), Taker(2, priority=5)
+    ring = ring_of(low, first, second)
+    assert following(ring, 3) == [first, second, first]
+    first.unacked = 1
+    assert following(ring, 2) == [second, second]
+    second.unacked = 2
+    assert following(ring, 1) == [low]
+    low.unacked = 1
+    assert ring.next() == (None, 0)
+
+
+def test_a_consumer_without_credit_is_not_looked_at_again() -> None:
+    blocked = [Counting(0) for _ in range(100)]
+    worker = Taker(10)
+    ring = ring_of(*blocked, worker)
+    assert following(ring, 50) == [worker] * 50
+    assert {consumer.looks for consumer in blocked} == {1}
+    assert ring.size(0) == 1
+
+
+def test_a_consumer_with_credit_again_stands_behind_the_others() -> None:
+    first, second, third = Taker(1), Taker(1), Taker(1)
+    ring = ring_of(first, second, third)
+    assert ring.next() == (first, 1)
+    ring.spend(first)
+    assert ring.size(0) == 2
+    ring.has_credit(first)
+    ring.has_credit(first)
+    assert following(ring, 4) == [second, third, first, second]
+
+
+def test_one_that_nobody_spoke_for_waits_until_all_may_have_credit() -> None:
+    first, second = Taker(1), Taker(1)
+    ring = ring_of(first, second)
+    first.unacked = 1
+    assert following(ring, 2) == [second, second]
+    first.unacked = 0
+    assert following(ring, 2) == [second, second]
+    ring.have_credit()
+    assert set(following(ring, 2)) == {first, second}
+
+
+def test_who_has_left_gets_no_turn_and_does_not_come_back() -> None:
+    first, second, third = Taker(0), Taker(1), Taker(1)
+    ring = ring_of(first, second, third)
+    assert ring.next()[0] is second
+    ring.remove([first, second])
+    ring.spend(second)
+    ring.has_credit(first)
+    ring.have_credit()
+    first.prefetch = 1
+    assert following(ring, 2) == [third, third]
