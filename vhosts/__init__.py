@@ -1,6 +1,7 @@
 """Virtual hosts: queues, consumers, policies, users and permissions."""
 
 from routelog.vhosts.actor import Actor, acts, current_actor
+from routelog.vhosts.arguments.argument_checks import age_microseconds
 from routelog.vhosts.arguments.effective_arguments import merged_definitions
 from routelog.vhosts.arguments.group_options import GROUP, GROUP_EXPIRES, GroupOptions, wanted_group
 from routelog.vhosts.arguments.json_arguments import (
@@ -82,12 +83,15 @@ from routelog.vhosts.messages.delivery import Delivery, DeliverySource
 from routelog.vhosts.messages.recipient import Recipient
 from routelog.vhosts.messages.return_reason import ReturnReason
 from routelog.vhosts.messages.snapshot import (
+    BrowsedMessage,
     ChannelSnapshot,
     ConnectionSnapshot,
     ConsumerSnapshot,
+    MessageHolder,
     TakenMessage,
 )
 from routelog.vhosts.partitions.queue_partition import QueuePartition
+from routelog.vhosts.partitions.stream_reader import StreamPosition, stream_position
 from routelog.vhosts.people.admission import Admission
 from routelog.vhosts.people.imported_password import DEFAULT_ALGORITHM, imported_hash
 from routelog.vhosts.people.loopback import may_connect_from
@@ -103,6 +107,14 @@ from routelog.vhosts.posting.stateful_route import StatefulRoute
 from routelog.vhosts.queues.consumer_group import ConsumerGroup
 from routelog.vhosts.queues.dispatcher import delivery_cost
 from routelog.vhosts.queues.event_feed import EventFeed, TellEvent
+from routelog.vhosts.queues.message_search import (
+    UNSETTLED,
+    FoundMessage,
+    MessageFilter,
+    MessageSearch,
+    MessageState,
+    Place,
+)
 from routelog.vhosts.queues.queue import Queue
 from routelog.vhosts.queues.queue_declaration import REPLICATED, server_name
 from routelog.vhosts.source_network import source_of

@@ -85,6 +85,11 @@ class DeliveryLease(Generic[_Holder]):
             self._timer.cancel()
             self._timer = None
 
+    def held_seconds(self, tag: int) -> float:
+        """How long a delivery is unsettled, at least: by the first mark behind it."""
+        since = next((time for time, end_tag in self._marks if tag < end_tag), None)
+        return 0.0 if since is None else self._now() - since
+
     def _wait(self, seconds: float) -> None:
         pause = min(max(seconds / MARKS, MARK_SECONDS_MIN), MARK_SECONDS_MAX)
         self._timer = self._call_later(pause, self._look)

@@ -320,7 +320,7 @@ class Broker:
             close_throttle=CloseThrottle(loop.call_soon),
         )
         self.operators = OperatorView(self._connections.all, self._connections.opening)
-        self.messages = OperatorMessages(self._services)
+        self.messages = OperatorMessages(self._services, self.operators)
         logs.on_committed = cork.around(confirms.durable)
         logs.on_written = cork.around(confirms.written)
         logs.on_failure = self._log_failed

@@ -2,7 +2,6 @@
 
 import asyncio
 import struct
-from base64 import b64encode
 from collections.abc import Awaitable, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
@@ -11,21 +10,29 @@ from pamqp import commands
 
 from routelog.amqp_front.node.services import Services
 from routelog.amqp_front.publishing.publisher import Publisher
-from routelog.amqp_front.wire.errors import AmqpError, HardError, SoftError
-from routelog.amqp_front.wire.properties import Properties, visible_properties
+from routelog.amqp_front.server.message_content import (
+    PROPERTIES,
+    browsed_message,
+    taken_message,
+)
+from routelog.amqp_front.server.message_holders import message_holders
+from routelog.amqp_front.server.operator_view import OperatorView
+from routelog.amqp_front.wire.errors import AmqpError, SoftError
+from routelog.amqp_front.wire.properties import Properties
 from routelog.amqp_front.wire.single_run import single_run
-from routelog.log_backend import Lane, Reason, Records, pause
+from routelog.log_backend import Lane, Reason, pause
 from routelog.vhosts import (
     FULL_PERMISSION,
+    BrowsedMessage,
     Delivery,
     DeliverySource,
+    MessageSearch,
     PermissionBook,
     PermissionCache,
     Queue,
     TakenMessage,
     VirtualHost,
     encoded_arguments,
-    plain_arguments,
 )
 
 _ACK, _NACK = b"\x00\x3c\x00\x50", b"\x00\x3c\x00\x78"
@@ -50,8 +57,9 @@ class OperatorMessages:
 
     refusals: tuple[type[Exception], ...] = (MessageRefused, AmqpError)
 
-    def __init__(self, services: Services) -> None:
+    def __init__(self, services: Services, connections: OperatorView) -> None:
         self._services = services
+        self._connections = connections
 
     async def publish(
         self,
@@ -116,7 +124,7 @@ class OperatorMessages:
                         break
                     continue
                 held.append(delivery)
-                taken.append(_taken(queue, delivery))
+                taken.append(taken_message(queue, delivery))
                 size += len(taken[-1].body)
                 if len(taken) % TURN_MESSAGES == 0:
                     await pause(Lane.OPERATORS)
@@ -129,6 +137,16 @@ class OperatorMessages:
                 else:
                     partition.settle(first, end, Reason.ACKED)
         return taken
+
+    async def browse(self, queue: Queue, search: MessageSearch, count: int) -> list[BrowsedMessage]:
+        """The next messages that a search of a queue finds, up to so many; nothing becomes of them."""
+        holders = await message_holders(queue, self._connections)
+        found: list[BrowsedMessage] = []
+        async for each in search.found():
+            found.append(browsed_message(queue, each, holders))
+            if len(found) == count:
+                break
+        return found
 
     async def _loaded(self, queue: Queue) -> bool:
         loaded = asyncio.Event()
@@ -195,49 +213,9 @@ def _ranges(held: Iterable[Delivery]) -> list[tuple[DeliverySource, int, int]]:
     return ranges
 
 
-def _taken(queue: Queue, delivery: Delivery) -> TakenMessage:
-    records, index = delivery.records, delivery.index
-    return TakenMessage(
-        records.exchange.decode(errors="replace"),
-        records.routing_key(index).decode(errors="replace"),
-        delivery.redelivered,
-        _plain_properties(Properties(visible_properties(records, index))),
-        _body(records, index),
-        queue.ready,
-    )
-
-
-def _body(records: Records, index: int) -> memoryview:
-    at, offsets = records.bodies_at, records.offset_columns()
-    return memoryview(records.payload)[at + offsets[index] : at + offsets[index + 1]]
-
-
-def _plain_properties(properties: Properties) -> dict[str, object]:
-    plain: dict[str, object] = {}
-    for name in sorted(_NAMES):
-        value = properties.value(name)
-        if value is None:
-            continue
-        if name == "headers":
-            plain[name] = _plain_headers(properties, value)
-        elif name in _NUMBERS:
-            plain[name] = int.from_bytes(value, "big")
-        else:
-            plain[name] = value.decode(errors="replace")
-    return plain
-
-
-def _plain_headers(properties: Properties, table: bytes) -> dict[str, object]:
-    try:
-        return plain_arguments(properties.headers())
-    except HardError:
-        # Names that are no UTF-8, or very many fields: nobody had to read them so far.
-        return {"undecoded": b64encode(table).decode()}
-
-
 def _encoded_properties(properties: Mapping[str, object]) -> Properties:
     values = dict(properties)
-    unknown = values.keys() - _NAMES
+    unknown = values.keys() - PROPERTIES
     if unknown:
         raise MessageRefused(f"there is no property '{min(unknown)}'")
     if isinstance(values.get("timestamp"), int):
@@ -259,9 +237,3 @@ def _encoded_properties(properties: Mapping[str, object]) -> Properties:
     except (TypeError, ValueError, OverflowError, struct.error, SoftError) as error:
         raise MessageRefused(f"the properties cannot be: {error}") from None
     return encoded
-
-
-_NAMES = {"content_type", "content_encoding", "headers", "delivery_mode", "priority", "type"}
-_NAMES |= {"correlation_id", "reply_to", "expiration", "message_id", "timestamp", "user_id"}
-_NAMES |= {"app_id", "cluster_id"}
-_NUMBERS = {"delivery_mode", "priority", "timestamp"}

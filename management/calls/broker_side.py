@@ -8,10 +8,12 @@ from typing import Any, Protocol
 
 from routelog.log_backend import Backups, Clock, DiskSpace, StoredLogs
 from routelog.vhosts import (
+    BrowsedMessage,
     ChannelSnapshot,
     ConnectionSnapshot,
     ConsumerSnapshot,
     GlobalParameters,
+    MessageSearch,
     PasswordVerifier,
     Queue,
     TakenMessage,
@@ -81,6 +83,11 @@ class Messages(Protocol):
 
     async def take(self, queue: Queue, count: int, *, requeue: bool) -> Iterable[TakenMessage]:
         """Take messages, and requeue them if `requeue` is set."""
+
+    async def browse(
+        self, queue: Queue, search: MessageSearch, count: int
+    ) -> Sequence[BrowsedMessage]:
+        """The next messages that a search finds, up to so many; nothing becomes of them."""
 
 
 @dataclass(frozen=True, slots=True)

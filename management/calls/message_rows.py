@@ -2,39 +2,69 @@
 
 import codecs
 from base64 import b64encode
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 
 import msgspec
 
 from routelog.log_backend import Lane, pause
-from routelog.vhosts import TakenMessage
+from routelog.management.calls.answer import Row
+from routelog.vhosts import BrowsedMessage, TakenMessage
 
 # Of a body, written in one turn of the loop: 0.1 to 0.3 ms; a multiple of 3 for base64.
 PIECE_BYTES = 48 * 1024
 
 
+def taken_row(message: TakenMessage) -> Row:
+    """A message that was taken, without its payload; keys and order are RabbitMQ's."""
+    return {
+        "payload_bytes": len(message.body),
+        "redelivered": message.redelivered,
+        "exchange": message.exchange,
+        "routing_key": message.routing_key,
+        "message_count": message.left,
+        "properties": message.properties,
+    }
+
+
+def browsed_row(message: BrowsedMessage) -> Row:
+    """A message that was looked at, without its payload."""
+    holder = message.holder
+    return {
+        "partition": message.partition,
+        "offset": message.offset,
+        "state": message.state,
+        "received_at": message.received // 1_000,
+        "exchange": message.exchange,
+        "routing_key": message.routing_key,
+        "delivery_count": message.delivery_count,
+        "consumer": None
+        if holder is None
+        else {
+            "consumer_tag": holder.tag,
+            "connection": holder.connection,
+            "channel": holder.channel,
+            "seconds": round(holder.seconds, 1),
+        },
+        "properties": message.properties,
+        "payload_bytes": len(message.body),
+    }
+
+
 async def message_rows(
-    messages: Iterable[TakenMessage], *, as_text: bool, bytes_max: int | None
+    messages: Iterable[tuple[Row, memoryview]], *, as_text: bool, bytes_max: int | None
 ) -> AsyncIterator[bytes]:
     """The pieces of a JSON array.
 
     Args:
+        messages: rows without their payload, and bodies.
         as_text: a body that is UTF-8 is shown as it is; all others, and otherwise all, in base64.
         bytes_max: of a body, that are shown; None: all.
     """
     opening = b"["
-    for message in messages:
-        body = message.body[:bytes_max]
+    for row, whole in messages:
+        body = whole[:bytes_max]
         is_text = as_text and await _is_text(body)
-        row = {
-            "payload_bytes": len(message.body),
-            "redelivered": message.redelivered,
-            "exchange": message.exchange,
-            "routing_key": message.routing_key,
-            "message_count": message.left,
-            "properties": message.properties,
-            "payload_encoding": "string" if is_text else "base64",
-        }
+        row["payload_encoding"] = "string" if is_text else "base64"
         piece = opening + msgspec.json.encode(row)[:-1] + b',"payload":"'
         for shown in _text(body) if is_text else _base64(body):
             yield piece + shown
@@ -43,6 +73,16 @@ async def message_rows(
         yield piece + b'"}'
         opening = b","
     yield b"]" if opening == b"," else b"[]"
+
+
+async def page_of_rows(
+    rows: AsyncIterator[bytes], more: Mapping[str, object]
+) -> AsyncIterator[bytes]:
+    """The pieces of a JSON object: the array as `items`, and more."""
+    yield b'{"items":'
+    async for piece in rows:
+        yield piece
+    yield b"," + msgspec.json.encode(more)[1:]
 
 
 async def _is_text(body: memoryview) -> bool:

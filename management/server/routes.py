@@ -17,6 +17,7 @@ from routelog.management.views import (
     exchange_views,
     log_readers,
     log_views,
+    messages,
     node_views,
     people,
     queues,
@@ -138,6 +139,7 @@ ROUTES: tuple[Route, ...] = (
     _get(f"{_QUEUE}/bindings", queues.list_queue_bindings),
     _change("DELETE", f"{_QUEUE}/contents", queues.purge_queue),
     _change("POST", f"{_QUEUE}/get", queues.get_messages),
+    Route("GET", f"{_QUEUE}/messages", Need.MANAGEMENT, messages.browse_messages, Scope.ENTERED),
     # Exchanges
     _get("/exchanges", exchange_views.list_exchanges),
     _get("/exchanges/{vhost}", exchange_views.list_exchanges_of_vhost),

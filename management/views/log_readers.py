@@ -4,7 +4,6 @@ A reader is a consumer group of the queue that has no consumers: what it has rea
 """
 
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
@@ -12,6 +11,7 @@ import msgspec
 from routelog.management.calls.answer import Answer, Empty, Value
 from routelog.management.calls.call import Call
 from routelog.management.calls.failures import Refused, bad_request, not_found
+from routelog.management.calls.message_wanted import log_place
 from routelog.vhosts import (
     GROUP,
     GROUP_EXPIRES,
@@ -74,20 +74,10 @@ async def move_reader(call: Call) -> Answer:
     group = _queue(call).groups.get(call.path("name"))
     if group is None:
         raise not_found()
-    durable = call.vhost.groups.move(group, _place(body.to), call.broker.clock.now())
+    durable = call.vhost.groups.move(group, log_place(body.to), call.broker.clock.now())
     if durable is not None:
         await durable
     return Empty()
-
-
-def _place(text: int | str) -> object:
-    if isinstance(text, int) or (text.isdecimal() and text.isascii() and len(text) < 20):
-        return int(text)
-    try:
-        time = datetime.fromisoformat(text)
-    except ValueError:
-        return text
-    return time if time.tzinfo is not None else time.replace(tzinfo=UTC)
 
 
 async def delete_reader(call: Call) -> Answer:

@@ -9,7 +9,7 @@ from routelog.management.calls.answer import Answer, Empty, Listing, Pieces, Row
 from routelog.management.calls.broker_side import Replica
 from routelog.management.calls.call import Call
 from routelog.management.calls.failures import bad_request, not_found
-from routelog.management.calls.message_rows import message_rows
+from routelog.management.calls.message_rows import message_rows, taken_row
 from routelog.management.views.bindings import binding_row
 from routelog.management.views.consumers import consumer_rows_of_queue
 from routelog.vhosts import (
@@ -203,7 +203,8 @@ async def get_messages(call: Call) -> Answer:
     requeue = body.ackmode.endswith("true")
     taken = await call.broker.messages.take(queue, count, requeue=requeue)
     bytes_max = None if body.truncate is None else max(0, int(body.truncate))
-    return Pieces(message_rows(taken, as_text=body.encoding == "auto", bytes_max=bytes_max))
+    rows = ((taken_row(each), each.body) for each in taken)
+    return Pieces(message_rows(rows, as_text=body.encoding == "auto", bytes_max=bytes_max))
 
 
 def _queue(call: Call) -> Queue:

@@ -76,3 +76,44 @@ class TakenMessage:
     properties: Mapping[str, object]
     body: memoryview
     left: int
+
+
+@dataclass(frozen=True, slots=True)
+class MessageHolder:
+    """Who has an unacknowledged message.
+
+    Attributes:
+        tag: of the consumer; empty for basic.get.
+        connection: its name.
+        seconds: for so long at least; up to a minute longer.
+    """
+
+    tag: str
+    connection: str
+    channel: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class BrowsedMessage:
+    """A message as it lies in a queue.
+
+    Attributes:
+        partition: its index.
+        state: "ready", "unacked" or "settled".
+        received: microseconds since 1970, of its batch.
+        delivery_count: how often it was delivered again.
+        holder: who has it; None: nobody, or it is on its way (a retry that waits, a dead letter).
+        body: a view of the broker's buffer.
+    """
+
+    partition: int
+    offset: int
+    state: str
+    received: int
+    exchange: str
+    routing_key: str
+    delivery_count: int
+    holder: MessageHolder | None
+    properties: Mapping[str, object]
+    body: memoryview

@@ -1,6 +1,6 @@
 """Ready offsets by priority: for each priority ranges in the order of the log, the highest first."""
 
-from bisect import insort
+from bisect import bisect_right, insort
 from collections import deque
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -26,6 +26,13 @@ class _Level:
         if self.returned and (not self.fresh or self.returned[0] < self.fresh[0]):
             return self.returned[0]
         return self.fresh[0] if self.fresh else None
+
+    def has(self, offset: int) -> bool:
+        for ranges in (self.fresh, self.returned):
+            at = bisect_right(ranges, offset, key=_first)
+            if at > 0 and offset < ranges[at - 1].end:
+                return True
+        return False
 
     def pass_head(self, end: int) -> None:
         if self.returned and (not self.fresh or self.returned[0] < self.fresh[0]):
@@ -84,6 +91,10 @@ class PriorityLevels:
                 return priority, head
         return None
 
+    def has(self, offset: int) -> bool:
+        """Whether a message is in any range."""
+        return any(level.has(offset) for level in self._levels.values())
+
     def pass_head(self, priority: int, first: int, end: int) -> None:
         """Remove the messages of the head up to `end`; the head has this priority."""
         self.count -= end - first
@@ -99,6 +110,10 @@ class PriorityLevels:
         """Remove all messages."""
         self.count = 0
         self._levels = {}
+
+
+def _first(each: ReadyRange) -> int:
+    return each.first
 
 
 def _priority(level: tuple[int, _Level]) -> int:

@@ -49,6 +49,10 @@ class PriorityPartition(QueuePartition):
         unknown = self.log.ready_end - self.next_offset - self._settled_ahead
         return self._levels.count + unknown
 
+    def is_ready(self, offset: int) -> bool:
+        """See `QueuePartition`."""
+        return super().is_ready(offset) or self._levels.has(offset)
+
     @property
     def at_damage(self) -> bool:
         """See `QueuePartition`."""

@@ -1,7 +1,8 @@
 """The queue's view of one partition: ready, delivered and returned messages."""
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from operator import itemgetter
 from typing import Protocol
 
 from routelog.log_backend import (
@@ -14,6 +15,8 @@ from routelog.log_backend import (
 )
 from routelog.vhosts.messages.delivery import Delivery, fitting
 from routelog.vhosts.messages.return_reason import ReturnReason
+
+_first = itemgetter(0)
 
 
 class PartitionRules(Protocol):
@@ -117,6 +120,13 @@ class QueuePartition:
         """Messages that wait for a consumer."""
         held = self.next_offset + self._settled_ahead - self._returned_count
         return self.log.ready_end - held
+
+    def is_ready(self, offset: int) -> bool:
+        """Whether an unsettled message waits for a consumer."""
+        if offset >= self.next_offset:
+            return offset < self.log.ready_end
+        at = bisect_right(self.returned, offset, key=_first)
+        return at > 0 and offset < self.returned[at - 1][1]
 
     @property
     def at_damage(self) -> bool:

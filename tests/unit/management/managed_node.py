@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
 from pathlib import Path
@@ -24,10 +24,12 @@ from routelog.management.calls.caller import Caller
 from routelog.management.calls.log_tokens import LogTokens
 from routelog.mirror_cluster import ReplicaState
 from routelog.vhosts import (
+    BrowsedMessage,
     ChannelSnapshot,
     ConnectionSnapshot,
     ConsumerSnapshot,
     GlobalParameters,
+    MessageSearch,
     Permission,
     Queue,
     QueueProperties,
@@ -109,6 +111,18 @@ class Messages:
     async def take(self, queue: Queue, count: int, *, requeue: bool) -> Iterable[TakenMessage]:
         self.taken.append((queue.name, count, requeue))
         return self.left
+
+    async def browse(
+        self, queue: Queue, search: MessageSearch, count: int
+    ) -> Sequence[BrowsedMessage]:
+        found: list[BrowsedMessage] = []
+        async for each in search.found():
+            body = memoryview(each.records.body(each.index))
+            place = each.partition, each.offset, str(each.state), each.records.time
+            found.append(BrowsedMessage(*place, "", "k", 0, None, {}, body))
+            if len(found) == count:
+                break
+        return found
 
 
 class Passwords:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from routelog.management.calls.message_rows import PIECE_BYTES, message_rows
+from routelog.management.calls.message_rows import PIECE_BYTES, message_rows, taken_row
 from routelog.vhosts import TakenMessage
 
 
@@ -16,7 +16,8 @@ def message(body: bytes) -> TakenMessage:
 
 async def shown(*bodies: bytes, as_text: bool = True, bytes_max: int | None = None) -> Any:
     messages = [message(body) for body in bodies]
-    pieces = message_rows(messages, as_text=as_text, bytes_max=bytes_max)
+    rows = [(taken_row(each), each.body) for each in messages]
+    pieces = message_rows(rows, as_text=as_text, bytes_max=bytes_max)
     return json.loads(b"".join([piece async for piece in pieces]))
 
 

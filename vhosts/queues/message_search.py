@@ -1,0 +1,197 @@
+"""Search of a queue's messages, for operators: it reads the logs, and changes nothing.
+
+A search of a large log takes many turns of the event loop, and ends at a limit: `places` says where the next
+one is to begin. What is settled meanwhile is not found, or found as it was.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import NamedTuple
+
+from routelog.log_backend import Lane, PartitionLog, RecordBatch, Records, scheduler_of
+from routelog.vhosts.messages.message_header import header_key
+from routelog.vhosts.partitions.queue_partition import QueuePartition
+from routelog.vhosts.queues.queue import Queue
+
+# Of one search: some 0.3 s of the loop's time, spread over as many passes as the lane of operators takes.
+SEARCHED_RECORDS_MAX = 100_000
+SEARCHED_BYTES_MAX = 64 * 1024 * 1024
+LOOK_SECONDS = 1.0  # until a read that has not ended is looked at again
+
+
+class MessageState(StrEnum):
+    """What a queue has done with a message so far."""
+
+    READY = "ready"
+    UNACKED = "unacked"  # handed out; or on its way: a retry that waits, a dead letter
+    SETTLED = "settled"  # and still in the log
+
+
+UNSETTLED = frozenset((MessageState.READY, MessageState.UNACKED))
+
+
+class Place(NamedTuple):
+    """Where to look: from an offset of a partition on, up to `end`; None: up to the end of the log."""
+
+    partition: int
+    offset: int
+    end: int | None = None
+
+    def __str__(self) -> str:
+        return f"{self.partition}:{self.offset}" + ("" if self.end is None else f"-{self.end}")
+
+
+@dataclass(frozen=True, slots=True)
+class MessageFilter:
+    """Which messages are looked for; all conditions hold.
+
+    Attributes:
+        key: their routing key.
+        header: name and value of a header; a number is written in decimal.
+        text: octets of their bodies.
+        since, until: when they came, microseconds since 1970: [since, until), of batches as a whole.
+    """
+
+    states: frozenset[MessageState] = UNSETTLED
+    key: bytes | None = None
+    header: tuple[bytes, bytes] | None = None
+    text: bytes | None = None
+    since: int = 0
+    until: int | None = None
+
+    def matches(self, records: Records, index: int) -> bool:
+        """Whether key, header and text are those of a record."""
+        if self.key is not None and records.routing_key(index) != self.key:
+            return False
+        if self.header is not None:
+            name, value = self.header
+            if header_key(records.properties(index), name) != value:
+                return False
+        return self.text is None or self.text in records.body(index)
+
+
+class FoundMessage(NamedTuple):
+    """A message that was found.
+
+    Attributes:
+        partition: its index.
+        records, index: the content; it stays as it is, whatever becomes of the message.
+    """
+
+    partition: int
+    offset: int
+    state: MessageState
+    records: Records
+    index: int
+
+
+class MessageSearch:
+    """One search through some partitions of a queue, in the order of the places.
+
+    Attributes:
+        places: what is not looked at yet.
+        looked_at: messages so far.
+        unreadable: where it met damage, or a failing disk: what is behind is left out.
+    """
+
+    def __init__(self, queue: Queue, wanted: MessageFilter, places: Iterable[Place]) -> None:
+        self.places = deque(places)
+        self.looked_at = 0
+        self.unreadable: list[Place] = []
+        self._queue = queue
+        self._wanted = wanted
+        self._bytes = 0
+
+    @property
+    def is_exhausted(self) -> bool:
+        """Whether it has read as much as one search may."""
+        return self.looked_at >= SEARCHED_RECORDS_MAX or self._bytes >= SEARCHED_BYTES_MAX
+
+    async def found(self) -> AsyncIterator[FoundMessage]:
+        """The messages; whoever stops early finds in `places` where to go on behind the last one."""
+        scheduler = scheduler_of(asyncio.get_running_loop())
+        scheduler.begin(Lane.OPERATORS)
+        while self.places and not self.is_exhausted and not self._queue.deleted:
+            place = self.places[0]
+            partition = self._queue.partitions[place.partition]
+            batch = await self._next_batch(partition, place)
+            if batch is None:
+                self.places.popleft()
+                continue
+            for each in self._found_in(batch, partition, self.places[0]):
+                if each is not None:
+                    yield each
+                if scheduler.is_over():
+                    await scheduler.pause(Lane.OPERATORS)
+                if self.is_exhausted or self._queue.deleted:
+                    return
+
+    async def _next_batch(self, partition: QueuePartition, place: Place) -> RecordBatch | None:
+        # The batch of the next message that may be wanted; None: there is none in this place.
+        log = partition.log
+        offset = max(place.offset, log.first_offset)
+        if MessageState.SETTLED not in self._wanted.states:
+            offset = partition.cursor.settled.unsettled_from(offset)
+        end = log.visible_end if place.end is None else min(place.end, log.visible_end)
+        if offset >= end:
+            return None
+        batch = await _read(log, offset)
+        if batch is None:
+            if not log.closed and offset >= log.blocked_from:
+                self.unreadable.append(Place(place.partition, offset))
+            return None
+        until = self._wanted.until
+        if batch.base_offset >= end or (until is not None and batch.records.time >= until):
+            return None
+        self._bytes += batch.records.batch_bytes
+        self.places[0] = place._replace(offset=max(offset, batch.base_offset))
+        return batch
+
+    def _found_in(
+        self, batch: RecordBatch, partition: QueuePartition, place: Place
+    ) -> Iterator[FoundMessage | None]:
+        # None: one that is not wanted.
+        records, wanted, log = batch.records, self._wanted, partition.log
+        end = min(batch.end_offset, log.visible_end)
+        end = end if place.end is None else min(end, place.end)
+        offset = place.offset
+        if records.last_time < wanted.since:
+            self.places[0] = place._replace(offset=end)
+            yield None
+            return
+        while offset < end:
+            self.places[0] = place._replace(offset=offset + 1)
+            self.looked_at += 1
+            index = offset - batch.base_offset
+            found = None
+            if wanted.matches(records, index):
+                state = message_state(partition, offset)
+                if state in wanted.states:
+                    found = FoundMessage(place.partition, offset, state, records, index)
+            yield found
+            offset += 1
+            if MessageState.SETTLED not in wanted.states:
+                offset = partition.cursor.settled.unsettled_from(offset)
+        self.places[0] = place._replace(offset=end)
+
+
+def message_state(partition: QueuePartition, offset: int) -> MessageState:
+    """The state of a message in its queue; consumer groups have states of their own."""
+    if offset in partition.cursor.settled:
+        return MessageState.SETTLED
+    return MessageState.READY if partition.is_ready(offset) else MessageState.UNACKED
+
+
+async def _read(log: PartitionLog, offset: int) -> RecordBatch | None:
+    batch = log.read(offset)
+    while batch is None and not log.closed and log.needs_load(offset):
+        loaded = asyncio.Event()
+        log.load(offset, loaded.set)
+        with suppress(TimeoutError):  # a log that is closed meanwhile says nothing
+            await asyncio.wait_for(loaded.wait(), LOOK_SECONDS)
+        batch = log.read(offset)
+    return batch
