@@ -74,7 +74,8 @@ class MessageFilter:
         return self.text is None or self.text in records.body(index)
 
 
-class FoundMessage(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class FoundMessage:
     """A message that was found.
 
     Attributes:

@@ -1,0 +1,50 @@
+"""Messages of a queue over HTTP."""
+
+from __future__ import annotations
+
+from urllib.parse import urlencode
+
+import pytest
+from queue_samples import records
+from unit.management.managed_node import ManagedNode
+
+from routelog.management.calls.failures import Refused
+from routelog.management.views import messages
+from routelog.vhosts import AccessRefused, QueueProperties
+
+
+@pytest.fixture
+def queue(node: ManagedNode) -> str:
+    properties = QueueProperties("mine", durable=False, arguments={"x-partitions": 2})
+    made = node.vhost.declare_queue(properties, object())[0]
+    for number, partition in enumerate(made.partitions):
+        partition.log.append(records(f"a{number}", f"b{number}"))
+    return made.name
+
+
+async def browsed(node: ManagedNode, queue: str, **asked: object) -> tuple[list[str], object]:
+    page = await node.ask(messages.browse_messages, name=queue, query=urlencode(asked))
+    assert page["end"] == "0:2,1:2"
+    return [row["payload"] for row in page["items"]], page["next"]
+
+
+async def test_pages_and_places(node: ManagedNode, queue: str) -> None:
+    assert await browsed(node, queue) == (["a0", "b0", "a1", "b1"], None)
+    assert await browsed(node, queue, count=3) == (["a0", "b0", "a1"], "1:1")
+    assert await browsed(node, queue, offset="1:1") == (["b1"], None)
+    assert await browsed(node, queue, offset="0:0-1,1:0-1") == (["a0", "a1"], None)
+    assert await browsed(node, queue, offset=1) == (["b0", "b1"], None)
+    assert await browsed(node, queue, partition=1, text="b") == (["b1"], None)
+    assert await browsed(node, queue, state="settled") == ([], None)
+    assert (await browsed(node, queue, encoding="base64", count=1))[0] == ["YTA="]
+
+
+async def test_it_takes_the_permission_to_read(node: ManagedNode, queue: str) -> None:
+    user = await node.user("u", "management")
+    page = await node.ask(messages.browse_messages, user, name=queue)
+    assert len(page["items"]) == 4
+    await node.queue("theirs")
+    with pytest.raises(AccessRefused):
+        await node.ask(messages.browse_messages, user, name="theirs")
+    with pytest.raises(Refused, match="Not Found"):
+        await node.ask(messages.browse_messages, user, name="missing")
