@@ -499,7 +499,13 @@ def _run(
     def join() -> ClusterMember:
         nonlocal member
         assert cluster is not None
-        member = ClusterMember(cluster, configuration.data_dir, SystemDisk(), SystemClock())
+        member = ClusterMember(
+            cluster,
+            configuration.data_dir,
+            SystemDisk(),
+            SystemClock(),
+            [sys.executable, "-m", "routelog.amqp_front.process.copy_digest"],
+        )
         return member
 
     run(

@@ -8,6 +8,7 @@ pure_mode.install()
 from routelog.log_backend.copies.arriving_copy import ArrivingCopy, take_copied
 from routelog.log_backend.copies.backup_target import BackupDamaged, BackupTarget, NoBackup
 from routelog.log_backend.copies.backups import BackupRefused, Backups
+from routelog.log_backend.copies.copied_disk import COPY, CopiedDisk
 from routelog.log_backend.copies.copies import Copies
 from routelog.log_backend.copies.data_copy import CopiedFile, CopyFailed, DataCopy
 from routelog.log_backend.copies.data_writer import NotBelow
@@ -107,12 +108,33 @@ from routelog.log_backend.segments.log_directory import EXCHANGE_MARK
 from routelog.log_backend.segments.record_fetch import StoredRecord, record_at
 from routelog.log_backend.segments.retention import Hold, Retention
 from routelog.log_backend.segments.segment import Segment, SegmentDamaged
-from routelog.log_backend.tools.data_digest import DataDigest, data_digest, digest_differences
+from routelog.log_backend.tools.data_digest import JournalContent, digest_pieces
 from routelog.log_backend.tools.data_directory import (
     DataDirectory,
     NoDataDirectory,
     StoredPartition,
     open_metadata,
+)
+from routelog.log_backend.tools.digest_comparison import (
+    Difference,
+    differences,
+    digest_differences,
+    next_key,
+)
+from routelog.log_backend.tools.digest_format import (
+    LENGTH_BYTES,
+    BadDigest,
+    DigestBlock,
+    DigestEnd,
+    DigestMessage,
+    DigestProgress,
+    DigestRefused,
+    DigestStand,
+    DigestTask,
+    Piece,
+    decode_digest,
+    digest_length,
+    encode_digest,
 )
 from routelog.log_backend.tools.log_dump import journal_reports, partition_report, stored_records
 from routelog.log_backend.tools.log_repair import Repair, Repaired

@@ -1,10 +1,22 @@
-"""What the data directories of stopped nodes must have in common, whatever files each node has made of it."""
+"""The digest of a node's data: what other nodes must have, too, whatever files each has made of it.
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from itertools import combinations
+Each node removes by itself what all readers have settled, and old files of the journal. So blocks and settled
+records are in one digest and not in another; what no reader has settled is in all.
+"""
 
-from routelog.log_backend.journal.journal_block import MetadataChanges, StateChange
+import heapq
+from array import array
+from collections.abc import Callable, Iterable, Iterator
+from itertools import groupby
+from operator import itemgetter
+
+import msgspec
+
+from routelog.log_backend.journal.journal_block import MetadataChanges, StateChange, decode_entries
+from routelog.log_backend.journal.journal_chain import ShardBlock
+from routelog.log_backend.journal.journal_entry import JournalEntry
+from routelog.log_backend.journal.journal_extent import JournalExtent
+from routelog.log_backend.metadata.metadata import Change
 from routelog.log_backend.partitions.cursor import Cursor
 from routelog.log_backend.partitions.declared_partition import DeclaredPartition, PartitionRecords
 from routelog.log_backend.records.checksum import crc32c
@@ -14,117 +26,214 @@ from routelog.log_backend.segments.log_directory import (
     partition_directory,
     segment_path,
 )
-from routelog.log_backend.segments.segment_scan import read_segment, scan
+from routelog.log_backend.segments.partition_file import read_number
+from routelog.log_backend.segments.segment_scan import Stretch, read_segment, scan
+from routelog.log_backend.settlement.settled import SettledSet
 from routelog.log_backend.tools.data_directory import DataDirectory
+from routelog.log_backend.tools.digest_format import (
+    CHUNK,
+    Blocks,
+    DigestEnd,
+    PartitionName,
+    PartitionState,
+    Piece,
+    Records,
+)
 from routelog.log_backend.tools.log_verification import check_journal
 
-
-@dataclass(slots=True)
-class PartitionDigest:
-    """The logical contents of a partition.
-
-    Attributes:
-        next_offset: behind the highest offset that the node knows of.
-        unsettled: by cursor, the offsets below that, which it has not settled.
-        records: by offset, checksums of all records that the node still has.
-    """
-
-    next_offset: int = 0
-    unsettled: dict[int, list[int]] = field(default_factory=dict)
-    records: dict[int, int] = field(default_factory=dict)
-
-    @property
-    def needed(self) -> dict[int, int | None]:
-        """Checksums of the records that a reader has not settled; None: the record is missing."""
-        offsets = sorted({offset for each in self.unsettled.values() for offset in each})
-        return {offset: self.records.get(offset) for offset in offsets}
+Ranges = list[tuple[int, int]]
 
 
-@dataclass(slots=True)
-class DataDigest:
-    """What a node has.
+class _Journaled:
+    """What the journal says of one partition."""
+
+    def __init__(self) -> None:
+        self.offsets = array("Q")
+        self.checksums = array("I")
+        self.changes: list[StateChange] = []
+
+
+class JournalContent:
+    """What a journal says, read once.
 
     Attributes:
-        blocks: by position, the checksums of the blocks in its journal; what is older is in checkpoints.
-        partitions: the durable ones, by vhost, queue and index.
-    """
-
-    blocks: dict[int, int]
-    partitions: dict[tuple[str, str, int], PartitionDigest]
-
-    @property
-    def checksum(self) -> int:
-        """One number for where the journal ends, and for what is not settled; nodes in sync have the same."""
-        partitions = [
-            (name, each.next_offset, sorted(each.unsettled.items()), list(each.needed.items()))
-            for name, each in sorted(self.partitions.items())
-        ]
-        end = max(self.blocks.items(), default=(0, 0))
-        checksum: int = crc32c(repr((end, partitions)).encode())
-        return checksum
-
-
-def data_digest(data: DataDirectory, records: PartitionRecords) -> DataDigest:
-    """The digest of a node that was in sync and idle when it stopped: all its blocks were committed.
+        blocks: checksums by position, with that of the block before the first.
+        changes: what is in it of metadata that the directory's do not have yet, to be applied first.
 
     Args:
-        records: of the directory's metadata.
+        behind: blocks that follow those of the directory.
+        progress: called with the bytes read.
+    """
+
+    def __init__(
+        self,
+        data: DataDirectory,
+        behind: Iterable[ShardBlock] = (),
+        progress: Callable[[int], None] = lambda size: None,
+    ) -> None:
+        extent = JournalExtent(data.metadata)
+        before, self._applied = extent.beginning.before, extent.applied
+        self.blocks = {before.position: before.checksum} if before.position else dict[int, int]()
+        self.changes: list[Change] = []
+        self._journaled: dict[int, _Journaled] = {}
+        for check in check_journal(data):
+            for _, block in check.blocks:
+                self._add(block.position, block.checksum, block.entries)
+            progress(check.bytes)
+        for each in behind:
+            self._add(each.position, each.checksum, decode_entries(each.payload))
+
+    @property
+    def end(self) -> tuple[int, int]:
+        """Position and checksum of the last block."""
+        return max(self.blocks.items(), default=(0, 0))
+
+    def of(self, partition: int) -> _Journaled:
+        """What it says of a partition, by its number."""
+        return self._journaled.get(partition) or _Journaled()
+
+    def _add(self, position: int, checksum: int, entries: Iterable[JournalEntry]) -> None:
+        self.blocks[position] = checksum
+        changes: list[Change] = []
+        for entry in entries:
+            change = entry.change
+            if isinstance(change, MetadataChanges):
+                changes += change.changes
+                continue
+            journaled = self._journaled.setdefault(entry.partition, _Journaled())
+            if isinstance(change, RecordBatch):
+                for offset, each in _checksums(change):
+                    journaled.offsets.append(offset)
+                    journaled.checksums.append(each)
+            else:
+                journaled.changes.append(change)
+        if changes and position > self._applied:
+            self.changes += [*changes, JournalExtent.applied_change(position)]
+
+
+def digest_pieces(
+    data: DataDirectory,
+    records: PartitionRecords,
+    journal: JournalContent,
+    progress: Callable[[int], None] = lambda size: None,
+) -> Iterator[Piece]:
+    """The digest of a data directory, up to the end of its journal.
+
+    Args:
+        records: of the directory's metadata, with the journal's changes of them.
 
     Cost:
-        Reads everything, and keeps a number for each record.
+        Reads all segments; has one of them in memory.
     """
-    blocks: dict[int, int] = {}
-    readings = {each.number: _Reading(data, each) for each in records.all()}
-    for check in check_journal(data):
-        for _, block in check.blocks:
-            blocks[block.position] = block.checksum
-            for entry in block.entries:
-                reading = readings.get(entry.partition)
-                if reading is not None and not isinstance(entry.change, MetadataChanges):
-                    reading.replay(entry.change)
-    partitions = (reading.digest() for reading in readings.values())
-    return DataDigest(blocks, dict(partitions))
+    for chunk, positions in groupby(sorted(journal.blocks), _chunk):
+        yield Blocks(chunk, {each: journal.blocks[each] for each in positions})
+    checksum = _chained(0, journal.end)
+    partitions = count = 0
+    for declared in sorted(records.all(), key=_name):
+        partitions += 1
+        digest = _PartitionDigest(data, declared, journal.of(declared.number), progress)
+        yield digest.state
+        checksum = _chained(checksum, digest.state)
+        for piece in digest.records():
+            count += len(piece.checksums)
+            needed = [
+                (offset, piece.checksums[offset])
+                for offset in _within(digest.needed, piece.chunk)
+                if offset in piece.checksums
+            ]
+            checksum = _chained(checksum, needed) if needed else checksum
+            yield piece
+    yield DigestEnd(journal.end[0], checksum, len(journal.blocks), partitions, count)
 
 
-class _Reading:
-    """One partition, as its snapshots and segments leave it, and then the journal."""
+class _PartitionDigest:
+    """One partition, as its snapshots and segments leave it, and then the journal.
 
-    def __init__(self, data: DataDirectory, declared: DeclaredPartition) -> None:
-        self._declared = declared
-        marks = data.marks(declared.number)
-        self._digest = PartitionDigest(marks.next_offset)
-        self._cursors = {number: Cursor(number, None) for number in (0, *declared.cursors)}
-        stored = {each.number: each for each in marks.cursors if each.number in self._cursors}
-        self._cursors |= stored
-        for number, begin in declared.cursors.items():
-            self._cursors[number].settle(0, begin)
-        directory = partition_directory(
+    Attributes:
+        needed: ranges of offsets that some cursor has not settled.
+    """
+
+    def __init__(
+        self,
+        data: DataDirectory,
+        declared: DeclaredPartition,
+        journaled: _Journaled,
+        progress: Callable[[int], None],
+    ) -> None:
+        self._data = data
+        self._name = _name(declared)
+        self._journaled = journaled
+        self._progress = progress
+        self._directory = partition_directory(
             data.path / "logs", declared.vhost, declared.queue, declared.index
         )
-        for base in base_offsets(data.disk.list_directory(directory)):
-            for stretch in scan(read_segment(data.disk, segment_path(directory, base)), base):
-                if stretch.batch is not None:
-                    self.replay(stretch.batch)
-
-    def replay(self, change: RecordBatch | StateChange) -> None:
-        """Carry out an entry of the journal; once more does no harm."""
-        digest = self._digest
-        if isinstance(change, RecordBatch):
-            digest.records.update(_checksums(change))
-            end = change.end_offset
-        else:
+        names = data.disk.list_directory(self._directory)
+        # Else they are of a deleted queue of the same name.
+        is_own = read_number(data.disk, self._directory) in (None, declared.number)
+        self._bases = base_offsets(names) if is_own else []
+        marks = data.marks(declared.number)
+        cursors = {number: Cursor(number, None) for number in (0, *declared.cursors)}
+        cursors |= {each.number: each for each in marks.cursors if each.number in cursors}
+        for number, begin in declared.cursors.items():
+            cursors[number].settle(0, begin)
+        end = marks.next_offset
+        if journaled.offsets:
+            end = max(end, journaled.offsets[-1] + 1)
+        for change in journaled.changes:
             # Of a deleted group, or of no cursor: only offsets that are not given again.
-            end = (self._cursors.get(change.cursor) or Cursor(0, None)).replay(change)
-        digest.next_offset = max(digest.next_offset, end)
-
-    def digest(self) -> tuple[tuple[str, str, int], PartitionDigest]:
-        """Its name, and what it holds."""
-        digest, declared = self._digest, self._declared
-        digest.unsettled = {
-            number: list(_unsettled(cursor, digest.next_offset))
-            for number, cursor in self._cursors.items()
+            end = max(end, (cursors.get(change.cursor) or Cursor(0, None)).replay(change))
+        unsettled = {
+            number: list(_unsettled(cursor.settled, end))
+            for number, cursor in sorted(cursors.items())
         }
-        return (declared.vhost, declared.queue, declared.index), digest
+        self.state = PartitionState(self._name, end, unsettled)
+        self.needed = _united(unsettled.values())
+
+    def records(self) -> Iterator[Records]:
+        """Its records, those that are stored and those that are only in the journal."""
+        journaled = zip(self._journaled.offsets, self._journaled.checksums, strict=True)
+        # Of one offset the segments' comes first: readers get that.
+        found = _ascending(heapq.merge(self._stored(), journaled, key=itemgetter(0)))
+        expected = _chunks(self.needed)
+        awaited = next(expected, None)
+        for chunk, pairs in groupby(found, lambda pair: pair[0] // CHUNK):
+            while awaited is not None and awaited < chunk:
+                yield self._piece(awaited, {})
+                awaited = next(expected, None)
+            if awaited == chunk:
+                awaited = next(expected, None)
+            yield self._piece(chunk, dict(pairs))
+        while awaited is not None:
+            yield self._piece(awaited, {})
+            awaited = next(expected, None)
+
+    def _piece(self, chunk: int, found: dict[int, int]) -> Records:
+        missing = [offset for offset in _within(self.needed, chunk) if offset not in found]
+        return Records(self._name, chunk, found, missing)
+
+    def _stored(self) -> Iterator[tuple[int, int]]:
+        for base in self._bases:
+            for stretch in self._scan(base):
+                if stretch.batch is not None:
+                    yield from _checksums(stretch.batch)
+
+    def _scan(self, base: int) -> Iterator[Stretch]:
+        content = read_segment(self._data.disk, segment_path(self._directory, base))
+        self._progress(len(content))
+        return scan(content, base)
+
+
+def _name(declared: DeclaredPartition) -> PartitionName:
+    return declared.vhost, declared.queue, declared.index
+
+
+def _chained(checksum: int, value: object) -> int:
+    following: int = crc32c(b"%08x" % checksum + msgspec.msgpack.encode(value))
+    return following
+
+
+def _chunk(offset: int) -> int:
+    return offset // CHUNK
 
 
 def _checksums(batch: RecordBatch) -> Iterator[tuple[int, int]]:
@@ -134,60 +243,41 @@ def _checksums(batch: RecordBatch) -> Iterator[tuple[int, int]]:
         yield batch.base_offset + at, crc32c(repr(parts).encode())
 
 
-def _unsettled(cursor: Cursor, end: int) -> Iterator[int]:
-    offset = cursor.settled.unsettled_from(cursor.low_water)
-    while offset < end:
-        yield offset
-        offset = cursor.settled.unsettled_from(offset + 1)
+def _ascending(pairs: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    last = -1
+    for pair in pairs:
+        if pair[0] > last:
+            last = pair[0]
+            yield pair
 
 
-def digest_differences(digests: Mapping[str, DataDigest]) -> list[str]:
-    """In which points nodes differ, by their names; none: they have the same.
-
-    Each node removes by itself what all readers have settled, and old journal files. So blocks and settled
-    records are compared where two nodes have them.
-    """
-    found: list[str] = []
-    for (left, ours), (right, theirs) in combinations(digests.items(), 2):
-        for what in _differences(ours, theirs):
-            found.append(f"{left} and {right}: {what}")
-    return found
+def _unsettled(settled: SettledSet, end: int) -> Iterator[tuple[int, int]]:
+    first = settled.unsettled_from(settled.low_water)
+    while first < end:
+        behind = settled.settled_from(first, end)
+        yield first, behind
+        first = settled.unsettled_from(behind)
 
 
-def _differences(ours: DataDigest, theirs: DataDigest) -> Iterator[str]:
-    ends = max(ours.blocks, default=0), max(theirs.blocks, default=0)
-    if ends[0] != ends[1]:
-        yield f"the journals end with blocks {ends[0]} and {ends[1]}"
-    if differing := _unequal(ours.blocks, theirs.blocks):
-        yield f"block {min(differing)} is not the same"
-    for name in sorted(ours.partitions.keys() ^ theirs.partitions.keys()):
-        yield f"only one has {_shown(name)}"
-    for name in sorted(ours.partitions.keys() & theirs.partitions.keys()):
-        for what in _partition_differences(ours.partitions[name], theirs.partitions[name]):
-            yield f"{_shown(name)}: {what}"
+def _united(sets: Iterable[Ranges]) -> Ranges:
+    united: Ranges = []
+    for first, end in sorted(each for ranges in sets for each in ranges):
+        if united and first <= united[-1][1]:
+            united[-1] = (united[-1][0], max(end, united[-1][1]))
+        else:
+            united.append((first, end))
+    return united
 
 
-def _partition_differences(ours: PartitionDigest, theirs: PartitionDigest) -> Iterator[str]:
-    if ours.next_offset != theirs.next_offset:
-        yield f"the next offset is {ours.next_offset} and {theirs.next_offset}"
-    for cursor in sorted(ours.unsettled.keys() | theirs.unsettled.keys()):
-        sides = [set(each.unsettled.get(cursor, ())) for each in (ours, theirs)]
-        if differing := sides[0] ^ sides[1]:
-            yield (
-                f"cursor {cursor}: {len(differing)} offsets are settled on one node only, "
-                f"from {min(differing)} on"
-            )
-    for side in (ours, theirs):
-        if missing := [offset for offset, checksum in side.needed.items() if checksum is None]:
-            yield f"{len(missing)} records are missing on one node, from offset {missing[0]} on"
-    if different := _unequal(ours.records, theirs.records):
-        yield f"{len(different)} records are not the same, from offset {min(different)} on"
+def _chunks(ranges: Ranges) -> Iterator[int]:
+    last = -1
+    for first, end in ranges:
+        for chunk in range(max(_chunk(first), last + 1), _chunk(end - 1) + 1):
+            last = chunk
+            yield chunk
 
 
-def _unequal(ours: Mapping[int, int], theirs: Mapping[int, int]) -> list[int]:
-    return [each for each in ours.keys() & theirs.keys() if ours[each] != theirs[each]]
-
-
-def _shown(name: tuple[str, str, int]) -> str:
-    vhost, queue, index = name
-    return f"{vhost}: {queue} [{index}]"
+def _within(ranges: Ranges, chunk: int) -> Iterator[int]:
+    begin, behind = chunk * CHUNK, (chunk + 1) * CHUNK
+    for first, end in ranges:
+        yield from range(max(first, begin), min(end, behind))

@@ -1,13 +1,16 @@
 """`routelog cluster`: who leads, who has everything, who is alive; and what an operator can have done."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, NoReturn, TypeVar
 
 import msgspec
 import typer
 from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, TimeRemainingColumn
+from rich.progress import Progress as ProgressBar
 from rich.table import Table
 
 from routelog.mirror_cluster.commands.cluster_status import cluster_status, listed
@@ -19,6 +22,7 @@ from routelog.mirror_cluster.commands.goals import (
     TransferGoal,
 )
 from routelog.mirror_cluster.commands.pursuit import Pursuit
+from routelog.mirror_cluster.commands.verification import Progress, verify
 from routelog.mirror_cluster.coordination.coordinator import (
     ClusterView,
     CoordinatorRefused,
@@ -43,6 +47,7 @@ TimeoutOption = Annotated[
 ]
 # The table of nodes says who is in sync.
 _SHARD_COLUMNS = ("leader", "led", "epoch", "unclean", "min_in_sync", "since")
+BAR_SECONDS = 2.0
 TIMEOUT_SECONDS = 30.0  # a leader that hands over starts again, and its etcd with it
 
 
@@ -72,6 +77,24 @@ def cluster_commands(load: Callable[[Path | None], ClusterOptions]) -> typer.Typ
             typer.echo(told["summary"])
         if not told["is_well"]:
             raise typer.Exit(EXIT_NOT_WELL)
+
+    @commands.command(name="verify")
+    def compare(config: ConfigOption = None, as_json: JsonOption = False) -> None:
+        """Compare what all nodes have: exit code 1 where they differ, 2 where not all were compared."""
+        options = load(config)
+        with _bar() as progress:
+            found = asyncio.run(verify(options, progress))
+        if as_json:
+            typer.echo(msgspec.json.encode(found).decode())
+        else:
+            _show([msgspec.structs.asdict(each) for each in found.nodes])
+            for each in found.differences:
+                typer.echo(each.told())
+            typer.echo(found.summary)
+        if found.count:
+            raise typer.Exit(EXIT_NOT_WELL)
+        if not found.complete:
+            raise typer.Exit(EXIT_NOT_REACHABLE)
 
     @commands.command()
     def transfer(
@@ -126,6 +149,25 @@ def cluster_commands(load: Callable[[Path | None], ClusterOptions]) -> typer.Typ
         _pursue(options, lambda view: RecoverGoal(view, node), timeout, as_json)
 
     return commands
+
+
+@contextmanager
+def _bar() -> Iterator[Progress]:
+    """A progress bar, where somebody watches and it takes longer than BAR_SECONDS."""
+    console = Console(stderr=True)
+    columns = (BarColumn(), DownloadColumn(), TimeRemainingColumn())
+    bar = ProgressBar(*columns, console=console, transient=True)
+    task, begun = bar.add_task("verify", total=None), bar.get_time()
+
+    def progress(done: int, total: int) -> None:
+        bar.update(task, completed=done, total=total or None)
+        if bar.get_time() - begun > BAR_SECONDS and console.is_terminal:
+            bar.start()
+
+    try:
+        yield progress
+    finally:
+        bar.stop()
 
 
 def _with_node(options: ClusterOptions, node: str) -> ClusterOptions:

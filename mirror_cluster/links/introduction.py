@@ -44,6 +44,7 @@ class Purpose(IntEnum):
     CLIENT = 2  # what follows the introduction is a client's bytes, and no message
     COPY = 3  # what follows is a copy of the listener's checkpoint: see `copy_format`
     FOLLOW = 4  # what follows are messages between a standby and the node that it follows
+    DIGEST = 5  # what follows is the digest of the listener's data: an operator compares nodes
 
 
 class Opening(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -1,5 +1,5 @@
 """The connections of one node with all others: one with each, one for each client that is passed on,
-and one for each copy of a checkpoint.
+and one for each copy of a checkpoint or digest of the data.
 
 Of two nodes the one whose name comes first connects; when the connection breaks it tries again, soon and then
 less often. A machine that refuses the connection has no process of that node any more, which is known
@@ -54,8 +54,8 @@ class NodeLinks:
 
     Attributes:
         take_client: called with each connection for a client of another node; None: they are closed.
-        take_copier, take_follower: the same, with the name of the node first, for each that is to have a copy,
-            and for each of a standby.
+        take_copier, take_follower, take_verifier: the same, with the name of the node first, for each that is
+            to have a copy, for each of a standby, and for each of an operator who compares nodes.
 
     Args:
         own: this node.
@@ -79,6 +79,7 @@ class NodeLinks:
         self.take_client: TakeConnection | None = None
         self.take_copier: TakeNode | None = None
         self.take_follower: TakeNode | None = None
+        self.take_verifier: TakeNode | None = None
         self._entries: dict[str, NodeEntry] = {}
         self._links: dict[str, NodeLink] = {}
         self._all: set[NodeLink] = set()
@@ -170,8 +171,13 @@ class NodeLinks:
         """See `LinkOwner`. The newest connection counts: the other end has given up the one before."""
         if other.purpose is Purpose.CLIENT:
             return self._give_away(link, self.take_client)
-        if other.purpose in (Purpose.COPY, Purpose.FOLLOW):
-            take = self.take_copier if other.purpose is Purpose.COPY else self.take_follower
+        if other.purpose is not Purpose.REPLICATION:
+            takes = {
+                Purpose.COPY: self.take_copier,
+                Purpose.FOLLOW: self.take_follower,
+                Purpose.DIGEST: self.take_verifier,
+            }
+            take = takes[other.purpose]
             return self._give_away(link, take and partial(take, other.node))
         before = self._links.get(other.node)
         self._links[other.node] = link

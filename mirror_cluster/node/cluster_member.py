@@ -35,6 +35,7 @@ from routelog.mirror_cluster.node.cluster_node import ClusterNode, NodeSettings
 from routelog.mirror_cluster.node.cluster_options import ClusterOptions
 from routelog.mirror_cluster.node.copy_receiver import CopyReceiver
 from routelog.mirror_cluster.node.copy_sender import CopySender
+from routelog.mirror_cluster.node.digest_sender import DigestSender
 from routelog.mirror_cluster.node.disk_probe import DiskProbe
 from routelog.mirror_cluster.node.first_record import FirstRecord
 from routelog.mirror_cluster.node.followed_store import SHARD, FollowedStore
@@ -71,6 +72,9 @@ class ClusterMember:
         on_serve: set by the owner; called with the epoch in which this node leads from now on.
         on_stop_serving: the same; called when it does not lead any more, or not for a while.
         ended: resolves with the reason why the process has to end and start again.
+
+    Args:
+        digest_program: see `DigestSender`.
     """
 
     def __init__(
@@ -79,6 +83,7 @@ class ClusterMember:
         data: Path,
         disk: Disk,
         clock: Clock,
+        digest_program: Sequence[str],
     ) -> None:
         self.on_serve: Callable[[int], None] = lambda epoch: None
         self.on_stop_serving: Callable[[], None] = lambda: None
@@ -87,6 +92,7 @@ class ClusterMember:
         self._data = data
         self._disk = disk
         self._clock = clock
+        self._digest_program = digest_program
         self._drained = asyncio.Event()
         self._watchers: list[Callable[[], None]] = []
         self._leader: LeadingNode | None = None
@@ -119,6 +125,8 @@ class ClusterMember:
         self._copies = CopySender(logs.copies, self._is_in_sync)
         # Also before this node serves: for that it may need who waits for a copy.
         self._node.links.take_copier = self._copies.take
+        self._digests = DigestSender(logs.copies, logs.journal, self._digest_program)
+        self._node.links.take_verifier = self._digests.take
         await store.open(records)
         try:
             await self._node.start([store.storage])
@@ -169,6 +177,7 @@ class ClusterMember:
     async def aclose(self) -> None:
         """End: the lease is given up, and a managed etcd is stopped."""
         await self._copies.aclose()
+        await self._digests.aclose()
         await self._node.aclose()
         if self._etcd is not None:
             await self._etcd.stop()

@@ -9,11 +9,13 @@ from pathlib import Path
 from cluster.queue_load import QUEUE, QueueLoad
 
 from routelog.log_backend import (
-    DataDigest,
     DataDirectory,
+    DigestEnd,
+    JournalContent,
+    Piece,
     SystemDisk,
-    data_digest,
     digest_differences,
+    digest_pieces,
     open_metadata,
 )
 from routelog.log_backend.records.record_batch import RecordBatch
@@ -56,12 +58,13 @@ class Verdict:
         Args:
             faults: when something went wrong.
         """
-        digests: dict[str, DataDigest] = {}
+        digests: dict[str, list[Piece]] = {}
         missing: set[int] = set()
         doubled: set[int] = set()
         for name, path in directories.items():
             with _opened(path) as data:
-                digests[name] = data_digest(data, DeclaredPartitions(data.metadata))
+                records = DeclaredPartitions(data.metadata)
+                digests[name] = list(digest_pieces(data, records, JournalContent(data)))
                 times = Counter(_logged(data).values())
             missing |= load.confirmed - times.keys()
             doubled |= {number for number, count in times.items() if count > 1}
@@ -77,8 +80,13 @@ class Verdict:
             sorted(doubled),
             sorted(twice.keys() - late),
             sorted(late),
-            digest_differences(digests),
-            {name: each.checksum for name, each in digests.items()},
+            [each.told() for each in digest_differences(digests)],
+            {
+                name: each.checksum
+                for name, pieces in digests.items()
+                for each in pieces
+                if isinstance(each, DigestEnd)
+            },
         )
 
     @property
