@@ -90,6 +90,7 @@ ROOMS = {
     "management": (
         "calls",
         "views",
+        "pages",
         "server",
         "commands",
     ),

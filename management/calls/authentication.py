@@ -36,7 +36,11 @@ async def authenticated(
         return _by_log_token(broker, log_tokens, header[len(_TOKEN) :], peer)
     if header.startswith(_TOKEN):
         return _by_token(broker, token, header[len(_TOKEN) :], peer)
-    name, password = _basic(header)
+    return await by_password(broker, *_basic(header), peer)
+
+
+async def by_password(broker: BrokerSide, name: str, password: bytes, peer: str | None) -> Caller:
+    """The caller that a name and a password prove; raises as `authenticated` does."""
     user = broker.users.find(name)
     verified = await broker.passwords.verify(user, password, name=name, peer=peer)
     # The user may have been changed or deleted while the password was verified.

@@ -1,11 +1,10 @@
 """One request, as the handlers see it."""
 
 import re
-from collections.abc import AsyncIterator, Mapping
-from typing import Any, TypeVar, get_args, get_origin
+from collections.abc import AsyncIterable, AsyncIterator, Mapping
+from typing import Any, Protocol, TypeVar, get_args, get_origin
 
 import msgspec
-from aiohttp import web
 
 from routelog.management.calls.broker_side import BrokerSide
 from routelog.management.calls.caller import Caller
@@ -23,6 +22,37 @@ _BLANK = re.compile(rb"\s*")
 _BOOLEANS = {"true": True, "false": False}
 
 
+class Content(Protocol):
+    """The body of a request."""
+
+    def iter_any(self) -> AsyncIterable[bytes]:
+        """Pieces as they come."""
+
+
+class Asked(Protocol):
+    """What a call reads of its request: one over HTTP, or one that the web page makes in this process."""
+
+    @property
+    def match_info(self) -> Mapping[str, str]:
+        """The named parts of the path, decoded."""
+
+    @property
+    def query(self) -> Mapping[str, str]:
+        """The query."""
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """The headers, whose names are of any case."""
+
+    @property
+    def path(self) -> str:
+        """The path, decoded."""
+
+    @property
+    def content(self) -> Content:
+        """The body."""
+
+
 class Call:
     """A request whose caller is authenticated and allowed to make it.
 
@@ -34,7 +64,7 @@ class Call:
     vhost: VirtualHost
 
     def __init__(
-        self, request: web.Request, broker: BrokerSide, caller: Caller, tokens: LogTokens
+        self, request: Asked, broker: BrokerSide, caller: Caller, tokens: LogTokens
     ) -> None:
         self._request = request
         self.broker = broker
@@ -57,7 +87,7 @@ class Call:
 
     def is_under(self, path: str) -> bool:
         """Whether the path begins with this, after /api."""
-        return self._request.rel_url.raw_path.startswith(f"/api{path}")
+        return self._request.path.startswith(f"/api{path}")
 
     def flag(self, name: str) -> bool:
         """Whether a query parameter is set to true."""

@@ -20,6 +20,7 @@ SLICE_ITEMS = 128  # described and encoded in one turn: 1 to 2 ms
 KEY_SLICE_ITEMS = 512  # keys sorted, or let go of, in one turn: about 1 ms
 PAGE_ITEMS_MAX = 500  # RabbitMQ's limit
 PAGE_ITEMS = 100
+OUT_OF_RANGE = "page_out_of_range"  # the error
 MATCH_SECONDS_MAX = 1.0  # of all names, processor time: 100,000 take an honest pattern 0.3 s
 
 _Item = TypeVar("_Item")
@@ -77,29 +78,40 @@ async def listed(listing: Listing, query: ListQuery) -> AsyncIterator[bytes]:
     Raises:
         Refused: the page is not there, or the pattern is none; before the first piece.
     """
+    if query.page is None:
+        items = await _filtered(await _collected(listing), listing, query)
+        return _array(await _sorted(items, listing, query), listing, query.columns)
+    head, shown = await page_of(listing, query, query.page)
+    return _page(head, shown, listing, query.columns)
+
+
+async def page_of(listing: Listing, query: ListQuery, number: int) -> tuple[Row, list[Any]]:
+    """One page of a list: how much there is, and the items, which are not described yet.
+
+    Raises:
+        Refused: the page is not there, or the pattern is none.
+    """
     items = await _collected(listing)
     total = len(items)
     items = await _filtered(items, listing, query)
     items = await _sorted(items, listing, query)
-    if query.page is None:
-        return _array(items, listing, query.columns)
     pages = max(1, -(-len(items) // query.page_size))
-    if query.page > pages:
-        reason = f"page: {query.page} page size: {query.page_size}, len: {len(items)}"
-        raise Refused(400, "page_out_of_range", f"Page out of range, {reason}")
-    first = (query.page - 1) * query.page_size
+    if number > pages:
+        reason = f"page: {number} page size: {query.page_size}, len: {len(items)}"
+        raise Refused(400, OUT_OF_RANGE, f"Page out of range, {reason}")
+    first = (number - 1) * query.page_size
     shown = items[first : first + query.page_size]
     filtered = len(items)
     await _let_go(items)
     head = {
         "filtered_count": filtered,
         "item_count": len(shown),
-        "page": query.page,
+        "page": number,
         "page_count": pages,
         "page_size": query.page_size,
         "total_count": total,
     }
-    return _page(head, shown, listing, query.columns)
+    return head, shown
 
 
 async def _page(

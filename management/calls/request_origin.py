@@ -28,17 +28,26 @@ def check_origin(method: str, headers: Mapping[str, str], scheme: str) -> None:
     """
     if method in SAFE_METHODS:
         return
+    check_site(headers, scheme)
+    # A browser asks (preflight) before it sends JSON to another site, and is never allowed to. Forms stay
+    # allowed for programs such as curl.
+    kind = headers.get("Content-Type", _JSON).partition(";")[0].strip().lower()
+    is_browser = any(name in headers for name in ("Origin", "Sec-Fetch-Site", "Cookie"))
+    if is_browser and kind != _JSON:
+        raise Refused(403, "forbidden", f"a browser has to send {_JSON}")
+
+
+def check_site(headers: Mapping[str, str], scheme: str) -> None:
+    """Refuse a change when the browser says that the page of another site made it.
+
+    Raises:
+        Refused: 403.
+    """
     site, origin = headers.get("Sec-Fetch-Site"), headers.get("Origin")
     if site is not None and site not in _OWN_SITES:
         raise _foreign()
     if origin is not None and not _is_own(origin, headers.get("Host", ""), scheme):
         raise _foreign()
-    # A browser asks (preflight) before it sends JSON to another site, and is never allowed to. Forms stay
-    # allowed for programs such as curl.
-    kind = headers.get("Content-Type", _JSON).partition(";")[0].strip().lower()
-    is_browser = origin is not None or site is not None or "Cookie" in headers
-    if is_browser and kind != _JSON:
-        raise Refused(403, "forbidden", f"a browser has to send {_JSON}")
 
 
 def _foreign() -> Refused:

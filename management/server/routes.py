@@ -15,6 +15,7 @@ from routelog.management.views import (
     consumers,
     delayed,
     exchange_views,
+    findings,
     log_readers,
     log_views,
     messages,
@@ -105,6 +106,7 @@ _LOG = "/{queue}/{partition}"
 
 ROUTES: tuple[Route, ...] = (
     _get("/overview", node_views.overview),
+    _get("/findings", findings.list_findings),
     _get("/whoami", people.whoami),
     _get("/cluster-name", node_views.cluster_name),
     _admin("PUT", "/cluster-name", node_views.put_cluster_name),

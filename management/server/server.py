@@ -1,7 +1,5 @@
 """The HTTP server: from a request to its handler, and from its answer to bytes."""
 
-import inspect
-import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 
 import msgspec
@@ -10,19 +8,20 @@ from aiohttp import web
 from routelog.management.calls.answer import Empty, Listing, Pieces, Stored, Value, selected
 from routelog.management.calls.authentication import authenticated
 from routelog.management.calls.broker_side import BrokerSide
-from routelog.management.calls.call import DEFINITIONS_BYTES_MAX, Call
-from routelog.management.calls.caller import Caller, Need
-from routelog.management.calls.failures import Refused, bad_request, not_authorised, refused
+from routelog.management.calls.call import DEFINITIONS_BYTES_MAX
+from routelog.management.calls.caller import Caller
+from routelog.management.calls.failures import Refused, refused
 from routelog.management.calls.http_connection import CountedSocket, HttpConnection
 from routelog.management.calls.listing import list_query, listed
 from routelog.management.calls.log_tokens import LogTokens
 from routelog.management.calls.request_origin import SAFE_METHODS, check_origin
 from routelog.management.calls.stored_answer import StoredAnswers
+from routelog.management.server.api_calls import ApiCalls
+from routelog.management.server.client import client_address, client_host, fault, is_gone
 from routelog.management.server.openapi import openapi_document
-from routelog.management.server.routes import ROUTES, Route, Scope
-from routelog.vhosts import Actor, acts
-
-log = logging.getLogger(__name__)
+from routelog.management.server.page_server import PageServer
+from routelog.management.server.paths import matched
+from routelog.management.server.routes import ROUTES, Route
 
 _CALLER = "routelog caller"  # of a request that has one
 
@@ -58,14 +57,16 @@ class ManagementServer:
         self._token = token
         self._log_tokens = LogTokens(broker.log_token_key, broker.clock)
         self._stored_answers = StoredAnswers(broker.logs)
+        self._calls = ApiCalls(broker, self._log_tokens)
         application = web.Application(
             client_max_size=DEFINITIONS_BYTES_MAX, middlewares=[self._heard, self._answered]
         )
         for route in ROUTES:
             # As in RabbitMQ: some clients end each path with a slash.
-            path = f"/api{route.path}{{slash:/?}}"
+            path = f"/api{matched(route.path)}{{slash:/?}}"
             for method in route.methods:
                 application.router.add_route(method, path, self._handler(route))
+        PageServer(broker, self._calls, self._note_refusal).add_to(application.router)
         document = msgspec.json.encode(openapi_document(ROUTES, broker.node.version))
         application.router.add_get("/api/openapi.json", _constant(document))
         self._silent_seconds = silent_seconds
@@ -119,49 +120,35 @@ class ManagementServer:
             name = "Object Not Found" if error.status == 404 else error.reason
             response = _failure(Refused(error.status, name, error.reason))
         except Exception as error:
-            if isinstance(error, ConnectionError) and _is_gone(request):
+            if isinstance(error, ConnectionError) and is_gone(request):
                 raise  # the client left
             answer = refused(error)
             if answer is None:
-                log.error(
-                    "%s %s: an error of the broker", request.method, request.path, exc_info=error
-                )
-                answer = Refused(500, "internal_server_error", "the broker failed; see its log")
+                answer = fault(request, error)
             if answer.status in (401, 403):
-                self._note_refusal(request, answer)
+                caller: Caller | None = request.get(_CALLER)
+                user = None if caller is None else caller.actor_name
+                self._note_refusal(request, answer, user)
             response = _failure(answer)
         if not response.prepared:
-            response.headers.update(HEADERS)
+            for name, value in HEADERS.items():
+                response.headers.setdefault(name, value)
         return response
 
-    def _note_refusal(self, request: web.Request, answer: Refused) -> None:
-        caller: Caller | None = request.get(_CALLER)
-        user = None if caller is None else caller.actor_name
-        said = {"status": answer.status, "cause": answer.cause, "user": user, "name": answer.name}
-        self._note_request("http.refused", request, **said, address=_address(request))
-
-    def _note_request(self, event: str, request: web.Request, **more: object) -> None:
+    def _note_refusal(self, request: web.Request, answer: Refused, user: str | None) -> None:
         # Without the query, which may have secrets.
-        said = {"method": request.method, "path": request.path}
-        self._broker.vhosts.events.note(event, **said, **more)
+        said = {"method": request.method, "path": request.path, "status": answer.status}
+        said |= {"cause": answer.cause, "user": user, "name": answer.name}
+        address = client_address(request)
+        self._broker.vhosts.events.note("http.refused", **said, address=address)
 
     def _handler(self, route: Route) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
         async def handle(request: web.Request) -> web.StreamResponse:
             check_origin(request.method, request.headers, request.scheme)
             request[_CALLER] = caller = await self._caller(request)
-            call = Call(request, self._broker, caller, self._log_tokens)
-            self._check(route, call)
-            actor = Actor(caller.actor_name, _address(request), "HTTP")
-            try:
-                with acts(actor):
-                    answer = route.handler(call)
-                    if inspect.isawaitable(answer):
-                        answer = await self._broker.in_time(answer)
-                    if request.method not in SAFE_METHODS and not actor.told:
-                        event = "http.traffic" if route.is_traffic else "http.changed"
-                        self._note_request(event, request)
-            except self._broker.messages.refusals as error:
-                raise bad_request(str(error)) from None
+            answer = await self._calls.carried_out(
+                route, request.method, request, caller, client_address(request)
+            )
             if isinstance(answer, Stored):
                 return await self._stored_answers.answer(request, answer.stretch, HEADERS)
             return await _response(request, answer)
@@ -173,56 +160,11 @@ class ManagementServer:
         if header is None:
             raise Refused(401, "not_authorized", "", cause="no credentials")
         caller = await authenticated(
-            self._broker, self._token, self._log_tokens, header, _peer(request)
+            self._broker, self._token, self._log_tokens, header, client_host(request)
         )
         assert isinstance(request.protocol, HttpConnection)
         request.protocol.authenticated()
         return caller
-
-    def _check(self, route: Route, call: Call) -> None:
-        if not call.caller.has(route.need):
-            raise not_authorised(_WITHOUT_TAG[route.need])
-        if call.caller.only_vhost is not None and route.method not in SAFE_METHODS:
-            raise not_authorised("a token for logs reads only: this asks for a user's password")
-        if not route.has_vhost:
-            return
-        name = call.path("vhost")
-        found = [vhost for vhost in self._broker.vhosts.all() if vhost.name == name]
-        if not found:
-            raise route.without_vhost()
-        call.vhost = found[0]
-        caller, scope = call.caller, route.scope
-        allowed = {
-            Scope.ANY: True,
-            Scope.SEEN: caller.sees(name),
-            Scope.ENTERED: caller.enters(name),
-            Scope.POLICIES: caller.enters(name) or caller.has(Need.ADMINISTRATOR),
-        }[scope]
-        if not allowed:
-            raise not_authorised("User not authorised to access virtual host")
-
-
-_WITHOUT_TAG = {
-    Need.MANAGEMENT: "Not management user",
-    Need.POLICYMAKER: "User not authorised to access object",
-    Need.MONITORING: "Not monitor user",
-    Need.ADMINISTRATOR: "Not administrator user",
-}
-
-
-def _client(request: web.Request) -> tuple[str, int] | None:
-    assert isinstance(request.protocol, HttpConnection)
-    return request.protocol.client
-
-
-def _peer(request: web.Request) -> str | None:
-    client = _client(request)
-    return None if client is None else client[0]
-
-
-def _address(request: web.Request) -> str:
-    client = _client(request)
-    return "" if client is None else f"{client[0]}:{client[1]}"
 
 
 # -- answers
@@ -301,10 +243,6 @@ def _methods(request: web.Request, error: web.HTTPMethodNotAllowed) -> web.Respo
         response = _failure(Refused(error.status, error.reason, error.reason))
     response.headers["Allow"] = ", ".join(sorted({*error.allowed_methods, "OPTIONS"}))
     return response
-
-
-def _is_gone(request: web.Request) -> bool:
-    return request.transport is None or request.transport.is_closing()
 
 
 def _failure(answer: Refused) -> web.Response:

@@ -136,7 +136,24 @@ async def get_queue(call: Call) -> Answer:
     if row is None:
         raise not_found()
     row["consumer_details"] = await consumer_rows_of_queue(call.broker, queue)
+    row["settings"] = setting_rows(queue)
     return Value(row)
+
+
+def setting_rows(queue: Queue) -> list[Row]:
+    """The arguments in force, and where each comes from: an argument or one of the policies."""
+    effective = queue.effective
+    rows: list[Row] = []
+    for name, value in plain_arguments(effective.values).items():
+        key, source, policy = name.removeprefix("x-"), "argument", ""
+        if queue.properties.arguments.get(name) != effective.values[name]:
+            operator = effective.operator_policy
+            is_operators = operator is not None and operator.effective.get(key) == value
+            chosen = operator if is_operators else effective.policy or operator
+            source = "operator policy" if chosen is operator else "policy"
+            policy = "" if chosen is None else chosen.name
+        rows.append({"name": name, "value": value, "source": source, "policy": policy})
+    return sorted(rows, key=lambda row: str(row["name"]))
 
 
 async def put_queue(call: Call) -> Answer:

@@ -8,12 +8,14 @@ from base64 import b64encode
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
+from urllib.parse import quote
 
 import aiohttp
 import pytest
 from queue_samples import records
 from unit.log_backend.open_store import flushed, until
 from unit.management.managed_node import ManagedNode
+from yarl import URL
 
 from routelog.management.calls import stored_answer
 from routelog.management.server import server as server_module
@@ -150,6 +152,15 @@ async def test_a_change_is_answered_and_noted_without_its_query(served: Served) 
     status, headers, _ = await served.ask("/bindings/%2F/e/amq.topic/q/q", "POST", json={})
     assert (status, headers["Location"]) == (201, "q/~")
     assert "secret" not in str(served.noted)
+
+
+async def test_a_name_may_hold_any_character(served: Served) -> None:
+    for name in ("{a}", "a/b", "%2F", "?", "}{"):
+        path = f"/queues/%2F/{quote(name, safe='')}"
+        url = URL(f"http://127.0.0.1:{served.port}/api{path}", encoded=True)
+        async with served._client.put(url, headers=TOKEN, json={}) as answer:
+            assert answer.status == 201, name
+        assert name in served.node.vhost.queues
 
 
 async def test_columns_are_cut_out_of_one_thing_and_of_many(served: Served) -> None:

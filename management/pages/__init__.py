@@ -1,0 +1,1 @@
+"""The web page: HTML over the handlers of the HTTP API."""

@@ -1,0 +1,168 @@
+"""Changes that the page offers: each is a form, one call of the API, its curl and its command."""
+
+import re
+import shlex
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+from urllib.parse import quote
+
+import msgspec
+
+from routelog.management.calls.failures import bad_request, not_found
+from routelog.management.pages.visit import Moved, Parts, Shows, Visit, value_of
+
+_PART = re.compile(r"\{(\w+)(?::[^}]*)?\}")
+# A path of this site. Browsers take // and /\ for the begin of another one, and leave out white space.
+_OWN_PATH = re.compile(r"/(?![/\\])[\x21-\x7e]*")
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A field of a form.
+
+    Attributes:
+        name: a part of the API's path, or the place in its body: `a.b` is b in the object a.
+        kind: what is sent: a text, a whole number, a truth value or JSON.
+        choices: the texts that it may have; none: any.
+        value: what stands in it first.
+        is_needed: it may not be left empty.
+        sends_empty: an empty text is sent, too, rather than nothing.
+    """
+
+    name: str
+    label: str
+    kind: Literal["text", "lines", "number", "flag", "json", "password", "vhost"] = "text"
+    choices: tuple[str, ...] = ()
+    value: str = ""
+    hint: str = ""
+    is_needed: bool = False
+    sends_empty: bool = False
+
+    def read(self, text: str) -> Any:
+        """What a text in it means.
+
+        Raises:
+            Refused: nothing.
+        """
+        if self.kind == "flag":
+            return text == "on"
+        try:
+            if self.kind == "number":
+                return int(text)
+            return msgspec.json.decode(text) if self.kind == "json" else text
+        except (ValueError, msgspec.DecodeError) as error:
+            raise bad_request(f"{self.label}: {error}") from None
+
+
+@dataclass(frozen=True)
+class Change:
+    """A change by one call of the API.
+
+    Attributes:
+        path: as the API's table of routes has it; its parts are fields, or values that the page has.
+        title: on the button.
+        done: what the next page says; fields stand in braces.
+        tells: the same, from the value of the answer.
+        confirmed_by: the name of the field whose value has to be typed for it; empty: none.
+        then: the page that is shown then; empty: the one with the form.
+        command: words of the command line, with fields in braces; none: there is no command.
+    """
+
+    name: str
+    title: str
+    method: str
+    path: str
+    fields: tuple[Field, ...] = ()
+    done: str = ""
+    tells: Callable[[Any], str] | None = None
+    confirmed_by: str = ""
+    then: str = ""
+    command: tuple[str, ...] = ()
+
+    @cached_property
+    def parts(self) -> tuple[str, ...]:
+        """The names of the path's parts."""
+        return tuple(_PART.findall(self.path))
+
+    def body(self, said: Mapping[str, str]) -> Any:
+        """The body of the call, from the texts in the fields; None: it has none.
+
+        Raises:
+            Refused: a field says nothing, or is empty and needed.
+        """
+        if self.method == "DELETE":
+            return None
+        body: dict[str, Any] = {}
+        for field in self.fields:
+            text = said.get(field.name, "")
+            if not text and field.is_needed:
+                raise bad_request(f"{field.label}: it is empty")
+            if field.name in self.parts:
+                continue
+            if not text and not field.sends_empty and field.kind != "flag":
+                continue
+            _put(body, field.name.split("."), field.read(text))
+        return body
+
+    def curl(self, origin: str, user: str, known: Parts) -> str:
+        """The call by curl.
+
+        Args:
+            known: what the page has of the fields.
+        """
+        said = self._said(known)
+        path = _PART.sub(lambda part: quote(said[part[1]], safe=""), self.path)
+        words = ["curl", "-u", user, "-X", self.method, f"{origin}/api{path}"]
+        body = self.body(said)
+        if body is not None:
+            words += ["-H", "Content-Type: application/json"]
+            words += ["-d", msgspec.json.encode(body).decode()]
+        return shlex.join(words)
+
+    def command_line(self, known: Parts) -> str:
+        """The same by a command; empty: there is none."""
+        said = self._said(known)
+        words = [word.format_map(said) for word in self.command]
+        return shlex.join(["routelog", *words]) if words else ""
+
+    def _said(self, known: Parts) -> dict[str, str]:
+        # What is needed and not known yet is named in capitals, as in the help of commands.
+        said = dict(known)
+        for field in self.fields:
+            is_needed = field.is_needed or field.name in self.parts
+            unknown = field.name.upper() if is_needed else ""
+            said.setdefault(field.name, field.value or unknown)
+        return said
+
+
+def _put(body: dict[str, Any], place: list[str], value: Any) -> None:
+    for name in place[:-1]:
+        body = body.setdefault(name, {})
+    known = body.get(place[-1])
+    both = isinstance(known, dict) and isinstance(value, dict)
+    body[place[-1]] = {**known, **value} if both else value  # type: ignore[dict-item]
+
+
+async def make_change(visit: Visit, changes: Mapping[str, Change]) -> Shows:
+    """Carry out what a form asks for, and go on to the page that says so."""
+    change = changes.get(visit.parts["change"])
+    if change is None:
+        raise not_found()
+    if change.confirmed_by and visit.field("confirm") != visit.field(change.confirmed_by):
+        wanted = visit.field(change.confirmed_by)
+        raise bad_request(f"nothing is changed: '{wanted}' has to be typed to confirm this")
+    said = {name: values[0] for name, values in visit.form.items()}
+    parts = {name: visit.field(name) for name in change.parts}
+    answer = await visit.ask(change.method, change.path, parts, body=change.body(said))
+    value = await value_of(answer)
+    tells = change.tells(value) if change.tells is not None else change.done.format_map(said)
+    visit.session.notice = tells
+    back = own_path(visit.field("back"))
+    return Moved(_PART.sub(lambda part: quote(said[part[1]], safe=""), change.then) or back)
+
+
+def own_path(text: str) -> str:
+    """The path of one of our pages that a form or link says; the first page, when it says another thing."""
+    return text if _OWN_PATH.fullmatch(text) else "/"

@@ -1,0 +1,47 @@
+"""The table of pages: for each one its path, what shows it, and the call of the API that it is for."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Literal
+
+from routelog.management.pages.change_table import CHANGES
+from routelog.management.pages.changes import make_change
+from routelog.management.pages.overview import overview
+from routelog.management.pages.queue_pages import (
+    QUEUE,
+    QUEUES,
+    change_queues,
+    choose_queues,
+    list_queues,
+    show_queue,
+    take_messages,
+)
+from routelog.management.pages.visit import Shows, Visit
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A page.
+
+    Attributes:
+        api: the GET of the API whose tag opens the page.
+        title: in the menu; empty: it is not there.
+    """
+
+    path: str
+    handler: Callable[[Visit], Awaitable[Shows]]
+    api: str
+    title: str = ""
+    method: Literal["GET", "POST"] = "GET"
+
+
+PAGES = (
+    Page("/", overview, "/overview", "Overview"),
+    Page(QUEUES, list_queues, QUEUES, "Queues"),
+    Page(QUEUE, show_queue, QUEUE),
+    Page(f"{QUEUE}/get", take_messages, QUEUE, method="POST"),
+    Page("/queues-chosen", choose_queues, QUEUES, method="POST"),
+    Page("/queues-chosen/{change}", change_queues, QUEUES, method="POST"),
+    Page("/do/{change}", partial(make_change, changes=CHANGES), "/overview", method="POST"),
+)

@@ -1,0 +1,146 @@
+"""Queues: the list, one queue, and messages that are taken from it."""
+
+from urllib.parse import unquote
+
+from routelog.management.calls.failures import Refused, bad_request, not_found
+from routelog.management.calls.listing import list_query
+from routelog.management.pages.change_table import CHANGES
+from routelog.management.pages.message_text import described_message
+from routelog.management.pages.visit import Moved, Shown, Shows, Visit, value_of
+
+QUEUES, OF_VHOST, QUEUE = "/queues", "/queues/{vhost}", "/queues/{vhost}/{name}"
+PAGE_ITEMS = "50"
+TAKEN_MAX = 50  # messages of one page
+BODY_BYTES_MAX = 50_000  # shown of each body
+
+# What the list can show: the key of the API's row, and the heading. Numbers stand on the right.
+COLUMNS = {
+    "vhost": "Virtual host",
+    "type": "Type",
+    "durable": "Durable",
+    "messages_ready": "Ready",
+    "messages_unacknowledged": "Unacknowledged",
+    "messages_delayed": "Delayed",
+    "messages": "Messages",
+    "consumers": "Consumers",
+    "policy": "Policy",
+    "partitions": "Partitions",
+    "durability": "Durability",
+}
+SHOWN_COLUMNS = (
+    "vhost",
+    "type",
+    "messages_ready",
+    "messages_unacknowledged",
+    "consumers",
+    "policy",
+)
+NUMBERS = {name for name in COLUMNS if name.startswith("messages")} | {"consumers", "partitions"}
+
+_CHOSEN_CHANGES = ("purge-queue", "delete-queue")
+
+
+async def list_queues(visit: Visit) -> Shows:
+    """A page of the queues; filter, order and columns are in its address."""
+    asked = {name: visit.asked(name) for name in ("page", "name", "sort", "sort_reverse")}
+    query = {name: value for name, value in asked.items() if value} | {"page_size": PAGE_ITEMS}
+    query.setdefault("page", "1")
+    vhost = visit.asked("vhost")
+    path, parts = (OF_VHOST, {"vhost": vhost}) if vhost else (QUEUES, {})
+    columns = [each for each in visit.query.get("column", SHOWN_COLUMNS) if each in COLUMNS]
+    return Shown(
+        "queues.html",
+        {
+            "table": await visit.table(path, list_query(query), parts),
+            "columns": columns,
+            "all_columns": COLUMNS,
+            "numbers": NUMBERS,
+            "asked": asked,
+            "vhost": vhost,
+            "vhosts": await vhost_names(visit),
+            "changes": CHANGES,
+        },
+    )
+
+
+async def vhost_names(visit: Visit) -> list[str]:
+    """The vhosts that the caller may enter."""
+    return [row["name"] for row in await visit.get("/vhosts") if visit.caller.sees(row["name"])]
+
+
+async def show_queue(visit: Visit) -> Shows:
+    """One queue."""
+    row = await visit.get(QUEUE, visit.parts)
+    bindings = await visit.get(f"{QUEUE}/bindings", visit.parts)
+    return Shown("queue.html", {"queue": row, "bindings": bindings, "changes": CHANGES})
+
+
+async def take_messages(visit: Visit) -> Shows:
+    """Messages that are taken from a queue, and put back if that was asked for."""
+    count = visit.field("count")
+    if not (count.isascii() and count.isdigit() and 1 <= int(count[:9]) <= TAKEN_MAX):
+        raise bad_request(f"the number of messages is not between 1 and {TAKEN_MAX}")
+    body = {
+        "count": int(count),
+        "ackmode": visit.field("ackmode"),
+        "encoding": "auto",
+        "truncate": BODY_BYTES_MAX,
+    }
+    rows = await value_of(await visit.ask("POST", f"{QUEUE}/get", visit.parts, body=body))
+    return Shown(
+        "messages.html",
+        {"parts": visit.parts, "messages": [described_message(row) for row in rows]},
+    )
+
+
+# -- several queues at once
+
+
+async def choose_queues(visit: Visit) -> Shows:
+    """Ask whether it is meant, before several queues are changed."""
+    change = CHANGES.get(visit.field("change"))
+    if change is None or change.name not in _CHOSEN_CHANGES:
+        raise not_found()
+    chosen = visit.form.get("queue", [])
+    if not chosen:
+        raise bad_request("no queue is chosen: mark some first")
+    return Shown(
+        "chosen_queues.html",
+        {
+            "change": change,
+            "chosen": chosen,
+            "names": [_chosen(each) for each in chosen],
+            "wanted": confirmation(len(chosen)),
+        },
+    )
+
+
+async def change_queues(visit: Visit) -> Shows:
+    """Change several queues, one after the other; the next page says how many, and which were refused."""
+    change = CHANGES.get(visit.parts["change"])
+    if change is None or change.name not in _CHOSEN_CHANGES:
+        raise not_found()
+    chosen = visit.form.get("queue", [])
+    wanted = confirmation(len(chosen))
+    if visit.field("confirm") != wanted:
+        raise bad_request(f"nothing is changed: '{wanted}' has to be typed to confirm this")
+    refused: list[str] = []
+    for each in chosen:
+        vhost, name = _chosen(each)
+        try:
+            await visit.ask(change.method, change.path, {"vhost": vhost, "name": name})
+        except Refused as error:
+            refused.append(f"{name}: {error.reason}")
+    done = f"{change.title}: done for {len(chosen) - len(refused)} of {len(chosen)} queues."
+    visit.session.notice = " ".join([done, *refused])
+    return Moved(QUEUES)
+
+
+def confirmation(count: int) -> str:
+    """What has to be typed before so many queues are changed."""
+    return f"{count} queues" if count != 1 else "1 queue"
+
+
+def _chosen(text: str) -> tuple[str, str]:
+    vhost, _, name = text.partition("/")
+    return unquote(vhost), unquote(name)

@@ -1,0 +1,121 @@
+"""From a route of the HTTP API and a request to the answer, for clients and for the web page."""
+
+import re
+from collections.abc import AsyncIterator, Awaitable, Mapping
+from dataclasses import dataclass, field
+
+from routelog.management.calls.answer import Answer
+from routelog.management.calls.broker_side import BrokerSide
+from routelog.management.calls.call import Asked, Call
+from routelog.management.calls.caller import Caller, Need
+from routelog.management.calls.failures import bad_request, not_authorised, refused
+from routelog.management.calls.log_tokens import LogTokens
+from routelog.management.calls.request_origin import SAFE_METHODS
+from routelog.management.server.routes import ROUTES, Route, Scope
+from routelog.vhosts import Actor, acts
+
+_PART = re.compile(r"\{(\w+)(?::[^}]*)?\}")
+
+_WITHOUT_TAG = {
+    Need.MANAGEMENT: "Not management user",
+    Need.POLICYMAKER: "User not authorised to access object",
+    Need.MONITORING: "Not monitor user",
+    Need.ADMINISTRATOR: "Not administrator user",
+}
+
+
+class ApiCalls:
+    """Carries out calls: who may, is checked here, and changes are noted in the log."""
+
+    def __init__(self, broker: BrokerSide, log_tokens: LogTokens) -> None:
+        self._broker = broker
+        self._log_tokens = log_tokens
+        self._routes = {(route.method, route.path): route for route in ROUTES}
+
+    async def carried_out(
+        self, route: Route, method: str, request: Asked, caller: Caller, address: str
+    ) -> Answer:
+        """The answer to a request.
+
+        Args:
+            method: GET or HEAD of a route that has GET.
+            address: of the client, for the log.
+        """
+        call = Call(request, self._broker, caller, self._log_tokens)
+        self._check(route, call)
+        actor = Actor(caller.actor_name, address, "HTTP")
+        try:
+            with acts(actor):
+                answer = route.handler(call)
+                if isinstance(answer, Awaitable):
+                    answer = await self._broker.in_time(answer)
+                if method not in SAFE_METHODS and not actor.told:
+                    event = "http.traffic" if route.is_traffic else "http.changed"
+                    self._broker.vhosts.events.note(event, method=method, path=request.path)
+        except self._broker.messages.refusals as error:
+            raise bad_request(str(error)) from None
+        return answer
+
+    def opens(self, caller: Caller, method: str, path: str) -> bool:
+        """See `visit.Api`."""
+        return caller.has(self._routes[method, path].need)
+
+    async def ask(
+        self,
+        caller: Caller,
+        address: str,
+        method: str,
+        path: str,
+        parts: Mapping[str, str],
+        query: Mapping[str, str],
+        body: bytes,
+    ) -> Answer:
+        """See `visit.Api`."""
+        decoded = _PART.sub(lambda part: parts[part[1]], path)
+        request = _InnerRequest(f"/api{decoded}", parts, query, _Body(body))
+        try:
+            return await self.carried_out(
+                self._routes[method, path], method, request, caller, address
+            )
+        except Exception as error:
+            raise refused(error) or error from None
+
+    def _check(self, route: Route, call: Call) -> None:
+        if not call.caller.has(route.need):
+            raise not_authorised(_WITHOUT_TAG[route.need])
+        if call.caller.only_vhost is not None and route.method not in SAFE_METHODS:
+            raise not_authorised("a token for logs reads only: this asks for a user's password")
+        if not route.has_vhost:
+            return
+        name = call.path("vhost")
+        found = [vhost for vhost in self._broker.vhosts.all() if vhost.name == name]
+        if not found:
+            raise route.without_vhost()
+        call.vhost = found[0]
+        caller, scope = call.caller, route.scope
+        allowed = {
+            Scope.ANY: True,
+            Scope.SEEN: caller.sees(name),
+            Scope.ENTERED: caller.enters(name),
+            Scope.POLICIES: caller.enters(name) or caller.has(Need.ADMINISTRATOR),
+        }[scope]
+        if not allowed:
+            raise not_authorised("User not authorised to access virtual host")
+
+
+@dataclass(frozen=True, slots=True)
+class _Body:
+    content: bytes
+
+    async def iter_any(self) -> AsyncIterator[bytes]:
+        yield self.content
+
+
+@dataclass(frozen=True, slots=True)
+class _InnerRequest:
+    # See `call.Asked`.
+    path: str
+    match_info: Mapping[str, str]
+    query: Mapping[str, str]
+    content: _Body
+    headers: Mapping[str, str] = field(default_factory=dict)

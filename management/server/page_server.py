@@ -1,0 +1,295 @@
+"""The web page over HTTP: from a request to its page and back, and who has signed in."""
+
+import asyncio
+import hmac
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+from urllib.parse import parse_qs
+
+from aiohttp import web
+
+from routelog.management.calls.authentication import by_password
+from routelog.management.calls.broker_side import BrokerSide
+from routelog.management.calls.caller import Caller, Need
+from routelog.management.calls.failures import Refused, bad_request, refused
+from routelog.management.calls.http_connection import HttpConnection
+from routelog.management.calls.request_origin import check_site
+from routelog.management.pages.changes import own_path
+from routelog.management.pages.page_table import PAGES, Page
+from routelog.management.pages.rendering import Rendering
+from routelog.management.pages.sessions import SESSION_SECONDS, Session, Sessions
+from routelog.management.pages.static_files import StaticFiles
+from routelog.management.pages.visit import Download, Moved, Shown, Shows, Visit
+from routelog.management.server.api_calls import ApiCalls
+from routelog.management.server.client import client_address, client_host, fault
+from routelog.management.server.paths import matched
+from routelog.vhosts import may_connect_from
+
+FORM_BYTES_MAX = 256 * 1024  # read and taken apart in one turn: 2 ms
+FIELDS_MAX = 1_000
+
+PAGE_HEADERS = {
+    "Content-Security-Policy": (
+        "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; object-src 'none'"
+    ),
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "same-origin",  # forms send their `Origin`, which "no-referrer" would make null
+}
+KEPT = "public, max-age=31536000, immutable"  # a static file's address changes with its content
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+class PageServer:
+    """Serves the pages of one broker.
+
+    Args:
+        note_refusal: writes a refused request to the log, with the user.
+    """
+
+    def __init__(
+        self,
+        broker: BrokerSide,
+        calls: ApiCalls,
+        note_refusal: Callable[[web.Request, Refused, str | None], None],
+    ) -> None:
+        self._broker = broker
+        self._calls = calls
+        self._note_refusal = note_refusal
+        self._sessions = Sessions(broker.users, broker.clock)
+        self._loading: asyncio.Task[tuple[Rendering, StaticFiles]] | None = None
+
+    def add_to(self, router: web.UrlDispatcher) -> None:
+        """Add the pages' paths."""
+        router.add_get("/static/{name}", self._static)
+        router.add_post("/sign-in", self._sign_in)
+        router.add_post("/sign-out", self._signed_in(self._sign_out))
+        for page in PAGES:
+            handler = self._signed_in(self._shows(page))
+            add = router.add_get if page.method == "GET" else router.add_post
+            add(matched(page.path), handler)
+
+    # -- who it is
+
+    async def _sign_in(self, request: web.Request) -> web.StreamResponse:
+        to = "/"
+        try:
+            check_site(request.headers, request.scheme)
+            form = await _form(request)
+            name, to = _first(form, "user"), own_path(_first(form, "to"))
+            password = _first(form, "password").encode()
+            caller = await by_password(self._broker, name, password, client_host(request))
+            if not caller.has(Need.MANAGEMENT):
+                raise Refused(401, "not_authorised", "This user has no tag that opens the pages")
+        except Exception as error:
+            answer = self._refusal(request, error, None)
+            return await self._sign_in_form(request, to, answer.reason, answer.status)
+        cookie = self._sessions.begin(self._broker.users.get(name))
+        response = _moved(to)
+        response.set_cookie(
+            _cookie_name(request),
+            cookie,
+            max_age=SESSION_SECONDS,
+            httponly=True,
+            samesite="Strict",
+            secure=_is_https(request),
+        )
+        return response
+
+    async def _sign_out(self, request: web.Request, session: Session) -> web.StreamResponse:
+        await self._checked_form(request, session)
+        self._sessions.end(request.cookies[_cookie_name(request)])
+        response = _moved("/")
+        response.del_cookie(_cookie_name(request))
+        return response
+
+    async def _sign_in_form(
+        self, request: web.Request, to: str, reason: str = "", status: int = 401
+    ) -> web.StreamResponse:
+        shown = Shown("sign_in.html", {"to": to, "reason": reason}, status)
+        response = await self._html(request, shown, {"visit": None})
+        response.headers["HX-Refresh"] = (
+            "true"  # a part of a page is not to be replaced by the form
+        )
+        return response
+
+    def _signed_in(
+        self, handler: Callable[[web.Request, Session], Awaitable[web.StreamResponse]]
+    ) -> Handler:
+        async def handle(request: web.Request) -> web.StreamResponse:
+            session = self._sessions.find(request.cookies.get(_cookie_name(request), ""))
+            if session is None or not may_connect_from(
+                session.user.name, client_host(request), self._broker.loopback_users
+            ):
+                return await self._sign_in_form(request, _path(request))
+            assert isinstance(request.protocol, HttpConnection)
+            request.protocol.authenticated()
+            try:
+                return await handler(request, session)
+            except Exception as error:
+                answer = self._refusal(request, error, session.user.name)
+                # 401 is for who has to sign in.
+                status = 403 if answer.status == 401 else answer.status
+                shown = Shown("error.html", {"reason": answer.reason}, status)
+                return await self._html(request, shown, self._frame(request, session))
+
+        return handle
+
+    def _refusal(self, request: web.Request, error: Exception, user: str | None) -> Refused:
+        if isinstance(error, ConnectionError):
+            raise error  # the client left
+        answer = refused(error)
+        if answer is None:
+            answer = fault(request, error)
+        if answer.status in (401, 403):
+            self._note_refusal(request, answer, user)
+        return answer
+
+    # -- pages
+
+    def _shows(self, page: Page) -> Callable[[web.Request, Session], Awaitable[web.StreamResponse]]:
+        async def show(request: web.Request, session: Session) -> web.StreamResponse:
+            form = await self._checked_form(request, session) if page.method == "POST" else {}
+            visit = self._visit(request, session, form)
+            if page.method == "POST" and not visit.may_change:
+                raise Refused(403, "forbidden", "A user whose only tag is monitoring looks on")
+            return await self._answer(request, session, await page.handler(visit))
+
+        return show
+
+    async def _checked_form(self, request: web.Request, session: Session) -> dict[str, list[str]]:
+        check_site(request.headers, request.scheme)
+        form = await _form(request)
+        shown = _first(form, "form_token").encode()
+        if not hmac.compare_digest(shown, session.form_token.encode()):
+            raise Refused(
+                403, "forbidden", "The form is not one of this session: open the page again"
+            )
+        return form
+
+    def _visit(
+        self, request: web.Request, session: Session, form: Mapping[str, list[str]]
+    ) -> Visit:
+        user = session.user
+        caller = Caller(user.name, user.tags, self._broker.users.permissions)
+        return Visit(
+            caller,
+            session,
+            client_address(request),
+            self._calls,
+            dict(request.match_info),
+            {name: request.query.getall(name) for name in request.query},
+            form,
+        )
+
+    async def _answer(
+        self, request: web.Request, session: Session, answer: Shows
+    ) -> web.StreamResponse:
+        if isinstance(answer, Moved):
+            return _moved(answer.to)
+        if isinstance(answer, Shown):
+            return await self._html(request, answer, self._frame(request, session))
+        return await _sent(request, answer)
+
+    def _frame(self, request: web.Request, session: Session) -> dict[str, Any]:
+        visit = self._visit(request, session, {})
+        notice = ""
+        if "HX-Request" not in request.headers:  # else only a part of the page is shown
+            notice, session.notice = session.notice, ""
+        scheme = "https" if _is_https(request) else "http"
+        return {
+            "visit": visit,
+            "menu": [page for page in PAGES if page.title and visit.opens("GET", page.api)],
+            "here": _path(request),
+            "path": request.path,
+            "notice": notice,
+            "origin": f"{scheme}://{request.host}",
+            "cluster": self._broker.cluster_name(),
+            "node": self._broker.node,
+        }
+
+    async def _html(
+        self, request: web.Request, shown: Shown, frame: Mapping[str, Any]
+    ) -> web.Response:
+        rendering, static = await self._files()
+        values = {**frame, **shown.values, "static": static.address}
+        text = await rendering.html(shown.template, values)
+        return web.Response(
+            text=text, status=shown.status, content_type="text/html", headers=PAGE_HEADERS
+        )
+
+    async def _static(self, request: web.Request) -> web.StreamResponse:
+        file = (await self._files())[1].find(request.match_info["name"])
+        if file is None:
+            raise web.HTTPNotFound
+        headers = {**PAGE_HEADERS, "Cache-Control": KEPT}
+        return web.Response(
+            body=file.content, content_type=file.media_type, charset="utf-8", headers=headers
+        )
+
+    async def _files(self) -> tuple[Rendering, StaticFiles]:
+        # With the first page, as most brokers show none; in a thread, as it takes a tenth of a second.
+        if self._loading is None:
+            self._loading = asyncio.create_task(asyncio.to_thread(_loaded))
+        return await asyncio.shield(self._loading)
+
+
+def _loaded() -> tuple[Rendering, StaticFiles]:
+    return Rendering(), StaticFiles()
+
+
+# -- requests
+
+
+async def _form(request: web.Request) -> dict[str, list[str]]:
+    body = bytearray()
+    async for piece in request.content.iter_any():
+        body += piece
+        if len(body) > FORM_BYTES_MAX:
+            reason = f"a form is larger than {FORM_BYTES_MAX} bytes"
+            raise Refused(413, "payload_too_large", reason)
+    try:
+        # Browsers write the ends of lines as HTTP does.
+        text = body.decode("ascii").replace("%0D%0A", "%0A")
+        return parse_qs(text, keep_blank_values=True, errors="strict", max_num_fields=FIELDS_MAX)
+    except ValueError:
+        raise bad_request("this is no form") from None
+
+
+def _first(form: Mapping[str, list[str]], name: str) -> str:
+    return form.get(name, [""])[0]
+
+
+def _cookie_name(request: web.Request) -> str:
+    # Cookies do not know ports: each node of a machine has one of its own name.
+    return f"routelog-{request.url.port}"
+
+
+def _is_https(request: web.Request) -> bool:
+    # Behind a proxy that ends TLS, the browser says so with each form.
+    return request.scheme == "https" or request.headers.get("Origin", "").startswith("https:")
+
+
+def _path(request: web.Request) -> str:
+    return request.path_qs if request.method == "GET" else "/"
+
+
+# -- answers
+
+
+def _moved(to: str) -> web.Response:
+    return web.Response(status=303, headers={"Location": to})
+
+
+async def _sent(request: web.Request, download: Download) -> web.StreamResponse:
+    response = web.StreamResponse(headers=PAGE_HEADERS)
+    response.headers["Content-Disposition"] = f'attachment; filename="{download.file_name}"'
+    response.headers["Cache-Control"] = "no-store"
+    response.content_type = "application/octet-stream"
+    await response.prepare(request)
+    if request.method != "HEAD":
+        async for piece in download.pieces:
+            await response.write(piece)
+    await response.write_eof()
+    return response

@@ -1,0 +1,199 @@
+"""The list of queues, one queue, and its messages."""
+
+from dataclasses import replace
+
+import pytest
+from queue_samples import records
+from unit.management.managed_node import TAKEN
+from unit.management.page_browser import Browser, values
+
+from routelog.management.pages import queue_pages
+from routelog.vhosts import Policy
+
+
+@pytest.fixture
+async def browser(browser: Browser) -> Browser:
+    await browser.sign_in_as("ann", "administrator")
+    return browser
+
+
+async def test_the_list_is_filtered_sorted_and_paged_by_its_address(
+    browser: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(queue_pages, "PAGE_ITEMS", "2")
+    for name, count in (("a1", 1), ("a2", 3), ("a3", 2), ("b", 0)):
+        queue = await browser.node.queue(name)
+        if count:
+            queue.publish(records(*"x" * count), True)
+    page = await browser.page("/queues?name=a")
+    assert [row[1] for row in page.rows()] == ["a1", "a2"]
+    assert page.one("p", class_="pager").text == "3 of 4 · page 1 of 2 Next"
+    page = await browser.page("/queues" + page.one("a", rel="next")["href"])
+    assert [row[1] for row in page.rows()] == ["a3"]
+    page = await browser.page("/queues?sort=messages_ready&sort_reverse=true&column=messages_ready")
+    assert [row[1:] for row in page.rows()] == [["a2", "3"], ["a3", "2"]]
+    (sorted_by,) = [each for each in page.all("th") if "aria-sort" in each.attributes]
+    assert (sorted_by.text, sorted_by["aria-sort"]) == ("Ready", "descending")
+    page = await browser.page("/queues" + sorted_by.one("a")["href"])
+    assert [row[1:] for row in page.rows()] == [["b", "0"], ["a1", "1"]]
+    page = await browser.page("/queues?page=99")  # as after deletions
+    assert [row[1] for row in page.rows()] == ["a1", "a2"]
+    page = await browser.page("/queues?name=nothing")
+    assert "No queue is like that" in page.text
+    assert (await browser.get("/queues?page=x")).status == 400
+
+
+async def test_a_queue_is_added_published_to_read_purged_and_deleted(browser: Browser) -> None:
+    answer = await browser.send(
+        "/queues",
+        "/do/declare-queue",
+        name="a/b",
+        arguments='{"x-max-length": 7}',
+        **{"arguments.x-queue-type": "quorum"},
+    )
+    assert answer.page.one("p", role="status").text == "Queue a/b is there."
+    queue = browser.node.vhost.queues["a/b"]
+    assert queue.properties.arguments == {"x-max-length": 7, "x-queue-type": "quorum"}
+    here = "/queues/%2F/a%2Fb"
+    assert answer.page.one("h1").text == "a/b"
+    assert answer.page.one("p", class_="trail").text == "Queues / /"
+
+    answer = await browser.send(
+        here, "/do/publish", payload="one\ntwo", **{"properties.headers": '{"k": [1]}'}
+    )
+    assert answer.page.one("h1").text == "a/b"
+    assert "routed to at least one queue" in answer.page.one("p", role="status").text
+    said = {"delivery_mode": 2, "headers": {"k": [1]}}
+    published = ("/", "ann", "", "a/b", said, b"one\ntwo")
+    assert browser.node.messages.published == [published]
+
+    queue.publish(records("x"), True)
+    answer = await browser.send(here, "/do/purge-queue", confirm="a")
+    assert (answer.status, queue.ready) == (400, 1)
+    answer = await browser.send(here, "/do/purge-queue", confirm="a/b")
+    assert (answer.page.one("h1").text, queue.ready) == ("a/b", 0)
+
+    answer = await browser.send(here, "/do/delete-queue", confirm="a/b")
+    assert answer.page.one("p", role="status").text == "Queue a/b is deleted."
+    assert answer.page.one("h1").text == "Queues"
+    assert not browser.node.vhost.queues
+    assert (await browser.get(here)).status == 404
+
+
+async def test_what_was_wrong_with_a_form_is_said(browser: Browser) -> None:
+    for said, reason in (
+        ({"name": ""}, "Name: it is empty"),
+        ({"arguments": "{"}, "Further arguments: Input data was truncated"),
+        ({"arguments": "1"}, "Expected `object`, got `int` - at `$.arguments`"),
+        ({"arguments": '{"x-max-length": "a"}'}, "x-max-length"),
+    ):
+        answer = await browser.send("/queues", "/do/declare-queue", **{"name": "q", **said})
+        assert answer.status == 400
+        assert reason in answer.page.one("p", role="alert").text
+    assert (await browser.send("/queues", "/do/declare-queue", name="q")).status == 200
+    token = (await browser.get("/")).form_token
+    answer = await browser.ask("POST", "/do/sheep", data={"form_token": token})
+    assert answer.status == 404
+
+
+async def test_each_form_has_its_curl_and_its_command(browser: Browser) -> None:
+    await browser.node.queue("it's")
+    page = await browser.page("/queues/%2F/it%27s")
+    texts = [each.one("pre").text for each in page.all("details", class_="how")]
+    assert texts[1] == (
+        f"curl -u ann -X DELETE {browser.origin}/api/queues/%2F/it%27s/contents "
+        """routelog queue purge 'it'"'"'s' --vhost /"""
+    )
+    assert texts[0].startswith("curl -u ann -X POST")
+    assert '"routing_key":"it\'"\'"\'s"' in texts[0]
+
+
+async def test_where_each_setting_comes_from_is_shown(browser: Browser) -> None:
+    queue = await browser.node.queue("q", x_max_length=5, x_overflow="reject-publish")
+    policy = Policy("p", ".*", {"max-length": 9, "message-ttl": 1_000})
+    operator = Policy("o", ".*", {"max-length": 3}, is_operator=True)
+    queue.follow(policy, operator)
+    page = await browser.page("/queues/%2F/q")
+    (settings,) = [each for each in page.all("table") if "In force" in each.text]
+    assert settings.rows() == [
+        ["x-max-length", "3", "operator policy o"],
+        ["x-message-ttl", "1000", "policy p"],
+        ["x-overflow", "reject-publish", "argument"],
+    ]
+
+
+async def test_messages_are_shown_as_text_json_or_octets(browser: Browser) -> None:
+    await browser.node.queue("q")
+    death = {"queue": "orders", "reason": "rejected", "count": 2, "time": 0, "exchange": "e"}
+    headers = {"x-death": [{**death, "routing-keys": ["k"]}, "no table"], "n": None}
+    browser.node.messages.left = [
+        replace(TAKEN, body=memoryview(b'{"a":[1]}'), properties={"headers": headers}),
+        replace(TAKEN, body=memoryview(b"\x00\xff<i>")),
+        replace(TAKEN, body=memoryview(b"x" * (queue_pages.BODY_BYTES_MAX + 1))),
+    ]
+    answer = await browser.send("/queues/%2F/q", "/queues/%2F/q/get", count="3")
+    assert browser.node.messages.taken == [("q", 3, True)]
+    first, second, third = answer.page.all("article")
+    assert first.one("pre").raw_text == '{\n  "a": [\n    1\n  ]\n}'
+    assert first.one("ol").text == (
+        "It was rejected in queue orders, 2 times, first on 1970-01-01 00:00:00 UTC. "
+        "It had come by e with the key k."
+    )
+    assert second.one("pre").text.startswith("000000 00 ff 3c 69 3e")
+    assert second.one("pre").text.endswith("..<i>")
+    assert "There is more of the body" in third.text
+    for count in ("0", "51", "x", ""):
+        answer = await browser.send("/queues/%2F/q", "/queues/%2F/q/get", count=count)
+        assert answer.status == 400
+
+
+async def test_several_queues_are_changed_when_their_number_was_typed(browser: Browser) -> None:
+    for name in ("a", "b/c", "kept"):
+        await browser.node.queue(name)
+    token = (await browser.get("/queues")).form_token
+    chosen = {"form_token": token, "change": "delete-queue", "queue": ["%2F/a", "%2F/b%2Fc"]}
+    answer = await browser.ask("POST", "/queues-chosen", data=pairs(chosen))
+    form = answer.page.one("form", action="/queues-chosen/delete-queue")
+    assert answer.page.one("h1").text == "Delete 2 queues?"
+    assert len(browser.node.vhost.queues) == 3
+    said = pairs({**chosen, "confirm": "2"})
+    assert (await browser.ask("POST", form["action"], data=said)).status == 400
+    said = pairs({**chosen, "confirm": "2 queues", "queue": ["%2F/a", "%2F/b%2Fc", "%2F/gone"]})
+    assert (await browser.ask("POST", form["action"], data=said)).status == 400
+    said = pairs({**chosen, "confirm": "3 queues", "queue": ["%2F/a", "%2F/b%2Fc", "%2F/gone"]})
+    answer = await browser.ask("POST", form["action"], data=said)
+    assert answer.page.one("p", role="status").text == (
+        "Delete: done for 2 of 3 queues. gone: Not Found"
+    )
+    assert list(browser.node.vhost.queues) == ["kept"]
+    for change, queues in (("declare-queue", ["%2F/kept"]), ("purge-queue", [])):
+        said = pairs({"form_token": token, "change": change, "queue": queues})
+        answer = await browser.ask("POST", "/queues-chosen", data=said)
+        assert answer.status in (400, 404)
+        assert (await browser.ask("POST", f"/queues-chosen/{change}", data=said)).status >= 400
+
+
+def pairs(said: dict[str, str | list[str]]) -> list[tuple[str, str]]:
+    return [
+        (name, each)
+        for name, value in said.items()
+        for each in (value if isinstance(value, list) else [value])
+    ]
+
+
+async def test_who_only_looks_on_is_offered_no_change_and_refused_each(browser: Browser) -> None:
+    await browser.node.queue("q")
+    await browser.send("/", "/sign-out")
+    await browser.sign_in_as("mon", "monitoring")
+    for path in ("/", "/queues", "/queues/%2F/q"):
+        page = await browser.page(path)
+        assert [each["action"] for each in page.all("form", method="post")] in (
+            ["/sign-out"],
+            ["/sign-out", "/queues-chosen"],
+        )
+    form = (await browser.get("/queues")).page.one("form", action="/sign-out")
+    said = values(form) | {"vhost": "/", "name": "q", "confirm": "q"}
+    for path in ("/do/purge-queue", "/do/delete-queue", "/queues/%2F/q/get"):
+        answer = await browser.ask("POST", path, data=said | {"count": "1"})
+        assert answer.status == 403
+    assert browser.node.messages.taken == []

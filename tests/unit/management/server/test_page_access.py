@@ -1,0 +1,174 @@
+"""Who may open which page and make which change: every one with every role; and names that carry script."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+from html_document import Element
+from queue_samples import records
+from unit.management.managed_node import TAKEN, Connection, ManagedNode
+from unit.management.page_browser import ALL, Browser, browsing
+
+from routelog.exchanges import Binding
+from routelog.management.pages.change_table import CHANGES
+from routelog.management.pages.page_table import PAGES
+from routelog.vhosts import VhostRecord
+
+ROLES = ("management", "policymaker", "monitoring", "administrator")
+
+# As in the API's own matrix: what is not here is open to every tag.
+OPENED_BY = {
+    "/nodes": ("monitoring", "administrator"),
+    "/users": ("administrator",),
+    "/definitions": ("administrator",),
+}
+CHANGED_BY = (
+    (r"(PUT|DELETE) /(users|permissions|topic-permissions|vhosts)\b.*", ("administrator",)),
+    (r"POST /definitions.*", ("administrator",)),
+    (r"(PUT|DELETE) /policies/.*", ("policymaker", "administrator")),
+)
+
+# What a browser would run, if it stood in a page as it is.
+SCRIPTS = (
+    "<img src=x onerror=alert(1)>",
+    '" onmouseover="alert(1)',
+    "' autofocus onfocus='alert(1)",
+    "</script><script>alert(1)</script>",
+    "javascript:alert(1)",
+    "{{ 7 * 7 }}{% raw %}",
+)
+
+
+@pytest.fixture
+async def browser(node: ManagedNode) -> AsyncIterator[Browser]:
+    async with browsing(node) as browser:
+        yield browser
+
+
+def path_of(page: str, part: str = "nothing-of-this-name") -> str:
+    return re.sub(r"\{\w+(:[^}]*)?\}", part, page.replace("{vhost}", "%2F"))
+
+
+def opens(role: str, api: str) -> bool:
+    return role in OPENED_BY.get("/" + api.split("/")[1], ROLES)
+
+
+def may(role: str, method: str, path: str) -> bool:
+    if role == "monitoring":
+        return False
+    for pattern, roles in CHANGED_BY:
+        if re.fullmatch(pattern, f"{method} {path}"):
+            return role in roles
+    return True
+
+
+async def test_a_page_opens_to_those_whom_the_api_answers(browser: Browser) -> None:
+    for page in PAGES:
+        assert (await browser.ask(page.method, path_of(page.path))).status == 401, page.path
+    for role in ROLES:
+        await browser.sign_in_as(role, role)
+        first = await browser.get("/")
+        menu = [each["href"] for each in first.page.one("nav").all("a")]
+        assert menu == [each.path for each in PAGES if each.title and opens(role, each.api)]
+        for page in PAGES:
+            if page.method == "GET":
+                answer = await browser.get(path_of(page.path))
+                assert (answer.status != 403) == opens(role, page.api), (role, page.path)
+            else:
+                answer = await browser.ask("POST", path_of(page.path), data={})
+                assert answer.status == 403, (role, page.path)  # without the session's token
+            assert answer.status != 500, answer.text
+
+
+@pytest.mark.parametrize("role", ROLES)
+async def test_a_change_is_made_for_those_whom_the_api_lets_make_it(
+    browser: Browser, role: str
+) -> None:
+    await browser.sign_in_as(role, role)
+    token = (await browser.get("/")).form_token
+    for change in CHANGES.values():
+        said: dict[str, Any] = {field.name: field.value or "x" for field in change.fields}
+        said |= dict.fromkeys(change.parts, "x") | {"vhost": "/", "form_token": token}
+        said["confirm"] = said.get(change.confirmed_by, "")
+        answer = await browser.ask("POST", f"/do/{change.name}", data=said)
+        allowed = may(role, change.method, change.path)
+        assert (answer.status != 403) == allowed, (role, change.name, answer.text)
+        assert answer.status != 500, answer.text
+
+
+@pytest.mark.parametrize("text", SCRIPTS)
+async def test_names_and_bodies_that_carry_script_are_text(browser: Browser, text: str) -> None:
+    node = browser.node
+    await browser.sign_in_as(text, "administrator")
+    await node.users.set_permissions(text, "/", ALL)
+    await node.broker.vhosts.put(VhostRecord(text))
+    await node.users.set_permissions(text, text, ALL)
+    queue = await node.queue(text, x_dead_letter_exchange=text)
+    queue.publish(records(text), True)
+    node.connections.open.append(Connection(text, text, node.vhost, text))
+    vhost = node.vhost
+    declared = vhost.declare_exchange(
+        text, "headers", durable=True, auto_delete=False, internal=False, arguments={"a": text}
+    )
+    bound = vhost.restore_binding(Binding(text, text, "queue", text, {"h": text}))
+    for done in (declared, bound):
+        if done is not None:
+            await done
+    node.alarms = [text]
+    node.messages.left = [
+        TAKEN.__class__(
+            text,
+            text,
+            True,
+            {"headers": {text: text, "x-death": [{"queue": text, "reason": text}]}},
+            memoryview(text.encode()),
+            0,
+        )
+    ]
+    shown = ""
+    for page in PAGES:
+        if page.method == "GET":
+            answer = await browser.get(path_of(page.path, browser_part(text)))
+            check_page(answer.page)
+            shown += answer.page.raw_text
+    data = {"count": "1", "ackmode": "ack_requeue_true"}
+    taken = await browser.send(f"/queues/%2F/{browser_part(text)}", message_path(text), **data)
+    check_page(taken.page)
+    assert text in taken.page.one("pre").raw_text
+    assert text in shown
+    answer = await browser.send("/queues", "/do/declare-queue", name=text + "2")
+    check_page(answer.page)
+    assert text in answer.page.one("p", role="status").raw_text
+    answer = await browser.send("/queues", "/do/declare-queue", name="q", arguments='{"' + "x" * 9)
+    check_page(answer.page)
+    answer = await browser.get(f"/queues?name={browser_part(text)}&sort={browser_part(text)}")
+    check_page(answer.page)
+    answer = await browser.get(f"/queues/%2F/{browser_part(text)}-gone")
+    check_page(answer.page)
+
+
+def browser_part(text: str) -> str:
+    return "".join(f"%{each:02X}" for each in text.encode())
+
+
+def message_path(text: str) -> str:
+    return f"/queues/%2F/{quote(text, safe='')}/get"
+
+
+def check_page(page: Element) -> None:
+    """Nothing that a text could have brought in is a part of the page."""
+    for each in page.walk():
+        assert each.tag not in ("img", "style", "iframe", "object", "svg"), each.attributes
+        for name, value in each.attributes.items():
+            assert not name.startswith("on"), (each.tag, each.attributes)
+            assert name != "autofocus" or each["name"] == "user"
+            if name in ("href", "src", "action", "hx-get"):
+                assert value.startswith(("/", "?", "#")), value
+                assert not value.startswith("//")
+        if each.tag == "script":
+            assert each["src"].startswith("/static/")
+            assert each.raw_text == ""
