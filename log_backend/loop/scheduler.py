@@ -167,19 +167,28 @@ class Scheduler:
                 job()
         self.deadline = 0.0
 
-    async def pause(self, lane: Lane) -> None:
-        """Let other work run, and wait for a turn; a lane resumes one coroutine in a pass."""
+    async def pause(self, lane: Lane) -> float:
+        """Let other work run, and wait for a turn; a lane resumes one coroutine in a pass.
+
+        Returns:
+            When the share ends that begins with it, see `begin`.
+        """
         over: asyncio.Future[None] = self._loop.create_future()
         self.call(lane, _Pause(over))
         await over
         now = self._monotonic()
         self._charge(now)
         self._resumed = self._lines[lane], now
-        self.begin(lane)
+        return self.begin(lane)
 
-    def begin(self, lane: Lane) -> None:
-        """Give the running coroutine one share of a lane: `is_over` tells when it has used it up."""
+    def begin(self, lane: Lane) -> float:
+        """Give the running coroutine one share of a lane: `is_over` tells when it has used it up.
+
+        Returns:
+            When that is, in seconds of the monotonic clock.
+        """
         self.deadline = self._monotonic() + self._lines[lane].share
+        return self.deadline
 
     # -- a pass of the loop
 
@@ -285,11 +294,13 @@ async def pause(lane: Lane) -> None:
 async def in_turns(items: Iterable[_Item], lane: Lane) -> AsyncIterator[_Item]:
     """Yield items one by one, in as many passes of the running loop as that takes.
 
-    Other work runs in between, and may change what the items are taken from.
+    Other work runs in between, and may change what the items are taken from. What is done with an item may go
+    in turns itself: its shares count here, too.
     """
     scheduler = scheduler_of(asyncio.get_running_loop())
-    scheduler.begin(lane)
+    until = scheduler.begin(lane)
     for item in items:
         yield item
+        scheduler.deadline = until  # what was done with the item may have begun other shares
         if scheduler.is_over():
-            await scheduler.pause(lane)
+            until = await scheduler.pause(lane)

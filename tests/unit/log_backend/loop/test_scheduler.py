@@ -294,3 +294,23 @@ async def test_items_are_given_in_turns() -> None:
 async def test_a_loop_has_one_scheduler() -> None:
     loop = asyncio.get_running_loop()
     assert scheduler_of(loop) is scheduler_of(loop)
+
+
+async def test_what_goes_in_turns_for_each_item_counts_in_the_share_of_all() -> None:
+    loop = asyncio.get_running_loop()
+    scheduler, time = scheduler_of(loop), Time()
+    scheduler._monotonic = time.monotonic
+    share, begun, longest = SHARE_SECONDS[Lane.UPKEEP], time.seconds, 0.0
+
+    def passed() -> None:
+        nonlocal begun, longest
+        longest = max(longest, time.seconds - begun)
+        begun = time.seconds
+        if begun < 100 + 9 * share:
+            loop.call_soon(passed)
+
+    loop.call_soon(passed)
+    async for _ in in_turns(range(100), Lane.UPKEEP):
+        async for _ in in_turns("a", Lane.UPKEEP):
+            time.seconds += share / 10
+    assert max(longest, time.seconds - begun) <= 1.2 * share
