@@ -59,6 +59,7 @@ ROOMS = {
     ),
     "vhosts": (
         ".",
+        "counters",
         "messages",
         "arguments",
         "stored",

@@ -16,6 +16,8 @@ from routelog.vhosts.arguments.policy import Policy
 from routelog.vhosts.arguments.queue_arguments import durability_level
 from routelog.vhosts.arguments.queue_properties import QueueProperties
 from routelog.vhosts.compatibility import RABBITMQ_PRODUCT, RABBITMQ_VERSION
+from routelog.vhosts.counters.counters import Counters, MessageCounters, TrafficCounters
+from routelog.vhosts.counters.totals import NodeCounters, VhostCounters
 from routelog.vhosts.definitions.definition_entries import ARGON2ID, PolicyEntry, split_tags
 from routelog.vhosts.definitions.definitions import (
     Definitions,
@@ -90,7 +92,7 @@ from routelog.vhosts.messages.snapshot import (
     MessageHolder,
     TakenMessage,
 )
-from routelog.vhosts.partitions.queue_partition import QueuePartition
+from routelog.vhosts.partitions.queue_partition import UNCOUNTED, QueuePartition
 from routelog.vhosts.partitions.stream_reader import StreamPosition, stream_position
 from routelog.vhosts.people.admission import Admission
 from routelog.vhosts.people.imported_password import DEFAULT_ALGORITHM, imported_hash

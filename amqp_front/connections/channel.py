@@ -57,6 +57,7 @@ class Channel:
         closing: we sent channel.close and wait for close-ok.
         partial: a publish whose content is not complete.
         last_queue: the queue last declared, which an empty name means.
+        counters: of its messages.
     """
 
     def __init__(self, connection: ChannelConnection, number: int) -> None:
@@ -64,6 +65,7 @@ class Channel:
         self.number = number
         self.services = connection.services
         self.vhost = connection.vhost
+        self.counters = connection.vhost.counters.channel()
         self.user = connection.user
         self.permissions = connection.permissions
         self.body_frame_max = connection.body_frame_max

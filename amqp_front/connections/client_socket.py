@@ -14,6 +14,7 @@ from routelog.amqp_front.sockets.cork import Cork
 from routelog.amqp_front.sockets.long_write import OUTBOX_BYTES_HIGH, TURN_BYTES_MAX, LongWrite
 from routelog.amqp_front.wire.proxy_header import Endpoint, PassedClient
 from routelog.log_backend import Octets, Scheduler
+from routelog.vhosts import TrafficCounters
 
 KEPT_BYTES_MAX = 65_536  # while the cork is in: the transport is to see that a client does not read
 OUTBOX_BYTES_MAX = 64 * 1024 * 1024  # unsent: the client reads nothing; no more commands either
@@ -37,7 +38,9 @@ class ClientIdentity:
 
 
 class SocketOwner(Protocol):
-    """The connection."""
+    """The connection; `traffic` counts what is sent."""
+
+    traffic: TrafficCounters
 
     def pause_writing(self) -> None:
         """The client does not read, or not as fast as it is sent to: deliver nothing more."""
@@ -81,6 +84,7 @@ class ClientSocket:
         "_proxied",
         "_reading",
         "_services",
+        "_traffic",
         "_transport",
         "certificate",
         "end_reason",
@@ -105,6 +109,7 @@ class ClientSocket:
         self._kept_bytes = 0
         self._deadline: asyncio.TimerHandle | None = None
         self._owner = owner
+        self._traffic = owner.traffic
         self._long: LongWrite | None = None
         self._reading = True
         self.identity: ClientIdentity | None = None
@@ -182,6 +187,7 @@ class ClientSocket:
         self._send(parts)
 
     def _send(self, parts: Sequence[Octets]) -> None:
+        self._traffic.sent(parts)
         if self._long is not None:
             self._long.add(parts)
         elif len(parts) == 1:

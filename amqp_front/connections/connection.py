@@ -61,7 +61,7 @@ from routelog.vhosts import Actor, PermissionCache, VirtualHost, acts
 
 
 class Connection(asyncio.BufferedProtocol):
-    """The protocol of one client socket; `proxied` is the client that a proxy speaks for."""
+    """The protocol of one client socket; `proxied` is the client that a proxy speaks for; `traffic` counts."""
 
     __slots__ = (
         "_choked",
@@ -88,6 +88,7 @@ class Connection(asyncio.BufferedProtocol):
         "stalled",
         "state",
         "told_refusals",
+        "traffic",
         "user",
         "vhost",
     )
@@ -114,7 +115,8 @@ class Connection(asyncio.BufferedProtocol):
         self._choked = False  # nothing is read until the client has read of what is unsent
         self.hold = PublishingHold(self)
         self.channels = ChannelTable(self)
-        self.receive_buffer = ReceiveBuffer(services, self.channels)
+        self.traffic = services.vhosts.counters.connection()
+        self.receive_buffer = ReceiveBuffer(services, self.channels, self.traffic)
         self.heartbeat: Heartbeat | None = None
         self.heartbeat_seconds = 0
         self.told_refusals = False

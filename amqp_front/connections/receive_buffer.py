@@ -8,6 +8,7 @@ from routelog.amqp_front.connections.channel_table import ChannelTable
 from routelog.amqp_front.connections.handshake import FRAME_BEFORE_TUNE
 from routelog.amqp_front.node.services import Services
 from routelog.amqp_front.wire.command import RUN_RECORDS_MAX
+from routelog.vhosts.counters.counters import TrafficCounters
 
 
 @cython.final
@@ -20,9 +21,20 @@ class ReceiveBuffer:
         run_limit: most messages of a run: what is not carried out in one turn is cut again in the next.
     """
 
-    __slots__ = ("_body", "_channels", "_services", "_unread", "frame_limit", "run_limit")
+    __slots__ = (
+        "_body",
+        "_channels",
+        "_services",
+        "_traffic",
+        "_unread",
+        "frame_limit",
+        "run_limit",
+    )
 
-    def __init__(self, services: Services, channels: ChannelTable) -> None:
+    def __init__(
+        self, services: Services, channels: ChannelTable, traffic: TrafficCounters
+    ) -> None:
+        self._traffic = traffic
         self._services = services
         self._channels = channels
         self._unread = b""
@@ -39,6 +51,7 @@ class ReceiveBuffer:
     @cython.locals(size=cython.Py_ssize_t)
     def received(self, size: int) -> bool:
         """A read has brought so many bytes; returns whether there may be commands to carry out."""
+        self._traffic.received(size)
         if self._body is None:
             self._services.cutter.received(size, self.frame_limit, self.run_limit)
             return True

@@ -14,6 +14,7 @@ from routelog.vhosts import (
     CREDIT_UNLIMITED,
     ConsumerGroup,
     Delivery,
+    MessageCounters,
     Queue,
     QueueStopped,
     VirtualHost,
@@ -29,6 +30,7 @@ class ConsumingChannel(Protocol):
     body_frame_max: int
     next_tag: int
     vhost: VirtualHost
+    counters: MessageCounters
 
     def trace(self, queue: str, delivery: Delivery) -> None:
         """Tell the firehose of a delivery."""
@@ -139,6 +141,8 @@ class ChannelConsumer:
             channel.fail(error)
         else:
             channel.write_parts(parts)
+            counters = delivery.partition.counters
+            counters.delivered(channel.counters, count, self.no_ack, delivery.redelivered)
             if channel.vhost.firehose is not None:
                 channel.trace(self.queue.name, delivery)
 

@@ -6,7 +6,7 @@ from typing import Protocol
 from routelog.amqp_front.node.services import Services
 from routelog.amqp_front.wire.errors import SoftError
 from routelog.log_backend import Octets
-from routelog.vhosts import VirtualHost
+from routelog.vhosts import MessageCounters, VirtualHost
 
 
 class RefusingChannel(Protocol):
@@ -54,6 +54,7 @@ class ClientChannel(RefusingChannel, Protocol):
 
     services: Services
     vhost: VirtualHost
+    counters: MessageCounters
     body_frame_max: int
     reply_address: str | None
     flow_active: bool

@@ -80,6 +80,7 @@ class Consumption:
         self.number = channel.number
         self.body_frame_max = channel.body_frame_max
         self.vhost = channel.vhost
+        self.counters = channel.counters
         self.next_tag = 1
         self.prefetch = 0
         self.channel_prefetch = 0
@@ -337,9 +338,11 @@ class Consumption:
         if delivery is None:
             if queue.ready and queue.when_loaded(when_loaded):
                 return False
+            queue.counters.got_nothing(self.counters)
             self.write(struct.pack(">BHI", 1, self.number, 5) + _GET_EMPTY + b"\xce")
             return True
         self._send_got(delivery, queue)
+        delivery.partition.counters.got(self.counters, no_ack, delivery.redelivered)
         if self.vhost.firehose is not None:
             self.trace(queue.name, delivery)
         if no_ack:
@@ -453,8 +456,13 @@ class Consumption:
                 self.let_go(consumer, count)
             if isinstance(outcome, ReturnReason):
                 partition.give_back(offset, offset + count, outcome)
+                partition.counters.note()
             else:
                 partition.settle(offset, offset + count, outcome)
+                if outcome is Reason.ACKED:
+                    partition.counters.acked(self.counters, count)
+                else:
+                    partition.counters.refused(self.counters, count)
             if partition.ready or (self._partitioned and consumer in self._partitioned):
                 partition.on_ready()  # the queue's other partitions may have what is ready
 

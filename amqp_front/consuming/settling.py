@@ -19,7 +19,13 @@ from routelog.amqp_front.consuming.tag_order import TagOrder
 from routelog.amqp_front.consuming.unacked import Holder, UnackedRun
 from routelog.amqp_front.node.services import Services
 from routelog.log_backend import Lane, Reason, SettledEntries, SettledPart
-from routelog.vhosts import DeliverySource, Queue, ReturnReason, VirtualHost
+from routelog.vhosts import (
+    DeliverySource,
+    MessageCounters,
+    Queue,
+    ReturnReason,
+    VirtualHost,
+)
 
 RUNS_MAX = 256  # that are settled at once: 1 to 6 us each
 MESSAGES_MAX = 4_096  # of them: what the rules of a queue do with one of them takes up to 2 us
@@ -37,6 +43,7 @@ class Holdings(Protocol):
     """Who held what leaves: a channel's consumption."""
 
     vhost: VirtualHost
+    counters: MessageCounters
 
     def begin_turn(self) -> None:
         """Some leaves."""
@@ -50,12 +57,13 @@ class _Share:
 
     Attributes:
         ranges: of offsets, [first, end).
+        count: messages in them, before the first leaves.
         held: how many its consumers held.
         committed: what the journal knows of it before it is settled.
         prepared: how many of the ranges are in that.
     """
 
-    __slots__ = ("committed", "held", "prepared", "ranges", "source")
+    __slots__ = ("committed", "count", "held", "prepared", "ranges", "source")
 
     def __init__(self, source: DeliverySource) -> None:
         self.source = source
@@ -63,10 +71,12 @@ class _Share:
         self.held: dict[Holder, int] = {}
         self.committed: list[SettledPart] = []
         self.prepared = 0
+        self.count = 0
 
     def add(self, run: UnackedRun) -> None:
         count = run.end_tag - run.first_tag
         first, holder, ranges = run.offset, run.consumer, self.ranges
+        self.count += count
         if holder is not None:
             self.held[holder] = self.held.get(holder, 0) + count
         if ranges and ranges[-1][1] == first:
@@ -279,8 +289,18 @@ class Settling:
     def _begin(self, share: _Share) -> None:
         share.ranges.reverse()
         self._due.append(share)
+        self._count(share)
         if isinstance(self._outcome, ReturnReason):
             share.source.pause()
+
+    def _count(self, share: _Share) -> None:
+        counters, count = share.source.counters, share.count
+        if self._outcome is Reason.ACKED:
+            counters.acked(self._holdings.counters, count)
+        elif self._outcome is Reason.REJECTED:
+            counters.refused(self._holdings.counters, count)
+        else:
+            counters.note()
 
     def _end_piece(self) -> None:
         self._due[-1].end_piece(self._outcome)

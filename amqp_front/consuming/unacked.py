@@ -8,10 +8,12 @@ from typing import NamedTuple, Protocol
 
 from routelog.log_backend import PartitionLog, Reason, SettledPart
 from routelog.vhosts import (
+    UNCOUNTED,
     Consumer,
     ConsumerGroup,
     Delivery,
     DeliverySource,
+    MessageCounters,
     Queue,
     ReturnReason,
 )
@@ -48,6 +50,11 @@ class EndedLease:
     def __init__(self, source: DeliverySource, holder: Holder) -> None:
         self._source = source
         self._holder = holder
+
+    @property
+    def counters(self) -> MessageCounters:
+        """See `DeliverySource`: those of no queue."""
+        return UNCOUNTED
 
     @property
     def log(self) -> PartitionLog:

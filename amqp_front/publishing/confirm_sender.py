@@ -24,6 +24,7 @@ class ConfirmSender:
         self._channel = channel
         self._board = channel.services.confirms
         self._confirms = Confirms()
+        self._counters = channel.counters
 
     @cython.ccall
     @cython.locals(count=cython.longlong)
@@ -74,6 +75,8 @@ class ConfirmSender:
     @cython.cfunc
     def _answer(self, taken: tuple[int, bool] | None, method: int) -> None:
         if taken is not None:
+            if method == _ACK:
+                self._counters.confirmed(self._confirms.answered)
             self._channel.write(_CONFIRM.pack(1, self._channel.number, 13, method, *taken, 0xCE))
 
     def close(self) -> None:

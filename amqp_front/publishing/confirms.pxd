@@ -3,6 +3,7 @@
 
 cdef class Confirms:
     cdef public long long next_tag
+    cdef readonly long long answered
     cdef long long _confirmed
     cdef object _waiting
     cpdef add(self, long long count, needed)

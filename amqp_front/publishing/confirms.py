@@ -19,13 +19,15 @@ class Confirms:
 
     Attributes:
         next_tag: delivery tag of the next publish.
+        answered: how many publishes the last tag that was taken is for.
     """
 
-    __slots__ = ("_confirmed", "_waiting", "next_tag")
+    __slots__ = ("_confirmed", "_waiting", "answered", "next_tag")
 
     def __init__(self) -> None:
         self.next_tag = 1
         self._confirmed = 0
+        self.answered = 0
         # Last tag, and what it needs; None: it is refused.
         self._waiting: deque[tuple[int, JournalPositions | None]] = deque()
 
@@ -98,13 +100,13 @@ class Confirms:
         return self._settled(last)
 
     @cython.cfunc
-    @cython.locals(last=cython.longlong, several=cython.bint)
+    @cython.locals(last=cython.longlong)
     def _settled(self, last: int) -> tuple[int, bool] | None:
         if not last:
             return None
-        several = last - self._confirmed > 1
+        self.answered = last - self._confirmed
         self._confirmed = last
-        return last, several
+        return last, self.answered > 1
 
     def take_all(self) -> tuple[int, bool] | None:
         """The tag up to which publishes must be refused because the journal failed."""

@@ -1,6 +1,7 @@
 # The publishing side of a channel, for the compiled kernel.
 from routelog.amqp_front.publishing.confirm_sender cimport ConfirmSender
 from routelog.amqp_front.wire.record_attributes cimport record_attributes
+from routelog.vhosts.counters.counters cimport ExchangeCounters, MessageCounters
 from routelog.vhosts.posting.appending cimport Appending
 from routelog.vhosts.posting.decision cimport Router
 
@@ -9,6 +10,8 @@ cdef class Publisher:
     cdef object _channel
     cdef object _vhost
     cdef object _clock
+    cdef MessageCounters _counters
+    cdef ExchangeCounters _exchange_counters
     cdef public bint confirming
     cdef public Py_ssize_t carried
     cdef ConfirmSender _confirms

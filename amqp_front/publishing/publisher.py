@@ -60,6 +60,8 @@ class Publisher:
         self._channel = channel
         self._vhost = channel.vhost
         self._clock = channel.services.clock
+        self._counters = channel.counters
+        self._exchange_counters = channel.vhost.counters.exchange("")
         self.confirming = False
         self.carried = 0
         self.fan_out: asyncio.Future[None] | None = None
@@ -173,6 +175,8 @@ class Publisher:
     @cython.cfunc
     def _arrived(self, needed: JournalPositions) -> None:
         refused = self._appending.refused
+        self._counters.published(self.carried)
+        self._exchange_counters.published(self.carried, self._appending.routed)
         if self.confirming and not self._is_closed:
             self._confirms.published(self.carried, refused, needed)
         if refused:
@@ -263,6 +267,7 @@ class Publisher:
         return passage.store(batches, self._appending, run.persistent, records)
 
     def _return(self, run: PublishRun, indexes: Sequence[int]) -> None:
+        self._counters.unroutable(len(indexes), run.mandatory)
         if run.mandatory and indexes:
             if self.confirming and not self._is_closed:
                 self._confirms.catch_up()  # of what came before
@@ -285,6 +290,7 @@ class Publisher:
                 where = f"'{exchange}' in vhost '{self._vhost.name}'"
                 raise SoftError(ACCESS_REFUSED, f"cannot publish to internal exchange {where}")
             self._name, self._exchange, self._known_version = name, exchange, version
+            self._exchange_counters = self._vhost.counters.exchange(exchange)
         self._channel.permissions.authorize(ResourceKind.EXCHANGE, exchange, Verb.WRITE)
 
     def close(self) -> None:

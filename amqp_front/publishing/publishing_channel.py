@@ -4,7 +4,7 @@ from collections.abc import Awaitable
 from typing import Protocol
 
 from routelog.amqp_front.node.services import Services
-from routelog.vhosts import PermissionCache, VirtualHost
+from routelog.vhosts import MessageCounters, PermissionCache, VirtualHost
 
 
 class PublishingChannel(Protocol):
@@ -13,6 +13,7 @@ class PublishingChannel(Protocol):
     number: int
     services: Services
     vhost: VirtualHost
+    counters: MessageCounters
     user: str
     permissions: PermissionCache
     body_frame_max: int

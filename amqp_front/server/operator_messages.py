@@ -124,6 +124,9 @@ class OperatorMessages:
                         break
                     continue
                 held.append(delivery)
+                vhost = self._services.vhosts.get(queue.vhost)
+                counters = delivery.partition.counters
+                counters.got(vhost.counters.channels, not requeue, delivery.redelivered)
                 taken.append(taken_message(queue, delivery))
                 size += len(taken[-1].body)
                 if len(taken) % TURN_MESSAGES == 0:
@@ -176,6 +179,7 @@ class _OperatorChannel:
     ) -> None:
         self.services = services
         self.vhost = vhost
+        self.counters = vhost.counters.channel()
         self.user = user
         self.permissions = permissions
         self.returned = False

@@ -30,7 +30,7 @@ class CommitPlan:
         passages: of what came through exchanges that remember.
         remembering: called when they are appended, with what they wait for: exchanges append what they keep of
             them, and return what remembers them.
-        remembered: called in the turn that has appended all of it: exchanges remember.
+        remembered: called in the turn that has appended all of it: exchanges remember, and counters count.
         told: called, one by one, when they are appended: returns, direct replies, and the firehose.
         undecided: what exchanges will remember of them.
         durable: how far the journal has to come until what was dropped as a duplicate is safe.

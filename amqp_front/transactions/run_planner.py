@@ -7,6 +7,7 @@ from routelog.amqp_front.publishing.firehose import traces
 from routelog.amqp_front.publishing.publishing_channel import PublishingChannel
 from routelog.amqp_front.publishing.return_sender import ReturnSender
 from routelog.amqp_front.publishing.run_messages import RunMessages, run_batches
+from routelog.amqp_front.transactions.commit_counts import CommitCounts
 from routelog.amqp_front.transactions.commit_plan import CommitPlan, Queues
 from routelog.amqp_front.wire.command import CARBON_COPY, PublishRun
 from routelog.amqp_front.wire.record_attributes import record_attributes
@@ -33,6 +34,8 @@ class RunPlanner:
         self._vhost = channel.vhost
         self._clock = channel.services.clock
         self._replies = channel.services.replies
+        self._counts = CommitCounts(channel.counters, self._vhost.counters)
+        plan.remembered.append(self._counts.carry_out)
         self._turn = Appending(self._clock)
         passage = partial(self._vhost.passage, plan.undecided)
         is_reply = self._replies.is_open
@@ -70,9 +73,13 @@ class RunPlanner:
         Raises:
             SoftError: 406, see `CommitPlan.add`.
         """
+        count = copies = 0
         for queues, indexes in parts:
+            count += len(indexes)
+            copies += len(indexes) * len(queues)
             if not queues:
                 self._return(run, indexes)
+        self._counts.published(run.exchange, count, copies)
         routed = [(queues, indexes) for queues, indexes in parts if queues]
         selections = [indexes for _, indexes in routed]
         encoded = run.parts(selections, record_attributes(run), self._clock.now())
@@ -97,10 +104,13 @@ class RunPlanner:
         for reply in decision.replies.items():
             plan.told.append(partial(self._replies.send, reply[0], bare, reply[1], self._clock))
         self._return(run, decision.returned)
+        copies = 0
         for records, queues, _ in run_batches(
             run, decision.deliver, self._vhost, self._clock.now()
         ):
             plan.add(records, queues)
+            copies += records.count * len(queues)
+        self._counts.published(run.exchange, decision.end, copies)
         if decision.passage is not None:
             self._remember(run, decision.deliver, decision.passage)
         if firehose is not None:
@@ -125,6 +135,7 @@ class RunPlanner:
         plan.durable = max(plan.durable, passage.durable)
 
     def _return(self, run: PublishRun, indexes: Sequence[int]) -> None:
+        self._counts.unroutable(len(indexes), run.mandatory)
         if run.mandatory:
             for at in range(0, len(indexes), LOOKED_AT_MAX):
                 some = indexes[at : at + LOOKED_AT_MAX]

@@ -5,11 +5,16 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from routelog.log_backend import PartitionLog, Reason, Records, SettledPart
+from routelog.vhosts.counters.counters import MessageCounters
 from routelog.vhosts.messages.return_reason import ReturnReason
 
 
 class DeliverySource(Protocol):
     """The source of deliveries: a partition of a queue, or a reader of its log."""
+
+    @property
+    def counters(self) -> MessageCounters:
+        """The counters of the queue."""
 
     @property
     def log(self) -> PartitionLog:

@@ -13,10 +13,13 @@ from routelog.log_backend import (
     SettledPart,
     Settlement,
 )
+from routelog.vhosts.counters.counters import ChangedCounters, MessageCounters
 from routelog.vhosts.messages.delivery import Delivery, fitting
 from routelog.vhosts.messages.return_reason import ReturnReason
 
 _first = itemgetter(0)
+
+UNCOUNTED = MessageCounters(ChangedCounters())  # of no queue
 
 
 class PartitionRules(Protocol):
@@ -56,6 +59,7 @@ class QueuePartition:
         next_offset: everything below was handed out, returned or settled.
         in_flight: messages handed out and neither settled nor returned.
         rules: of its queue; None: it has none.
+        counters: of its queue.
         on_expiring: called when there are no rules, and a message with an expiration comes in; None: never.
 
     Unsettled messages that an earlier run handed out are ready, and marked redelivered; the cursor has the end
@@ -70,6 +74,7 @@ class QueuePartition:
         "_returned_count",
         "_settled_ahead",
         "_until_resumed",
+        "counters",
         "cursor",
         "in_flight",
         "log",
@@ -83,6 +88,7 @@ class QueuePartition:
         self.log = log
         self.cursor = log.open_cursor(cursor)
         self.rules: PartitionRules | None = None
+        self.counters = UNCOUNTED
         self.on_expiring: Callable[[], None] | None = None
         self._notify = on_ready
         settled = self.cursor.settled

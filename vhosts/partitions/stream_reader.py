@@ -10,6 +10,7 @@ from datetime import datetime
 from routelog.exchanges import field_type
 from routelog.log_backend import PartitionLog, Reason, SettledPart
 from routelog.vhosts.arguments.argument_checks import age_microseconds
+from routelog.vhosts.counters.counters import MessageCounters
 from routelog.vhosts.errors import InvalidStreamOffset
 from routelog.vhosts.messages.consumer import Consumer
 from routelog.vhosts.messages.delivery import Delivery, fitting
@@ -60,11 +61,20 @@ class StreamReader:
     Attributes:
         consumer: takes the deliveries; its acks only give it credit.
         log: what it reads.
+        counters: of its queue.
         next_offset: of the next record to hand out.
         in_flight: delivered and not acknowledged; the consumer is told of damage when these are 0.
     """
 
-    __slots__ = ("_not_before", "_wake", "consumer", "in_flight", "log", "next_offset")
+    __slots__ = (
+        "_not_before",
+        "_wake",
+        "consumer",
+        "counters",
+        "in_flight",
+        "log",
+        "next_offset",
+    )
 
     def __init__(
         self,
@@ -72,8 +82,10 @@ class StreamReader:
         consumer: Consumer,
         position: StreamPosition,
         wake: Callable[[], None],
+        counters: MessageCounters,
     ) -> None:
         self.log = log
+        self.counters = counters
         self._wake = wake
         self._not_before = position.not_before
         self.consumer = consumer

@@ -14,7 +14,7 @@ from routelog.vhosts.vhost.vhost_directory import VhostDirectory
 
 
 class Admission:
-    """Counts open connections and channels.
+    """Counts open connections and channels, and how often they came and went.
 
     Every `admit` is paired with a `left`, every `open_channel` with a `channel_closed`.
     """
@@ -22,6 +22,7 @@ class Admission:
     def __init__(self, vhosts: VhostDirectory, users: UserDirectory) -> None:
         self._vhosts = vhosts
         self._users = users
+        self._churn = vhosts.counters.churn
         self._of_vhost: Counter[str] = Counter()
         self._of_user: Counter[str] = Counter()
         self._channels: Counter[str] = Counter()
@@ -44,12 +45,14 @@ class Admission:
             raise UserConnectionLimitReached(user, limit)
         self._of_vhost[name] += 1
         self._of_user[user] += 1
+        self._churn.connection_created += 1
         return vhost
 
     def left(self, user: str, vhost: str) -> None:
         """An admitted connection was closed."""
         _decrease(self._of_vhost, vhost)
         _decrease(self._of_user, user)
+        self._churn.connection_closed += 1
 
     def open_channel(self, user: str) -> None:
         """Count a channel of a user.
@@ -61,10 +64,12 @@ class Admission:
         if limit is not None:
             raise UserChannelLimitReached(user, limit)
         self._channels[user] += 1
+        self._churn.channel_created += 1
 
     def channel_closed(self, user: str) -> None:
         """A counted channel was closed."""
         _decrease(self._channels, user)
+        self._churn.channel_closed += 1
 
 
 def _decrease(counts: Counter[str], name: str) -> None:

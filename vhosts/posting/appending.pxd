@@ -14,6 +14,7 @@ cdef class Appending:
     cdef public bint is_under_way
     cdef public set refused
     cdef public Py_ssize_t queues
+    cdef public long long routed
     cdef public Py_ssize_t weight
     cpdef begin(self, bint waited)
     cpdef append(self, batches, bint whole)

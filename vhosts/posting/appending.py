@@ -37,6 +37,7 @@ class Appending:
         refused: indexes in the run of what a full queue did not take.
         indexes: in the run, of the records that are given to queues.
         queues: how many were given a batch since `begin`.
+        routed: messages that were given to queues since `begin`, once for each.
         weight: of those that were given one in this turn, see `WEIGHT_MAX`.
     """
 
@@ -53,6 +54,7 @@ class Appending:
         self.is_under_way = False
         self.refused: set[int] = set()
         self.queues = 0
+        self.routed = 0
 
     @cython.ccall
     @cython.locals(waited=cython.bint)
@@ -66,6 +68,7 @@ class Appending:
         self._until = 0.0
         self.weight = 0
         self.queues = 0
+        self.routed = 0
 
     @cython.ccall
     @cython.locals(whole=cython.bint)
@@ -107,13 +110,14 @@ class Appending:
         position=cython.longlong,
         queues=cython.Py_ssize_t,
         weight=cython.Py_ssize_t,
+        count=cython.Py_ssize_t,
     )
     def _go(self, whole: bool, resumed: bool) -> JournalPositions:
         written, durable, waited = self._written, self._durable, self._waited
         self.is_under_way = False
         queues, weight = self.queues, self.weight
         while True:
-            records = self._records
+            records, count = self._records, len(self.indexes)
             for queue in self._to:
                 if resumed and queue.deleted:
                     continue
@@ -129,6 +133,7 @@ class Appending:
                     elif position > written:
                         written = position
                 queues += 1
+                self.routed += count
                 weight += _WOKEN_WEIGHT if queue.has_turn else _QUEUE_WEIGHT
                 if queues % _QUEUES_BETWEEN_LOOKS or whole:
                     continue

@@ -199,6 +199,8 @@ class GroupBook:
             # record.
             partition.log.open_cursor(record.cursor).settled.settle(0, begin)
         group.open([partition.log for partition in queue.partitions])
+        for place in group.places:
+            place.counters = queue.counters
         queue.groups[record.name] = group
         self.queues[group] = queue
         return group

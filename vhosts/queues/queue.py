@@ -19,6 +19,7 @@ from routelog.vhosts.arguments.queue_arguments import (
     is_stream,
 )
 from routelog.vhosts.arguments.queue_properties import QueueProperties
+from routelog.vhosts.counters.counters import ChangedCounters, MessageCounters
 from routelog.vhosts.errors import (
     ConsumptionRefused,
     GetRefused,
@@ -61,9 +62,11 @@ class Queue(Dispatcher):
         declaring: resolves when the declaration is durable; None afterwards.
         groups: by name; each has its own progress through the log.
         rules: expiry, limits, dead letters and so on; None: there are none.
+        counters: what came to it and left it.
 
     Args:
         services: for rules; None: the queue has no rules, whatever its arguments are.
+        counters: with the totals above them; None: of its own.
     """
 
     __slots__ = (
@@ -74,6 +77,7 @@ class Queue(Dispatcher):
         "_readers",
         "_rule_services",
         "_standby",
+        "counters",
         "declaring",
         "effective",
         "groups",
@@ -90,8 +94,11 @@ class Queue(Dispatcher):
         owner: object | None,
         scheduler: Scheduler,
         services: RuleServices | None = None,
+        counters: MessageCounters | None = None,
     ) -> None:
         super().__init__(vhost, properties.name, scheduler)
+        self.counters = counters or MessageCounters(ChangedCounters())
+        self.counters.owner = self
         self.properties = properties
         self.owner = owner
         self.had_consumer = False
@@ -113,6 +120,8 @@ class Queue(Dispatcher):
     def open(self, partitions: list[QueuePartition]) -> None:
         """Open the queue on these partitions, in order."""
         self.partitions = partitions
+        for partition in partitions:
+            partition.counters = self.counters
         self._choose_way()
 
     def _choose_way(self) -> None:
@@ -265,7 +274,13 @@ class Queue(Dispatcher):
         if self.properties.exclusive and self.owner is not connection:
             raise QueueLocked(self.name, self.vhost)
 
-    @cython.locals(log=LogEnd, records=Records, waited=cython.bint, position=cython.longlong)
+    @cython.locals(
+        log=LogEnd,
+        records=Records,
+        waited=cython.bint,
+        position=cython.longlong,
+        counters=MessageCounters,
+    )
     def publish(self, records: Records, waited: bool) -> int:
         """Append records; they reach consumers after this turn.
 
@@ -279,6 +294,8 @@ class Queue(Dispatcher):
         if log is None or records.attributes & _EXPIRING:
             return self._publish_by_rules(records, waited)
         position = log.take(records, waited)
+        counters = self.counters
+        counters.published(records.count)
         if log.open_from == _NOTHING_OPEN and (self.consumers or self._readers or self.groups):
             self._wake_all()
         return position
@@ -313,6 +330,7 @@ class Queue(Dispatcher):
             position: int = self.partitions[0].log.append(records, waited)
         else:
             position = self._partitioner.publish(self.partitions, records, waited=waited)
+        self.counters.published(records.count)
         self._wake_all()
         return position
 
@@ -356,12 +374,13 @@ class Queue(Dispatcher):
             if partition.log.retention is None:
                 raise NotReadable(self.name, self.vhost)
             position = stream_position(partition.log, wanted, now)
-            readers.append(StreamReader(partition.log, consumer, position, self.on_ready))
-        reader = readers[0] if len(readers) == 1 else PartitionedReader(readers)
+            reader = StreamReader(partition.log, consumer, position, self.on_ready, self.counters)
+            readers.append(reader)
+        whole = readers[0] if len(readers) == 1 else PartitionedReader(readers)
         self._read_again()
-        if reader.stopped:
+        if whole.stopped:
             raise self._why_stopped()
-        self._readers.append(reader)
+        self._readers.append(whole)
         self.had_consumer = True
         self.wake()
 
@@ -489,10 +508,12 @@ class Queue(Dispatcher):
     def purge(self) -> int:
         """Settle all ready messages; returns how many."""
         self.serve_due()
+        self.counters.note()
         return sum(partition.purge() for partition in self.partitions)
 
     def delete(self) -> None:
         """Delete the queue: tell its consumers, and callers of `when_loaded`."""
+        self.counters.leave()
         readers, self._readers = self._readers, []
         groups, self.groups = self.groups, {}
         if self._standby is not None:

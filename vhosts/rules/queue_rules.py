@@ -128,6 +128,7 @@ class QueueRules:
             places[index] = 1
         parts = dict(split_records(records, places, 2))
         if self.length.options.keeps_refused:
+            self._queue.counters.dropped(DeathReason.MAXLEN, len(refused))
             self.dead_letters.refuse(parts[1])
         return parts.get(0), refused
 
@@ -190,6 +191,7 @@ class QueueRules:
     ) -> None:
         if self.unique_keys is not None:
             self.unique_keys.free(partition, first, end)
+        self._queue.counters.dropped(reason, end - first)
         self.dead_letters.discard(partition, first, end, reason)
 
     def _waited(self, partition: QueuePartition, first: int, end: int) -> None:

@@ -2,6 +2,7 @@
 
 from typing import Protocol
 
+from routelog.vhosts.counters.counters import MessageCounters
 from routelog.vhosts.messages.consumer import Consumer
 from routelog.vhosts.partitions.queue_partition import QueuePartition
 
@@ -13,6 +14,7 @@ class RuledQueue(Protocol):
     partitions: list[QueuePartition]
     consumers: list[Consumer]
     deleted: bool
+    counters: MessageCounters
 
     @property
     def consumer_count(self) -> int:

@@ -8,6 +8,7 @@ from functools import partial
 from routelog.exchanges import RoutingTable, TopologyChange
 from routelog.log_backend import Change, Lane, LogStore, MetadataUnavailable, pause, unawaited
 from routelog.vhosts.actor import acts
+from routelog.vhosts.counters.totals import VhostCounters
 from routelog.vhosts.delays.delay_book import DelayBook
 from routelog.vhosts.posting.exchange_memories import ExchangeMemories
 from routelog.vhosts.queues.event_feed import TellEvent
@@ -25,6 +26,7 @@ class TopologyKeeper:
     Args:
         follow: lets an exchange that has come go by its policies.
         tell: of what has changed.
+        counters: of exchanges, which end with them.
     """
 
     def __init__(
@@ -36,6 +38,7 @@ class TopologyKeeper:
         delays: DelayBook,
         follow: Callable[[str], None],
         tell: TellEvent,
+        counters: VhostCounters,
     ) -> None:
         self._vhost = routing.vhost
         self._routing = routing
@@ -45,6 +48,7 @@ class TopologyKeeper:
         self._delays = delays
         self._follow = follow
         self._tell = tell
+        self._counters = counters
         self._submitted: asyncio.Future[int] | None = None  # the last change
         self._removing: asyncio.Task[int] | None = None
 
@@ -111,6 +115,7 @@ class TopologyKeeper:
             self._writer.check()  # before anything is closed
         removals: list[Callable[[], None]] = []
         for exchange in change.exchanges_deleted:
+            self._counters.exchanges.pop(exchange.name, None)
             for gone, removed in (self._memories.deleted(exchange), self._delays.deleted(exchange)):
                 changes += gone
                 removals += removed

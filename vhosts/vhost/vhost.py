@@ -38,6 +38,7 @@ from routelog.log_backend import (
 from routelog.vhosts.actor import EXPIRY, acts
 from routelog.vhosts.arguments.limits import MAX_QUEUES, Limits, reached
 from routelog.vhosts.arguments.queue_properties import QueueProperties
+from routelog.vhosts.counters.totals import NodeCounters, VhostCounters
 from routelog.vhosts.delays.delay_book import DelayBook
 from routelog.vhosts.errors import QueueInUse, QueueLimitReached, QueueNotEmpty
 from routelog.vhosts.messages.consumer import Consumer
@@ -83,6 +84,7 @@ class VirtualHost:
 
     Attributes:
         record: its name, and what an operator said of it.
+        counters: of what clients do here.
         delays: what its delayed message exchanges hold.
         targets: what takes the messages of a route.
         firehose: who is told of every message; None: nobody. The owner of the channels sets it.
@@ -91,6 +93,7 @@ class VirtualHost:
         node_tells: the node tells of itself in this vhost.
         tell: of what happens here.
         memory_limit: of what exchanges remember, with other vhosts; None: of its own.
+        counters: of the node; None: of its own.
     """
 
     def __init__(
@@ -107,8 +110,10 @@ class VirtualHost:
         node_tells: bool = False,
         tell: TellEvent = tell_nobody,
         memory_limit: ExchangeMemoryLimit | None = None,
+        counters: NodeCounters | None = None,
     ) -> None:
         self.record = record
+        self.counters = VhostCounters(counters or NodeCounters())
         self.firehose: Any = None
         self._tell = tell
         self.name = name = record.name
@@ -139,7 +144,7 @@ class VirtualHost:
         self.targets = RouteTargets(self.routing, self.queues, self.delays)
         follow = self.policies.follow_exchange
         self._keeper = TopologyKeeper(
-            self.routing, writer, logs, self.memories, self.delays, follow, tell
+            self.routing, writer, logs, self.memories, self.delays, follow, tell, self.counters
         )
 
     def load(self, store: MetadataStore) -> None:
@@ -310,6 +315,8 @@ class VirtualHost:
         """
         if not server_named:
             check_not_reserved("queue", properties.name)
+        churn = self.counters.node.churn
+        churn.queue_declared += 1
         properties = with_type(properties, self.record.default_queue_type)
         existing = self.queues.get(properties.name)
         if existing is not None:
@@ -326,11 +333,13 @@ class VirtualHost:
             queue = self._add_queue(properties, owner, numbers)
             queue.apply(queue.effective.values)
             self.routing.add_queue(queue.name, durable=False)
+            churn.queue_created += 1
             tell_of_queue(self._tell, "queue.created", queue)
             return queue, None
         stored = queue_change(self.name, properties, numbers)
         durable = self._writer.submit([number_change, stored])
         queue = self._add_queue(properties, owner, numbers)
+        churn.queue_created += 1
         queue.apply(queue.effective.values)
         log.debug("queue '%s' in '%s': durability %s", queue.name, self.name, queue.durability)
         queue.declaring = unawaited(asyncio.ensure_future(self._admit(queue, durable)))
@@ -390,6 +399,7 @@ class VirtualHost:
         gone = self.groups.queue_deleted(queue)
         gone += self._logs.close_partitions(*(partition.log for partition in queue.partitions))
         queue.delete()
+        self.counters.node.churn.queue_deleted += 1
         tell_of_queue(self._tell, "queue.deleted", queue)
         if stored:
             gone.append(queue_change(self.name, queue.properties, numbers, deleted=True))
@@ -477,7 +487,9 @@ class VirtualHost:
     def _add_queue(
         self, properties: QueueProperties, owner: object | None, partitions: Sequence[int]
     ) -> Queue:
-        queue = Queue(self.name, properties, owner, self._scheduler, self._rule_services)
+        kind = str(properties.arguments.get("x-queue-type", "classic"))
+        counters = self.counters.node.queue(kind)
+        queue = Queue(self.name, properties, owner, self._scheduler, self._rule_services, counters)
         self._queue_logs.open(queue, partitions)
         self.targets.newest = max(self.targets.newest, partitions[0])
         self.policies.follow_queue(queue)

@@ -8,6 +8,7 @@ from routelog.exchanges import check_name
 from routelog.log_backend import Change, Durability, LogStore, MetadataStore, Scheduler
 from routelog.vhosts.arguments.argument_checks import QUEUE_TYPES
 from routelog.vhosts.arguments.limits import VHOST_LIMITS, checked_limits
+from routelog.vhosts.counters.totals import NodeCounters
 from routelog.vhosts.errors import InvalidVhost, VhostNotFound
 from routelog.vhosts.posting.exchange_memory_limit import HISTORIES_BYTES_MAX, ExchangeMemoryLimit
 from routelog.vhosts.queues.event_feed import EventFeed
@@ -34,6 +35,7 @@ class VhostDirectory:
         has_remote: the node has remote storage for logs.
         default_vhost: name of the vhost in which the node publishes logs and events.
         events: emits the events of the node.
+        counters: of the node.
         on_deleted: called with the name of each vhost that is deleted.
     """
 
@@ -58,6 +60,7 @@ class VhostDirectory:
         self.has_remote = logs.has_remote
         self.default_vhost = default_vhost
         self._next_partition = 1
+        self.counters = NodeCounters()
         self.events = EventFeed(lambda: self._vhosts.get(default_vhost), logs.now)
         self._vhosts: dict[str, VirtualHost] = {}
         self._clearing: set[str] = (
@@ -184,6 +187,7 @@ class VhostDirectory:
             node_tells=record.name == self.default_vhost,
             tell=self.events.tell,
             memory_limit=self._memory_limit,
+            counters=self.counters,
         )
         self._vhosts[record.name] = vhost
         return vhost

@@ -37,6 +37,7 @@ class Channel:
 
     def __init__(self, vhost: VirtualHost, board: ConfirmBoard) -> None:
         self.vhost = vhost
+        self.counters = vhost.counters.channel()
         self.services: Any = SimpleNamespace(
             confirms=board, clock=SystemClock(), replies=DirectReplies()
         )

@@ -10,6 +10,7 @@ from loop_services import services_of
 from routelog.amqp_front.connections import client_socket
 from routelog.amqp_front.connections.client_socket import ClientSocket
 from routelog.amqp_front.wire.proxy_header import AMQP, Endpoint, PassedClient
+from routelog.vhosts import NodeCounters
 
 
 class Transport:
@@ -71,6 +72,8 @@ class Timers:
 
 class Owner:
     """A connection that is told when to deliver."""
+
+    traffic = NodeCounters().traffic
 
     def __init__(self) -> None:
         self.told: list[str] = []

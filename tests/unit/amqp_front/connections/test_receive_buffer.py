@@ -17,6 +17,7 @@ from routelog.amqp_front.publishing.content import PartialContent
 from routelog.amqp_front.wire.command import BegunPublish, Frame, PublishRun
 from routelog.amqp_front.wire.errors import FRAME_ERROR, HardError
 from routelog.amqp_front.wire.frame_cutter import FrameCutter
+from routelog.vhosts import NodeCounters
 
 FRAME_BYTES = 131_072
 MESSAGE_BYTES_MAX = 4 << 20
@@ -41,7 +42,9 @@ class Client:
         self.others = 0
         self.body_frames: list[int] = []  # sizes of those that were cut out of the buffer
         services = SimpleNamespace(cutter=self.cutter, gate=self.gate)
-        self.receive_buffer = ReceiveBuffer(cast(Any, services), cast(Any, self))
+        self.receive_buffer = ReceiveBuffer(
+            cast(Any, services), cast(Any, self), NodeCounters().connection()
+        )
         self.receive_buffer.frame_limit = FRAME_BYTES
         self.reads: list[int] = []
 

@@ -15,11 +15,13 @@ from queue_samples import SetClock
 from routelog.amqp_front.consuming.ack_timeouts import LOOKED_RUNS, AckTimeouts
 from routelog.amqp_front.consuming.unacked import EndedLease, Unacked, UnackedRun
 from routelog.log_backend import PIECE_SECONDS
-from routelog.vhosts import ReturnReason
+from routelog.vhosts import UNCOUNTED, ReturnReason
 
 
 class Source:
     """A partition that notes what comes back."""
+
+    counters = UNCOUNTED
 
     def __init__(self) -> None:
         self.offsets: list[int] = []
@@ -44,6 +46,7 @@ class Holdings:
 
     number = 1
     vhost: Any = None
+    counters = UNCOUNTED
 
     def __init__(self, count: int) -> None:
         self.unacked = Unacked()

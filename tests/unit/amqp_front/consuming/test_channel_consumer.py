@@ -10,7 +10,7 @@ from queue_samples import records
 from routelog.amqp_front.consuming.channel_consumer import ChannelConsumer
 from routelog.amqp_front.consuming.unacked import UnackedRun
 from routelog.log_backend import Octets
-from routelog.vhosts import CREDIT_UNLIMITED, Delivery
+from routelog.vhosts import CREDIT_UNLIMITED, UNCOUNTED, Delivery
 
 
 class Channel:
@@ -18,6 +18,7 @@ class Channel:
     body_frame_max = 4088
     next_tag = 10
     vhost = SimpleNamespace(firehose=None)
+    counters = UNCOUNTED
 
     def __init__(self, credit: int = CREDIT_UNLIMITED) -> None:
         self._credit = credit
@@ -56,7 +57,8 @@ def consumer_of(channel: Channel, *, no_ack: bool = False, prefetch: int = 0) ->
 
 def delivery(count: int = 3) -> Delivery:
     batch = records(*(f"m{at}" for at in range(5)))
-    return Delivery(cast(Any, None), batch, 1, count, 71, False)
+    source = SimpleNamespace(counters=UNCOUNTED)
+    return Delivery(cast(Any, source), batch, 1, count, 71, False)
 
 
 @pytest.mark.parametrize(

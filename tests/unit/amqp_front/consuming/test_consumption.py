@@ -15,7 +15,7 @@ from routelog.amqp_front.consuming.unacked import UnackedRun
 from routelog.amqp_front.node.direct_reply import DirectReplies
 from routelog.amqp_front.wire.errors import NOT_ALLOWED, HardError
 from routelog.log_backend import Octets
-from routelog.vhosts import CREDIT_UNLIMITED, Queue, QueueProperties
+from routelog.vhosts import CREDIT_UNLIMITED, UNCOUNTED, Queue, QueueProperties
 
 
 class Connection:
@@ -49,6 +49,7 @@ class Channel:
 
     def __init__(self, connection: Any) -> None:
         self.connection = connection
+        self.counters = UNCOUNTED
         turns = Turns()
         self.services: Any = SimpleNamespace(
             replies=DirectReplies(),

@@ -22,7 +22,7 @@ from routelog.amqp_front.consuming.settling import (
 from routelog.amqp_front.consuming.unacked import UnackedRun
 from routelog.log_backend import PIECE_SECONDS, Lane, Reason, SettledPart, Settlement
 from routelog.log_backend.journal.journal_entry import entry_places
-from routelog.vhosts import ReturnReason
+from routelog.vhosts import UNCOUNTED, ReturnReason
 
 QUEUES = 200
 EACH = 10  # deliveries of each queue, by turns
@@ -30,6 +30,8 @@ EACH = 10  # deliveries of each queue, by turns
 
 class Source:
     """A partition that notes what leaves it; each range takes so many seconds of the clock."""
+
+    counters = UNCOUNTED
 
     def __init__(self, clock: SetClock, seconds: float = 0.0) -> None:
         self.ranges: list[tuple[int, int]] = []
@@ -83,6 +85,7 @@ class Holdings:
     """How many turns it was, and what each consumer let go of."""
 
     vhost: Any = None
+    counters = UNCOUNTED
 
     def __init__(self) -> None:
         self.turns = 0

@@ -12,6 +12,7 @@ from routelog.amqp_front.node.confirm_board import ConfirmBoard
 from routelog.amqp_front.node.confirm_deadline import ConfirmDeadline
 from routelog.amqp_front.publishing.confirm_sender import ConfirmSender
 from routelog.log_backend import NOTHING, JournalPositions, NotReplicated
+from routelog.vhosts import UNCOUNTED
 
 SECONDS = 10.0
 LOOK = SECONDS / 10
@@ -30,7 +31,10 @@ class Leader:
         )
         self.deadline.start()
         channel = SimpleNamespace(
-            number=1, write=self._write, services=SimpleNamespace(confirms=self.board)
+            number=1,
+            write=self._write,
+            services=SimpleNamespace(confirms=self.board),
+            counters=UNCOUNTED,
         )
         self.sender = ConfirmSender(cast(Any, channel))
         self._sent: list[tuple[int, int]] = []

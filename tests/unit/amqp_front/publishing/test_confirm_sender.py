@@ -8,6 +8,7 @@ import pytest
 from routelog.amqp_front.node.confirm_board import ConfirmBoard
 from routelog.amqp_front.publishing.confirm_sender import ConfirmSender
 from routelog.log_backend import NOTHING, JournalPositions
+from routelog.vhosts import UNCOUNTED
 
 SIZE = 21  # of a frame
 
@@ -17,6 +18,7 @@ class Channel:
 
     def __init__(self) -> None:
         self.number = 7
+        self.counters = UNCOUNTED
         self.written = b""
         self.turns: list[Any] = []
         self.services = SimpleNamespace(confirms=ConfirmBoard(self.turns.append))

@@ -22,6 +22,7 @@ from routelog.amqp_front.sockets.cork import Cork
 from routelog.amqp_front.sockets.rota import FAVOURED_SECONDS, HEARD_SECONDS, Rota
 from routelog.amqp_front.wire.frame_cutter import FrameCutter
 from routelog.log_backend import CLIENT_SECONDS
+from routelog.vhosts import NodeCounters
 
 HEARTBEAT = b"\x08\x00\x00\x00\x00\x00\x00\xce"
 FRAME_MAX = 131_072
@@ -52,6 +53,7 @@ def left_after_turns(clock: SetClock) -> list[int]:
         rota=Rota(cast(Any, loop), clock, cork),
         gate=SimpleNamespace(closed=False),
         intake=SimpleNamespace(full=0),
+        vhosts=SimpleNamespace(counters=NodeCounters()),
     )
     connection = Connection(services, SimpleNamespace(opened=None, closed=None))
     connection.state = State.OPEN

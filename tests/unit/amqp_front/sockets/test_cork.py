@@ -13,6 +13,7 @@ from unit.amqp_front.sockets.test_long_write import Loop
 from routelog.amqp_front.connections.client_socket import KEPT_BYTES_MAX, ClientSocket
 from routelog.amqp_front.sockets.cork import Cork
 from routelog.amqp_front.sockets.long_write import TURN_BYTES_MAX
+from routelog.vhosts import NodeCounters
 
 
 class Transport:
@@ -49,6 +50,8 @@ class Transport:
 
 
 class Owner:
+    traffic = NodeCounters().traffic
+
     def pause_writing(self) -> None: ...
 
     def resume_writing(self) -> None: ...

@@ -10,6 +10,7 @@ from loop_services import services_of
 
 from routelog.amqp_front.connections.client_socket import ClientSocket
 from routelog.amqp_front.sockets.long_write import OUTBOX_BYTES_HIGH, TURN_BYTES_MAX
+from routelog.vhosts import NodeCounters
 
 MIB = 1 << 20
 
@@ -80,6 +81,8 @@ class Transport:
 
 
 class Connection:
+    traffic = NodeCounters().traffic
+
     def __init__(self) -> None:
         self.transport, self.loop = Transport(), Loop()
         self.transport.client = self

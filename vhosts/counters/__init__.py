@@ -1,0 +1,1 @@
+"""What the data plane counts: plain integers that begin at 0 with the process."""
