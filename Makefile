@@ -73,7 +73,7 @@ model: setup ## STEPS=1000000: random clients against a model of queues and sett
 simulate: setup ## SEEDS=10000: histories of a cluster with every fault, from seeds; ten minutes
 	@PYTHONPATH=tests $(BIN)/python -m simulation --seeds $(SEEDS) --processes "$$(nproc)"
 
-faults: setup ## ROUNDS=10: three nodes and etcd, killed, stopped, wiped and cut off, from seeds; 3 minutes each
+faults: setup ## ROUNDS=10: three nodes, their disks, clocks, network and etcd, hurt from seeds; 3 minutes each
 	@for seed in $$(seq $(ROUNDS)); do \
 		PYTHONPATH=tests $(BIN)/python -m cluster --seconds 50 --seed "$$seed" --shards 2 --etcd 3 || exit; \
 		PYTHONPATH=tests $(BIN)/python -m cluster.broker_runs --seconds 60 --seed "$$seed" || exit; \

@@ -153,8 +153,11 @@ class Broker:
         await self._begin(claim_epoch)
         return await self._listen()
 
-    async def follow(self, mirror: Mirror) -> BrokerAddress:
+    async def follow(self, mirror: Mirror) -> BrokerAddress | None:
         """Follow another node, and pass clients on to it.
+
+        Returns:
+            None: nothing was begun, the process has to start again first.
 
         Raises:
             StartError: the data directory or the address cannot be used.
@@ -163,7 +166,8 @@ class Broker:
         self._open(asyncio.get_running_loop())
         self._logs.on_failure = self._log_failed
         try:
-            await mirror.start(self._logs, DeclaredPartitions(self._logs.metadata))
+            if not await mirror.start(self._logs, DeclaredPartitions(self._logs.metadata)):
+                return None
         except START_FAULTS as error:
             raise self._unusable(error) from None
         self._door = self._passing.door(AMQP)

@@ -21,12 +21,16 @@ class Mirror(Leaders, Protocol):
     on_stop_serving: Callable[[], None]
     ended: asyncio.Future[str]
 
-    async def start(self, logs: LogStore, records: PartitionRecords) -> None:
+    async def start(self, logs: LogStore, records: PartitionRecords) -> bool:
         """Follow, with a store that is open and has recovered nothing.
 
         Args:
             records: of the store's metadata.
+
+        Returns:
+            False: nothing was begun, the process starts again first, as `ended` says.
         """
+        ...
 
     def take_clients(self, take: TakeConnection | None) -> None:
         """Take the clients that other nodes pass on; None: close them."""

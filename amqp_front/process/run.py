@@ -113,6 +113,8 @@ async def _run_mirrored(
 
     mirror.on_serve, mirror.on_stop_serving = serve, broker.suspend
     address = await broker.follow(mirror)
+    if address is None:
+        return mirror.ended.result()
     ready(address)
     leading = loop.create_task(lead(address))
     stop = loop.create_task(stopped.wait())

@@ -45,6 +45,12 @@ class ArrivingCopy:
         """All files are written: make it durable."""
         self._writer.complete()
 
+    def complete_empty(self) -> None:
+        """There is nothing in it: the next start begins as that of a new node."""
+        self.begin()
+        self._disk.make_directory(self._data / NEW / "metadata")
+        self.complete()
+
     def keep(self) -> None:
         """The next start takes it, which is durable: from here on nothing may be added to the data."""
         _move(self._disk, self._data / NEW, self._data / COPIED)
@@ -80,7 +86,7 @@ def take_copied(data: Path, disk: Disk) -> bool:
         place = aside / str(1 + max(_numbers(disk, aside), default=0))
         disk.make_directory(aside)
         _move(disk, replaced, place)
-        log.warning("a copy of the leader's data is here; those before it are in %s", place)
+        log.warning("other data take the place of those that were here, which are in %s", place)
     for number in sorted(_numbers(disk, aside))[:-1]:
         _remove_folder(disk, aside / str(number))
     _remove_folder(disk, copied)

@@ -9,8 +9,10 @@ from pathlib import Path
 import msgspec
 
 from routelog.log_backend import (
+    ArrivingCopy,
     Clock,
     Disk,
+    JournalDamaged,
     LogStore,
     PartitionRecords,
     replace_file,
@@ -39,7 +41,7 @@ from routelog.mirror_cluster.node.digest_sender import DigestSender
 from routelog.mirror_cluster.node.disk_probe import DiskProbe
 from routelog.mirror_cluster.node.first_record import FirstRecord
 from routelog.mirror_cluster.node.followed_store import SHARD, FollowedStore
-from routelog.mirror_cluster.node.incarnation import read_incarnation
+from routelog.mirror_cluster.node.incarnation import read_incarnation, renew_incarnation
 from routelog.mirror_cluster.node.operator_commands import OperatorCommands
 from routelog.mirror_cluster.node.replica_state import ReplicaState
 from routelog.mirror_cluster.protocol.block import Block
@@ -98,15 +100,19 @@ class ClusterMember:
         self._leader: LeadingNode | None = None
         self._etcd: EtcdChild | None = None
 
-    async def start(self, logs: LogStore, records: PartitionRecords) -> None:
+    async def start(self, logs: LogStore, records: PartitionRecords) -> bool:
         """Follow, with a store that is open and has recovered nothing.
 
         Args:
             records: of the store's metadata.
 
+        Returns:
+            False: nothing was begun, the process starts again first, as `ended` says.
+
         Raises:
             CannotJoin: there is no etcd to start, or the others cannot reach this node.
-            JournalDamaged, MetadataCorrupt, UnknownEntry, OSError: the data cannot be used.
+            JournalDamaged: and no other node has everything.
+            MetadataCorrupt, UnknownEntry, OSError: the data cannot be used.
         """
         if self._options.is_managed:
             try:
@@ -127,11 +133,44 @@ class ClusterMember:
         self._node.links.take_copier = self._copies.take
         self._digests = DigestSender(logs.copies, logs.journal, self._digest_program)
         self._node.links.take_verifier = self._digests.take
-        await store.open(records)
+        try:
+            await store.open(records)
+        except JournalDamaged as error:
+            await self._begin_anew(error)
+            return False
         try:
             await self._node.start([store.storage])
         except OSError as error:
             raise CannotJoin(f"cluster_listen: {error}") from None
+        return True
+
+    async def _begin_anew(self, damage: JournalDamaged) -> None:
+        """Give up what is here, where another node has all of it: the next start takes a copy of that."""
+        if not await self._others_have_all():
+            raise damage
+        log.error("%s: all is given up here, as other nodes have it", damage)
+        # First: without its data, this member must not be taken for in sync.
+        renew_incarnation(self._data, self._disk)
+        empty = ArrivingCopy(self._data, self._disk)
+        empty.complete_empty()
+        empty.keep()
+        await self._node.coordinator.aclose()
+        if self._etcd is not None:
+            await self._etcd.stop()
+        self.end("what is here was damaged: a copy of another node's data is to take its place")
+
+    async def _others_have_all(self) -> bool:
+        for tries_left in reversed(range(JOIN_TRIES_MAX)):
+            try:
+                view = await self._node.coordinator.read()
+            except (CoordinatorRefused, CoordinatorUnavailable) as error:
+                if tries_left == 0:
+                    raise CannotJoin(f"the journal is damaged, and {error}") from None
+                await asyncio.sleep(JOIN_PAUSE_SECONDS)
+            else:
+                break
+        record = view.records.get(SHARD)
+        return record is not None and bool(record.in_sync - {self._options.node})
 
     async def _start_etcd(self) -> None:
         await check_etcd("etcd")

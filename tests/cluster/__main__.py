@@ -13,8 +13,8 @@ from datetime import datetime
 from pathlib import Path
 
 import msgspec
+from cluster.node_faults import NodeFaults
 from cluster.node_processes import NodeCluster, node_cluster
-from cluster.random_faults import RandomFaults
 
 SIGNALS = {"kill": signal.SIGKILL, "stop": signal.SIGSTOP}
 PAUSE_SECONDS = 1.0  # of steady work before each fault
@@ -72,7 +72,7 @@ async def measure(cluster: NodeCluster, runs: int, fault: signal.Signals) -> Non
 
 async def survive(cluster: NodeCluster, seconds: float, seed: int) -> None:
     """Faults that overlap, then peace, and a look at everything."""
-    faults = RandomFaults(cluster, seed)
+    faults = NodeFaults(cluster, seed)
     await faults.strike(seconds)
     print(f"seed {seed}: {', '.join(faults.struck)}", flush=True)
     await cluster.check()

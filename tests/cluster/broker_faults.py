@@ -1,71 +1,117 @@
-"""Faults drawn from a seed, struck at whole brokers and the network between them while clients work."""
+"""Faults of whole brokers, their disks, clocks and etcd, and the network between them, while clients work."""
 
 import asyncio
 import os
 import shutil
 import signal
 import time
-from collections.abc import Awaitable, Callable
-from random import Random
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
 
-from broker_process import BrokerProcess
+import msgspec
+from broker_process import BrokerFailed, BrokerProcess
 from cluster.mirrored_brokers import NODES, MirroredBrokers
 from cluster.node_networks import CLIENTS, NodeNetworks
+from cluster.random_faults import Kind, RandomFaults
 
-PAUSE_SECONDS_MAX = 4.0  # between two faults: some strike while the one before is being healed
-FAULT_SECONDS_MAX = 6.0  # three leases
+from routelog.log_backend.journal.journal_block import BLOCK_HEADER_BYTES
+from routelog.mirror_cluster.coordination.coordinator import (
+    CoordinatorRefused,
+    CoordinatorUnavailable,
+)
+from routelog.mirror_cluster.coordination.etcd_gateway import EtcdEndpoints, EtcdGateway, encoded
+
 DOWN_SECONDS_MAX = 3.0
+START_SECONDS_MAX = 30.0  # of tries, on a disk that failed a moment ago
+LEFT_SECONDS_MAX = 20.0  # until the others have left a node out that is down
+CLOCK_SECONDS_MAX = 12 * 3_600
+SLOW_SECONDS_MAX = 0.5  # of a sync: half of what a lease leaves
+PAGE_BYTES = 4_096
+_SECOND = 10**9
+GROUPS = ("process", "network", "disk", "clock", "etcd")
 
 
-class BrokerFaults:
+class BrokerFaults(RandomFaults):
     """See the module.
 
-    Attributes:
-        struck: what was done, in order.
-        times: when.
+    Args:
+        groups: the kinds to draw from: see `kinds`.
+        wipes: wipe data directories, too.
     """
 
     def __init__(
-        self, cluster: MirroredBrokers, networks: NodeNetworks, seed: int, *, wipes: bool
+        self,
+        cluster: MirroredBrokers,
+        networks: NodeNetworks,
+        seed: int,
+        *,
+        groups: Sequence[str] = (),
+        wipes: bool = False,
     ) -> None:
-        self.struck: list[str] = []
-        self.times: list[float] = []
+        super().__init__(seed, NODES)
         self._cluster = cluster
         self._networks = networks
-        self._randomness = Random(seed)
+        self._groups = groups or GROUPS
+        self._wipes = wipes
         self._starting: dict[str, asyncio.Task[None]] = {}
-        self._kinds: list[tuple[int, Callable[[str], Awaitable[None]]]] = [
-            (4, self._kill),
-            (3, self._stop),
-            (1, self._kill_all),
-            (3, self._hand_over),
-            (3, self._cut_off),
-            (2, self._cut_off_from_one),
-            (2, self._deaf),
-            (2, self._mute),
-            (2, self._kill_etcd),
-            (2 * wipes, self._wipe),
-        ]
+        self._may_end: set[str] = set()  # nodes whose disk fails, or did when they looked
 
-    async def strike(self, seconds: float) -> None:
-        """Let things go wrong for so long, then heal everything."""
-        ends = time.monotonic() + seconds
-        weights = [weight for weight, _ in self._kinds]
-        while time.monotonic() < ends:
-            await asyncio.sleep(self._randomness.uniform(0, PAUSE_SECONDS_MAX))
-            _, kind = self._randomness.choices(self._kinds, weights)[0]
-            name = await self._node()
-            self.struck.append(f"{kind.__name__.strip('_')} {name}")
-            self.times.append(time.monotonic())
-            await kind(name)
-            self.times.append(time.monotonic())
-            self._check_alive()
-        await asyncio.gather(*self._starting.values())
+    def kinds(self) -> Sequence[Kind]:
+        """See `RandomFaults`."""
+        groups: dict[str, list[Kind]] = {
+            "process": [
+                (4, self._kill),
+                (3, self._stop),
+                (1, self._kill_all),
+                (3, self._hand_over),
+                (2 * self._wipes, self._wipe),
+            ],
+            "network": [
+                (3, self._cut_off),
+                (2, self._cut_off_from_one),
+                (2, self._deaf),
+                (2, self._mute),
+            ],
+            "disk": [
+                (2, self._full_disk),
+                (2, self._slow_disk),
+                (3, self._hanging_disk),
+                (3, self._failing_disk),
+                (2, self._flipped_bits),
+            ],
+            "clock": [(2, self._clock_jumps)],
+            "etcd": [
+                (2, self._kill_etcd),
+                (1, self._kill_all_etcd),
+                (1, self._stop_all_etcd),
+                (1, self._compact_etcd),
+            ],
+        }
+        return [kind for group in self._groups for kind in groups[group]]
 
-    def _check_alive(self) -> None:
+    async def leader(self) -> str:
+        """See `RandomFaults`."""
+        status = await asyncio.to_thread(self._cluster.status)
+        for shard in status.get("shards", ()):
+            return str(shard["leader"]).partition("@")[0]
+        return ""
+
+    async def look(self) -> None:
+        """No node ends by itself, but where its disk fails; then a service manager starts it again."""
         for name, broker in self._cluster.brokers.items():
-            starts = self._starting.get(name)
-            assert broker.alive or (starts and not starts.done()), f"{name} ended by itself"
+            if broker.alive or not self._is_started(name):
+                continue
+            assert name in self._may_end, f"{name} ended by itself: {broker.log_text()[-2_000:]}"
+            self._end(name, lambda broker: None)
+
+    async def heal(self) -> None:
+        """Nothing is wrong any more; returns when all nodes run."""
+        for system in self._cluster.systems.values():
+            system.heal()
+        await asyncio.sleep(1)  # one may be about to end because of what was wrong
+        await self.look()
+        await asyncio.gather(*self._starting.values())
 
     # -- processes
 
@@ -80,9 +126,7 @@ class BrokerFaults:
             self._end(each, lambda broker: broker.kill())
 
     async def _wipe(self, name: str) -> None:
-        # One disk at a time, and all others have everything: a second loss would be one of confirmed messages.
-        await asyncio.gather(*self._starting.values())
-        await asyncio.to_thread(self._cluster.until_led, in_sync=len(NODES))
+        await self._until_all_in_sync()
 
         def wipe(broker: BrokerProcess) -> None:
             broker.kill()
@@ -90,11 +134,19 @@ class BrokerFaults:
 
         self._end(name, wipe)
 
+    async def _until_all_in_sync(self) -> None:
+        # One disk at a time, and all others have everything: a second loss would be one of confirmed messages.
+        await self.heal()
+        await asyncio.to_thread(self._cluster.until_led, in_sync=len(NODES))
+
+    def _is_started(self, name: str) -> bool:
+        before = self._starting.get(name)
+        return before is None or before.done()
+
     def _end(self, name: str, end: Callable[[BrokerProcess], object]) -> None:
         """End a node that runs, and start it again after a while, as a service manager does."""
-        before = self._starting.get(name)
-        if before is None or before.done():
-            seconds = self._randomness.uniform(0.2, DOWN_SECONDS_MAX)
+        if self._is_started(name):
+            seconds = self.randomness.uniform(0.2, DOWN_SECONDS_MAX)
             self._starting[name] = asyncio.create_task(self._again(name, end, seconds))
 
     async def _again(
@@ -104,53 +156,145 @@ class BrokerFaults:
         broker.signal(signal.SIGCONT)
         await asyncio.to_thread(end, broker)
         await asyncio.sleep(seconds)
-        await asyncio.to_thread(broker.start)
+        deadline = time.monotonic() + START_SECONDS_MAX
+        while True:
+            try:
+                await asyncio.to_thread(broker.start)
+            except BrokerFailed:
+                if name not in self._may_end or time.monotonic() > deadline:
+                    raise
+                await asyncio.sleep(seconds)
+            else:
+                return
 
     async def _stop(self, name: str) -> None:
         broker = self._cluster.brokers[name]
         broker.signal(signal.SIGSTOP)
-        await self._while()
+        await self.last()
         broker.signal(signal.SIGCONT)
-
-    async def _kill_etcd(self, name: str) -> None:
-        for child in self._cluster.brokers[name].children:
-            os.kill(child, signal.SIGKILL)
 
     # -- the network
 
     async def _cut_off(self, name: str) -> None:
         self._networks.cut_off(name)
-        await self._while()
+        await self.last()
         self._networks.heal()
 
     async def _cut_off_from_one(self, name: str) -> None:
-        other = self._randomness.choice([each for each in NODES if each != name])
+        other = self.randomness.choice([each for each in NODES if each != name])
         self._networks.cut_off(name, other)
-        await self._while()
+        await self.last()
         self._networks.heal()
 
     async def _deaf(self, name: str) -> None:
         for other in self._others(name):
             self._networks.lose(other, name)
-        await self._while()
+        await self.last()
         self._networks.heal()
 
     async def _mute(self, name: str) -> None:
         for other in self._others(name):
             self._networks.lose(name, other)
-        await self._while()
+        await self.last()
         self._networks.heal()
 
     def _others(self, name: str) -> list[str]:
         return [each for each in (*NODES, CLIENTS) if each != name]
 
-    async def _while(self) -> None:
-        await asyncio.sleep(self._randomness.uniform(0.1, FAULT_SECONDS_MAX))
+    # -- disks and clocks
 
-    async def _node(self) -> str:
-        name = self._randomness.choice(NODES)
-        if self._randomness.random() < 0.5:
-            status = await asyncio.to_thread(self._cluster.status)
-            for shard in status.get("shards", ()):
-                return str(shard["leader"]).partition("@")[0]
-        return name
+    async def _full_disk(self, name: str) -> None:
+        self._may_end.add(name)  # one that starts meanwhile
+        await self._disk(name, full=1)
+
+    async def _slow_disk(self, name: str) -> None:
+        await self._disk(name, slow=round(self.randomness.uniform(0.02, SLOW_SECONDS_MAX) * 1e6))
+
+    async def _hanging_disk(self, name: str) -> None:
+        await self._disk(name, hanging=1)
+
+    async def _failing_disk(self, name: str) -> None:
+        self._may_end.add(name)
+        await self._disk(name, failing=1, unreadable=self.randomness.randrange(2))
+
+    async def _disk(self, name: str, **wrong: int) -> None:
+        system = self._cluster.systems[name]
+        system.hurt(**wrong)
+        await self.last()
+        system.hurt(**dict.fromkeys(wrong, 0))
+
+    async def _clock_jumps(self, name: str) -> None:
+        ahead = self.randomness.randint(-CLOCK_SECONDS_MAX, CLOCK_SECONDS_MAX)
+        self._cluster.systems[name].hurt(clock=ahead * _SECOND)
+        await self.last()  # and longer: until it jumps again
+
+    async def _flipped_bits(self, name: str) -> None:
+        await self._until_all_in_sync()
+        self._end(name, self._flip)
+
+    def _flip(self, broker: BrokerProcess) -> None:
+        # In sync, it could lead with what it has: a flip in its last block looks like a torn write.
+        broker.kill()
+        deadline = time.monotonic() + LEFT_SECONDS_MAX
+        while self._is_in_sync(broker):
+            assert time.monotonic() < deadline, self._cluster.log_text()[-2_000:]
+            time.sleep(0.1)
+        for pattern in ("journal/*.journal",):
+            files = [path for path in sorted(broker.data_dir.glob(pattern)) if path.stat().st_size]
+            if files:
+                self.struck[-1] += (
+                    f" {flip_bit(self.randomness.choice(files), self.randomness.random())}"
+                )
+
+    def _is_in_sync(self, broker: BrokerProcess) -> bool:
+        shards = self._cluster.status().get("shards", ())
+        return not shards or f"{broker.data_dir.name}@test" in shards[0]["in_sync"]
+
+    # -- etcd
+
+    async def _kill_etcd(self, name: str) -> None:
+        self._signal_etcd(signal.SIGKILL, name)
+
+    async def _kill_all_etcd(self, name: str) -> None:
+        self._signal_etcd(signal.SIGKILL, *NODES)
+
+    async def _stop_all_etcd(self, name: str) -> None:
+        self._signal_etcd(signal.SIGSTOP, *NODES)
+        await self.last()
+        self._signal_etcd(signal.SIGCONT, *NODES)
+
+    def _signal_etcd(self, number: signal.Signals, *names: str) -> None:
+        for name in names:
+            for child in self._cluster.brokers[name].children:
+                with suppress(ProcessLookupError):
+                    os.kill(child, number)
+
+    async def _compact_etcd(self, name: str) -> None:
+        gateway = EtcdGateway(EtcdEndpoints(self._cluster.etcd_urls))
+        try:
+            told = await gateway.request("kv/range", {"key": encoded(b"/")})
+            revision = msgspec.json.decode(told)["header"]["revision"]
+            await gateway.request("kv/compaction", {"revision": revision, "physical": True})
+        except (CoordinatorUnavailable, CoordinatorRefused):
+            self.struck[-1] += " in vain"
+        finally:
+            await gateway.aclose()
+
+
+def flip_bit(path: Path, at: float = 0.0) -> str:
+    """Flip one bit of what a file holds; its name and the place are returned.
+
+    Args:
+        at: 0 to 1: where, of its pages that are not full of zeros.
+    """
+    content = path.read_bytes()
+    pages = [
+        each
+        for each in range(0, len(content), PAGE_BYTES)
+        if any(content[each : each + PAGE_BYTES])
+    ]
+    place = pages[int(at * len(pages))] + BLOCK_HEADER_BYTES
+    with path.open("r+b") as file:
+        file.seek(place)
+        file.write(bytes([content[place] ^ 1]))
+    return f"{path.name}:{place}"

@@ -12,10 +12,11 @@ import signal
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 
-from cluster.broker_faults import BrokerFaults
+from cluster.broker_faults import GROUPS, BrokerFaults
 from cluster.mirrored_brokers import NODES, MirroredBrokers
 from cluster.node_networks import NodeNetworks, NoNetworks, node_networks
 from cluster.queue_load import QueueLoad
@@ -71,14 +72,17 @@ class Run:
         await self.until_in_sync()
         return session.confirmed - began
 
-    async def survive(self, seconds: float, seed: int, *, wipes: bool) -> None:
+    async def survive(
+        self, seconds: float, seed: int, *, groups: Sequence[str] = (), wipes: bool = False
+    ) -> None:
         """Faults that overlap, then peace."""
-        faults = BrokerFaults(self._cluster, self._networks, seed, wipes=wipes)
+        faults = BrokerFaults(self._cluster, self._networks, seed, groups=groups, wipes=wipes)
+        self.faults = faults.times
         try:
             await faults.strike(seconds)
+            await faults.heal()
         finally:
             print(f"seed {seed}: {', '.join(faults.struck)}", flush=True)
-        self.faults = faults.times
         healed = time.monotonic()
         await self.until_in_sync()
         print(f"in sync {time.monotonic() - healed:.1f} s after healing", flush=True)
@@ -101,7 +105,8 @@ async def work(run: Run, arguments: argparse.Namespace) -> None:
     try:
         await run.load.until_confirmed(0)
         if arguments.seconds:
-            await run.survive(arguments.seconds, arguments.seed, wipes=arguments.wipe)
+            seconds, seed = arguments.seconds, arguments.seed
+            await run.survive(seconds, seed, groups=arguments.groups, wipes=arguments.wipe)
         else:
             await run.measure(arguments.runs, arguments.fault)
         await run.end()
@@ -116,6 +121,7 @@ def main() -> int | str:
     parser.add_argument("--fault", choices=("kill", "stop", "cut"), default="kill")
     parser.add_argument("--seconds", type=float, help="of faults of all kinds")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--groups", nargs="*", choices=GROUPS, help="of kinds; default: all")
     parser.add_argument("--wipe", action="store_true", help="wipe data directories, too")
     parser.add_argument("--folder", type=Path, help="where data and the nodes' log are kept")
     arguments = parser.parse_args()
@@ -139,7 +145,7 @@ def hurt(
 ) -> tuple[Verdict, QueueLoad]:
     """Start the brokers, do what the arguments ask for, and judge."""
     folder.mkdir(exist_ok=True)
-    cluster = MirroredBrokers(folder, JOURNAL, networks)
+    cluster = MirroredBrokers(folder, JOURNAL, networks, is_hurt=bool(arguments.seconds))
     try:
         cluster.start()
         cluster.until_led(in_sync=len(NODES))

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from broker_process import ROOT, BrokerProcess
+from cluster.hurt_system import HurtSystem, hurting_library
 from cluster.node_networks import NodeNetworks
 
 NODES = ("a", "b", "c")
@@ -46,9 +47,11 @@ class MirroredBrokers:
 
     Args:
         networks: of the nodes; None: all listen on the loopback address.
+        is_hurt: their systems can be hurt.
 
     Attributes:
-        brokers: by short name.
+        brokers, systems: by short name.
+        etcd_urls: where its members are reached.
     """
 
     def __init__(
@@ -56,6 +59,8 @@ class MirroredBrokers:
         folder: Path,
         environment: dict[str, str] | None = None,
         networks: NodeNetworks | None = None,
+        *,
+        is_hurt: bool = False,
     ) -> None:
         self.networks = networks
         hosts = dict.fromkeys(NODES, "127.0.0.1") if networks is None else networks.addresses
@@ -70,10 +75,21 @@ class MirroredBrokers:
             "ROUTELOG_LOOPBACK_USERS": "",
             **(environment or {}),
         }
+        self.etcd_urls = [f"http://{hosts[name]}:{port + 1}" for name, port in ports.items()]
+        self.systems: dict[str, HurtSystem] = {}
+        if is_hurt:
+            library = hurting_library(folder)
+            self.systems = {
+                name: HurtSystem(library, folder / f"{name}.wrong", folder / name) for name in NODES
+            }
         self.brokers = {
             name: BrokerProcess(
                 folder / name,
-                self.environment | {"ROUTELOG_NODE_NAME": f"{name}@test"},
+                {
+                    **self.environment,
+                    "ROUTELOG_NODE_NAME": f"{name}@test",
+                    **(self.systems[name].environment if is_hurt else {}),
+                },
                 host=hosts[name],
                 within=() if networks is None else networks.within(name),
             )
@@ -137,9 +153,11 @@ class MirroredBrokers:
 
 
 @contextmanager
-def mirrored_brokers(folder: Path, **environment: str) -> Iterator[MirroredBrokers]:
+def mirrored_brokers(
+    folder: Path, *, is_hurt: bool = False, **environment: str
+) -> Iterator[MirroredBrokers]:
     """Three brokers that run."""
-    cluster = MirroredBrokers(folder, environment)
+    cluster = MirroredBrokers(folder, environment, is_hurt=is_hurt)
     try:
         cluster.start()
         yield cluster

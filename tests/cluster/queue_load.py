@@ -133,9 +133,10 @@ class QueueLoad:
             async with asyncio.timeout(ANSWER_SECONDS_MAX):
                 channel = await connection.channel()
                 await channel.set_qos(PREFETCH)
-                # Records are kept when they are settled, so that the logs can be looked at afterwards.
+                # Records are kept when they are settled, so that the logs can be looked at afterwards, and
+                # for longer than clocks jump.
                 queue = await channel.declare_queue(
-                    QUEUE, durable=True, arguments={"x-retention": "1h"}
+                    QUEUE, durable=True, arguments={"x-retention": "7d"}
                 )
             self.sessions.append(session)
             await work(channel, queue, session)

@@ -201,3 +201,13 @@ def test_a_copy_is_whole_or_not_there(data: Path, tmp_path: Path, power: bool) -
             assert calls > 30
             return
     raise AssertionError("it has no end")
+
+
+def test_a_damaged_node_begins_anew_with_nothing_and_keeps_what_it_had_aside(data: Path) -> None:
+    copy = ArrivingCopy(data, SystemDisk())
+    copy.complete_empty()
+    copy.keep()
+    assert take_copied(data, SystemDisk())
+    assert found(data) == OWN | aside(1)
+    for part in ("metadata", "journal", "logs"):
+        assert list((data / part).iterdir()) == []
