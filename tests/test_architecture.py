@@ -89,6 +89,7 @@ ROOMS = {
         "routes",
     ),
     "management": (
+        "sampling",
         "calls",
         "views",
         "pages",

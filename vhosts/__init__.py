@@ -16,8 +16,13 @@ from routelog.vhosts.arguments.policy import Policy
 from routelog.vhosts.arguments.queue_arguments import durability_level
 from routelog.vhosts.arguments.queue_properties import QueueProperties
 from routelog.vhosts.compatibility import RABBITMQ_PRODUCT, RABBITMQ_VERSION
-from routelog.vhosts.counters.counters import Counters, MessageCounters, TrafficCounters
-from routelog.vhosts.counters.totals import NodeCounters, VhostCounters
+from routelog.vhosts.counters.counters import (
+    Counters,
+    ExchangeCounters,
+    MessageCounters,
+    TrafficCounters,
+)
+from routelog.vhosts.counters.totals import ChurnCounters, NodeCounters, VhostCounters
 from routelog.vhosts.definitions.definition_entries import ARGON2ID, PolicyEntry, split_tags
 from routelog.vhosts.definitions.definitions import (
     Definitions,

@@ -40,6 +40,8 @@ def connection_snapshot(connection: Connection) -> ConnectionSnapshot:
         connected_at=identity.connected_at if identity else 0,
         client_properties=properties,
         is_tls=connection.socket is not None and connection.socket.is_tls,
+        traffic=connection.traffic,
+        unsent_bytes=0 if connection.socket is None else connection.socket.unsent_bytes,
     )
 
 
@@ -56,6 +58,7 @@ def channel_snapshots(connection: Connection) -> Iterator[ChannelSnapshot]:
             prefetch=consumption.prefetch,
             channel_prefetch=consumption.channel_prefetch,
             is_flowing=channel.flow_active,
+            counters=channel.counters,
         )
 
 

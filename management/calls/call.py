@@ -11,6 +11,8 @@ from routelog.management.calls.caller import Caller
 from routelog.management.calls.failures import Refused, bad_request
 from routelog.management.calls.json_turns import decoded_in_turns
 from routelog.management.calls.log_tokens import LogTokens
+from routelog.management.sampling.sampler import Sampler
+from routelog.management.sampling.statistics import BadSpan, Statistics
 from routelog.vhosts import VirtualHost
 
 BODY_BYTES_MAX = 1024 * 1024  # RabbitMQ's limit is larger, but only definitions need more
@@ -59,17 +61,24 @@ class Call:
     Attributes:
         vhost: named by the path; only routes with a vhost may read it.
         tokens: of logs.
+        sampler: of the node's counters.
     """
 
     vhost: VirtualHost
 
     def __init__(
-        self, request: Asked, broker: BrokerSide, caller: Caller, tokens: LogTokens
+        self,
+        request: Asked,
+        broker: BrokerSide,
+        caller: Caller,
+        tokens: LogTokens,
+        sampler: Sampler,
     ) -> None:
         self._request = request
         self.broker = broker
         self.caller = caller
         self.tokens = tokens
+        self.sampler = sampler
 
     @property
     def has_vhost(self) -> bool:
@@ -92,6 +101,17 @@ class Call:
     def flag(self, name: str) -> bool:
         """Whether a query parameter is set to true."""
         return self._request.query.get(name) == "true"
+
+    def statistics(self) -> Statistics:
+        """What counters say, with the samples that the query asks for.
+
+        Raises:
+            Refused: it asks for what cannot be.
+        """
+        try:
+            return Statistics(self.sampler, self.broker.clock, self.query)
+        except BadSpan as error:
+            raise bad_request(str(error)) from None
 
     def header(self, name: str) -> str:
         """A header; empty when it is missing. Octets that are no UTF-8 are replaced."""

@@ -11,6 +11,7 @@ from routelog.management.calls.caller import Caller, Need
 from routelog.management.calls.failures import bad_request, not_authorised, refused
 from routelog.management.calls.log_tokens import LogTokens
 from routelog.management.calls.request_origin import SAFE_METHODS
+from routelog.management.sampling.sampler import Sampler
 from routelog.management.server.routes import ROUTES, Route, Scope
 from routelog.vhosts import Actor, acts
 
@@ -27,8 +28,9 @@ _WITHOUT_TAG = {
 class ApiCalls:
     """Carries out calls: who may, is checked here, and changes are noted in the log."""
 
-    def __init__(self, broker: BrokerSide, log_tokens: LogTokens) -> None:
+    def __init__(self, broker: BrokerSide, log_tokens: LogTokens, sampler: Sampler) -> None:
         self._broker = broker
+        self._sampler = sampler
         self._log_tokens = log_tokens
         self._routes = {(route.method, route.path): route for route in ROUTES}
 
@@ -41,7 +43,7 @@ class ApiCalls:
             method: GET or HEAD of a route that has GET.
             address: of the client, for the log.
         """
-        call = Call(request, self._broker, caller, self._log_tokens)
+        call = Call(request, self._broker, caller, self._log_tokens, self._sampler)
         self._check(route, call)
         actor = Actor(caller.actor_name, address, "HTTP")
         try:

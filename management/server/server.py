@@ -16,6 +16,7 @@ from routelog.management.calls.listing import list_query, listed
 from routelog.management.calls.log_tokens import LogTokens
 from routelog.management.calls.request_origin import SAFE_METHODS, check_origin
 from routelog.management.calls.stored_answer import StoredAnswers
+from routelog.management.sampling.sampler import Sampler
 from routelog.management.server.api_calls import ApiCalls
 from routelog.management.server.client import client_address, client_host, fault, is_gone
 from routelog.management.server.openapi import openapi_document
@@ -57,7 +58,8 @@ class ManagementServer:
         self._token = token
         self._log_tokens = LogTokens(broker.log_token_key, broker.clock)
         self._stored_answers = StoredAnswers(broker.logs)
-        self._calls = ApiCalls(broker, self._log_tokens)
+        self._sampler = Sampler(broker.vhosts, broker.clock)
+        self._calls = ApiCalls(broker, self._log_tokens, self._sampler)
         application = web.Application(
             client_max_size=DEFINITIONS_BYTES_MAX, middlewares=[self._heard, self._answered]
         )
@@ -78,6 +80,7 @@ class ManagementServer:
     async def start(self) -> None:
         """Prepare for connections; call `stop` at the end."""
         await self._runner.setup()
+        self._sampler.start()
 
     def serve(
         self, counted: CountedSocket, client: tuple[str, int] | None = None
@@ -97,6 +100,7 @@ class ManagementServer:
 
     async def stop(self) -> None:
         """End the requests under way; listeners are closed before."""
+        await self._sampler.stop()
         await self._runner.cleanup()
 
     @web.middleware

@@ -8,6 +8,7 @@ from routelog.management.calls.broker_side import BrokerSide
 from routelog.management.calls.call import Call
 from routelog.management.calls.caller import Need
 from routelog.management.calls.failures import not_authorised, not_found
+from routelog.management.sampling.statistics import Statistics
 from routelog.management.views.consumers import consumer_rows_of_channel
 
 REASON = "Closed via management plugin"  # RabbitMQ's words
@@ -33,14 +34,16 @@ def list_connections_of_user(call: Call) -> Answer:
 
 
 def _listing(call: Call, belongs: Any) -> Listing:
-    connections = call.broker.connections
+    connections, statistics = call.broker.connections, call.statistics()
     items = (each for each in connections.connections() if belongs(each))
     return Listing(
-        items, lambda connection: connection_row(call.broker, connection), connections.name
+        items,
+        lambda connection: connection_row(call.broker, connection, statistics),
+        connections.name,
     )
 
 
-def connection_row(broker: BrokerSide, connection: Any) -> Row:
+def connection_row(broker: BrokerSide, connection: Any, statistics: Statistics) -> Row:
     """A connection as RabbitMQ shows it."""
     values = broker.connections.describe(connection)
     return {
@@ -64,12 +67,15 @@ def connection_row(broker: BrokerSide, connection: Any) -> Row:
         "type": "network",
         "ssl": values.is_tls,
         "node": broker.node.name,
+        **statistics.traffic(values.traffic),
+        "send_pend": values.unsent_bytes,
+        "user_who_performed_action": values.user,
     }
 
 
 def get_connection(call: Call) -> Answer:
     """One connection."""
-    return Value(connection_row(call.broker, _connection(call)))
+    return Value(connection_row(call.broker, _connection(call), call.statistics()))
 
 
 def delete_connection(call: Call) -> Answer:
@@ -117,13 +123,15 @@ def get_channel(call: Call) -> Answer:
         if name.startswith(prefix) and _is_seen(call, connection):
             for channel in call.broker.connections.channels(connection):
                 if name == f"{prefix} ({channel.number})":
-                    row = channel_row(call.broker, (connection, channel))
+                    row = channel_row(call.broker, (connection, channel), call.statistics())
                     consumers = consumer_rows_of_channel(call.broker, connection, channel.number)
                     return Value({**row, "consumer_details": consumers})
     raise not_found()
 
 
 def _channels(call: Call, belongs: Any) -> Listing:
+    statistics = call.statistics()
+
     def items() -> Iterator[tuple[Any, Any]]:
         for connection in call.broker.connections.connections():
             if belongs(connection):
@@ -132,12 +140,12 @@ def _channels(call: Call, belongs: Any) -> Listing:
 
     return Listing(
         items(),
-        lambda item: channel_row(call.broker, item),
+        lambda item: channel_row(call.broker, item, statistics),
         lambda item: f"{call.broker.connections.name(item[0])} ({item[1].number})",
     )
 
 
-def channel_row(broker: BrokerSide, item: tuple[Any, Any]) -> Row:
+def channel_row(broker: BrokerSide, item: tuple[Any, Any], statistics: Statistics) -> Row:
     """A channel as RabbitMQ shows it."""
     connection, channel = item
     values = broker.connections.describe(connection)
@@ -159,6 +167,9 @@ def channel_row(broker: BrokerSide, item: tuple[Any, Any]) -> Row:
             "peer_host": values.peer_host,
             "peer_port": values.peer_port,
         },
+        **statistics.messages(channel.counters),
+        **statistics.idle_since(channel.counters, broker.node.started_at),
+        "user_who_performed_action": values.user,
     }
 
 

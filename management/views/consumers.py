@@ -67,6 +67,7 @@ def _row(broker: BrokerSide, connection: Any, consumer: Any) -> Row:
         "arguments": {"x-priority": consumer.priority} if consumer.priority else {},
         "messages_unacknowledged": consumer.unacknowledged,
         "messages_timed_out": consumer.timed_out,
+        "user_who_performed_action": connection.user,
         "channel_details": {
             "name": f"{name} ({consumer.channel})",
             "number": consumer.channel,

@@ -1,6 +1,7 @@
 """Exchanges: what there is to say of them, and what operators do with them."""
 
 from base64 import b64decode
+from collections.abc import Callable
 from typing import Any, Literal
 
 import msgspec
@@ -35,22 +36,36 @@ class PublishBody(msgspec.Struct):
 
 def list_exchanges(call: Call) -> Answer:
     """The exchanges of the vhosts that the caller sees."""
-    return _listing([each for each in call.broker.vhosts.all() if call.caller.sees(each.name)])
+    vhosts = [each for each in call.broker.vhosts.all() if call.caller.sees(each.name)]
+    return _listing(call, vhosts)
 
 
 def list_exchanges_of_vhost(call: Call) -> Answer:
     """The exchanges of a vhost."""
-    return _listing([call.vhost])
+    return _listing(call, [call.vhost])
 
 
-def _listing(vhosts: list[VirtualHost]) -> Listing:
+def _listing(call: Call, vhosts: list[VirtualHost]) -> Listing:
+    described = _described(call)
     items = ((vhost, exchange) for vhost in vhosts for exchange in vhost.routing.exchanges())
     return Listing(
         items,
-        lambda item: exchange_row(*item),
+        lambda item: described(*item),
         lambda item: str(item[1].name),
         lambda item: (item[0].name, item[1].name),
     )
+
+
+def _described(call: Call) -> Callable[[VirtualHost, Exchange], Row]:
+    statistics = call.statistics()
+    if call.flag("disable_stats"):
+        return exchange_row
+
+    def described(vhost: VirtualHost, exchange: Exchange) -> Row:
+        counters = vhost.counters.exchanges.get(exchange.name)
+        return exchange_row(vhost, exchange) | statistics.messages(counters)
+
+    return described
 
 
 def exchange_row(vhost: VirtualHost, exchange: Exchange) -> Row:
@@ -70,7 +85,7 @@ def exchange_row(vhost: VirtualHost, exchange: Exchange) -> Row:
 
 def get_exchange(call: Call) -> Answer:
     """An exchange."""
-    return Value(exchange_row(call.vhost, _exchange(call)))
+    return Value(_described(call)(call.vhost, _exchange(call)))
 
 
 async def put_exchange(call: Call) -> Answer:

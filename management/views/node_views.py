@@ -41,6 +41,7 @@ async def overview(call: Call) -> Answer:
     broker, node = call.broker, call.broker.node
     vhosts = [vhost for vhost in broker.vhosts.all() if call.caller.knows(vhost.name)]
     ready, unacked = await counted_messages(vhosts)
+    statistics, node_counters = call.statistics(), broker.vhosts.counters
     row: Row = {
         "management_version": node.version,
         "product_name": "RouteLog",
@@ -48,14 +49,12 @@ async def overview(call: Call) -> Answer:
         "rabbitmq_version": RABBITMQ_VERSION,
         "cluster_name": broker.cluster_name(),
         "node": node.name,
-        "rates_mode": "none",
+        "rates_mode": "basic",
+        "sample_retention_policies": {"global": [600], "basic": [600], "detailed": [600]},
         "disable_stats": False,
         "exchange_types": _exchange_types(),
-        "queue_totals": {
-            "messages": ready + unacked,
-            "messages_ready": ready,
-            "messages_unacknowledged": unacked,
-        },
+        "queue_totals": statistics.lengths(node_counters, ready, unacked),
+        "message_stats": {},
         "object_totals": {
             "queues": sum(len(vhost.queues) for vhost in vhosts),
             "exchanges": sum(len(vhost.routing.exchanges()) for vhost in vhosts),
@@ -65,6 +64,8 @@ async def overview(call: Call) -> Answer:
     if call.caller.has(Need.MONITORING):
         row["listeners"] = _listeners(call)
         row["contexts"] = _contexts(call)
+        row |= statistics.messages(node_counters.channels)
+        row["churn_rates"] = statistics.churn(node_counters.churn)
     return Value(row)
 
 
@@ -134,7 +135,8 @@ async def _node_row(call: Call) -> Row:
         "data_dir": node.data_dir,
         "db_dir": node.data_dir,
         "standbys": broker.standbys(),
-        "rates_mode": "none",
+        "rates_mode": "basic",
+        **call.statistics().churn(broker.vhosts.counters.churn),
         "exchange_types": _exchange_types(),
         "auth_mechanisms": [{"name": name, "enabled": True} for name in ("PLAIN", "AMQPLAIN")],
         "applications": [{"name": "routelog", "version": node.version}],

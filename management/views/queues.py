@@ -1,6 +1,6 @@
 """Queues: what there is to say of them, and what operators do with them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -25,6 +25,8 @@ from routelog.vhosts import (
 )
 
 WHOLE_NUMBER = msgspec.Meta(pattern=r"\A[+-]?[0-9]{1,18}\Z")
+TOTALS = {"messages", "messages_ready", "messages_unacknowledged"}
+COUNTS = {"consumers", "messages_delayed"}
 GET_MESSAGES_MAX = 1_000  # of one request: they are in memory as a whole
 
 
@@ -59,14 +61,35 @@ def list_queues_of_vhost(call: Call) -> Answer:
 
 
 def _listing(call: Call, vhosts: list[VirtualHost]) -> Listing:
-    node, replicas = call.broker.node.name, call.broker.replicas()
+    describe = _described(call)
     items = (queue for vhost in vhosts for queue in vhost.queues.values())
     return Listing(
         items,
-        lambda queue: queue_row(queue, node, replicas, call.broker.min_in_sync),
+        describe,
         lambda queue: str(queue.name),
         lambda queue: (queue.vhost, queue.name),
     )
+
+
+def _described(call: Call) -> Callable[[Queue], Row | None]:
+    # A queue with its statistics, or as little as `disable_stats` asks for.
+    node, replicas = call.broker.node.name, call.broker.replicas()
+    min_in_sync, statistics = call.broker.min_in_sync, call.statistics()
+    left_out: set[str] = set()
+    if call.flag("disable_stats"):
+        left_out = COUNTS if call.flag("enable_queue_totals") else COUNTS | TOTALS
+
+    def described(queue: Queue) -> Row | None:
+        row = queue_row(queue, node, replicas, min_in_sync)
+        if row is None:
+            return None
+        if left_out:
+            return {name: value for name, value in row.items() if name not in left_out}
+        ready, unacked = row["messages_ready"], row["messages_unacknowledged"]
+        row |= statistics.idle_since(queue.counters, call.broker.node.started_at)
+        return row | statistics.of_queue(queue, ready, unacked)
+
+    return described
 
 
 def queue_row(queue: Queue, node: str, replicas: Sequence[Replica], min_in_sync: int) -> Row | None:
@@ -131,8 +154,7 @@ def _replica_row(
 async def get_queue(call: Call) -> Answer:
     """A queue, with its consumers."""
     queue = _queue(call)
-    broker = call.broker
-    row = queue_row(queue, broker.node.name, broker.replicas(), broker.min_in_sync)
+    row = _described(call)(queue)
     if row is None:
         raise not_found()
     row["consumer_details"] = await consumer_rows_of_queue(call.broker, queue)

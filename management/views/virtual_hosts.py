@@ -10,6 +10,7 @@ from routelog.management.calls.answer import Answer, Empty, Listing, Pieces, Row
 from routelog.management.calls.broker_side import Replica
 from routelog.management.calls.call import DEFINITIONS_BYTES_MAX, Call
 from routelog.management.calls.failures import bad_request, not_found
+from routelog.management.sampling.statistics import Statistics
 from routelog.vhosts import (
     FULL_PERMISSION,
     RABBITMQ_VERSION,
@@ -35,10 +36,10 @@ class VhostBody(msgspec.Struct):
 def list_vhosts(call: Call) -> Answer:
     """The vhosts that the caller knows."""
     vhosts = [each for each in call.broker.vhosts.all() if call.caller.knows(each.name)]
-    replicas = call.broker.replicas()
+    replicas, statistics = call.broker.replicas(), call.statistics()
     return Listing(
         vhosts,
-        lambda vhost: vhost_row(vhost, replicas),
+        lambda vhost: _with_traffic(vhost, vhost_row(vhost, replicas), statistics),
         lambda vhost: str(vhost.name),
         lambda vhost: (vhost.name,),
     )
@@ -55,12 +56,14 @@ def vhost_row(vhost: VirtualHost, replicas: Sequence[Replica]) -> Row:
 async def get_vhost(call: Call) -> Answer:
     """A vhost, with counts of its messages."""
     ready, unacked = await counted_messages([call.vhost])
-    counts = {
-        "messages": ready + unacked,
-        "messages_ready": ready,
-        "messages_unacknowledged": unacked,
-    }
-    return Value(vhost_row(call.vhost, call.broker.replicas()) | counts)
+    statistics = call.statistics()
+    row = vhost_row(call.vhost, call.broker.replicas())
+    row |= statistics.lengths(call.vhost.counters, ready, unacked)
+    return Value(_with_traffic(call.vhost, row, statistics))
+
+
+def _with_traffic(vhost: VirtualHost, row: Row, statistics: Statistics) -> Row:
+    return row | statistics.messages(vhost.counters.channels)
 
 
 async def counted_messages(vhosts: list[VirtualHost]) -> tuple[int, int]:

@@ -9,7 +9,7 @@ cdef class ChangedCounters:
 cdef class Counters:
     cdef ChangedCounters _changed
     cdef public bint is_noted
-    cdef public bint was_sampled
+    cdef public double sampled_at
     cpdef note(self)
 
 

@@ -34,7 +34,7 @@ class Counters:
 
     Attributes:
         is_noted: they are in `ChangedCounters.noted`.
-        was_sampled: somebody has sampled them.
+        sampled_at: when they were sampled with a change last, in monotonic seconds; 0: never.
         NAMES: of the counts, in the order of `values`.
     """
 
@@ -42,7 +42,8 @@ class Counters:
 
     def __init__(self, changed: ChangedCounters) -> None:
         self._changed = changed
-        self.is_noted = self.was_sampled = False
+        self.is_noted = False
+        self.sampled_at = 0.0
 
     @cython.ccall
     def note(self) -> None:

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from routelog.vhosts.counters.counters import MessageCounters, TrafficCounters
+
 
 @dataclass(frozen=True, slots=True)
 class ConnectionSnapshot:
@@ -24,6 +26,8 @@ class ConnectionSnapshot:
     connected_at: int
     client_properties: Mapping[str, object]
     is_tls: bool
+    traffic: TrafficCounters
+    unsent_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +42,7 @@ class ChannelSnapshot:
     prefetch: int
     channel_prefetch: int
     is_flowing: bool
+    counters: MessageCounters
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ from routelog.management.calls.broker_side import BrokerSide, NodeFacts
 from routelog.management.calls.call import Call
 from routelog.management.calls.caller import Caller
 from routelog.management.calls.log_tokens import LogTokens
+from routelog.management.sampling.sampler import Sampler
 from routelog.mirror_cluster import ReplicaState
 from routelog.vhosts import (
     BrowsedMessage,
@@ -51,7 +52,12 @@ class Connection:
         self.name = name
         self.user = user
         self.vhost = vhost
-        self.channels = [ChannelSnapshot(1, True, False, int(bool(queue)), 2, 10, 0, True)]
+        self.counters = vhost.counters.channel()
+        self.traffic = vhost.counters.node.connection()
+        has_consumer = int(bool(queue))
+        self.channels = [
+            ChannelSnapshot(1, True, False, has_consumer, 2, 10, 0, True, self.counters)
+        ]
         self.of_queue = (
             [ConsumerSnapshot(1, queue, "tag", "", True, False, 10, 3, "up", 2, 0)] if queue else []
         )
@@ -80,7 +86,20 @@ class Connections:
         told: dict[str, object] = {"connection_name": f"the {connection.name}"}
         of = (connection.name, connection.user, connection.vhost.name)
         return ConnectionSnapshot(
-            *of, *peer, *own, "running", 1, 2_047, 131_072, 60, "PLAIN", 1_000, told, False
+            *of,
+            *peer,
+            *own,
+            "running",
+            1,
+            2_047,
+            131_072,
+            60,
+            "PLAIN",
+            1_000,
+            told,
+            is_tls=False,
+            traffic=connection.traffic,
+            unsent_bytes=7,
         )
 
     def channels(self, connection: Connection) -> Iterable[ChannelSnapshot]:
@@ -195,6 +214,7 @@ class ManagedNode:
             log_token_key=b"key",
         )
         self.tokens = LogTokens(b"key", logs.clock)
+        self.sampler = Sampler(node.vhosts, logs.clock)
         self.admin = self.caller("", is_local=True)
 
     @property
@@ -244,7 +264,7 @@ class ManagedNode:
         request = make_mocked_request(
             "GET", target, headers or {}, match_info=parts, payload=payload
         )
-        call = Call(request, self.broker, of or self.admin, self.tokens)
+        call = Call(request, self.broker, of or self.admin, self.tokens, self.sampler)
         call.vhost = self.vhost
         return call
 

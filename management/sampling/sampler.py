@@ -1,0 +1,166 @@
+"""Samples all counters that have changed, every five seconds, and keeps ten minutes of them.
+
+Objects without traffic cost nothing. Lengths of queues are sampled with their counters; the sums over a vhost
+and the node are kept from these.
+"""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from typing import Any
+
+from routelog.log_backend import Clock, Lane, in_turns
+from routelog.management.sampling.history import History
+from routelog.vhosts import Counters, MessageCounters, Queue, VhostDirectory
+
+SAMPLE_SECONDS = 5.0  # RabbitMQ's collect_statistics_interval
+KEPT_SECONDS = 600.0
+ROWS_MAX = (
+    250_000  # of all objects; 150 bytes each, so 36 MB: 2,000 busy objects have all ten minutes
+)
+OBJECT_ROWS_MAX = int(KEPT_SECONDS / SAMPLE_SECONDS) + 1
+OBJECT_ROWS_MIN = 2  # a rate takes two
+
+
+class Sampler:
+    """The samples of a node.
+
+    Attributes:
+        since: monotonic time of the newest complete sample; what has no row since then does not change.
+    """
+
+    def __init__(self, vhosts: VhostDirectory, clock: Clock) -> None:
+        self._vhosts = vhosts
+        self._node = vhosts.counters
+        self._clock = clock
+        self.since = self._before = clock.monotonic()
+        self._histories: OrderedDict[object, History] = OrderedDict()
+        self._lengths: dict[str, list[int]] = {}  # of vhosts: ready and unacknowledged messages
+        self._is_counted = False
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Begin to sample."""
+        self._node.changed.is_watched = True
+        self._task = asyncio.ensure_future(self._run())
+
+    async def stop(self) -> None:
+        """Sample no more."""
+        self._node.changed.is_watched = False
+        self._node.changed.noted.clear()
+        if self._task is not None:
+            self._task.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._task
+
+    async def _run(self) -> None:
+        while True:
+            await self.sample()
+            await asyncio.sleep(SAMPLE_SECONDS)
+
+    def history(self, of: object) -> History | None:
+        """The samples of counters; None: they have not changed for long.
+
+        Args:
+            of: counters, or of the lengths of queues: those of a vhost, or of the node.
+        """
+        return self._histories.get(of)
+
+    def rate(self, history: History | None, columns: Sequence[int]) -> float:
+        """How fast the sum of some values grows, by the second."""
+        if history is None or history.last_time < self.since:
+            return 0.0
+        return history.rate(columns)
+
+    async def sample(self) -> None:
+        """Take one sample."""
+        began = self._clock.monotonic()
+        if not self._is_counted:
+            self._is_counted = True
+            for vhost in self._vhosts.all():
+                async for queue in in_turns(list(vhost.queues.values()), Lane.OPERATORS):
+                    self._measure(queue.counters, queue)
+        changed = self._node.changed
+        noted, changed.noted = changed.noted, []
+        noted.reverse()
+        async for counters in in_turns(_taken(noted), Lane.OPERATORS):
+            self._take(counters)
+        self._take_totals()
+        async for _ in in_turns(self._expired(began), Lane.OPERATORS):
+            pass
+        self._before = self.since = began
+
+    def _take(self, counters: Counters) -> None:
+        counters.is_noted = False
+        values = counters.values()
+        if isinstance(counters, MessageCounters) and counters.owner is not None:
+            if counters.owner.deleted:
+                self._forget(counters, counters.owner)
+                return
+            values += self._measure(counters, counters.owner)
+        self._add(counters, values, is_new=not counters.sampled_at)
+        counters.sampled_at = self._clock.monotonic()
+
+    def _measure(self, counters: MessageCounters, queue: Queue) -> tuple[int, int]:
+        ready, unacked = queue.ready, queue.unacked
+        self._changed(counters, queue.vhost, ready, unacked)
+        return ready, unacked
+
+    def _changed(self, counters: MessageCounters, vhost: str, ready: int, unacked: int) -> None:
+        sums = self._lengths.setdefault(vhost, [0, 0])
+        sums[0] += ready - counters.ready_sampled
+        sums[1] += unacked - counters.unacked_sampled
+        counters.ready_sampled, counters.unacked_sampled = ready, unacked
+
+    def _forget(self, counters: MessageCounters, queue: Queue) -> None:
+        self._changed(counters, queue.vhost, 0, 0)
+        counters.owner = None
+        self._histories.pop(counters, None)
+
+    def _take_totals(self) -> None:
+        vhosts = self._vhosts.all()
+        for vhost in vhosts:
+            self._add_changed(vhost.counters, self._lengths.get(vhost.name, (0, 0)))
+        names = {vhost.name for vhost in vhosts}
+        for name in [each for each in self._lengths if each not in names]:
+            if not any(self._lengths[name]):
+                del self._lengths[name]
+        ready = sum(each[0] for each in self._lengths.values())
+        unacked = sum(each[1] for each in self._lengths.values())
+        self._add_changed(self._node, (ready, unacked))
+        self._add_changed(self._node.churn, self._node.churn.values())
+
+    def _add_changed(self, of: object, values: Sequence[int]) -> None:
+        history = self._histories.get(of)
+        if history is None or history.last != tuple(values):
+            self._add(of, values, is_new=history is None)
+
+    def _add(self, of: object, values: Sequence[int], is_new: bool) -> None:
+        now = self._clock.monotonic()
+        rows_max = min(OBJECT_ROWS_MAX, ROWS_MAX // (len(self._histories) + 1))
+        rows_max = max(OBJECT_ROWS_MIN, rows_max)
+        history = self._histories.get(of)
+        if history is None:
+            history = self._histories[of] = History(len(values))
+            if is_new and self._before < now:
+                history.add(self._before, (0,) * len(values), rows_max)
+        elif history.last_time < self._before:  # it did not change in the sample before
+            history.add(self._before, history.last, rows_max)
+        history.add(now, values, rows_max)
+        self._histories.move_to_end(of)
+
+    def _expired(self, now: float) -> Iterator[None]:
+        histories = self._histories
+        while histories:
+            of, history = next(iter(histories.items()))
+            if history.last_time >= now - KEPT_SECONDS:
+                return
+            del histories[of]
+            yield
+
+
+def _taken(noted: list[Any]) -> Iterator[Any]:
+    # Many are let go of one by one: all at once would be a long turn.
+    while noted:
+        yield noted.pop()

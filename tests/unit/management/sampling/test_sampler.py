@@ -1,0 +1,153 @@
+"""The sampler takes what has changed, for ten minutes, and knows the sums of all lengths."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from queue_samples import Node, SetClock, records, running_node
+
+from routelog.management.sampling import sampler as sampler_module
+from routelog.management.sampling.sampler import KEPT_SECONDS, SAMPLE_SECONDS, Sampler
+from routelog.vhosts import MessageCounters, Queue, QueueProperties
+
+PUBLISH = MessageCounters.NAMES.index("publish")
+READY = len(MessageCounters.NAMES)
+
+
+class Sampled:
+    """A node whose sampler goes by a clock of the test."""
+
+    def __init__(self, node: Node) -> None:
+        self.node = node
+        self.clock = SetClock()
+        self.sampler = Sampler(node.vhosts, self.clock)
+        node.vhosts.counters.changed.is_watched = True
+
+    async def later(self, samples: int = 1) -> None:
+        for _ in range(samples):
+            self.clock.microseconds += int(SAMPLE_SECONDS * 1_000_000)
+            await self.sampler.sample()
+
+    def queue(self, name: str = "q") -> Queue:
+        return self.node.vhost.declare_queue(QueueProperties(name), object())[0]
+
+    def rate(self, of: object, column: int = PUBLISH) -> float:
+        return self.sampler.rate(self.sampler.history(of), [column])
+
+    def sums(self, of: object) -> tuple[int, ...]:
+        history = self.sampler.history(of)
+        return () if history is None else history.last
+
+
+@pytest.fixture
+async def sampled(tmp_path: Path) -> AsyncIterator[Sampled]:
+    async with running_node(tmp_path) as node:
+        yield Sampled(node)
+
+
+def publish(queue: Queue, count: int) -> None:
+    queue.publish(records(*(f"m{at}" for at in range(count))), waited=False)
+
+
+async def test_a_rate_is_there_with_the_first_sample_of_a_queue(sampled: Sampled) -> None:
+    queue = sampled.queue()
+    await sampled.later()
+    publish(queue, 50)
+    await sampled.later()
+    assert sampled.rate(queue.counters) == pytest.approx(10.0)
+    assert sampled.rate(queue.counters, READY) == pytest.approx(10.0)
+    assert sampled.rate(sampled.node.vhosts.counters.queues["classic"]) == pytest.approx(10.0)
+
+
+async def test_a_rate_ends_with_the_traffic_and_begins_anew(sampled: Sampled) -> None:
+    queue = sampled.queue()
+    publish(queue, 50)
+    await sampled.later(2)
+    assert sampled.rate(queue.counters) == 0.0
+    await sampled.later(3)
+    publish(queue, 25)
+    await sampled.later()
+    assert sampled.rate(queue.counters) == pytest.approx(5.0)  # of the last five seconds alone
+
+
+async def test_idle_queues_have_no_samples(sampled: Sampled) -> None:
+    idle, busy = sampled.queue("idle"), sampled.queue("busy")
+    for _ in range(5):
+        publish(busy, 1)
+        await sampled.later()
+    assert sampled.sampler.history(idle.counters) is None
+    history = sampled.sampler.history(busy.counters)
+    assert history is not None
+    assert len(history) == 6
+
+
+async def test_samples_are_let_go_of_when_nothing_changes_for_ten_minutes(sampled: Sampled) -> None:
+    queue = sampled.queue()
+    publish(queue, 1)
+    await sampled.later(int(KEPT_SECONDS / SAMPLE_SECONDS))
+    assert sampled.sampler.history(queue.counters) is not None
+    await sampled.later(2)
+    assert sampled.sampler.history(queue.counters) is None
+    publish(queue, 1)
+    await sampled.later()
+    assert sampled.rate(queue.counters) == 0.0  # nobody knows since when
+
+
+async def test_ten_minutes_are_kept_of_a_busy_queue(sampled: Sampled) -> None:
+    queue = sampled.queue()
+    for _ in range(130):
+        publish(queue, 1)
+        await sampled.later()
+    history = sampled.sampler.history(queue.counters)
+    assert history is not None
+    assert len(history) == 121
+
+
+async def test_very_many_objects_keep_less_each(
+    sampled: Sampled, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sampler_module, "ROWS_MAX", 100)
+    queues = [sampled.queue(f"q{at}") for at in range(60)]
+    for _ in range(10):
+        for queue in queues:
+            publish(queue, 5)
+        await sampled.later()
+    histories = [sampled.sampler.history(queue.counters) for queue in queues]
+    assert {len(each) for each in histories if each is not None} == {2}
+    assert {sampled.rate(queue.counters) for queue in queues} == {1.0}
+
+
+async def test_the_sums_of_lengths_follow_their_queues(sampled: Sampled) -> None:
+    first, second = sampled.queue("first"), sampled.queue("second")
+    publish(first, 3)  # before the sampler has looked
+    await sampled.later()
+    publish(second, 4)
+    first.get()
+    first.counters.note()  # as who delivers does
+    await sampled.later()
+    counters = sampled.node.vhost.counters
+    assert sampled.sums(counters) == sampled.sums(counters.node) == (6, 1)
+    second.purge()
+    sampled.node.vhost.delete_queue(first)
+    await sampled.later()
+    assert sampled.sums(counters) == sampled.sums(counters.node) == (0, 0)
+
+
+async def test_a_deleted_queue_is_let_go_of(sampled: Sampled) -> None:
+    queue = sampled.queue()
+    publish(queue, 3)
+    await sampled.later()
+    counters = queue.counters
+    sampled.node.vhost.delete_queue(queue)
+    await sampled.later()
+    assert counters.owner is None
+    assert sampled.sampler.history(counters) is None
+
+
+async def test_a_stopped_sampler_leaves_nothing_noted(sampled: Sampled) -> None:
+    sampled.sampler.start()
+    queue = sampled.queue()
+    publish(queue, 1)
+    await sampled.sampler.stop()
+    changed = sampled.node.vhosts.counters.changed
+    assert (changed.is_watched, changed.noted) == (False, [])
