@@ -139,6 +139,8 @@ class Turns:
 class Taker:
     """A consumer with a prefetch count (None: no limit) that keeps what it got."""
 
+    tag = "taker"
+
     def __init__(
         self,
         prefetch: int | None = None,

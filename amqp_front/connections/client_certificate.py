@@ -47,13 +47,13 @@ def login_name(certificate: Certificate, source: str) -> str | None:
     return found[0] if len(found) == 1 else None
 
 
-def distinguished_name(certificate: Certificate) -> str:
-    """The subject, most specific part first: `CN=app,OU=payments,O=Example,C=DE`.
+def distinguished_name(certificate: Certificate, whose: str = "subject") -> str:
+    """The subject, or issuer, most specific part first: `CN=app,OU=payments,O=Example,C=DE`.
 
     Source: RFC 4514, section 2.
     """
     parts = []
-    for relative in reversed(certificate.get("subject", ())):
+    for relative in reversed(certificate.get(whose, ())):
         parts.append(
             "+".join(f"{_SHORT.get(name, name)}={_escaped(text)}" for name, text in relative)
         )

@@ -139,6 +139,14 @@ class ClientSocket:
         return self._transport.get_extra_info("sslcontext") is not None
 
     @property
+    def cipher(self) -> tuple[str, str] | None:
+        """The version of TLS and the cipher suite; None: there is none, or another node knows."""
+        if isinstance(self._proxied, PassedClient):
+            return None
+        used = self._transport.get_extra_info("cipher")
+        return (used[1], used[0]) if used else None
+
+    @property
     def half_closes(self) -> bool:
         """Whether one side may end before the other: not with TLS."""
         return self._transport.can_write_eof()

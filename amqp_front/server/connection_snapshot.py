@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 
 from routelog.amqp_front.connections.channel import Channel
+from routelog.amqp_front.connections.client_certificate import distinguished_name
 from routelog.amqp_front.connections.client_socket import ClientSocket, ends_name
 from routelog.amqp_front.connections.connection import Connection
 from routelog.amqp_front.consuming.channel_consumer import ChannelConsumer
@@ -41,6 +42,7 @@ def connection_snapshot(connection: Connection) -> ConnectionSnapshot:
         client_properties=properties,
         is_tls=connection.socket is not None and connection.socket.is_tls,
         traffic=connection.traffic,
+        tls=_tls(connection.socket),
         unsent_bytes=0 if connection.socket is None else connection.socket.unsent_bytes,
     )
 
@@ -83,6 +85,22 @@ def _consumer_snapshot(channel: Channel, consumer: ChannelConsumer) -> ConsumerS
         unacknowledged=consumer.unacked,
         timed_out=consumer.timed_out,
     )
+
+
+def _tls(client: ClientSocket | None) -> dict[str, object]:
+    version, suite = (client.cipher if client is not None else None) or (None, None)
+    certificate = client.certificate if client is not None else None
+    subject = issuer = validity = None
+    if certificate is not None:
+        subject, issuer = (distinguished_name(certificate, each) for each in ("subject", "issuer"))
+        validity = " - ".join(str(certificate.get(each)) for each in ("notBefore", "notAfter"))
+    return {
+        "ssl_protocol": None if version is None else version.lower(),
+        "ssl_cipher": suite,
+        "peer_cert_subject": subject,
+        "peer_cert_issuer": issuer,
+        "peer_cert_validity": validity,
+    }
 
 
 def _ends(client: ClientSocket | None) -> tuple[tuple[str, int], tuple[str, int]]:

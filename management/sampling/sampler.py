@@ -5,6 +5,7 @@ and the node are kept from these.
 """
 
 import asyncio
+import logging
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -14,11 +15,12 @@ from routelog.log_backend import Clock, Lane, in_turns
 from routelog.management.sampling.history import History
 from routelog.vhosts import Counters, MessageCounters, Queue, VhostDirectory
 
+log = logging.getLogger(__name__)
+
 SAMPLE_SECONDS = 5.0  # RabbitMQ's collect_statistics_interval
 KEPT_SECONDS = 600.0
-ROWS_MAX = (
-    250_000  # of all objects; 150 bytes each, so 36 MB: 2,000 busy objects have all ten minutes
-)
+SAMPLE_SECONDS_MIN = 0.5  # between two, when one takes long: of 100,000 busy objects 0.4 s of work
+ROWS_MAX = 250_000  # of all objects, 150 bytes each: 2,000 busy ones have all ten minutes
 OBJECT_ROWS_MAX = int(KEPT_SECONDS / SAMPLE_SECONDS) + 1
 OBJECT_ROWS_MIN = 2  # a rate takes two
 
@@ -28,6 +30,7 @@ class Sampler:
 
     Attributes:
         since: monotonic time of the newest complete sample; what has no row since then does not change.
+        epoch: seconds since 1970 at monotonic time 0.
     """
 
     def __init__(self, vhosts: VhostDirectory, clock: Clock) -> None:
@@ -35,6 +38,7 @@ class Sampler:
         self._node = vhosts.counters
         self._clock = clock
         self.since = self._before = clock.monotonic()
+        self.epoch = clock.now() / 1_000_000 - self.since
         self._histories: OrderedDict[object, History] = OrderedDict()
         self._lengths: dict[str, list[int]] = {}  # of vhosts: ready and unacknowledged messages
         self._is_counted = False
@@ -56,8 +60,13 @@ class Sampler:
 
     async def _run(self) -> None:
         while True:
-            await self.sample()
-            await asyncio.sleep(SAMPLE_SECONDS)
+            began = self._clock.monotonic()
+            try:
+                await self.sample()
+            except Exception as error:  # what is noted must not grow without end
+                log.error("an error of the broker, sampling its counters", exc_info=error)
+            took = self._clock.monotonic() - began
+            await asyncio.sleep(max(SAMPLE_SECONDS - took, SAMPLE_SECONDS_MIN))
 
     def history(self, of: object) -> History | None:
         """The samples of counters; None: they have not changed for long.

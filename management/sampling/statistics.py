@@ -16,6 +16,7 @@ from routelog.vhosts import (
     TrafficCounters,
 )
 
+SPANS = {f"{kind}_age" for kind in ("lengths", "msg_rates", "data_rates")}  # of a query
 SPAN_SAMPLES_MAX = 500  # RabbitMQ's limit
 
 PUBLISHED = ("publish", "confirm", "return_unroutable", "drop_unroutable")
@@ -42,6 +43,15 @@ class Span(NamedTuple):
 
     age: int
     incr: int
+
+
+class _Time(NamedTuple):
+    # Of one sample: in milliseconds since 1970, and in monotonic seconds.
+    timestamp: int
+    monotonic: float
+
+
+_Source = tuple[History | None, Sequence[int]]  # the samples, and the values without any
 
 
 class BadSpan(Exception):
@@ -77,30 +87,33 @@ class Statistics:
 
     def __init__(self, sampler: Sampler, clock: Clock, query: Mapping[str, str]) -> None:
         self._sampler = sampler
-        self._now = Moment(clock.now(), clock.monotonic())
-        self._lengths_span = span(query, "lengths")
-        self._messages_span = span(query, "msg_rates")
-        self._data_span = span(query, "data_rates")
+        now = Moment(clock.now(), clock.monotonic())
+        self._lengths_times = _times(now, span(query, "lengths"))
+        self._messages_times = _times(now, span(query, "msg_rates"))
+        self._data_times = _times(now, span(query, "data_rates"))
 
     def of_queue(self, queue: Queue, ready: int, unacked: int) -> dict[str, Any]:
         """The details of a queue's lengths, and its messages."""
         counters = queue.counters
-        history, first = self._sampler.history(counters), len(counters.NAMES)
+        source, first = self._source(counters, (ready, unacked)), len(counters.NAMES)
         row: dict[str, Any] = {}
-        values = ready, unacked
         for name, columns in _LENGTHS.items():
-            value = sum(values[at] for at in columns)
             at = [first + column for column in columns]
-            row[f"{name}_details"] = self._details(history, at, value, self._lengths_span)
+            row[f"{name}_details"] = self._details([source], at, columns, self._lengths_times)
         return row | self.messages(counters)
 
-    def lengths(self, of: object, ready: int, unacked: int) -> dict[str, Any]:
-        """The lengths of all queues of a vhost or of the node, with details."""
-        history, values = self._sampler.history(of), (ready, unacked)
+    def lengths(self, of: Sequence[object], ready: int, unacked: int) -> dict[str, Any]:
+        """The lengths of all queues of some vhosts, or of the node, with details.
+
+        Args:
+            of: the counters of the vhosts, or of the node.
+        """
+        values = ready, unacked
+        sources = [self._source(each, (0, 0)) for each in of]
         row: dict[str, Any] = {}
         for name, columns in _LENGTHS.items():
-            row[name] = value = sum(values[at] for at in columns)
-            row[f"{name}_details"] = self._details(history, columns, value, self._lengths_span)
+            row[name] = sum(values[at] for at in columns)
+            row[f"{name}_details"] = self._details(sources, columns, columns, self._lengths_times)
         return row
 
     def idle_since(self, counters: Counters, started_at: float) -> dict[str, Any]:
@@ -111,96 +124,105 @@ class Statistics:
         """
         if counters.is_noted or counters.sampled_at >= self._sampler.since:
             return {}
-        seconds = self._now.monotonic - (counters.sampled_at or started_at)
-        since = datetime.fromtimestamp(self._now.now / 1_000_000 - seconds, UTC)
+        seconds = self._sampler.epoch + (counters.sampled_at or started_at)
+        since = datetime.fromtimestamp(seconds, UTC)
         return {"idle_since": since.isoformat(timespec="milliseconds")}
 
-    def messages(self, counters: MessageCounters | ExchangeCounters | None) -> dict[str, Any]:
-        """The message_stats of a queue, channel, exchange, vhost or node; empty without any message."""
-        stats = {} if counters is None else self._message_stats(counters)
-        return {"message_stats": stats} if stats else {}
+    def messages(self, *counters: MessageCounters | ExchangeCounters | None) -> dict[str, Any]:
+        """The message_stats of a queue, channel, exchange or vhost, or of several together.
 
-    def _message_stats(self, counters: MessageCounters | ExchangeCounters) -> dict[str, Any]:
-        values, names = counters.values(), counters.NAMES
-        measures: dict[str, Sequence[str]] = {}
-        if isinstance(counters, ExchangeCounters):
-            measures = {name: (name,) for name in names}
-        else:
-            counts = dict(zip(names, values, strict=True))
-            if any(counts[name] for name in PUBLISHED):
-                measures |= {
-                    name: (name,)
-                    for name in PUBLISHED
-                    if name == "publish" or not _is_queue(counters)
-                }
-            if any(counts[name] for name in DELIVERED):
-                measures |= {name: (name,) for name in DELIVERED}
-                measures["deliver_get"] = _DELIVER_GET
-            if any(counts[name] for name in _DROPPED):
-                measures["drop"] = _DROPPED
-        history = self._sampler.history(counters)
-        return self._measured(history, names, values, measures, self._messages_span)
+        Returns:
+            Empty without any message.
+        """
+        there = [each for each in counters if each is not None]
+        if not there:
+            return {}
+        counts = dict.fromkeys(there[0].NAMES, 0)
+        for each in there:
+            for name, value in zip(each.NAMES, each.values(), strict=True):
+                counts[name] += value
+        measures = _measures(counts, is_queue=getattr(there[0], "owner", None) is not None)
+        if not measures:
+            return {}
+        return {"message_stats": self._measured(there, measures, self._messages_times)}
 
     def traffic(self, counters: TrafficCounters) -> dict[str, Any]:
         """The bytes, reads and writes of a connection."""
-        measures = {name: (name,) for name in counters.NAMES}
-        history = self._sampler.history(counters)
-        return self._measured(history, counters.NAMES, counters.values(), measures, self._data_span)
+        return self._measured([counters], _each(counters.NAMES), self._data_times)
 
     def churn(self, counters: ChurnCounters) -> dict[str, Any]:
         """How often connections, channels and queues came and went."""
-        measures = {name: (name,) for name in counters.NAMES}
-        history = self._sampler.history(counters)
-        return self._measured(
-            history, counters.NAMES, counters.values(), measures, self._messages_span
-        )
+        return self._measured([counters], _each(counters.NAMES), self._messages_times)
 
     def _measured(
         self,
-        history: History | None,
-        names: Sequence[str],
-        values: Sequence[int],
+        counters: Sequence[Counters | ChurnCounters],
         measures: Mapping[str, Sequence[str]],
-        wanted: Span | None,
+        times: Sequence[_Time],
     ) -> dict[str, Any]:
+        names = counters[0].NAMES
+        sources = [self._source(each, each.values()) for each in counters]
         row: dict[str, Any] = {}
         for measure, parts in measures.items():
             columns = [names.index(part) for part in parts]
-            row[measure] = value = sum(values[column] for column in columns)
-            row[f"{measure}_details"] = self._details(history, columns, value, wanted)
+            row[measure] = sum(values[at] for _, values in sources for at in columns)
+            row[f"{measure}_details"] = self._details(sources, columns, columns, times)
         return row
 
+    def _source(self, of: object, values: Sequence[int]) -> _Source:
+        return self._sampler.history(of), values
+
     def _details(
-        self, history: History | None, columns: Sequence[int], value: int, wanted: Span | None
+        self,
+        sources: Sequence[_Source],
+        columns: Sequence[int],
+        value_columns: Sequence[int],
+        times: Sequence[_Time],
     ) -> dict[str, Any]:
-        rate = round(self._sampler.rate(history, columns), 3)
-        if wanted is None:
-            return {"rate": rate}
-        samples = self._samples(history, columns, value, wanted)
-        newest, oldest = samples[0]["sample"], samples[-1]["sample"]
-        seconds = (len(samples) - 1) * wanted.incr
-        return {
-            "rate": rate,
-            "samples": samples,
-            "avg_rate": (newest - oldest) / seconds if seconds else 0.0,
-            "avg": sum(each["sample"] for each in samples) / len(samples),
-        }
-
-    def _samples(
-        self, history: History | None, columns: Sequence[int], value: int, wanted: Span
-    ) -> list[dict[str, int]]:
-        # The newest first, at whole multiples of the time between two.
-        milliseconds = self._now.now // 1_000
-        incr = wanted.incr * 1_000
-        last = milliseconds - milliseconds % incr
-        samples: list[dict[str, int]] = []
-        for at in range(wanted.age // wanted.incr + 1):
-            timestamp = last - at * incr
-            time = self._now.monotonic - (milliseconds - timestamp) / 1_000
-            sample = value if history is None else history.at(time, columns)
-            samples.append({"sample": sample, "timestamp": timestamp})
-        return samples
+        rate = sum(self._sampler.rate(history, columns) for history, _ in sources)
+        details: dict[str, Any] = {"rate": round(rate, 3)}
+        if not times:
+            return details
+        samples = [0] * len(times)
+        for history, values in sources:
+            now = sum(values[at] for at in value_columns)
+            for at, (_, time) in enumerate(times):
+                samples[at] += now if history is None else history.at(time, columns)
+        seconds = times[0].monotonic - times[-1].monotonic
+        details["samples"] = [
+            {"sample": sample, "timestamp": time.timestamp}
+            for sample, time in zip(samples, times, strict=True)
+        ]
+        details["avg_rate"] = (samples[0] - samples[-1]) / seconds if seconds else 0.0
+        details["avg"] = sum(samples) / len(samples)
+        return details
 
 
-def _is_queue(counters: MessageCounters) -> bool:
-    return counters.owner is not None
+def _times(now: Moment, wanted: Span | None) -> list[_Time]:
+    # The newest first, at whole multiples of the time between two.
+    if wanted is None:
+        return []
+    milliseconds, incr = now.now // 1_000, wanted.incr * 1_000
+    last = milliseconds - milliseconds % incr
+    timestamps = [last - at * incr for at in range(wanted.age // wanted.incr + 1)]
+    return [_Time(each, now.monotonic - (milliseconds - each) / 1_000) for each in timestamps]
+
+
+def _each(names: Sequence[str]) -> dict[str, Sequence[str]]:
+    return {name: (name,) for name in names}
+
+
+def _measures(counts: Mapping[str, int], is_queue: bool) -> dict[str, Sequence[str]]:
+    """What is shown of counts, and which of them are its sum."""
+    if "publish_in" in counts:
+        return _each([name for name in counts if any(counts.values())])
+    measures: dict[str, Sequence[str]] = {}
+    published = PUBLISHED[:1] if is_queue else PUBLISHED
+    if any(counts[name] for name in published):
+        measures |= _each(published)
+    if any(counts[name] for name in DELIVERED):
+        measures |= _each(DELIVERED)
+        measures["deliver_get"] = _DELIVER_GET
+    if is_queue and any(counts[name] for name in _DROPPED):
+        measures["drop"] = _DROPPED
+    return measures

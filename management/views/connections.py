@@ -66,6 +66,7 @@ def connection_row(broker: BrokerSide, connection: Any, statistics: Statistics) 
         "protocol": "AMQP 0-9-1",
         "type": "network",
         "ssl": values.is_tls,
+        **values.tls,
         "node": broker.node.name,
         **statistics.traffic(values.traffic),
         "send_pend": values.unsent_bytes,

@@ -41,7 +41,9 @@ async def overview(call: Call) -> Answer:
     broker, node = call.broker, call.broker.node
     vhosts = [vhost for vhost in broker.vhosts.all() if call.caller.knows(vhost.name)]
     ready, unacked = await counted_messages(vhosts)
-    statistics, node_counters = call.statistics(), broker.vhosts.counters
+    statistics, counters = call.statistics(), broker.vhosts.counters
+    sees_all = call.caller.has(Need.MONITORING)
+    of = [counters] if sees_all else [vhost.counters for vhost in vhosts]
     row: Row = {
         "management_version": node.version,
         "product_name": "RouteLog",
@@ -53,19 +55,19 @@ async def overview(call: Call) -> Answer:
         "sample_retention_policies": {"global": [600], "basic": [600], "detailed": [600]},
         "disable_stats": False,
         "exchange_types": _exchange_types(),
-        "queue_totals": statistics.lengths(node_counters, ready, unacked),
+        "queue_totals": statistics.lengths(of, ready, unacked),
+        "churn_rates": statistics.churn(counters.churn),
         "message_stats": {},
+        **statistics.messages(*(each.channels for each in of)),
         "object_totals": {
             "queues": sum(len(vhost.queues) for vhost in vhosts),
             "exchanges": sum(len(vhost.routing.exchanges()) for vhost in vhosts),
             **await _connection_totals(call),
         },
     }
-    if call.caller.has(Need.MONITORING):
+    if sees_all:
         row["listeners"] = _listeners(call)
         row["contexts"] = _contexts(call)
-        row |= statistics.messages(node_counters.channels)
-        row["churn_rates"] = statistics.churn(node_counters.churn)
     return Value(row)
 
 

@@ -124,10 +124,27 @@ def queue_row(queue: Queue, node: str, replicas: Sequence[Replica], min_in_sync:
         "messages_delayed": queue.delayed,
         "messages_ready": ready,
         "messages_unacknowledged": unacked,
+        "head_message_timestamp": _head_timestamp(queue),
+        **_only_consumer(queue),
         "partitions": len(queue.partitions),
         "durability": str(queue.durability),
         **_replica_row(queue, node, asked, replicas),
         **({"min_in_sync": min_in_sync} if "min-in-sync" in asked else {}),
+    }
+
+
+def _head_timestamp(queue: Queue) -> int | None:
+    # With several partitions there are several heads; a stream is read from anywhere.
+    alone = len(queue.partitions) == 1 and not queue.is_stream
+    return queue.partitions[0].head_timestamp if alone else None
+
+
+def _only_consumer(queue: Queue) -> Row:
+    first = queue.consumers[0] if queue.consumers else None
+    is_single = first is not None and queue.activity(first) == "single_active"
+    return {
+        "exclusive_consumer_tag": first.tag if first is not None and first.exclusive else None,
+        "single_active_consumer_tag": first.tag if first is not None and is_single else None,
     }
 
 

@@ -58,7 +58,7 @@ async def get_vhost(call: Call) -> Answer:
     ready, unacked = await counted_messages([call.vhost])
     statistics = call.statistics()
     row = vhost_row(call.vhost, call.broker.replicas())
-    row |= statistics.lengths(call.vhost.counters, ready, unacked)
+    row |= statistics.lengths([call.vhost.counters], ready, unacked)
     return Value(_with_traffic(call.vhost, row, statistics))
 
 

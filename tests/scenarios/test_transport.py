@@ -201,7 +201,16 @@ EXTERNAL = pika.credentials.ExternalCredentials
 def test_a_certificate_logs_in_the_user_that_it_names(mutual) -> None:
     context = client_context()
     AUTHORITY.issue_cert("app@example.com", common_name="app").configure_cert(context)
-    round_trip(connected(tls_port(mutual), context, credentials=EXTERNAL()))
+    connection = connected(tls_port(mutual), context, credentials=EXTERNAL())
+    rows = ManagementDoor(mutual, ("app", "secret")).get("connections")
+    round_trip(connection)
+    (row,) = [each for each in rows if each["auth_mechanism"] == "EXTERNAL"]
+    assert row["ssl_protocol"] in ("tlsv1.2", "tlsv1.3")
+    assert row["ssl_cipher"]
+    assert "CN=app" in row["peer_cert_subject"]
+    assert row["peer_cert_issuer"]
+    assert " - " in row["peer_cert_validity"]
+    assert row["user_who_performed_action"] == "app"
 
 
 @pytest.mark.parametrize("common_name", ["App", "app ", "other", None])

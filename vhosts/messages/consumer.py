@@ -15,11 +15,13 @@ class Consumer(Protocol):
         no_ack: deliveries are settled when they are handed over.
         exclusive: the only consumer of its queue.
         priority: higher ones are served first while they have credit.
+        tag: its consumer tag.
     """
 
     no_ack: bool
     exclusive: bool
     priority: int
+    tag: str
 
     def credit(self) -> int:
         """How many messages the consumer takes now; CREDIT_UNLIMITED at most."""

@@ -104,6 +104,12 @@ def priority(raw: bytes) -> int:
     return content[0] if content else 0
 
 
+def timestamp(raw: bytes) -> int | None:
+    """The timestamp of a message, in seconds since 1970; None when it has none."""
+    content = _content(raw, TIMESTAMP)
+    return None if content is None else int.from_bytes(content, "big")
+
+
 def _content(raw: bytes, wanted: int) -> bytes | None:
     try:
         places = property_places(raw)

@@ -8,7 +8,11 @@ from routelog.vhosts.counters.counters import MessageCounters, TrafficCounters
 
 @dataclass(frozen=True, slots=True)
 class ConnectionSnapshot:
-    """An open connection; `heartbeat` in seconds, `connected_at` in milliseconds since 1970."""
+    """An open connection; `heartbeat` in seconds, `connected_at` in milliseconds since 1970.
+
+    Attributes:
+        tls: by RabbitMQ's names; None for what is not known, or is not there.
+    """
 
     name: str
     user: str
@@ -28,6 +32,7 @@ class ConnectionSnapshot:
     is_tls: bool
     traffic: TrafficCounters
     unsent_bytes: int
+    tls: Mapping[str, object]
 
 
 @dataclass(frozen=True, slots=True)

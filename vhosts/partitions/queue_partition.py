@@ -15,6 +15,7 @@ from routelog.log_backend import (
 )
 from routelog.vhosts.counters.counters import ChangedCounters, MessageCounters
 from routelog.vhosts.messages.delivery import Delivery, fitting
+from routelog.vhosts.messages.property_list import timestamp
 from routelog.vhosts.messages.return_reason import ReturnReason
 
 _first = itemgetter(0)
@@ -306,6 +307,15 @@ class QueuePartition:
         if self._settled_ahead:
             end = self.cursor.settled.settled_from(first, end)
         return first, end
+
+    @property
+    def head_timestamp(self) -> int | None:
+        """The timestamp of the next ready message; None: it has none, or is not in memory."""
+        head = self.head
+        batch = None if head is None else self.log.read(head[0])
+        if head is None or batch is None or batch.base_offset > head[0]:
+            return None
+        return timestamp(batch.records.properties(head[0] - batch.base_offset))
 
     def prepare(self, done: Callable[[], None]) -> bool:
         """Call `done` when the next message may be in memory, and may be taken: look again then.

@@ -100,6 +100,7 @@ class Connections:
             is_tls=False,
             traffic=connection.traffic,
             unsent_bytes=7,
+            tls={"ssl_protocol": None},
         )
 
     def channels(self, connection: Connection) -> Iterable[ChannelSnapshot]:

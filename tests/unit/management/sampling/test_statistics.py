@@ -127,7 +127,7 @@ async def test_lengths_have_samples_of_their_own(sampled: Sampled) -> None:
     row = statistics.of_queue(sampled.queue, 10, 0)
     assert [each["sample"] for each in row["messages_ready_details"]["samples"]] == [10, 0]
     assert row["message_stats"]["publish_details"].keys() == {"rate"}
-    totals = statistics.lengths(sampled.node.vhosts.counters, 10, 0)
+    totals = statistics.lengths([sampled.node.vhosts.counters], 10, 0)
     assert [each["sample"] for each in totals["messages_details"]["samples"]] == [10, 0]
     assert totals["messages_details"]["rate"] == 2.0
 

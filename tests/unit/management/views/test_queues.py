@@ -1,16 +1,28 @@
 """Queues over HTTP."""
 
+from array import array
+
 import pytest
-from queue_samples import records
+from queue_samples import Taker, records
 from unit.management.managed_node import Connection, ManagedNode
 
+from routelog.log_backend import Records, encode_records
 from routelog.management.calls.failures import Refused
 from routelog.management.views import queues
 from routelog.mirror_cluster import ReplicaState
 from routelog.vhosts import AccessRefused, InvalidQueueArgument, Policy, QueueNotEmpty
 
 ALONE = [ReplicaState("n")]
+TIMESTAMP = 1 << 6
 GET = {"count": 1, "ackmode": "ack_requeue_true", "encoding": "auto"}
+
+
+def stamped(seconds: int) -> Records:
+    """A message with a timestamp."""
+    source = bytearray(TIMESTAMP.to_bytes(2, "big") + seconds.to_bytes(8, "big"))
+    rows = memoryview(array("i", (0, 0, 0, 10, 10, 0)))
+    batch: Records = encode_records(memoryview(source), rows, None, 1, b"", b"k", 0, 0)
+    return batch
 
 
 async def test_a_queue_is_made_shown_and_deleted(node: ManagedNode) -> None:
@@ -169,3 +181,52 @@ async def test_messages_are_not_taken_otherwise(
         await node.ask(queues.get_messages, name="q", body={**GET, **change})
     assert raised.value.status == 400
     assert node.messages.taken == []
+
+
+async def test_the_only_consumer_is_shown(node: ManagedNode) -> None:
+    plain, single = await node.queue("plain"), await node.queue("s", x_single_active_consumer=True)
+    keys = "exclusive_consumer_tag", "single_active_consumer_tag"
+
+    async def shown(name: str) -> list[str | None]:
+        row = await node.ask(queues.get_queue, name=name)
+        return [row[key] for key in keys]
+
+    assert await shown("plain") == await shown("s") == [None, None]
+    plain.add_consumer(Taker(exclusive=True))
+    single.add_consumer(Taker())
+    assert await shown("plain") == ["taker", None]
+    assert await shown("s") == [None, "taker"]
+
+
+async def test_the_timestamp_of_the_next_message_is_shown(node: ManagedNode) -> None:
+    queue = await node.queue("q")
+    assert (await node.ask(queues.get_queue, name="q"))["head_message_timestamp"] is None
+    queue.publish(records("without"), True)
+    queue.publish(stamped(1_700_000_000), True)
+    assert (await node.ask(queues.get_queue, name="q"))["head_message_timestamp"] is None
+    queue.get()
+    row = await node.ask(queues.get_queue, name="q")
+    assert row["head_message_timestamp"] == 1_700_000_000
+
+
+async def test_without_statistics_a_queue_shows_what_it_is(node: ManagedNode) -> None:
+    queue = await node.queue("q")
+    queue.publish(records("a"), True)
+    (full,) = await node.ask(queues.list_queues)
+    assert full["message_stats"]["publish"] == 1
+    (row,) = await node.ask(queues.list_queues, query="disable_stats=true")
+    assert row.keys() & {"messages", "message_stats", "consumers", "messages_details"} == set()
+    assert row.keys() >= {"name", "vhost", "type", "durable", "state"}
+    wanted = "disable_stats=true&enable_queue_totals=true"
+    (row,) = await node.ask(queues.list_queues, query=wanted)
+    assert (row["messages"], row["messages_ready"], "message_stats" in row) == (1, 1, False)
+
+
+@pytest.mark.parametrize(
+    "query", ["lengths_age=x&lengths_incr=5", "msg_rates_age=9&msg_rates_incr=0"]
+)
+async def test_samples_that_cannot_be_are_refused(node: ManagedNode, query: str) -> None:
+    await node.queue("q")
+    with pytest.raises(Refused) as raised:
+        await node.ask(queues.get_queue, name="q", query=query)
+    assert raised.value.status == 400
