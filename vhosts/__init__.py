@@ -98,7 +98,8 @@ from routelog.vhosts.messages.snapshot import (
     TakenMessage,
 )
 from routelog.vhosts.partitions.queue_partition import UNCOUNTED, QueuePartition
-from routelog.vhosts.partitions.stream_reader import StreamPosition, stream_position
+from routelog.vhosts.partitions.stream_reader import stream_position
+from routelog.vhosts.partitions.withheld_messages import WithheldMessages
 from routelog.vhosts.people.admission import Admission
 from routelog.vhosts.people.imported_password import DEFAULT_ALGORITHM, imported_hash
 from routelog.vhosts.people.loopback import may_connect_from
@@ -114,6 +115,19 @@ from routelog.vhosts.posting.stateful_route import StatefulRoute
 from routelog.vhosts.queues.consumer_group import ConsumerGroup
 from routelog.vhosts.queues.dispatcher import delivery_cost
 from routelog.vhosts.queues.event_feed import EventFeed, TellEvent
+from routelog.vhosts.queues.message_move import (
+    SAMPLE_MAX,
+    Destination,
+    MovedMessage,
+    MoveMode,
+    MoveOrder,
+    MoveReport,
+    ToExchange,
+    ToOrigin,
+    ToQueue,
+    Unmoved,
+    nowhere,
+)
 from routelog.vhosts.queues.message_search import (
     UNSETTLED,
     FoundMessage,

@@ -60,6 +60,9 @@ TITLES: Mapping[str, tuple[int, str]] = {
     "exchange.deleted": (INFO, "exchange deleted"),
     "binding.created": (DEBUG, "binding created"),
     "binding.deleted": (DEBUG, "binding deleted"),
+    "messages.moved": (INFO, "messages moved"),
+    "messages.copied": (INFO, "messages copied"),
+    "messages.deleted": (INFO, "messages deleted"),
     "alarm.set": (WARNING, "alarm set"),
     "alarm.cleared": (INFO, "alarm cleared"),
 }

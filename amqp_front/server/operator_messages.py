@@ -16,6 +16,7 @@ from routelog.amqp_front.server.message_content import (
     taken_message,
 )
 from routelog.amqp_front.server.message_holders import message_holders
+from routelog.amqp_front.server.message_moves import MessageMoves
 from routelog.amqp_front.server.operator_view import OperatorView
 from routelog.amqp_front.wire.errors import AmqpError, SoftError
 from routelog.amqp_front.wire.properties import Properties
@@ -27,6 +28,8 @@ from routelog.vhosts import (
     Delivery,
     DeliverySource,
     MessageSearch,
+    MoveOrder,
+    MoveReport,
     PermissionBook,
     PermissionCache,
     Queue,
@@ -150,6 +153,12 @@ class OperatorMessages:
             if len(found) == count:
                 break
         return found
+
+    async def move(
+        self, vhost: VirtualHost, queue: Queue, search: MessageSearch, order: MoveOrder
+    ) -> MoveReport:
+        """Carry out an order for what a search of a queue finds; see `MessageMoves`."""
+        return await MessageMoves(self._services, vhost, queue).carry_out(search, order)
 
     async def _loaded(self, queue: Queue) -> bool:
         loaded = asyncio.Event()

@@ -14,6 +14,8 @@ from routelog.vhosts import (
     ConsumerSnapshot,
     GlobalParameters,
     MessageSearch,
+    MoveOrder,
+    MoveReport,
     PasswordVerifier,
     Queue,
     TakenMessage,
@@ -88,6 +90,11 @@ class Messages(Protocol):
         self, queue: Queue, search: MessageSearch, count: int
     ) -> Sequence[BrowsedMessage]:
         """The next messages that a search finds, up to so many; nothing becomes of them."""
+
+    async def move(
+        self, vhost: VirtualHost, queue: Queue, search: MessageSearch, order: MoveOrder
+    ) -> MoveReport:
+        """Move, copy or delete what a search of a queue finds."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -142,6 +142,10 @@ ROUTES: tuple[Route, ...] = (
     _change("DELETE", f"{_QUEUE}/contents", queues.purge_queue),
     _change("POST", f"{_QUEUE}/get", queues.get_messages),
     Route("GET", f"{_QUEUE}/messages", Need.MANAGEMENT, messages.browse_messages, Scope.ENTERED),
+    _change("POST", f"{_QUEUE}/move", messages.move_messages),
+    _change("POST", f"{_QUEUE}/redrive", messages.redrive_messages),
+    _change("POST", f"{_QUEUE}/replay", messages.replay_messages),
+    _change("POST", f"{_QUEUE}/restore", messages.restore_messages),
     # Exchanges
     _get("/exchanges", exchange_views.list_exchanges),
     _get("/exchanges/{vhost}", exchange_views.list_exchanges_of_vhost),

@@ -1,16 +1,82 @@
-"""The messages in a queue: looked at without touching them."""
+"""The messages in a queue: looked at without touching them, moved, sent back, published again."""
 
-from routelog.management.calls.answer import Answer, Pieces
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Literal
+
+import msgspec
+
+from routelog.management.calls.answer import Answer, Pieces, Row, Value
 from routelog.management.calls.call import Call
 from routelog.management.calls.failures import bad_request, not_found
 from routelog.management.calls.message_rows import browsed_row, message_rows, page_of_rows
 from routelog.management.calls.message_wanted import message_filter, number_of, places_of
-from routelog.vhosts import MessageSearch, Queue, ResourceKind, Verb
+from routelog.management.views.bindings import exchange_name
+from routelog.vhosts import (
+    AccessRefused,
+    Destination,
+    MessageFilter,
+    MessageSearch,
+    MessageState,
+    MovedMessage,
+    MoveMode,
+    MoveOrder,
+    MoveReport,
+    Place,
+    Queue,
+    ResourceKind,
+    ToExchange,
+    ToOrigin,
+    ToQueue,
+    Verb,
+    nowhere,
+)
 
 COUNT = 100
 COUNT_MAX = 1_000  # of one page
 TRUNCATE_BYTES = 50_000  # of a body, that are shown unless more are asked for
+LIMIT = 10_000
+LIMIT_MAX = 100_000  # messages of one request; the answer says where to go on
+NAMED_MAX = 10_000  # messages that one request names
 BODY_BYTES_MAX = 512 * 1024 * 1024  # of the largest message
+
+
+class Target(msgspec.Struct):
+    """A queue, or an exchange with a routing key; without one, each message keeps its own."""
+
+    queue: str | None = None
+    exchange: str | None = None
+    routing_key: str | None = None
+
+
+class SelectionBody(msgspec.Struct, kw_only=True):
+    """Which messages, and how many at most.
+
+    Attributes:
+        filter: as the query of GET messages has it; `next` of the last answer is its `offset`.
+    """
+
+    filter: dict[str, str | int] | None = None
+    limit: int = LIMIT
+    dry_run: bool = False
+
+
+class MoveBody(SelectionBody):
+    """What to do with messages, and where they go.
+
+    Attributes:
+        messages: as partition:offset; or a filter says which, {} means all.
+    """
+
+    mode: Literal["move", "copy", "delete"] = "move"
+    messages: list[str] | None = None
+    to: Target | None = None
+
+
+class ReplayBody(SelectionBody):
+    """Where messages are published again that the log holds."""
+
+    to: Target
 
 
 async def browse_messages(call: Call) -> Answer:
@@ -59,3 +125,198 @@ def readable_queue(call: Call) -> Queue:
     call.caller.authorize(queue.vhost, ResourceKind.QUEUE, queue.name, Verb.READ)
     queue.check_access(call)
     return queue
+
+
+async def move_messages(call: Call) -> Answer:
+    """Move, copy or delete messages of a queue, each whole or not at all."""
+    body = await call.body(MoveBody)
+    queue, mode = readable_queue(call), MoveMode(body.mode)
+    if queue.is_stream and mode is not MoveMode.COPY:
+        raise bad_request(f"stream '{queue.name}' keeps its messages: copy them")
+    if (body.to is None) != (mode is MoveMode.DELETE):
+        raise bad_request("`to` says where messages go; those that are deleted go nowhere")
+    if (body.messages is None) == (body.filter is None):
+        raise bad_request("`messages` or `filter` says which messages; an empty filter: all")
+    destination = nowhere if body.to is None else _destination(call, queue, body.to, mode)
+    search = _search(call, queue, body, body.messages)
+    report = await _report(call, queue, search, body, mode, destination, _said(body.to))
+    return _answer(report, body)
+
+
+async def redrive_messages(call: Call) -> Answer:
+    """Send dead letters back to the queues in which they died."""
+    body = await call.body(SelectionBody)
+    queue = readable_queue(call)
+    if queue.is_stream:
+        raise bad_request(f"stream '{queue.name}' keeps its messages: copy them")
+    call.caller.authorize(queue.vhost, ResourceKind.EXCHANGE, "", Verb.WRITE)
+    destination = ToOrigin(queue, call.vhost.queues)
+    search = _search(call, queue, body)
+    where = "the queues they died in"
+    report = await _report(call, queue, search, body, MoveMode.MOVE, destination, where)
+    return _answer(report, body)
+
+
+async def replay_messages(call: Call) -> Answer:
+    """Publish again what the log of a queue holds of a time or of offsets, consumed or not."""
+    body = await call.body(ReplayBody)
+    queue = readable_queue(call)
+    destination = _destination(call, queue, body.to, MoveMode.COPY)
+    body.filter = {"state": "all", **(body.filter or {})}
+    search = _search(call, queue, body)
+    said = _said(body.to)
+    report = await _report(call, queue, search, body, MoveMode.COPY, destination, said)
+    return _answer(report, body)
+
+
+async def restore_messages(call: Call) -> Answer:
+    """Put back at the end of a queue what its last purge dropped, as far as its log keeps it."""
+    body = await call.body(SelectionBody)
+    queue = readable_queue(call)
+    if queue.partitions[0].log.retention is None:
+        raise bad_request(f"queue '{queue.name}' keeps no log: what was purged is gone")
+    call.caller.authorize(queue.vhost, ResourceKind.EXCHANGE, "", Verb.WRITE)
+    purged = [Place(at, *each) for at, part in enumerate(queue.partitions) for each in part.purged]
+    if not purged:
+        raise bad_request(f"queue '{queue.name}' was not purged since the start of the broker")
+    _note_purged(queue, ())  # another request finds nothing meanwhile
+    left: Sequence[Place] = purged
+    try:
+        search = MessageSearch(queue, MessageFilter(frozenset((MessageState.SETTLED,))), purged)
+        destination = ToQueue(queue.name, call.vhost.queues)
+        report = await _report(call, queue, search, body, MoveMode.COPY, destination, "itself")
+        left = purged if body.dry_run else report.places
+    finally:
+        _note_purged(queue, left)
+    return _answer(report, body)
+
+
+def _note_purged(queue: Queue, places: Sequence[Place]) -> None:
+    for at, part in enumerate(queue.partitions):
+        part.purged = [
+            (each.offset, each.end or each.offset) for each in places if each.partition == at
+        ]
+
+
+def _destination(call: Call, queue: Queue, to: Target, mode: MoveMode) -> Destination:
+    vhost, caller = call.vhost, call.caller
+    if (to.queue is None) == (to.exchange is None):
+        raise bad_request("`to` has a queue, or an exchange")
+    if to.queue is not None:
+        caller.authorize(vhost.name, ResourceKind.EXCHANGE, "", Verb.WRITE)
+        target = vhost.queues.get(to.queue)
+        if target is None or target.deleted:
+            raise bad_request(f"no queue '{to.queue}' in vhost '{vhost.name}'")
+        target.check_access(call)
+        if target is queue and mode is MoveMode.MOVE:
+            raise bad_request(f"messages of queue '{queue.name}' are there")
+        return ToQueue(to.queue, vhost.queues)
+    name = exchange_name(to.exchange or "")
+    if not vhost.routing.has_exchange(name):
+        raise bad_request(f"no exchange '{name}' in vhost '{vhost.name}'")
+    caller.authorize(vhost.name, ResourceKind.EXCHANGE, name, Verb.WRITE)
+    if vhost.routing.exchange(name).internal:
+        raise bad_request(f"exchange '{name}' is internal")
+    if vhost.routing.remembers(name):
+        raise bad_request(f"exchange '{name}' remembers what comes by: name what is behind it")
+    key = None if to.routing_key is None else to.routing_key.encode()
+    return ToExchange(vhost.routing, name, key, _may_publish(call, name))
+
+
+def _may_publish(call: Call, exchange: str) -> Callable[[bytes], bool]:
+    caller, vhost = call.caller, call.vhost
+    if caller.user is None or not vhost.routing.routes_by_topic(exchange):
+        return lambda key: True
+    user, authorize = caller.user, caller.permissions.authorize_topic
+
+    def may_publish(key: bytes) -> bool:
+        try:
+            authorize(user, vhost.name, exchange, Verb.WRITE, key.decode(errors="replace"))
+        except AccessRefused:
+            return False
+        return True
+
+    return may_publish
+
+
+def _search(
+    call: Call, queue: Queue, body: SelectionBody, messages: list[str] | None = None
+) -> MessageSearch:
+    # It ends where the log ends now: what is copied to its own queue is not found again.
+    if not 1 <= body.limit <= LIMIT_MAX:
+        raise bad_request(f"limit is not between 1 and {LIMIT_MAX}")
+    now = call.broker.clock.now()
+    said = {name: str(value) for name, value in (body.filter or {}).items()}
+    wanted = message_filter(said, now)
+    if messages is not None:
+        if not 0 < len(messages) <= NAMED_MAX:
+            raise bad_request(f"messages: expected 1 to {NAMED_MAX}")
+        offsets = ",".join(messages) if all(":" in each for each in messages) else ":"
+        named = sorted(set(places_of(queue, {"offset": offsets}, now)))
+        places = [each._replace(end=each.offset + 1) for each in named]
+        return MessageSearch(queue, replace(wanted, states=frozenset(MessageState)), places)
+    logs = [each.log for each in queue.partitions]
+    places = [
+        each if each.end is not None else each._replace(end=logs[each.partition].visible_end)
+        for each in places_of(queue, said, now)
+    ]
+    return MessageSearch(queue, wanted, places)
+
+
+async def _report(
+    call: Call,
+    queue: Queue,
+    search: MessageSearch,
+    body: SelectionBody,
+    mode: MoveMode,
+    destination: Destination,
+    where: str,
+) -> MoveReport:
+    states = frozenset((MessageState.READY,))
+    if mode is MoveMode.COPY:
+        states = search.wanted.states
+    order = MoveOrder(mode, destination, body.limit, states, body.dry_run)
+    report = await call.broker.messages.move(call.vhost, queue, search, order)
+    if not body.dry_run:
+        call.broker.vhosts.events.note(
+            f"messages.{_DONE[mode]}",
+            queue=queue.name,
+            vhost=queue.vhost,
+            to=where,
+            count=report.count,
+            skipped=sum(report.skipped.values()),
+            stopped=report.stopped,
+        )
+    return report
+
+
+_DONE = {MoveMode.MOVE: "moved", MoveMode.COPY: "copied", MoveMode.DELETE: "deleted"}
+
+
+def _answer(report: MoveReport, body: SelectionBody) -> Value:
+    row = {
+        "count": report.count,
+        "skipped": report.skipped,
+        "looked_at": report.looked_at,
+        "next": ",".join(map(str, report.places)) or None,
+        "stopped": report.stopped or None,
+        "dry_run": body.dry_run,
+        "sample": [_sample_row(each) for each in report.sample],
+    }
+    return Value(row)
+
+
+def _sample_row(moved: MovedMessage) -> Row:
+    return {
+        "partition": moved.found.partition,
+        "offset": moved.found.offset,
+        "to": list(moved.route[:10]),
+        "exchange": moved.exchange.decode(errors="replace"),
+        "routing_key": moved.routing_key.decode(errors="replace"),
+    }
+
+
+def _said(to: Target | None) -> str:
+    if to is None:
+        return ""
+    return f"queue {to.queue}" if to.queue is not None else f"exchange {to.exchange}"

@@ -34,6 +34,24 @@ class _Level:
                 return True
         return False
 
+    def take_out(self, first: int, end: int) -> list[tuple[int, int]]:
+        taken: list[tuple[int, int]] = []
+        for ranges in (self.fresh, self.returned):
+            at = max(0, bisect_right(ranges, first, key=_first) - 1)
+            while at < len(ranges) and ranges[at].first < end:
+                each = ranges[at]
+                begin, behind = max(each.first, first), min(each.end, end)
+                if begin >= behind:
+                    at += 1
+                    continue
+                taken.append((begin, behind))
+                del ranges[at]
+                for part in (each._replace(end=begin), each._replace(first=behind)):
+                    if part.first < part.end:
+                        ranges.insert(at, part)
+                        at += 1
+        return taken
+
     def pass_head(self, end: int) -> None:
         if self.returned and (not self.fresh or self.returned[0] < self.fresh[0]):
             head = self.returned.pop(0)
@@ -94,6 +112,16 @@ class PriorityLevels:
     def has(self, offset: int) -> bool:
         """Whether a message is in any range."""
         return any(level.has(offset) for level in self._levels.values())
+
+    def take_out(self, first: int, end: int) -> list[tuple[int, int, int]]:
+        """Remove all messages of [first, end): their priorities and ranges."""
+        taken = [
+            (priority, *each)
+            for priority, level in self._levels.items()
+            for each in level.take_out(first, end)
+        ]
+        self.count -= sum(behind - begin for _, begin, behind in taken)
+        return taken
 
     def pass_head(self, priority: int, first: int, end: int) -> None:
         """Remove the messages of the head up to `end`; the head has this priority."""

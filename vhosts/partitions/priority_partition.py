@@ -130,7 +130,7 @@ class PriorityPartition(QueuePartition):
                 continue
             end = min(batch.end_offset, first + self._looks.left)
             if self._settled_ahead:
-                end = self.cursor.settled.settled_from(first, end)
+                end = self._waiting_until(first, end)
             for offset in range(first, end):
                 level = priority(batch.records.properties(offset - batch.base_offset))
                 again = offset < self._delivered_before
@@ -181,12 +181,19 @@ class PriorityPartition(QueuePartition):
         yield from self._levels
         yield from super().ready_ranges()
 
-    def purge(self) -> int:
-        """See `QueuePartition`."""
+    def _take_below(self, first: int, end: int) -> list[tuple[int, int]]:
+        taken = []
+        for level, begin, behind in self._levels.take_out(first, end):
+            taken.append((begin, behind))
+            if level:
+                self._priorities.update(dict.fromkeys(range(begin, behind), level))
+        return sorted(taken)
+
+    def _purge(self) -> int:
         for first, end in list(self._levels):
             if self.rules is not None:
                 self.rules.left(self, first, end)
             self.cursor.settle(first, end, Reason.PURGED)
         count = self._levels.count
         self._levels.clear()
-        return count + super().purge()
+        return count + super()._purge()

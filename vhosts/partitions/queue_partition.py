@@ -1,7 +1,8 @@
 """The queue's view of one partition: ready, delivered and returned messages."""
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
 from operator import itemgetter
 from typing import Protocol
 
@@ -17,6 +18,8 @@ from routelog.vhosts.counters.counters import ChangedCounters, MessageCounters
 from routelog.vhosts.messages.delivery import Delivery, fitting
 from routelog.vhosts.messages.property_list import timestamp
 from routelog.vhosts.messages.return_reason import ReturnReason
+
+PURGED_RANGES_MAX = 4_096  # remembered of a purge: more lie scattered among what is settled
 
 _first = itemgetter(0)
 
@@ -62,11 +65,13 @@ class QueuePartition:
         rules: of its queue; None: it has none.
         counters: of its queue.
         on_expiring: called when there are no rules, and a message with an expiration comes in; None: never.
+        purged: ranges of the last purge, where the log keeps them; a restart forgets them.
 
     Unsettled messages that an earlier run handed out are ready, and marked redelivered; the cursor has the end
     of that range.
 
-    Invariant: `returned` holds disjoint, ascending [first, end) ranges below `next_offset`.
+    Invariants: `returned` holds disjoint, ascending [first, end) ranges below `next_offset`; `_withheld` holds
+    such ranges of unsettled messages that were at or above it when they were withheld.
     """
 
     __slots__ = (
@@ -75,12 +80,14 @@ class QueuePartition:
         "_returned_count",
         "_settled_ahead",
         "_until_resumed",
+        "_withheld",
         "counters",
         "cursor",
         "in_flight",
         "log",
         "next_offset",
         "on_expiring",
+        "purged",
         "returned",
         "rules",
     )
@@ -102,16 +109,20 @@ class QueuePartition:
         self._returned_count = 0
         # The calls that wait for `resume`; None: the partition is not paused.
         self._until_resumed: tuple[Callable[[], None], ...] | None = None
+        self._withheld: Sequence[tuple[int, int]] = ()
+        self.purged: Sequence[tuple[int, int]] = ()
         self._settled_ahead = 0
         self.settled_ahead()
 
     def settled_ahead(self) -> None:
-        """Count the settled messages at or above `next_offset`: settled before a restart, or rolled back."""
+        """Count the settled and withheld messages at or above `next_offset`: they are not ready."""
         settled = self.cursor.settled
         self.next_offset = max(self.next_offset, settled.low_water)
         self._settled_ahead = 0
         if settled.chunks:
             self._settled_ahead = settled.count_from(self.next_offset, self.log.next_offset)
+        for first, end in self._withheld:
+            self._settled_ahead += max(0, end - max(first, self.next_offset))
 
     def on_ready(self) -> None:
         """See `DeliverySource`."""
@@ -131,7 +142,7 @@ class QueuePartition:
     def is_ready(self, offset: int) -> bool:
         """Whether an unsettled message waits for a consumer."""
         if offset >= self.next_offset:
-            return offset < self.log.ready_end
+            return offset < self.log.ready_end and self._waiting_from(offset) == offset
         at = bisect_right(self.returned, offset, key=_first)
         return at > 0 and offset < self.returned[at - 1][1]
 
@@ -190,7 +201,7 @@ class QueuePartition:
         else:
             redelivered = first < self._delivered_before
             if self._settled_ahead:
-                count = self.cursor.settled.settled_from(first, first + count) - first
+                count = self._waiting_until(first, first + count) - first
             self.next_offset = first + count
             self.cursor.hand_out(first + count)
         if redelivered:
@@ -305,7 +316,7 @@ class QueuePartition:
         if first >= end:
             return None
         if self._settled_ahead:
-            end = self.cursor.settled.settled_from(first, end)
+            end = self._waiting_until(first, end)
         return first, end
 
     @property
@@ -360,15 +371,15 @@ class QueuePartition:
     def ready_ranges(self) -> Iterator[tuple[int, int]]:
         """All ready ranges [first, end)."""
         yield from self.returned
-        settled, end = self.cursor.settled, self.log.ready_end
-        first = settled.unsettled_from(self.next_offset)
-        while first < end:
-            behind = settled.settled_from(first, end)
-            yield first, behind
-            first = settled.unsettled_from(behind)
+        yield from self._waiting_between(self.next_offset, self.log.ready_end)
 
     def purge(self) -> int:
         """Settle all ready messages; returns how many."""
+        if self.log.keeps_log:
+            self.purged = list(islice(self.ready_ranges(), PURGED_RANGES_MAX))
+        return self._purge()
+
+    def _purge(self) -> int:
         count = self.ready
         if self.rules is not None:
             for first, end in self.ready_ranges():
@@ -386,10 +397,89 @@ class QueuePartition:
 
     def _skip_settled(self) -> int:
         if self._settled_ahead:
-            offset = self.cursor.settled.unsettled_from(self.next_offset)
+            offset = self._waiting_from(self.next_offset)
             self._settled_ahead -= offset - self.next_offset
             self.next_offset = offset
         return self.next_offset
+
+    # -- messages that are taken out of their order
+
+    def withhold(self, first: int, end: int) -> list[tuple[int, int]]:
+        """Take the ready messages of [first, end) away from consumers, wherever they stand.
+
+        They are in flight; `WithheldMessages` settles them, or puts them back. Neither order nor `redelivered`
+        of the others changes.
+
+        Returns:
+            The ranges that were ready, in order.
+        """
+        taken = self._take_below(first, min(end, self.next_offset))
+        end = min(end, self.log.ready_end, self.log.blocked_from)
+        ahead = list(self._waiting_between(max(first, self.next_offset), end))
+        if ahead:
+            self._withheld = withheld = list(self._withheld)
+            for each in ahead:
+                insort(withheld, each)
+            self._settled_ahead += sum(behind - begin for begin, behind in ahead)
+        taken += ahead
+        for begin, behind in taken:
+            self.in_flight += behind - begin
+            if self.rules is not None:
+                self.rules.left(self, begin, behind)
+        return taken
+
+    def let_go(self, first: int, end: int) -> None:
+        """Withheld messages [first, end) are settled next."""
+        withheld = list(self._withheld)
+        cut_out(withheld, first, end)
+        self._withheld = withheld or ()
+
+    def put_back(self, first: int, end: int) -> None:
+        """Make withheld messages [first, end) ready again, in their old place."""
+        self.let_go(first, end)
+        self.in_flight -= end - first
+        middle = min(max(first, self.next_offset), end)
+        for begin, behind in self._unsettled(first, middle):  # others were purged meanwhile
+            self.make_ready(begin, behind)
+        self._settled_ahead -= end - middle
+        if self.rules is not None:
+            self.rules.returned(self, first, end)
+        self.on_ready()
+
+    def _take_below(self, first: int, end: int) -> list[tuple[int, int]]:
+        # What is returned of [first, end).
+        taken = cut_out(self.returned, first, end)
+        self._returned_count -= sum(behind - begin for begin, behind in taken)
+        return taken
+
+    def _unsettled(self, first: int, end: int) -> Iterator[tuple[int, int]]:
+        settled = self.cursor.settled
+        while (first := settled.unsettled_from(first)) < end:
+            behind = settled.settled_from(first, end)
+            yield first, behind
+            first = behind
+
+    def _waiting_between(self, first: int, end: int) -> Iterator[tuple[int, int]]:
+        # At or above `next_offset`: ranges that are neither settled nor withheld.
+        while (first := self._waiting_from(first)) < end:
+            behind = self._waiting_until(first, end)
+            yield first, behind
+            first = behind
+
+    def _waiting_from(self, offset: int) -> int:
+        settled, withheld = self.cursor.settled, self._withheld
+        offset = settled.unsettled_from(offset)
+        while withheld and (at := bisect_right(withheld, offset, key=_first)):
+            if offset >= withheld[at - 1][1]:
+                break
+            offset = settled.unsettled_from(withheld[at - 1][1])
+        return offset
+
+    def _waiting_until(self, offset: int, end: int) -> int:
+        end = self.cursor.settled.settled_from(offset, end)
+        withheld = self._withheld
+        at = bisect_left(withheld, offset, key=_first) if withheld else 0
+        return min(end, withheld[at][0]) if at < len(withheld) else end
 
     def _take_returned(self, count: int) -> None:
         first, end = self.returned[0]
@@ -413,3 +503,18 @@ class QueuePartition:
 
 def _nobody() -> None:
     pass
+
+
+def cut_out(ranges: list[tuple[int, int]], first: int, end: int) -> list[tuple[int, int]]:
+    """Remove [first, end) from disjoint, ascending ranges; returns what of it was there."""
+    if first >= end:
+        return []
+    at = max(0, bisect_right(ranges, first, key=_first) - 1)
+    stop = bisect_left(ranges, end, lo=at, key=_first)
+    taken: list[tuple[int, int]] = []
+    left: list[tuple[int, int]] = []
+    for begin, behind in ranges[at:stop]:
+        taken.append((max(begin, first), min(behind, end)))
+        left += ((begin, min(behind, first)), (max(begin, end), behind))
+    ranges[at:stop] = [(begin, behind) for begin, behind in left if begin < behind]
+    return [(begin, behind) for begin, behind in taken if begin < behind]

@@ -94,6 +94,7 @@ class MessageSearch:
     """One search through some partitions of a queue, in the order of the places.
 
     Attributes:
+        wanted: the messages that it looks for.
         places: what is not looked at yet.
         looked_at: messages so far.
         unreadable: where it met damage, or a failing disk: what is behind is left out.
@@ -104,7 +105,7 @@ class MessageSearch:
         self.looked_at = 0
         self.unreadable: list[Place] = []
         self._queue = queue
-        self._wanted = wanted
+        self.wanted = wanted
         self._bytes = 0
 
     @property
@@ -135,7 +136,7 @@ class MessageSearch:
         # The batch of the next message that may be wanted; None: there is none in this place.
         log = partition.log
         offset = max(place.offset, log.first_offset)
-        if MessageState.SETTLED not in self._wanted.states:
+        if MessageState.SETTLED not in self.wanted.states:
             offset = partition.cursor.settled.unsettled_from(offset)
         end = log.visible_end if place.end is None else min(place.end, log.visible_end)
         if offset >= end:
@@ -145,7 +146,7 @@ class MessageSearch:
             if not log.closed and offset >= log.blocked_from:
                 self.unreadable.append(Place(place.partition, offset))
             return None
-        until = self._wanted.until
+        until = self.wanted.until
         if batch.base_offset >= end or (until is not None and batch.records.time >= until):
             return None
         self._bytes += batch.records.batch_bytes
@@ -156,7 +157,7 @@ class MessageSearch:
         self, batch: RecordBatch, partition: QueuePartition, place: Place
     ) -> Iterator[FoundMessage | None]:
         # None: one that is not wanted.
-        records, wanted, log = batch.records, self._wanted, partition.log
+        records, wanted, log = batch.records, self.wanted, partition.log
         end = min(batch.end_offset, log.visible_end)
         end = end if place.end is None else min(end, place.end)
         offset = place.offset

@@ -6,7 +6,7 @@ reason; `x-first-death-*` of the first death of all, `x-last-death-*` of the lat
 Source: RabbitMQ's documentation of dead letter exchanges, and `rabbit_dead_letter.erl` of 3.10.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
@@ -22,6 +22,10 @@ from routelog.vhosts.messages.property_list import PropertyList, encode_table
 
 _SIGNED = b"bsUIlL"
 _WHAT = ("queue", "reason", "exchange")
+DEATH_HEADERS = (
+    b"x-death",
+    *(f"x-{which}-death-{what}".encode() for which in ("first", "last") for what in _WHAT),
+)
 
 
 class DeathReason(StrEnum):
@@ -98,6 +102,28 @@ def dead_letter(properties: bytes, exchange: bytes, routing_key: bytes, death: D
         headers.pop(b"CC", None)
         headers.pop(b"BCC", None)
     return DeadLetter(parts.encode(), keys, _cycles(deaths))
+
+
+class LastDeath(NamedTuple):
+    """Where a message died last, and how it had come there."""
+
+    queue: str
+    exchange: bytes
+    routing_key: bytes
+
+
+def last_death(headers: Mapping[bytes, bytes]) -> LastDeath | None:
+    """The newest death that the headers of a message tell of; None: it has not died."""
+    try:
+        deaths = _tables(headers.get(b"x-death", b""))
+    except MalformedProperties:
+        return None
+    queue = deaths[0].get(b"queue", b"") if deaths else b""
+    if queue[:1] != b"S":
+        return None
+    exchange = deaths[0].get(b"exchange", b"")[5:]
+    keys = strings(deaths[0].get(b"routing-keys", b""))
+    return LastDeath(queue[5:].decode(errors="replace"), exchange, keys[0] if keys else b"")
 
 
 def _with_death(

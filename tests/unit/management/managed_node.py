@@ -31,6 +31,8 @@ from routelog.vhosts import (
     ConsumerSnapshot,
     GlobalParameters,
     MessageSearch,
+    MoveOrder,
+    MoveReport,
     Permission,
     Queue,
     QueueProperties,
@@ -123,6 +125,7 @@ class Messages:
         self.published: list[tuple[object, ...]] = []
         self.taken: list[tuple[str, int, bool]] = []
         self.left: list[TakenMessage] = [TAKEN]
+        self.orders: list[MoveOrder] = []
 
     async def publish(self, vhost: VirtualHost, *message: object) -> bool:
         self.published.append((vhost.name, *message))
@@ -143,6 +146,20 @@ class Messages:
             if len(found) == count:
                 break
         return found
+
+    async def move(
+        self, vhost: VirtualHost, queue: Queue, search: MessageSearch, order: MoveOrder
+    ) -> MoveReport:
+        self.orders.append(order)
+        report = MoveReport()
+        async for each in search.found():
+            if each.state in order.states:
+                report.sample.append(order.destination(each))
+                report.count += 1
+            else:
+                report.skip(str(each.state))
+        report.places, report.looked_at = list(search.places), search.looked_at
+        return report
 
 
 class Passwords:

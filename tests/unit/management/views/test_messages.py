@@ -10,7 +10,7 @@ from unit.management.managed_node import ManagedNode
 
 from routelog.management.calls.failures import Refused
 from routelog.management.views import messages
-from routelog.vhosts import AccessRefused, QueueProperties
+from routelog.vhosts import AccessRefused, MoveMode, QueueProperties
 
 
 @pytest.fixture
@@ -48,3 +48,34 @@ async def test_it_takes_the_permission_to_read(node: ManagedNode, queue: str) ->
         await node.ask(messages.browse_messages, user, name="theirs")
     with pytest.raises(Refused, match="Not Found"):
         await node.ask(messages.browse_messages, user, name="missing")
+
+
+async def test_orders_say_what_goes_where(node: ManagedNode, queue: str) -> None:
+    await node.queue("to")
+    body = {"messages": ["1:1", "0:0", "1:0"], "to": {"queue": "to"}}
+    moved = await node.ask(messages.move_messages, name=queue, body=body)
+    assert (moved["count"], moved["next"], moved["dry_run"]) == (3, None, False)
+    places = [(each["partition"], each["offset"]) for each in moved["sample"]]
+    assert places == [(0, 0), (1, 0), (1, 1)]
+    assert (
+        moved["sample"][0] | {"to": ["to"], "exchange": "", "routing_key": "k"}
+        == (moved["sample"][0])
+    )
+    body = {"mode": "delete", "filter": {"text": "b"}, "limit": 7, "dry_run": True}
+    await node.ask(messages.move_messages, name=queue, body=body)
+    to = {"exchange": "amq.default", "routing_key": "to"}
+    replayed = await node.ask(messages.replay_messages, name=queue, body={"to": to})
+    assert (replayed["count"], replayed["sample"][0]["routing_key"]) == (4, "to")
+    assert [(each.mode, each.limit, each.is_dry_run) for each in node.messages.orders] == [
+        (MoveMode.MOVE, 10_000, False),
+        (MoveMode.DELETE, 7, True),
+        (MoveMode.COPY, 10_000, False),
+    ]
+
+
+async def test_who_moves_must_be_allowed_to_publish(node: ManagedNode, queue: str) -> None:
+    user = await node.user("u", "management")
+    await node.queue("mine.too")
+    body = {"filter": {}, "to": {"queue": "mine.too"}}
+    with pytest.raises(AccessRefused, match=r"amq\.default"):
+        await node.ask(messages.move_messages, user, name=queue, body=body)

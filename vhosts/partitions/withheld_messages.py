@@ -1,0 +1,69 @@
+"""Messages that an operator took out of their order, on their way out of the queue."""
+
+from collections.abc import Callable, Sequence
+
+from routelog.log_backend import PartitionLog, Reason, SettledPart
+from routelog.vhosts.messages.delivery import Delivery
+from routelog.vhosts.messages.return_reason import ReturnReason
+from routelog.vhosts.partitions.queue_partition import QueuePartition
+
+
+class WithheldMessages:
+    """What `QueuePartition.withhold` took, as a `DeliverySource`: nobody else has to know of such messages."""
+
+    def __init__(self, partition: QueuePartition) -> None:
+        self._partition = partition
+
+    @property
+    def log(self) -> PartitionLog:
+        """See `DeliverySource`."""
+        return self._partition.log
+
+    @property
+    def ready(self) -> int:
+        """See `DeliverySource`."""
+        return self._partition.ready
+
+    def on_ready(self) -> None:
+        """See `DeliverySource`."""
+        self._partition.on_ready()
+
+    def settle(self, first: int, end: int, reason: Reason = Reason.ACKED) -> None:
+        """See `DeliverySource`."""
+        self._partition.let_go(first, end)
+        self._partition.settle(first, end, reason)
+
+    def settlement(self, ranges: Sequence[tuple[int, int]], reason: Reason) -> SettledPart | None:
+        """See `DeliverySource`."""
+        return self._partition.settlement(ranges, reason)
+
+    def committed(self, settled: Sequence[SettledPart]) -> None:
+        """See `DeliverySource`."""
+        self._partition.committed(settled)
+
+    def carried_out(self, settled: Sequence[SettledPart]) -> None:
+        """See `DeliverySource`."""
+        self._partition.carried_out(settled)
+
+    def give_back(self, first: int, end: int, reason: ReturnReason = ReturnReason.UNUSED) -> None:
+        """See `DeliverySource`: they were in nobody's hands, so no rule counts it."""
+        self._partition.put_back(first, end)
+
+    def pause(self) -> None:
+        """See `DeliverySource`."""
+        self._partition.pause()
+
+    def resume(self) -> None:
+        """See `DeliverySource`."""
+        self._partition.resume()
+
+    def redeliver(
+        self, first: int, end: int, bytes_max: int, when_loaded: Callable[[], None]
+    ) -> tuple[int, Sequence[Delivery]]:
+        """See `DeliverySource`: no consumer has them."""
+        self.give_back(first, end)
+        return end - first, ()
+
+    def delivery_count(self, offset: int) -> int:
+        """See `DeliverySource`."""
+        return self._partition.delivery_count(offset)
