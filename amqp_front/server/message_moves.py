@@ -18,6 +18,7 @@ from routelog.amqp_front.wire.errors import AmqpError
 from routelog.log_backend import JournalFailed, Lane, Reason, Records, encode_records, pause
 from routelog.vhosts import (
     SAMPLE_MAX,
+    UNCOUNTED,
     DeliverySource,
     FoundMessage,
     MessageSearch,
@@ -50,6 +51,7 @@ class MessageMoves:
     def __init__(self, services: Services, vhost: VirtualHost, queue: Queue) -> None:
         self._services = services
         self.vhost = vhost
+        self.counters = UNCOUNTED  # no channel's
         self._queue = queue
         self._version = 0  # of the topology by which the oldest message of the step has its route
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from routelog.log_backend import PartitionLog, Reason, SettledPart
+from routelog.vhosts.counters.counters import MessageCounters
 from routelog.vhosts.messages.delivery import Delivery
 from routelog.vhosts.messages.return_reason import ReturnReason
 from routelog.vhosts.partitions.queue_partition import QueuePartition
@@ -13,6 +14,11 @@ class WithheldMessages:
 
     def __init__(self, partition: QueuePartition) -> None:
         self._partition = partition
+
+    @property
+    def counters(self) -> MessageCounters:
+        """See `DeliverySource`."""
+        return self._partition.counters
 
     @property
     def log(self) -> PartitionLog:
