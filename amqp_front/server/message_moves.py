@@ -186,11 +186,11 @@ def _on_its_way(found: FoundMessage, order: MoveOrder, report: MoveReport) -> Mo
     if found.state not in order.states:
         report.skip(str(found.state))
         return None
-    try:
-        return order.destination(found)
-    except Unmoved as error:
-        report.skip(str(error))
+    moved = order.destination(found)
+    if isinstance(moved, Unmoved):
+        report.skip(str(moved))
         return None
+    return moved
 
 
 def _neighbours(step: Sequence[MovedMessage]) -> Iterator[list[MovedMessage]]:

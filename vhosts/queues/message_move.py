@@ -34,8 +34,14 @@ class MoveMode(StrEnum):
     DELETE = "delete"
 
 
-class Unmoved(Exception):
-    """A message stays where it is; the text says why."""
+class Unmoved(StrEnum):
+    """Why a message stays where it is."""
+
+    UNROUTABLE = "unroutable"
+    TOPIC_PERMISSION = "topic permission"
+    NO_DEATH = "not a dead letter"
+    QUEUE_GONE = "its queue is gone"
+    DIED_HERE = "it died in this queue"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,12 +72,8 @@ class MovedMessage:
 class Destination(Protocol):
     """Where messages go."""
 
-    def __call__(self, found: FoundMessage) -> MovedMessage:
-        """The way of a message, by the topology of this moment.
-
-        Raises:
-            Unmoved: there is none.
-        """
+    def __call__(self, found: FoundMessage) -> MovedMessage | Unmoved:
+        """The way of a message, by the topology of this moment, or why there is none."""
 
 
 def nowhere(found: FoundMessage) -> MovedMessage:
@@ -86,10 +88,10 @@ class ToQueue:
         self._route = (queue,)
         self._queues = queues
 
-    def __call__(self, found: FoundMessage) -> MovedMessage:
+    def __call__(self, found: FoundMessage) -> MovedMessage | Unmoved:
         """See `Destination`."""
         if self._route[0] not in self._queues:
-            raise Unmoved("its queue is gone")
+            return Unmoved.QUEUE_GONE
         records, index = found.records, found.index
         return _moved(found, self._route, records.exchange, records.routing_key(index))
 
@@ -114,18 +116,18 @@ class ToExchange:
         self._key = routing_key
         self._may_publish = may_publish
 
-    def __call__(self, found: FoundMessage) -> MovedMessage:
+    def __call__(self, found: FoundMessage) -> MovedMessage | Unmoved:
         """See `Destination`."""
         records, index = found.records, found.index
         key = records.routing_key(index) if self._key is None else self._key
         if not self._may_publish(key):
-            raise Unmoved("topic permission")
+            return Unmoved.TOPIC_PERMISSION
         message = BARE_MESSAGE
         if self._routing.needs_headers(self._exchange):
             message = decoded_message(records.properties(index))
         route = self._routing.route(self._exchange, key, message)
         if not route:
-            raise Unmoved("unroutable")
+            return Unmoved.UNROUTABLE
         return _moved(found, route, self._exchange.encode(), key)
 
 
@@ -139,7 +141,7 @@ class ToOrigin:
         self._queue = queue
         self._queues = queues
 
-    def __call__(self, found: FoundMessage) -> MovedMessage:
+    def __call__(self, found: FoundMessage) -> MovedMessage | Unmoved:
         """See `Destination`."""
         try:
             properties = PropertyList(found.records.properties(found.index))
@@ -147,12 +149,12 @@ class ToOrigin:
         except MalformedProperties:
             death = None
         if death is None:
-            raise Unmoved("not a dead letter")
+            return Unmoved.NO_DEATH
         target = self._queues.get(death.queue)
         if target is None or target.deleted:
-            raise Unmoved("its queue is gone")
+            return Unmoved.QUEUE_GONE
         if target is self._queue:
-            raise Unmoved("it died in this queue")
+            return Unmoved.DIED_HERE
         for name in DEATH_HEADERS:
             properties.headers.pop(name, None)
         moved = _moved(found, (death.queue,), death.exchange, death.routing_key)

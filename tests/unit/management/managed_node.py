@@ -31,6 +31,7 @@ from routelog.vhosts import (
     ConsumerSnapshot,
     GlobalParameters,
     MessageSearch,
+    MovedMessage,
     MoveOrder,
     MoveReport,
     Permission,
@@ -154,7 +155,9 @@ class Messages:
         report = MoveReport()
         async for each in search.found():
             if each.state in order.states:
-                report.sample.append(order.destination(each))
+                moved = order.destination(each)
+                assert isinstance(moved, MovedMessage)
+                report.sample.append(moved)
                 report.count += 1
             else:
                 report.skip(str(each.state))
