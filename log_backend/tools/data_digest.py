@@ -6,6 +6,7 @@ records are in one digest and not in another; what no reader has settled is in a
 
 import heapq
 from array import array
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from itertools import groupby
 from operator import itemgetter
@@ -279,5 +280,8 @@ def _chunks(ranges: Ranges) -> Iterator[int]:
 
 def _within(ranges: Ranges, chunk: int) -> Iterator[int]:
     begin, behind = chunk * CHUNK, (chunk + 1) * CHUNK
-    for first, end in ranges:
+    for at in range(bisect_right(ranges, begin, key=itemgetter(1)), len(ranges)):
+        first, end = ranges[at]
+        if first >= behind:
+            break
         yield from range(max(first, begin), min(end, behind))

@@ -13,21 +13,26 @@ from rich.progress import BarColumn, DownloadColumn, TimeRemainingColumn
 from rich.progress import Progress as ProgressBar
 from rich.table import Table
 
+from routelog.log_backend import SystemClock
 from routelog.mirror_cluster.commands.cluster_status import cluster_status, listed
 from routelog.mirror_cluster.commands.goals import (
     DrainGoal,
     Goal,
     InitGoal,
+    JoinGoal,
+    LeaveGoal,
     RecoverGoal,
     TransferGoal,
 )
-from routelog.mirror_cluster.commands.pursuit import Pursuit
+from routelog.mirror_cluster.commands.pursuit import READ_SECONDS, Pursuit
 from routelog.mirror_cluster.commands.verification import Progress, verify
 from routelog.mirror_cluster.coordination.coordinator import (
     ClusterView,
     CoordinatorRefused,
     CoordinatorUnavailable,
 )
+from routelog.mirror_cluster.coordination.etcd_gateway import EtcdEndpoints, EtcdGateway
+from routelog.mirror_cluster.coordination.managed_etcd import remove_member
 from routelog.mirror_cluster.node.cluster_coordinator import open_coordinator
 from routelog.mirror_cluster.node.cluster_options import ClusterOptions
 from routelog.mirror_cluster.protocol.shard_record import BadRecord
@@ -122,6 +127,36 @@ def cluster_commands(load: Callable[[Path | None], ClusterOptions]) -> typer.Typ
         _pursue(options, lambda view: DrainGoal(view, node, options.min_in_sync), timeout, as_json)
 
     @commands.command()
+    def join(
+        node: Annotated[str, typer.Argument(metavar="NODE")],
+        config: ConfigOption = None,
+        timeout: TimeoutOption = TIMEOUT_SECONDS,
+        as_json: JsonOption = False,
+    ) -> None:
+        """Give a node that runs a copy of everything: it is in sync when it has caught up."""
+        options = _with_node(load(config), node)
+        _pursue(options, lambda view: JoinGoal(view, node), timeout, as_json)
+
+    def leave(
+        node: Annotated[str, typer.Argument(metavar="NODE")],
+        config: ConfigOption = None,
+        timeout: TimeoutOption = TIMEOUT_SECONDS,
+        as_json: JsonOption = False,
+    ) -> None:
+        """Take a node out, alive or not: it has no copy, and comes back only when it joins again."""
+        options = _with_node(load(config), node)
+        _pursue(
+            options,
+            lambda view: LeaveGoal(view, node, options.min_in_sync),
+            timeout,
+            as_json,
+            lambda: _leave_etcd(options, node, timeout),
+        )
+
+    commands.command("leave")(leave)
+    commands.command("forget_cluster_node", hidden=True, help="RabbitMQ's word for leave.")(leave)
+
+    @commands.command()
     def init(
         node: Annotated[str, typer.Option("--from", metavar="NODE", help="Whose data count.")],
         config: ConfigOption = None,
@@ -196,10 +231,19 @@ async def _read(options: ClusterOptions) -> ClusterView:
         await coordinator.aclose()
 
 
+async def _nothing_more() -> str:
+    return ""
+
+
 def _pursue(
-    options: ClusterOptions, goal_of: Callable[[ClusterView], Goal], seconds: float, as_json: bool
+    options: ClusterOptions,
+    goal_of: Callable[[ClusterView], Goal],
+    seconds: float,
+    as_json: bool,
+    then: Callable[[], Coroutine[Any, Any, str]] = _nothing_more,
 ) -> None:
     view, problem = _asked(_reach(options, goal_of, seconds))
+    problem = problem or _asked(then())
     told = cluster_status(options, view)
     if as_json:
         done = {"done": not problem, "reason": problem}
@@ -223,11 +267,34 @@ async def _reach(
         refusal = goal.refusal()
         if refusal:
             return view, refusal
-        pursuit = Pursuit(coordinator, goal, view, seconds)
+        pursuit = Pursuit(coordinator, goal, view, seconds, SystemClock())
         problem = await pursuit.run()
         return pursuit.view, problem
     finally:
         await coordinator.aclose()
+
+
+async def _leave_etcd(options: ClusterOptions, node: str, seconds: float) -> str:
+    """Take a node's member out of a managed etcd; returns why that was not possible."""
+    if not options.is_managed:
+        return ""
+    own = list(options.addresses).index(node)
+    gateway = EtcdGateway(EtcdEndpoints([url for url in options.etcd if url != options.etcd[own]]))
+    problem = ""
+    try:
+        async with asyncio.timeout(seconds):
+            while True:
+                try:
+                    await remove_member(options.etcd_peers[own], gateway)
+                except (CoordinatorUnavailable, CoordinatorRefused) as error:
+                    problem = str(error)  # such as for 5 s after a change of members
+                    await asyncio.sleep(READ_SECONDS)
+                else:
+                    return ""
+    except TimeoutError:
+        return f"{node} has no copy any more, and is still a member of etcd: {problem}"
+    finally:
+        await gateway.aclose()
 
 
 def _show(rows: list[dict[str, Any]]) -> None:

@@ -1,6 +1,6 @@
 """What the coordinator holds of a cluster, for people and programs."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -31,11 +31,12 @@ def cluster_status(options: ClusterOptions, view: ClusterView) -> dict[str, Any]
             "node": name,
             "address": view.nodes[name].address if name in view.nodes else address,
             "alive": name in view.nodes,
+            "replica": any(name in record.replicas for record in view.records.values()),
             "in_sync": bool(view.records)
             and all(name in record.in_sync for record in view.records.values()),
             "since": _moment(view.nodes[name].since) if name in view.nodes else "",
         }
-        for name, address in options.addresses.items()
+        for name, address in _addresses(options, view).items()
     ]
     shards: list[dict[str, Any]] = [
         {
@@ -63,6 +64,16 @@ def cluster_status(options: ClusterOptions, view: ClusterView) -> dict[str, Any]
     }
 
 
+def _addresses(options: ClusterOptions, view: ClusterView) -> dict[str, str]:
+    """Of all nodes that are configured here, alive, or to have copies."""
+    replicas = [name for record in view.records.values() for name in record.replicas]
+    alive = {name: entry.address for name, entry in sorted(view.nodes.items())}
+    others = dict.fromkeys(replicas, "") | alive
+    return dict(options.addresses) | {
+        name: address for name, address in others.items() if name not in options.addresses
+    }
+
+
 def _moment(microseconds: int) -> str:
     """In UTC, to the second."""
     return datetime.fromtimestamp(microseconds // 1_000_000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -70,22 +81,29 @@ def _moment(microseconds: int) -> str:
 
 def in_words(options: ClusterOptions, view: ClusterView) -> str:
     """What an operator has to know first, in one sentence."""
-    names = list(options.addresses)
-    alive = [name for name in names if name in view.nodes]
-    told = f"{len(alive)} of {len(names)} nodes alive"
     if not view.records:
-        return f"{told}: {_not_begun(names, view)}"
+        names = list(options.addresses)
+        return f"{_alive(names, view)}: {_not_begun(names, view)}"
     record = view.records[min(view.records)]
+    told = _alive(record.replicas, view)
     if not is_led(record, view):
         return f"{told}: {_not_led(record, view)}"
-    behind = [name for name in names if name in alive and name not in record.in_sync]
+    behind = [name for name in record.replicas if name in view.nodes and name not in record.in_sync]
     if behind:
         told += f", {listed(behind)} not in sync"
+    without = [name for name in sorted(view.nodes) if name not in record.replicas]
+    if without:
+        told += f", {listed(without)} without a copy (`routelog cluster join NODE`)"
     spare = len(alive_in_sync(record, view)) - options.min_in_sync
     if spare < 0:
         return f"{told}: nothing is confirmed until {options.min_in_sync} are in sync"
     failures = "one more failure stops" if spare == 0 else f"{spare} may fail without stopping"
     return f"{told}: confirms go on, {failures} them"
+
+
+def _alive(names: Sequence[str], view: ClusterView) -> str:
+    alive = sum(name in view.nodes for name in names)
+    return f"{alive} of {len(names)} nodes alive"
 
 
 def _not_begun(names: list[str], view: ClusterView) -> str:

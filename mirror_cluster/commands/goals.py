@@ -22,6 +22,9 @@ class Goal(Protocol):
     def command(self, view: ClusterView) -> NodeCommand | None:
         """What to ask of which node next."""
 
+    def change(self, view: ClusterView) -> ShardRecord | None:
+        """The record as this wants it next, where no node has to do anything for that."""
+
     def is_reached(self, view: ClusterView, sent: Sequence[NodeCommand]) -> bool:
         """Whether it is done.
 
@@ -30,7 +33,15 @@ class Goal(Protocol):
         """
 
 
-class TransferGoal:
+class _NodesOnly:
+    """A goal that nodes reach, by commands."""
+
+    def change(self, view: ClusterView) -> ShardRecord | None:
+        """See `Goal`."""
+        return None
+
+
+class TransferGoal(_NodesOnly):
     """Another node leads.
 
     Args:
@@ -67,7 +78,7 @@ class TransferGoal:
         return record.leader == self._to if self._to else record.leader != before.leader
 
 
-class DrainGoal:
+class DrainGoal(_NodesOnly):
     """A node leads nothing and is in no in-sync set: it can be stopped, and nobody waits for it.
 
     A leader hands over first. Its process ends with that, and the next one is told to drain: until it has
@@ -86,12 +97,7 @@ class DrainGoal:
             return "nobody leads"
         if self._node not in self._begun.nodes:
             return f"{self._node} is not alive"
-        left = alive_in_sync(record, self._begun) - {self._node}
-        if len(left) >= self._min_in_sync:
-            return ""
-        return (
-            f"confirms would stop: without it, {listed(sorted(left)) or 'nobody'} would be in sync"
-        )
+        return would_stop(record, self._begun, self._node, self._min_in_sync)
 
     def command(self, view: ClusterView) -> NodeCommand | None:
         """See `Goal`."""
@@ -115,7 +121,7 @@ class DrainGoal:
         return entry.process in told and self._node not in view.commands
 
 
-class InitGoal:
+class InitGoal(_NodesOnly):
     """The cluster begins with the data of one node, whatever the others have."""
 
     def __init__(self, begun: ClusterView, node: str) -> None:
@@ -142,7 +148,7 @@ class InitGoal:
         return record is not None and record.leader == self._node and is_led(record, view)
 
 
-class RecoverGoal:
+class RecoverGoal(_NodesOnly):
     """A node leads with what it has, as none of those that have everything comes back."""
 
     def __init__(self, begun: ClusterView, node: str) -> None:
@@ -174,6 +180,78 @@ class RecoverGoal:
         if record is None or before is None or not is_led(record, view):
             return False
         return record.leader == self._node and record.unclean > before.unclean
+
+
+class JoinGoal:
+    """A node is to have a copy: it takes part, and is in sync when it has caught up."""
+
+    def __init__(self, begun: ClusterView, node: str) -> None:
+        self._begun = begun
+        self._node = node
+
+    def refusal(self) -> str:
+        """See `Goal`."""
+        record = _record(self._begun)
+        if record is None:
+            return "the cluster has not begun: all nodes of cluster_nodes will be in it"
+        if not is_led(record, self._begun):
+            return "nobody leads"
+        return "" if self._node in self._begun.nodes else f"{self._node} is not alive"
+
+    def command(self, view: ClusterView) -> NodeCommand | None:
+        """See `Goal`."""
+        return None
+
+    def change(self, view: ClusterView) -> ShardRecord | None:
+        """See `Goal`."""
+        record = _record(view)
+        return record and record.with_replicas((*record.replicas, self._node))
+
+    def is_reached(self, view: ClusterView, sent: Sequence[NodeCommand]) -> bool:
+        """See `Goal`."""
+        record = _record(view)
+        return record is not None and self._node in record.replicas
+
+
+class LeaveGoal:
+    """A node, alive or not, has no copy any more, and takes no part: one that is alive is drained first."""
+
+    def __init__(self, begun: ClusterView, node: str, min_in_sync: int) -> None:
+        self._begun = begun
+        self._node = node
+        self._min_in_sync = min_in_sync
+        self._drain = DrainGoal(begun, node, min_in_sync)
+
+    def refusal(self) -> str:
+        """See `Goal`."""
+        record = _record(self._begun)
+        if record is None or not is_led(record, self._begun):
+            return "nobody leads"
+        return would_stop(record, self._begun, self._node, self._min_in_sync)
+
+    def command(self, view: ClusterView) -> NodeCommand | None:
+        """See `Goal`."""
+        return self._drain.command(view)
+
+    def change(self, view: ClusterView) -> ShardRecord | None:
+        """See `Goal`."""
+        record = _record(view)
+        if record is None or self._node in {record.leader, *record.in_sync}:
+            return None
+        return record.with_replicas(tuple(each for each in record.replicas if each != self._node))
+
+    def is_reached(self, view: ClusterView, sent: Sequence[NodeCommand]) -> bool:
+        """See `Goal`."""
+        record = _record(view)
+        return record is not None and self._node not in record.replicas
+
+
+def would_stop(record: ShardRecord, view: ClusterView, node: str, min_in_sync: int) -> str:
+    """Why nothing would be confirmed without a node; empty: it would be."""
+    left = alive_in_sync(record, view) - {node}
+    if len(left) >= min_in_sync:
+        return ""
+    return f"confirms would stop: without it, {listed(sorted(left)) or 'nobody'} would be in sync"
 
 
 def _record(view: ClusterView) -> ShardRecord | None:

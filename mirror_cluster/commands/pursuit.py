@@ -3,7 +3,9 @@
 import asyncio
 import math
 from contextlib import suppress
+from dataclasses import replace
 
+from routelog.log_backend import Clock
 from routelog.mirror_cluster.commands.goals import Goal
 from routelog.mirror_cluster.coordination.coordinator import (
     ClusterView,
@@ -12,6 +14,7 @@ from routelog.mirror_cluster.coordination.coordinator import (
     CoordinatorUnavailable,
     NodeCommand,
 )
+from routelog.mirror_cluster.protocol.shard_record import ShardRecord
 
 READ_SECONDS = 0.1
 
@@ -28,12 +31,18 @@ class Pursuit:
     """
 
     def __init__(
-        self, coordinator: Coordinator, goal: Goal, view: ClusterView, seconds: float
+        self,
+        coordinator: Coordinator,
+        goal: Goal,
+        view: ClusterView,
+        seconds: float,
+        clock: Clock,
     ) -> None:
         self.view = view
         self._coordinator = coordinator
         self._goal = goal
         self._seconds = seconds
+        self._clock = clock
         self._sent: list[NodeCommand] = []
 
     async def run(self) -> str:
@@ -45,6 +54,7 @@ class Pursuit:
                         CoordinatorUnavailable
                     ):  # a node that starts again takes its etcd with it
                         await self._send(self._goal.command(self.view))
+                        await self._change(self._goal.change(self.view))
                         await asyncio.sleep(READ_SECONDS)
                         self.view = await self._coordinator.read()
         except TimeoutError:
@@ -59,6 +69,11 @@ class Pursuit:
         made = await self._coordinator.command(command, math.ceil(self._seconds))
         if made is not None:
             self._sent.append(made)
+
+    async def _change(self, record: ShardRecord | None) -> None:
+        # By compare-and-set: when a node has changed it meanwhile, the next view is another one.
+        if record is not None:
+            await self._coordinator.propose(replace(record, changed_at=self._clock.now()))
 
     async def _why(self) -> str:
         waits = [each for each in self._sent if await self._withdrawn(each)]

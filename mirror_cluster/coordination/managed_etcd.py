@@ -13,7 +13,7 @@ import logging
 import re
 import signal
 import sys
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -135,7 +135,9 @@ class _Members(msgspec.Struct):
     members: list[_Member] = []
 
 
-async def joining(member: EtcdMember, others: EtcdGateway) -> EtcdMember:
+async def joining(
+    member: EtcdMember, others: EtcdGateway, is_wanted: Callable[[], Awaitable[bool]]
+) -> EtcdMember | None:
     """How a member whose directory is empty begins.
 
     Where the others run already, it joins them. One that was a member before has lost its disk: it would not
@@ -143,6 +145,10 @@ async def joining(member: EtcdMember, others: EtcdGateway) -> EtcdMember:
 
     Args:
         others: asked for the members; closed by the caller.
+        is_wanted: asked where the others run, and this is no member.
+
+    Returns:
+        None: it is not wanted.
 
     Raises:
         CoordinatorRefused, CoordinatorUnavailable: the others do not take it, for now.
@@ -154,12 +160,29 @@ async def joining(member: EtcdMember, others: EtcdGateway) -> EtcdMember:
         return member  # nobody runs, or too few: they begin together
     found = msgspec.json.decode(answer, type=_Members).members
     before = next((each for each in found if own in each.peer_urls), None)
+    if before is None and not await is_wanted():
+        return None
     if before is not None and before.client_urls:
         log.warning("etcd's member on this node has lost its disk: another one takes its place")
         await others.request("cluster/member/remove", {"ID": before.id})
     if before is None or before.client_urls:
         await others.request("cluster/member/add", {"peerURLs": [own]})
-    return replace(member, joins=True)
+    # Its members are those that there are, whoever else is configured, or not any more.
+    names = {url: name for name, url in member.peer_urls.items()}
+    peer_urls = {names.get(url, each.id): url for each in found for url in each.peer_urls}
+    return replace(member, peer_urls=peer_urls | {member.name: own}, joins=True)
+
+
+async def remove_member(peer_url: str, others: EtcdGateway) -> None:
+    """Take a member out of the managed etcd, alive or not; one that is none stays so.
+
+    Raises:
+        CoordinatorRefused, CoordinatorUnavailable: the others do not let it go, for now.
+    """
+    answer = await others.request("cluster/member/list", {})
+    for each in msgspec.json.decode(answer, type=_Members).members:
+        if peer_url in each.peer_urls:
+            await others.request("cluster/member/remove", {"ID": each.id})
 
 
 class EtcdChild:

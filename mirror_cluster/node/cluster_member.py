@@ -22,14 +22,7 @@ from routelog.mirror_cluster.coordination.coordinator import (
     CoordinatorRefused,
     CoordinatorUnavailable,
 )
-from routelog.mirror_cluster.coordination.etcd_gateway import EtcdEndpoints, EtcdGateway
-from routelog.mirror_cluster.coordination.managed_etcd import (
-    EtcdChild,
-    EtcdMember,
-    EtcdMissing,
-    check_etcd,
-    joining,
-)
+from routelog.mirror_cluster.coordination.managed_etcd import EtcdMissing
 from routelog.mirror_cluster.links.given_link import TakeConnection
 from routelog.mirror_cluster.links.node_links import LinkSecurity
 from routelog.mirror_cluster.node.cluster_coordinator import LEASE_SECONDS, open_coordinator
@@ -43,6 +36,11 @@ from routelog.mirror_cluster.node.first_record import FirstRecord
 from routelog.mirror_cluster.node.followed_store import SHARD, FollowedStore
 from routelog.mirror_cluster.node.incarnation import read_incarnation, renew_incarnation
 from routelog.mirror_cluster.node.operator_commands import OperatorCommands
+from routelog.mirror_cluster.node.own_etcd import (
+    JOIN_PAUSE_SECONDS,
+    JOIN_TRIES_MAX,
+    OwnEtcd,
+)
 from routelog.mirror_cluster.node.replica_state import ReplicaState
 from routelog.mirror_cluster.protocol.block import Block
 from routelog.mirror_cluster.protocol.shard_record import Member
@@ -51,7 +49,6 @@ from routelog.mirror_cluster.replica.settings import ReplicaSettings
 
 log = logging.getLogger(__name__)
 
-JOIN_TRIES_MAX, JOIN_PAUSE_SECONDS = 30, 1.0
 DRAIN_SECONDS_MAX = 5.0  # for another node to lead; without one, this node stops all the same
 
 
@@ -98,7 +95,7 @@ class ClusterMember:
         self._drained = asyncio.Event()
         self._watchers: list[Callable[[], None]] = []
         self._leader: LeadingNode | None = None
-        self._etcd: EtcdChild | None = None
+        self._etcd: OwnEtcd | None = None
 
     async def start(self, logs: LogStore, records: PartitionRecords) -> bool:
         """Follow, with a store that is open and has recovered nothing.
@@ -115,8 +112,9 @@ class ClusterMember:
             MetadataCorrupt, UnknownEntry, OSError: the data cannot be used.
         """
         if self._options.is_managed:
+            self._etcd = OwnEtcd(self._options, self._data, self._disk)
             try:
-                await self._start_etcd()
+                await self._etcd.start()
             except (EtcdMissing, CoordinatorRefused, CoordinatorUnavailable) as error:
                 raise CannotJoin(f"cluster_etcd: {error}") from None
         incarnation = read_incarnation(self._data, self._disk)
@@ -172,19 +170,6 @@ class ClusterMember:
         record = view.records.get(SHARD)
         return record is not None and bool(record.in_sync - {self._options.node})
 
-    async def _start_etcd(self) -> None:
-        await check_etcd("etcd")
-        member = _member(self._options, self._data)
-        if not self._disk.list_directory(member.directory):
-            others = [url for url in self._options.etcd if url != member.client_url]
-            gateway = EtcdGateway(EtcdEndpoints(others))
-            try:
-                member = await _joining(member, gateway)
-            finally:
-                await gateway.aclose()
-        self._etcd = EtcdChild("etcd", member)
-        await self._etcd.start()
-
     def _open(self, incarnation: int) -> ClusterNode:
         options = self._options
         settings = NodeSettings(
@@ -229,7 +214,7 @@ class ClusterMember:
         return self._leader
 
     def replicas(self) -> list[ReplicaState]:
-        """All nodes, as configured; how far each is behind is known while this one leads."""
+        """All nodes that are to have copies; how far each is behind is known while this one leads."""
         view, own = self._node.view, self._options.node
         record = view.records.get(SHARD)
         in_sync = record.in_sync if record is not None else frozenset[str]()
@@ -237,7 +222,7 @@ class ClusterMember:
         behind = leader.blocks_behind() if leader is not None else {}
         return [
             ReplicaState(name, name == own or name in view.nodes, name in in_sync, behind.get(name))
-            for name in self._options.addresses
+            for name in (record.replicas if record is not None else self._options.addresses)
         ]
 
     def watch(self, changed: Callable[[], None]) -> None:
@@ -266,6 +251,8 @@ class ClusterMember:
     def _viewed(self, view: ClusterView) -> None:
         self._first_record.viewed(view)
         self._commands.viewed(view)
+        if self._etcd is not None:
+            self._etcd.viewed(view)
         record = view.records.get(SHARD)
         leader = None
         if record is not None and record.claim and record.leader != self._options.node:
@@ -318,27 +305,3 @@ class ClusterMember:
 
     def _failed(self, error: BaseException) -> None:
         self.end(f"the disk failed: {error}")
-
-
-async def _joining(member: EtcdMember, others: EtcdGateway) -> EtcdMember:
-    # They take no other member before all of them have been connected for 5 s.
-    for tries_left in reversed(range(JOIN_TRIES_MAX)):
-        try:
-            return await joining(member, others)
-        except (CoordinatorRefused, CoordinatorUnavailable) as error:
-            if tries_left == 0:
-                raise
-            log.debug("etcd takes no other member yet: %s", error)
-            await asyncio.sleep(JOIN_PAUSE_SECONDS)
-    raise AssertionError("JOIN_TRIES_MAX is positive")
-
-
-def _member(options: ClusterOptions, data: Path) -> EtcdMember:
-    own = list(options.addresses).index(options.node)
-    return EtcdMember(
-        options.node,
-        data / "etcd",
-        options.etcd[own],
-        dict(zip(options.addresses, options.etcd_peers, strict=True)),
-        options.name,
-    )

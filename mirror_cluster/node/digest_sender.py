@@ -105,19 +105,22 @@ class DigestSender:
 
     async def _answer(self, stream: Stream) -> None:
         reader, writer = stream
-        with self._copies.keeping_journal():
-            copy = self._copies.begin()
-            try:
+        copy = self._copies.begin()
+        try:
+            with self._copies.keeping_journal():
                 await self._taken(copy, writer)
                 log.info("an operator compares nodes: the digest of position %d", copy.position)
                 await send_digest(writer, DigestStand(copy.position))
                 wanted = await _wanted(reader, writer)
                 await self._applied(wanted, writer)
                 behind = await self._behind(copy.position, wanted)
-                copy.check()
-                await self._send(DigestTask.of(copy.files), behind, stream)
-            finally:
-                copy.end()
+            copy.check()
+            await self._send(DigestTask.of(copy.files), behind, stream)
+        except NoDigest:
+            copy.check()  # its files have gone: that says more
+            raise
+        finally:
+            copy.end()
 
     async def _taken(self, copy: DataCopy, writer: asyncio.StreamWriter) -> None:
         for _ in range(round(TAKING_SECONDS_MAX / HEARTBEAT_SECONDS)):

@@ -109,6 +109,7 @@ class Leader:
         if (record.epoch, record.claim) != (self.epoch, self._identity.process):
             return [Exit(f"{record.leader} leads epoch {record.epoch}")]
         self._in_sync.adopt(record)
+        self._peers = {node: peer for node, peer in self._peers.items() if node in record.replicas}
         return self._advance(now)
 
     def answered(self, revision: int, is_accepted: bool, now: float) -> list[Action]:

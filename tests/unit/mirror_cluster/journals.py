@@ -25,7 +25,12 @@ def chain_of(*epochs: int) -> Chain:
 
 
 def record(
-    leader: str = "a", in_sync: str = "abc", claim: int = 1, epoch: int = 1, revision: int = 1
+    leader: str = "a",
+    in_sync: str = "abc",
+    claim: int = 1,
+    epoch: int = 1,
+    revision: int = 1,
+    replicas: str = "abc",
 ) -> ShardRecord:
     """The record of a shard on the nodes a, b and c, whose disks are 1, 2 and 3."""
     disks = {"a": 1, "b": 2, "c": 3}
@@ -35,7 +40,7 @@ def record(
         claim=claim,
         epoch=epoch,
         in_sync=frozenset(in_sync),
-        replicas=("a", "b", "c"),
+        replicas=tuple(replicas),
         incarnations={node: disks[node] for node in in_sync},
         revision=revision,
     )

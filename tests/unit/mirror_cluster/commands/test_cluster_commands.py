@@ -88,7 +88,12 @@ def test_what_is_missing_is_the_exit_code(
 
 def test_who_is_dead_is_told(monkeypatch: pytest.MonkeyPatch, configuration: Path) -> None:
     alive = NodeEntry("q@b", 5, "10.0.0.2:7", 6, since=1764079201_999_999)
-    seen = replace(record(), in_sync=frozenset(("q@b",)), incarnations={"q@b": 6})
+    seen = replace(
+        record(),
+        in_sync=frozenset(("q@b",)),
+        incarnations={"q@b": 6},
+        replicas=("q@a", "q@b"),
+    )
     view = replace(WELL, nodes={"q@b": alive}, records={3: seen})
     told, _ = status(monkeypatch, configuration, view)
     assert told["nodes"] == [
@@ -96,6 +101,7 @@ def test_who_is_dead_is_told(monkeypatch: pytest.MonkeyPatch, configuration: Pat
             "node": "q@a",
             "address": "127.0.0.1:25672",
             "alive": False,
+            "replica": True,
             "in_sync": False,
             "since": "",
         },
@@ -103,6 +109,7 @@ def test_who_is_dead_is_told(monkeypatch: pytest.MonkeyPatch, configuration: Pat
             "node": "q@b",
             "address": "10.0.0.2:7",
             "alive": True,
+            "replica": True,
             "in_sync": True,
             "since": "2025-11-25T14:00:01Z",
         },

@@ -10,6 +10,8 @@ from routelog.mirror_cluster.commands.goals import (
     DrainGoal,
     Goal,
     InitGoal,
+    JoinGoal,
+    LeaveGoal,
     RecoverGoal,
     TransferGoal,
 )
@@ -56,6 +58,20 @@ LED = record()  # by a, whose process is 1
             "confirms would stop: without it, a would be in sync",
         ),
         (DrainGoal(view(record(in_sync="ab")), "c", 2), ""),
+        (JoinGoal(view(record(in_sync="ab", replicas="ab"), "abc"), "c"), ""),
+        (JoinGoal(view(record(in_sync="ab", replicas="ab"), "ab"), "c"), "c is not alive"),
+        (JoinGoal(view(record(claim=7)), "c"), "nobody leads"),
+        (
+            JoinGoal(view(None), "c"),
+            "the cluster has not begun: all nodes of cluster_nodes will be in it",
+        ),
+        (LeaveGoal(view(LED), "a", 2), ""),
+        (LeaveGoal(view(record(in_sync="ab"), "ab"), "c", 2), ""),
+        (
+            LeaveGoal(view(record(in_sync="ab")), "b", 2),
+            "confirms would stop: without it, a would be in sync",
+        ),
+        (LeaveGoal(view(record(claim=7)), "c", 2), "nobody leads"),
         (InitGoal(view(None), "b"), ""),
         (InitGoal(view(None, "ac"), "b"), "b is not alive"),
         (InitGoal(view(LED), "b"), "the cluster has begun: a leads epoch 1"),
@@ -130,3 +146,31 @@ def test_a_loss_is_accepted_for_the_record_that_the_operator_saw() -> None:
     assert goal.command(view(recovered)) == command, "which does nothing when it has changed"
     assert goal.is_reached(view(recovered), ())
     assert not goal.is_reached(view(replace(recovered, unclean=0)), ())
+
+
+def test_who_joins_is_the_last_replica() -> None:
+    begun = view(record(in_sync="ab", replicas="ab"))
+    goal = JoinGoal(begun, "c")
+    assert goal.command(begun) is None
+    wanted = goal.change(begun)
+    assert wanted is not None
+    assert (wanted.replicas, wanted.in_sync) == (("a", "b", "c"), {"a", "b"})
+    assert not goal.is_reached(begun, ())
+    assert goal.is_reached(view(wanted), ())
+
+
+def test_who_leaves_is_drained_first_and_a_dead_one_just_goes() -> None:
+    begun = view(LED)
+    goal = LeaveGoal(begun, "c", 2)
+    told = goal.command(begun)
+    assert told is not None
+    assert (told.node, told.verb) == ("c", Verb.DRAIN)
+    assert goal.change(begun) is None
+    for later in (view(record(in_sync="ab")), view(record(in_sync="ab"), "ab")):
+        wanted = goal.change(later)
+        assert wanted is not None
+        assert (wanted.replicas, wanted.revision) == (("a", "b"), record().revision)
+        assert goal.is_reached(view(wanted), ())
+    leading = LeaveGoal(begun, "a", 2).command(begun)
+    assert leading is not None
+    assert (leading.node, leading.verb) == ("a", Verb.TRANSFER)

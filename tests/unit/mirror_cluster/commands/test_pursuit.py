@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from routelog.log_backend import SystemClock
 from routelog.mirror_cluster.commands import pursuit
 from routelog.mirror_cluster.commands.pursuit import Pursuit
 from routelog.mirror_cluster.coordination.coordinator import (
@@ -13,6 +14,7 @@ from routelog.mirror_cluster.coordination.coordinator import (
     NodeCommand,
     Verb,
 )
+from routelog.mirror_cluster.protocol.shard_record import ShardRecord
 
 COMMAND = NodeCommand("a", 1, Verb.TRANSFER)
 
@@ -38,6 +40,9 @@ class Cluster:
     def command(self, view: ClusterView) -> NodeCommand | None:
         return None if self.reads < 0 else COMMAND
 
+    def change(self, view: ClusterView) -> ShardRecord | None:
+        return None
+
     def is_reached(self, view: ClusterView, sent: Sequence[NodeCommand]) -> bool:
         return self.reads == 0
 
@@ -52,7 +57,9 @@ class Cluster:
         return self.waiting.pop(command.node, None) == command
 
     async def run(self) -> str:
-        return await Pursuit(Leaving(self), self, ClusterView(1, commands=self.waiting), 0.2).run()
+        return await Pursuit(
+            Leaving(self), self, ClusterView(1, commands=self.waiting), 0.2, SystemClock()
+        ).run()
 
 
 class Leaving:

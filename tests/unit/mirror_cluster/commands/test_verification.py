@@ -6,8 +6,10 @@ import asyncio
 import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 
+from cluster.etcd_cluster import free_ports
 from unit.log_backend.open_store import until
 
 from routelog.log_backend import (
@@ -110,6 +112,18 @@ async def running(nodes: dict[str, Node]) -> AsyncIterator[ClusterOptions]:
 async def compared(nodes: dict[str, Node]) -> Verified:
     async with running(nodes) as options:
         return await verify(options, lambda done, total: None)
+
+
+async def test_a_node_that_does_not_run_is_named(tmp_path: Path) -> None:
+    async with running({name: Node(tmp_path, name, Copies(9), END) for name in "ab"}) as options:
+        (port,) = free_ports(1)
+        addresses = {**options.addresses, "c": f"127.0.0.1:{port}"}
+        found = await verify(replace(options, addresses=addresses), lambda done, total: None)
+    assert (found.equal, found.complete) == (True, False)
+    assert found.nodes[2].problem.startswith("it cannot be reached: ")
+    assert found.summary == (
+        "a, b have the same up to position 9: 0 records in 0 partitions; not compared: c"
+    )
 
 
 END = DigestEnd(9, 7, 1, 0, 0)

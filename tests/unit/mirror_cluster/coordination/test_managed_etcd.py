@@ -6,6 +6,7 @@ import signal
 import sys
 from pathlib import Path
 
+import msgspec
 import pytest
 from unit.log_backend.open_store import until
 
@@ -15,6 +16,8 @@ from routelog.mirror_cluster.coordination.managed_etcd import (
     EtcdMissing,
     EtcdTls,
     check_etcd,
+    joining,
+    remove_member,
 )
 
 
@@ -28,6 +31,67 @@ def script(folder: Path, text: str) -> str:
 def member(folder: Path, tls: EtcdTls | None = None) -> EtcdMember:
     peers = {"b": "http://10.0.0.2:2380", "a": "http://10.0.0.1:2380"}
     return EtcdMember("a", folder / "etcd-data", "http://10.0.0.1:2379", peers, "orders", tls)
+
+
+class Members:
+    """The other members, as they answer."""
+
+    def __init__(self, *members: dict[str, object]) -> None:
+        self.members = list(members)
+        self.asked: list[tuple[str, object]] = []
+
+    async def request(self, path: str, body: object) -> bytes:
+        self.asked.append((path.rpartition("/")[2], body))
+        return msgspec.json.encode({"members": self.members})
+
+
+OTHER = {"ID": "7", "peerURLs": ["http://10.0.0.2:2380"], "clientURLs": ["http://10.0.0.2:2379"]}
+UNKNOWN = {"ID": "8", "peerURLs": ["http://10.0.0.9:2380"], "clientURLs": ["http://10.0.0.9:2379"]}
+LOST = {"ID": "9", "peerURLs": ["http://10.0.0.1:2380"], "clientURLs": ["http://10.0.0.1:2379"]}
+
+
+@pytest.mark.parametrize("is_wanted", [True, False])
+async def test_who_is_no_member_joins_those_that_there_are_when_it_is_wanted(
+    tmp_path: Path, is_wanted: bool
+) -> None:
+    async def asked() -> bool:
+        return is_wanted
+
+    others = Members(OTHER, UNKNOWN)
+    joined = await joining(member(tmp_path), others, asked)
+    if not is_wanted:
+        assert joined is None
+        assert [each for each, _ in others.asked] == ["list"]
+        return
+    assert joined is not None
+    assert joined.joins
+    assert joined.peer_urls == {
+        "a": "http://10.0.0.1:2380",
+        "b": "http://10.0.0.2:2380",
+        "8": "http://10.0.0.9:2380",
+    }
+    assert others.asked[1:] == [("add", {"peerURLs": ["http://10.0.0.1:2380"]})]
+
+
+async def test_who_has_lost_its_disk_takes_the_place_of_its_member(tmp_path: Path) -> None:
+    async def asked() -> bool:
+        raise AssertionError
+
+    others = Members(OTHER, LOST)
+    joined = await joining(member(tmp_path), others, asked)
+    assert joined is not None
+    assert set(joined.peer_urls) == {"a", "b"}
+    assert others.asked[1:] == [
+        ("remove", {"ID": "9"}),
+        ("add", {"peerURLs": ["http://10.0.0.1:2380"]}),
+    ]
+
+
+async def test_a_member_is_taken_out_by_its_address() -> None:
+    others = Members(OTHER, LOST)
+    await remove_member("http://10.0.0.2:2380", others)
+    await remove_member("http://10.0.0.3:2380", others)
+    assert others.asked == [("list", {}), ("remove", {"ID": "7"}), ("list", {})]
 
 
 @pytest.mark.parametrize(

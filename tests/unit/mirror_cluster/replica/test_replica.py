@@ -1,5 +1,7 @@
 """Replicas beside each other: their actions are carried out at once, by the hands of the test."""
 
+from dataclasses import replace
+
 from unit.mirror_cluster.journals import SHARD, chain_of, record
 
 from routelog.mirror_cluster.protocol.block import START, Block
@@ -275,6 +277,46 @@ def test_a_follower_that_is_drained_leaves_the_set_at_once() -> None:
     assert Drained() in nodes.seen["c"]
     nodes.wait(4)
     assert nodes.record.in_sync == {"a", "b"}
+
+
+def with_replicas(nodes: Cluster, *names: str) -> None:
+    """As an operator's command changes the record."""
+    wanted = nodes.record.with_replicas(names)
+    nodes.record = replace(wanted, revision=wanted.revision + 1)
+    for each in nodes.nodes:
+        nodes.tell(each, RecordSeen(nodes.record))
+
+
+def test_who_has_left_is_sent_nothing_and_takes_part_again_when_it_joins() -> None:
+    nodes = cluster()
+    nodes.tell("c", Drain())
+    assert nodes.record.in_sync == {"a", "b"}
+    with_replicas(nodes, "a", "b")
+    assert not nodes.nodes["c"].is_streaming
+    for actions in nodes.seen.values():
+        actions.clear()
+    nodes.submit("a", b"one")
+    nodes.wait(4)
+    assert not [each for each in nodes.seen["a"] if isinstance(each, Ship) and each.to == "c"]
+    assert not [each for each in nodes.seen["c"] if isinstance(each, Send | Propose)]
+    with_replicas(nodes, "a", "b", "c")
+    nodes.wait(2)
+    assert nodes.record.in_sync == {"a", "b", "c"}
+    assert nodes.committed() == {"a": 2, "b": 2, "c": 2}
+
+
+def test_who_has_left_is_not_met_and_claims_nothing() -> None:
+    nodes = cluster()
+    nodes.held = {"c"}
+    nodes.wait(4)
+    with_replicas(nodes, "a", "b")
+    nodes.held = {"a"}
+    nodes.tell("a", Received("c", Hello(SHARD, 1, 77, "c", DISKS["c"], (START,))))
+    assert nodes.seen["a"][-1] != Send("c", TruncateTo(SHARD, 1, 77, START))
+    for node in ("b", "c"):
+        nodes.tell(node, NodesAlive({"b": PROCESSES["b"], "c": PROCESSES["c"]}))
+    nodes.wait(4)
+    assert (nodes.record.leader, nodes.record.replicas) == ("b", ("a", "b"))
 
 
 def test_a_tail_that_the_leader_has_not_is_erased_before_the_answer() -> None:

@@ -1,0 +1,137 @@
+"""The member of the managed etcd that a node runs, as long as the node has a copy of the shard.
+
+The members are the nodes that have copies, so that a node that has left, or has not joined yet, counts in no
+majority. Before there is a record, all configured nodes begin together.
+"""
+
+import asyncio
+import logging
+from pathlib import Path
+
+from routelog.log_backend import Disk
+from routelog.mirror_cluster.coordination.coordinator import (
+    ClusterView,
+    CoordinatorRefused,
+    CoordinatorUnavailable,
+)
+from routelog.mirror_cluster.coordination.etcd_gateway import EtcdEndpoints, EtcdGateway
+from routelog.mirror_cluster.coordination.managed_etcd import (
+    EtcdChild,
+    EtcdMember,
+    check_etcd,
+    joining,
+)
+from routelog.mirror_cluster.node.cluster_coordinator import open_coordinator
+from routelog.mirror_cluster.node.cluster_options import ClusterOptions
+from routelog.mirror_cluster.node.followed_store import SHARD
+
+log = logging.getLogger(__name__)
+
+JOIN_TRIES_MAX, JOIN_PAUSE_SECONDS = 30, 1.0
+
+
+class OwnEtcd:
+    """See the module."""
+
+    def __init__(self, options: ClusterOptions, data: Path, disk: Disk) -> None:
+        self._options = options
+        self._disk = disk
+        self._member = _member(options, data)
+        self._child: EtcdChild | None = None
+        self._changing: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Run it, if it is to run.
+
+        Raises:
+            EtcdMissing: there is none.
+            CoordinatorRefused, CoordinatorUnavailable: the other members do not take it.
+        """
+        await check_etcd("etcd")
+        if self._disk.list_directory(self._member.directory):
+            await self._run(self._member)
+        else:
+            await self._join()
+
+    def viewed(self, view: ClusterView) -> None:
+        """The coordinator was read: run it, or not, as the shard's record says."""
+        record = view.records.get(SHARD)
+        if record is None or self._changing is not None:
+            return
+        is_wanted = self._options.node in record.replicas
+        if is_wanted != (self._child is not None):
+            self._changing = asyncio.create_task(self._change(is_wanted))
+
+    async def stop(self) -> None:
+        """End it."""
+        if self._changing is not None:
+            self._changing.cancel()
+            await asyncio.gather(self._changing, return_exceptions=True)
+        if self._child is not None:
+            await self._child.stop()
+
+    async def _change(self, is_wanted: bool) -> None:
+        try:
+            if is_wanted:
+                await self._join()
+            else:
+                await self._leave()
+        except (CoordinatorRefused, CoordinatorUnavailable, OSError) as error:
+            log.error("etcd on this node: %s", error)
+        finally:
+            self._changing = None
+
+    async def _join(self) -> None:
+        others = [url for url in self._options.etcd if url != self._member.client_url]
+        gateway = EtcdGateway(EtcdEndpoints(others))
+        try:
+            member = await self._joining(gateway)
+        finally:
+            await gateway.aclose()
+        if member is not None:
+            await self._run(member)
+
+    async def _joining(self, others: EtcdGateway) -> EtcdMember | None:
+        # They take no other member before all of them have been connected for 5 s.
+        for tries_left in reversed(range(JOIN_TRIES_MAX)):
+            try:
+                return await joining(self._member, others, self._has_copy)
+            except (CoordinatorRefused, CoordinatorUnavailable) as error:
+                if tries_left == 0:
+                    raise
+                log.debug("etcd takes no other member yet: %s", error)
+                await asyncio.sleep(JOIN_PAUSE_SECONDS)
+        raise AssertionError("JOIN_TRIES_MAX is positive")
+
+    async def _has_copy(self) -> bool:
+        coordinator = open_coordinator(self._options)
+        try:
+            record = (await coordinator.read()).records.get(SHARD)
+        finally:
+            await coordinator.aclose()
+        return record is None or self._options.node in record.replicas
+
+    async def _run(self, member: EtcdMember) -> None:
+        child = EtcdChild("etcd", member)
+        await child.start()
+        self._child = child
+
+    async def _leave(self) -> None:
+        log.info("this node has left: its etcd ends, and forgets everything")
+        child, self._child = self._child, None
+        if child is not None:
+            await child.stop()
+        folder = self._member.directory
+        for part in ("member/wal", "member/snap", "member", ""):
+            self._disk.remove_tree(folder / part)
+
+
+def _member(options: ClusterOptions, data: Path) -> EtcdMember:
+    own = list(options.addresses).index(options.node)
+    return EtcdMember(
+        options.node,
+        data / "etcd",
+        options.etcd[own],
+        dict(zip(options.addresses, options.etcd_peers, strict=True)),
+        options.name,
+    )
