@@ -1,7 +1,7 @@
 """The answers of handlers: a value, a list, pieces of JSON, stored bytes, or nothing."""
 
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from routelog.log_backend import StoredStretch
@@ -42,12 +42,14 @@ class Listing:
         describe: the row of an item; None: the item is gone, or the caller may not see it.
         name: of an item, for the filter; None: there is no filter.
         order: of an item, when no column is chosen; None: the order of `items`.
+        columns: what describing an item says in a column, for less: lists are sorted by them.
     """
 
     items: Iterable[Any]
     describe: Callable[[Any], Row | None]
     name: Callable[[Any], str] | None = None
     order: Callable[[Any], tuple[str, ...]] | None = None
+    columns: Mapping[str, Callable[[Any], Any]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

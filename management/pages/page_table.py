@@ -11,6 +11,7 @@ from routelog.management.pages.overview import overview
 from routelog.management.pages.queue_pages import (
     QUEUE,
     QUEUES,
+    browse_messages,
     change_queues,
     choose_queues,
     list_queues,
@@ -40,6 +41,7 @@ PAGES = (
     Page("/", overview, "/overview", "Overview"),
     Page(QUEUES, list_queues, QUEUES, "Queues"),
     Page(QUEUE, show_queue, QUEUE),
+    Page(f"{QUEUE}/messages", browse_messages, f"{QUEUE}/messages"),
     Page(f"{QUEUE}/get", take_messages, QUEUE, method="POST"),
     Page("/queues-chosen", choose_queues, QUEUES, method="POST"),
     Page("/queues-chosen/{change}", change_queues, QUEUES, method="POST"),

@@ -12,6 +12,9 @@ QUEUES, OF_VHOST, QUEUE = "/queues", "/queues/{vhost}", "/queues/{vhost}/{name}"
 PAGE_ITEMS = "50"
 TAKEN_MAX = 50  # messages of one page
 BODY_BYTES_MAX = 50_000  # shown of each body
+BROWSED = 20  # messages of one page
+BROWSED_BYTES = 2_000  # shown of each body; a link leads to one message with more of it
+BROWSED_BYTES_MAX = 1_000_000
 
 # What the list can show: the key of the API's row, and the heading. Numbers stand on the right.
 COLUMNS = {
@@ -90,6 +93,42 @@ async def take_messages(visit: Visit) -> Shows:
     return Shown(
         "messages.html",
         {"parts": visit.parts, "messages": [described_message(row) for row in rows]},
+    )
+
+
+# What the form asks of the API, in this order; `offset` is also where the next page begins.
+_FILTERS = {
+    "offset": ("From offset", "a number, first or last"),
+    "time": ("Since", "a time, or an age such as 1h"),
+    "until": ("Before", "likewise"),
+    "key": ("Routing key", ""),
+    "header": ("Header", "name:value"),
+    "text": ("Body has", ""),
+}
+STATES = {"": "not settled", "ready": "ready", "unacked": "unacknowledged", "all": "all in the log"}
+
+
+async def browse_messages(visit: Visit) -> Shows:
+    """Messages as they lie in a queue, found by place, time, key, header or text; nothing becomes of them."""
+    names = (*_FILTERS, "state", "partition")
+    asked = {name: value for name in names if (value := visit.asked(name).strip())}
+    whole = visit.asked("whole")
+    query = {
+        "count": "1" if whole else str(BROWSED),
+        "truncate": str(BROWSED_BYTES_MAX if whole else BROWSED_BYTES),
+    }
+    found = await visit.get(f"{QUEUE}/messages", visit.parts, asked | query)
+    return Shown(
+        "browse.html",
+        {
+            "parts": visit.parts,
+            "messages": [described_message(row) for row in found["items"]],
+            "found": found,
+            "next": "" if whole else found["next"],
+            "filters": _FILTERS,
+            "states": STATES,
+            "asked": asked,
+        },
     )
 
 

@@ -1,5 +1,6 @@
 """From a template and values to HTML: every value is escaped, and long pages are made in turns of the loop."""
 
+import shlex
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -32,6 +33,7 @@ class Rendering:
             "number": as_number,
             "octets": as_octets,
             "part": as_part,
+            "shell": shlex.quote,
         }
         for name in self._environment.list_templates():
             self._environment.get_template(name)

@@ -202,7 +202,7 @@ class PageServer:
             "visit": visit,
             "menu": [page for page in PAGES if page.title and visit.opens("GET", page.api)],
             "here": _path(request),
-            "path": request.path,
+            "path": request.rel_url.raw_path,
             "notice": notice,
             "origin": f"{scheme}://{request.host}",
             "cluster": self._broker.cluster_name(),

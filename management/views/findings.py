@@ -8,6 +8,7 @@ from routelog.log_backend import Lane, in_turns
 from routelog.management.calls.answer import Answer, Row, Value
 from routelog.management.calls.call import Call
 from routelog.management.calls.caller import Need
+from routelog.management.calls.listing import SLICE_ITEMS, slices
 from routelog.management.views.bindings import bindings_from
 from routelog.vhosts import Queue, VirtualHost
 
@@ -99,16 +100,19 @@ async def _of_queues(vhosts: list[VirtualHost]) -> list[Row]:
     letters: set[tuple[str, str]] = set()
     for vhost in vhosts:
         addresses: set[tuple[str, str | None]] = set()
-        async for queue in in_turns(vhost.queues.values(), Lane.OPERATORS):
-            if any(partition.log.is_damaged for partition in queue.partitions):
-                damaged.add(queue)
-            if queue.ready and not queue.is_stream and not queue.consumer_count:
-                waiting.append(queue)
-            arguments = queue.effective.values
-            exchange = arguments.get("x-dead-letter-exchange")
-            if exchange is not None:
-                key = arguments.get("x-dead-letter-routing-key")
-                addresses.add((str(exchange), None if key is None else str(key)))
+        async for some in in_turns(slices(vhost.queues.values(), SLICE_ITEMS), Lane.OPERATORS):
+            for queue in some:
+                for partition in queue.partitions:
+                    if partition.log.is_damaged:
+                        damaged.add(queue)
+                        break
+                if queue.ready and not queue.is_stream and not queue.consumer_count:
+                    waiting.append(queue)
+                arguments = queue.effective.values
+                exchange = arguments.get("x-dead-letter-exchange")
+                if exchange is not None:
+                    key = arguments.get("x-dead-letter-routing-key")
+                    addresses.add((str(exchange), None if key is None else str(key)))
         async for name in in_turns(_letter_queues(vhost, addresses), Lane.OPERATORS):
             letters.add((vhost.name, name))
     async for queue in in_turns(waiting, Lane.OPERATORS):

@@ -68,6 +68,7 @@ def _listing(call: Call, vhosts: list[VirtualHost]) -> Listing:
         describe,
         lambda queue: str(queue.name),
         lambda queue: (queue.vhost, queue.name),
+        _COLUMNS,
     )
 
 
@@ -90,6 +91,20 @@ def _described(call: Call) -> Callable[[Queue], Row | None]:
         return row | statistics.of_queue(queue, ready, unacked)
 
     return described
+
+
+# What lists of queues are sorted by; see `queue_row`.
+_COLUMNS: Mapping[str, Callable[[Queue], object]] = {
+    "name": lambda queue: queue.name,
+    "vhost": lambda queue: queue.vhost,
+    "type": lambda queue: queue.type,
+    "messages": lambda queue: queue.ready + queue.unacked + queue.delayed,
+    "messages_delayed": lambda queue: queue.delayed,
+    "messages_ready": lambda queue: queue.ready,
+    "messages_unacknowledged": lambda queue: queue.unacked,
+    "consumers": lambda queue: queue.consumer_count,
+    "policy": lambda queue: queue.effective.policy and queue.effective.policy.name,
+}
 
 
 def queue_row(queue: Queue, node: str, replicas: Sequence[Replica], min_in_sync: int) -> Row | None:

@@ -10,6 +10,7 @@ from routelog.management.calls.answer import Answer, Empty, Listing, Pieces, Row
 from routelog.management.calls.broker_side import Replica
 from routelog.management.calls.call import DEFINITIONS_BYTES_MAX, Call
 from routelog.management.calls.failures import bad_request, not_found
+from routelog.management.calls.listing import SLICE_ITEMS, slices
 from routelog.management.sampling.statistics import Statistics
 from routelog.vhosts import (
     FULL_PERMISSION,
@@ -70,9 +71,9 @@ async def counted_messages(vhosts: list[VirtualHost]) -> tuple[int, int]:
     """How many messages are ready, and how many unacknowledged."""
     ready = unacked = 0
     for vhost in vhosts:
-        async for queue in in_turns(vhost.queues.values(), Lane.OPERATORS):
-            ready += queue.ready
-            unacked += queue.unacked
+        async for some in in_turns(slices(vhost.queues.values(), SLICE_ITEMS), Lane.OPERATORS):
+            ready += sum(queue.ready for queue in some)
+            unacked += sum(queue.unacked for queue in some)
     return ready, unacked
 
 

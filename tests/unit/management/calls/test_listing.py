@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from routelog.log_backend import Scheduler
+from routelog.management.calls import listing as listing_module
 from routelog.management.calls.answer import Listing, Row
 from routelog.management.calls.failures import Refused
 from routelog.management.calls.listing import SLICE_ITEMS, list_query, listed
@@ -176,3 +178,32 @@ async def test_all_names_share_the_time_of_a_request(monkeypatch: pytest.MonkeyP
     with pytest.raises(Refused, match="takes too long"):
         await answered(listing(rows), name="^(a|aa)+$", use_regex="true")
     assert len(given) == 1
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.integers(0, 9), max_size=40),
+    st.integers(1, 7),
+    st.booleans(),
+    st.sampled_from([0, 5, 12, 1_000]),
+)
+def test_pages_together_are_the_whole_list_in_its_order(
+    sizes: list[int], page_size: int, reverse: bool, ranked_max: int
+) -> None:
+    rows = [{"name": str(at), "size": size} for at, size in enumerate(sizes)]
+
+    async def paged() -> list[Row]:
+        found: list[Row] = []
+        for number in range(1, max(1, -(-len(rows) // page_size)) + 1):
+            asked = {"page": f"{number}", "page_size": f"{page_size}", "sort": "size"}
+            asked |= {"sort_reverse": "true"} if reverse else {}
+            columns = {"size": lambda row: row["size"]}
+            found += (await answered(replace(listing(rows), columns=columns), **asked))["items"]
+        return found
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(listing_module, "RANKED_MAX", ranked_max)
+        patch.setattr(listing_module, "SLICE_ITEMS", 3)
+        found = asyncio.run(paged())
+    ordered = sorted(rows, key=lambda row: row["size"])
+    assert found == (ordered[::-1] if reverse else ordered)

@@ -1,6 +1,7 @@
 """The list of queues, one queue, and its messages."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from queue_samples import records
@@ -8,7 +9,7 @@ from unit.management.managed_node import TAKEN
 from unit.management.page_browser import Browser, values
 
 from routelog.management.pages import queue_pages
-from routelog.vhosts import Policy
+from routelog.vhosts import BrowsedMessage, MessageHolder, MessageSearch, Policy, Queue
 
 
 @pytest.fixture
@@ -145,6 +146,35 @@ async def test_messages_are_shown_as_text_json_or_octets(browser: Browser) -> No
     for count in ("0", "51", "x", ""):
         answer = await browser.send("/queues/%2F/q", "/queues/%2F/q/get", count=count)
         assert answer.status == 400
+
+
+async def test_messages_are_looked_at_by_what_is_asked(browser: Browser) -> None:
+    node = browser.node
+    queue = await node.queue("q")
+    queue.publish(records("a", "b"), True)
+    asked: list[Any] = []
+
+    async def browse(queue: Queue, search: MessageSearch, count: int) -> list[BrowsedMessage]:
+        asked.append((queue.name, count, str(search.places[0])))
+        search.places = search.places if count > 1 else []
+        holder = MessageHolder("tag", "c", 1, 9.0)
+        body = memoryview(b"x" * (queue_pages.BROWSED_BYTES + 1))
+        return [BrowsedMessage(0, 7, "unacked", 1_000_000, "e", "k", 2, holder, {}, body)]
+
+    node.messages.browse = browse
+    page = await browser.page("/queues/%2F/q/messages?offset=1&text=+a%27+")
+    assert asked == [("q", queue_pages.BROWSED, "0:1")]
+    assert page.one("input", name="text")["value"] == "a'"
+    told = page.one("article").text
+    assert "offset 7 · came 1970-01-01 00:00:01 UTC · unacked · delivered again 2 times" in told
+    assert "· for 9 s with consumer tag of c" in told
+    assert f"{browser.origin}/api/queues/%2F/q/messages?offset=1&text=a%27'" in page.text
+    assert page.one("a", rel="next")["href"] == "?offset=0%3A1&text=+a%27+"
+    (alone,) = [each["href"] for each in page.all("a") if each.text == "This message alone"]
+    page = await browser.page("/queues/%2F/q/messages" + alone)
+    assert asked[1][:2] == ("q", 1)
+    assert not page.all("a", rel="next")
+    assert (await browser.get("/queues/%2F/q/messages?offset=x")).status == 400
 
 
 async def test_several_queues_are_changed_when_their_number_was_typed(browser: Browser) -> None:
