@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -197,7 +197,7 @@ def test_pages_together_are_the_whole_list_in_its_order(
         for number in range(1, max(1, -(-len(rows) // page_size)) + 1):
             asked = {"page": f"{number}", "page_size": f"{page_size}", "sort": "size"}
             asked |= {"sort_reverse": "true"} if reverse else {}
-            columns = {"size": lambda row: row["size"]}
+            columns: dict[str, Callable[[Any], Any]] = {"size": lambda row: row["size"]}
             found += (await answered(replace(listing(rows), columns=columns), **asked))["items"]
         return found
 
@@ -205,5 +205,5 @@ def test_pages_together_are_the_whole_list_in_its_order(
         patch.setattr(listing_module, "RANKED_MAX", ranked_max)
         patch.setattr(listing_module, "SLICE_ITEMS", 3)
         found = asyncio.run(paged())
-    ordered = sorted(rows, key=lambda row: row["size"])
+    ordered = sorted(rows, key=lambda row: int(row["size"]))
     assert found == (ordered[::-1] if reverse else ordered)
