@@ -1,4 +1,4 @@
-"""Links of the documentation lead somewhere, wherever it is read."""
+"""Links of the documentation lead somewhere, wherever it is read, and the tests that it names exist."""
 
 import re
 import tomllib
@@ -9,6 +9,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
 LINK = re.compile(r"\]\(([^()\s]+)\)")
+TEST = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")
 
 
 def links(page: Path) -> list[str]:
@@ -32,6 +33,16 @@ def test_links_within_the_sources_lead_to_files_and_headings(page: Path) -> None
         target = (page.parent / path).resolve() if path else page
         assert target.exists(), link
         assert not anchor or anchor in anchors(target), link
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_tests_that_a_page_names_exist(page: Path) -> None:
+    for path, name in TEST.findall(page.read_text()):
+        source = (ROOT / path).read_text()
+        assert re.search(rf"^ *(?:async )?(?:def|class) {name}\b", source, re.MULTILINE), (
+            path,
+            name,
+        )
 
 
 def test_what_a_package_index_shows_has_no_links_within_the_sources() -> None:

@@ -124,16 +124,20 @@ async def _run_mirrored(
     reason = mirror.ended.result() if mirror.ended.done() else ""
     log.info("stopping%s", f", to start again: {reason}" if reason else "")
     ends.set()
-    try:
-        async with asyncio.timeout(END_SECONDS_MAX):
-            await broker.leave(CHANGED if reason else STOPPED)
-            if epoch.done():
-                await leading
-            if not reason:
-                await mirror.drain()
-            await mirror.aclose()
-    except TimeoutError:
-        log.warning("something waits for what does not come; the process ends without it")
+
+    async def leave() -> None:
+        await broker.leave(CHANGED if reason else STOPPED)
+        if epoch.done():
+            await leading
+        if not reason:
+            await mirror.drain()
+
+    for end in (leave, mirror.aclose):
+        try:
+            async with asyncio.timeout(END_SECONDS_MAX):
+                await end()
+        except TimeoutError:
+            log.warning("something waits for what does not come; the process ends without it")
     if reason:
         await asyncio.sleep(begun + RESTART_SECONDS_MIN - loop.time())
     return "" if stopped.is_set() else reason  # told to stop meanwhile: it does not start again

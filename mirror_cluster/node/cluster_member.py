@@ -200,11 +200,13 @@ class ClusterMember:
 
     async def aclose(self) -> None:
         """End: the lease is given up, and a managed etcd is stopped."""
-        await self._copies.aclose()
-        await self._digests.aclose()
-        await self._node.aclose()
-        if self._etcd is not None:
-            await self._etcd.stop()
+        try:
+            await self._copies.aclose()
+            await self._digests.aclose()
+            await self._node.aclose()
+        finally:  # also when that takes too long: the next process starts another one
+            if self._etcd is not None:
+                await self._etcd.stop()
 
     # -- for clients: who leads
 

@@ -1,6 +1,8 @@
 """The broker's journal as a replica's storage."""
 
 import asyncio
+import errno
+import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Protocol
@@ -18,7 +20,10 @@ from routelog.mirror_cluster.replica.events import (
     Truncated,
 )
 
+log = logging.getLogger(__name__)
+
 READ_BYTES = 4 * 1024 * 1024
+FULL_PAUSE_SECONDS = 1.0  # between two tries on a full disk
 
 
 class BlockUnreadable(Exception):
@@ -148,11 +153,21 @@ class JournalStorage:
     async def _save_promise(self, epoch: int) -> None:
         try:
             async with self._promising:
-                await asyncio.to_thread(self._promise.write, epoch)
+                await self._written(epoch)
         except OSError as error:
             self._failed(error)
         else:
             self._notify(Promised(epoch))
+
+    async def _written(self, epoch: int) -> None:
+        while True:
+            try:
+                return await asyncio.to_thread(self._promise.write, epoch)
+            except OSError as error:
+                if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+                    raise
+                log.warning("epoch %d is followed when the disk has room: %s", epoch, error)
+            await asyncio.sleep(FULL_PAUSE_SECONDS)
 
     def commit(self, position: int) -> None:
         """See `ReplicaStorage`."""

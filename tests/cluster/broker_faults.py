@@ -5,7 +5,7 @@ import os
 import shutil
 import signal
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -86,6 +86,7 @@ class BrokerFaults(RandomFaults):
                 (1, self._kill_all_etcd),
                 (1, self._stop_all_etcd),
                 (1, self._compact_etcd),
+                (1, self._revoke_leases),
             ],
         }
         return [kind for group in self._groups for kind in groups[group]]
@@ -259,22 +260,39 @@ class BrokerFaults(RandomFaults):
         self._signal_etcd(signal.SIGKILL, *NODES)
 
     async def _stop_all_etcd(self, name: str) -> None:
-        self._signal_etcd(signal.SIGSTOP, *NODES)
+        stopped = self._signal_etcd(signal.SIGSTOP, *NODES)
         await self.last()
-        self._signal_etcd(signal.SIGCONT, *NODES)
+        for child in stopped:  # its broker may have ended meanwhile
+            with suppress(ProcessLookupError):
+                os.kill(child, signal.SIGCONT)
 
-    def _signal_etcd(self, number: signal.Signals, *names: str) -> None:
-        for name in names:
-            for child in self._cluster.brokers[name].children:
-                with suppress(ProcessLookupError):
-                    os.kill(child, number)
+    def _signal_etcd(self, number: signal.Signals, *names: str) -> list[int]:
+        children = [child for name in names for child in self._cluster.brokers[name].children]
+        for child in children:
+            with suppress(ProcessLookupError):
+                os.kill(child, number)
+        return children
 
     async def _compact_etcd(self, name: str) -> None:
+        await self._ask_etcd(self._compact)
+
+    async def _compact(self, gateway: EtcdGateway) -> None:
+        told = await gateway.request("kv/range", {"key": encoded(b"/")})
+        revision = msgspec.json.decode(told)["header"]["revision"]
+        await gateway.request("kv/compaction", {"revision": revision, "physical": True})
+
+    async def _revoke_leases(self, name: str) -> None:
+        await self._ask_etcd(self._revoke)
+
+    async def _revoke(self, gateway: EtcdGateway) -> None:
+        told = await gateway.request("lease/leases", {})
+        for lease in msgspec.json.decode(told).get("leases", ()):
+            await gateway.request("lease/revoke", {"ID": lease["ID"]})
+
+    async def _ask_etcd(self, work: Callable[[EtcdGateway], Awaitable[None]]) -> None:
         gateway = EtcdGateway(EtcdEndpoints(self._cluster.etcd_urls))
         try:
-            told = await gateway.request("kv/range", {"key": encoded(b"/")})
-            revision = msgspec.json.decode(told)["header"]["revision"]
-            await gateway.request("kv/compaction", {"revision": revision, "physical": True})
+            await work(gateway)
         except (CoordinatorUnavailable, CoordinatorRefused):
             self.struck[-1] += " in vain"
         finally:

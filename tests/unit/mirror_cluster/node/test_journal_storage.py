@@ -1,6 +1,7 @@
 """The broker's journal as a replica's storage: what is called, in which order, and what is applied."""
 
 import asyncio
+import errno
 from collections.abc import Sequence
 from pathlib import Path
 from typing import cast
@@ -10,6 +11,7 @@ from unit.log_backend.open_store import until
 from unit.mirror_cluster.journals import SHARD, blocks
 
 from routelog.log_backend import SystemDisk
+from routelog.mirror_cluster.node import journal_storage
 from routelog.mirror_cluster.node.copy_receiver import CopyReceiver
 from routelog.mirror_cluster.node.journal_storage import BlockUnreadable, JournalStorage
 from routelog.mirror_cluster.node.kept_number import KeptNumber
@@ -30,6 +32,21 @@ class FailingDisk(SystemDisk):
 
     def sync(self, file: int) -> None:
         raise OSError("broken")
+
+
+class FullDisk(SystemDisk):
+    """A disk that has no room for a while.
+
+    Attributes:
+        refuses: so many syncs yet.
+    """
+
+    refuses = 2
+
+    def sync(self, file: int) -> None:
+        if self.refuses:
+            self.refuses -= 1
+            raise OSError(errno.ENOSPC, "full")
 
 
 class Shard:
@@ -157,6 +174,20 @@ async def test_a_promise_that_cannot_be_kept_ends_the_node(tmp_path: Path) -> No
     storage.save_promise(4)
     await until(lambda: shard.failures)
     assert not shard.notices
+
+
+async def test_a_promise_waits_for_room_on_a_full_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(journal_storage, "FULL_PAUSE_SECONDS", 0.0)
+    shard = Shard(tmp_path)
+    shard.disk = FullDisk()
+    storage = await shard.storage()
+    storage.start(shard.notices.append)
+    storage.save_promise(4)
+    await until(lambda: shard.notices)
+    assert shard.notices == [Promised(4)]
+    assert not shard.failures
 
 
 async def test_a_follower_without_room_applies_later_and_a_leader_does_not_wait(
