@@ -184,7 +184,7 @@ async def _sorted(items: list[Any], listing: Listing, query: ListQuery) -> list[
     if key is None:
         return items
     keys: list[Any] = []
-    async for slice_ in in_turns(slices(items, SLICE_ITEMS), Lane.OPERATORS):
+    async for slice_ in in_turns(slices(items, query.slice_items), Lane.OPERATORS):
         keys += map(key, slice_)
     runs = [
         sorted(places, key=keys.__getitem__)
@@ -208,20 +208,21 @@ async def _cut_out(items: list[Any], listing: Listing, query: ListQuery, first: 
     key = _sort_key(listing, query.sort)
     if key is None:
         return items[first:end]
+    at_once = query.slice_items
     if end <= RANKED_MAX:
-        return (await _foremost(items, key, end, reverse=query.reverse))[first:]
+        return (await _foremost(items, key, end, at_once, reverse=query.reverse))[first:]
     if count - first <= RANKED_MAX:
-        last = await _foremost(items, key, count - first, reverse=not query.reverse)
+        last = await _foremost(items, key, count - first, at_once, reverse=not query.reverse)
         return last[count - end :][::-1]
     return (await _sorted(list(items), listing, query))[first:end]
 
 
 async def _foremost(
-    items: list[Any], key: Callable[[Any], Any], count: int, *, reverse: bool
+    items: list[Any], key: Callable[[Any], Any], count: int, at_once: int, *, reverse: bool
 ) -> list[Any]:
     """The first `count` items in the order of their keys, then of their places, or in the reverse of that."""
     found: list[tuple[Any, int]] = []
-    async for places in in_turns(slices(range(len(items)), SLICE_ITEMS), Lane.OPERATORS):
+    async for places in in_turns(slices(range(len(items)), at_once), Lane.OPERATORS):
         fresh = [(key(items[place]), place) for place in places]
         if len(found) == count and count:
             bound = found[-1]

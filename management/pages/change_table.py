@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from routelog.exchanges import EXCHANGE_TYPES
 from routelog.management.pages.changes import Change, Field
 
 _VHOST = Field("vhost", "Virtual host", "vhost", is_needed=True)
@@ -10,6 +11,26 @@ _DURABLE = Field("durable", "Durable", "flag", value="on")
 _AUTO_DELETE = Field("auto_delete", "Auto-delete", "flag")
 _QUEUE = "/queues/{vhost}/{name}"
 _EXCHANGE = "/exchanges/{vhost}/{name}"
+_BINDING = "/bindings/{vhost}/e/{source}/{kind:[qe]}/{destination}"
+_PERMISSION = "/permissions/{vhost}/{user}"
+_POLICY = "/policies/{vhost}/{name}"
+_FILTER = 'JSON: {} is all; {"key": "orders", "time": "1h"}'
+_SELECTION = (
+    Field("limit", "At most", "number", value="10000", is_needed=True),
+    Field("dry_run", "Only count them", "flag"),
+)
+_PATTERN = "a regular expression"
+_APPLY_TO = ("all", "queues", "exchanges", "classic_queues", "quorum_queues", "streams")
+
+
+def moved_text(value: Any) -> str:
+    """What a move of messages did, or would do."""
+    told = f"Messages that {'would be' if value['dry_run'] else 'are'} done: {value['count']:,}."
+    for reason, count in value["skipped"].items():
+        told += f" Stay ({reason}): {count:,}."
+    if value["stopped"]:
+        told += f" It stopped: {value['stopped']}."
+    return told + (" There is more: the same again goes on." if value["next"] else "")
 
 
 def _routed(value: Any) -> str:
@@ -80,6 +101,236 @@ _CHANGES = (
             Field("properties.headers", "Headers", "json", hint='JSON, such as {"tenant": "a"}'),
         ),
         tells=_routed,
+    ),
+    Change(
+        "move-all",
+        "Move, copy or delete all",
+        "POST",
+        f"{_QUEUE}/move",
+        (
+            Field("mode", "What", choices=("move", "copy", "delete"), value="move"),
+            Field("to.queue", "To queue", hint="nothing, if they are deleted"),
+            Field("filter", "Which", "json", value="{}", is_needed=True, hint=_FILTER),
+            *_SELECTION,
+        ),
+        tells=moved_text,
+        confirmed_by="name",
+    ),
+    Change(
+        "redrive",
+        "Send dead letters back",
+        "POST",
+        f"{_QUEUE}/redrive",
+        _SELECTION,
+        tells=moved_text,
+    ),
+    Change(
+        "replay",
+        "Replay",
+        "POST",
+        f"{_QUEUE}/replay",
+        (
+            Field("to.queue", "To queue", is_needed=True),
+            Field("filter.time", "Since", value="1h", hint="a time, or an age such as 1h"),
+            Field("filter.until", "Before", hint="likewise"),
+            *_SELECTION,
+        ),
+        tells=moved_text,
+    ),
+    Change(
+        "restore",
+        "Undo the last purge",
+        "POST",
+        f"{_QUEUE}/restore",
+        _SELECTION,
+        tells=moved_text,
+    ),
+    Change(
+        "declare-exchange",
+        "Add exchange",
+        "PUT",
+        _EXCHANGE,
+        (
+            _VHOST,
+            _NAME,
+            Field(
+                "type",
+                "Type",
+                choices=tuple(sorted(EXCHANGE_TYPES)),
+                value="topic",
+            ),
+            _DURABLE,
+            _AUTO_DELETE,
+            Field("internal", "Internal", "flag"),
+            Field(
+                "arguments",
+                "Arguments",
+                "json",
+                hint='JSON, such as {"alternate-exchange": "unrouted"}',
+            ),
+        ),
+        "Exchange {name} is there.",
+        then=_EXCHANGE,
+    ),
+    Change(
+        "delete-exchange",
+        "Delete",
+        "DELETE",
+        _EXCHANGE,
+        done="Exchange {name} is deleted.",
+        confirmed_by="name",
+        then="/exchanges",
+    ),
+    Change(
+        "bind",
+        "Bind",
+        "POST",
+        _BINDING,
+        (
+            Field("kind", "To", choices=("q", "e"), value="q", hint="q a queue, e an exchange"),
+            Field("destination", "Name", is_needed=True),
+            Field("routing_key", "Routing key"),
+            Field("arguments", "Arguments", "json", hint='JSON, such as {"x-match": "any"}'),
+        ),
+        "{source} leads to {destination}.",
+    ),
+    Change(
+        "unbind",
+        "Unbind",
+        "DELETE",
+        f"{_BINDING}/{{properties}}",
+        done="{source} does not lead to {destination} by this binding any more.",
+    ),
+    Change(
+        "close-connection",
+        "Close",
+        "DELETE",
+        "/connections/{name}",
+        done="Connection {name} is closed.",
+        command=("connection", "close", "{name}"),
+    ),
+    Change(
+        "put-user",
+        "Add or replace a user",
+        "PUT",
+        "/users/{user}",
+        (
+            Field("user", "Name", is_needed=True),
+            Field("password", "Password", "password", is_needed=True),
+            Field(
+                "tags",
+                "Tags",
+                sends_empty=True,
+                hint="such as management, monitoring, administrator",
+            ),
+        ),
+        "User {user} is there.",
+        command=("user", "add", "{user}", "--tags", "{tags}"),
+    ),
+    Change(
+        "delete-user",
+        "Delete",
+        "DELETE",
+        "/users/{user}",
+        done="User {user} is deleted.",
+        confirmed_by="user",
+        command=("user", "delete", "{user}"),
+    ),
+    Change(
+        "put-permission",
+        "Set a permission",
+        "PUT",
+        _PERMISSION,
+        (
+            Field("user", "User", is_needed=True),
+            _VHOST,
+            Field("configure", "Configure", value=".*", sends_empty=True, hint=_PATTERN),
+            Field("write", "Write", value=".*", sends_empty=True, hint=_PATTERN),
+            Field("read", "Read", value=".*", sends_empty=True, hint=_PATTERN),
+        ),
+        "User {user} has this permission in {vhost}.",
+        command=(
+            "permission",
+            "set",
+            "{user}",
+            "{configure}",
+            "{write}",
+            "{read}",
+            "--vhost",
+            "{vhost}",
+        ),
+    ),
+    Change(
+        "clear-permission",
+        "Clear",
+        "DELETE",
+        _PERMISSION,
+        done="User {user} may not enter {vhost} any more.",
+        confirmed_by="user",
+        command=("permission", "clear", "{user}", "--vhost", "{vhost}"),
+    ),
+    Change(
+        "put-policy",
+        "Set a policy",
+        "PUT",
+        _POLICY,
+        (
+            _VHOST,
+            _NAME,
+            Field("pattern", "Pattern", value="^", is_needed=True, hint=_PATTERN),
+            Field("definition", "Definition", "json", value='{"max-length": 1000}', is_needed=True),
+            Field("apply-to", "Applies to", choices=_APPLY_TO, value="all"),
+            Field("priority", "Priority", "number", value="0", is_needed=True),
+        ),
+        "Policy {name} is in force.",
+        command=(
+            "policy",
+            "set",
+            "{name}",
+            "{pattern}",
+            "{definition}",
+            "--apply-to",
+            "{apply-to}",
+            "--priority",
+            "{priority}",
+            "--vhost",
+            "{vhost}",
+        ),
+    ),
+    Change(
+        "delete-policy",
+        "Delete",
+        "DELETE",
+        _POLICY,
+        done="Policy {name} is deleted.",
+        confirmed_by="name",
+        command=("policy", "clear", "{name}", "--vhost", "{vhost}"),
+    ),
+    Change(
+        "put-vhost",
+        "Add a virtual host",
+        "PUT",
+        "/vhosts/{name}",
+        (
+            _NAME,
+            Field("description", "Description"),
+            Field(
+                "default_queue_type",
+                "Default type of queues",
+                choices=("classic", "quorum", "stream"),
+            ),
+        ),
+        "Virtual host {name} is there.",
+        command=("vhost", "add", "{name}"),
+    ),
+    Change(
+        "delete-vhost",
+        "Delete",
+        "DELETE",
+        "/vhosts/{name}",
+        done="Virtual host {name} is deleted, with all that was in it.",
+        confirmed_by="name",
+        command=("vhost", "delete", "{name}"),
     ),
 )
 

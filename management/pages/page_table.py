@@ -7,14 +7,18 @@ from typing import Literal
 
 from routelog.management.pages.change_table import CHANGES
 from routelog.management.pages.changes import make_change
+from routelog.management.pages.exchange_pages import EXCHANGE, show_exchange
+from routelog.management.pages.list_pages import LISTS
 from routelog.management.pages.overview import overview
 from routelog.management.pages.queue_pages import (
     QUEUE,
     QUEUES,
     browse_messages,
     change_queues,
+    choose_messages,
     choose_queues,
     list_queues,
+    move_messages,
     show_queue,
     take_messages,
 )
@@ -42,7 +46,11 @@ PAGES = (
     Page(QUEUES, list_queues, QUEUES, "Queues"),
     Page(QUEUE, show_queue, QUEUE),
     Page(f"{QUEUE}/messages", browse_messages, f"{QUEUE}/messages"),
+    Page(f"{QUEUE}/messages/chosen", choose_messages, QUEUE, method="POST"),
+    Page(f"{QUEUE}/messages/move", move_messages, QUEUE, method="POST"),
     Page(f"{QUEUE}/get", take_messages, QUEUE, method="POST"),
+    *(Page(each.api, each.handler(), each.api, each.title) for each in LISTS),
+    Page(EXCHANGE, show_exchange, EXCHANGE),
     Page("/queues-chosen", choose_queues, QUEUES, method="POST"),
     Page("/queues-chosen/{change}", change_queues, QUEUES, method="POST"),
     Page("/do/{change}", partial(make_change, changes=CHANGES), "/overview", method="POST"),

@@ -1,14 +1,16 @@
 """Queues: the list, one queue, and messages that are taken from it."""
 
-from urllib.parse import unquote
+from typing import Any
+from urllib.parse import quote, unquote
 
 from routelog.management.calls.failures import Refused, bad_request, not_found
 from routelog.management.calls.listing import list_query
-from routelog.management.pages.change_table import CHANGES
+from routelog.management.pages.change_table import CHANGES, moved_text
 from routelog.management.pages.message_text import described_message
 from routelog.management.pages.visit import Moved, Shown, Shows, Visit, value_of
 
 QUEUES, OF_VHOST, QUEUE = "/queues", "/queues/{vhost}", "/queues/{vhost}/{name}"
+MOVE = f"{QUEUE}/move"
 PAGE_ITEMS = "50"
 TAKEN_MAX = 50  # messages of one page
 BODY_BYTES_MAX = 50_000  # shown of each body
@@ -75,7 +77,18 @@ async def show_queue(visit: Visit) -> Shows:
     """One queue."""
     row = await visit.get(QUEUE, visit.parts)
     bindings = await visit.get(f"{QUEUE}/bindings", visit.parts)
-    return Shown("queue.html", {"queue": row, "bindings": bindings, "changes": CHANGES})
+    stats = row.get("message_stats", {})
+    rates = {
+        label: stats[f"{name}_details"]["rate"]
+        for name, label in _RATES.items()
+        if f"{name}_details" in stats
+    }
+    return Shown(
+        "queue.html", {"queue": row, "rates": rates, "bindings": bindings, "changes": CHANGES}
+    )
+
+
+_RATES = {"publish": "Published a second", "deliver_get": "Delivered", "ack": "Acknowledged"}
 
 
 async def take_messages(visit: Visit) -> Shows:
@@ -130,6 +143,55 @@ async def browse_messages(visit: Visit) -> Shows:
             "asked": asked,
         },
     )
+
+
+# -- messages that are marked
+
+
+async def choose_messages(visit: Visit) -> Shows:
+    """Say what would become of the marked messages, and ask whether it is meant."""
+    chosen, mode, to = visit.form.get("message", []), visit.field("mode"), visit.field("to")
+    if not chosen:
+        raise bad_request("no message is chosen: mark some first")
+    body = _move(chosen, mode, to)
+    tried = await value_of(
+        await visit.ask("POST", MOVE, visit.parts, body=body | {"dry_run": True})
+    )
+    return Shown(
+        "chosen_messages.html",
+        {
+            "parts": visit.parts,
+            "chosen": chosen,
+            "mode": mode,
+            "to": to,
+            "told": moved_text(tried),
+            "wanted": messages_confirmation(len(chosen)),
+            "body": body,
+        },
+    )
+
+
+async def move_messages(visit: Visit) -> Shows:
+    """Move, copy or delete the marked messages."""
+    chosen = visit.form.get("message", [])
+    wanted = messages_confirmation(len(chosen))
+    if visit.field("confirm") != wanted:
+        raise bad_request(f"nothing is changed: '{wanted}' has to be typed to confirm this")
+    body = _move(chosen, visit.field("mode"), visit.field("to"))
+    value = await value_of(await visit.ask("POST", MOVE, visit.parts, body=body))
+    visit.session.notice = moved_text(value)
+    parts = (quote(visit.parts[name], safe="") for name in ("vhost", "name"))
+    return Moved("/".join(("/queues", *parts, "messages")))
+
+
+def _move(chosen: list[str], mode: str, to: str) -> dict[str, Any]:
+    target = {} if mode == "delete" else {"to": {"queue": to}}
+    return {"mode": mode, "messages": chosen, **target}
+
+
+def messages_confirmation(count: int) -> str:
+    """What has to be typed before so many messages are moved."""
+    return f"{count} messages" if count != 1 else "1 message"
 
 
 # -- several queues at once

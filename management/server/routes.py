@@ -154,6 +154,7 @@ ROUTES: tuple[Route, ...] = (
     _change("DELETE", _EXCHANGE, exchange_views.delete_exchange),
     _get(f"{_ANY_EXCHANGE}/bindings/source", exchange_views.list_bindings_from),
     _get(f"{_ANY_EXCHANGE}/bindings/destination", exchange_views.list_bindings_to),
+    _get(f"{_ANY_EXCHANGE}/route", exchange_views.try_route),
     replace(_change("POST", f"{_ANY_EXCHANGE}/publish", exchange_views.publish), is_traffic=True),
     Route("GET", _DELAYED, Need.MANAGEMENT, delayed.list_delayed, Scope.ENTERED),
     _change("DELETE", _DELAYED, delayed.cancel_all),

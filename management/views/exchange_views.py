@@ -6,13 +6,15 @@ from typing import Any, Literal
 
 import msgspec
 
-from routelog.exchanges import Exchange
+from routelog.exchanges import Exchange, Message
 from routelog.management.calls.answer import Answer, Empty, Listing, Row, Value, put
 from routelog.management.calls.call import Call
 from routelog.management.calls.failures import bad_request, not_found
 from routelog.management.views.bindings import binding_row, bindings_from, exchange_name
 from routelog.management.views.delayed import delayed_count
 from routelog.vhosts import ResourceKind, Verb, VirtualHost, checked_arguments, plain_arguments
+
+ROUTE_QUEUES_MAX = 1_000  # named, of a route that is tried out
 
 
 class ExchangeBody(msgspec.Struct):
@@ -159,6 +161,18 @@ async def publish(call: Call) -> Answer:
         call.vhost, call.caller.user, name, body.routing_key, body.properties, payload
     )
     return Value({"routed": routed})
+
+
+def try_route(call: Call) -> Answer:
+    """The queues that a message would reach, by its `routing_key` and `headers`; nothing is published."""
+    name = _exchange(call).name
+    key = call.query.get("routing_key", "").encode(errors="replace")
+    try:
+        headers = msgspec.json.decode(call.query.get("headers") or "{}", type=dict[str, Any])
+    except msgspec.MsgspecError as error:
+        raise bad_request(f"headers: {error}") from None
+    route = call.vhost.routing.route(name, key, Message(checked_arguments(headers)))
+    return Value({"queues": route[:ROUTE_QUEUES_MAX], "count": len(route)})
 
 
 def _exchange(call: Call) -> Exchange:

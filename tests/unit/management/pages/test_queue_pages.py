@@ -101,12 +101,14 @@ async def test_each_form_has_its_curl_and_its_command(browser: Browser) -> None:
     await browser.node.queue("it's")
     page = await browser.page("/queues/%2F/it%27s")
     texts = [each.one("pre").text for each in page.all("details", class_="how")]
-    assert texts[1] == (
+    (purge,) = [each for each in texts if "/contents" in each]
+    (publish,) = [each for each in texts if "/publish" in each]
+    assert purge == (
         f"curl -u ann -X DELETE {browser.origin}/api/queues/%2F/it%27s/contents "
         """routelog queue purge 'it'"'"'s' --vhost /"""
     )
-    assert texts[0].startswith("curl -u ann -X POST")
-    assert '"routing_key":"it\'"\'"\'s"' in texts[0]
+    assert publish.startswith("curl -u ann -X POST")
+    assert '"routing_key":"it\'"\'"\'s"' in publish
 
 
 async def test_where_each_setting_comes_from_is_shown(browser: Browser) -> None:
@@ -230,3 +232,24 @@ async def test_who_only_looks_on_is_offered_no_change_and_refused_each(browser: 
         answer = await browser.ask("POST", path, data=said | {"count": "1"})
         assert answer.status == 403
     assert browser.node.messages.taken == []
+
+
+async def test_marked_messages_are_moved_when_their_number_was_typed(browser: Browser) -> None:
+    node = browser.node
+    queue, parked = await node.queue("q"), await node.queue("parked")
+    queue.publish(records("a", "b", "c"), True)
+    here = "/queues/%2F/q/messages"
+    page = await browser.page(here)
+    boxes = [each["value"] for each in page.all("input", name="message")]
+    assert boxes == ["0:0", "0:1", "0:2"]
+    answer = await browser.send(here, f"{here}/chosen", message=boxes[:2], to="parked")
+    assert answer.page.one("h1").text == "Move 2 messages of q to parked?"
+    assert (queue.ready, parked.ready) == (3, 0)
+    said = values(answer.page.one("form", action=f"{here}/move")) | {"message": boxes[:2]}
+    refused = await browser.ask("POST", f"{here}/move", data=pairs(said | {"confirm": "2"}))
+    assert refused.status == 400
+    done = await browser.ask("POST", f"{here}/move", data=pairs(said | {"confirm": "2 messages"}))
+    assert done.page.one("h1").text == "Messages of q"
+    assert "done: 2" in done.page.one("p", role="status").text
+    answer = await browser.send(here, f"{here}/chosen", message=[], to="parked")
+    assert answer.status == 400

@@ -24,6 +24,7 @@ ROLES = ("management", "policymaker", "monitoring", "administrator")
 OPENED_BY = {
     "/nodes": ("monitoring", "administrator"),
     "/users": ("administrator",),
+    "/permissions": ("administrator",),
     "/definitions": ("administrator",),
 }
 CHANGED_BY = (

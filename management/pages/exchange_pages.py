@@ -1,0 +1,41 @@
+"""One exchange: its bindings, and which queues a key would reach."""
+
+from typing import Any
+
+from routelog.management.calls.failures import Refused
+from routelog.management.pages.change_table import CHANGES
+from routelog.management.pages.list_pages import DEFAULT_NAME
+from routelog.management.pages.visit import Shown, Shows, Visit
+
+EXCHANGE = "/exchanges/{vhost}/{name}"
+_OF_ANY = "/exchanges/{vhost}/{name:[^/]*}"  # also of the default one
+BINDINGS_MAX = 200  # shown of each side
+
+
+async def show_exchange(visit: Visit) -> Shows:
+    """One exchange; with a key in the address, where it would go."""
+    row = await visit.get(EXCHANGE, visit.parts)
+    leaving = await visit.get(f"{_OF_ANY}/bindings/source", visit.parts)
+    coming = await visit.get(f"{_OF_ANY}/bindings/destination", visit.parts)
+    asked = {name: visit.asked(name) for name in ("routing_key", "headers")}
+    tried: dict[str, Any] | None = None
+    refusal = ""
+    if "routing_key" in visit.query:
+        try:
+            tried = await visit.get(f"{_OF_ANY}/route", visit.parts, asked)
+        except Refused as error:
+            refusal = error.reason
+    return Shown(
+        "exchange.html",
+        {
+            "exchange": row,
+            "name_in_paths": row["name"] or DEFAULT_NAME,
+            "leaving": leaving[:BINDINGS_MAX],
+            "leaving_count": len(leaving),
+            "coming": coming[:BINDINGS_MAX],
+            "tried": tried,
+            "refusal": refusal,
+            "asked": asked,
+            "changes": CHANGES,
+        },
+    )

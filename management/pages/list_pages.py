@@ -1,0 +1,196 @@
+"""Pages that are one list of the API: its columns, what can be done with a row, and what can be added."""
+
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote
+
+from routelog.management.calls.listing import list_query
+from routelog.management.pages.change_table import CHANGES
+from routelog.management.pages.queue_pages import vhost_names
+from routelog.management.pages.visit import Shown, Shows, Visit
+
+PAGE_ITEMS = "50"
+DEFAULT_NAME = "amq.default"
+_PART = re.compile(r"\{(\w+)\}")
+
+
+@dataclass(frozen=True, slots=True)
+class ListPage:
+    """A list.
+
+    Attributes:
+        columns: keys of the API's rows with their headings; `a.b` is b in a.
+        numbers: columns on the right.
+        row_changes: with the fields of each that the row has, as keys of it.
+        changes: whose forms stand below.
+        links: columns that lead to a page, whose path has keys of the row in it.
+    """
+
+    title: str
+    api: str
+    columns: Mapping[str, str]
+    numbers: tuple[str, ...] = ()
+    row_changes: Mapping[str, Mapping[str, str]] | None = None
+    changes: tuple[str, ...] = ()
+    link: str = ""
+
+    def handler(self) -> Callable[[Visit], Awaitable[Shows]]:
+        """What shows it."""
+
+        async def show(visit: Visit) -> Shows:
+            asked = {name: visit.asked(name) for name in ("page", "name", "sort", "sort_reverse")}
+            query = {name: value for name, value in asked.items() if value}
+            query = {"page": "1", **query, "page_size": PAGE_ITEMS}
+            return Shown(
+                "list.html",
+                {
+                    "list": self,
+                    "table": await visit.table(self.api, list_query(query)),
+                    "asked": asked,
+                    "value_at": value_at,
+                    "path_of": path_of,
+                    "known_of": known_of,
+                    "vhosts": await vhost_names(visit),
+                    "all_changes": CHANGES,
+                },
+            )
+
+        return show
+
+
+def value_at(row: Mapping[str, Any], column: str) -> Any:
+    """What a row says in a column, as text or a number; None: nothing."""
+    value: Any = row
+    for name in column.split("."):
+        value = value.get(name) if isinstance(value, Mapping) else None
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list):
+        return ", ".join(map(str, value))
+    return value
+
+
+CONNECTIONS = ListPage(
+    "Connections",
+    "/connections",
+    {
+        "name": "Name",
+        "user_provided_name": "Called",
+        "user": "User",
+        "vhost": "Virtual host",
+        "state": "State",
+        "ssl": "TLS",
+        "channels": "Channels",
+    },
+    ("channels",),
+    row_changes={"close-connection": {"name": "name"}},
+)
+CHANNELS = ListPage(
+    "Channels",
+    "/channels",
+    {
+        "name": "Name",
+        "user": "User",
+        "vhost": "Virtual host",
+        "state": "State",
+        "confirm": "Confirms",
+        "transactional": "Transactional",
+        "consumer_count": "Consumers",
+        "prefetch_count": "Prefetch",
+        "messages_unacknowledged": "Unacknowledged",
+    },
+    ("consumer_count", "prefetch_count", "messages_unacknowledged"),
+)
+USERS = ListPage(
+    "Users",
+    "/users",
+    {"name": "Name", "tags": "Tags", "limits": "Limits"},
+    row_changes={"delete-user": {"user": "name"}},
+    changes=("put-user", "put-permission"),
+)
+PERMISSIONS = ListPage(
+    "Permissions",
+    "/permissions",
+    {
+        "user": "User",
+        "vhost": "Virtual host",
+        "configure": "Configure",
+        "write": "Write",
+        "read": "Read",
+    },
+    row_changes={"clear-permission": {"user": "user", "vhost": "vhost"}},
+    changes=("put-permission",),
+)
+POLICIES = ListPage(
+    "Policies",
+    "/policies",
+    {
+        "name": "Name",
+        "vhost": "Virtual host",
+        "pattern": "Pattern",
+        "apply-to": "Applies to",
+        "definition": "Definition",
+        "priority": "Priority",
+    },
+    ("priority",),
+    row_changes={"delete-policy": {"vhost": "vhost", "name": "name"}},
+    changes=("put-policy",),
+)
+VHOSTS = ListPage(
+    "Virtual hosts",
+    "/vhosts",
+    {
+        "name": "Name",
+        "description": "Description",
+        "default_queue_type": "Default type of queues",
+        "tracing": "Firehose",
+    },
+    row_changes={"delete-vhost": {"name": "name"}},
+    changes=("put-vhost",),
+)
+NODES = ListPage(
+    "Nodes",
+    "/nodes",
+    {
+        "name": "Name",
+        "running": "Runs",
+        "in_sync": "In sync",
+        "blocks_behind": "Blocks behind",
+        "uptime": "Milliseconds up",
+        "mem_used": "Memory, bytes",
+        "disk_free": "Free on disk, bytes",
+        "fd_used": "Open files",
+        "sockets_used": "Connections",
+    },
+    ("blocks_behind", "uptime", "mem_used", "disk_free", "fd_used", "sockets_used"),
+)
+EXCHANGES = ListPage(
+    "Exchanges",
+    "/exchanges",
+    {
+        "name": "Name",
+        "vhost": "Virtual host",
+        "type": "Type",
+        "durable": "Durable",
+        "internal": "Internal",
+        "policy": "Policy",
+        "messages_delayed": "Delayed",
+    },
+    ("messages_delayed",),
+    changes=("declare-exchange",),
+    link="/exchanges/{vhost}/{name}",
+)
+
+LISTS = (EXCHANGES, CONNECTIONS, CHANNELS, USERS, PERMISSIONS, POLICIES, VHOSTS, NODES)
+
+
+def path_of(template: str, row: Mapping[str, Any]) -> str:
+    """The path of a row's own page; an exchange without a name has one in paths."""
+    return _PART.sub(lambda part: quote(row[part[1]] or DEFAULT_NAME, safe=""), template)
+
+
+def known_of(fields: Mapping[str, str], row: Mapping[str, Any]) -> dict[str, str]:
+    """The fields of a change that a row has."""
+    return {field: row[key] for field, key in fields.items()}

@@ -1,0 +1,206 @@
+"""The web page in a real browser: an operator's work, script in names and bodies, and accessibility."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from broker_process import BrokerProcess
+from management_door import ManagementDoor
+from pika_client import Clients
+from playwright.sync_api import Browser, Page, expect, sync_playwright
+
+from routelog.management.pages.page_table import PAGES
+
+pytestmark = pytest.mark.differs_from_rabbitmq("its page is another one")
+
+CHROMIUM = "/usr/bin/chromium"  # Debian's: see .ci/system-packages
+AXE = Path(__file__).with_name("axe") / "axe-4.14.1.min.js"
+SCRIPT = (
+    "<img src=x onerror=\"document.title='run'\"></script><script>document.title='run'</script>"
+)
+SHORT = "<img src=x onerror=alert(1)>\"'"
+VIEWS: dict[str, dict[str, Any]] = {
+    "light": {"color_scheme": "light", "viewport": {"width": 1280, "height": 800}},
+    "dark phone": {"color_scheme": "dark", "viewport": {"width": 390, "height": 844}},
+}
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    process = BrokerProcess(tmp_path_factory.mktemp("page")).start()
+    door = ManagementDoor(process)
+    everything = dict.fromkeys(("configure", "write", "read"), ".*")
+    for name in ("plain", SHORT):
+        for vhost in ("/", SHORT):
+            door.do("PUT", "vhosts", vhost, body={"description": SCRIPT})
+            arguments = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"}
+            door.do("PUT", "queues", vhost, name, body={"arguments": arguments})
+            door.do("PUT", "exchanges", vhost, name, body={"type": "topic"})
+            binding = ("bindings", vhost, "e", name, "q", name)
+            door.do("POST", *binding, body={"routing_key": SHORT, "arguments": {SHORT: SHORT}})
+    door.do("PUT", "users", SHORT, body={"password": "x", "tags": SHORT})
+    door.do("PUT", "permissions", "/", SHORT, body=everything)
+    policy = {"pattern": "^none$", "definition": {"max-length": 3}}
+    door.do("PUT", "policies", "/", SHORT, body=policy)
+    for body in (SCRIPT, json.dumps({SCRIPT: [SCRIPT]})):
+        message = {"payload": body, "payload_encoding": "string", "routing_key": SHORT}
+        message["properties"] = {"headers": {SHORT: SCRIPT}, "content_type": SHORT}  # type: ignore[assignment]
+        door.do("POST", "exchanges", "/", SHORT, "publish", body=message)
+    clients = Clients(process.url)
+    clients.channel().basic_consume("plain", lambda *_: None, consumer_tag=SHORT)
+    yield process
+    clients.close()
+    process.stop()
+
+
+class Visitor:
+    """Somebody at the browser; nothing may run that the page did not bring."""
+
+    def __init__(self, browser: Browser, broker: BrokerProcess, view: str) -> None:
+        self.origin = f"http://{ManagementDoor(broker).address.netloc}"
+        self.context = browser.new_context(**VIEWS[view])
+        self.page: Page = self.context.new_page()
+        self.faults: list[str] = []
+        self.page.on("pageerror", lambda error: self.faults.append(f"error: {error}"))
+        self.page.on("dialog", lambda dialog: self.faults.append(f"dialog: {dialog.message}"))
+        self.page.on("console", self._hear)
+
+    def _hear(self, message: Any) -> None:
+        # The form to sign in comes with 401, which browsers tell the console.
+        if message.type == "error" and "status of 40" not in message.text:
+            self.faults.append(f"console: {message.text}")
+
+    def sign_in(self) -> None:
+        self.page.goto(self.origin + "/")
+        self.page.fill("#user", "guest")
+        self.page.fill("#password", "guest")
+        self.page.click("main button")
+
+    def close(self) -> None:
+        assert self.page.title() != "run"
+        self.context.close()
+        assert self.faults == []
+
+
+@pytest.fixture
+def visitor(chromium: Browser, world: BrokerProcess, request: Any) -> Iterator[Visitor]:
+    visitor = Visitor(chromium, world, getattr(request, "param", "light"))
+    visitor.sign_in()
+    yield visitor
+    visitor.close()
+
+
+def paths() -> list[str]:
+    """Every page, of things whose names carry script."""
+    encoded = "".join(f"%{each:02X}" for each in SHORT.encode())
+    found = [page.path.replace("{vhost}", "%2F") for page in PAGES if page.method == "GET"]
+    found = [re.sub(r"\{\w+(:[^}]*)?\}", encoded, path) for path in found]
+    return [*found, f"/queues/{encoded}/{encoded}"]
+
+
+def test_an_operator_does_his_work(visitor: Visitor) -> None:
+    page, name = visitor.page, "a/b " + SHORT
+    page.click("nav >> text=Queues")
+    page.fill("#declare-queue-name", name)
+    page.click("text=Add queue")
+    assert page.inner_text("h1") == name
+    assert page.inner_text("[role=status]") == f"Queue {name} is there."
+    page.fill("#publish-payload", SCRIPT)
+    page.fill("[id='publish-properties.headers']", json.dumps({SHORT: SCRIPT}))
+    page.click("button:text-is('Publish')")
+    assert "routed to at least one queue" in page.inner_text("[role=status]")
+    assert page.inner_text("dd >> nth=0") == "1"
+    page.click("text=Look at messages")
+    assert page.inner_text("article pre") == SCRIPT
+    page.check("[name=message]")
+    page.select_option("[name=mode]", "copy")
+    page.fill("[name=to]", "plain")
+    page.click("text=Go on…")
+    assert "Messages that would be done: 1." in page.inner_text("main")
+    page.fill("#confirm", "1 message")
+    page.click("button:text-is('Copy')")
+    assert "done: 1." in page.inner_text("[role=status]")
+    page.fill("[name=text]", "not in it")
+    page.click("text=Find")
+    assert "None is found" in page.inner_text("main")
+    page.goto(visitor.origin + "/queues")
+    page.fill("[name=name] >> nth=0", "a/b")
+    expect(page.locator("tbody tr")).to_have_count(1)
+    expect(page).to_have_url(re.compile("name=a%2Fb"))  # by htmx, without a new page
+    page.click("tbody a")
+    page.click("button:text-is('Take')")
+    assert page.inner_text("article pre") == SCRIPT
+    page.go_back()
+    page.fill("#purge-queue-confirm", "another")
+    page.click("button:text-is('Purge')")
+    assert "has to be typed" in page.inner_text("[role=alert]")
+    page.go_back()
+    page.fill("#purge-queue-confirm", name)
+    page.click("button:text-is('Purge')")
+    assert page.inner_text("dd >> nth=0") == "0"
+    page.fill("#delete-queue-confirm", name)
+    page.click("button:text-is('Delete')")
+    assert page.inner_text("[role=status]") == f"Queue {name} is deleted."
+    page.click("text=Sign out")
+    assert page.inner_text("h1") == "Sign in"
+
+
+@pytest.mark.parametrize("visitor", list(VIEWS), indirect=True)
+def test_every_page_is_usable_by_all_and_runs_nothing_of_others(visitor: Visitor) -> None:
+    page = visitor.page
+    axe = AXE.read_text()
+    for path in paths():
+        answer = page.goto(visitor.origin + path)
+        assert answer is not None
+        assert answer.status == 200, path
+        page.evaluate("for (const each of document.querySelectorAll('details')) each.open = true")
+        page.evaluate(axe)
+        found = page.evaluate("axe.run().then(result => result.violations)")
+        grave = [
+            (each["id"], node["html"], node["failureSummary"])
+            for each in found
+            if each["impact"] in ("serious", "critical")
+            for node in each["nodes"]
+        ]
+        assert grave == [], path
+        width = page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
+        assert width <= 0, (path, width)
+        assert page.title() != "run", path
+        assert page.evaluate("document.querySelectorAll('img').length") == 0
+
+
+def test_the_keyboard_reaches_everything(visitor: Visitor) -> None:
+    page = visitor.page
+    page.goto(visitor.origin + "/queues")
+    wanted = page.evaluate(
+        "[...document.querySelectorAll('a, button, summary, textarea, select, input:not([type=hidden])')]"
+        ".filter(each => each.checkVisibility()).length"
+    )
+    reached = set()
+    for _ in range(wanted + 5):
+        page.keyboard.press("Tab")
+        reached.add(
+            page.evaluate(
+                "[...document.querySelectorAll('*')].indexOf(document.activeElement)"
+                " + (document.activeElement.matches(':focus-visible') ? 0 : -1e9)"
+            )
+        )
+    reached_controls = page.evaluate(
+        "places => places.filter(at => [...document.querySelectorAll('*')][at]"
+        "?.matches('a, button, summary, textarea, select, input')).length",
+        sorted(reached),
+    )
+    assert reached_controls == wanted

@@ -1,0 +1,70 @@
+"""One exchange, and where a key would go."""
+
+import pytest
+from unit.management.page_browser import Browser
+
+
+@pytest.fixture
+async def browser(browser: Browser) -> Browser:
+    await browser.sign_in_as("ann", "administrator")
+    return browser
+
+
+async def test_an_exchange_is_added_bound_tried_unbound_and_deleted(browser: Browser) -> None:
+    answer = await browser.send("/exchanges", "/do/declare-exchange", name="a/x", type="topic")
+    assert answer.page.one("p", role="status").text == "Exchange a/x is there."
+    here = "/exchanges/%2F/a%2Fx"
+    for name in ("first", "second"):
+        await browser.node.queue(name)
+    answer = await browser.send(here, "/do/bind", destination="first", routing_key="a.#")
+    assert answer.page.one("p", role="status").text == "a/x leads to first."
+    # Also by an exchange in between.
+    answer = await browser.send(
+        here, "/do/bind", kind="e", destination="amq.fanout", routing_key="a.b"
+    )
+    assert answer.status == 200
+    await browser.send("/exchanges/%2F/amq.fanout", "/do/bind", destination="second")
+
+    page = await browser.page(here)
+    assert [row[:2] for row in page.rows()[-2:]] == [
+        ["first", "a.#"],
+        ["exchange amq.fanout", "a.b"],
+    ]
+    page = await browser.page(f"{here}?routing_key=a.b")
+    (found,) = [each for each in page.all("p", role="status") if "2 queues" in each.text]
+    assert "exchanges in between" in found.text
+    links = [each["href"] for each in page.all("a")]
+    assert {"/queues/%2F/first", "/queues/%2F/second"} <= set(links)
+    page = await browser.page(f"{here}?routing_key=b")
+    assert "To no queue" in page.one("p", role="status").text
+    page = await browser.page(f"{here}?routing_key=b&headers=[]")
+    assert "headers: Expected `object`" in page.one("p", role="alert").text
+
+    answer = await browser.send(here, "/do/unbind")
+    assert "does not lead to first" in answer.page.one("p", role="status").text
+    assert (await browser.send(here, "/do/delete-exchange", confirm="x")).status == 400
+    answer = await browser.send(here, "/do/delete-exchange", confirm="a/x")
+    assert answer.page.one("h1").text == "Exchanges"
+    assert (await browser.get(here)).status == 404
+
+
+async def test_headers_decide_where_a_headers_exchange_leads(browser: Browser) -> None:
+    await browser.node.queue("q")
+    here = "/exchanges/%2F/amq.headers"
+    arguments = '{"x-match": "all", "n": 1}'
+    await browser.send(here, "/do/bind", destination="q", arguments=arguments)
+    page = await browser.page(f'{here}?routing_key=&headers={{"n":1}}')
+    assert "1 queue:" in page.text
+    page = await browser.page(f'{here}?routing_key=&headers={{"n":2}}')
+    assert "To no queue" in page.text
+
+
+async def test_the_default_exchange_has_a_name_in_addresses(browser: Browser) -> None:
+    await browser.node.queue("q")
+    page = await browser.page("/exchanges")
+    assert "/exchanges/%2F/amq.default" in [each["href"] for each in page.all("a")]
+    page = await browser.page("/exchanges/%2F/amq.default?routing_key=q")
+    assert page.one("h1").text == "The default exchange"
+    assert "1 queue:" in page.text
+    forms = [each["action"] for each in page.all("form", method="post")]
+    assert forms == ["/sign-out", "/do/publish"]

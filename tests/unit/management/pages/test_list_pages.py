@@ -1,0 +1,70 @@
+"""Pages that are one list: connections, users, permissions, policies, vhosts, nodes."""
+
+import pytest
+from unit.management.managed_node import Connection
+from unit.management.page_browser import Browser
+
+
+@pytest.fixture
+async def browser(browser: Browser) -> Browser:
+    await browser.sign_in_as("ann", "administrator")
+    return browser
+
+
+async def test_a_connection_is_closed(browser: Browser) -> None:
+    node = browser.node
+    connection = Connection("10.0.0.9:1 -> here", "ann", node.vhost)
+    node.connections.open.append(connection)
+    page = await browser.page("/connections?name=10.0")
+    (row,) = page.rows()
+    assert row[:4] == ["10.0.0.9:1 -> here", "the 10.0.0.9:1 -> here", "ann", "/"]
+    answer = await browser.send("/connections", "/do/close-connection")
+    assert answer.page.one("p", role="status").text == f"Connection {connection.name} is closed."
+    assert node.connections.open == []
+    assert "There is none" in (await browser.page("/channels")).text
+
+
+async def test_users_and_permissions_are_set_and_taken_away(browser: Browser) -> None:
+    node = browser.node
+    said = {"user": "bob", "password": "x y", "tags": "monitoring"}
+    answer = await browser.send("/users", "/do/put-user", **said)
+    assert answer.page.rows()[-1][:2] == ["bob", "monitoring"]
+    assert node.users.get("bob").password_hash == "hash of x y"
+    assert "x y" not in answer.text
+    await browser.send("/permissions", "/do/put-permission", user="bob", read="")
+    permission = node.users.permissions.of_user("bob")["/"]
+    assert (permission.configure, permission.read) == (".*", "")
+    page = await browser.page("/permissions?sort=user&sort_reverse=true")
+    assert page.rows()[0][:5] == ["bob", "/", ".*", ".*", ""]
+    (clear, *_) = page.all("details", class_="how")
+    assert "routelog permission clear bob --vhost /" in clear.text
+    answer = await browser.send(
+        "/permissions?sort=user&sort_reverse=true", "/do/clear-permission", confirm="bob"
+    )
+    assert answer.status == 200
+    assert node.users.permissions.of_user("bob") == {}
+    answer = await browser.send(
+        "/users?sort=name&sort_reverse=true", "/do/delete-user", confirm="bob"
+    )
+    assert answer.page.one("p", role="status").text == "User bob is deleted."
+
+
+async def test_policies_and_vhosts_are_set_and_deleted(browser: Browser) -> None:
+    answer = await browser.send("/policies", "/do/put-policy", name="p", pattern="^q")
+    assert answer.page.rows()[0][:4] == ["p", "/", "^q", "all"]
+    queue = await browser.node.queue("q")
+    assert queue.effective.values == {"x-max-length": 1000}
+    answer = await browser.send("/policies", "/do/put-policy", name="p", definition="{}")
+    assert "it is empty" in answer.page.one("p", role="alert").text
+    answer = await browser.send("/policies", "/do/delete-policy", confirm="p")
+    assert answer.page.one("p", role="status").text == "Policy p is deleted."
+    answer = await browser.send("/vhosts", "/do/put-vhost", name="v/w", description="for w")
+    assert ["v/w", "for w"] in [row[:2] for row in answer.page.rows()]
+    page = "/vhosts?name=v%2Fw"
+    answer = await browser.send(page, "/do/delete-vhost", confirm="v/w")
+    assert answer.page.one("p", role="status").text.startswith("Virtual host v/w is deleted")
+
+
+async def test_nodes_are_listed_with_what_they_use(browser: Browser) -> None:
+    page = await browser.page("/nodes")
+    assert page.rows()[0][:3] == ["routelog@here", "yes", "yes"]
