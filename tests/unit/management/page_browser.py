@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -91,9 +91,17 @@ class Browser:
             if each["action"] == action and set(said) <= _names(each)
         ]
         filled: dict[str, Any] = values(form) | said
-        return await self.ask(
-            "POST", action, data={n: v for n, v in filled.items() if v is not None}
-        )
+        return await self.ask("POST", action, data=pairs(filled))
+
+
+def pairs(said: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """What a form sends: a list is one name several times, and None not at all."""
+    return [
+        (name, each)
+        for name, value in said.items()
+        for each in (value if isinstance(value, list) else [value])
+        if each is not None
+    ]
 
 
 def _names(form: Element) -> set[str]:

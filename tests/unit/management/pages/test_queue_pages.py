@@ -6,10 +6,17 @@ from typing import Any
 import pytest
 from queue_samples import records
 from unit.management.managed_node import TAKEN
-from unit.management.page_browser import Browser, values
+from unit.management.page_browser import Browser, pairs, values
 
 from routelog.management.pages import queue_pages
-from routelog.vhosts import BrowsedMessage, MessageHolder, MessageSearch, Policy, Queue
+from routelog.vhosts import (
+    BrowsedMessage,
+    MessageHolder,
+    MessageSearch,
+    Policy,
+    Queue,
+    QueueProperties,
+)
 
 
 @pytest.fixture
@@ -208,14 +215,6 @@ async def test_several_queues_are_changed_when_their_number_was_typed(browser: B
         assert (await browser.ask("POST", f"/queues-chosen/{change}", data=said)).status >= 400
 
 
-def pairs(said: dict[str, str | list[str]]) -> list[tuple[str, str]]:
-    return [
-        (name, each)
-        for name, value in said.items()
-        for each in (value if isinstance(value, list) else [value])
-    ]
-
-
 async def test_who_only_looks_on_is_offered_no_change_and_refused_each(browser: Browser) -> None:
     await browser.node.queue("q")
     await browser.send("/", "/sign-out")
@@ -236,7 +235,8 @@ async def test_who_only_looks_on_is_offered_no_change_and_refused_each(browser: 
 
 async def test_marked_messages_are_moved_when_their_number_was_typed(browser: Browser) -> None:
     node = browser.node
-    queue, parked = await node.queue("q"), await node.queue("parked")
+    await node.queue("parked")
+    queue, _ = node.vhost.declare_queue(QueueProperties("q"), object())
     queue.publish(records("a", "b", "c"), True)
     here = "/queues/%2F/q/messages"
     page = await browser.page(here)
@@ -244,12 +244,13 @@ async def test_marked_messages_are_moved_when_their_number_was_typed(browser: Br
     assert boxes == ["0:0", "0:1", "0:2"]
     answer = await browser.send(here, f"{here}/chosen", message=boxes[:2], to="parked")
     assert answer.page.one("h1").text == "Move 2 messages of q to parked?"
-    assert (queue.ready, parked.ready) == (3, 0)
+    assert "Messages that would be done: 2." in answer.page.text
     said = values(answer.page.one("form", action=f"{here}/move")) | {"message": boxes[:2]}
     refused = await browser.ask("POST", f"{here}/move", data=pairs(said | {"confirm": "2"}))
     assert refused.status == 400
     done = await browser.ask("POST", f"{here}/move", data=pairs(said | {"confirm": "2 messages"}))
     assert done.page.one("h1").text == "Messages of q"
-    assert "done: 2" in done.page.one("p", role="status").text
+    assert done.page.one("p", role="status").text == "Messages that are done: 2."
+    assert [order.is_dry_run for order in node.messages.orders] == [True, False]
     answer = await browser.send(here, f"{here}/chosen", message=[], to="parked")
     assert answer.status == 400
