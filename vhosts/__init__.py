@@ -101,7 +101,11 @@ from routelog.vhosts.partitions.queue_partition import UNCOUNTED, QueuePartition
 from routelog.vhosts.partitions.stream_reader import stream_position
 from routelog.vhosts.partitions.withheld_messages import WithheldMessages
 from routelog.vhosts.people.admission import Admission
-from routelog.vhosts.people.imported_password import DEFAULT_ALGORITHM, imported_hash
+from routelog.vhosts.people.imported_password import (
+    DEFAULT_ALGORITHM,
+    imported_hash,
+    rabbitmq_hash,
+)
 from routelog.vhosts.people.loopback import may_connect_from
 from routelog.vhosts.people.password import PasswordVerifier
 from routelog.vhosts.people.permission_book import PermissionBook, ResourceKind

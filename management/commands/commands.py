@@ -5,17 +5,20 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
+from routelog.log_backend import random_key
 from routelog.management.commands.backup_commands import backup, restore
 from routelog.management.commands.broker_option import with_broker
 from routelog.management.commands.client import AnswerRefused, ManagementClient
 from routelog.management.commands.delayed_commands import delayed
 from routelog.management.commands.limit_commands import limits
+from routelog.management.commands.message_commands import queue
 from routelog.management.commands.options import AsJson, Vhost, command_group
 from routelog.management.commands.password_prompt import prompt_password
-from routelog.management.commands.queue_commands import queue
+from routelog.management.commands.queue_commands import exchange
 from routelog.management.commands.reader_commands import reader
 from routelog.management.commands.status_command import status
 from routelog.management.commands.terminal import printable, show
+from routelog.vhosts import rabbitmq_hash
 
 COLUMNS = {
     "queues": ("vhost", "name", "type", "durable", "policy", "messages_ready",
@@ -54,6 +57,7 @@ def operator_commands(command_line: typer.Typer) -> None:
     for group in (
         connections,
         queue,
+        exchange,
         users,
         permissions,
         topic_permissions,
@@ -134,6 +138,13 @@ def change_password(
     tags = broker.get("users", name)["tags"]
     password = prompt_password(name, is_new=True) if password is None else password
     broker.ask("PUT", "users", name, body={"password": password, "tags": tags})
+
+
+@users.command("hash-password")
+def hash_password(password: Password = None) -> None:
+    """Print the hash of a password for `password_hash` of definitions, here and in RabbitMQ."""
+    password = prompt_password("the user", is_new=True) if password is None else password
+    typer.echo(rabbitmq_hash(password.encode(), random_key()))
 
 
 @users.command("tags")

@@ -1,4 +1,4 @@
-"""`routelog queue`: empty queues and delete them."""
+"""`routelog queue` and `routelog exchange`: declare, bind, empty and delete."""
 
 from typing import Annotated
 
@@ -6,9 +6,10 @@ import typer
 
 from routelog.management.commands.broker_option import with_broker
 from routelog.management.commands.client import ManagementClient
-from routelog.management.commands.options import Vhost, command_group
+from routelog.management.commands.options import Arguments, Vhost, command_group, named_values
 
-queue = command_group("queue", "Purge and delete queues.")
+queue = command_group("queue", "Declare, bind, purge and delete queues; look at and move messages.")
+exchange = command_group("exchange", "Declare exchanges.")
 
 
 @queue.command("purge")
@@ -32,3 +33,68 @@ def delete_queue(
     """Delete a queue with all its messages."""
     query = f"if-empty={if_empty}&if-unused={if_unused}".lower()
     broker.ask("DELETE", "queues", vhost, name, query=query)
+
+
+@queue.command("declare")
+@with_broker
+def declare_queue(
+    broker: ManagementClient,
+    name: str,
+    kind: Annotated[str | None, typer.Option("--type", help="classic, quorum or stream.")] = None,
+    argument: Arguments = None,
+    transient: Annotated[
+        bool, typer.Option("--transient", help="It ends with the broker's run.")
+    ] = False,
+    auto_delete: Annotated[
+        bool, typer.Option("--auto-delete", help="It goes with its last consumer.")
+    ] = False,
+    vhost: Vhost = "/",
+) -> None:
+    """Declare a queue: the same again changes nothing, other arguments are refused."""
+    arguments = named_values(argument) | ({} if kind is None else {"x-queue-type": kind})
+    body = {"durable": not transient, "auto_delete": auto_delete, "arguments": arguments}
+    broker.ask("PUT", "queues", vhost, name, body=body)
+
+
+@queue.command("bind")
+@with_broker
+def bind_queue(
+    broker: ManagementClient,
+    name: str,
+    exchange: Annotated[str, typer.Argument(help="The exchange.")],
+    key: Annotated[str, typer.Option(help="The binding's key.")] = "",
+    argument: Arguments = None,
+    vhost: Vhost = "/",
+) -> None:
+    """Bind a queue to an exchange."""
+    body = {"routing_key": key, "arguments": named_values(argument)}
+    broker.ask("POST", "bindings", vhost, "e", exchange, "q", name, body=body)
+
+
+@exchange.command("declare")
+@with_broker
+def declare_exchange(
+    broker: ManagementClient,
+    name: str,
+    kind: Annotated[str, typer.Option("--type", help="direct, fanout, topic, headers ...")],
+    argument: Arguments = None,
+    transient: Annotated[
+        bool, typer.Option("--transient", help="It ends with the broker's run.")
+    ] = False,
+    auto_delete: Annotated[
+        bool, typer.Option("--auto-delete", help="It goes with its last binding.")
+    ] = False,
+    internal: Annotated[
+        bool, typer.Option("--internal", help="Only exchanges publish to it.")
+    ] = False,
+    vhost: Vhost = "/",
+) -> None:
+    """Declare an exchange: the same again changes nothing, other arguments are refused."""
+    body = {
+        "type": kind,
+        "durable": not transient,
+        "auto_delete": auto_delete,
+        "internal": internal,
+        "arguments": named_values(argument),
+    }
+    broker.ask("PUT", "exchanges", vhost, name, body=body)

@@ -119,7 +119,12 @@ async def browse_messages(call: Call) -> Answer:
 
 def readable_queue(call: Call) -> Queue:
     """The queue that the path names, which the caller may read."""
-    queue = call.vhost.queues.get(call.path("name"))
+    return named_queue(call, call.path("name"))
+
+
+def named_queue(call: Call, name: str) -> Queue:
+    """A queue of the vhost, which the caller may read."""
+    queue = call.vhost.queues.get(name)
     if queue is None or queue.deleted:
         raise not_found()
     call.caller.authorize(queue.vhost, ResourceKind.QUEUE, queue.name, Verb.READ)
@@ -137,9 +142,9 @@ async def move_messages(call: Call) -> Answer:
         raise bad_request("`to` says where messages go; those that are deleted go nowhere")
     if (body.messages is None) == (body.filter is None):
         raise bad_request("`messages` or `filter` says which messages; an empty filter: all")
-    destination = nowhere if body.to is None else _destination(call, queue, body.to, mode)
-    search = _search(call, queue, body, body.messages)
-    report = await _report(call, queue, search, body, mode, destination, _said(body.to))
+    destination = nowhere if body.to is None else destination_of(call, queue, body.to, mode)
+    search = search_of(call, queue, body, body.messages)
+    report = await carry_out(call, queue, search, body, mode, destination, target_name(body.to))
     return _answer(report, body)
 
 
@@ -151,9 +156,9 @@ async def redrive_messages(call: Call) -> Answer:
         raise bad_request(f"stream '{queue.name}' keeps its messages: copy them")
     call.caller.authorize(queue.vhost, ResourceKind.EXCHANGE, "", Verb.WRITE)
     destination = ToOrigin(queue, call.vhost.queues)
-    search = _search(call, queue, body)
+    search = search_of(call, queue, body)
     where = "the queues they died in"
-    report = await _report(call, queue, search, body, MoveMode.MOVE, destination, where)
+    report = await carry_out(call, queue, search, body, MoveMode.MOVE, destination, where)
     return _answer(report, body)
 
 
@@ -161,11 +166,11 @@ async def replay_messages(call: Call) -> Answer:
     """Publish again what the log of a queue holds of a time or of offsets, consumed or not."""
     body = await call.body(ReplayBody)
     queue = readable_queue(call)
-    destination = _destination(call, queue, body.to, MoveMode.COPY)
+    destination = destination_of(call, queue, body.to, MoveMode.COPY)
     body.filter = {"state": "all", **(body.filter or {})}
-    search = _search(call, queue, body)
-    said = _said(body.to)
-    report = await _report(call, queue, search, body, MoveMode.COPY, destination, said)
+    search = search_of(call, queue, body)
+    said = target_name(body.to)
+    report = await carry_out(call, queue, search, body, MoveMode.COPY, destination, said)
     return _answer(report, body)
 
 
@@ -184,7 +189,7 @@ async def restore_messages(call: Call) -> Answer:
     try:
         search = MessageSearch(queue, MessageFilter(frozenset((MessageState.SETTLED,))), purged)
         destination = ToQueue(queue.name, call.vhost.queues)
-        report = await _report(call, queue, search, body, MoveMode.COPY, destination, "itself")
+        report = await carry_out(call, queue, search, body, MoveMode.COPY, destination, "itself")
         left = purged if body.dry_run else report.places
     finally:
         _note_purged(queue, left)
@@ -198,7 +203,13 @@ def _note_purged(queue: Queue, places: Sequence[Place]) -> None:
         ]
 
 
-def _destination(call: Call, queue: Queue, to: Target, mode: MoveMode) -> Destination:
+def destination_of(call: Call, queue: Queue, to: Target, mode: MoveMode) -> Destination:
+    """Where messages of a queue go.
+
+    Raises:
+        Refused: there is no such place.
+        AccessRefused: the caller may not publish there.
+    """
     vhost, caller = call.vhost, call.caller
     if (to.queue is None) == (to.exchange is None):
         raise bad_request("`to` has a queue, or an exchange")
@@ -239,10 +250,16 @@ def _may_publish(call: Call, exchange: str) -> Callable[[bytes], bool]:
     return may_publish
 
 
-def _search(
+def search_of(
     call: Call, queue: Queue, body: SelectionBody, messages: list[str] | None = None
 ) -> MessageSearch:
-    # It ends where the log ends now: what is copied to its own queue is not found again.
+    """A search for the messages that a request means.
+
+    It ends where the log ends now: what is copied to its own queue is not found again.
+
+    Raises:
+        Refused: there is no such place or filter.
+    """
     if not 1 <= body.limit <= LIMIT_MAX:
         raise bad_request(f"limit is not between 1 and {LIMIT_MAX}")
     now = call.broker.clock.now()
@@ -263,7 +280,7 @@ def _search(
     return MessageSearch(queue, wanted, places)
 
 
-async def _report(
+async def carry_out(
     call: Call,
     queue: Queue,
     search: MessageSearch,
@@ -272,6 +289,11 @@ async def _report(
     destination: Destination,
     where: str,
 ) -> MoveReport:
+    """Have messages moved, and say so in the log.
+
+    Args:
+        where: they go, for the log.
+    """
     states = frozenset((MessageState.READY,))
     if mode is MoveMode.COPY:
         states = search.wanted.states
@@ -316,7 +338,8 @@ def _sample_row(moved: MovedMessage) -> Row:
     }
 
 
-def _said(to: Target | None) -> str:
+def target_name(to: Target | None) -> str:
+    """A target in the log."""
     if to is None:
         return ""
     return f"queue {to.queue}" if to.queue is not None else f"exchange {to.exchange}"

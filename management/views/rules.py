@@ -7,6 +7,7 @@ import msgspec
 from routelog.management.calls.answer import Answer, Empty, Listing, Row, Value, put
 from routelog.management.calls.call import Call
 from routelog.management.calls.failures import bad_request, not_found
+from routelog.management.views.shovels import put_shovel
 from routelog.vhosts import (
     USER_LIMITS,
     VHOST_LIMITS,
@@ -193,8 +194,10 @@ def list_parameters_of_component(call: Call) -> Answer:
 
 
 async def put_parameter(call: Call) -> Answer:
-    """Refuse: the components of RabbitMQ's plugins are not there."""
+    """Carry out a shovel that moves messages once; other components of plugins are not there."""
     component = call.path("component")
+    if component == "shovel":
+        return await put_shovel(call)
     raise bad_request(f"Validation failed\n\ncomponent {component} not found\n")
 
 

@@ -13,7 +13,7 @@ Source:
 import binascii
 import hashlib
 import hmac
-from base64 import b64decode
+from base64 import b64decode, b64encode
 
 from routelog.vhosts.errors import InvalidUser
 
@@ -44,6 +44,13 @@ def imported_hash(algorithm: str, encoded: str) -> str:
     if len(content) != size:
         raise InvalidUser(f"the password hash has {len(content)} bytes, not {size}")
     return f"{algorithm}:{encoded}"
+
+
+def rabbitmq_hash(password: bytes, salt: bytes) -> str:
+    """A hash as RabbitMQ's definitions carry it, by the default algorithm, with the first bytes of a salt."""
+    salt = salt[:SALT_BYTES]
+    digest = hashlib.new(_DIGESTS[DEFAULT_ALGORITHM], salt + password).digest()
+    return b64encode(salt + digest).decode()
 
 
 def split_imported_hash(password_hash: str) -> tuple[str, str] | None:

@@ -9,10 +9,11 @@ import pytest
 import typer
 from typer.testing import CliRunner, Result
 
-from routelog.management.commands import broker_option
+from routelog.management.commands import broker_option, message_commands
 from routelog.management.commands.api_address import ApiAddress
 from routelog.management.commands.client import AnswerRefused, ManagementClient
 from routelog.management.commands.commands import operator_commands
+from routelog.vhosts.people.imported_password import DEFAULT_ALGORITHM, verify_imported
 
 Asked = tuple[str, tuple[str, ...], object, str]
 Run = Callable[..., Result]
@@ -129,6 +130,43 @@ DELAYED = ("exchanges", "/", "x", "delayed")
             "reader move q lake --to 1h",
             ("PUT", ("logs", "/", "q", "readers", "lake", "position"), {"to": "1h"}, ""),
         ),
+        (
+            "queue declare q --type quorum --argument x-max-length=5 --transient",
+            (
+                "PUT",
+                ("queues", "/", "q"),
+                {
+                    "durable": False,
+                    "auto_delete": False,
+                    "arguments": {"x-max-length": 5, "x-queue-type": "quorum"},
+                },
+                "",
+            ),
+        ),
+        (
+            "queue bind q x --key k --argument a=b",
+            (
+                "POST",
+                ("bindings", "/", "e", "x", "q", "q"),
+                {"routing_key": "k", "arguments": {"a": "b"}},
+                "",
+            ),
+        ),
+        (
+            "exchange declare x --type topic --internal",
+            (
+                "PUT",
+                ("exchanges", "/", "x"),
+                {
+                    "type": "topic",
+                    "durable": True,
+                    "auto_delete": False,
+                    "internal": True,
+                    "arguments": {},
+                },
+                "",
+            ),
+        ),
         ("reader delete q lake", ("DELETE", ("logs", "/", "q", "readers", "lake"), None, "")),
     ],
 )
@@ -147,6 +185,9 @@ def test_a_command_is_one_request(run: Run, broker: Broker, line: str, asked: As
         "limit set max-queues 1 --vhost v --user u",
         "limit set max-queues many --vhost v",
         "policy set p ^q {",
+        "queue declare q --argument x",
+        "queue move q --all",
+        "queue replay q",
         "delayed cancel x",
         "delayed cancel x 1-0-1 --all",
         "reader move q lake",
@@ -298,3 +339,38 @@ def test_the_status_tells_how_far_standbys_are_behind(run: Run, broker: Broker) 
         ("health", "checks", "alarms"): {"status": "ok"},
     }
     assert "s: not connected, 4,096 bytes, 1.2 s behind" in run("status").output
+
+
+def test_a_move_goes_on_until_all_is_done(run: Run, broker: Broker) -> None:
+    path = ("queues", "/", "q", "move")
+    done = {"count": 3, "skipped": {"unacked": 2}, "next": "0:5-9", "stopped": None}
+    broker.answers[path] = done
+    result = run("queue", "move", "q", "--message", "0:1", "--to-queue", "to", "--limit", "7")
+    assert result.output == "9 messages moved; left: 6 unacked\n"
+    to = {"to": {"queue": "to"}, "mode": "move", "dry_run": False}
+    following = {"filter": {"offset": "0:5-9"}}
+    assert [body for _, _, body, _ in broker.asked] == [
+        {"messages": ["0:1"], **to, "limit": 7},
+        {**following, **to, "limit": 4},
+        {**following, **to, "limit": 1},
+    ]
+
+
+def test_a_person_types_the_name_of_the_queue(
+    run: Run, broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(message_commands, "_is_asked", lambda: True)
+    path = ("queues", "/", "q", "redrive")
+    broker.answers[path] = {"count": 2, "skipped": {}, "next": None, "stopped": None}
+    result = run("queue", "redrive", "q", typed="other\n")
+    assert result.exit_code == 1
+    assert "2 messages of queue 'q' will be sent back." in result.output
+    assert [body["dry_run"] for _, _, body, _ in broker.asked] == [True]  # type: ignore[index]
+    assert run("queue", "redrive", "q", typed="q\n").exit_code == 0
+    assert run("queue", "redrive", "q", "--yes").output == "2 messages sent back\n"
+
+
+def test_a_password_is_hashed_without_a_broker(run: Run, broker: Broker) -> None:
+    result = run("user", "hash-password", typed="secret\n")
+    assert verify_imported(DEFAULT_ALGORITHM, result.output.strip(), b"secret")
+    assert broker.asked == []

@@ -121,9 +121,12 @@ async def test_global_parameters_are_set_shown_and_deleted(node: ManagedNode) ->
 
 
 async def test_parameters_of_plugins_are_not_taken(node: ManagedNode) -> None:
-    parts = {"component": "shovel", "name": "s"}
-    with pytest.raises(Refused, match="component shovel not found"):
+    parts = {"component": "federation-upstream", "name": "s"}
+    with pytest.raises(Refused, match="component federation-upstream not found"):
         await node.ask(rules.put_parameter, **parts, body={"value": {}})
+    shovel = {"component": "shovel", "name": "s"}
+    with pytest.raises(Refused, match="src-delete-after"):
+        await node.ask(rules.put_parameter, **shovel, body={"value": {}})
     assert await node.ask(rules.list_parameters_of_component, component="shovel") == []
     for handler in (rules.get_parameter, rules.delete_parameter):
         with pytest.raises(ParameterNotFound):

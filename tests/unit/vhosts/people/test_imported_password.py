@@ -9,6 +9,7 @@ from routelog.vhosts.errors import InvalidUser
 from routelog.vhosts.people.imported_password import (
     DEFAULT_ALGORITHM,
     imported_hash,
+    rabbitmq_hash,
     split_imported_hash,
 )
 from routelog.vhosts.people.password import hash_password, verify_password
@@ -56,3 +57,9 @@ def test_a_kept_hash_is_taken_apart_again_and_others_are_not() -> None:
     assert split_imported_hash(kept) == (DEFAULT_ALGORITHM, encoded)
     assert split_imported_hash(hash_password(b"x")) is None
     assert split_imported_hash("") is None
+
+
+def test_a_hash_that_is_made_here_is_that_of_rabbitmq() -> None:
+    salt = b"\x90\x8d\xc6\x0a"
+    assert rabbitmq_hash(b"test12", salt + b"more") == made_by_rabbitmq(b"test12")
+    assert verify_password(imported_hash(DEFAULT_ALGORITHM, rabbitmq_hash(b"x", salt)), b"x")
