@@ -41,7 +41,7 @@ class Sampler:
         self.epoch = clock.now() / 1_000_000 - self.since
         self._histories: OrderedDict[object, History] = OrderedDict()
         self._lengths: dict[str, list[int]] = {}  # of vhosts: ready and unacknowledged messages
-        self._is_counted = False
+        self._is_counted = self._has_sampled = False
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -76,6 +76,11 @@ class Sampler:
         """
         return self._histories.get(of)
 
+    def lengths(self, vhost: str) -> tuple[int, int] | None:
+        """The ready and unacknowledged messages of a vhost at the newest sample; None: there is none yet."""
+        ready, unacked = self._lengths.get(vhost, (0, 0))
+        return (ready, unacked) if self._has_sampled else None
+
     def rate(self, history: History | None, columns: Sequence[int]) -> float:
         """How fast the sum of some values grows, by the second."""
         if history is None or history.last_time < self.since:
@@ -99,6 +104,7 @@ class Sampler:
         async for _ in in_turns(self._expired(began), Lane.OPERATORS):
             pass
         self._before = self.since = began
+        self._has_sampled = True
 
     def _take(self, counters: Counters) -> None:
         counters.is_noted = False

@@ -14,6 +14,7 @@ from routelog.vhosts import (
     MessageCounters,
     Queue,
     TrafficCounters,
+    VirtualHost,
 )
 
 SPANS = {f"{kind}_age" for kind in ("lengths", "msg_rates", "data_rates")}  # of a query
@@ -115,6 +116,11 @@ class Statistics:
             row[name] = sum(values[at] for at in columns)
             row[f"{name}_details"] = self._details(sources, columns, columns, self._lengths_times)
         return row
+
+    def sampled_lengths(self, vhost: VirtualHost) -> dict[str, Any]:
+        """As `lengths`, of a vhost at the newest sample; empty before the first."""
+        sampled = self._sampler.lengths(vhost.name)
+        return {} if sampled is None else self.lengths([vhost.counters], *sampled)
 
     def idle_since(self, counters: Counters, started_at: float) -> dict[str, Any]:
         """Since when nothing has changed; empty while something does.

@@ -38,9 +38,14 @@ def list_vhosts(call: Call) -> Answer:
     """The vhosts that the caller knows."""
     vhosts = [each for each in call.broker.vhosts.all() if call.caller.knows(each.name)]
     replicas, statistics = call.broker.replicas(), call.statistics()
+
+    def described(vhost: VirtualHost) -> Row:
+        row = vhost_row(vhost, replicas) | statistics.sampled_lengths(vhost)
+        return _with_traffic(vhost, row, statistics)
+
     return Listing(
         vhosts,
-        lambda vhost: _with_traffic(vhost, vhost_row(vhost, replicas), statistics),
+        described,
         lambda vhost: str(vhost.name),
         lambda vhost: (vhost.name,),
     )

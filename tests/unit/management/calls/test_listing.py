@@ -207,3 +207,16 @@ def test_pages_together_are_the_whole_list_in_its_order(
         found = asyncio.run(paged())
     ordered = sorted(rows, key=lambda row: str(row["size"]))
     assert found == (ordered[::-1] if reverse else ordered)
+
+
+@pytest.mark.parametrize(
+    ("query", "pieces"),
+    [({}, 3), ({"lengths_age": "60"}, 201), ({"msg_rates_age": "60", "columns": "name"}, 201)],
+)
+async def test_rows_with_samples_are_described_one_in_a_turn(
+    query: dict[str, str], pieces: int
+) -> None:
+    of = Listing(range(200), lambda item: {"name": str(item)})
+    found = [each async for each in await listed(of, list_query(query))]
+    assert len(found) == pieces  # the last ends the list
+    assert [row["name"] for row in json.loads(b"".join(found))] == [str(at) for at in range(200)]

@@ -119,6 +119,7 @@ async def test_very_many_objects_keep_less_each(
 
 async def test_the_sums_of_lengths_follow_their_queues(sampled: Sampled) -> None:
     first, second = sampled.queue("first"), sampled.queue("second")
+    assert sampled.sampler.lengths("/") is None
     publish(first, 3)  # before the sampler has looked
     await sampled.later()
     publish(second, 4)
@@ -127,6 +128,7 @@ async def test_the_sums_of_lengths_follow_their_queues(sampled: Sampled) -> None
     await sampled.later()
     counters = sampled.node.vhost.counters
     assert sampled.sums(counters) == sampled.sums(counters.node) == (6, 1)
+    assert sampled.sampler.lengths("/") == (6, 1)
     second.purge()
     sampled.node.vhost.delete_queue(first)
     await sampled.later()
