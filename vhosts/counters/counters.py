@@ -6,7 +6,7 @@ counts with what is below it, so it does not fall when that is deleted.
 """
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any, cast
 
 import cython
 
@@ -38,7 +38,7 @@ class Counters:
         NAMES: of the counts, in the order of `values`.
     """
 
-    NAMES: ClassVar[tuple[str, ...]] = ()
+    NAMES = cast("tuple[str, ...]", ())
 
     def __init__(self, changed: ChangedCounters) -> None:
         self._changed = changed
