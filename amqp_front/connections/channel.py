@@ -157,7 +157,8 @@ class Channel:
             AmqpError, or an error of the refusals table.
         """
         if self.transactions is None:
-            return self.publisher.carry(run)
+            carried: int = self.publisher.carry(run)
+            return carried
         return self.transactions.publish(run)
 
     def settle(self, run: SettleRun) -> None:

@@ -120,8 +120,8 @@ class ChannelConsumer:
         credit = self._channel.credit()
         if self.no_ack:
             return CREDIT_UNLIMITED if credit > 0 else 0
-        if self.prefetch:
-            credit = min(credit, self.prefetch - self.unacked)
+        if self.prefetch and self.prefetch - self.unacked < credit:
+            return self.prefetch - self.unacked
         return credit
 
     def deliver(self, delivery: Delivery) -> None:

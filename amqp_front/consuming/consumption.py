@@ -382,11 +382,15 @@ class Consumption:
         Raises:
             SoftError: 406, a delivery tag is unknown.
         """
-        return self.finish(self.take(run))
+        return self._finish(self._take(run), _OUTCOMES[run.outcome])
 
     def finish(self, taken: Taken) -> asyncio.Future[None] | None:
         """Settle or return deliveries that were taken; None: that is done, else it is when this is."""
-        runs, outcome = taken
+        return self._finish(*taken)
+
+    def _finish(
+        self, runs: list[UnackedRun], outcome: Reason | ReturnReason
+    ) -> asyncio.Future[None] | None:
         if are_few(runs):
             self.begin_turn()
             self._end_runs(runs, outcome)
@@ -400,12 +404,14 @@ class Consumption:
         Raises:
             SoftError: 406, a delivery tag is unknown.
         """
+        return Taken(self._take(run), _OUTCOMES[run.outcome])
+
+    def _take(self, run: SettleRun) -> list[UnackedRun]:
         unacked, last = self.unacked, run.last
         try:
-            runs = unacked.take_up_to(last) if run.multiple else unacked.take(run.first, last)
+            return unacked.take_up_to(last) if run.multiple else unacked.take(run.first, last)
         except UnknownDeliveryTag as error:
             raise SoftError(PRECONDITION_FAILED, str(error)) from None
-        return Taken(runs, _OUTCOMES[run.outcome])
 
     def recover(self) -> asyncio.Future[None] | None:
         """Return everything that is unsettled; see `settle`."""

@@ -1,4 +1,5 @@
 # Publisher confirms, for the compiled kernel.
+from routelog.log_backend.journal.journal_positions cimport JournalPositions
 
 
 cdef class Confirms:
@@ -8,5 +9,5 @@ cdef class Confirms:
     cdef object _waiting
     cpdef add(self, long long count, needed)
     cpdef bint waits(self) except *
-    cpdef take_covered(self, reached)
+    cpdef take_covered(self, JournalPositions reached)
     cdef _settled(self, long long last)

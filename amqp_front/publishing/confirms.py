@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 import cython
 
-from routelog.log_backend import JournalPositions
+from routelog.log_backend.journal.journal_positions import JournalPositions
 
 
 @cython.final
@@ -41,7 +41,7 @@ class Confirms:
         """
         self.next_tag += count
         last = self.next_tag - 1
-        if self._waiting and self._waiting[-1][1] == needed:
+        if self._waiting and _is_same(self._waiting[-1][1], needed):
             self._waiting[-1] = (last, needed)
         else:
             self._waiting.append((last, needed))
@@ -65,7 +65,7 @@ class Confirms:
         return bool(self._waiting)
 
     @cython.ccall
-    @cython.locals(last=cython.longlong)
+    @cython.locals(last=cython.longlong, reached=JournalPositions)
     def take_covered(self, reached: JournalPositions) -> tuple[int, bool] | None:
         """The tag up to which publishes can be confirmed, and whether that is more than one.
 
@@ -113,3 +113,11 @@ class Confirms:
         last = self._waiting[-1][0] if self._waiting else 0
         self._waiting.clear()
         return self._settled(last)
+
+
+@cython.cfunc
+@cython.inline
+@cython.returns(cython.bint)
+@cython.exceptval(check=True)
+def _is_same(one: JournalPositions | None, other: JournalPositions | None) -> bool:
+    return one is other or one == other

@@ -2,7 +2,7 @@
 """The publishing side of a channel: from a run of publishes to queues, returns and confirms."""
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import cython
 
@@ -35,7 +35,7 @@ from routelog.log_backend import (
     Lane,
     Records,
 )
-from routelog.vhosts import ResourceKind, StatefulRoute, Verb
+from routelog.vhosts import Recipient, ResourceKind, StatefulRoute, Verb
 from routelog.vhosts.posting.appending import PAUSE, Appending, Batches
 from routelog.vhosts.posting.decision import Decision, Router
 from routelog.vhosts.posting.fan_out import disjoint, queues_of, shared_out
@@ -71,6 +71,13 @@ class Publisher:
         self._name = b""
         self._exchange = ""
         self._known_version = -1
+        self._known_revision = -1
+        self._permissions = channel.permissions
+        self._routing = channel.vhost.routing
+        # Of the last run: publishers send one after the other to the same place.
+        self._key: bytes | None = None
+        self._queues: tuple[Recipient, ...] = ()
+        self._queues_version = -1
         self._appending = Appending(channel.services.clock)
         is_reply = channel.services.replies.is_open
         vhost = self._vhost
@@ -100,6 +107,7 @@ class Publisher:
         self._check_flags(run)
         return checked(run, self._exchange, self._channel)
 
+    @cython.locals(run=PublishRun)
     def carry(self, run: PublishRun) -> int:
         """Check a run and carry it out, as far as one turn of the loop goes; see `check` and `publish`.
 
@@ -128,6 +136,7 @@ class Publisher:
                 return done
 
     @cython.ccall
+    @cython.locals(run=PublishRun)
     def publish(self, run: PublishRun) -> JournalPositions:
         """Carry out a checked run, or as much of it as one turn of the loop is to bear: see `carried`.
 
@@ -183,17 +192,19 @@ class Publisher:
             refused.clear()  # without confirms nobody wants to know
 
     @cython.cfunc
-    @cython.locals(routes=dict)
+    @cython.locals(run=PublishRun)
     def _publish(self, run: PublishRun) -> JournalPositions:
-        exchange = run.exchange.decode()
+        if run.exchange != self._name:  # it was not checked here
+            self._name, self._exchange = run.exchange, run.exchange.decode()
+            self._known_version, self._key = -1, None
+            self._exchange_counters = self._vhost.counters.exchange(self._exchange)
+        exchange = self._exchange
         key, firehose = run.routing_key, self._vhost.firehose
         if key is not None and firehose is None and not run.property_flags & CARBON_COPY:
-            routes = self._vhost.routing.cached_routes(exchange)
-            route = routes.get(key) if routes is not None else None
-            if route:
+            queues = self._queues_of(exchange, key)
+            if queues is not None:
                 records = run.records(record_attributes(run), self._clock.now())
-                queues = self._vhost.targets.gradually(route)
-                return self._appending.append(((records, queues, range(run.count)),), False)
+                return self._appending.append_run(records, queues, range(run.count))
         if firehose is not None:
             run = at_once(run)
         messages = RunMessages(run)
@@ -204,6 +215,22 @@ class Publisher:
             decision = self._router.decide(exchange, messages, decision.end, run.count)
             needed = needed.joined(self._carry_out(run, decision))
         return needed
+
+    @cython.cfunc
+    @cython.locals(routes=dict)
+    def _queues_of(self, exchange: str, key: bytes) -> Iterable[Recipient] | None:
+        # Where a key leads to, if that is known.
+        version = self._routing.version
+        if key == self._key and version == self._queues_version:
+            return self._queues
+        routes = self._routing.cached_routes(exchange)
+        route = routes.get(key) if routes is not None else None
+        if not route:
+            return None
+        queues = self._vhost.targets.gradually(route)
+        if isinstance(queues, tuple):
+            self._key, self._queues, self._queues_version = key, queues, version
+        return queues
 
     @cython.cfunc
     def _carry_out(self, run: PublishRun, decision: Decision) -> JournalPositions:
@@ -276,22 +303,28 @@ class Publisher:
     # -- checks
 
     @cython.cfunc
+    @cython.locals(run=PublishRun)
     def _check_flags(self, run: PublishRun) -> None:
-        self.begin(run.exchange, run.immediate)
+        self._check_exchange(run.exchange)
+        if run.immediate:
+            raise HardError(NOT_IMPLEMENTED, "immediate=true")
 
     @cython.cfunc
     def _check_exchange(self, name: bytes) -> None:
-        version = self._vhost.routing.version
-        if name == self._name and version == self._known_version:
-            exchange = self._exchange
-        else:
+        version, revision = self._routing.version, self._permissions.current()
+        if name != self._name or version != self._known_version:
             exchange = _decoded(name)
-            if self._vhost.routing.exchange(exchange).internal:
+            if self._routing.exchange(exchange).internal:
                 where = f"'{exchange}' in vhost '{self._vhost.name}'"
                 raise SoftError(ACCESS_REFUSED, f"cannot publish to internal exchange {where}")
             self._name, self._exchange, self._known_version = name, exchange, version
             self._exchange_counters = self._vhost.counters.exchange(exchange)
-        self._channel.permissions.authorize(ResourceKind.EXCHANGE, exchange, Verb.WRITE)
+            self._key = None
+        elif revision == self._known_revision:
+            return
+        self._known_revision = -1
+        self._permissions.authorize(ResourceKind.EXCHANGE, self._exchange, Verb.WRITE)
+        self._known_revision = revision
 
     def close(self) -> None:
         """The channel is gone: confirm and return nothing more."""

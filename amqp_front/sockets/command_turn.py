@@ -1,6 +1,9 @@
+# cython: annotation_typing=False
 """What a connection carries out in one turn of the event loop: then others have theirs."""
 
 from collections.abc import Callable
+
+import cython
 
 from routelog.amqp_front.sockets.cork import Cork
 from routelog.amqp_front.sockets.rota import Rota
@@ -13,6 +16,17 @@ LATE_BYTES = 4_096  # of one read, when it is late: whoever has no more to say w
 AGAIN_BYTES = 65_536  # of one that has waited: it says little again and again otherwise
 
 
+# Compiled code reads these as C variables: a module's names it reads as slowly as Python does.
+_CLIENT_SECONDS = cython.declare(cython.double, CLIENT_SECONDS)
+_TURN_COMMANDS_MAX = cython.declare(cython.longlong, TURN_COMMANDS_MAX)
+_WEIGHT_OF_COMMAND = cython.declare(cython.longlong, WEIGHT_OF_COMMAND)
+_COMMAND_READ_BITS = cython.declare(cython.longlong, COMMAND_READ_BITS)
+_LATE_BYTES = cython.declare(cython.longlong, LATE_BYTES)
+_AGAIN_BYTES = cython.declare(cython.longlong, AGAIN_BYTES)
+
+
+@cython.final
+@cython.cclass
 class CommandTurn:
     """The turn of one connection: it goes on through several reads, and ends when it is used up.
 
@@ -40,45 +54,51 @@ class CommandTurn:
         self._has_waited = False  # for the turn of that number
         self._is_late = False  # the last read came late
         self._said_all = False  # in it
-        self.commands_left = TURN_COMMANDS_MAX
+        self.commands_left = _TURN_COMMANDS_MAX
 
+    @cython.ccall
     def begin(self) -> None:
         """It has waited, and others have had theirs."""
-        self.commands_left = TURN_COMMANDS_MAX
+        self.commands_left = _TURN_COMMANDS_MAX
         self._number = self._rota.number
         self._has_waited = True
         self._is_late = False
 
+    @cython.locals(rota=Rota)
     def room(self, room: memoryview) -> memoryview:
         """Return how much of the receive buffer may be read into."""
         if self._number != self._rota.number:
             self.begin()  # others have had theirs, and it had not used up its own
             self._has_waited = False
         rota = self._rota
-        self._is_late = rota.is_late(self._has_waited) or (rota.are_late and not self._has_waited)
+        self._is_late = rota.is_late(self._has_waited) or (
+            rota.some_are_late() and not self._has_waited
+        )
         if not self._is_late:
             return room
-        return room[:AGAIN_BYTES] if self._has_waited else room[:LATE_BYTES]
+        return room[:_AGAIN_BYTES] if self._has_waited else room[:_LATE_BYTES]
 
+    @cython.locals(nbytes=cython.longlong, rota=Rota)
     def received(self, nbytes: int) -> bool:
         """So much was read into the room; returns whether it came too late for this turn of the loop."""
-        self.commands_left -= nbytes >> COMMAND_READ_BITS
+        self.commands_left -= nbytes >> _COMMAND_READ_BITS
         if self._is_late:
-            self._said_all = nbytes < LATE_BYTES
+            self._said_all = nbytes < _LATE_BYTES
             rota = self._rota
-            self._is_late = not self._said_all or rota.are_late or rota.is_late(True)
+            self._is_late = not self._said_all or rota.some_are_late() or rota.is_late(True)
         else:
             self._rota.heard(nbytes)
         return self._is_late
 
     def carry_out(self, cork: Cork, commands: Callable[[], None]) -> None:
         """Carry out what was received, and send what is answered."""
-        self.until = self._monotonic() + CLIENT_SECONDS
+        self.until = self._monotonic() + _CLIENT_SECONDS
         cork.run(commands)
 
+    @cython.locals(weight=cython.longlong)
     def reached(self, weight: int) -> None:
         """A run of publishes went to several queues; see `Appending` for their weight."""
-        self.commands_left -= weight // WEIGHT_OF_COMMAND
+        self.commands_left -= weight // _WEIGHT_OF_COMMAND
         self._rota.reached(weight)
 
     def end(self) -> None:

@@ -1,3 +1,4 @@
+# cython: annotation_typing=False
 """Whose turn is next, of the clients that have used up theirs, or came late.
 
 A turn of the loop takes some milliseconds, however many clients there are. What is read when it has been long
@@ -7,6 +8,8 @@ enough is carried out in one of the next turns. Those that wait stand in lines, 
 import asyncio
 from collections import deque
 from collections.abc import Callable
+
+import cython
 
 from routelog.amqp_front.sockets.cork import Cork
 from routelog.log_backend import Clock
@@ -21,6 +24,15 @@ LINE_SECONDS = 0.0003  # for each of the other lines
 FEW = 4  # of those that wait go on in the first turn
 
 
+# Compiled code reads these as C variables: a module's names it reads as slowly as Python does.
+_HEARD_SECONDS = cython.declare(cython.double, HEARD_SECONDS)
+_FAVOURED_SECONDS = cython.declare(cython.double, FAVOURED_SECONDS)
+_REACHED_SECONDS = cython.declare(cython.double, REACHED_SECONDS)
+_BYTE_SECONDS = cython.declare(cython.double, BYTE_SECONDS)
+
+
+@cython.final
+@cython.cclass
 class Rota:
     """Those that wait for their next turn, first come, first served, and what the loop's turn is like.
 
@@ -72,6 +84,10 @@ class Rota:
 
     # -- what the turn is like
 
+    @cython.ccall
+    @cython.returns(cython.bint)
+    @cython.exceptval(check=True)
+    @cython.locals(is_favoured=cython.bint, now=cython.double)
     def is_late(self, is_favoured: bool) -> bool:
         """Tell whether what is read has made this turn of the loop long.
 
@@ -80,8 +96,8 @@ class Rota:
         """
         now = self._monotonic()
         if self._knows_began:
-            return now - self._began >= (FAVOURED_SECONDS if is_favoured else HEARD_SECONDS)
-        if now - self._began >= HEARD_SECONDS:
+            return now - self._began >= (_FAVOURED_SECONDS if is_favoured else _HEARD_SECONDS)
+        if now - self._began >= _HEARD_SECONDS:
             # Looked for once in a while: a call at the end of each turn would cost them all.
             self._began = now
             self._knows_began = True
@@ -89,22 +105,28 @@ class Rota:
                 self._call_soon(self._end)
         return False
 
-    @property
-    def are_late(self) -> bool:
+    @cython.ccall
+    @cython.returns(cython.bint)
+    @cython.exceptval(check=True)
+    def some_are_late(self) -> bool:
         """Somebody who came late waits: others that have not waited do not go first."""
         return bool(self._late)
 
     def _end(self) -> None:
         self._knows_began = False
 
+    @cython.ccall
+    @cython.locals(weight=cython.longlong)
     def reached(self, weight: int) -> None:
         """A run of publishes went to several queues; see `Appending` for their weight."""
-        self._began -= weight * REACHED_SECONDS
+        self._began -= weight * _REACHED_SECONDS
 
+    @cython.ccall
+    @cython.locals(nbytes=cython.longlong)
     def heard(self, nbytes: int) -> None:
         """So much was read of a client, in time."""
         if self.is_under_way:
-            self._began -= nbytes * BYTE_SECONDS
+            self._began -= nbytes * _BYTE_SECONDS
 
     # -- who waits
 

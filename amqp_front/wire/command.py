@@ -1,9 +1,12 @@
+# cython: annotation_typing=False, wraparound=True
 """Commands: what received bytes are cut into.
 
 A run stands for many messages; its numbers and slices are all that the rest of the broker looks at.
 """
 
 from array import array
+
+import cython
 
 from routelog.log_backend import Records, SingleRecord, encode_parts, encode_records, routing_keys
 
@@ -14,6 +17,8 @@ CARBON_COPY = 1  # in property flags, where the wire has 0: the headers hold CC 
 TOPOLOGY_WEIGHT = 64  # of a declaration, binding or deletion: some 150 us each
 METHOD_WEIGHT = 16  # of another method in no run: up to 70 us for a consumer that comes or goes
 MESSAGES_OF_WEIGHT = 16  # messages of a run that cost as much as another command
+
+_MESSAGES_OF_WEIGHT = cython.declare(cython.Py_ssize_t, MESSAGES_OF_WEIGHT)
 
 # What a settlement does with its messages; REFUSE requeues them, too: by basic.reject.
 ACK, REQUEUE, DISCARD, REFUSE = range(4)
@@ -88,6 +93,8 @@ class BegunPublish:
         self.body_bytes = body_bytes
 
 
+@cython.final
+@cython.cclass
 class SettleRun:
     """Acks, nacks or rejects that came in a row on one channel.
 
@@ -116,6 +123,7 @@ class SettleRun:
         return {ACK: 80, REFUSE: 90}.get(self.outcome, 120)
 
 
+@cython.cclass
 class PublishRun:
     """Publishes that came in a row on one channel to one exchange, with the same flags.
 
@@ -170,8 +178,9 @@ class PublishRun:
     @property
     def weight(self) -> int:
         """See `Frame`."""
-        return 1 + self.count // MESSAGES_OF_WEIGHT
+        return 1 + self.count // _MESSAGES_OF_WEIGHT
 
+    @cython.ccall
     def records(self, attributes: int, time: int) -> Records:
         """Copy the messages into the columns of a batch."""
         records: Records = encode_records(
@@ -234,7 +243,7 @@ class PublishRun:
 
     def begin(self, index: int) -> int:
         """Where in the buffer a message's first frame begins."""
-        key_length, properties_at = self.rows[6 * index + 1 : 6 * index + 3]
+        key_length, properties_at = self.rows[6 * index + 1], self.rows[6 * index + 2]
         # Before the properties: 19 bytes of the header frame; before that the method's, 17 and its names.
         return properties_at - 19 - (17 + len(self.exchange) + key_length)
 
@@ -258,6 +267,8 @@ class PublishRun:
         return bytes(self.source[start : start + self.rows[at + 1]])
 
 
+@cython.final
+@cython.cclass
 class LaidOutRun(PublishRun):
     """A run of one message that lies as it will in its batch: carrying it out copies nothing."""
 
@@ -273,11 +284,21 @@ class LaidOutRun(PublishRun):
         property_flags: int,
         persistent: bool,
     ) -> None:
-        rows = memoryview(array("i", record.row))
-        parts = (channel, record.source, rows, 1, exchange, routing_key)
-        super().__init__(*parts, flags, property_flags, persistent)
+        PublishRun.__init__(
+            self,
+            channel,
+            record.source,
+            memoryview(array("i", record.row)),
+            1,
+            exchange,
+            routing_key,
+            flags,
+            property_flags,
+            persistent,
+        )
         self._record = record
 
+    @cython.ccall
     def records(self, attributes: int, time: int) -> Records:
         """See `PublishRun`."""
         return self._record.records(attributes, time)

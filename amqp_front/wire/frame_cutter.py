@@ -51,6 +51,7 @@ class FrameCutter:
     """The receive buffer of an event loop and the state of cutting it."""
 
     _buffer = cython.declare(bytearray)
+    _whole = cython.declare(object)
     _view = cython.declare(cython.uchar[::1])
     _table = cython.declare(object)
     _rows = cython.declare(cython.int[::1])
@@ -82,7 +83,8 @@ class FrameCutter:
         """
         capacity = max(RECEIVE_BYTES, 2 * frame_max + 8_192)
         self._buffer = bytearray(capacity)
-        self._view = memoryview(self._buffer)
+        self._whole = memoryview(self._buffer)
+        self._view = self._whole
         self._table = memoryview(array("i", bytes(4 * 6 * RUN_RECORDS_MAX)))
         self._rows = self._table
         self._walk = PropertyWalk(memoryview(self._buffer))
@@ -93,10 +95,12 @@ class FrameCutter:
     def receive_into(self, unread: bytes) -> memoryview:
         """Put a connection's unread bytes at the front; the rest of the buffer is for its next read."""
         size = len(unread)
-        self._buffer[:size] = unread
         self._at = 0
         self._end = size
-        return memoryview(self._buffer)[size:]
+        if not size:
+            return self._whole
+        self._buffer[:size] = unread
+        return self._whole[size:]
 
     def received(self, size: int, payload_max: int, run_max: int = RUN_RECORDS_MAX) -> None:
         """Say how many bytes the read brought, how large the connection's frames may be, and its runs."""
@@ -331,7 +335,7 @@ class FrameCutter:
         self._at = at
         return PublishRun(
             channel,
-            self._view_object(),
+            self._whole,
             self._table,
             count,
             self._octets(exchange_at, exchange_at + exchange_length),
@@ -383,10 +387,6 @@ class FrameCutter:
         if cython.compiled:
             return PyBytes_FromStringAndSize(PyByteArray_AS_STRING(self._buffer) + at, end - at)
         return bytes(self._buffer[at:end])
-
-    @cython.cfunc
-    def _view_object(self) -> memoryview:
-        return memoryview(self._buffer)
 
     @cython.cfunc
     @cython.inline

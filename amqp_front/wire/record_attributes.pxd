@@ -1,2 +1,5 @@
 # What the records of a run are marked with, for the compiled kernel.
-cpdef int record_attributes(run) except? -1
+from routelog.amqp_front.wire.command cimport PublishRun
+
+
+cpdef int record_attributes(PublishRun run) except? -1

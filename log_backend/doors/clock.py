@@ -39,9 +39,7 @@ class SystemClock:
         """See `Clock`."""
         return time.time_ns() // 1000
 
-    def monotonic(self) -> float:
-        """See `Clock`."""
-        return time.monotonic()
+    monotonic = staticmethod(time.monotonic)  # a call less: it is asked several times for each read
 
     def thread_seconds(self) -> float:
         """See `Clock`."""

@@ -23,6 +23,8 @@ from routelog.log_backend.settlement.settled import SettledSet
 REDELIVERED_MAX = 4_096
 UNJOURNALED_MAX = 2_048
 
+_ACKED = Reason.ACKED  # a look-up in the enum takes 0.07 us
+
 NO_CURSORS: Mapping[int, int] = MappingProxyType({})
 
 
@@ -98,7 +100,7 @@ class Cursor:
             counts.settled(first, end)
         if self._on_changed is not None:
             ranges = self._acked
-            if ranges is None or reason is not Reason.ACKED:
+            if ranges is None or reason is not _ACKED:
                 ranges = self._unjournaled(reason)
             if ranges and ranges[-1][1] == first:
                 ranges[-1] = (ranges[-1][0], end)

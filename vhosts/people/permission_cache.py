@@ -28,6 +28,15 @@ class PermissionCache:
         self._allowed: dict[tuple[ResourceKind, str, Verb], None] = {}
         self.topics = book.topics(user, vhost)
 
+    def current(self) -> int:
+        """The revision of the user's permissions: as long as it is the same, what was allowed is allowed."""
+        revision = self._book.revision(self._user)
+        if revision != self._revision:
+            self._allowed.clear()
+            self._revision = revision
+            self.topics = self._book.topics(self._user, self._vhost)
+        return revision
+
     def authorize(self, kind: ResourceKind, name: str, verb: Verb) -> None:
         """Let the connection's user do `verb` on the exchange or queue `name`.
 
@@ -37,11 +46,7 @@ class PermissionCache:
         Cost:
             Two look-ups when the answer is cached.
         """
-        revision = self._book.revision(self._user)
-        if revision != self._revision:
-            self._allowed.clear()
-            self._revision = revision
-            self.topics = self._book.topics(self._user, self._vhost)
+        self.current()
         question = (kind, name, verb)
         if question in self._allowed:
             return

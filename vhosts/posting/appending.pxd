@@ -18,6 +18,7 @@ cdef class Appending:
     cdef public Py_ssize_t weight
     cpdef begin(self, bint waited)
     cpdef append(self, batches, bint whole)
+    cpdef append_run(self, records, to, indexes)
     cdef _go(self, bint whole, bint resumed)
     cdef _stopped(self, long long written, long long durable)
     cpdef bint is_over(self) except *

@@ -25,6 +25,8 @@ FRAMES_BYTES = 40  # what a message counts for besides its body: building and se
 HEADED_BYTES_MIN = 8_192  # the least for a message to which a header is added: 11 us
 HEADED_COUNT_MAX = 128  # of one delivery, for the same reason
 
+_FRESH = Lane.FRESH  # a look-up in the enum takes 0.07 us
+
 # States of a dispatcher; it waits for one turn at a time.
 AT_REST = 0
 DUE = 1  # waits for its turn, with work to do
@@ -129,7 +131,7 @@ class Dispatcher:
     def on_ready(self) -> None:
         """Dispatch after this turn: messages are ready."""
         if self._state == AT_REST:
-            self._scheduler.call(Lane.FRESH, self._begin_turn)
+            self._scheduler.call(_FRESH, self._begin_turn)
         self._state = DUE
 
     def _go_on_later(self) -> None:
@@ -151,9 +153,9 @@ class Dispatcher:
         came = self._look_at_ends()
         sent = handed = share = shares_left = 0
         # Counted once: looking at each of 256 partitions for each delivery would take long.
-        ready, order = self.ready, self._order()
+        ready, order, ring = self.ready, self._order(), self._ring
         while not self.deleted and ready > 0:
-            if handed >= came and (self._scheduler.is_over() or sent > TURN_BYTES_MAX):
+            if handed >= came and (sent > TURN_BYTES_MAX or self._scheduler.is_over()):
                 self._go_on_later()
                 return
             consumer, credit = self._next_with_credit()
@@ -161,24 +163,26 @@ class Dispatcher:
                 return
             if shares_left == 0:
                 # Even shares for one round, so that one fast consumer does not take it all.
-                shares_left = 1
-                if self._ring is not None and ready > 1:
-                    shares_left = self._ring.size(consumer.priority)
-                share = max(1, ready // shares_left)
+                shares_left = ring.size(consumer.priority) if ring is not None and ready > 1 else 1
+                share = ready // shares_left or 1
             shares_left -= 1
-            delivery = self._take_next(order, min(credit, share, self.delivery_count_max))
+            count = share if share < credit else credit
+            if count > self.delivery_count_max:
+                count = self.delivery_count_max
+            delivery = self._take_next(order, count)
             if delivery is None:
                 if self._at_damage():
                     self._stop_at_damage()
                 return
-            if delivery.count == credit and self._ring is not None:
-                self._ring.spend(consumer)
+            count = delivery.count
+            if count == credit and ring is not None:
+                ring.spend(consumer)
             sent += delivery_cost(delivery, self.message_bytes_min)
-            handed += delivery.count
+            handed += count
+            ready -= count
             consumer.deliver(delivery)
             if consumer.no_ack:
-                delivery.partition.settle(delivery.offset, delivery.offset + delivery.count)
-            ready -= delivery.count
+                delivery.partition.settle(delivery.offset, delivery.offset + count)
             if ready <= 0:  # unless messages came, or came back
                 ready, order = self.ready, self._order()
 
@@ -202,30 +206,32 @@ class Dispatcher:
             return self.consumers[0], credit
         return None, 0
 
-    def _order(self) -> deque[int]:
+    def _order(self) -> deque[int] | None:
         # Partitions with messages, round robin: a busy partition does not keep the others waiting.
+        # None: there is only one.
         partitions, first = self.partitions, self._next_partition
         if len(partitions) == 1:
-            return deque((0,))
+            return None
         places = chain(range(first, len(partitions)), range(first))
         return deque(at for at in places if partitions[at].ready > 0)
 
     def _take(self, count: int) -> Delivery | None:
         return self._take_next(self._order(), count)
 
-    def _take_next(self, order: deque[int], count: int) -> Delivery | None:
+    def _take_next(self, order: deque[int] | None, count: int) -> Delivery | None:
         # A partition with nothing in memory leaves the order; `on_ready` brings it back.
         partitions = self.partitions
+        if order is None:
+            return partitions[0].take(count, DELIVERY_BYTES_MAX)
         while order:
             at = order[0]
             delivery = partitions[at].take(count, DELIVERY_BYTES_MAX)
             if delivery is None:
                 order.popleft()
                 continue
-            if len(partitions) > 1:
-                order.rotate(-1)
-                self._next_partition = (at + 1) % len(partitions)
-                delivery.partition_index = at
+            order.rotate(-1)
+            self._next_partition = (at + 1) % len(partitions)
+            delivery.partition_index = at
             return delivery
         return None
 

@@ -57,6 +57,7 @@ class Queue(Dispatcher):
 
     Attributes:
         properties: as declared.
+        is_stream: consumers read the log and settle nothing.
         effective: the arguments in force, policies included.
         owner: the connection that an exclusive queue belongs to.
         declaring: resolves when the declaration is durable; None afterwards.
@@ -82,6 +83,7 @@ class Queue(Dispatcher):
         "effective",
         "groups",
         "had_consumer",
+        "is_stream",
         "owner",
         "properties",
         "rules",
@@ -100,6 +102,7 @@ class Queue(Dispatcher):
         self.counters = counters or MessageCounters(ChangedCounters())
         self.counters.owner = self
         self.properties = properties
+        self.is_stream = is_stream(properties.arguments)
         self.owner = owner
         self.had_consumer = False
         self.declaring: Awaitable[int] | None = None
@@ -218,11 +221,6 @@ class Queue(Dispatcher):
         return len(self.partitions) > WIDE_PARTITIONS
 
     @property
-    def is_stream(self) -> bool:
-        """Whether consumers read the log and settle nothing."""
-        return is_stream(self.properties.arguments)
-
-    @property
     def durability(self) -> Durability:
         """What a confirm of a persistent message waits for."""
         return self.partitions[0].log.durability
@@ -245,7 +243,7 @@ class Queue(Dispatcher):
         """Messages that wait for a consumer; of a stream, all its messages."""
         if self.is_stream:
             return sum(p.log.visible_end - p.log.first_offset for p in self.partitions)
-        return sum(partition.ready for partition in self.partitions)
+        return super().ready
 
     @property
     def consumer_count(self) -> int:

@@ -124,7 +124,9 @@ def test_a_tag_is_confirmed_once_it_and_all_before_it_have_what_they_need(
     assert confirms.next_tag == len(needed) + 1
     confirmed = 0
     for each in reached:
-        waiting = (n for n, p in enumerate(needed) if p[0] > each[0] or p[1] > each[1])
+        waiting = (
+            n for n, p in enumerate(needed) if p.written > each.written or p.durable > each.durable
+        )
         expected = next(waiting, len(needed))
         taken = confirms.take_covered(each)
         if expected == confirmed:
