@@ -36,6 +36,7 @@ class ConfirmBoard:
         self.in_time: Callable[[Awaitable[object]], Awaitable[object]] = lambda done: done
         self._call_soon = call_soon
         self._waiters: set[Waiter] = set()
+        self._held: set[Waiter] = set()
         self._scheduled = False
 
     def wait(self, waiter: Waiter, needed: JournalPositions) -> None:
@@ -45,9 +46,19 @@ class ConfirmBoard:
             self._scheduled = True
             self._call_soon(self._turn)
 
+    def hold(self, waiter: Waiter) -> None:
+        """Tell a waiter nothing before `release`."""
+        self._held.add(waiter)
+
+    def release(self) -> None:
+        """Tell those that were held how far the journal has come."""
+        self._held.clear()
+        self._advance(self.reached)
+
     def forget(self, waiter: Waiter) -> None:
         """Tell a waiter nothing more."""
         self._waiters.discard(waiter)
+        self._held.discard(waiter)
 
     def written(self, position: int) -> None:
         """The journal is written up to a position."""
@@ -74,7 +85,7 @@ class ConfirmBoard:
 
     def _advance(self, reached: JournalPositions) -> None:
         self.reached = reached
-        waiters = self._waiters
+        waiters = self._waiters - self._held if self._held else self._waiters
         if waiters:
             done = [waiter for waiter in waiters if not waiter.journal_reached(reached)]
-            waiters.difference_update(done)
+            self._waiters.difference_update(done)

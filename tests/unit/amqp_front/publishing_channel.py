@@ -34,6 +34,7 @@ class Channel:
     impersonates = False
     body_frame_max = 4088
     reply_address: str | None = None
+    waits_for_consumers = False
 
     def __init__(self, vhost: VirtualHost, board: ConfirmBoard) -> None:
         self.vhost = vhost
@@ -52,6 +53,10 @@ class Channel:
         """See `PublishingChannel`."""
         self.queues += queues
         self.arrived = arrived
+
+    def wait_for_consumers(self) -> None:
+        """See `PublishingChannel`."""
+        self.waits_for_consumers = True
 
     def write(self, frames: bytes) -> None:
         """See `PublishingChannel`."""
