@@ -1,0 +1,269 @@
+"""Clusters of three nodes on this machine, started for a measurement: of RouteLog, and of RabbitMQ."""
+
+import contextlib
+import functools
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Protocol
+
+from routelog.benchmarks.traffic.connection import Connection
+from routelog.benchmarks.traffic.unexpected import RunFailed
+
+START_SECONDS_MAX = 120.0
+_NODES = ("a", "b", "c")
+_SECRET = "of a measurement"
+
+
+class ThreeNodes(Protocol):
+    """See the module.
+
+    Attributes:
+        uris: where each node takes clients.
+    """
+
+    uris: dict[str, str]
+
+    def leader(self, queue: str) -> str:
+        """The node that leads a queue, when all nodes have everything."""
+
+    def kill(self, node: str) -> None:
+        """SIGKILL, to all of its processes."""
+
+    def start(self, node: str) -> None:
+        """Start a node that was killed; returns at once."""
+
+
+class _Node:
+    """A process in a session of its own."""
+
+    def __init__(self, command: list[str], environment: dict[str, str], log: Path) -> None:
+        self._command, self._environment, self._log = command, environment, log
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen(
+                self._command,
+                env=self._environment,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+
+    def kill(self) -> None:
+        if self._process is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
+
+
+class RouteLogNodes:
+    """Three RouteLogs of this source tree, each with a managed etcd.
+
+    Args:
+        folder: for their data and logs.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        ports = dict(zip(_NODES, _neighbours(len(_NODES), 4), strict=True))
+        addresses = ",".join(f"{name}@test=127.0.0.1:{port}" for name, port in ports.items())
+        self._environment = {
+            **os.environ,
+            "ROUTELOG_CLUSTER_NODES": addresses,
+            "ROUTELOG_CLUSTER_ETCD": "managed",
+            "ROUTELOG_CLUSTER_SECRET": _SECRET,
+            "ROUTELOG_MANAGEMENT": "false",
+            "ROUTELOG_NODE_NAME": "a@test",
+        }
+        self.uris = {
+            name: f"amqp://guest:guest@127.0.0.1:{port + 3}/" for name, port in ports.items()
+        }
+        self._nodes = {
+            name: _Node(
+                [
+                    *(sys.executable, "-m", "routelog", "serve", "--host", "127.0.0.1"),
+                    *("--port", str(port + 3), "--data-dir", str(folder / name)),
+                ],
+                {**self._environment, "ROUTELOG_NODE_NAME": f"{name}@test"},
+                folder / f"{name}.log",
+            )
+            for name, port in ports.items()
+        }
+
+    def leader(self, queue: str) -> str:
+        """See `ThreeNodes`; one node leads all queues."""
+        return str(_until(self._led)).partition("@")[0]
+
+    def _led(self) -> object:
+        told = subprocess.run(
+            [sys.executable, "-m", "routelog", "cluster", "status", "--json"],
+            env=self._environment,
+            capture_output=True,
+            check=False,
+        )
+        shards = json.loads(told.stdout or b"{}").get("shards", ())
+        return next(
+            (each["leader"] for each in shards if each["led"] and len(each["in_sync"]) == 3), None
+        )
+
+    def kill(self, node: str) -> None:
+        """See `ThreeNodes`."""
+        self._nodes[node].kill()
+
+    def start(self, node: str) -> None:
+        """See `ThreeNodes`."""
+        self._nodes[node].start()
+
+
+class RabbitNodes:
+    """Three RabbitMQs of the installed package.
+
+    Args:
+        folder: for their data and logs.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._mapper_port = _neighbours(1, 1)[0]
+        ports = dict(zip(_NODES, _neighbours(len(_NODES), 2), strict=True))
+        self.uris = {name: f"amqp://guest:guest@127.0.0.1:{port}/" for name, port in ports.items()}
+        (folder / "enabled_plugins").write_text("[].\n")
+        self._environments = {
+            name: {
+                "PATH": os.environ.get("PATH", ""),
+                "HOME": str(folder),  # of the cookie, which all share
+                "LANG": "C.UTF-8",
+                "ERL_EPMD_PORT": str(self._mapper_port),
+                "ERL_EPMD_ADDRESS": "127.0.0.1",
+                "RABBITMQ_NODENAME": f"{name}{os.getpid()}@localhost",
+                "RABBITMQ_NODE_IP_ADDRESS": "127.0.0.1",
+                "RABBITMQ_NODE_PORT": str(port),
+                "RABBITMQ_DIST_PORT": str(port + 1),
+                "RABBITMQ_MNESIA_BASE": str(folder / "mnesia"),
+                "RABBITMQ_LOG_BASE": str(folder / "log"),
+                "RABBITMQ_PID_FILE": str(folder / f"{name}.pid"),
+                "RABBITMQ_ENABLED_PLUGINS_FILE": str(folder / "enabled_plugins"),
+            }
+            for name, port in ports.items()
+        }
+        self._nodes = {
+            name: _Node(
+                ["/usr/lib/rabbitmq/bin/rabbitmq-server"], environment, folder / f"{name}.log"
+            )
+            for name, environment in self._environments.items()
+        }
+
+    def join(self) -> None:
+        """Make one cluster of nodes that run on their own."""
+        first = self._environments["a"]["RABBITMQ_NODENAME"]
+        for name in _NODES[1:]:
+            for command in ("stop_app",), ("join_cluster", first), ("start_app",):
+                self._control("rabbitmqctl", name, *command)
+
+    def leader(self, queue: str) -> str:
+        """See `ThreeNodes`."""
+        return str(_until(lambda: self._led(queue)))[0]
+
+    def _led(self, queue: str) -> object:
+        command = ("list_queues", "--formatter", "json", "name", "leader", "online")
+        for name in _NODES:
+            with contextlib.suppress(subprocess.CalledProcessError, json.JSONDecodeError):
+                for each in json.loads(self._control("rabbitmqctl", name, *command)):
+                    if each["name"] == queue and len(each["online"]) == len(_NODES):
+                        return each["leader"]
+                return None
+        return None
+
+    def kill(self, node: str) -> None:
+        """See `ThreeNodes`."""
+        self._nodes[node].kill()
+
+    def start(self, node: str) -> None:
+        """See `ThreeNodes`."""
+        self._nodes[node].start()
+
+    def stop_port_mapper(self) -> None:
+        """RabbitMQ leaves Erlang's port mapper behind."""
+        command = ["epmd", "-port", str(self._mapper_port), "-kill"]
+        _until(
+            lambda: b"Killed" in subprocess.run(command, capture_output=True, check=False).stdout
+        )
+
+    def _control(self, program: str, name: str, *arguments: str) -> bytes:
+        return subprocess.run(
+            [f"/usr/lib/rabbitmq/bin/{program}", "--quiet", *arguments],
+            env=self._environments[name],
+            capture_output=True,
+            check=True,
+        ).stdout
+
+
+@contextlib.contextmanager
+def routelog_nodes(folder: Path) -> Iterator[ThreeNodes]:
+    """Three RouteLogs that are in sync."""
+    nodes = RouteLogNodes(folder)
+    with contextlib.ExitStack() as stack:
+        for name in _NODES:
+            stack.callback(nodes.kill, name)
+            nodes.start(name)
+        nodes.leader("")
+        _until(lambda: all(map(_answers, nodes.uris.values())))
+        yield nodes
+
+
+@contextlib.contextmanager
+def rabbitmq_nodes(folder: Path) -> Iterator[ThreeNodes]:
+    """Three RabbitMQs that are one cluster."""
+    nodes = RabbitNodes(folder)
+    with contextlib.ExitStack() as stack:
+        stack.callback(nodes.stop_port_mapper)
+        for name in _NODES:
+            stack.callback(nodes.kill, name)
+            nodes.start(name)
+            _until(functools.partial(_answers, nodes.uris[name]))
+        nodes.join()
+        _until(lambda: all(map(_answers, nodes.uris.values())))
+        yield nodes
+
+
+def _until(found: Callable[[], Any]) -> Any:
+    deadline = time.monotonic() + START_SECONDS_MAX
+    while not (what := found()):
+        if time.monotonic() > deadline:
+            raise RunFailed("the three nodes did not become ready")
+        time.sleep(0.2)
+    return what
+
+
+def _answers(uri: str) -> bool:
+    try:
+        Connection(uri).close()
+    except (OSError, RunFailed):
+        return False
+    return True
+
+
+def _neighbours(count: int, size: int) -> list[int]:
+    """First ports of groups that are free; below those that the system gives to who connects."""
+    found: list[int] = []
+    port = 20_000 + os.getpid() * 30 % 12_000
+    while len(found) < count:
+        port += size
+        if all(map(_is_free, range(port, port + size))):
+            found.append(port)
+    return found
+
+
+def _is_free(port: int) -> bool:
+    try:
+        socket.create_server(("127.0.0.1", port)).close()
+    except OSError:
+        return False
+    return True
