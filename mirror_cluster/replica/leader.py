@@ -58,6 +58,7 @@ class Leader:
         self._open_revision: int | None = None  # of the proposal that waits for its answer
         self._target = ""  # of a transfer
         self._transfer_ends = 0.0
+        self._begun_at = now
         self._begin = log.chain.end_position + 1
 
     @property
@@ -135,7 +136,11 @@ class Leader:
 
     def tick(self, now: float) -> list[Action]:
         """Send heartbeats; look for members that are late, and for the end of what this leader may do."""
-        if self.lease_lost and not self._all_answered_since(now - self._settings.lease_seconds):
+        since = now - self._settings.lease_seconds
+        # Before it serves it does no harm. Its claim may have been accepted when its lease had ended: while the
+        # coordinator had no leader itself.
+        may_wait = not self.serving and self._begun_at >= since
+        if self.lease_lost and not may_wait and not self._all_answered_since(since):
             return [Exit("the lease is lost, and not all members answer")]
         actions: list[Action] = []
         if self._target and now >= self._transfer_ends:

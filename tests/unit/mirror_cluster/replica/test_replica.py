@@ -255,6 +255,20 @@ def test_a_leader_without_its_lease_goes_on_while_all_members_answer() -> None:
     assert nodes.nodes["a"].has_ended
 
 
+def test_a_leader_whose_lease_ends_before_it_serves_waits_for_the_members_or_the_lease() -> None:
+    nodes = cluster()
+    nodes.held = {"a", "c"}
+    nodes.tell("b", NodesAlive({"b": 12, "c": 13}))
+    assert nodes.record.leader == "b"
+    nodes.tell("b", LeaseLost())
+    nodes.wait(1)
+    assert not nodes.nodes["b"].has_ended
+    nodes.held = {"a"}
+    nodes.tell("c", RecordSeen(nodes.record))
+    nodes.wait(1)
+    assert nodes.nodes["b"].serving
+
+
 def test_leadership_is_handed_over_without_a_loss() -> None:
     nodes = cluster()
     nodes.submit("a", b"one")
