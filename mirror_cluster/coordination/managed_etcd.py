@@ -13,7 +13,7 @@ import logging
 import re
 import signal
 import sys
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Set
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -183,6 +183,35 @@ async def remove_member(peer_url: str, others: EtcdGateway) -> None:
     for each in msgspec.json.decode(answer, type=_Members).members:
         if peer_url in each.peer_urls:
             await others.request("cluster/member/remove", {"ID": each.id})
+
+
+class _Header(msgspec.Struct):
+    member_id: str = ""
+
+
+class _Status(msgspec.Struct):
+    header: _Header = msgspec.field(default_factory=_Header)
+    leader: str = ""
+
+
+async def lead_elsewhere(own: EtcdGateway, peer_urls: Set[str]) -> None:
+    """Have another member lead etcd, where this one does.
+
+    Args:
+        own: asks this member alone.
+        peer_urls: of the members that may lead it.
+
+    Raises:
+        CoordinatorRefused, CoordinatorUnavailable: this member does not answer, or the other one cannot lead.
+    """
+    status = msgspec.json.decode(await own.request("maintenance/status", {}), type=_Status)
+    if status.leader != status.header.member_id:
+        return
+    answer = await own.request("cluster/member/list", {})
+    for each in msgspec.json.decode(answer, type=_Members).members:
+        if not peer_urls.isdisjoint(each.peer_urls):
+            await own.request("maintenance/transfer-leadership", {"targetID": each.id})
+            return
 
 
 class EtcdChild:

@@ -40,6 +40,7 @@ class EtcdCluster:
             f"n{number}": f"{scheme}://127.0.0.1:{port}"
             for number, port in enumerate(ports[members:])
         }
+        self.peer_urls = list(peers.values())
         self._members = [
             EtcdMember(name, folder / name, url, peers, "test", tls)
             for name, url in zip(peers, self.urls, strict=True)

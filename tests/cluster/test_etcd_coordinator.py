@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import pytest
 import trustme
 from cluster.etcd_cluster import LEASE_SECONDS, PREFIX, EtcdCluster, until_ready
@@ -21,8 +22,12 @@ from routelog.mirror_cluster.coordination.coordinator import (
     Verb,
 )
 from routelog.mirror_cluster.coordination.etcd_coordinator import EtcdCoordinator
-from routelog.mirror_cluster.coordination.etcd_gateway import EtcdGateway, encoded
-from routelog.mirror_cluster.coordination.managed_etcd import EtcdTls
+from routelog.mirror_cluster.coordination.etcd_gateway import (
+    EtcdEndpoints,
+    EtcdGateway,
+    encoded,
+)
+from routelog.mirror_cluster.coordination.managed_etcd import EtcdTls, lead_elsewhere
 from routelog.mirror_cluster.protocol.shard_record import BadRecord, ShardRecord
 
 RECORD = ShardRecord(0, "a", 7, 1, frozenset(("a",)), ("a", "b", "c"), {"a": 1})
@@ -195,6 +200,47 @@ async def test_without_a_majority_nothing_is_read_and_nothing_set(tmp_path: Path
             await coordinator.read()
         with pytest.raises(CoordinatorUnavailable):
             await coordinator.propose(replace(made, epoch=2))
+
+
+async def test_a_member_that_leads_etcd_hands_that_over_to_one_that_may(tmp_path: Path) -> None:
+    async with running(tmp_path, 3) as cluster, ready(cluster):
+        before = await leader_of(cluster)
+        for to in range(3):
+            others = {peer for at, peer in enumerate(cluster.peer_urls) if at != before}
+            await asked(cluster, before, others if to else {cluster.peer_urls[before - 1]})
+            now = await leader_of(cluster)
+            assert now != before
+            await asked(cluster, before, others)  # it leads nothing: nothing to do
+            assert await leader_of(cluster) == now
+            before = now
+
+
+async def asked(cluster: EtcdCluster, member: int, peer_urls: set[str]) -> None:
+    own = EtcdGateway(EtcdEndpoints([cluster.urls[member]]))
+    try:
+        await lead_elsewhere(own, peer_urls)
+    finally:
+        await own.aclose()
+
+
+async def leader_of(cluster: EtcdCluster) -> int:
+    """Which member leads, as soon as all say the same."""
+    async with asyncio.timeout(30):
+        while True:
+            told = [await told_by(url) for url in cluster.urls]
+            leads = [at for at, (member, leader) in enumerate(told) if member == leader]
+            if len(leads) == 1 and len({leader for _, leader in told}) == 1:
+                return leads[0]
+            await asyncio.sleep(0.1)
+
+
+async def told_by(url: str) -> tuple[str, str]:
+    own = EtcdGateway(EtcdEndpoints([url]))
+    try:
+        status = msgspec.json.decode(await own.request("maintenance/status", {}))
+        return status["header"]["member_id"], status["leader"]
+    finally:
+        await own.aclose()
 
 
 async def test_compaction_changes_nothing(tmp_path: Path) -> None:
