@@ -142,9 +142,10 @@ class _Comparison:
         left = f"; not compared: {left}" if left else ""
         at = f"up to position {self._position:,}"
         if self._count:
-            return f"{names} do not have the same {at}: {self._count:,} differences{left}"
+            differ = _counted(self._count, "difference")
+            return f"{names} do not have the same {at}: {differ}{left}"
         most = max(compared, key=lambda each: each.records)
-        has = f"{most.records:,} records in {most.partitions:,} partitions"
+        has = f"{_counted(most.records, 'record')} in {_counted(most.partitions, 'partition')}"
         return f"{names} have the same {at}: {has}{left}"
 
     @property
@@ -258,3 +259,7 @@ class _NodeDigest:
         if isinstance(message, DigestRefused):
             raise NodeFailed(message.reason)
         return message
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"

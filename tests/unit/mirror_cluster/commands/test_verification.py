@@ -158,7 +158,7 @@ async def test_a_node_without_a_digest_is_named_and_the_others_are_compared(tmp_
     ]
     assert (found.equal, found.complete) == (False, False)
     assert found.summary == (
-        "a, c do not have the same up to position 9: 1 differences; not compared: b, d"
+        "a, c do not have the same up to position 9: 1 difference; not compared: b, d"
     )
 
 
