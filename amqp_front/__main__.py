@@ -7,7 +7,7 @@ import logging
 import os
 import socket
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import asdict
 from functools import partial
@@ -46,6 +46,7 @@ from routelog.amqp_front.process.standby import run_standby
 from routelog.amqp_front.publishing.firehose import Firehose
 from routelog.amqp_front.server.acceptor import ServedSocket
 from routelog.amqp_front.server.stalled_sockets import StalledSockets
+from routelog.amqp_front.server.tls import warn_of_readers
 from routelog.amqp_front.wire.proxy_header import Endpoint
 from routelog.log_backend import (
     DirectoryLocked,
@@ -246,6 +247,8 @@ def _set_up(configuration: BrokerConfig, chosen_file: Path | None) -> None:
         configuration.data_dir.absolute(),
         os.getpid(),
     )
+    if configuration.cluster_tls_key:
+        warn_of_readers([Path(configuration.cluster_tls_key)])
     make_room_for_open_files(raise_open_files_limit())
     give_large_blocks_back()
 
@@ -339,16 +342,18 @@ async def _doors(
 ) -> AsyncIterator[None]:
     """Keep the doors for standbys and operators open."""
     if standbys is None:
-        async with _management(broker, address, member, list):
+        async with _management(broker, address, member, None):
             yield
         return
     door = StandbyDoor(standbys, broker.logs, broker.services.clock)
+    if standbys.tls is not None:
+        broker.renewal.watch("standby", standbys.tls)
     try:
         await door.open()
     except OSError as error:
         raise StartError(f"standby_listen: {error}") from None
     try:
-        async with _management(broker, address, member, lambda: [*map(asdict, door.lags())]):
+        async with _management(broker, address, member, door):
             yield
     finally:
         await door.aclose()
@@ -359,7 +364,7 @@ async def _management(
     broker: Broker,
     address: BrokerAddress,
     member: ClusterMember | None,
-    standbys: Callable[[], list[dict[str, Any]]],
+    door: StandbyDoor | None,
 ) -> AsyncIterator[None]:
     """Keep the operators' door open, and the file that lets this machine's command line in."""
     services = broker.services
@@ -373,6 +378,10 @@ async def _management(
     listeners = {"amqp": (address.host, address.port)}
     if broker.tls_address is not None:
         listeners["amqp/ssl"] = broker.tls_address
+    if member is not None:
+        listeners["clustering"] = member.listens
+    if door is not None:
+        listeners["standby"] = door.address
     logs = StoredLogs(SystemDisk(), services.loop)
     backups = broker.backups(distribution_version("routelog"))
     alone = [ReplicaState(services.node_name)]
@@ -407,7 +416,7 @@ async def _management(
         trace=partial(_trace, services.node_name),
         logs=logs,
         backups=backups,
-        standbys=standbys,
+        standbys=lambda: [] if door is None else [*map(asdict, door.lags())],
         reader_hold_bytes_max=config.reader_hold_bytes_max,
         log_token_key=_kept_key(address.data_dir / LOG_TOKEN_FILE),
     )

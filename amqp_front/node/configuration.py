@@ -130,6 +130,9 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True):
     cluster_name: Annotated[str, Meta(pattern=r"^[A-Za-z0-9_.-]{1,64}\Z")] = "routelog"
     cluster_listen: str = ""  # empty: its address in `cluster_nodes`
     cluster_secret: str = ""
+    cluster_tls_certificate: str = ""  # empty: nodes speak without TLS
+    cluster_tls_key: str = ""
+    cluster_tls_authorities: str = ""
     cluster_etcd: tuple[str, ...] = ()
     cluster_etcd_user: str = ""
     cluster_etcd_password: str = ""

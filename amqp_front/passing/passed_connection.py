@@ -123,7 +123,8 @@ class LeaderEnd(_End):
     def eof_received(self) -> bool:
         """See `asyncio.Protocol`."""
         self.has_ended = True
-        return self._other.leader_ended()
+        stays = self._other.leader_ended()
+        return stays and self.transport is not None and self.transport.can_write_eof()
 
     def connection_lost(self, error: Exception | None) -> None:
         """See `asyncio.Protocol`."""

@@ -433,6 +433,8 @@ class Broker:
         self.http_sockets = AcceptedSockets("HTTP", http, self._clock.monotonic)
         self.passed_doors.open(AMQP, self._amqp_sockets, self._serve)
         self.renewal = CertificateRenewal(loop)
+        if self._mirror is not None and self._mirror.certificates is not None:
+            self.renewal.watch("clustering", self._mirror.certificates)
         self._listeners = Listeners(
             config,
             loop,

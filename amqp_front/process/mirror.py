@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from routelog.amqp_front.passing.leaders import Leaders, TakeConnection
+from routelog.amqp_front.server.certificate_renewal import Certificates
 from routelog.log_backend import LogStore, PartitionRecords
 
 
@@ -20,6 +21,10 @@ class Mirror(Leaders, Protocol):
     on_serve: Callable[[int], None]
     on_stop_serving: Callable[[], None]
     ended: asyncio.Future[str]
+
+    @property
+    def certificates(self) -> Certificates | None:
+        """Of connections with other nodes; None: these have no TLS."""
 
     async def start(self, logs: LogStore, records: PartitionRecords) -> bool:
         """Follow, with a store that is open and has recovered nothing.

@@ -58,15 +58,9 @@ def run(
                 loop.add_signal_handler(number, stopped.set)
             mirror = join() if join is not None else None
             broker = Broker(config, definitions, mirror)
-            reloads: set[asyncio.Task[None]] = set()
-
-            def reload() -> None:
-                task = loop.create_task(broker.renewal.reload())
-                reloads.add(task)
-                task.add_done_callback(reloads.discard)
 
             def ready(address: BrokerAddress) -> None:
-                loop.add_signal_handler(signal.SIGHUP, reload)
+                loop.add_signal_handler(signal.SIGHUP, broker.renewal.reload_soon)
                 garbage.look_at_whole()  # once: what start made lives as long as the process
                 on_ready(address)
 

@@ -11,6 +11,7 @@ import uvloop
 from routelog.amqp_front.node.configuration import BrokerConfig
 from routelog.amqp_front.process.broker import START_FAULTS, StartError, open_logs
 from routelog.amqp_front.process.run import RESTART_SECONDS_MIN, SWITCH_SECONDS
+from routelog.amqp_front.server.certificate_renewal import CertificateRenewal, Certificates
 from routelog.log_backend import DirectoryLocked, LogStore, PartitionRecords, keep_private, narrow
 from routelog.vhosts import DeclaredPartitions
 
@@ -23,6 +24,10 @@ class StandbyNode(Protocol):
     """
 
     ended: asyncio.Future[str]
+
+    @property
+    def certificates(self) -> Certificates | None:
+        """Of the connection with the node; None: it has no TLS."""
 
     async def start(self, records: PartitionRecords) -> None:
         """Recover, and follow."""
@@ -61,6 +66,10 @@ def run_standby(
             raise StartError(str(error)) from None
         except START_FAULTS as error:
             raise StartError(f"data directory {config.data_dir}: {error}") from None
+        renewal = CertificateRenewal(loop)
+        if standby.certificates is not None:
+            renewal.watch("standby", standby.certificates)
+        loop.add_signal_handler(signal.SIGHUP, renewal.reload_soon)
         on_ready()
         reason = await standby.ended
         await asyncio.sleep(begun + RESTART_SECONDS_MIN - loop.time())

@@ -13,8 +13,12 @@ from routelog.amqp_front.node.accepted_sockets import AcceptedSockets
 from routelog.amqp_front.node.configuration import BrokerConfig
 from routelog.amqp_front.server.acceptor import Acceptor, Network, Serve
 from routelog.amqp_front.server.certificate_renewal import CertificateRenewal
-from routelog.amqp_front.server.tls import CertificateUnusable, TlsCertificates, TlsOptions
-from routelog.log_backend import others_may_read
+from routelog.amqp_front.server.tls import (
+    CertificateUnusable,
+    TlsCertificates,
+    TlsOptions,
+    warn_of_readers,
+)
 from routelog.vhosts import TellEvent
 
 log = logging.getLogger(__name__)
@@ -93,9 +97,7 @@ class Listeners:
     async def _open_tls(self) -> None:
         config = self._config
         options = tls_options(config)
-        for file in {options.key or options.certificate, *options.names.values()}:
-            if others_may_read(file):
-                log.warning("%s has a private key, and everybody on this machine may read it", file)
+        warn_of_readers({options.key or options.certificate, *options.names.values()})
         try:
             certificates = TlsCertificates(options)
         except CertificateUnusable as error:

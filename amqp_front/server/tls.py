@@ -1,14 +1,17 @@
 """TLS of listeners: the certificate by server name, and verification of client certificates."""
 
+import logging
 import ssl
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Literal
 
 from routelog.amqp_front.server.certificate_expiry import expires_at
-from routelog.log_backend import read_small
+from routelog.log_backend import others_may_read, read_small
+
+log = logging.getLogger(__name__)
 
 FILE_BYTES_MAX = 1_048_576  # the part of a file that is searched for the first certificate
 
@@ -24,7 +27,7 @@ _CIPHERS = "@SECLEVEL=2:ECDH+AESGCM:ECDH+CHACHA20:DHE+AESGCM:DHE+CHACHA20:!aNULL
 _VERSIONS = {"1.2": ssl.TLSVersion.TLSv1_2, "1.3": ssl.TLSVersion.TLSv1_3}
 
 
-class CertificateUnusable(Exception):
+class CertificateUnusable(ValueError):
     """A certificate, key or authority cannot be loaded; names the file."""
 
 
@@ -112,6 +115,13 @@ class TlsCertificates:
         asked = (name or "").lower()
         wildcard = "*." + asked.partition(".")[2]
         connection.context = self._named.get(asked) or self._named.get(wildcard) or self._default
+
+
+def warn_of_readers(keys: Iterable[Path]) -> None:
+    """Log which of these files everybody may read, though there is a private key in them."""
+    for file in keys:
+        if others_may_read(file):
+            log.warning("%s has a private key, and everybody on this machine may read it", file)
 
 
 def _expiry(file: Path) -> datetime:

@@ -279,7 +279,8 @@ async def _leave_etcd(options: ClusterOptions, node: str, seconds: float) -> str
     if not options.is_managed:
         return ""
     own = list(options.addresses).index(node)
-    gateway = EtcdGateway(EtcdEndpoints([url for url in options.etcd if url != options.etcd[own]]))
+    others = [url for url in options.etcd if url != options.etcd[own]]
+    gateway = EtcdGateway(EtcdEndpoints(others, tls=options.tls))
     problem = ""
     try:
         async with asyncio.timeout(seconds):

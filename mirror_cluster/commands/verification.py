@@ -198,7 +198,7 @@ class _NodeDigest:
         """Connect, and wait until the node's files are there."""
         options, name = self._options, self._name
         opening = Opening(options.name, OPERATOR, name, new_number(), Purpose.DIGEST, random_key())
-        reach = partial(connect, options.addresses[name], tls=None)
+        reach = partial(connect, options.addresses[name], tls=options.tls)
         try:
             await connect_given(
                 opening,

@@ -20,6 +20,7 @@ from routelog.mirror_cluster.coordination.coordinator import (
     CoordinatorRefused,
     CoordinatorUnavailable,
 )
+from routelog.mirror_cluster.node_tls import NodeTls, handshake_failure
 
 # gRPC status codes, in the body of an answer that is no success.
 _UNAVAILABLE = frozenset((1, 4, 8, 13, 14))  # cancelled, too late, too many, internal, no leader
@@ -34,14 +35,14 @@ class EtcdEndpoints:
     Attributes:
         urls: `http://host:port` or `https://host:port`.
         user: empty: no user.
-        tls: for https: trusted authorities, and the node's own certificate.
+        tls: for https: trusted authorities, and the node's own certificate; None: the system's authorities.
         request_seconds: an endpoint that has not answered for so long is taken for hung.
     """
 
     urls: Sequence[str]
     user: str = ""
     password: str = ""
-    tls: ssl.SSLContext | None = None
+    tls: NodeTls | None = None
     request_seconds: float = 1.0
 
 
@@ -84,7 +85,7 @@ class EtcdGateway:
             try:
                 return await self._ask_logged_in(url, path, body)
             except (TimeoutError, aiohttp.ClientError, OSError) as error:
-                problems.append(f"{url}: {error or type(error).__name__}")
+                problems.append(f"{url}: {_described(error)}")
                 self._next = (self._next + 1) % len(urls)
         raise CoordinatorUnavailable("; ".join(problems))
 
@@ -114,11 +115,12 @@ class EtcdGateway:
             timeout = aiohttp.ClientTimeout(total=self._endpoints.request_seconds)
             self._http = aiohttp.ClientSession(timeout=timeout)
         headers = {"Authorization": self._token} if self._token else {}
+        tls = self._endpoints.tls
         async with self._http.post(
             f"{url}/v3/{path}",
             data=msgspec.json.encode(body),
             headers=headers,
-            ssl=self._endpoints.tls or True,
+            ssl=True if tls is None else tls.client,
         ) as response:
             answer = await response.read()
             if response.status == 200:
@@ -128,6 +130,14 @@ class EtcdGateway:
 
 class _LoggedOut(CoordinatorRefused):
     """The token has ended."""
+
+
+def _described(error: Exception) -> str:
+    if isinstance(error, aiohttp.ClientConnectorError):
+        cause = error.os_error
+        if isinstance(cause, ssl.SSLError):
+            return handshake_failure(cause)
+    return str(error) or type(error).__name__
 
 
 def _error(answer: bytes, status: int) -> Exception:

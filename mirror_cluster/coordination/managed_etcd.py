@@ -22,6 +22,7 @@ import msgspec
 
 from routelog.mirror_cluster.coordination.coordinator import CoordinatorUnavailable
 from routelog.mirror_cluster.coordination.etcd_gateway import EtcdGateway
+from routelog.mirror_cluster.node_tls import TlsFiles
 
 log = logging.getLogger(__name__)
 
@@ -41,33 +42,26 @@ class EtcdMissing(Exception):
 
 
 @dataclass(frozen=True)
-class EtcdTls:
-    """Certificate of this member, for clients and for other members, and who signs those of all; PEM files."""
-
-    certificate: Path
-    key: Path
-    authorities: Path
-
-
-@dataclass(frozen=True)
 class EtcdMember:
     """One member of the managed etcd.
 
     Attributes:
         name: of this node.
         client_url: where brokers reach this member.
+        listen_host: an IP address, as etcd takes no name there; for the ports of its URLs.
         peer_urls: of all members, by name; the same on each node.
         token: of the cluster: members of two clusters do not mix.
         joins: a cluster that runs already, as one of its members: see `joining`.
-        tls: None: anybody who reaches the ports may read and write.
+        tls: for clients and for other members; None: anybody who reaches the ports may read and write.
     """
 
     name: str
     directory: Path
     client_url: str
+    listen_host: str
     peer_urls: Mapping[str, str]
     token: str
-    tls: EtcdTls | None = None
+    tls: TlsFiles | None = None
     joins: bool = False
 
     def arguments(self) -> list[str]:
@@ -77,9 +71,9 @@ class EtcdMember:
         arguments = {
             "name": self.name,
             "data-dir": str(self.directory),
-            "listen-client-urls": self.client_url,
+            "listen-client-urls": self._listening(self.client_url),
             "advertise-client-urls": self.client_url,
-            "listen-peer-urls": own,
+            "listen-peer-urls": self._listening(own),
             "initial-advertise-peer-urls": own,
             "initial-cluster": members,
             "initial-cluster-token": self.token,
@@ -100,6 +94,11 @@ class EtcdMember:
                 arguments[f"{kind}trusted-ca-file"] = str(self.tls.authorities)
                 arguments[f"{kind}client-cert-auth"] = "true"
         return [f"--{name}={value}" for name, value in arguments.items()]
+
+    def _listening(self, url: str) -> str:
+        scheme, _, address = url.partition("://")
+        host = f"[{self.listen_host}]" if ":" in self.listen_host else self.listen_host
+        return f"{scheme}://{host}:{address.rpartition(':')[2]}"
 
 
 async def check_etcd(binary: str) -> None:

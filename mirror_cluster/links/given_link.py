@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 
 from routelog.mirror_cluster.links.introduction import DialerIntroduction, Introduced, Opening
 from routelog.mirror_cluster.links.node_link import NodeLink
+from routelog.mirror_cluster.node_tls import ALL_OR_NONE, NodeTls, handshake_failure
 from routelog.mirror_cluster.protocol.messages import Message
 
 CONNECT_SECONDS_MAX = 2.0
@@ -13,20 +14,33 @@ CONNECT_SECONDS_MAX = 2.0
 TakeConnection = Callable[[asyncio.Transport, bytes], None]  # see `NodeLink.give_away`
 
 
+class HandshakeFailed(OSError):
+    """A node was reached, and one of the two does not accept the other; the text says why."""
+
+
 async def connect(
-    address: str, protocol: asyncio.Protocol, tls: ssl.SSLContext | None
+    address: str, protocol: asyncio.Protocol, tls: NodeTls | None
 ) -> asyncio.Transport:
     """Connect with `HOST:PORT`.
 
     Raises:
+        HandshakeFailed: of TLS.
         OSError: it cannot be reached in time.
     """
     host, _, port = address.rpartition(":")
     loop = asyncio.get_running_loop()
-    async with asyncio.timeout(CONNECT_SECONDS_MAX):
-        transport, _ = await loop.create_connection(
-            lambda: protocol, host.strip("[]"), int(port), ssl=tls
-        )
+    context = None if tls is None else tls.client
+    try:
+        async with asyncio.timeout(CONNECT_SECONDS_MAX):
+            transport, _ = await loop.create_connection(
+                lambda: protocol, host.strip("[]"), int(port), ssl=context
+            )
+    except ssl.SSLError as error:
+        raise HandshakeFailed(handshake_failure(error)) from None
+    except ConnectionResetError:
+        if tls is None:
+            raise
+        raise HandshakeFailed(f"it ended the handshake of TLS: {ALL_OR_NONE}") from None
     return transport
 
 
@@ -49,7 +63,7 @@ async def connect_given(
         OSError: it cannot be reached, or is not that process.
     """
     connecting = _GivenLink(process, take)
-    link = NodeLink(DialerIntroduction(opening, secret), connecting)
+    link = NodeLink(DialerIntroduction(opening, secret), connecting, opening.to)
     try:
         await reach(link)
         await connecting.done

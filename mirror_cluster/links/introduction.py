@@ -23,6 +23,8 @@ from typing import TypeVar
 
 import msgspec
 
+from routelog.mirror_cluster.node_tls import ALL_OR_NONE
+
 VERSIONS = (1, 1)  # of what is sent behind the introduction: oldest and newest that are spoken
 FRAME_BYTES_MAX = 4_096
 NONCE_BYTES = 32
@@ -30,6 +32,7 @@ NONCE_BYTES = 32
 _T = TypeVar("_T")
 
 _LENGTH = struct.Struct("<I")
+_TLS_HANDSHAKE = b"\x16\x03"  # a record of that type, of any version (RFC 8446, section 5.1)
 _LISTENER, _DIALER = b"routelog listener", b"routelog dialer"
 
 
@@ -99,6 +102,8 @@ def take_frame(buffer: bytearray) -> bytes | None:
         return None
     (length,) = _LENGTH.unpack_from(buffer)
     if length > FRAME_BYTES_MAX:
+        if buffer.startswith(_TLS_HANDSHAKE):
+            raise Stranger(f"it speaks TLS, and this node does not: {ALL_OR_NONE}")
         raise Stranger(f"an introduction of {length:,} bytes")
     end = _LENGTH.size + length
     if len(buffer) < end:

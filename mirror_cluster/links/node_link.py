@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import ssl
 from typing import Protocol, cast
 
 from routelog.mirror_cluster.links.introduction import (
@@ -11,6 +12,7 @@ from routelog.mirror_cluster.links.introduction import (
     Stranger,
     take_frame,
 )
+from routelog.mirror_cluster.node_tls import handshake_failure
 from routelog.mirror_cluster.protocol.message_format import (
     BadMessage,
     decode_message,
@@ -47,14 +49,19 @@ class NodeLink(asyncio.Protocol):
 
     Args:
         introduction: of the side that this one is.
+        where: the other end is, for the log.
     """
 
     def __init__(
-        self, introduction: DialerIntroduction | ListenerIntroduction, owner: LinkOwner
+        self,
+        introduction: DialerIntroduction | ListenerIntroduction,
+        owner: LinkOwner,
+        where: str,
     ) -> None:
         self.other: Introduced | None = None
         self._introduction = introduction
         self._owner = owner
+        self._where = where
         self._transport: asyncio.Transport | None = None
         self._received = bytearray()
         self._deadline: asyncio.TimerHandle | None = None
@@ -115,8 +122,11 @@ class NodeLink(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         """See `asyncio.Protocol`."""
-        if self.other is None:
-            log.info("%s ended before it was introduced: %s", self._name(), error or "closed")
+        if isinstance(error, ssl.SSLError):
+            log.warning("no connection with %s: %s", self._name(), handshake_failure(error))
+        elif self.other is None:
+            why = (str(error) if error else "") or "closed"
+            log.info("%s ended before it was introduced: %s", self._name(), why + self._hint())
         self._stop_deadline()
         self._owner.ended(self)
 
@@ -158,8 +168,12 @@ class NodeLink(asyncio.Protocol):
             self._deadline.cancel()
             self._deadline = None
 
+    def _hint(self) -> str:
+        # Who does not accept a certificate closes the connection, as asyncio sends no alert then.
+        transport = self._transport  # None: the handshake has failed
+        if transport is not None and transport.get_extra_info("sslcontext") is None:
+            return ""
+        return "; if it does not accept this node's certificate, its log says why"
+
     def _name(self) -> str:
-        if self.other is not None:
-            return f"node {self.other.node}"
-        address = self._transport and self._transport.get_extra_info("peername")
-        return f"{address[0]}:{address[1]}" if address else "a stranger"
+        return self._where if self.other is None else f"node {self.other.node}"

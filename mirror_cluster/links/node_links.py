@@ -8,14 +8,18 @@ seconds before the node's lease ends.
 
 import asyncio
 import logging
-import ssl
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
 from routelog.log_backend import random_key
 from routelog.mirror_cluster.coordination.coordinator import NodeEntry
-from routelog.mirror_cluster.links.given_link import TakeConnection, connect, connect_given
+from routelog.mirror_cluster.links.given_link import (
+    HandshakeFailed,
+    TakeConnection,
+    connect,
+    connect_given,
+)
 from routelog.mirror_cluster.links.introduction import (
     DialerIntroduction,
     Introduced,
@@ -23,7 +27,9 @@ from routelog.mirror_cluster.links.introduction import (
     Opening,
     Purpose,
 )
+from routelog.mirror_cluster.links.node_door import NodeDoor
 from routelog.mirror_cluster.links.node_link import NodeLink
+from routelog.mirror_cluster.node_tls import NodeTls
 from routelog.mirror_cluster.protocol.messages import Message
 
 log = logging.getLogger(__name__)
@@ -40,13 +46,11 @@ class LinkSecurity:
 
     Attributes:
         secret: of the cluster, the same on all nodes; not empty.
-        server_tls, client_tls: both or none. None: whoever can read or change the network's traffic can
-            read and change what is replicated.
+        tls: None: whoever can read or change the network's traffic can read and change what is replicated.
     """
 
     secret: bytes
-    server_tls: ssl.SSLContext | None = None
-    client_tls: ssl.SSLContext | None = None
+    tls: NodeTls | None = None
 
 
 class NodeLinks:
@@ -86,7 +90,7 @@ class NodeLinks:
         self._ends: dict[NodeLink, asyncio.Event] = {}
         self._dialers: dict[str, asyncio.Task[None]] = {}
         self._probes: set[asyncio.Task[None]] = set()
-        self._server: asyncio.Server | None = None
+        self._door = NodeDoor(self._accepted, security.tls)
 
     @property
     def connected(self) -> frozenset[str]:
@@ -95,11 +99,7 @@ class NodeLinks:
 
     async def listen(self, host: str, port: int) -> int:
         """Take connections; returns the port, chosen by the system if it was 0."""
-        loop = asyncio.get_running_loop()
-        self._server = await loop.create_server(
-            self._accepted, host, port, ssl=self._security.server_tls
-        )
-        return int(self._server.sockets[0].getsockname()[1])
+        return await self._door.open(host, port)
 
     def set_nodes(self, entries: Mapping[str, NodeEntry]) -> None:
         """Connect with these nodes, and with no others; this one may be among them."""
@@ -148,7 +148,7 @@ class NodeLinks:
     ) -> None:
         if to not in self._entries:
             raise ConnectionError(f"nobody knows where node {to} is")
-        reach = partial(self._reach, to, tls=self._security.client_tls)
+        reach = partial(self._reach, to, tls=self._security.tls)
         opening = self._opening(to, purpose)
         await connect_given(opening, self._security.secret, process, take, reach)
 
@@ -158,12 +158,9 @@ class NodeLinks:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        if self._server is not None:
-            self._server.close()
+        await self._door.aclose()
         for link in [*self._all]:
             link.close()
-        if self._server is not None:
-            await self._server.wait_closed()
 
     # -- see `LinkOwner`
 
@@ -215,15 +212,17 @@ class NodeLinks:
         own = self._own
         return Opening(self._cluster, own.node, to, own.process, purpose, random_key())
 
-    def _accepted(self) -> NodeLink:
-        link = NodeLink(ListenerIntroduction(self._opening(""), self._security.secret), self)
+    def _accepted(self, address: str) -> NodeLink:
+        introduction = ListenerIntroduction(self._opening(""), self._security.secret)
+        link = NodeLink(introduction, self, address)
         self._all.add(link)
         return link
 
     async def _dial(self, name: str) -> None:
         pause = REDIAL_SECONDS_MIN
         while True:
-            link = NodeLink(DialerIntroduction(self._opening(name), self._security.secret), self)
+            introduction = DialerIntroduction(self._opening(name), self._security.secret)
+            link = NodeLink(introduction, self, f"node {name}")
             ended = self._ends[link] = asyncio.Event()
             if await self._connect(name, link):
                 await ended.wait()
@@ -252,15 +251,18 @@ class NodeLinks:
     async def _connect(self, name: str, link: NodeLink) -> bool:
         self._all.add(link)
         try:
-            await self._reach(name, link, self._security.client_tls)
+            await self._reach(name, link, self._security.tls)
         except OSError as error:
-            log.info("node %s cannot be reached: %s", name, error)
+            if isinstance(error, HandshakeFailed):
+                log.warning("no connection with node %s: %s", name, error)
+            else:
+                log.info("node %s cannot be reached: %s", name, error)
             self._all.discard(link)
             return False
         return True
 
     async def _reach(
-        self, name: str, protocol: asyncio.Protocol, tls: ssl.SSLContext | None
+        self, name: str, protocol: asyncio.Protocol, tls: NodeTls | None
     ) -> asyncio.Transport:
         entry = self._entries[name]
         try:

@@ -5,6 +5,7 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from socket import gaierror
 
 import msgspec
 
@@ -71,6 +72,8 @@ class ClusterMember:
         on_serve: set by the owner; called with the epoch in which this node leads from now on.
         on_stop_serving: the same; called when it does not lead any more, or not for a while.
         ended: resolves with the reason why the process has to end and start again.
+        certificates: that of this node; None: connections between nodes have no TLS.
+        listens: for the others, host and port.
 
     Args:
         digest_program: see `DigestSender`.
@@ -87,6 +90,8 @@ class ClusterMember:
         self.on_serve: Callable[[int], None] = lambda epoch: None
         self.on_stop_serving: Callable[[], None] = lambda: None
         self.ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self.certificates = options.tls
+        self.listens = options.listen
         self._options = options
         self._data = data
         self._disk = disk
@@ -115,7 +120,7 @@ class ClusterMember:
             self._etcd = OwnEtcd(self._options, self._data, self._disk)
             try:
                 await self._etcd.start()
-            except (EtcdMissing, CoordinatorRefused, CoordinatorUnavailable) as error:
+            except (EtcdMissing, CoordinatorRefused, CoordinatorUnavailable, gaierror) as error:
                 raise CannotJoin(f"cluster_etcd: {error}") from None
         incarnation = read_incarnation(self._data, self._disk)
         self._node = self._open(incarnation)
@@ -178,7 +183,7 @@ class ClusterMember:
             incarnation,
             options.addresses[options.node],
             *options.listen,
-            LinkSecurity(options.secret),
+            LinkSecurity(options.secret, options.tls),
             LEASE_SECONDS,
             ReplicaSettings(min_in_sync=options.min_in_sync, lease_seconds=LEASE_SECONDS),
         )

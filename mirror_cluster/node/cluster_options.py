@@ -2,7 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Protocol
+
+from routelog.mirror_cluster.node_tls import NodeTls, TlsFiles, TlsUnusable
 
 MANAGED = "managed"
 SECRET_BYTES_MIN = 16
@@ -35,6 +38,18 @@ class ClusterKeys(Protocol):
         """What all nodes know, and nobody else."""
 
     @property
+    def cluster_tls_certificate(self) -> str:
+        """A PEM file; empty: connections between nodes have no TLS."""
+
+    @property
+    def cluster_tls_key(self) -> str:
+        """A PEM file."""
+
+    @property
+    def cluster_tls_authorities(self) -> str:
+        """A PEM file: who signs the certificates of all nodes."""
+
+    @property
     def cluster_etcd(self) -> Sequence[str]:
         """URLs, or `managed` alone."""
 
@@ -59,6 +74,7 @@ class ClusterOptions:
         node: this one's name; empty for a command that is no node.
         addresses: `HOST:PORT` of each node, by name.
         listen: host and port.
+        tls: between nodes, and with etcd; None: there is none.
         etcd: URLs of all members.
         etcd_peers: of a managed one, where members reach each other, in the order of the addresses; else none.
     """
@@ -68,6 +84,7 @@ class ClusterOptions:
     addresses: Mapping[str, str]
     listen: tuple[str, int]
     secret: bytes = field(repr=False)
+    tls: NodeTls | None
     etcd: Sequence[str]
     etcd_peers: Sequence[str]
     etcd_user: str
@@ -90,7 +107,7 @@ def cluster_options(keys: ClusterKeys, node: str) -> ClusterOptions | None:
         None: there are no `cluster_nodes`, so this node runs on its own.
 
     Raises:
-        BadClusterOption: the first one that cannot be used.
+        BadClusterOption: the first one that cannot be used, or a file that it names.
     """
     if not keys.cluster_nodes:
         return None
@@ -101,6 +118,7 @@ def cluster_options(keys: ClusterKeys, node: str) -> ClusterOptions | None:
     secret = checked_secret(keys.cluster_secret)
     if keys.cluster_min_in_sync > len(addresses):
         raise BadClusterOption(f"cluster_min_in_sync: there are only {len(addresses)} nodes")
+    tls = node_tls(keys, host_and_port("cluster_nodes", addresses[node])[0])
     is_managed = MANAGED in keys.cluster_etcd
     return ClusterOptions(
         keys.cluster_name,
@@ -108,8 +126,9 @@ def cluster_options(keys: ClusterKeys, node: str) -> ClusterOptions | None:
         addresses,
         host_and_port("cluster_listen", keys.cluster_listen or addresses[node]),
         secret,
+        tls,
         _managed_etcd(keys, addresses) if is_managed else _etcd(keys),
-        _ports_behind(addresses, ETCD_PEER_PORT_STEP) if is_managed else [],
+        _ports_behind(keys, addresses, ETCD_PEER_PORT_STEP) if is_managed else [],
         keys.cluster_etcd_user,
         keys.cluster_etcd_password,
         keys.cluster_min_in_sync,
@@ -126,6 +145,31 @@ def checked_secret(text: str) -> bytes:
     if len(secret) < SECRET_BYTES_MIN:
         raise BadClusterOption(f"cluster_secret: expected {SECRET_BYTES_MIN} bytes or more")
     return secret
+
+
+def node_tls(keys: ClusterKeys, host: str | None) -> NodeTls | None:
+    """The certificate of this node, when there is one.
+
+    Args:
+        host: see `NodeTls`.
+
+    Raises:
+        BadClusterOption: a file cannot be used, or one is missing.
+    """
+    files = {
+        "cluster_tls_certificate": keys.cluster_tls_certificate,
+        "cluster_tls_key": keys.cluster_tls_key,
+        "cluster_tls_authorities": keys.cluster_tls_authorities,
+    }
+    missing = [key for key, file in files.items() if not file]
+    if len(missing) == len(files):
+        return None
+    if missing:
+        raise BadClusterOption(f"{missing[0]}: expected a file: {', '.join(files)} go together")
+    try:
+        return NodeTls(TlsFiles(*map(Path, files.values())), host)
+    except TlsUnusable as error:
+        raise BadClusterOption(str(error)) from None
 
 
 def _addresses(entries: Sequence[str]) -> dict[str, str]:
@@ -156,12 +200,13 @@ def _managed_etcd(keys: ClusterKeys, addresses: Mapping[str, str]) -> list[str]:
         raise BadClusterOption('cluster_etcd: either "managed" alone or URLs')
     if len(addresses) < MANAGED_NODES_MIN:
         raise BadClusterOption('cluster_etcd: "managed" needs three nodes: give URLs of an etcd')
-    return _ports_behind(addresses, ETCD_PORT_STEP)
+    return _ports_behind(keys, addresses, ETCD_PORT_STEP)
 
 
-def _ports_behind(addresses: Mapping[str, str], step: int) -> list[str]:
+def _ports_behind(keys: ClusterKeys, addresses: Mapping[str, str], step: int) -> list[str]:
+    scheme = "https" if keys.cluster_tls_certificate else "http"
     parts = (address.rpartition(":") for address in addresses.values())
-    return [f"http://{host}:{int(port) + step}" for host, _, port in parts]
+    return [f"{scheme}://{host}:{int(port) + step}" for host, _, port in parts]
 
 
 def _etcd(keys: ClusterKeys) -> list[str]:

@@ -9,7 +9,9 @@ other would take seconds.
 
 import asyncio
 import logging
+import socket
 from collections.abc import Set
+from dataclasses import replace
 from pathlib import Path
 
 from routelog.log_backend import Disk
@@ -100,7 +102,7 @@ class OwnEtcd:
             self._changing = None
 
     async def _lead_elsewhere(self, peer_urls: Set[str]) -> None:
-        own = EtcdGateway(EtcdEndpoints([self._member.client_url]))
+        own = EtcdGateway(EtcdEndpoints([self._member.client_url], tls=self._options.tls))
         try:
             await lead_elsewhere(own, peer_urls)
         except (CoordinatorRefused, CoordinatorUnavailable) as error:
@@ -111,7 +113,7 @@ class OwnEtcd:
 
     async def _join(self) -> None:
         others = [url for url in self._options.etcd if url != self._member.client_url]
-        gateway = EtcdGateway(EtcdEndpoints(others))
+        gateway = EtcdGateway(EtcdEndpoints(others, tls=self._options.tls))
         try:
             member = await self._joining(gateway)
         finally:
@@ -140,7 +142,9 @@ class OwnEtcd:
         return record is None or self._options.node in record.replicas
 
     async def _run(self, member: EtcdMember) -> None:
-        child = EtcdChild("etcd", member)
+        loop = asyncio.get_running_loop()
+        found = await loop.getaddrinfo(self._options.listen[0], None, type=socket.SOCK_STREAM)
+        child = EtcdChild("etcd", replace(member, listen_host=str(found[0][4][0])))
         await child.start()
         self._child = child
 
@@ -160,6 +164,8 @@ def _member(options: ClusterOptions, data: Path) -> EtcdMember:
         options.node,
         data / "etcd",
         options.etcd[own],
+        "",  # known when it is run
         dict(zip(options.addresses, options.etcd_peers, strict=True)),
         options.name,
+        None if options.tls is None else options.tls.files,
     )

@@ -41,6 +41,7 @@ class Standby:
 
     Attributes:
         ended: resolves with the reason why the process has to end and start again.
+        certificates: that of this node; None: the connection has no TLS.
 
     Args:
         name: of this node.
@@ -57,6 +58,7 @@ class Standby:
         clock: Clock,
     ) -> None:
         self.ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self.certificates = options.tls
         self._options = options
         self._name = name
         self._process = new_number()
@@ -183,7 +185,7 @@ class Standby:
         name, secret = self._name, self._options.secret
         opening = Opening(self._options.cluster, name, LEADER, self._process, purpose, random_key())
         host, port = self._options.address
-        reach = partial(connect, f"{host}:{port}", tls=None)
+        reach = partial(connect, f"{host}:{port}", tls=self._options.tls)
         await connect_given(opening, secret, None, take, reach)
 
     @property

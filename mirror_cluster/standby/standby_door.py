@@ -14,16 +14,19 @@ from routelog.mirror_cluster.standby.standby_options import LEADER, StandbyOptio
 class StandbyDoor:
     """See the module.
 
+    Attributes:
+        address: where it listens, host and port.
+
     Args:
         logs: of a node on its own, which runs.
     """
 
     def __init__(self, options: StandbyOptions, logs: LogStore, clock: Clock) -> None:
-        self._address = options.address
+        self.address = options.address
         self._follows = FollowSender(logs.journal, clock)
         self._copies = CopySender(logs.copies, self._follows.has_caught_up)
         own = NodeEntry(LEADER, new_number(), "", 0)
-        security = LinkSecurity(options.secret)
+        security = LinkSecurity(options.secret, options.tls)
         self._links = NodeLinks(options.cluster, own, security, _drop, lambda name: None)
         self._links.take_copier = self._copies.take
         self._links.take_follower = self._follows.take
@@ -34,7 +37,7 @@ class StandbyDoor:
         Raises:
             OSError: it cannot listen.
         """
-        return await self._links.listen(*self._address)
+        return await self._links.listen(*self.address)
 
     def lags(self) -> list[StandbyLag]:
         """See `FollowSender`."""

@@ -8,7 +8,9 @@ from routelog.mirror_cluster.node.cluster_options import (
     ClusterKeys,
     checked_secret,
     host_and_port,
+    node_tls,
 )
+from routelog.mirror_cluster.node_tls import NodeTls
 
 # What the node that is followed is called between it and its standbys, who know no more of it than an address.
 LEADER = "the leader"
@@ -29,11 +31,13 @@ class StandbyOptions:
     Attributes:
         cluster: its name: what has another name is refused.
         address: where the node listens, or where its standby finds it: host and port.
+        tls: None: the connection has none.
     """
 
     cluster: str
     address: tuple[str, int]
     secret: bytes = field(repr=False)
+    tls: NodeTls | None = None
 
 
 def listen_options(keys: StandbyKeys) -> StandbyOptions | None:
@@ -61,4 +65,6 @@ def _options(keys: StandbyKeys, key: str, address: str) -> StandbyOptions:
     if keys.cluster_nodes:
         raise BadClusterOption(f"{key}: not together with cluster_nodes")
     secret = checked_secret(keys.cluster_secret)
-    return StandbyOptions(keys.cluster_name, host_and_port(key, address), secret)
+    where = host_and_port(key, address)
+    # Either may be at an address that the other one does not dial.
+    return StandbyOptions(keys.cluster_name, where, secret, node_tls(keys, None))

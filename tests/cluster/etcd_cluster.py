@@ -12,9 +12,9 @@ from routelog.mirror_cluster.coordination.etcd_gateway import EtcdEndpoints, Etc
 from routelog.mirror_cluster.coordination.managed_etcd import (
     EtcdChild,
     EtcdMember,
-    EtcdTls,
     check_etcd,
 )
+from routelog.mirror_cluster.node_tls import TlsFiles
 
 PREFIX = "/routelog/test"
 LEASE_SECONDS = 2
@@ -32,7 +32,7 @@ def free_ports(count: int) -> list[int]:
 class EtcdCluster:
     """Members that the product's own supervisor runs."""
 
-    def __init__(self, folder: Path, members: int, tls: EtcdTls | None = None) -> None:
+    def __init__(self, folder: Path, members: int, tls: TlsFiles | None = None) -> None:
         scheme = "http" if tls is None else "https"
         ports = free_ports(2 * members)
         self.urls = [f"{scheme}://127.0.0.1:{port}" for port in ports[:members]]
@@ -42,7 +42,7 @@ class EtcdCluster:
         }
         self.peer_urls = list(peers.values())
         self._members = [
-            EtcdMember(name, folder / name, url, peers, "test", tls)
+            EtcdMember(name, folder / name, url, "127.0.0.1", peers, "test", tls)
             for name, url in zip(peers, self.urls, strict=True)
         ]
         self.children: list[EtcdChild] = []

@@ -9,7 +9,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -47,7 +47,9 @@ class MirroredBrokers:
     """The three processes; each has its name, and a data directory below `folder`.
 
     Args:
-        networks: of the nodes; None: all listen on the loopback address.
+        networks: of the nodes; None: they have none of their own.
+        host: of all nodes, where they are in no networks of their own.
+        own: the environment of each node beside that of all; that of `a` is the command line's, too.
         is_hurt: their systems can be hurt.
 
     Attributes:
@@ -62,10 +64,12 @@ class MirroredBrokers:
         networks: NodeNetworks | None = None,
         *,
         is_hurt: bool = False,
+        own: Mapping[str, dict[str, str]] | None = None,
+        host: str = "127.0.0.1",
     ) -> None:
         self.networks = networks
         self._folder = folder
-        hosts = dict.fromkeys(NODES, "127.0.0.1") if networks is None else networks.addresses
+        hosts = dict.fromkeys(NODES, host) if networks is None else networks.addresses
         ports = dict.fromkeys(NODES, 25_672)
         if networks is None:
             all_ports = _first_ports(len(NODES) + len(SPARES))
@@ -79,6 +83,8 @@ class MirroredBrokers:
             "ROUTELOG_LOOPBACK_USERS": "",
             **(environment or {}),
         }
+        own = own or {}
+        self._own = own.get("a", {})
         self.etcd_urls = [f"http://{hosts[name]}:{port + 1}" for name, port in ports.items()]
         self.systems: dict[str, HurtSystem] = {}
         if is_hurt:
@@ -93,6 +99,7 @@ class MirroredBrokers:
                     **self.environment,
                     "ROUTELOG_NODE_NAME": f"{name}@test",
                     **(self.systems[name].environment if is_hurt else {}),
+                    **own.get(name, {}),
                 },
                 host=hosts[name],
                 within=() if networks is None else networks.within(name),
@@ -150,6 +157,7 @@ class MirroredBrokers:
                 "PYTHONPATH": str(ROOT / "src"),
                 "ROUTELOG_NODE_NAME": next(iter(self.addresses)),
                 **self.environment,
+                **self._own,
             },
             capture_output=True,
             text=True,

@@ -2,7 +2,6 @@
 
 import asyncio
 import signal
-import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -12,6 +11,7 @@ import msgspec
 import pytest
 import trustme
 from cluster.etcd_cluster import LEASE_SECONDS, PREFIX, EtcdCluster, until_ready
+from node_certificates import node_files
 
 from routelog.mirror_cluster.coordination.coordinator import (
     CoordinatorRefused,
@@ -27,7 +27,8 @@ from routelog.mirror_cluster.coordination.etcd_gateway import (
     EtcdGateway,
     encoded,
 )
-from routelog.mirror_cluster.coordination.managed_etcd import EtcdTls, lead_elsewhere
+from routelog.mirror_cluster.coordination.managed_etcd import lead_elsewhere
+from routelog.mirror_cluster.node_tls import NodeTls, TlsFiles
 from routelog.mirror_cluster.protocol.shard_record import BadRecord, ShardRecord
 
 RECORD = ShardRecord(0, "a", 7, 1, frozenset(("a",)), ("a", "b", "c"), {"a": 1})
@@ -36,7 +37,7 @@ NODE = NodeEntry("a", 7, "127.0.0.1:25672", 1)
 
 @asynccontextmanager
 async def running(
-    folder: Path, members: int, tls: EtcdTls | None = None
+    folder: Path, members: int, tls: TlsFiles | None = None
 ) -> AsyncIterator[EtcdCluster]:
     cluster = EtcdCluster(folder, members, tls)
     await cluster.start()
@@ -299,18 +300,15 @@ async def protect(gateway: EtcdGateway) -> None:
 
 async def test_members_and_clients_prove_who_they_are(tmp_path: Path) -> None:
     authority = trustme.CA()
-    authorities = tmp_path / "authorities.pem"
-    authority.cert_pem.write_to_path(str(authorities))
-    issued = authority.issue_cert("127.0.0.1")
-    issued.private_key_and_cert_chain_pem.write_to_path(str(tmp_path / "own.pem"))
-    tls = EtcdTls(tmp_path / "own.pem", tmp_path / "own.pem", authorities)
-    context = ssl.create_default_context(cafile=str(authorities))
-    async with running(tmp_path, 3, tls) as cluster:
-        context.load_cert_chain(tls.certificate)
-        async with ready(cluster, tls=context) as coordinator:
+    files = node_files(authority, tmp_path / "own")
+    stranger = node_files(trustme.CA(), tmp_path / "stranger")
+    with stranger.authorities.open("ab") as file:
+        file.write(authority.cert_pem.bytes())
+    async with running(tmp_path, 3, files) as cluster:
+        async with ready(cluster, tls=NodeTls(files, "127.0.0.1")) as coordinator:
             assert await coordinator.propose(RECORD)
-        nobody = ssl.create_default_context(cafile=str(authorities))
-        for stranger in (cluster.coordinator(tls=nobody), cluster.coordinator()):
+        for options in ({"tls": NodeTls(stranger, "127.0.0.1")}, {}):
+            refused = cluster.coordinator(**options)
             with pytest.raises(CoordinatorUnavailable):
-                await stranger.read()
-            await stranger.aclose()
+                await refused.read()
+            await refused.aclose()

@@ -49,13 +49,13 @@ def command(*arguments: str) -> subprocess.CompletedProcess[str]:
 class FollowProcess:
     """`routelog follow`."""
 
-    def __init__(self, port: int, data: Path, log: Path) -> None:
+    def __init__(self, port: int, data: Path, log: Path, **more: str) -> None:
         arguments = ("follow", f"127.0.0.1:{port}", "--data-dir", str(data))
         self.log = log
         with log.open("ab") as output:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "routelog", *arguments],
-                env=environment(),
+                env=environment(**more),
                 cwd=ROOT,
                 stdout=output,
                 stderr=output,

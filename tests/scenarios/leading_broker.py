@@ -28,14 +28,14 @@ def node_links(name: str) -> NodeLinks:
 
 @asynccontextmanager
 async def doors(
-    broker: Broker, address: BrokerAddress, member: Any, standbys: Any
+    broker: Broker, address: BrokerAddress, member: Any, door: Any
 ) -> AsyncIterator[None]:
     links = node_links("leading")
     links.take_client = broker.passed_doors.take
     port = await links.listen("127.0.0.1", 0)
     sys.stdout.write(f"cluster port={port}\n")
     sys.stdout.flush()
-    async with management(broker, address, member, standbys):
+    async with management(broker, address, member, door):
         yield
     await links.aclose()
 

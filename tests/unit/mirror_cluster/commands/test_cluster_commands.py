@@ -141,7 +141,7 @@ def test_a_configuration_without_this_cluster_is_refused(
 
 
 def told_in_words(alive: str, seen: ShardRecord | None) -> str:
-    options = ClusterOptions("q", "a", ADDRESSES, ("", 1), b"", [], [], "", "", 2)
+    options = ClusterOptions("q", "a", ADDRESSES, ("", 1), b"", None, [], [], "", "", 2)
     nodes = {name: NODES[name] for name in alive}
     return in_words(options, ClusterView(9, {} if seen is None else {0: seen}, nodes))
 

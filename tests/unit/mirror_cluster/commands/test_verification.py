@@ -102,7 +102,7 @@ async def running(nodes: dict[str, Node]) -> AsyncIterator[ClusterOptions]:
     for name, node in nodes.items():
         addresses[name] = f"127.0.0.1:{await node.links.listen('127.0.0.1', 0)}"
     try:
-        yield ClusterOptions("orders", "", addresses, ("", 0), SECRET, [], [], "", "", 2)
+        yield ClusterOptions("orders", "", addresses, ("", 0), SECRET, None, [], [], "", "", 2)
     finally:
         for node in nodes.values():
             await node.sender.aclose()

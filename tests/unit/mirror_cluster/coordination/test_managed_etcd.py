@@ -14,11 +14,11 @@ from routelog.mirror_cluster.coordination.managed_etcd import (
     EtcdChild,
     EtcdMember,
     EtcdMissing,
-    EtcdTls,
     check_etcd,
     joining,
     remove_member,
 )
+from routelog.mirror_cluster.node_tls import TlsFiles
 
 
 def script(folder: Path, text: str) -> str:
@@ -28,9 +28,10 @@ def script(folder: Path, text: str) -> str:
     return str(file)
 
 
-def member(folder: Path, tls: EtcdTls | None = None) -> EtcdMember:
-    peers = {"b": "http://10.0.0.2:2380", "a": "http://10.0.0.1:2380"}
-    return EtcdMember("a", folder / "etcd-data", "http://10.0.0.1:2379", peers, "orders", tls)
+def member(folder: Path, tls: TlsFiles | None = None) -> EtcdMember:
+    peers = {"b": "http://b.test:2380", "a": "http://a.test:2380"}
+    data = folder / "etcd-data"
+    return EtcdMember("a", data, "http://a.test:2379", "10.0.0.1", peers, "orders", tls)
 
 
 class Members:
@@ -115,14 +116,14 @@ async def test_what_is_no_etcd_or_too_old_is_refused(tmp_path: Path, text: str) 
 
 def test_a_member_knows_all_members_and_its_own_addresses(tmp_path: Path) -> None:
     arguments = member(tmp_path).arguments()
-    assert "--initial-cluster=a=http://10.0.0.1:2380,b=http://10.0.0.2:2380" in arguments
+    assert "--initial-cluster=a=http://a.test:2380,b=http://b.test:2380" in arguments
     assert "--listen-peer-urls=http://10.0.0.1:2380" in arguments
     assert "--listen-client-urls=http://10.0.0.1:2379" in arguments
     assert not any("cert" in each for each in arguments)
 
 
 def test_with_certificates_both_sides_prove_who_they_are(tmp_path: Path) -> None:
-    arguments = member(tmp_path, EtcdTls(Path("c"), Path("k"), Path("ca"))).arguments()
+    arguments = member(tmp_path, TlsFiles(Path("c"), Path("k"), Path("ca"))).arguments()
     for kind in ("", "peer-"):
         assert f"--{kind}client-cert-auth=true" in arguments
         assert f"--{kind}cert-file=c" in arguments
@@ -166,7 +167,7 @@ from routelog.mirror_cluster.coordination.managed_etcd import EtcdChild, EtcdMem
 
 async def main():
     folder = Path(sys.argv[2])
-    member = EtcdMember("a", folder / "data", "http://x", {"a": "http://y"}, "t")
+    member = EtcdMember("a", folder / "data", "http://x:1", "::1", {"a": "http://y:2"}, "t")
     child = EtcdChild(sys.argv[1], member)
     await child.start()
     print(child.pid, flush=True)

@@ -1,17 +1,19 @@
 """Nodes on real sockets: one connection for each two of them, whoever comes and goes."""
 
 import asyncio
-import ssl
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import trustme
+from node_certificates import node_files
 from unit.log_backend.open_store import until
 
 from routelog.mirror_cluster.coordination.coordinator import NodeEntry
 from routelog.mirror_cluster.links.node_links import LinkSecurity, NodeLinks
+from routelog.mirror_cluster.node_tls import NodeTls
 from routelog.mirror_cluster.protocol.block import START, Block
 from routelog.mirror_cluster.protocol.messages import Acknowledge, Append, Message
 
@@ -204,39 +206,84 @@ async def test_a_damaged_message_ends_the_connection_and_a_new_one_begins(
         await until(lambda: nodes["b"].messages)
 
 
-def tls(authority: trustme.CA, *, proves: bool = True) -> LinkSecurity:
-    certificate = authority.issue_cert("127.0.0.1")
-    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    for context in (server, client):
-        authority.configure_trust(context)
-        if proves:
-            certificate.configure_cert(context)
-    certificate.configure_cert(server)
-    server.verify_mode = ssl.CERT_REQUIRED
-    return LinkSecurity(SECRET.secret, server, client)
+def tls(authority: trustme.CA, folder: Path) -> LinkSecurity:
+    return LinkSecurity(SECRET.secret, NodeTls(node_files(authority, folder), "127.0.0.1"))
 
 
-async def test_with_tls_both_ends_show_certificates() -> None:
+async def test_with_tls_both_ends_show_certificates(tmp_path: Path) -> None:
     authority = trustme.CA()
-    async with cluster("ab", (tls(authority), tls(authority))) as nodes:
+    securities = tls(authority, tmp_path / "a"), tls(authority, tmp_path / "b")
+    block = Block.following(START, 0, 1, bytes(range(256)) * 65_536)
+    message = Append(0, 1, 1, 0, 0, 0.0, (block,))
+    async with cluster("ab", securities) as nodes:
         await until(lambda: all_connected(nodes))
-        nodes["a"].links.send("b", acknowledge(1))
-        await until(lambda: nodes["b"].messages)
+        nodes["a"].links.send("b", message)
+        nodes["b"].links.send("a", acknowledge(1))
+        await until(lambda: nodes["b"].messages and nodes["a"].messages)
+        assert nodes["b"].messages == [("a", message)]
+        before = nodes["a"].links._links["b"]
+        node_files(authority, tmp_path / "b")
+        assert securities[1].tls is not None
+        securities[1].tls.reload()
+        before.close()
+        await until(lambda: nodes["a"].links._links.get("b") not in (None, before))
+        await until(lambda: all_connected(nodes))
 
 
-async def test_without_a_certificate_of_the_same_authority_nobody_connects(
+OTHERS_REFUSED = "its certificate is not accepted: self-signed certificate"
+OURS_REFUSED = "if it does not accept this node's certificate, its log says why"
+ALL_OR_NONE = "all nodes have a cluster_tls_certificate, or none"
+
+
+@pytest.mark.parametrize(
+    ("dials", "listens", "dialer_told", "listener_told"),
+    [
+        ("ours", "theirs", OTHERS_REFUSED, OURS_REFUSED),
+        ("ours", "none", f"it ended the handshake of TLS: {ALL_OR_NONE}", "it speaks TLS, and"),
+        ("none", "ours", "before it was introduced", f"it does not speak TLS: {ALL_OR_NONE}"),
+        ("accepts both", "ours", OURS_REFUSED, OTHERS_REFUSED),
+    ],
+)
+async def test_without_a_certificate_of_the_same_authority_nobody_connects_and_both_are_told(
+    tmp_path: Path,
+    dials: str,
+    listens: str,
+    dialer_told: str,
+    listener_told: str,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    authority = trustme.CA()
     caplog.set_level("INFO")
-    for dialer in (tls(authority, proves=False), tls(trustme.CA()), SECRET):
-        caplog.clear()
-        async with cluster("ab", (dialer, tls(authority))) as nodes:
-            await until(lambda: len(caplog.messages) >= 4)
-            told = ("cannot be reached", "ended before")
-            assert all(any(each in line for each in told) for line in caplog.messages)
-            assert not any(each.links.connected for each in nodes.values())
+    authority, other = trustme.CA(), trustme.CA()
+    both = node_files(other, tmp_path / "both")
+    with both.authorities.open("ab") as file:
+        file.write(authority.cert_pem.bytes())
+    securities = {
+        "none": SECRET,
+        "ours": tls(authority, tmp_path / "ours"),
+        "theirs": tls(other, tmp_path / "theirs"),
+        "accepts both": LinkSecurity(SECRET.secret, NodeTls(both, "127.0.0.1")),
+    }
+    async with cluster("ab", (securities[dials], securities[listens])) as nodes:
+
+        def times(told: str) -> int:
+            return sum(told in each for each in caplog.messages)
+
+        await until(lambda: times(dialer_told) >= 2 and times(listener_told) >= 2)
+        assert not any(each.links.connected for each in nodes.values())
+        assert not any("\n" in each for each in caplog.messages)
+        assert len(nodes["b"].links._all) <= 2
+
+
+async def test_who_begins_no_handshake_is_dropped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("routelog.mirror_cluster.links.node_door.INTRODUCTION_SECONDS_MAX", 0.05)
+    async with cluster("b", (tls(trustme.CA(), tmp_path),)) as nodes:
+        reader, writer = await asyncio.open_connection("127.0.0.1", nodes["b"].port)
+        with pytest.raises((asyncio.IncompleteReadError, ConnectionResetError)):
+            await reader.readexactly(1)
+        writer.close()
+        await until(lambda: not nodes["b"].links._all)
 
 
 # -- connections for clients
@@ -267,8 +314,8 @@ class Taken(asyncio.Protocol):
         self.ended = True
 
 
-async def test_a_connection_for_a_client_carries_its_bytes_both_ways() -> None:
-    async with cluster("ab", [tls(trustme.CA())] * 2) as nodes:
+async def test_a_connection_for_a_client_carries_its_bytes_both_ways(tmp_path: Path) -> None:
+    async with cluster("ab", [tls(trustme.CA(), tmp_path)] * 2) as nodes:
         await until(lambda: all_connected(nodes))
         for dialer, listener in ("ab", "ba"):
             near, far = Taken(), Taken()

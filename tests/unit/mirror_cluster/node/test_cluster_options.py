@@ -1,8 +1,11 @@
 """What an operator says of a cluster, right and wrong."""
 
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import pytest
+import trustme
+from node_certificates import node_files, node_keys
 
 from routelog.mirror_cluster import BadClusterOption, cluster_options
 
@@ -15,6 +18,9 @@ class Keys:
     cluster_nodes: tuple[str, ...] = ("q@a=10.0.0.1:25672", "q@b=[::1]:25672", "q@c=c:25682")
     cluster_listen: str = ""
     cluster_secret: str = "sixteen bytes it"
+    cluster_tls_certificate: str = ""
+    cluster_tls_key: str = ""
+    cluster_tls_authorities: str = ""
     cluster_etcd: tuple[str, ...] = ("managed",)
     cluster_etcd_user: str = ""
     cluster_etcd_password: str = ""
@@ -36,6 +42,29 @@ def test_each_node_runs_its_etcd_at_the_port_behind_its_own() -> None:
     assert found.listen == ("::1", 25672)
     assert found.addresses["q@c"] == "c:25682"
     assert "sixteen" not in repr(found)
+
+
+def test_with_a_certificate_the_managed_etcd_speaks_tls(tmp_path: Path) -> None:
+    files = node_files(trustme.CA(), tmp_path, "::1")
+    found = cluster_options(replace(KEYS, **node_keys(files)), "q@b")
+    assert found is not None
+    assert found.tls is not None
+    assert found.tls.files == files
+    assert found.etcd == ["https://10.0.0.1:25673", "https://[::1]:25673", "https://c:25683"]
+    assert found.etcd_peers[1] == "https://[::1]:25674"
+    with pytest.raises(BadClusterOption, match=r"^cluster_tls_certificate: .* not valid for 'c'"):
+        cluster_options(replace(KEYS, **node_keys(files)), "q@c")
+
+
+@pytest.mark.parametrize(
+    "missing", ["cluster_tls_certificate", "cluster_tls_key", "cluster_tls_authorities"]
+)
+def test_one_file_of_three_is_missing(missing: str) -> None:
+    files = dict.fromkeys(
+        ("cluster_tls_certificate", "cluster_tls_key", "cluster_tls_authorities"), "a.pem"
+    )
+    with pytest.raises(BadClusterOption, match=f"^{missing}: expected a file: .* go together"):
+        cluster_options(replace(KEYS, **{**files, missing: ""}), "q@a")
 
 
 def test_an_etcd_of_the_operator_may_serve_two_nodes() -> None:

@@ -1,8 +1,11 @@
 """What an operator says of a standby, right and wrong."""
 
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
+import trustme
+from node_certificates import node_files, node_keys
 
 from routelog.mirror_cluster import BadClusterOption, follow_options, listen_options
 
@@ -16,6 +19,9 @@ class Keys:
     cluster_nodes: tuple[str, ...] = ()
     cluster_listen: str = ""
     cluster_secret: str = "sixteen bytes it"
+    cluster_tls_certificate: str = ""
+    cluster_tls_key: str = ""
+    cluster_tls_authorities: str = ""
     cluster_etcd: tuple[str, ...] = ()
     cluster_etcd_user: str = ""
     cluster_etcd_password: str = ""
@@ -33,6 +39,16 @@ def test_both_ends_have_the_same_name_and_secret() -> None:
     assert (ours.address, theirs.address) == (("::1", 25680), ("10.0.0.1", 25680))
     assert (ours.cluster, ours.secret) == (theirs.cluster, theirs.secret)
     assert "sixteen" not in repr(ours)
+
+
+def test_both_ends_have_certificates_whatever_addresses_are_in_them(tmp_path: Path) -> None:
+    keys = node_keys(node_files(trustme.CA(), tmp_path, "standby.test"))
+    ours, theirs = listen_options(Keys("[::1]:25680", **keys)), follow_options(Keys(**keys), "a:1")
+    assert ours is not None
+    assert ours.tls is not None
+    assert theirs.tls is not None
+    with pytest.raises(BadClusterOption, match=r"^cluster_tls_key: expected a file"):
+        listen_options(Keys("[::1]:25680", **{**keys, "cluster_tls_key": ""}))
 
 
 @pytest.mark.parametrize(
