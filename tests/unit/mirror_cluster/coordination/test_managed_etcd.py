@@ -4,6 +4,7 @@ import asyncio
 import os
 import signal
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -29,9 +30,9 @@ def script(folder: Path, text: str) -> str:
 
 
 def member(folder: Path, tls: TlsFiles | None = None) -> EtcdMember:
-    peers = {"b": "http://b.test:2380", "a": "http://a.test:2380"}
+    peers = {"b": "http://10.0.0.2:2380", "a": "http://10.0.0.1:2380"}
     data = folder / "etcd-data"
-    return EtcdMember("a", data, "http://a.test:2379", "10.0.0.1", peers, "orders", tls)
+    return EtcdMember("a", data, "http://10.0.0.1:2379", "10.0.0.1", peers, "orders", tls)
 
 
 class Members:
@@ -116,10 +117,17 @@ async def test_what_is_no_etcd_or_too_old_is_refused(tmp_path: Path, text: str) 
 
 def test_a_member_knows_all_members_and_its_own_addresses(tmp_path: Path) -> None:
     arguments = member(tmp_path).arguments()
-    assert "--initial-cluster=a=http://a.test:2380,b=http://b.test:2380" in arguments
+    assert "--initial-cluster=a=http://10.0.0.1:2380,b=http://10.0.0.2:2380" in arguments
     assert "--listen-peer-urls=http://10.0.0.1:2380" in arguments
     assert "--listen-client-urls=http://10.0.0.1:2379" in arguments
     assert not any("cert" in each for each in arguments)
+
+
+def test_a_member_listens_on_an_address_whatever_its_host_is_called(tmp_path: Path) -> None:
+    named = replace(member(tmp_path), client_url="http://a.test:2379", listen_host="::1")
+    assert "--listen-client-urls=http://[::1]:2379" in named.arguments()
+    assert "--listen-peer-urls=http://[::1]:2380" in named.arguments()
+    assert "--advertise-client-urls=http://a.test:2379" in named.arguments()
 
 
 def test_with_certificates_both_sides_prove_who_they_are(tmp_path: Path) -> None:
