@@ -269,8 +269,13 @@ def search_of(
         if not 0 < len(messages) <= NAMED_MAX:
             raise bad_request(f"messages: expected 1 to {NAMED_MAX}")
         offsets = ",".join(messages) if all(":" in each for each in messages) else ":"
-        named = sorted(set(places_of(queue, {"offset": offsets}, now)))
-        places = [each._replace(end=each.offset + 1) for each in named]
+        named = sorted({each[:2] for each in places_of(queue, {"offset": offsets}, now)})
+        places: list[Place] = []
+        for partition, offset in named:
+            if places and (places[-1].partition, places[-1].end) == (partition, offset):
+                places[-1] = places[-1]._replace(end=offset + 1)
+            else:
+                places.append(Place(partition, offset, offset + 1))
         return MessageSearch(queue, replace(wanted, states=frozenset(MessageState)), places)
     logs = [each.log for each in queue.partitions]
     places = [

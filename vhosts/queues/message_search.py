@@ -107,6 +107,7 @@ class MessageSearch:
         self._queue = queue
         self.wanted = wanted
         self._bytes = 0
+        self._last_records: Records | None = None
 
     @property
     def is_exhausted(self) -> bool:
@@ -149,7 +150,9 @@ class MessageSearch:
         until = self.wanted.until
         if batch.base_offset >= end or (until is not None and batch.records.time >= until):
             return None
-        self._bytes += batch.records.batch_bytes
+        if batch.records is not self._last_records:  # several places may lie in one batch
+            self._last_records = batch.records
+            self._bytes += batch.records.batch_bytes
         self.places[0] = place._replace(offset=max(offset, batch.base_offset))
         return batch
 
