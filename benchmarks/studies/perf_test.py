@@ -60,10 +60,11 @@ def run(class_path: str, broker: Broker, options: str, seconds: int) -> Found:
     Raises:
         ValueError: it gave no figures.
     """
-    command = ["java", "-cp", class_path, "com.rabbitmq.perf.PerfTest", "-h", broker.uri]
+    command = ["java", "-cp", class_path, "com.rabbitmq.perf.PerfTest"]
+    uri = broker.uri.removesuffix("/")  # Java takes "/" for a vhost without a name
     before = broker.cpu_seconds()
     ran = subprocess.run(
-        [*command, "-z", str(seconds), *options.split()],
+        [*command, "-h", uri, "-z", str(seconds), *options.split()],
         check=True,
         capture_output=True,
         text=True,
