@@ -55,6 +55,8 @@ class Leader:
         self._in_sync = InSyncSet(record)
         self._peers: dict[str, Peer] = {}
         self._caught_up = dict.fromkeys(record.members, now)
+        # When that was sent which each member has answered last, in whichever session.
+        self._answered: dict[Member, float] = {}
         self._open_revision: int | None = None  # of the proposal that waits for its answer
         self._target = ""  # of a transfer
         self._transfer_ends = 0.0
@@ -169,6 +171,7 @@ class Leader:
     def _acknowledged(self, peer: Peer, message: Acknowledge, now: float) -> list[Action]:
         opens = peer.durable is None
         caught_up = peer.acknowledged(message.durable, message.stamp)
+        self._answered[peer.member] = max(peer.stamp, self._answered.get(peer.member, 0.0))
         if caught_up is not None:
             self._caught_up[peer.member] = caught_up
         actions = self._advance(now) + self._ship(peer, now)
@@ -282,7 +285,4 @@ class Leader:
     def _all_answered_since(self, time: float) -> bool:
         """Whether no other member can have been leading at that time: none follows two epochs."""
         others = self._in_sync.counted - {self._identity.member}
-        answers = {
-            peer.member: peer.stamp for peer in self._peers.values() if peer.durable is not None
-        }
-        return all(answers.get(member, 0.0) >= time for member in others)
+        return all(self._answered.get(member, 0.0) >= time for member in others)

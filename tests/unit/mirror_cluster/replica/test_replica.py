@@ -269,6 +269,20 @@ def test_a_leader_whose_lease_ends_before_it_serves_waits_for_the_members_or_the
     assert nodes.nodes["b"].serving
 
 
+def test_a_leader_without_its_lease_goes_on_while_a_member_opens_another_session() -> None:
+    nodes = cluster()
+    nodes.tell("a", LeaseLost())
+    nodes.wait(3)
+    end = nodes.nodes["a"].log.chain.end
+    member = Member("b", DISKS["b"])
+    hello = Hello(SHARD, end.epoch, 77, member.node, member.incarnation, (end,))
+    nodes.tell("a", Received("b", hello), Tick())  # it has not answered in this session yet
+    assert nodes.nodes["a"].serving
+    nodes.held = {"b"}
+    nodes.wait(3)
+    assert nodes.nodes["a"].has_ended
+
+
 def test_leadership_is_handed_over_without_a_loss() -> None:
     nodes = cluster()
     nodes.submit("a", b"one")
