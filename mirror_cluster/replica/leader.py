@@ -55,8 +55,8 @@ class Leader:
         self._in_sync = InSyncSet(record)
         self._peers: dict[str, Peer] = {}
         self._caught_up = dict.fromkeys(record.members, now)
-        # When that was sent which each member has answered last, in whichever session.
-        self._answered: dict[Member, float] = {}
+        # When that was sent which each node has answered last, in whichever session.
+        self._answered: dict[str, float] = {}
         self._open_revision: int | None = None  # of the proposal that waits for its answer
         self._target = ""  # of a transfer
         self._transfer_ends = 0.0
@@ -142,8 +142,8 @@ class Leader:
         # Before it serves it does no harm. Its claim may have been accepted when its lease had ended: while the
         # coordinator had no leader itself.
         may_wait = not self.serving and self._begun_at >= since
-        if self.lease_lost and not may_wait and not self._all_answered_since(since):
-            return [Exit("the lease is lost, and not all members answer")]
+        if self.lease_lost and not may_wait and not self._is_alone_since(since):
+            return [Exit("the lease is lost, and too few members answer")]
         actions: list[Action] = []
         if self._target and now >= self._transfer_ends:
             self._target = ""
@@ -171,7 +171,8 @@ class Leader:
     def _acknowledged(self, peer: Peer, message: Acknowledge, now: float) -> list[Action]:
         opens = peer.durable is None
         caught_up = peer.acknowledged(message.durable, message.stamp)
-        self._answered[peer.member] = max(peer.stamp, self._answered.get(peer.member, 0.0))
+        sender = peer.member.node
+        self._answered[sender] = max(peer.stamp, self._answered.get(sender, 0.0))
         if caught_up is not None:
             self._caught_up[peer.member] = caught_up
         actions = self._advance(now) + self._ship(peer, now)
@@ -282,7 +283,17 @@ class Leader:
         handed_over = self._in_sync.record.led_by(peer.member, claim=0)
         return Propose(handed_over, f"{self._target} is to lead")
 
-    def _all_answered_since(self, time: float) -> bool:
-        """Whether no other member can have been leading at that time: none follows two epochs."""
-        others = self._in_sync.counted - {self._identity.member}
-        return all(self._answered.get(member, 0.0) >= time for member in others)
+    def _is_alone_since(self, time: float) -> bool:
+        """Whether no other node can have served at that time.
+
+        Who serves is followed by its whole in-sync set, which has `min_in_sync` members at least, and nobody
+        follows two epochs. A new leader comes from this set.
+        """
+        own = self._identity.member.node
+        silent = {
+            node
+            for node in self._in_sync.record.replicas
+            if node != own and self._answered.get(node, 0.0) < time
+        }
+        counted = {member.node for member in self._in_sync.counted}
+        return len(silent) < self._settings.min_in_sync or silent.isdisjoint(counted)

@@ -14,7 +14,7 @@ class ReplicaSettings:
         lag_seconds: a member that has not caught up for so long leaves the in-sync set.
         retry_seconds: a follower without an answer asks again.
         election_step_seconds: the second candidate waits so long for the first one, the third twice that.
-        lease_seconds: a leader without its lease goes on as long as all members answered within this.
+        lease_seconds: a leader without its lease goes on as long as members enough answered within this.
         window_bytes: of blocks sent and not acknowledged, one block at least: what may wait in memory for each
             follower; a quarter of a second of 1 Gbit/s.
     """
