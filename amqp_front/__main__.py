@@ -3,6 +3,7 @@
 What `serve` can do without is loaded when it is wanted: the tools, and the HTTP API where it is switched on.
 """
 
+import asyncio
 import logging
 import os
 import socket
@@ -352,6 +353,7 @@ async def _doors(
         await door.open()
     except OSError as error:
         raise StartError(f"standby_listen: {error}") from None
+    broker.standbys = lambda: [*map(asdict, door.lags())]
     try:
         async with _management(broker, address, member, door):
             yield
@@ -382,6 +384,8 @@ async def _management(
         listeners["clustering"] = member.listens
     if door is not None:
         listeners["standby"] = door.address
+    if broker.metrics.address is not None:
+        listeners["http/prometheus"] = broker.metrics.address
     logs = StoredLogs(SystemDisk(), services.loop)
     backups = broker.backups(distribution_version("routelog"))
     alone = [ReplicaState(services.node_name)]
@@ -408,7 +412,7 @@ async def _management(
         clock=services.clock,
         loopback_users=config.loopback_users,
         expiries=broker.renewal.expiries,
-        alarms=lambda: sorted(services.gate.alarms),
+        alarms=lambda: broker.alarms,
         in_time=lambda answer: services.confirms.in_time(answer),
         log_failure=lambda: str(broker.log_failure or ""),
         space=broker.disk_space,
@@ -416,7 +420,7 @@ async def _management(
         trace=partial(_trace, services.node_name),
         logs=logs,
         backups=backups,
-        standbys=lambda: [] if door is None else [*map(asdict, door.lags())],
+        standbys=lambda: broker.standbys(),
         reader_hold_bytes_max=config.reader_hold_bytes_max,
         log_token_key=_kept_key(address.data_dir / LOG_TOKEN_FILE),
     )
@@ -443,6 +447,62 @@ async def _management(
         await server.stop()
         await backups.aclose()
         logs.close()
+
+
+@asynccontextmanager
+async def _metrics(
+    config: BrokerConfig,
+    broker: Broker,
+    address: BrokerAddress,
+    member: ClusterMember | None,
+) -> AsyncIterator[None]:
+    """Keep the door for Prometheus open, of a node that leads or follows."""
+    if not config.prometheus:
+        yield
+        return
+    from routelog.management import MetricsServer, WatchedBroker, WatchedNode
+
+    def watched() -> WatchedBroker | None:
+        if not broker.takes_clients:
+            return None
+        services = broker.services
+        return WatchedBroker(services.vhosts, broker.operators, services.confirms.latencies)
+
+    def cluster_name() -> str:
+        return broker.services.cluster_name() if broker.takes_clients else config.cluster_name
+
+    loop, clock = asyncio.get_running_loop(), broker.logs.clock
+    name = node_name(config.node_name, socket.gethostname())
+    alone = [ReplicaState(name)]
+    node = WatchedNode(
+        name=name,
+        version=distribution_version("routelog"),
+        cluster_name=cluster_name,
+        clock=clock,
+        started_at=clock.monotonic(),
+        file_descriptors_max=open_files_limit(),
+        sockets=lambda: broker.sockets,
+        sockets_max=broker.connections_max,
+        space=broker.disk_space,
+        journal=broker.logs.journal,
+        alarms=lambda: broker.alarms,
+        log_failure=lambda: str(broker.log_failure or ""),
+        held_seconds=lambda: broker.loop_monitor.longest_ms_last_minute / 1_000,
+        replicas=member.replicas if member is not None else lambda: alone,
+        standbys=lambda: broker.standbys(),
+        expiries=broker.renewal.expiries,
+        broker=watched,
+    )
+    server = MetricsServer(node, config.handshake_seconds, broker.note)
+    await server.start()
+    stalled = StalledSockets(loop, broker.metrics.sockets, server.stall_seconds)
+    await broker.metrics.open(address.host, lambda accepted, client: server.serve(accepted))
+    try:
+        yield
+    finally:
+        await broker.metrics.close()
+        stalled.stop()
+        await server.stop()
 
 
 def _trace(node: str, vhost: VirtualHost, wanted: bool) -> None:
@@ -523,6 +583,7 @@ def _run(
         claim_epoch,
         definitions=_definitions(configuration),
         doors=lambda broker, address: _doors(broker, address, member, standbys),
+        watch=lambda broker, address: _metrics(configuration, broker, address, member),
         join=join if cluster is not None else None,
         on_end=partial(_end, service_manager),
     )

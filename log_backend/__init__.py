@@ -52,6 +52,7 @@ from routelog.log_backend.loop.scheduler import (
     pause,
     scheduler_of,
 )
+from routelog.log_backend.measures.histogram import Histogram
 from routelog.log_backend.metadata.metadata import (
     Change,
     MetadataCorrupt,

@@ -1,7 +1,17 @@
-"""The operators' doors: the HTTP API, and the command line that uses it."""
+"""The operators' doors: the HTTP API, the command line that uses it, and metrics."""
 
 from routelog.management.calls.broker_side import BrokerSide, NodeFacts
 from routelog.management.commands.commands import operator_commands
+from routelog.management.metrics.watched import WatchedBroker, WatchedNode
+from routelog.management.server.metrics_server import MetricsServer
 from routelog.management.server.server import ManagementServer
 
-__all__ = ["BrokerSide", "ManagementServer", "NodeFacts", "operator_commands"]
+__all__ = [
+    "BrokerSide",
+    "ManagementServer",
+    "MetricsServer",
+    "NodeFacts",
+    "WatchedBroker",
+    "WatchedNode",
+    "operator_commands",
+]

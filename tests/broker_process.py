@@ -27,6 +27,7 @@ TEST_LIMITS = {
     "ROUTELOG_JOURNAL_FILE_BYTES": "16777216",  # each new broker fills two files with zeros
     "ROUTELOG_MANAGEMENT_PORT": "0",
     "ROUTELOG_MANAGEMENT_TLS_PORT": "0",
+    "ROUTELOG_PROMETHEUS_PORT": "0",
 }
 
 

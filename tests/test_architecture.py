@@ -31,6 +31,7 @@ IMPORT_TABLE = {
 ROOMS = {
     "log_backend": (
         "doors",
+        "measures",
         "records",
         "loop",
         "metadata",
@@ -91,6 +92,7 @@ ROOMS = {
     "management": (
         "sampling",
         "calls",
+        "metrics",
         "views",
         "pages",
         "server",

@@ -119,6 +119,10 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True):
     management_tls_port: Annotated[int, Meta(ge=0, le=65_535)] = 15671
     management_tls_verify: Literal["none", "optional", "required"] = "none"
 
+    prometheus: bool = True
+    prometheus_host: str = ""  # empty: as `host`
+    prometheus_port: Annotated[int, Meta(ge=0, le=65_535)] = 15692  # 0: any free port
+
     definitions_file: str = ""  # none
     definitions_unknown: Literal["refuse", "keep"] = "refuse"
     default_user: Name = "guest"

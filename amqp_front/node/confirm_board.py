@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
-from routelog.log_backend import NOTHING, JournalPositions
+from routelog.log_backend import NOTHING, Histogram, JournalPositions
 
 
 class Waiter(Protocol):
@@ -25,23 +25,33 @@ class ConfirmBoard:
     Attributes:
         reached: how far the journal has come.
         in_time: what is done, or fails when that takes too long: see `ConfirmDeadline`.
+        latencies: seconds from a run of publishes to its confirm, of one run at a time.
 
     Args:
         call_soon: runs a function after this turn of the event loop, so that the confirms of a
             turn go out together.
+        now: a monotonic clock, in seconds.
     """
 
-    def __init__(self, call_soon: Callable[[Callable[[], None]], object]) -> None:
+    def __init__(
+        self, call_soon: Callable[[Callable[[], None]], object], now: Callable[[], float]
+    ) -> None:
         self.reached = NOTHING
+        self.latencies = Histogram()
         self.in_time: Callable[[Awaitable[object]], Awaitable[object]] = lambda done: done
         self._call_soon = call_soon
         self._waiters: set[Waiter] = set()
         self._held: set[Waiter] = set()
         self._scheduled = False
+        self._now = now
+        self._measured: JournalPositions | None = None  # what the measured run needs
+        self._measured_since = 0.0
 
     def wait(self, waiter: Waiter, needed: JournalPositions) -> None:
         """Tell a waiter when the journal covers what it needs, after this turn at the earliest."""
         self._waiters.add(waiter)
+        if self._measured is None:
+            self._measured, self._measured_since = needed, self._now()
         if not self._scheduled and self.reached.cover(needed):
             self._scheduled = True
             self._call_soon(self._turn)
@@ -75,6 +85,7 @@ class ConfirmBoard:
 
     def failed(self) -> None:
         """The journal will come no further."""
+        self._measured = None
         waiters, self._waiters = self._waiters, set()
         for waiter in waiters:
             waiter.journal_failed()
@@ -85,6 +96,9 @@ class ConfirmBoard:
 
     def _advance(self, reached: JournalPositions) -> None:
         self.reached = reached
+        if self._measured is not None and reached.cover(self._measured):
+            self._measured = None
+            self.latencies.observe(self._now() - self._measured_since)
         waiters = self._waiters - self._held if self._held else self._waiters
         if waiters:
             done = [waiter for waiter in waiters if not waiter.journal_reached(reached)]

@@ -6,6 +6,7 @@ import socket
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from routelog.amqp_front.connections.connection import Connection
 from routelog.amqp_front.node.accepted_sockets import AcceptedSocket, AcceptedSockets
@@ -25,7 +26,7 @@ from routelog.amqp_front.process.mirror import Mirror
 from routelog.amqp_front.process.open_files import open_files_limit, socket_limits
 from routelog.amqp_front.server.acceptor import Serve
 from routelog.amqp_front.server.certificate_renewal import CertificateRenewal
-from routelog.amqp_front.server.http_listeners import HttpListeners
+from routelog.amqp_front.server.http_listeners import HttpListeners, MetricsListener
 from routelog.amqp_front.server.listeners import CannotListen, Listeners
 from routelog.amqp_front.server.open_connections import OpenConnections
 from routelog.amqp_front.server.operator_messages import OperatorMessages
@@ -72,6 +73,7 @@ from routelog.vhosts import (
     GroupExpiry,
     InvalidDefinition,
     PasswordVerifier,
+    TellEvent,
     UserDirectory,
     VhostDirectory,
     durability_level,
@@ -112,8 +114,10 @@ class Broker:
         loop_monitor: from `start` on: how long the event loop was held.
         renewal: of certificates, also those of other doors.
         http_sockets, http: the sockets of the HTTP API, to be counted; where it listens.
+        metrics: where metrics are served; their owner opens and closes it.
         passed_doors: for clients that other nodes pass on.
         operators, messages: for the operators' doors; there when it leads.
+        standbys: each one that follows, as operators see it; set by their door.
 
     Args:
         mirror: the cluster that it belongs to; None: it is on its own.
@@ -131,13 +135,14 @@ class Broker:
         self._passing = Passing(mirror) if mirror is not None else None
         self._door: Serve = self._serve
         self._http_serve: Serve | None = None
-        self._is_loaded = self._is_suspended = False  # of a node that leads
+        self._is_loaded = self._is_suspended = False
         self._clock = SystemClock()
         self._group_expiry: GroupExpiry | None = None
         self._remote: RemoteStorage | None = None
         self._deadline: ConfirmDeadline | None = None
         self._umask = 0  # of who started the process
         self.passed_doors = PassedDoors()
+        self.standbys: Callable[[], list[dict[str, Any]]] = list
 
     async def start(self, claim_epoch: ClaimEpoch) -> BrokerAddress:
         """Recover, then listen, as a broker on its own.
@@ -151,6 +156,7 @@ class Broker:
         except START_FAULTS as error:
             raise self._unusable(error) from None
         await self._begin(claim_epoch)
+        self._is_loaded = True
         return await self._listen()
 
     async def follow(self, mirror: Mirror) -> BrokerAddress | None:
@@ -298,7 +304,7 @@ class Broker:
         """Make what connections share, and tell each part who hears of what happens in it."""
         config, clock, cork = self._config, self._clock, self._cork
         logs, vhosts, users = self._logs, self._vhosts, self._users
-        confirms = ConfirmBoard(cork.call_soon)
+        confirms = ConfirmBoard(cork.call_soon, clock.monotonic)
         confirms.durable(logs.journal.committed)
         if logs.journal.is_replicated:
             self._deadline = self._confirm_deadline(confirms, loop)
@@ -366,6 +372,11 @@ class Broker:
         self._remote.start(loop)
 
     @property
+    def takes_clients(self) -> bool:
+        """Whether connections, queues and all that clients have made are here, not on another node."""
+        return self._is_loaded and not self._is_suspended
+
+    @property
     def services(self) -> Services:
         """What its doors share; there from the start on."""
         return self._services
@@ -384,6 +395,21 @@ class Broker:
     def connections_max(self) -> int:
         """How many connections of AMQP there may be."""
         return self._amqp_sockets.limits.all
+
+    @property
+    def note(self) -> TellEvent:
+        """Writes to the log."""
+        return self._vhosts.events.note
+
+    @property
+    def sockets(self) -> int:
+        """How many clients of AMQP are connected, also those that are passed on."""
+        return len(self._amqp_sockets)
+
+    @property
+    def alarms(self) -> list[str]:
+        """Why publishers wait."""
+        return sorted(self._gate.alarms)
 
     @property
     def disk_space(self) -> DiskSpace:
@@ -442,11 +468,10 @@ class Broker:
             lambda accepted, client: self._door(accepted, client),
             self.renewal,
             self._umask,
-            self._vhosts.events.note,
+            self.note,
         )
-        self.http = HttpListeners(
-            config, loop, self.http_sockets, self.renewal, self._vhosts.events.note
-        )
+        self.http = HttpListeners(config, loop, self.http_sockets, self.renewal, self.note)
+        self.metrics = MetricsListener(config, loop, self._clock.monotonic, self.note)
         try:
             host, port = await self._listeners.open()
         except CannotListen as error:

@@ -15,8 +15,9 @@ log = logging.getLogger(__name__)
 
 FILES_WANTED = 65_536  # a hard limit may be a billion, and some systems walk through them all
 # Beside the files of the journal: 64 of RocksDB, 64 segments sent over HTTP, some 20 that are flushed, read,
-# compressed and copied to remote storage, and as many of the process: listening sockets, the loop, the logs.
-FILES_RESERVED = 192
+# compressed and copied to remote storage, as many of the process: listening sockets, the loop, the logs; and 16
+# scrapes of metrics.
+FILES_RESERVED = 208
 HTTP_SHARE = 4  # of what is left, HTTP has a quarter at most: messages are what the broker is for
 
 

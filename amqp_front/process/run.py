@@ -24,6 +24,8 @@ END_SECONDS_MAX = 15.0  # for a node of a cluster to end in order
 RESTART_SECONDS_MIN = 1.0  # between two starts of a node of a cluster
 SWITCH_SECONDS = 0.0005  # so that the journal's thread gets its turn soon after a sync
 
+Doors = Callable[[Broker, BrokerAddress], AbstractAsyncContextManager[None]]
+
 
 def run(
     config: BrokerConfig,
@@ -31,7 +33,8 @@ def run(
     claim_epoch: ClaimEpoch,
     *,
     definitions: Definitions | None = None,
-    doors: Callable[[Broker, BrokerAddress], AbstractAsyncContextManager[None]] | None = None,
+    doors: Doors | None = None,
+    watch: Doors | None = None,
     join: Callable[[], Mirror] | None = None,
     on_end: Callable[[str], NoReturn] | None = None,
 ) -> None:
@@ -42,6 +45,7 @@ def run(
         claim_epoch: makes a node on its own the leader of its partitions; returns the leader epoch.
         definitions: what to import at the start, instead of making the default user and vhost.
         doors: what else to open while it takes clients, and to close before it stops.
+        watch: the same, while it listens: also as a node that passes clients on.
         join: called on the event loop; makes the node of a cluster.
         on_end: ends the process of such a node, and begins another one where there is a reason for that.
 
@@ -64,14 +68,14 @@ def run(
                 garbage.look_at_whole()  # once: what start made lives as long as the process
                 on_ready(address)
 
-            opened = doors or (lambda broker, address: nullcontext())
+            opened, watched = doors or _nothing, watch or _nothing
             if mirror is not None:
-                reason = await _run_mirrored(broker, mirror, opened, ready, stopped)
+                reason = await _run_mirrored(broker, mirror, opened, watched, ready, stopped)
                 assert on_end is not None
                 on_end(reason)  # what a thread waits for may never come
             address = await broker.start(claim_epoch)
             try:
-                async with opened(broker, address):
+                async with watched(broker, address), opened(broker, address):
                     ready(address)
                     await stopped.wait()
                     log.info("stopping")
@@ -81,10 +85,15 @@ def run(
     uvloop.run(serve())
 
 
+def _nothing(broker: Broker, address: BrokerAddress) -> AbstractAsyncContextManager[None]:
+    return nullcontext()
+
+
 async def _run_mirrored(
     broker: Broker,
     mirror: Mirror,
-    doors: Callable[[Broker, BrokerAddress], AbstractAsyncContextManager[None]],
+    doors: Doors,
+    watch: Doors,
     ready: Callable[[BrokerAddress], None],
     stopped: asyncio.Event,
 ) -> str:
@@ -109,29 +118,30 @@ async def _run_mirrored(
     address = await broker.follow(mirror)
     if address is None:
         return mirror.ended.result()
-    ready(address)
-    leading = loop.create_task(lead(address))
-    stop = loop.create_task(stopped.wait())
-    await asyncio.wait((leading, stop, mirror.ended), return_when=asyncio.FIRST_COMPLETED)
-    if leading.done():
-        leading.result()  # it could not
-    reason = mirror.ended.result() if mirror.ended.done() else ""
-    log.info("stopping%s", f", to start again: {reason}" if reason else "")
-    ends.set()
+    async with watch(broker, address):
+        ready(address)
+        leading = loop.create_task(lead(address))
+        stop = loop.create_task(stopped.wait())
+        await asyncio.wait((leading, stop, mirror.ended), return_when=asyncio.FIRST_COMPLETED)
+        if leading.done():
+            leading.result()  # it could not
+        reason = mirror.ended.result() if mirror.ended.done() else ""
+        log.info("stopping%s", f", to start again: {reason}" if reason else "")
+        ends.set()
 
-    async def leave() -> None:
-        await broker.leave(CHANGED if reason else STOPPED)
-        if epoch.done():
-            await leading
-        if not reason:
-            await mirror.drain()
+        async def leave() -> None:
+            await broker.leave(CHANGED if reason else STOPPED)
+            if epoch.done():
+                await leading
+            if not reason:
+                await mirror.drain()
 
-    for end in (leave, mirror.aclose):
-        try:
-            async with asyncio.timeout(END_SECONDS_MAX):
-                await end()
-        except TimeoutError:
-            log.warning("something waits for what does not come; the process ends without it")
+        for end in (leave, mirror.aclose):
+            try:
+                async with asyncio.timeout(END_SECONDS_MAX):
+                    await end()
+            except TimeoutError:
+                log.warning("something waits for what does not come; the process ends without it")
     if reason:
         await asyncio.sleep(begun + RESTART_SECONDS_MIN - loop.time())
     return "" if stopped.is_set() else reason  # told to stop meanwhile: it does not start again

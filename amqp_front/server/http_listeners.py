@@ -1,10 +1,21 @@
-"""The listening sockets of the HTTP API: plain, and TLS where there is a certificate."""
+"""The listening sockets of HTTP: of the API, plain, and TLS where there is a certificate; of metrics, plain.
+
+Clients come first: where HTTP cannot listen, perhaps as another broker of this machine has the port, the broker
+runs without.
+"""
 
 import asyncio
 import logging
+import socket
+import ssl
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from routelog.amqp_front.node.accepted_sockets import AcceptedSocket, AcceptedSockets
+from routelog.amqp_front.node.accepted_sockets import (
+    AcceptedSocket,
+    AcceptedSockets,
+    SocketLimits,
+)
 from routelog.amqp_front.node.configuration import BrokerConfig
 from routelog.amqp_front.server.acceptor import Acceptor, Serve, ServedSocket
 from routelog.amqp_front.server.certificate_renewal import CertificateRenewal
@@ -16,8 +27,13 @@ from routelog.vhosts import TellEvent
 log = logging.getLogger(__name__)
 
 
+METRICS_SOCKETS = SocketLimits(
+    all=16, unauthenticated=16
+)  # a few servers, who scrape one at a time
+
+
 class HttpListeners:
-    """See the module. Clients come first: where it cannot listen, the broker runs without an HTTP API.
+    """The listening sockets of the HTTP API.
 
     Attributes:
         addresses: by protocol, `http` and `https`.
@@ -59,7 +75,6 @@ class HttpListeners:
         try:
             self.addresses["http"] = bound = await self._listen(host, config.management_port)
         except OSError as error:
-            # Another broker on this machine may have the port.
             where = f"{host}:{config.management_port}"
             log.error("there is no HTTP API: it cannot listen on %s: %s", where, error)
             return
@@ -89,21 +104,80 @@ class HttpListeners:
         self, host: str, port: int, certificates: TlsCertificates | None = None
     ) -> tuple[str, int]:
         listening = await listening_sockets(self._loop, host, port)
-        self._acceptors += [
-            Acceptor(
-                each,
-                self._loop,
-                sockets=self._sockets,
-                tls=None if certificates is None else certificates.context,
-                proxies=(),
-                serve=self._accepted,
-                note=self._note,
-            )
-            for each in listening
-        ]
-        bound = listening[0].getsockname()
-        return bound[0], bound[1]
+        tls = None if certificates is None else certificates.context
+        self._acceptors += _acceptors(
+            listening, self._loop, self._sockets, self._accepted, self._note, tls
+        )
+        return _bound(listening)
 
     def _accepted(self, accepted: AcceptedSocket, client: Endpoint | None) -> ServedSocket:
         assert self.serve is not None
         return self.serve(accepted, client)
+
+
+class MetricsListener:
+    """The listening sockets of metrics, which ask for no password.
+
+    Attributes:
+        address: where it listens; None: it does not.
+        sockets: counts those of clients.
+
+    Args:
+        now: a monotonic clock, in seconds.
+        note: writes to the log.
+    """
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        loop: asyncio.AbstractEventLoop,
+        now: Callable[[], float],
+        note: TellEvent,
+    ) -> None:
+        self.address: tuple[str, int] | None = None
+        self.sockets = AcceptedSockets("Prometheus", METRICS_SOCKETS, now)
+        self._config = config
+        self._loop = loop
+        self._note = note
+        self._acceptors: list[Acceptor] = []
+
+    async def open(self, host: str, serve: Serve) -> None:
+        """Listen.
+
+        Args:
+            host: where the configuration names none.
+            serve: makes the protocol of a client.
+        """
+        host, port = self._config.prometheus_host or host, self._config.prometheus_port
+        try:
+            listening = await listening_sockets(self._loop, host, port)
+        except OSError as error:
+            log.error("there are no metrics: they cannot listen on %s:%d: %s", host, port, error)
+            return
+        self._acceptors += _acceptors(listening, self._loop, self.sockets, serve, self._note, None)
+        self.address = _bound(listening)
+        log.info("listening for Prometheus on %s:%d", *self.address)
+
+    async def close(self) -> None:
+        """Stop listening; connections stay."""
+        while self._acceptors:
+            await self._acceptors.pop().close()
+
+
+def _acceptors(
+    listening: Sequence[socket.socket],
+    loop: asyncio.AbstractEventLoop,
+    sockets: AcceptedSockets,
+    serve: Serve,
+    note: TellEvent,
+    tls: ssl.SSLContext | None,
+) -> list[Acceptor]:
+    return [
+        Acceptor(each, loop, sockets=sockets, tls=tls, proxies=(), serve=serve, note=note)
+        for each in listening
+    ]
+
+
+def _bound(listening: Sequence[socket.socket]) -> tuple[str, int]:
+    bound = listening[0].getsockname()
+    return bound[0], bound[1]

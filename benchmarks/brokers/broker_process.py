@@ -87,7 +87,8 @@ def routelog(
         environment: added to that of this process.
     """
     command = [sys.executable, "-m", "routelog", "serve", "--host", "127.0.0.1", "--port", "0"]
-    environment = {**os.environ, **environment, "ROUTELOG_MANAGEMENT": str(with_http).lower()}
+    doors = {"ROUTELOG_MANAGEMENT": str(with_http).lower(), "ROUTELOG_PROMETHEUS": "false"}
+    environment = {**os.environ, **environment, **doors}
     http_port = _free_port() if with_http else None
     if with_http:
         environment["ROUTELOG_MANAGEMENT_PORT"] = str(http_port)

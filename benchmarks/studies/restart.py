@@ -40,9 +40,9 @@ class RestartedBroker:
 
     def __init__(self, data: Path, *, management: bool = False) -> None:
         self._data = data
-        self._settings = {"ROUTELOG_MANAGEMENT": "false"}
+        self._settings = {"ROUTELOG_MANAGEMENT": "false", "ROUTELOG_PROMETHEUS": "false"}
         if management:
-            self._settings = {"ROUTELOG_MANAGEMENT_PORT": "0"}
+            self._settings |= {"ROUTELOG_MANAGEMENT": "true", "ROUTELOG_MANAGEMENT_PORT": "0"}
         self.url = ""
         self._process: subprocess.Popen[str] | None = None
 

@@ -56,7 +56,7 @@ class BrokerProcess:
         self._process = ChildProcess(
             self._command(),
             self._logs / f"broker-{self._runs}.log",
-            {"ROUTELOG_MANAGEMENT_PORT": "0"},
+            {"ROUTELOG_MANAGEMENT_PORT": "0", "ROUTELOG_PROMETHEUS_PORT": "0"},
         )
         try:
             self._port = self._wait_until_ready(self._process, started + READY_SECONDS_MAX)

@@ -44,6 +44,7 @@ from routelog.log_backend.journal.journal_waiters import JournalWaiters
 from routelog.log_backend.journal.replica_events import ReplicaEvents
 from routelog.log_backend.journal.stored_blocks import StoredBlocks
 from routelog.log_backend.loop.deadline import Deadline
+from routelog.log_backend.measures.histogram import Histogram
 
 log = logging.getLogger(__name__)
 
@@ -82,6 +83,7 @@ class Journal:
         supply: its files.
         groups: what has gathered for the next blocks; partitions append their batches there.
         waiters: who inside of the broker waits for a position.
+        sync_times: seconds that writing and syncing of each synced block took.
         refused: there was no room for another file, or a block that is larger; `go_on` tries again.
         on_disk_full: called when `refused` is set.
 
@@ -133,6 +135,7 @@ class Journal:
         self.end = START
         self.groups = JournalGroups(self._entry_added, on_pressure)
         self.waiters = JournalWaiters()
+        self.sync_times = Histogram()
         self._awaiting_collected: list[Callable[[], None]] = []
         self.refused = False
         self.on_disk_full: Callable[[], None] = lambda: None
@@ -652,8 +655,13 @@ class Journal:
             call(self._failed, error)
 
     def _committed_by_thread(self, group: JournalGroup, seconds: float) -> None:
-        self._pace.took(seconds, on_loop=False)
+        self._took(group, seconds, on_loop=False)
         self._committed(group)
+
+    def _took(self, group: JournalGroup, seconds: float, *, on_loop: bool) -> None:
+        self._pace.took(seconds, on_loop=on_loop)
+        if group.synced:
+            self.sync_times.observe(seconds)
 
     def _write_here(self, placed: PlacedGroup) -> None:
         started = self._clock.monotonic()
@@ -664,7 +672,7 @@ class Journal:
         except Exception as error:
             self._failed(error)
         else:
-            self._pace.took(self._clock.monotonic() - started, on_loop=True)
+            self._took(placed.group, self._clock.monotonic() - started, on_loop=True)
             self._committed(placed.group)
 
     # -- files

@@ -216,6 +216,20 @@ class PartitionLog(QuarantinedLog):
                     return segment.offset_at(time)
         return self.next_offset if batch is None else batch.base_offset
 
+    def time_at(self, offset: int) -> int | None:
+        """When the record at an offset, or the next one, was received (us since 1970).
+
+        Returns:
+            If the record is not in memory, perhaps the time of a batch less than an index interval before it.
+            None: there is no record, or nobody knows.
+        """
+        batch = self._find(offset)
+        if batch is not None:
+            time: int = batch.records.time
+            return time
+        segment = self.segment_of(offset)
+        return (segment.time_at(offset) or None) if segment is not None else None
+
     def read(self, offset: int) -> RecordBatch | None:
         """The batch that holds an offset, or the next one if none does.
 

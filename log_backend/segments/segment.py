@@ -173,6 +173,11 @@ class Segment:
         at = bisect_left(self._times, time) - 1
         return self._offsets[at] if at >= 0 else self.base_offset
 
+    def time_at(self, offset: int) -> int:
+        """Time of a batch that begins at most an interval before an offset; 0 when it is unknown."""
+        at = bisect_right(self._offsets, offset) - 1
+        return self._times[at] if at >= 0 else self.first_time
+
     def index_files(self) -> list[tuple[Path, bytes]]:
         """Paths and content of the index files of this segment, which is sealed."""
         relative = array("Q", [offset - self.base_offset for offset in self._offsets])

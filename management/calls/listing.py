@@ -107,7 +107,7 @@ async def page_of(listing: Listing, query: ListQuery, number: int) -> tuple[Row,
     first = (number - 1) * query.page_size
     shown = await _cut_out(items, listing, query, first)
     filtered = len(items)
-    await _let_go(items)
+    await let_go(items)
     head = {
         "filtered_count": filtered,
         "item_count": len(shown),
@@ -132,7 +132,7 @@ async def _array(items: list[Any], listing: Listing, query: ListQuery) -> AsyncI
     opening = b"["
     items.reverse()
     while slice_ := items[: -query.slice_items - 1 : -1]:
-        del items[-query.slice_items :]  # see `_let_go`
+        del items[-query.slice_items :]  # see `let_go`
         described = [row for item in slice_ if (row := listing.describe(item)) is not None]
         if described:
             piece = msgspec.json.encode([selected(row, query.columns) for row in described])
@@ -163,7 +163,7 @@ async def _filtered(items: list[Any], listing: Listing, query: ListQuery) -> lis
             found += [item for item in slice_ if matches(name(item))]
         except OutOfTime:
             raise bad_request("the pattern takes too long to match") from None
-    await _let_go(items)
+    await let_go(items)
     return found
 
 
@@ -195,8 +195,8 @@ async def _sorted(items: list[Any], listing: Listing, query: ListQuery) -> list[
     while runs:
         runs.pop()
         await pause(Lane.OPERATORS)
-    await _let_go(keys)
-    await _let_go(items)
+    await let_go(keys)
+    await let_go(items)
     if query.reverse:
         ordered.reverse()
     return ordered
@@ -232,8 +232,8 @@ async def _foremost(
     return [items[place] for _, place in found]
 
 
-async def _let_go(values: list[Any]) -> None:
-    # All at once would be a long turn, too: what is counted down lies all over the memory.
+async def let_go(values: list[Any]) -> None:
+    """Empty a list in turns: what is counted down lies all over the memory."""
     while values:
         del values[-KEY_SLICE_ITEMS:]
         await pause(Lane.OPERATORS)

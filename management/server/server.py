@@ -1,4 +1,4 @@
-"""The HTTP server: from a request to its handler, and from its answer to bytes."""
+"""The HTTP API: from a request to its handler, and from its answer to bytes."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 
@@ -11,7 +11,7 @@ from routelog.management.calls.broker_side import BrokerSide
 from routelog.management.calls.call import DEFINITIONS_BYTES_MAX
 from routelog.management.calls.caller import Caller
 from routelog.management.calls.failures import Refused, refused
-from routelog.management.calls.http_connection import CountedSocket, HttpConnection
+from routelog.management.calls.http_connection import HttpConnection
 from routelog.management.calls.listing import list_query, listed
 from routelog.management.calls.log_tokens import LogTokens
 from routelog.management.calls.request_origin import SAFE_METHODS, check_origin
@@ -19,17 +19,16 @@ from routelog.management.calls.stored_answer import StoredAnswers
 from routelog.management.sampling.sampler import Sampler
 from routelog.management.server.api_calls import ApiCalls
 from routelog.management.server.client import client_address, client_host, fault, is_gone
+from routelog.management.server.http_server import HttpServer
 from routelog.management.server.openapi import openapi_document
 from routelog.management.server.page_server import PageServer
 from routelog.management.server.paths import matched
 from routelog.management.server.routes import ROUTES, Route
+from routelog.management.views.rabbitmq_views import CLI
 
 _CALLER = "routelog caller"  # of a request that has one
 
 STREAM_BYTES = 65_536  # larger answers are written in pieces
-KEEP_ALIVE_SECONDS = 60.0  # between two requests, as RabbitMQ's
-STALL_SECONDS_MAX = 120.0  # until a client that does not read its answer is dropped
-STOP_SECONDS = 2.0  # for answers that are under way when the broker stops
 
 # RabbitMQ's: clients such as the Nagios checks send a password to the realm that they know only.
 REALM = 'Basic realm="RabbitMQ Management"'
@@ -42,15 +41,12 @@ HEADERS = {
 }
 
 
-class ManagementServer:
+class ManagementServer(HttpServer):
     """The management of one broker over HTTP.
 
     Args:
         token: for local commands, allows everything.
         silent_seconds: for the first request of a connection.
-
-    Attributes:
-        stall_seconds: until a client that does not read its answer is dropped.
     """
 
     def __init__(self, broker: BrokerSide, token: str, silent_seconds: float) -> None:
@@ -61,7 +57,7 @@ class ManagementServer:
         self._sampler = Sampler(broker.vhosts, broker.clock)
         self._calls = ApiCalls(broker, self._log_tokens, self._sampler)
         application = web.Application(
-            client_max_size=DEFINITIONS_BYTES_MAX, middlewares=[self._heard, self._answered]
+            client_max_size=DEFINITIONS_BYTES_MAX, middlewares=[self._answered]
         )
         for route in ROUTES:
             # As in RabbitMQ: some clients end each path with a slash.
@@ -71,45 +67,19 @@ class ManagementServer:
         PageServer(broker, self._calls, self._note_refusal).add_to(application.router)
         document = msgspec.json.encode(openapi_document(ROUTES, broker.node.version))
         application.router.add_get("/api/openapi.json", _constant(document))
-        self._silent_seconds = silent_seconds
-        self.stall_seconds = STALL_SECONDS_MAX
-        self._runner = web.AppRunner(
-            application, handle_signals=False, shutdown_timeout=STOP_SECONDS
-        )
+        for path in ("/cli", "/cli/", "/cli/rabbitmqadmin"):
+            application.router.add_get(path, _constant(CLI, "text/plain"))
+        super().__init__(application, silent_seconds, broker.vhosts.events.note)
 
     async def start(self) -> None:
-        """Prepare for connections; call `stop` at the end."""
-        await self._runner.setup()
+        """See `HttpServer`."""
+        await super().start()
         self._sampler.start()
 
-    def serve(
-        self, counted: CountedSocket, client: tuple[str, int] | None = None
-    ) -> HttpConnection:
-        """The protocol for an accepted socket, of a client that the other end speaks for, if there is one."""
-        server = self._runner.server
-        assert server is not None
-        return HttpConnection(
-            server,
-            counted,
-            self._silent_seconds,
-            self._broker.vhosts.events.note,
-            client,
-            access_log=None,
-            keepalive_timeout=KEEP_ALIVE_SECONDS,
-        )
-
     async def stop(self) -> None:
-        """End the requests under way; listeners are closed before."""
+        """See `HttpServer`."""
         await self._sampler.stop()
-        await self._runner.cleanup()
-
-    @web.middleware
-    async def _heard(
-        self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
-    ) -> web.StreamResponse:
-        assert isinstance(request.protocol, HttpConnection)
-        request.protocol.asked()
-        return await handler(request)
+        await super().stop()
 
     @web.middleware
     async def _answered(
@@ -232,9 +202,11 @@ def _safe(file_name: str) -> str:
     )
 
 
-def _constant(body: bytes) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
+def _constant(
+    body: bytes, kind: str = "application/json"
+) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
     async def handle(request: web.Request) -> web.StreamResponse:
-        return web.Response(body=body, content_type="application/json")
+        return web.Response(body=body, content_type=kind)
 
     return handle
 

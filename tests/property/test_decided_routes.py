@@ -72,7 +72,7 @@ class Side:
 
     def __init__(self, node: Node, vhost: VirtualHost) -> None:
         self.vhost = vhost
-        self.channel = Channel(vhost, ConfirmBoard(node.turns.call_soon))
+        self.channel = Channel(vhost, ConfirmBoard(node.turns.call_soon, float))
         self.channel.services.clock = SetClock()  # it has all the time in the world
         self.publisher = Publisher(cast(Any, self.channel))
         self.told = Told()

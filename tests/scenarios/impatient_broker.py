@@ -3,7 +3,7 @@
 from routelog.amqp_front.__main__ import main
 from routelog.amqp_front.connections import client_socket, connection
 from routelog.amqp_front.server import open_connections
-from routelog.management.server import server
+from routelog.management.server import http_server
 
 CLOSE_SECONDS = 0.5
 
@@ -11,5 +11,5 @@ if __name__ == "__main__":
     client_socket.CLOSE_SECONDS_MAX = CLOSE_SECONDS
     connection.CLOSE_SECONDS_MAX = CLOSE_SECONDS  # type: ignore[attr-defined]
     open_connections.STOP_SECONDS_MAX = 0.5
-    server.STALL_SECONDS_MAX = 0.5
+    http_server.STALL_SECONDS_MAX = 0.5
     main()

@@ -147,6 +147,14 @@ class QueuePartition:
         return at > 0 and offset < self.returned[at - 1][1]
 
     @property
+    def oldest_time(self) -> int | None:
+        """When the oldest unsettled message came, or shortly before (us since 1970); None: there is none.
+
+        Of a stream, which settles nothing, the oldest message of all.
+        """
+        return self.log.time_at(max(self.cursor.low_water, self.log.first_offset))
+
+    @property
     def at_damage(self) -> bool:
         """The next message lies at or behind damage: it is not handed out."""
         first = self.returned[0][0] if self.returned else self._skip_settled()

@@ -96,7 +96,7 @@ async def node(tmp_path: Path) -> AsyncIterator[Node]:
 @pytest.fixture
 def channel(node: Node) -> Channel:
     """A channel of that vhost."""
-    return Channel(node.vhost, ConfirmBoard(node.turns.call_soon))
+    return Channel(node.vhost, ConfirmBoard(node.turns.call_soon, float))
 
 
 @pytest.fixture

@@ -130,7 +130,7 @@ class Scene:
         self.node = node
         self.chance = random.Random(seed)
         self.extra = seed % 2 == 1
-        self.channel = Channel(node.vhost, ConfirmBoard(node.turns.call_soon))
+        self.channel = Channel(node.vhost, ConfirmBoard(node.turns.call_soon, float))
         self.publisher = Publisher(cast(Any, self.channel))
         self.taker = Taker()
         node.vhost.queues["consumed"].add_consumer(self.taker)

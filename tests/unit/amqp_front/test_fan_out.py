@@ -56,7 +56,7 @@ def _bind_last(node: Node, arguments: dict[str, object]) -> None:
 
 @pytest.fixture
 async def channel(node: Node) -> Channel:
-    channel = Channel(node.vhost, ConfirmBoard(node.turns.call_soon))
+    channel = Channel(node.vhost, ConfirmBoard(node.turns.call_soon, float))
     loop = asyncio.get_running_loop()
     channel.services.clock = HastyClock()
     channel.services.loop = SimpleNamespace(

@@ -31,6 +31,7 @@ class FakeBroker:
         *,
         definitions: Definitions | None,
         doors: object,
+        watch: object,
         join: object,
         on_end: object,
     ) -> None:

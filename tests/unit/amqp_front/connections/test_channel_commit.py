@@ -38,7 +38,7 @@ class Connection:
         self.vhost = node.vhost
         self.intake = share()
         self.services: Any = SimpleNamespace(
-            confirms=ConfirmBoard(loop.call_soon),
+            confirms=ConfirmBoard(loop.call_soon, float),
             clock=HastyClock(),
             replies=DirectReplies(),
             settlings=deque(),

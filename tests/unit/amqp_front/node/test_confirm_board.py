@@ -13,6 +13,7 @@ class Turn:
 
     def __init__(self) -> None:
         self.calls: list[Callable[[], None]] = []
+        self.time = 0.0
 
     def call_soon(self, call: Callable[[], None]) -> None:
         self.calls.append(call)
@@ -50,7 +51,7 @@ def turn() -> Turn:
 
 @pytest.fixture
 def board(turn: Turn) -> ConfirmBoard:
-    return ConfirmBoard(turn.call_soon)
+    return ConfirmBoard(turn.call_soon, lambda: turn.time)
 
 
 def test_a_waiter_is_told_until_it_waits_no_more(board: ConfirmBoard) -> None:
@@ -121,3 +122,33 @@ def test_all_waiters_hear_of_a_failure_once(board: ConfirmBoard) -> None:
     board.failed()
     board.durable(9)
     assert [(waiter.failures, waiter.heard) for waiter in waiters] == [(1, []), (1, [])]
+
+
+def test_the_time_of_one_run_at_a_time_is_measured_up_to_its_confirm(
+    turn: Turn, board: ConfirmBoard
+) -> None:
+    waiter = Waiter(until=20)
+    board.wait(waiter, synced(10))
+    turn.time = 1.0
+    board.wait(waiter, synced(20))  # while another one is measured
+    board.durable(9)
+    assert sum(board.latencies.counts) == 0
+    turn.time = 3.0
+    board.durable(20)
+    assert (sum(board.latencies.counts), board.latencies.sum) == (1, 3.0)
+    board.durable(21)
+    assert sum(board.latencies.counts) == 1
+    board.wait(waiter, synced(21))  # durable already: confirmed in the next turn
+    turn.time = 3.5
+    turn.run()
+    assert (sum(board.latencies.counts), board.latencies.sum) == (2, 3.5)
+
+
+def test_what_is_refused_has_no_time(turn: Turn, board: ConfirmBoard) -> None:
+    board.wait(Waiter(until=20), synced(10))
+    board.failed()
+    turn.time = 5.0
+    board.wait(Waiter(until=20), synced(20))
+    turn.time = 6.0
+    board.durable(20)
+    assert board.latencies.sum == 1.0

@@ -24,7 +24,7 @@ class Leader:
 
     def __init__(self) -> None:
         self.turns = Turns()
-        self.board = ConfirmBoard(self.turns.call_soon)
+        self.board = ConfirmBoard(self.turns.call_soon, float)
         self.end = 0
         self.deadline = ConfirmDeadline(
             self.board, lambda: self.end, SECONDS, self.turns.call_later
@@ -180,7 +180,7 @@ async def test_a_long_answer_is_waited_for_while_the_journal_advances(leader: Le
 
 
 async def test_a_board_without_a_deadline_hands_back_what_is_waited_for() -> None:
-    board = ConfirmBoard(Turns().call_soon)
+    board = ConfirmBoard(Turns().call_soon, float)
     waited = asyncio.get_running_loop().create_future()
     assert board.in_time(waited) is waited
 

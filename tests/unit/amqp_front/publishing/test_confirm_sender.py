@@ -21,7 +21,7 @@ class Channel:
         self.counters = UNCOUNTED
         self.written = b""
         self.turns: list[Any] = []
-        self.services = SimpleNamespace(confirms=ConfirmBoard(self.turns.append))
+        self.services = SimpleNamespace(confirms=ConfirmBoard(self.turns.append, float))
 
     def write(self, frames: bytes) -> None:
         self.written += frames

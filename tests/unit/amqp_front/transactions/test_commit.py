@@ -128,7 +128,7 @@ class Ending:
 
     def __init__(self, clock: SystemClock | None = None, *, settles_few: bool = True) -> None:
         loop = asyncio.get_running_loop()
-        self.board = ConfirmBoard(loop.call_soon)
+        self.board = ConfirmBoard(loop.call_soon, float)
         self.services: Any = SimpleNamespace(
             loop=loop,
             rota=rota_of(loop),

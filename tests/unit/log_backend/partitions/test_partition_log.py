@@ -342,6 +342,9 @@ async def test_a_time_is_found_in_segments_and_in_the_tail(tmp_path: Path) -> No
     assert [log.offset_at(time) for time in (300, 345, 390, 391)] == [30, 35, 39, 40]
     for time in range(0, 295, 5):
         assert (time + 9) // 10 - 5 <= log.offset_at(time) <= (time + 9) // 10
+    assert [log.time_at(offset) for offset in (30, 39, 40)] == [300, 390, None]
+    for offset in range(1, 30):
+        assert 10 * (offset - 5) <= (log.time_at(offset) or 0) <= 10 * offset
     await store.aclose()
 
 

@@ -317,7 +317,12 @@ def test_a_time_leads_to_an_entry_close_before_its_first_batch(tmp_path: Path) -
         behind = BASE + 90 if wanted is None else wanted.base_offset
         assert BASE <= found <= behind
         assert (behind - found) * size <= 2 * INDEX_INTERVAL_BYTES + 3 * size
-    assert Segment(tmp_path / "none.log", 7).offset_at(TIME) == 7
+    for each in batches:
+        found = segment.time_at(each.base_offset)
+        assert TIME <= found <= each.records.time
+        assert (each.records.time - found) // 10 * 3 * size <= INDEX_INTERVAL_BYTES + 3 * size
+    empty = Segment(tmp_path / "none.log", 7)
+    assert (empty.offset_at(TIME), empty.time_at(7)) == (7, 0)
 
 
 def test_batches_that_were_not_written_are_forgotten(tmp_path: Path) -> None:

@@ -77,6 +77,8 @@ async def served(node: ManagedNode) -> AsyncIterator[Served]:
 @asynccontextmanager
 async def serving(node: ManagedNode, silent_seconds: float = 60) -> AsyncIterator[Served]:
     """A server until it is stopped."""
+    noted: list[tuple[str, dict[str, object]]] = []
+    node.node.vhosts.events.note = lambda event, **said: noted.append((event, said))  # type: ignore[method-assign]
     management = ManagementServer(node.broker, "token", silent_seconds)
     await management.start()
 
@@ -87,7 +89,7 @@ async def serving(node: ManagedNode, silent_seconds: float = 60) -> AsyncIterato
     listener = await asyncio.get_running_loop().create_server(accept, "127.0.0.1", 0)
     async with aiohttp.ClientSession() as client:
         place = Served(node, client, listener.sockets[0].getsockname()[1])
-        node.node.vhosts.events.note = lambda event, **said: place.noted.append((event, said))  # type: ignore[method-assign]
+        place.noted = noted
         yield place
     listener.close()
     await management.stop()

@@ -1,0 +1,1 @@
+"""What Prometheus scrapes: names, values, and their text."""

@@ -1,0 +1,35 @@
+"""A metric: its name, what it means, and how it is read from what it is a metric of."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+_Of = TypeVar("_Of")
+
+
+@dataclass(frozen=True, slots=True)
+class Metric(Generic[_Of]):
+    """See the module.
+
+    Attributes:
+        name: in full. One that ends with `_total` is a counter, others are gauges.
+        read: the value; None: there is none.
+    """
+
+    name: str
+    help: str
+    read: Callable[[_Of], float | None]
+
+    @property
+    def detailed_name(self) -> str:
+        """Its name in /metrics/detailed, where a sum of it would be another metric."""
+        return self.name.replace("_", "_detailed_", 1)
+
+    @property
+    def kind(self) -> str:
+        """What Prometheus calls it."""
+        return "counter" if self.name.endswith("_total") else "gauge"
+
+
+# By group; the groups' names are those of RabbitMQ's /metrics/detailed.
+Groups = Mapping[str, tuple[Metric[_Of], ...]]

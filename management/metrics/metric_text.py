@@ -1,0 +1,51 @@
+"""Prometheus' text format.
+
+    # HELP rabbitmq_queue_messages_ready Messages that wait for a consumer
+    # TYPE rabbitmq_queue_messages_ready gauge
+    rabbitmq_queue_messages_ready{vhost="/",queue="orders"} 17
+
+All samples of a metric stand behind its two lines of head.
+
+Source: https://prometheus.io/docs/instrumenting/exposition_formats/#text-based-format, version 0.0.4
+"""
+
+from collections.abc import Mapping
+from itertools import accumulate
+
+from routelog.log_backend import Histogram
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+
+def head(name: str, kind: str, meaning: str) -> str:
+    """The lines before the samples of a metric.
+
+    Args:
+        meaning: one line, without a backslash.
+    """
+    return f"# HELP {name} {meaning}\n# TYPE {name} {kind}\n"
+
+
+def labelled(labels: Mapping[str, str]) -> str:
+    """Labels as they stand behind a metric's name."""
+    if not labels:
+        return ""
+    return "{" + ",".join(f'{name}="{_escaped(value)}"' for name, value in labels.items()) + "}"
+
+
+def _escaped(value: str) -> str:
+    # Names come from clients. What is no character of UTF-8 would make the whole scrape unreadable.
+    if not value.isascii():
+        value = value.encode(errors="replace").decode()
+    return value.replace("\\", "\\\\").replace("\n", "\\n").replace('"', '\\"')
+
+
+def histogram_text(name: str, meaning: str, histogram: Histogram) -> str:
+    """A histogram, with its head."""
+    ends = [*(f"{bound:g}" for bound in histogram.bounds), "+Inf"]
+    counts = list(accumulate(histogram.counts))
+    buckets = "".join(
+        f'{name}_bucket{{le="{end}"}} {count}\n' for end, count in zip(ends, counts, strict=True)
+    )
+    sums = f"{name}_sum {histogram.sum}\n{name}_count {counts[-1]}\n"
+    return head(name, "histogram", meaning) + buckets + sums

@@ -1,0 +1,186 @@
+"""Metrics of a node: its process, its disk, its alarms, its journal, and the copies of that."""
+
+from collections.abc import Iterator, Sequence
+
+from routelog.management.calls.process_usage import ProcessUsage
+from routelog.management.metrics.metric import Groups, Metric
+from routelog.management.metrics.metric_text import head, histogram_text, labelled
+from routelog.management.metrics.watched import WatchedNode
+from routelog.vhosts import RABBITMQ_VERSION
+
+PROCESS_METRICS: Groups[ProcessUsage] = {
+    "node_coarse_metrics": (
+        Metric("rabbitmq_process_open_fds", "Open file descriptors", lambda usage: usage.files),
+        Metric(
+            "rabbitmq_process_resident_memory_bytes",
+            "Resident memory of the process",
+            lambda usage: usage.memory_bytes,
+        ),
+    ),
+    "node_metrics": (
+        Metric(
+            "rabbitmq_resident_memory_limit_bytes",
+            "Memory of the machine, or of its control group",
+            lambda usage: usage.memory_bytes_max,
+        ),
+    ),
+}
+
+NODE_METRICS: Groups[WatchedNode] = {
+    "node_coarse_metrics": (
+        Metric(
+            "rabbitmq_process_open_tcp_sockets",
+            "Sockets of AMQP clients",
+            lambda node: node.sockets(),
+        ),
+        Metric(
+            "rabbitmq_disk_space_available_bytes",
+            "Free space where the data are",
+            lambda node: node.space.free,
+        ),
+    ),
+    "node_metrics": (
+        Metric(
+            "rabbitmq_process_max_fds",
+            "Limit of open file descriptors",
+            lambda node: node.file_descriptors_max,
+        ),
+        Metric(
+            "rabbitmq_process_max_tcp_sockets",
+            "Limit of sockets of AMQP clients",
+            lambda node: node.sockets_max,
+        ),
+        Metric(
+            "rabbitmq_disk_space_available_limit_bytes",
+            "Free space below which publishers wait",
+            lambda node: node.space.reserve.size,
+        ),
+        Metric(
+            "rabbitmq_erlang_uptime_seconds",
+            "Time since the node started, under the name that boards ask for",
+            lambda node: node.clock.monotonic() - node.started_at,
+        ),
+    ),
+}
+ALARM_METRICS: tuple[Metric[WatchedNode], ...] = (
+    Metric(
+        "rabbitmq_alarms_file_descriptor_limit",
+        "1: no more AMQP clients can connect",
+        lambda node: int(node.sockets() >= node.sockets_max),
+    ),
+    Metric(
+        "rabbitmq_alarms_free_disk_space_watermark",
+        "1: publishers wait for free space",
+        lambda node: int("disk" in node.alarms()),
+    ),
+    Metric(
+        "rabbitmq_alarms_memory_used_watermark",
+        "1: publishers wait for memory",
+        lambda node: int("memory" in node.alarms()),
+    ),
+    Metric(
+        "routelog_alarms_journal",
+        "1: publishers wait for a slow disk, or for other nodes",
+        lambda node: int("journal" in node.alarms()),
+    ),
+    Metric(
+        "routelog_alarms_log",
+        "1: a write or sync failed; persistent messages are refused until a restart",
+        lambda node: int(bool(node.log_failure())),
+    ),
+)
+
+OWN_METRICS: tuple[Metric[WatchedNode], ...] = (
+    Metric(
+        "routelog_takes_clients",
+        "1: this node leads; 0: it passes clients on",
+        lambda node: int(node.broker() is not None),
+    ),
+    Metric(
+        "routelog_event_loop_held_seconds",
+        "Longest time of the last minute that all clients waited for the processor",
+        lambda node: node.held_seconds(),
+    ),
+    Metric(
+        "routelog_journal_written_position",
+        "Last block of the journal that the system has",
+        lambda node: node.journal.written,
+    ),
+    Metric(
+        "routelog_journal_durable_position",
+        "Last block of the journal that is synced",
+        lambda node: node.journal.durable,
+    ),
+    Metric(
+        "routelog_journal_committed_position",
+        "Last block of the journal that nothing can take back",
+        lambda node: node.journal.committed,
+    ),
+    Metric(
+        "routelog_replicas",
+        "Nodes of the cluster",
+        lambda node: len(node.replicas()),
+    ),
+    Metric(
+        "routelog_replicas_in_sync",
+        "Nodes that run and have all that was confirmed",
+        lambda node: sum(each.is_running and each.is_in_sync for each in node.replicas()),
+    ),
+)
+
+
+def identity_text(node: WatchedNode) -> Iterator[str]:
+    """Who this is; dashboards join it with everything else."""
+    builds = {
+        "rabbitmq_version": RABBITMQ_VERSION,
+        "prometheus_plugin_version": node.version,
+        "product_name": "RouteLog",
+        "product_version": node.version,
+    }
+    identity = {"rabbitmq_node": node.name, "rabbitmq_cluster": node.cluster_name()}
+    for name, meaning, labels in (
+        ("rabbitmq_build_info", "Versions", builds),
+        ("rabbitmq_identity_info", "Names of the node and of its cluster", identity),
+    ):
+        yield f"{head(name, 'gauge', meaning)}{name}{labelled(labels)} 1\n"
+
+
+def labelled_text(node: WatchedNode) -> Iterator[str]:
+    """Metrics of what a node has several of: replicas, standbys, certificates."""
+    behind = [
+        ({"replica": each.name}, each.blocks_behind)
+        for each in node.replicas()
+        if each.name != node.name and each.blocks_behind is not None
+    ]
+    name = "routelog_replica_blocks_behind"
+    yield _samples(name, "Blocks that a replica may not have on its disk", behind)
+    standbys = node.standbys()
+    for key in ("bytes", "seconds"):
+        values = [({"standby": str(each["name"])}, each[key]) for each in standbys]
+        yield _samples(f"routelog_standby_{key}_behind", "What a standby lacks", values)
+    expiries = [
+        ({"protocol": protocol, "file": str(file)}, expiry.timestamp())
+        for protocol, files in node.expiries().items()
+        for file, expiry in files.items()
+    ]
+    name = "routelog_certificate_expiry_timestamp_seconds"
+    yield _samples(name, "When a certificate that clients are shown expires", expiries)
+    broker = node.broker()
+    yield histogram_text(
+        "routelog_journal_sync_seconds",
+        "Writing and syncing of a block of the journal",
+        node.journal.sync_times,
+    )
+    if broker is not None:
+        yield histogram_text(
+            "routelog_publish_confirm_seconds",
+            "From a run of publishes to its confirm, of one run at a time",
+            broker.confirm_latencies,
+        )
+
+
+def _samples(name: str, meaning: str, samples: Sequence[tuple[dict[str, str], float]]) -> str:
+    if not samples:
+        return ""
+    lines = (f"{name}{labelled(labels)} {value}\n" for labels, value in samples)
+    return head(name, "gauge", meaning) + "".join(lines)

@@ -1,0 +1,68 @@
+"""What metrics are read from: a node in any state, and what clients have made on one that takes them."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Protocol
+
+from routelog.log_backend import Clock, DiskSpace, Histogram
+from routelog.management.calls.broker_side import Connections, Replica
+from routelog.vhosts import VhostDirectory
+
+
+class WatchedJournal(Protocol):
+    """The journal, as far as metrics go."""
+
+    written: int
+    durable: int
+    committed: int
+    sync_times: Histogram
+
+
+@dataclass(frozen=True, slots=True)
+class WatchedBroker:
+    """A broker that takes clients.
+
+    Attributes:
+        confirm_latencies: see `ConfirmBoard`.
+    """
+
+    vhosts: VhostDirectory
+    connections: Connections
+    confirm_latencies: Histogram
+
+
+@dataclass(frozen=True, slots=True)
+class WatchedNode:
+    """A node, whether it takes clients or passes them on to the one that does.
+
+    Attributes:
+        started_at: seconds of the monotonic clock.
+        sockets, sockets_max: of clients of AMQP.
+        alarms: why publishers wait.
+        log_failure: why the log takes no more writes until a restart; empty: it takes them.
+        held_seconds: how long the event loop was held at most, in the last minute.
+        replicas: all nodes of the cluster; a node on its own is the only one.
+        standbys: as the HTTP API shows them.
+        expiries: of certificates, by protocol and file.
+        broker: None: it takes no clients.
+    """
+
+    name: str
+    version: str
+    cluster_name: Callable[[], str]
+    clock: Clock
+    started_at: float
+    file_descriptors_max: int
+    sockets: Callable[[], int]
+    sockets_max: int
+    space: DiskSpace
+    journal: WatchedJournal
+    alarms: Callable[[], Sequence[str]]
+    log_failure: Callable[[], str]
+    held_seconds: Callable[[], float]
+    replicas: Callable[[], Sequence[Replica]]
+    standbys: Callable[[], list[dict[str, Any]]]
+    expiries: Callable[[], Mapping[str, Mapping[Path, datetime]]]
+    broker: Callable[[], WatchedBroker | None]
