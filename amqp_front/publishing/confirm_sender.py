@@ -34,11 +34,17 @@ class ConfirmSender:
         Args:
             refused: indexes of those that a full queue did not take: they get basic.nack.
         """
+        self._counters.expects_confirms(count)
         if refused:
             self._confirms.add_refused(count, refused, needed)
         else:
             self._confirms.add(count, needed)
         self._board.wait(self, needed)
+
+    @property
+    def unconfirmed(self) -> int:
+        """Publishes that wait for their confirm."""
+        return self._confirms.count
 
     def lost(self, count: int) -> None:
         """The journal has failed under these publishes: refuse them, and all that wait."""

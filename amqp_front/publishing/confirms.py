@@ -57,6 +57,11 @@ class Confirms:
         if at < count:
             self.add(count - at, needed)
 
+    @property
+    def count(self) -> int:
+        """Publishes that wait."""
+        return self.next_tag - 1 - self._confirmed
+
     @cython.ccall
     @cython.returns(cython.bint)
     @cython.exceptval(check=True)

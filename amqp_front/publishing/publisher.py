@@ -334,6 +334,11 @@ class Publisher:
         self._permissions.authorize(ResourceKind.EXCHANGE, self._exchange, Verb.WRITE)
         self._known_revision = revision
 
+    @property
+    def unconfirmed(self) -> int:
+        """Publishes that wait for their confirm."""
+        return self._confirms.unconfirmed
+
     def close(self) -> None:
         """The channel is gone: confirm and return nothing more."""
         self._is_closed = True

@@ -61,6 +61,7 @@ def channel_snapshots(connection: Connection) -> Iterator[ChannelSnapshot]:
             channel_prefetch=consumption.channel_prefetch,
             is_flowing=channel.flow_active,
             counters=channel.counters,
+            unconfirmed=channel.publisher.unconfirmed,
         )
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 _Of = TypeVar("_Of")
+_Owner = TypeVar("_Owner")
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +20,10 @@ class Metric(Generic[_Of]):
     name: str
     help: str
     read: Callable[[_Of], float | None]
+
+    def of(self, find: Callable[[_Owner], _Of]) -> "Metric[_Owner]":
+        """The same, read from what has that which it is a metric of."""
+        return Metric(self.name, self.help, lambda owner: self.read(find(owner)))
 
     @property
     def detailed_name(self) -> str:

@@ -5,9 +5,22 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Generic, TypeVar
 
+from routelog.management.metrics.counter_metrics import (
+    OF_CHANNELS,
+    OF_CONNECTIONS,
+    OF_EXCHANGES,
+    OF_QUEUES,
+    within,
+)
 from routelog.management.metrics.metric import Groups, Metric
 from routelog.management.metrics.watched import WatchedBroker
-from routelog.vhosts import ChannelSnapshot, ConsumerGroup, Queue, VirtualHost
+from routelog.vhosts import (
+    ChannelSnapshot,
+    ConsumerGroup,
+    ExchangeCounters,
+    Queue,
+    VirtualHost,
+)
 
 _Of = TypeVar("_Of")
 Vhosts = Mapping[str, VirtualHost]
@@ -100,6 +113,7 @@ QUEUES: ObjectKind[Queue] = ObjectKind(
         ),
     },
     groups_of_each={
+        **within(OF_QUEUES, lambda queue: queue.counters),
         "routelog_queue_metrics": (
             Metric(
                 "routelog_queue_oldest_message_timestamp_seconds",
@@ -149,6 +163,31 @@ GROUPS: ObjectKind[ConsumerGroup] = ObjectKind(
     },
 )
 
+# -- exchanges that messages were published to
+
+
+@dataclass(frozen=True, slots=True)
+class WatchedExchange:
+    """The counters of an exchange, and where it is."""
+
+    vhost: str
+    name: str
+    counters: ExchangeCounters
+
+
+def _exchanges(broker: WatchedBroker, vhosts: Vhosts) -> Iterator[WatchedExchange]:
+    for vhost in vhosts.values():
+        for name, counters in list(vhost.counters.exchanges.items()):
+            yield WatchedExchange(vhost.name, name, counters)
+
+
+EXCHANGES: ObjectKind[WatchedExchange] = ObjectKind(
+    groups={},
+    groups_of_each=within(OF_EXCHANGES, lambda exchange: exchange.counters),
+    find=_exchanges,
+    labels=lambda exchange: {"vhost": exchange.vhost, "exchange": exchange.name},
+)
+
 # -- connections, by their handles
 
 
@@ -176,7 +215,7 @@ CONNECTIONS: ObjectKind[WatchedConnection] = ObjectKind(
             ),
         ),
     },
-    groups_of_each={},
+    groups_of_each=within(OF_CONNECTIONS, lambda connection: connection.handle.traffic),
     find=_connections,
     labels=lambda connection: {"connection": connection.name},
 )
@@ -212,6 +251,11 @@ CHANNELS: ObjectKind[WatchedChannel] = ObjectKind(
                 lambda channel: channel.snapshot.unacknowledged,
             ),
             Metric(
+                "rabbitmq_channel_messages_unconfirmed",
+                "Messages that wait for their confirm",
+                lambda channel: channel.snapshot.unconfirmed,
+            ),
+            Metric(
                 "rabbitmq_consumer_prefetch",
                 "Limit of unacknowledged messages of each consumer",
                 lambda channel: channel.snapshot.prefetch,
@@ -223,9 +267,9 @@ CHANNELS: ObjectKind[WatchedChannel] = ObjectKind(
             ),
         ),
     },
-    groups_of_each={},
+    groups_of_each=within(OF_CHANNELS, lambda channel: channel.snapshot.counters),
     find=_channels,
     labels=lambda channel: {"channel": channel.name},
 )
 
-KINDS: tuple[ObjectKind[Any], ...] = (QUEUES, GROUPS, CONNECTIONS, CHANNELS)
+KINDS: tuple[ObjectKind[Any], ...] = (QUEUES, GROUPS, EXCHANGES, CONNECTIONS, CHANNELS)

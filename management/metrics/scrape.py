@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from routelog.log_backend import Lane, in_turns, pause
 from routelog.management.calls.listing import let_go
 from routelog.management.calls.process_usage import process_usage
+from routelog.management.metrics.counter_metrics import CHURN, global_text, totals_text
 from routelog.management.metrics.metric import Groups, Metric
 from routelog.management.metrics.metric_text import head, labelled
 from routelog.management.metrics.node_metrics import (
@@ -43,7 +44,7 @@ _Of = TypeVar("_Of")
 def known_groups() -> set[str]:
     """All that `detailed` may be asked for."""
     of_objects = (name for kind in KINDS for name in (*kind.groups, *kind.groups_of_each))
-    return {*of_objects, *NODE_METRICS, *PROCESS_METRICS, *_EMPTY_GROUPS}
+    return {*of_objects, *NODE_METRICS, *PROCESS_METRICS, *CHURN, *_EMPTY_GROUPS}
 
 
 async def aggregated(node: WatchedNode) -> AsyncIterator[str]:
@@ -52,6 +53,8 @@ async def aggregated(node: WatchedNode) -> AsyncIterator[str]:
         yield text
     broker = node.broker()
     if broker is not None:
+        for text in totals_text(broker.vhosts.counters):
+            yield text
         vhosts = _vhosts(broker)
         for kind in KINDS:
             yield await _sums_text(kind, broker, vhosts)
@@ -84,6 +87,8 @@ async def detailed(
         yield text
     broker = node.broker()
     if broker is not None:
+        for text in _chosen_text(CHURN, broker.vhosts.counters.churn, groups):
+            yield text
         chosen = {
             name: each for name, each in _vhosts(broker).items() if not vhosts or name in vhosts
         }
@@ -106,6 +111,9 @@ async def _node_text(node: WatchedNode) -> AsyncIterator[str]:
         yield text
     broker = node.broker()
     if broker is not None:
+        counters = broker.vhosts.counters
+        for text in (*_chosen_text(CHURN, counters.churn, None), *global_text(counters)):
+            yield text
         yield await _totals_text(broker)
 
 
@@ -130,19 +138,24 @@ def _text(metric: Metric[_Of], name: str, of: _Of) -> str:
 
 
 async def _totals_text(broker: WatchedBroker) -> str:
-    channels = consumers = 0
+    channels = consumers = publishers = 0
     async for connection in in_turns(broker.connections.connections(), Lane.OPERATORS):
         channels += len(connection.channels)
         consumers += connection.consumers
-    totals = {
-        "connections": ("Connections of AMQP", broker.connections.count),
-        "channels": ("Channels", channels),
-        "consumers": ("Consumers", consumers),
-        "queues": ("Queues", sum(len(vhost.queues) for vhost in broker.vhosts.all())),
-    }
+        publishers += sum(channel.counters.publish > 0 for channel in connection.channels)
+    amqp = labelled({"protocol": "amqp091"})
+    queues = sum(len(vhost.queues) for vhost in broker.vhosts.all())
+    totals = (
+        ("rabbitmq_connections", "", "Connections of AMQP", broker.connections.count),
+        ("rabbitmq_channels", "", "Channels", channels),
+        ("rabbitmq_consumers", "", "Consumers", consumers),
+        ("rabbitmq_queues", "", "Queues", queues),
+        ("rabbitmq_global_consumers", amqp, "Consumers", consumers),
+        ("rabbitmq_global_publishers", amqp, "Channels that have published", publishers),
+    )
     return "".join(
-        f"{head(f'rabbitmq_{name}', 'gauge', meaning)}rabbitmq_{name} {count}\n"
-        for name, (meaning, count) in totals.items()
+        f"{head(name, 'gauge', meaning)}{name}{labels} {count}\n"
+        for name, labels, meaning, count in totals
     )
 
 

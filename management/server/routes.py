@@ -22,6 +22,7 @@ from routelog.management.views import (
     node_views,
     people,
     queues,
+    rabbitmq_views,
     rules,
     virtual_hosts,
 )
@@ -132,6 +133,32 @@ ROUTES: tuple[Route, ...] = (
         node_views.check_aliveness,
         Scope.ENTERED,
     ),
+    # What RabbitMQ has, and is not here
+    _admin("GET", "/feature-flags", rabbitmq_views.nothing),
+    _admin("PUT", "/feature-flags/{name}/enable", rabbitmq_views.done),
+    _get("/auth", rabbitmq_views.auth),
+    *(
+        Route(method, f"/auth/attempts/{{node}}{of}", Need.MONITORING, handler)
+        for of in ("", "/source")
+        for method, handler in (
+            ("GET", rabbitmq_views.get_attempts),
+            ("DELETE", rabbitmq_views.delete_attempts),
+        )
+    ),
+    *(
+        route
+        for kind in ("/shovels", "/federation-links")
+        for route in (
+            _get(kind, rabbitmq_views.nothing),
+            _get(f"{kind}/{{vhost}}", rabbitmq_views.nothing),
+        )
+    ),
+    _get("/federation-links/state/{state}", rabbitmq_views.nothing),
+    _admin("POST", "/queues/{vhost}/{name}/actions", rabbitmq_views.act_on_queue),
+    _admin("POST", "/rebalance/queues", rabbitmq_views.done),
+    _admin("POST", "/vhosts/{vhost}/start/{node}", rabbitmq_views.start_vhost),
+    _get("/nodes/{node}/memory", rabbitmq_views.memory, Need.MONITORING),
+    _get("/nodes/{node}/memory/relative", rabbitmq_views.relative_memory, Need.MONITORING),
     # Queues
     _get("/queues", queues.list_queues),
     _get("/queues/{vhost}", queues.list_queues_of_vhost),

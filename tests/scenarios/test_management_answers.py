@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Iterator
+from http.client import HTTPConnection
 
 import pytest
 from broker_process import BrokerProcess
@@ -78,3 +80,53 @@ def test_the_overview_names_where_http_is_spoken(door, world) -> None:
     assert door.get("healthchecks", "node", "") == {"status": "ok"}
     watched = ManagementDoor(world, door.add_user("watched", "management"))
     assert "contexts" not in watched.get("overview")
+
+
+def test_what_only_rabbitmq_has_is_answered_as_empty(door, world) -> None:
+    node = door.get("overview")["node"]
+    for parts in (
+        ("feature-flags",),
+        ("shovels",),
+        ("shovels", "/"),
+        ("federation-links",),
+        ("federation-links", "/"),
+        ("federation-links", "state", "down"),
+        ("auth", "attempts", node),
+        ("auth", "attempts", node, "source"),
+    ):
+        assert door.get(*parts) == []
+    assert door.get("auth") == {"enable_uaa": False, "uaa_client_id": "", "uaa_location": ""}
+    used = door.get("nodes", node, "memory")["memory"]
+    assert used["strategy"] == "rss"
+    assert used["total"]["rss"] == used["total"]["allocated"] > 1_000_000
+    assert door.get("nodes", node, "memory", "relative") == {"memory": {"total": 100}}
+    for parts in (("shovels", "absent"), ("auth", "attempts", "n@x"), ("nodes", "n@x", "memory")):
+        assert door.ask("GET", *parts)[0] == 404
+
+
+def test_what_only_rabbitmq_does_is_done_already(door, world) -> None:
+    node = door.get("overview")["node"]
+    door.do("PUT", "queues", "/", "acts", body={"durable": True})
+    actions = ("queues", "/", "acts", "actions")
+    for action in ("sync", "cancel_sync"):
+        assert door.ask("POST", *actions, body={"action": action})[0] == 204
+    assert door.ask("POST", *actions, body={"action": "dance"})[0] == 400
+    assert door.ask("POST", *actions, body={})[0] == 400
+    assert door.ask("POST", "queues", "/", "no", "actions", body={"action": "sync"})[0] == 404
+    assert door.ask("POST", "rebalance", "queues")[0] == 204
+    assert door.ask("POST", "vhosts", "/", "start", node)[0] == 204
+    status, told = door.ask("POST", "vhosts", "/", "start", "n@x")
+    assert (status, told["reason"]) == (400, "Request to node n@x failed with nodedown")
+    assert door.ask("DELETE", "auth", "attempts", node)[0] == 204
+    assert door.ask("PUT", "feature-flags", "stream_queue", "enable", body={})[0] == 204
+
+
+def test_who_downloads_rabbitmqadmin_is_told_what_to_use(world) -> None:
+    door = ManagementDoor(world, None)
+    connection = HTTPConnection(str(door.address.hostname), door.address.port, timeout=20)
+    connection.request("GET", "/cli/rabbitmqadmin")
+    script = connection.getresponse().read()
+    connection.close()
+    done = subprocess.run(["sh"], input=script, capture_output=True, check=False)
+    assert done.returncode == 1
+    assert b"use 'routelog'" in done.stderr

@@ -19,6 +19,7 @@ cdef class MessageCounters(Counters):
     cdef public long long ready_sampled
     cdef public long long unacked_sampled
     cdef readonly long long publish
+    cdef readonly long long to_confirm
     cdef readonly long long confirm
     cdef readonly long long return_unroutable
     cdef readonly long long drop_unroutable
@@ -34,6 +35,7 @@ cdef class MessageCounters(Counters):
     cdef readonly long long maxlen
     cdef readonly long long delivery_limit
     cpdef published(self, long long count)
+    cpdef expects_confirms(self, long long count)
     cpdef confirmed(self, long long count)
     cpdef unroutable(self, long long count, bint returned)
     cpdef delivered(self, MessageCounters channel, long long count, bint no_ack, bint redelivered)

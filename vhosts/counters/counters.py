@@ -64,7 +64,7 @@ class MessageCounters(Counters):
 
     Attributes:
         publish: of a channel: that its client published; of a queue: that came to it, dead letters included.
-        confirm: basic.ack to the publisher.
+        to_confirm, confirm: published in confirm mode; basic.ack to the publisher.
         return_unroutable, drop_unroutable: no queue got them; mandatory ones, others.
         deliver, deliver_no_ack: by basic.deliver, to be acknowledged or not.
         get, get_no_ack, get_empty: by basic.get, to be acknowledged or not; calls that found nothing.
@@ -102,7 +102,9 @@ class MessageCounters(Counters):
         self._above = above
         self.owner: Any = None
         self.ready_sampled = self.unacked_sampled = 0
-        self.publish = self.confirm = self.return_unroutable = self.drop_unroutable = 0
+        self.publish = self.to_confirm = self.confirm = self.return_unroutable = (
+            self.drop_unroutable
+        ) = 0
         self.deliver = self.deliver_no_ack = self.redeliver = self.ack = 0
         self.get = self.get_no_ack = self.get_empty = 0
         self.rejected = self.expired = self.maxlen = self.delivery_limit = 0
@@ -135,6 +137,14 @@ class MessageCounters(Counters):
         self.publish += count
         if self._above is not None:
             self._above.published(count)
+
+    @cython.ccall
+    @cython.locals(count=cython.longlong)
+    def expects_confirms(self, count: int) -> None:
+        """Of the messages that a channel published, so many are to be confirmed."""
+        self.to_confirm += count
+        if self._above is not None:
+            self._above.expects_confirms(count)
 
     @cython.ccall
     @cython.locals(count=cython.longlong)

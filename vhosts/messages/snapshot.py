@@ -48,6 +48,7 @@ class ChannelSnapshot:
     channel_prefetch: int
     is_flowing: bool
     counters: MessageCounters
+    unconfirmed: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -224,3 +224,67 @@ async def test_more_objects_than_a_turn_takes_are_all_told(
         await watched.managed.queue(f"q{number}")
     told = await watched.detailed("queue_consumer_count")
     assert len(told) == 5 + len(WHO)
+
+
+async def test_what_was_counted_is_told_in_sum_and_of_each(watched: Watched) -> None:
+    node = watched.managed
+    queue = await node.queue("q")
+    connection = Connection("a", "u", node.vhost)
+    node.connections.open = [connection]
+    channel = connection.counters
+    channel.published(7)
+    channel.expects_confirms(6)
+    channel.confirmed(5)
+    channel.unroutable(1, returned=True)
+    queue.counters.published(9)
+    queue.counters.delivered(channel, 3, no_ack=False, redelivered=True)
+    queue.counters.got(channel, no_ack=True, redelivered=False)
+    queue.counters.got_nothing(channel)
+    queue.counters.acked(channel, 2)
+    queue.counters.dropped("expired", 4)
+    connection.traffic.received(100)
+    node.vhost.counters.exchange("x").published(7, 9)
+    sums, each = await watched.sums(), await watched.each()
+    of_queue, of_channel = '{vhost="/",queue="q"}', '{channel="a (1)"}'
+    for name, count in {
+        "channel_messages_published_total": 7,
+        "channel_messages_confirmed_total": 5,
+        "channel_messages_unroutable_returned_total": 1,
+        "channel_messages_unroutable_dropped_total": 0,
+        "channel_messages_delivered_ack_total": 3,
+        "channel_messages_redelivered_total": 3,
+        "channel_get_total": 1,
+        "channel_get_empty_total": 1,
+        "channel_messages_acked_total": 2,
+        "channel_messages_unconfirmed": 4,
+    }.items():
+        assert sums[f"rabbitmq_{name}"] == each[f"rabbitmq_{name}{of_channel}"] == count
+        assert f"rabbitmq_{name}" not in each
+    for name, count in {
+        "queue_messages_published_total": 9,
+        "queue_messages_delivered_ack_total": 3,
+        "queue_get_total": 1,
+        "queue_messages_acked_total": 2,
+    }.items():
+        assert sums[f"rabbitmq_{name}"] == each[f"rabbitmq_{name}{of_queue}"] == count
+    assert sums["rabbitmq_connection_incoming_bytes_total"] == 100
+    assert each['rabbitmq_connection_incoming_bytes_total{connection="a"}'] == 100
+    assert each['rabbitmq_exchange_messages_published_total{vhost="/",exchange="x"}'] == 7
+    assert each['routelog_exchange_messages_routed_total{vhost="/",exchange="x"}'] == 9
+    for told in (sums, each):
+        assert told["rabbitmq_queues_created_total"] == 1
+        amqp = 'protocol="amqp091"'
+        for name, count in {
+            "messages_received_total": 7,
+            "messages_received_confirm_total": 6,
+            "messages_routed_total": 9,
+            "messages_confirmed_total": 5,
+            "publishers": 1,
+            "consumers": 0,
+        }.items():
+            assert told[f"rabbitmq_global_{name}{{{amqp}}}"] == count
+        classic = 'queue_type="rabbit_classic_queue"'
+        assert told[f"rabbitmq_global_messages_delivered_total{{{amqp},{classic}}}"] == 4
+        assert told[f"rabbitmq_global_messages_dead_lettered_expired_total{{{classic}}}"] == 4
+    churn = await watched.detailed("connection_churn_metrics")
+    assert churn["rabbitmq_detailed_queues_created_total"] == 1
