@@ -80,6 +80,17 @@ def api(broker: BrokerProcess, path: str) -> tuple[int, Any]:
         return error.code, json.load(error)
 
 
+def metrics(broker: BrokerProcess) -> dict[str, float]:
+    """The samples of a node's own scrape, without those that have labels of their own."""
+    (line,) = (
+        line for line in broker.log_text().splitlines() if "listening for Prometheus on " in line
+    )
+    with urlopen(f"http://{line.rpartition(' ')[2]}/metrics") as answer:
+        lines = answer.read().decode().splitlines()
+    plain = (line.split(" ") for line in lines if not line.startswith("#") and "{" not in line)
+    return {name: float(value) for name, value in plain}
+
+
 def others(cluster: MirroredBrokers, broker: BrokerProcess) -> list[BrokerProcess]:
     return [each for each in cluster.brokers.values() if each is not broker]
 
@@ -104,6 +115,23 @@ def test_clients_of_all_nodes_go_on_when_the_leader_is_killed(tmp_path: Path) ->
             "behind it",
             "through who was killed",
         ]
+
+
+def test_each_node_tells_prometheus_of_itself(tmp_path: Path) -> None:
+    with mirrored_brokers(tmp_path) as cluster:
+        cluster.until_led(in_sync=3)
+        leader = cluster.leader()
+        publish(leader, "one", "two")
+        led, followers = metrics(leader), [metrics(each) for each in others(cluster, leader)]
+        assert led["routelog_takes_clients"] == led["rabbitmq_queues"] == 1
+        assert led["rabbitmq_queue_messages_ready"] == 2
+        for told in (led, *followers):
+            assert told["routelog_replicas"] == told["routelog_replicas_in_sync"] == 3
+            assert told["routelog_journal_durable_position"] > 0
+            assert told["rabbitmq_process_open_fds"] > 0
+        for told in followers:
+            assert told["routelog_takes_clients"] == 0
+            assert "rabbitmq_queues" not in told
 
 
 async def test_under_load_nothing_is_lost_or_doubled_when_the_leader_is_killed(

@@ -85,7 +85,7 @@ def test_the_api_answers_over_tls_and_says_where_it_listens(broker: BrokerProces
     assert status == 200
     ports = {each["protocol"]: each["port"] for each in overview["listeners"]}
     assert ports["https"] == https_port(broker)
-    assert set(ports) == {"amqp", "amqp/ssl", "http", "https"}
+    assert set(ports) == {"amqp", "amqp/ssl", "http", "https", "http/prometheus"}
     for protocol in ("https", "amqps", "amqp"):
         assert ask(broker, f"/health/checks/protocol-listener/{protocol}", trusting())[0] == 200
     assert ask(broker, f"/health/checks/port-listener/{ports['https']}", trusting())[0] == 200

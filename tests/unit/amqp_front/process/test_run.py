@@ -46,6 +46,7 @@ async def test_the_clusters_node_is_closed_whatever_the_broker_waits_for(
         cast(Any, HungBroker()),
         cast(Any, mirror),
         lambda broker, address: nullcontext(),
+        lambda broker, address: nullcontext(),
         lambda address: None,
         asyncio.Event(),
     )
