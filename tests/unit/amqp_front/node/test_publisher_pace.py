@@ -28,7 +28,7 @@ class Node:
     def __init__(self) -> None:
         self.turns = Turns()
         loop = cast(Any, self.turns)
-        self.board = ConfirmBoard(self.turns.call_soon)
+        self.board = ConfirmBoard(self.turns.call_soon, float)
         self.pace = PublisherPace(loop, Cork(loop), self.board)
 
     def published(self, waiter: Waiter, *, held: bool) -> None:
