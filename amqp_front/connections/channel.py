@@ -115,11 +115,6 @@ class Channel:
         """See `PublishingChannel`."""
         self.connection.reached(weight, arrived)
 
-    def wait_for_consumers(self) -> None:
-        """See `PublishingChannel`; a connection that consumes, too, is read on: it may be what all wait for."""
-        if not self.connection.consumers:
-            self.connection.wait_for(self.services.pace.next_beat())
-
     def reply(
         self, durable: Awaitable[object] | None, nowait: bool, kind: type[Any], **values: Any
     ) -> None:

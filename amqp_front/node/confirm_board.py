@@ -41,7 +41,6 @@ class ConfirmBoard:
         self.in_time: Callable[[Awaitable[object]], Awaitable[object]] = lambda done: done
         self._call_soon = call_soon
         self._waiters: set[Waiter] = set()
-        self._held: set[Waiter] = set()
         self._scheduled = False
         self._now = now
         self._measured: JournalPositions | None = None  # what the measured run needs
@@ -56,19 +55,9 @@ class ConfirmBoard:
             self._scheduled = True
             self._call_soon(self._turn)
 
-    def hold(self, waiter: Waiter) -> None:
-        """Tell a waiter nothing before `release`."""
-        self._held.add(waiter)
-
-    def release(self) -> None:
-        """Tell those that were held how far the journal has come."""
-        self._held.clear()
-        self._advance(self.reached)
-
     def forget(self, waiter: Waiter) -> None:
         """Tell a waiter nothing more."""
         self._waiters.discard(waiter)
-        self._held.discard(waiter)
 
     def written(self, position: int) -> None:
         """The journal is written up to a position."""
@@ -99,7 +88,7 @@ class ConfirmBoard:
         if self._measured is not None and reached.cover(self._measured):
             self._measured = None
             self.latencies.observe(self._now() - self._measured_since)
-        waiters = self._waiters - self._held if self._held else self._waiters
+        waiters = self._waiters
         if waiters:
             done = [waiter for waiter in waiters if not waiter.journal_reached(reached)]
-            self._waiters.difference_update(done)
+            waiters.difference_update(done)

@@ -186,18 +186,10 @@ class Publisher:
         refused = self._appending.refused
         self._counters.published(self.carried)
         self._exchange_counters.published(self.carried, self._appending.routed)
-        if self._appending.is_behind:
-            self._wait_for_consumers()
         if self.confirming and not self._is_closed:
             self._confirms.published(self.carried, refused, needed)
         if refused:
             refused.clear()  # without confirms nobody wants to know
-
-    def _wait_for_consumers(self) -> None:
-        if not self.confirming:
-            self._channel.wait_for_consumers()
-        elif not self._is_closed:
-            self._channel.services.pace.hold(self._confirms)
 
     @cython.cfunc
     @cython.locals(run=PublishRun)

@@ -30,9 +30,6 @@ class PublishingChannel(Protocol):
     def write(self, frames: bytes) -> None:
         """Send frames to the client."""
 
-    def wait_for_consumers(self) -> None:
-        """A queue is behind: publish no more before the next beat; see `PublisherPace`."""
-
     def reached(self, weight: int, arrived: Awaitable[None] | None) -> None:
         """A run went to several queues, which takes time.
 

@@ -200,9 +200,6 @@ class _OperatorChannel:
     def impersonates(self) -> bool:
         return not self.user or self.services.users.impersonates(self.user)
 
-    def wait_for_consumers(self) -> None:
-        pass  # it is for who asks for no confirms
-
     def reached(self, weight: int, arrived: Awaitable[None] | None) -> None:
         pass  # there is one message, and its confirm is awaited
 

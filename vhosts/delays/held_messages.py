@@ -86,11 +86,6 @@ class HeldMessages:
         """See `Recipient`: it has no consumers."""
         return False
 
-    @property
-    def is_behind(self) -> bool:
-        """See `Recipient`: it has no consumers."""
-        return False
-
     def publish(self, records: Records, waited: bool) -> int:
         """Hold messages until they are due.
 

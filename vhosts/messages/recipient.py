@@ -24,10 +24,6 @@ class Recipient(Protocol):
     def has_turn(self) -> bool:
         """The queue will dispatch after this turn of the event loop."""
 
-    @property
-    def is_behind(self) -> bool:
-        """Consumers take what is ready, and there is more than they hold: publishers are to go slower."""
-
     def publish(self, records: Records, waited: bool) -> int:
         """Append records; see `Queue.publish`."""
 

@@ -12,7 +12,6 @@ cdef class Appending:
     cdef long long _written
     cdef long long _durable
     cdef public bint is_under_way
-    cdef public bint is_behind
     cdef public set refused
     cdef public Py_ssize_t queues
     cdef public long long routed

@@ -27,12 +27,6 @@ HEADED_COUNT_MAX = 128  # of one delivery, for the same reason
 
 _FRESH = Lane.FRESH  # a look-up in the enum takes 0.07 us
 
-# A queue is behind when more messages are ready than its consumers take in this time, and than they hold. They
-# must not run dry while publishers wait for them: see `PublisherPace`.
-BEHIND_SECONDS = 0.0025
-BEHIND_MESSAGES = 64  # so many are no backlog
-RATE_SECONDS = 0.01  # what consumers take is counted for so long, or up to ten times
-
 # States of a dispatcher; it waits for one turn at a time.
 AT_REST = 0
 DUE = 1  # waits for its turn, with work to do
@@ -49,7 +43,6 @@ class Dispatcher:
         partitions: at least one; order holds within each.
         consumers: by falling priority.
         deleted: no more messages are handed out.
-        is_behind: consumers take what is ready, and there is a backlog: publishers are to go slower.
 
     Args:
         scheduler: of the node.
@@ -58,15 +51,11 @@ class Dispatcher:
     __slots__ = (
         "_ends_seen",
         "_next_partition",
-        "_rate",
         "_ring",
         "_scheduler",
-        "_since",
         "_state",
-        "_taken",
         "consumers",
         "deleted",
-        "is_behind",
         "name",
         "partitions",
         "vhost",
@@ -85,10 +74,6 @@ class Dispatcher:
         self._ring: CreditRing | None = None  # made for the second consumer
         self._next_partition = 0
         self._state = AT_REST
-        self.is_behind = False
-        self._rate = 0.0  # messages a second that were handed out
-        self._since = 0.0  # monotonic seconds, when counting began
-        self._taken = 0  # since then
         self._ends_seen = 0  # sum of the end offsets of the partitions at the last turn
 
     @property
@@ -163,20 +148,6 @@ class Dispatcher:
             self._serve()
 
     def _serve(self) -> None:
-        handed, ready = self._hand_out()
-        self._taken += handed
-        self.is_behind = ready > BEHIND_MESSAGES and self._has_backlog(ready)
-
-    def _has_backlog(self, ready: int) -> bool:
-        now = self._scheduler.now()
-        seconds = now - self._since
-        if seconds >= RATE_SECONDS:
-            self._rate = self._taken / seconds if seconds < 10 * RATE_SECONDS else 0.0
-            self._since, self._taken = now, 0
-        return self._rate > 0.0 and ready > self._rate * BEHIND_SECONDS and ready > self.unacked
-
-    def _hand_out(self) -> tuple[int, int]:
-        # How many messages were handed out, and how many are left.
         # At least as many messages as came since the last turn: thousands of publishers may each have sent one.
         # With fewer the queue would grow even though consumers have credit.
         came = self._look_at_ends()
@@ -186,10 +157,10 @@ class Dispatcher:
         while not self.deleted and ready > 0:
             if handed >= came and (sent > TURN_BYTES_MAX or self._scheduler.is_over()):
                 self._go_on_later()
-                break
+                return
             consumer, credit = self._next_with_credit()
             if consumer is None:
-                break
+                return
             if shares_left == 0:
                 # Even shares for one round, so that one fast consumer does not take it all.
                 shares_left = ring.size(consumer.priority) if ring is not None and ready > 1 else 1
@@ -202,7 +173,7 @@ class Dispatcher:
             if delivery is None:
                 if self._at_damage():
                     self._stop_at_damage()
-                break
+                return
             count = delivery.count
             if count == credit and ring is not None:
                 ring.spend(consumer)
@@ -214,7 +185,6 @@ class Dispatcher:
                 delivery.partition.settle(delivery.offset, delivery.offset + count)
             if ready <= 0:  # unless messages came, or came back
                 ready, order = self.ready, self._order()
-        return handed, ready
 
     def _look_at_ends(self) -> int:
         # How many messages have come since the last look.

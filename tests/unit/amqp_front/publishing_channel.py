@@ -34,7 +34,6 @@ class Channel:
     impersonates = False
     body_frame_max = 4088
     reply_address: str | None = None
-    waits_for_consumers = False
 
     def __init__(self, vhost: VirtualHost, board: ConfirmBoard) -> None:
         self.vhost = vhost
@@ -53,10 +52,6 @@ class Channel:
         """See `PublishingChannel`."""
         self.queues += queues
         self.arrived = arrived
-
-    def wait_for_consumers(self) -> None:
-        """See `PublishingChannel`."""
-        self.waits_for_consumers = True
 
     def write(self, frames: bytes) -> None:
         """See `PublishingChannel`."""
