@@ -99,9 +99,17 @@ class Leader:
         if isinstance(message, Acknowledge):
             return self._acknowledged(peer, message, now)
         if isinstance(message, Leave):
-            peer.leaving = True
+            peer.leaving = "is about to stop"
             return self._advance(now)
         return []
+
+    def gone(self, node: str, now: float) -> list[Action]:
+        """A node's process has ended: confirms do not wait until it counts as late."""
+        peer = self._peers.get(node)
+        if peer is None or peer.leaving:
+            return []
+        peer.leaving = "has ended"
+        return self._advance(now)
 
     def synced(self, now: float) -> list[Action]:
         """More of this journal is durable."""
@@ -237,15 +245,9 @@ class Leader:
 
     def _why_left(self, shrunk: ShardRecord) -> str:
         left = self._in_sync.record.members - shrunk.members
-        return (
-            ", ".join(
-                f"{member.node} is about to stop"
-                if self._leaves(member)
-                else f"{member.node} has not caught up for {self._settings.lag_seconds:g} s"
-                for member in sorted(left)
-            )
-            + ": not in sync any more"
-        )
+        late = f"has not caught up for {self._settings.lag_seconds:g} s"
+        told = (f"{each.node} {self._leaves(each) or late}" for each in sorted(left))
+        return f"{', '.join(told)}: not in sync any more"
 
     def _can_join(self, peer: Peer, now: float) -> bool:
         """Whether a follower has everything: what is committed, and the beginning of this epoch."""
@@ -259,9 +261,9 @@ class Leader:
         late.sort(key=lambda member: (self._caught_up.get(member, 0.0), member))
         return [member.node for member in late]
 
-    def _leaves(self, member: Member) -> bool:
+    def _leaves(self, member: Member) -> str:
         peer = self._peers.get(member.node)
-        return peer is not None and peer.leaving and peer.member == member
+        return peer.leaving if peer is not None and peer.member == member else ""
 
     def _is_timely(self, member: Member, now: float) -> bool:
         caught_up = self._caught_up.get(member)

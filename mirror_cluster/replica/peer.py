@@ -15,7 +15,7 @@ class Peer:
         durable: the follower's journal is on its disk, and is the leader's, up to here; None before it
             has answered that it ends at the common point.
         stamp: the leader's time of the newest message that the follower has answered.
-        leaving: it is about to stop.
+        leaving: why nobody may wait for it, in words; empty: it stays.
         probe: a time, and the leader's end then: durable up to there, it had caught up at that time.
         shipped_at: when the newest message was sent.
     """
@@ -25,7 +25,7 @@ class Peer:
     sent: int
     durable: int | None = None
     stamp: float = 0.0
-    leaving: bool = False
+    leaving: str = ""
     probe: tuple[float, int] | None = None
     shipped_at: float = 0.0
 

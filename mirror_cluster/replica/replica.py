@@ -227,6 +227,8 @@ class Replica:
         return self._claim_when_due(now)
 
     def _node_gone(self, event: NodeGone, now: float) -> list[Action]:
+        if self.leader is not None:
+            return self.leader.gone(event.node, now)
         if self._alive is not None and event.node in self._alive:
             self._gone.add(self._alive[event.node])
         return self._claim_when_due(now)

@@ -203,6 +203,18 @@ def test_a_follower_that_acknowledges_nothing_is_sent_a_window_of_bytes() -> Non
     assert nodes.nodes["b"].log.durable == 7
 
 
+def test_a_member_whose_process_has_ended_leaves_at_once() -> None:
+    nodes = cluster()
+    nodes.held = {"c"}
+    nodes.submit("a", b"one")
+    assert nodes.committed()["a"] == 1
+    nodes.tell("a", NodeGone("c"))
+    assert nodes.committed()["a"] == 2
+    assert nodes.reasons("a")[-1] == "c has ended: not in sync any more"
+    nodes.tell("a", NodeGone("b"))
+    assert nodes.record.in_sync == {"a", "b"}
+
+
 def test_it_comes_back_when_it_has_caught_up() -> None:
     nodes = cluster()
     nodes.held = {"c"}
