@@ -15,7 +15,7 @@ from cluster.mirrored_brokers import NODES, MirroredBrokers
 from cluster.node_networks import CLIENTS, NodeNetworks
 from cluster.random_faults import Kind, RandomFaults
 
-from routelog.log_backend.journal.journal_block import BLOCK_HEADER_BYTES
+from routelog.log_backend.journal.journal_block import BLOCK_HEADER_BYTES, MAGIC
 from routelog.mirror_cluster.coordination.coordinator import (
     CoordinatorRefused,
     CoordinatorUnavailable,
@@ -28,6 +28,7 @@ LEFT_SECONDS_MAX = 20.0  # until the others have left a node out that is down
 CLOCK_SECONDS_MAX = 12 * 3_600
 SLOW_SECONDS_MAX = 0.5  # of a sync: half of what a lease leaves
 PAGE_BYTES = 4_096
+LENGTH_AT = 40  # in a block of the journal
 _SECOND = 10**9
 GROUPS = ("process", "network", "disk", "clock", "etcd")
 
@@ -240,12 +241,10 @@ class BrokerFaults(RandomFaults):
         while self._is_in_sync(broker):
             assert time.monotonic() < deadline, self._cluster.log_text()[-2_000:]
             time.sleep(0.1)
-        for pattern in ("journal/*.journal",):
-            files = [path for path in sorted(broker.data_dir.glob(pattern)) if path.stat().st_size]
-            if files:
-                self.struck[-1] += (
-                    f" {flip_bit(self.randomness.choice(files), self.randomness.random())}"
-                )
+        files = [path for path in sorted(broker.data_dir.glob("journal/*.journal")) if _pages(path)]
+        if files:
+            path, at = self.randomness.choice(files), self.randomness.random()
+            self.struck[-1] += f" {flip_bit(path, at)}"
 
     def _is_in_sync(self, broker: BrokerProcess) -> bool:
         shards = self._cluster.status().get("shards", ())
@@ -303,16 +302,23 @@ def flip_bit(path: Path, at: float = 0.0) -> str:
     """Flip one bit of what a file holds; its name and the place are returned.
 
     Args:
-        at: 0 to 1: where, of its pages that are not full of zeros.
+        at: 0 to 1: where, of its pages that are not full of zeros, or blocks without entries.
     """
-    content = path.read_bytes()
-    pages = [
-        each
-        for each in range(0, len(content), PAGE_BYTES)
-        if any(content[each : each + PAGE_BYTES])
-    ]
+    pages, content = _pages(path), path.read_bytes()
     place = pages[int(at * len(pages))] + BLOCK_HEADER_BYTES
     with path.open("r+b") as file:
         file.seek(place)
         file.write(bytes([content[place] ^ 1]))
     return f"{path.name}:{place}"
+
+
+def _pages(path: Path) -> list[int]:
+    content = path.read_bytes()
+    places = range(0, len(content), PAGE_BYTES)
+    return [each for each in places if _holds_something(content[each : each + PAGE_BYTES])]
+
+
+def _holds_something(page: bytes) -> bool:
+    if not page.startswith(MAGIC):
+        return any(page)
+    return int.from_bytes(page[LENGTH_AT : LENGTH_AT + 4], "little") > BLOCK_HEADER_BYTES
