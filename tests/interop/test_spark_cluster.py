@@ -38,6 +38,7 @@ CONFIGURATION = {
     "spark.speculation.interval": "100ms",
     "spark.speculation.multiplier": "1.5",
     "spark.speculation.quantile": "0.5",
+    "spark.speculation.efficiency.enabled": "false",  # else a task that has read quickly may stall for ever
 }
 
 
