@@ -26,10 +26,8 @@ from routelog.vhosts import TellEvent
 
 log = logging.getLogger(__name__)
 
-
-METRICS_SOCKETS = SocketLimits(
-    all=16, unauthenticated=16
-)  # a few servers, who scrape one at a time
+# A few servers, who scrape one at a time.
+METRICS_SOCKETS = SocketLimits(all=16, unauthenticated=16)
 
 
 class HttpListeners:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 from routelog.management.metrics.metric import Groups, Metric
-from routelog.management.metrics.metric_text import head, labelled
+from routelog.management.metrics.metric_text import head, labelled, sample_text
 from routelog.vhosts import (
     ChurnCounters,
     ExchangeCounters,
@@ -56,6 +56,48 @@ CHURN: Groups[ChurnCounters] = {
     ),
 }
 
+
+def _deliveries(of: str) -> tuple[Metric[MessageCounters], ...]:
+    # What clients took from queues, by channel and by queue.
+    return (
+        Metric(
+            f"{of}_get_ack_total",
+            "Messages taken by basic.get, to be acknowledged",
+            lambda counters: counters.get,
+        ),
+        Metric(
+            f"{of}_get_total",
+            "Messages taken by basic.get, without acknowledgement",
+            lambda counters: counters.get_no_ack,
+        ),
+        Metric(
+            f"{of}_messages_delivered_ack_total",
+            "Messages delivered to consumers, to be acknowledged",
+            lambda counters: counters.deliver,
+        ),
+        Metric(
+            f"{of}_messages_delivered_total",
+            "Messages delivered to consumers, without acknowledgement",
+            lambda counters: counters.deliver_no_ack,
+        ),
+        Metric(
+            f"{of}_messages_redelivered_total",
+            "Of all these, messages that were marked redelivered",
+            lambda counters: counters.redeliver,
+        ),
+        Metric(
+            f"{of}_messages_acked_total",
+            "Messages that clients acknowledged",
+            lambda counters: counters.ack,
+        ),
+        Metric(
+            f"{of}_get_empty_total",
+            "Calls of basic.get that found nothing",
+            lambda counters: counters.get_empty,
+        ),
+    )
+
+
 OF_CHANNELS: Groups[MessageCounters] = {
     "channel_exchange_metrics": (
         Metric(
@@ -79,43 +121,7 @@ OF_CHANNELS: Groups[MessageCounters] = {
             lambda counters: counters.drop_unroutable,
         ),
     ),
-    "channel_queue_metrics": (
-        Metric(
-            "rabbitmq_channel_get_ack_total",
-            "Messages taken by basic.get, to be acknowledged",
-            lambda counters: counters.get,
-        ),
-        Metric(
-            "rabbitmq_channel_get_total",
-            "Messages taken by basic.get, without acknowledgement",
-            lambda counters: counters.get_no_ack,
-        ),
-        Metric(
-            "rabbitmq_channel_messages_delivered_ack_total",
-            "Messages delivered to consumers, to be acknowledged",
-            lambda counters: counters.deliver,
-        ),
-        Metric(
-            "rabbitmq_channel_messages_delivered_total",
-            "Messages delivered to consumers, without acknowledgement",
-            lambda counters: counters.deliver_no_ack,
-        ),
-        Metric(
-            "rabbitmq_channel_messages_redelivered_total",
-            "Of all these, messages that were marked redelivered",
-            lambda counters: counters.redeliver,
-        ),
-        Metric(
-            "rabbitmq_channel_messages_acked_total",
-            "Messages that clients acknowledged",
-            lambda counters: counters.ack,
-        ),
-        Metric(
-            "rabbitmq_channel_get_empty_total",
-            "Calls of basic.get that found nothing",
-            lambda counters: counters.get_empty,
-        ),
-    ),
+    "channel_queue_metrics": _deliveries("rabbitmq_channel"),
 }
 
 # Beside the first group, which RabbitMQ has by channel and exchange, these are those of its release 3.13.
@@ -127,43 +133,7 @@ OF_QUEUES: Groups[MessageCounters] = {
             lambda counters: counters.publish,
         ),
     ),
-    "queue_delivery_metrics": (
-        Metric(
-            "rabbitmq_queue_get_ack_total",
-            "Messages taken by basic.get, to be acknowledged",
-            lambda counters: counters.get,
-        ),
-        Metric(
-            "rabbitmq_queue_get_total",
-            "Messages taken by basic.get, without acknowledgement",
-            lambda counters: counters.get_no_ack,
-        ),
-        Metric(
-            "rabbitmq_queue_messages_delivered_ack_total",
-            "Messages delivered to consumers, to be acknowledged",
-            lambda counters: counters.deliver,
-        ),
-        Metric(
-            "rabbitmq_queue_messages_delivered_total",
-            "Messages delivered to consumers, without acknowledgement",
-            lambda counters: counters.deliver_no_ack,
-        ),
-        Metric(
-            "rabbitmq_queue_messages_redelivered_total",
-            "Of all these, messages that were marked redelivered",
-            lambda counters: counters.redeliver,
-        ),
-        Metric(
-            "rabbitmq_queue_messages_acked_total",
-            "Messages that clients acknowledged",
-            lambda counters: counters.ack,
-        ),
-        Metric(
-            "rabbitmq_queue_get_empty_total",
-            "Calls of basic.get that found nothing",
-            lambda counters: counters.get_empty,
-        ),
-    ),
+    "queue_delivery_metrics": _deliveries("rabbitmq_queue"),
 }
 
 OF_EXCHANGES: Groups[ExchangeCounters] = {
@@ -343,4 +313,4 @@ def _by_type(node: NodeCounters, metric: Metric[MessageCounters], more: dict[str
 
 
 def _text(metric: Metric[_Of], value: float | None, labels: str = "") -> str:
-    return f"{head(metric.name, metric.kind, metric.help)}{metric.name}{labels} {value}\n"
+    return sample_text(metric.name, metric.kind, metric.help, value, labels)

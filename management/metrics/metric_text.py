@@ -26,6 +26,11 @@ def head(name: str, kind: str, meaning: str) -> str:
     return f"# HELP {name} {meaning}\n# TYPE {name} {kind}\n"
 
 
+def sample_text(name: str, kind: str, meaning: str, value: float | None, labels: str = "") -> str:
+    """A metric of one sample, with its head."""
+    return f"{head(name, kind, meaning)}{name}{labels} {value}\n"
+
+
 def labelled(labels: Mapping[str, str]) -> str:
     """Labels as they stand behind a metric's name."""
     if not labels:

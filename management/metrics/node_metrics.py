@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from routelog.management.calls.process_usage import ProcessUsage
 from routelog.management.metrics.metric import Groups, Metric
-from routelog.management.metrics.metric_text import head, histogram_text, labelled
+from routelog.management.metrics.metric_text import head, histogram_text, labelled, sample_text
 from routelog.management.metrics.watched import WatchedNode
 from routelog.vhosts import RABBITMQ_VERSION
 
@@ -62,6 +62,7 @@ NODE_METRICS: Groups[WatchedNode] = {
         ),
     ),
 }
+
 ALARM_METRICS: tuple[Metric[WatchedNode], ...] = (
     Metric(
         "rabbitmq_alarms_file_descriptor_limit",
@@ -142,7 +143,7 @@ def identity_text(node: WatchedNode) -> Iterator[str]:
         ("rabbitmq_build_info", "Versions", builds),
         ("rabbitmq_identity_info", "Names of the node and of its cluster", identity),
     ):
-        yield f"{head(name, 'gauge', meaning)}{name}{labelled(labels)} 1\n"
+        yield sample_text(name, "gauge", meaning, 1, labelled(labels))
 
 
 def labelled_text(node: WatchedNode) -> Iterator[str]:

@@ -13,7 +13,7 @@ from routelog.management.calls.listing import let_go
 from routelog.management.calls.process_usage import process_usage
 from routelog.management.metrics.counter_metrics import CHURN, global_text, totals_text
 from routelog.management.metrics.metric import Groups, Metric
-from routelog.management.metrics.metric_text import head, labelled
+from routelog.management.metrics.metric_text import head, labelled, sample_text
 from routelog.management.metrics.node_metrics import (
     ALARM_METRICS,
     NODE_METRICS,
@@ -134,7 +134,7 @@ def _chosen_text(table: Groups[_Of], of: _Of, groups: Collection[str] | None) ->
 
 
 def _text(metric: Metric[_Of], name: str, of: _Of) -> str:
-    return f"{head(name, metric.kind, metric.help)}{name} {metric.read(of)}\n"
+    return sample_text(name, metric.kind, metric.help, metric.read(of))
 
 
 async def _totals_text(broker: WatchedBroker) -> str:
@@ -154,19 +154,21 @@ async def _totals_text(broker: WatchedBroker) -> str:
         ("rabbitmq_global_publishers", amqp, "Channels that have published", publishers),
     )
     return "".join(
-        f"{head(name, 'gauge', meaning)}{name}{labels} {count}\n"
+        sample_text(name, "gauge", meaning, count, labels)
         for name, labels, meaning, count in totals
     )
 
 
 async def _sums_text(kind: ObjectKind[_Of], broker: WatchedBroker, vhosts: Vhosts) -> str:
     metrics = kind.summed()
+    if not metrics:
+        return ""
     sums: list[float] = [0] * len(metrics)
     async for each in in_turns(kind.find(broker, vhosts), Lane.OPERATORS):
         for at, metric in enumerate(metrics):
             sums[at] += metric.read(each) or 0
     return "".join(
-        f"{head(metric.name, metric.kind, metric.help)}{metric.name} {total}\n"
+        sample_text(metric.name, metric.kind, metric.help, total)
         for metric, total in zip(metrics, sums, strict=True)
     )
 

@@ -23,6 +23,7 @@ SAMPLE_SECONDS_MIN = 0.5  # between two, when one takes long: of 100,000 busy ob
 ROWS_MAX = 250_000  # of all objects, 150 bytes each: 2,000 busy ones have all ten minutes
 OBJECT_ROWS_MAX = int(KEPT_SECONDS / SAMPLE_SECONDS) + 1
 OBJECT_ROWS_MIN = 2  # a rate takes two
+OBJECTS_MAX = ROWS_MAX // OBJECT_ROWS_MIN  # closed connections and channels are among them
 
 
 class Sampler:
@@ -109,12 +110,16 @@ class Sampler:
     def _take(self, counters: Counters) -> None:
         counters.is_noted = False
         values = counters.values()
+        # They began at 0; the messages of a queue need not, as it may have been recovered.
+        before = None if counters.sampled_at else (0,) * len(values)
         if isinstance(counters, MessageCounters) and counters.owner is not None:
             if counters.owner.deleted:
                 self._forget(counters, counters.owner)
                 return
+            if before is not None:
+                before += (counters.ready_sampled, counters.unacked_sampled)
             values += self._measure(counters, counters.owner)
-        self._add(counters, values, is_new=not counters.sampled_at)
+        self._add(counters, values, before)
         counters.sampled_at = self._clock.monotonic()
 
     def _measure(self, counters: MessageCounters, queue: Queue) -> tuple[int, int]:
@@ -144,22 +149,35 @@ class Sampler:
         ready = sum(each[0] for each in self._lengths.values())
         unacked = sum(each[1] for each in self._lengths.values())
         self._add_changed(self._node, (ready, unacked))
-        self._add_changed(self._node.churn, self._node.churn.values())
+        churn = self._node.churn.values()
+        self._add_changed(self._node.churn, churn, None if self._has_sampled else (0,) * len(churn))
 
-    def _add_changed(self, of: object, values: Sequence[int]) -> None:
+    def _add_changed(
+        self, of: object, values: Sequence[int], before: Sequence[int] | None = None
+    ) -> None:
+        """Add a row of totals where they have changed, and now and then, so that they do not expire."""
         history = self._histories.get(of)
-        if history is None or history.last != tuple(values):
-            self._add(of, values, is_new=history is None)
+        if (
+            history is None
+            or history.last != tuple(values)
+            or history.last_time < self._before - KEPT_SECONDS / 2
+        ):
+            self._add(of, values, before)
 
-    def _add(self, of: object, values: Sequence[int], is_new: bool) -> None:
+    def _add(self, of: object, values: Sequence[int], before: Sequence[int] | None) -> None:
+        """Add a row.
+
+        Args:
+            before: the values at the sample before, of what has no row; None: nobody knows.
+        """
         now = self._clock.monotonic()
         rows_max = min(OBJECT_ROWS_MAX, ROWS_MAX // (len(self._histories) + 1))
         rows_max = max(OBJECT_ROWS_MIN, rows_max)
         history = self._histories.get(of)
         if history is None:
             history = self._histories[of] = History(len(values))
-            if is_new and self._before < now:
-                history.add(self._before, (0,) * len(values), rows_max)
+            if before is not None and self._before < now:
+                history.add(self._before, before, rows_max)
         elif history.last_time < self._before:  # it did not change in the sample before
             history.add(self._before, history.last, rows_max)
         history.add(now, values, rows_max)
@@ -169,7 +187,7 @@ class Sampler:
         histories = self._histories
         while histories:
             of, history = next(iter(histories.items()))
-            if history.last_time >= now - KEPT_SECONDS:
+            if history.last_time >= now - KEPT_SECONDS and len(histories) <= OBJECTS_MAX:
                 return
             del histories[of]
             yield

@@ -221,7 +221,7 @@ def _each(names: Sequence[str]) -> dict[str, Sequence[str]]:
 def _measures(counts: Mapping[str, int], is_queue: bool) -> dict[str, Sequence[str]]:
     """What is shown of counts, and which of them are its sum."""
     if "publish_in" in counts:
-        return _each([name for name in counts if any(counts.values())])
+        return _each(list(counts)) if any(counts.values()) else {}
     measures: dict[str, Sequence[str]] = {}
     published = PUBLISHED[:1] if is_queue else PUBLISHED
     if any(counts[name] for name in published):

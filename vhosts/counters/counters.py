@@ -102,9 +102,8 @@ class MessageCounters(Counters):
         self._above = above
         self.owner: Any = None
         self.ready_sampled = self.unacked_sampled = 0
-        self.publish = self.to_confirm = self.confirm = self.return_unroutable = (
-            self.drop_unroutable
-        ) = 0
+        self.publish = self.to_confirm = self.confirm = 0
+        self.return_unroutable = self.drop_unroutable = 0
         self.deliver = self.deliver_no_ack = self.redeliver = self.ack = 0
         self.get = self.get_no_ack = self.get_empty = 0
         self.rejected = self.expired = self.maxlen = self.delivery_limit = 0

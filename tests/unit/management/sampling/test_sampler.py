@@ -117,6 +117,20 @@ async def test_very_many_objects_keep_less_each(
     assert {sampled.rate(queue.counters) for queue in queues} == {1.0}
 
 
+async def test_what_changed_longest_ago_is_let_go_of_when_there_are_too_many(
+    sampled: Sampled, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sampler_module, "OBJECTS_MAX", 20)
+    node = sampled.node.vhosts.counters
+    connections = [node.connection() for _ in range(30)]
+    for connection in connections:
+        connection.received(1)
+        await sampled.later()
+    has_samples = [sampled.sampler.history(each) is not None for each in connections]
+    assert has_samples == sorted(has_samples)
+    assert 0 < has_samples.count(True) < 20  # totals have some, too
+
+
 async def test_the_sums_of_lengths_follow_their_queues(sampled: Sampled) -> None:
     first, second = sampled.queue("first"), sampled.queue("second")
     assert sampled.sampler.lengths("/") is None
@@ -133,6 +147,35 @@ async def test_the_sums_of_lengths_follow_their_queues(sampled: Sampled) -> None
     sampled.node.vhost.delete_queue(first)
     await sampled.later()
     assert sampled.sums(counters) == sampled.sums(counters.node) == (0, 0)
+
+
+async def test_messages_that_were_there_before_the_first_sample_have_no_rate(
+    sampled: Sampled,
+) -> None:
+    queue, counters = sampled.queue(), sampled.node.vhost.counters
+    publish(queue, 50)
+    for _ in range(2):
+        await sampled.later()
+        for of, column in ((queue.counters, READY), (counters, 0), (counters.node, 0)):
+            assert sampled.sums(of)[column] == 50
+            assert sampled.rate(of, column) == 0.0
+        queue.counters.note()
+
+
+async def test_totals_that_do_not_change_keep_their_samples_and_have_no_rate(
+    sampled: Sampled,
+) -> None:
+    counters = sampled.node.vhost.counters
+    churn = counters.node.churn
+    churn.connection_created = 100
+    publish(sampled.queue(), 50)
+    await sampled.later()
+    assert sampled.rate(churn, 0) == pytest.approx(20.0)
+    for _ in range(130):
+        await sampled.later()
+        assert sampled.sums(counters) == sampled.sums(counters.node) == (50, 0)
+        assert sampled.sums(churn)[0] == 100
+        assert {sampled.rate(of, 0) for of in (counters, counters.node, churn)} == {0.0}
 
 
 async def test_a_deleted_queue_is_let_go_of(sampled: Sampled) -> None:
