@@ -85,6 +85,10 @@ class MessageMoves:
         if step and not report.stopped:
             await self._step(step, order, report)
         report.places = begin if report.stopped else list(search.places)
+        if report.places and self._queue.deleted:
+            # A search of it finds nothing and goes no further: who asked for the rest would ask for ever.
+            report.places = []
+            report.stopped = report.stopped or f"{self._queue} was deleted"
         report.looked_at = search.looked_at
         return report
 

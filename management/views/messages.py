@@ -38,6 +38,7 @@ TRUNCATE_BYTES = 50_000  # of a body, that are shown unless more are asked for
 LIMIT = 10_000
 LIMIT_MAX = 100_000  # messages of one request; the answer says where to go on
 NAMED_MAX = 10_000  # messages that one request names
+KEY_BYTES_MAX = 255  # of a routing key: AMQP 0-9-1, 4.2.5.3
 BODY_BYTES_MAX = 512 * 1024 * 1024  # of the largest message
 
 
@@ -104,12 +105,14 @@ async def browse_messages(call: Call) -> Answer:
     now = call.broker.clock.now()
     wanted = message_filter(call.query, now)
     search = MessageSearch(queue, wanted, places_of(queue, call.query, now))
-    ends = [f"{at}:{each.log.visible_end}" for at, each in enumerate(queue.partitions)]
+    ends = [each.log.visible_end for each in queue.partitions]
     found = await call.broker.messages.browse(queue, search, count)
+    for each in found:  # some may have come meanwhile
+        ends[each.partition] = max(ends[each.partition], each.offset + 1)
     rows = ((browsed_row(each), each.body) for each in found)
     more = {
         "next": ",".join(map(str, search.places)) or None,
-        "end": ",".join(ends),
+        "end": ",".join(f"{at}:{end}" for at, end in enumerate(ends)),
         "looked_at": search.looked_at,
         "unreadable": [str(each) for each in search.unreadable],
     }
@@ -192,7 +195,9 @@ async def restore_messages(call: Call) -> Answer:
         report = await carry_out(call, queue, search, body, MoveMode.COPY, destination, "itself")
         left = purged if body.dry_run else report.places
     finally:
-        _note_purged(queue, left)
+        # Unless it was purged again meanwhile: that is the last purge.
+        if not any(part.purged for part in queue.partitions):
+            _note_purged(queue, left)
     return _answer(report, body)
 
 
@@ -231,6 +236,8 @@ def destination_of(call: Call, queue: Queue, to: Target, mode: MoveMode) -> Dest
     if vhost.routing.remembers(name):
         raise bad_request(f"exchange '{name}' remembers what comes by: name what is behind it")
     key = None if to.routing_key is None else to.routing_key.encode()
+    if key is not None and len(key) > KEY_BYTES_MAX:
+        raise bad_request(f"the routing key is longer than {KEY_BYTES_MAX} bytes")
     return ToExchange(vhost.routing, name, key, _may_publish(call, name))
 
 

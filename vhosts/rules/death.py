@@ -22,6 +22,7 @@ from routelog.vhosts.messages.property_list import PropertyList, encode_table
 
 _SIGNED = b"bsUIlL"
 _WHAT = ("queue", "reason", "exchange")
+SHORT_STRING_BYTES_MAX = 255  # a name or a key on the wire: AMQP 0-9-1, 4.2.5.3
 DEATH_HEADERS = (
     b"x-death",
     *(f"x-{which}-death-{what}".encode() for which in ("first", "last") for what in _WHAT),
@@ -119,9 +120,9 @@ def last_death(headers: Mapping[bytes, bytes]) -> LastDeath | None:
     except MalformedProperties:
         return None
     queue = deaths[0].get(b"queue", b"") if deaths else b""
-    if queue[:1] != b"S":
-        return None
-    exchange = deaths[0].get(b"exchange", b"")[5:]
+    exchange = deaths[0].get(b"exchange", b"")[5:] if deaths else b""
+    if queue[:1] != b"S" or len(exchange) > SHORT_STRING_BYTES_MAX:
+        return None  # publishers may write anything into headers
     keys = strings(deaths[0].get(b"routing-keys", b""))
     return LastDeath(queue[5:].decode(errors="replace"), exchange, keys[0] if keys else b"")
 
@@ -164,7 +165,11 @@ def _tables(value: bytes) -> list[dict[bytes, bytes]]:
 
 def strings(value: bytes) -> list[bytes]:
     """The routing keys in the array of a header, with its letter; none when it is no array."""
-    return [each[5:] for each in _items(value) if each[:1] == b"S" and len(each) <= 5 + 255]
+    return [
+        each[5:]
+        for each in _items(value)
+        if each[:1] == b"S" and len(each) <= 5 + SHORT_STRING_BYTES_MAX
+    ]
 
 
 def _items(value: bytes) -> list[bytes]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from typing import Any
 from urllib.parse import urlencode
 
 import pytest
@@ -79,3 +80,45 @@ async def test_who_moves_must_be_allowed_to_publish(node: ManagedNode, queue: st
     body = {"filter": {}, "to": {"queue": "mine.too"}}
     with pytest.raises(AccessRefused, match=r"amq\.default"):
         await node.ask(messages.move_messages, user, name=queue, body=body)
+
+
+async def test_a_routing_key_must_fit_into_a_frame(node: ManagedNode, queue: str) -> None:
+    to = {"exchange": "amq.fanout", "routing_key": "\u00e9" * 128}
+    with pytest.raises(Refused, match="longer than 255 bytes"):
+        await node.ask(messages.move_messages, name=queue, body={"filter": {}, "to": to})
+
+
+async def test_what_comes_during_a_look_is_not_shown_again(
+    node: ManagedNode, queue: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    partition, browse = node.vhost.queues[queue].partitions[0], node.messages.browse
+
+    async def busy(*asked: Any) -> Any:
+        partition.log.append(records("late"))
+        return await browse(*asked)
+
+    monkeypatch.setattr(node.messages, "browse", busy)
+    page = await node.ask(messages.browse_messages, name=queue)
+    assert [row["payload"] for row in page["items"]] == ["a0", "b0", "late", "a1", "b1"]
+    assert (page["next"], page["end"]) == (None, "0:3,1:2")
+
+
+async def test_a_purge_during_a_restore_is_the_last_one(
+    node: ManagedNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    properties = QueueProperties("kept", arguments={"x-retention": "1D"})
+    queue, move = node.vhost.declare_queue(properties, object())[0], node.messages.move
+    (partition,) = queue.partitions
+    partition.log.append(records("a", "b"))
+    queue.purge()
+
+    async def purged_meanwhile(*asked: Any) -> Any:
+        partition.log.append(records("c"))
+        queue.purge()
+        return await move(*asked)
+
+    monkeypatch.setattr(node.messages, "move", purged_meanwhile)
+    assert (await node.ask(messages.restore_messages, name="kept", body={}))["count"] == 2
+    monkeypatch.undo()
+    restored = await node.ask(messages.restore_messages, name="kept", body={})
+    assert [each["offset"] for each in restored["sample"]] == [2]

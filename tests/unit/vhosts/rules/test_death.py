@@ -6,7 +6,15 @@ import pytest
 from pamqp import commands
 
 from routelog.log_backend import Reason
-from routelog.vhosts.rules.death import DeadLetter, Death, DeathReason, dead_letter
+from routelog.vhosts.messages.property_list import PropertyList
+from routelog.vhosts.rules.death import (
+    DeadLetter,
+    Death,
+    DeathReason,
+    LastDeath,
+    dead_letter,
+    last_death,
+)
 
 SECONDS = 1_700_000_000
 
@@ -96,6 +104,14 @@ def test_copies_are_routed_again_unless_there_is_a_key() -> None:
 def test_malformed_properties_are_passed_on_as_they_are(cut: int) -> None:
     raw = commands.Basic.Properties(headers={"a": 1, "b": "text"}).marshal()[:cut]
     assert died(raw, key=b"new") == DeadLetter(raw, (b"new",), frozenset())
+
+
+def test_the_last_death_has_an_exchange_that_a_frame_can_name() -> None:
+    assert last_death(PropertyList(died().properties).headers) == LastDeath("q", b"x", b"old")
+    for exchange, is_one in (("e" * 255, True), ("e" * 256, False)):
+        story: dict[str, Any] = {"queue": "q", "exchange": exchange, "routing-keys": ["k"]}
+        raw = commands.Basic.Properties(headers={"x-death": [story]}).marshal()
+        assert (last_death(PropertyList(raw).headers) is not None) is is_one
 
 
 def test_a_count_stays_where_it_ends() -> None:
