@@ -158,9 +158,8 @@ def _with_values(content: dict[str, Any], kind: type[msgspec.Struct]) -> dict[st
     """The content with what tools write in another way: booleans as text, and an empty object as a list."""
     for field in msgspec.structs.fields(kind):
         said = content.get(field.encode_name)
-        if isinstance(said, str) and bool in (
-            get_args(field.type) or (field.type,)
-        ):  # rabbitmqadmin
+        kinds = get_args(field.type) or (field.type,)
+        if isinstance(said, str) and bool in kinds:  # rabbitmqadmin
             content[field.encode_name] = _BOOLEANS.get(said, said)
         elif said == [] and get_origin(field.type) is dict:  # PHP, whose arrays are both
             content[field.encode_name] = {}

@@ -52,7 +52,7 @@ class Field:
             if self.kind == "number":
                 return int(text)
             return msgspec.json.decode(text) if self.kind == "json" else text
-        except (ValueError, msgspec.DecodeError) as error:
+        except (ValueError, msgspec.DecodeError, RecursionError) as error:
             raise bad_request(f"{self.label}: {error}") from None
 
 
@@ -150,9 +150,8 @@ async def make_change(visit: Visit, changes: Mapping[str, Change]) -> Shows:
     change = changes.get(visit.parts["change"])
     if change is None:
         raise not_found()
-    if change.confirmed_by and visit.field("confirm") != visit.field(change.confirmed_by):
-        wanted = visit.field(change.confirmed_by)
-        raise bad_request(f"nothing is changed: '{wanted}' has to be typed to confirm this")
+    if change.confirmed_by:
+        check_confirmed(visit, visit.field(change.confirmed_by))
     said = {name: values[0] for name, values in visit.form.items()}
     parts = {name: visit.field(name) for name in change.parts}
     answer = await visit.ask(change.method, change.path, parts, body=change.body(said))
@@ -161,6 +160,21 @@ async def make_change(visit: Visit, changes: Mapping[str, Change]) -> Shows:
     visit.session.notice = tells
     back = own_path(visit.field("back"))
     return Moved(_PART.sub(lambda part: quote(said[part[1]], safe=""), change.then) or back)
+
+
+def check_confirmed(visit: Visit, wanted: str) -> None:
+    """Refuse a form in which the user has not typed the text that confirms it.
+
+    Raises:
+        Refused: 400.
+    """
+    if visit.field("confirm") != wanted:
+        raise bad_request(f"nothing is changed: '{wanted}' has to be typed to confirm this")
+
+
+def counted(count: int, noun: str) -> str:
+    """How many there are of something: what has to be typed before so many are changed."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def own_path(text: str) -> str:

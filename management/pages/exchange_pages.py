@@ -4,19 +4,18 @@ from typing import Any
 
 from routelog.management.calls.failures import Refused
 from routelog.management.pages.change_table import CHANGES
-from routelog.management.pages.list_pages import DEFAULT_NAME
-from routelog.management.pages.visit import Shown, Shows, Visit
+from routelog.management.pages.visit import FIRST_ROWS, Shown, Shows, Visit
+from routelog.management.views.bindings import DEFAULT_NAME
 
 EXCHANGE = "/exchanges/{vhost}/{name}"
 _OF_ANY = "/exchanges/{vhost}/{name:[^/]*}"  # also of the default one
-BINDINGS_MAX = 200  # shown of each side
 
 
 async def show_exchange(visit: Visit) -> Shows:
     """One exchange; with a key in the address, where it would go."""
     row = await visit.get(EXCHANGE, visit.parts)
-    leaving = await visit.get(f"{_OF_ANY}/bindings/source", visit.parts)
-    coming = await visit.get(f"{_OF_ANY}/bindings/destination", visit.parts)
+    leaving = await visit.table(f"{_OF_ANY}/bindings/source", FIRST_ROWS, visit.parts)
+    coming = await visit.table(f"{_OF_ANY}/bindings/destination", FIRST_ROWS, visit.parts)
     asked = {name: visit.asked(name) for name in ("routing_key", "headers")}
     tried: dict[str, Any] | None = None
     refusal = ""
@@ -30,9 +29,8 @@ async def show_exchange(visit: Visit) -> Shows:
         {
             "exchange": row,
             "name_in_paths": row["name"] or DEFAULT_NAME,
-            "leaving": leaving[:BINDINGS_MAX],
-            "leaving_count": len(leaving),
-            "coming": coming[:BINDINGS_MAX],
+            "leaving": leaving,
+            "coming": coming,
             "tried": tried,
             "refusal": refusal,
             "asked": asked,

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote
 
@@ -10,9 +10,9 @@ from routelog.management.calls.listing import list_query
 from routelog.management.pages.change_table import CHANGES
 from routelog.management.pages.queue_pages import vhost_names
 from routelog.management.pages.visit import Shown, Shows, Visit
+from routelog.management.views.bindings import DEFAULT_NAME
 
 PAGE_ITEMS = "50"
-DEFAULT_NAME = "amq.default"
 _PART = re.compile(r"\{(\w+)\}")
 
 
@@ -25,14 +25,14 @@ class ListPage:
         numbers: columns on the right.
         row_changes: with the fields of each that the row has, as keys of it.
         changes: whose forms stand below.
-        links: columns that lead to a page, whose path has keys of the row in it.
+        link: the path of a row's own page, with keys of the row in it; empty: it has none.
     """
 
     title: str
     api: str
     columns: Mapping[str, str]
     numbers: tuple[str, ...] = ()
-    row_changes: Mapping[str, Mapping[str, str]] | None = None
+    row_changes: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     changes: tuple[str, ...] = ()
     link: str = ""
 
@@ -193,4 +193,4 @@ def path_of(template: str, row: Mapping[str, Any]) -> str:
 
 def known_of(fields: Mapping[str, str], row: Mapping[str, Any]) -> dict[str, str]:
     """The fields of a change that a row has."""
-    return {field: row[key] for field, key in fields.items()}
+    return {name: row[key] for name, key in fields.items()}

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from routelog.management.calls.answer import Row
-from routelog.management.pages.rendering import as_json, as_moment
+from routelog.management.pages.rendering import as_moment
 
 JSON_BYTES_MAX = 65_536  # that are laid out anew: 1 ms
 OCTETS_MAX = 4_096  # shown as octets: 256 lines
@@ -48,8 +48,9 @@ def described_message(row: Mapping[str, Any]) -> Row:
 def _laid_out(text: str) -> str | None:
     if not text.lstrip().startswith(("{", "[")):
         return None
+    # As text: decoding would round what its numbers say.
     try:
-        return as_json(msgspec.json.decode(text))
+        return msgspec.json.format(text, indent=2)
     except (msgspec.DecodeError, RecursionError):
         return None
 

@@ -5,9 +5,11 @@ from urllib.parse import quote, unquote
 
 from routelog.management.calls.failures import Refused, bad_request, not_found
 from routelog.management.calls.listing import list_query
+from routelog.management.calls.message_wanted import number_of
 from routelog.management.pages.change_table import CHANGES, moved_text
+from routelog.management.pages.changes import check_confirmed, counted
 from routelog.management.pages.message_text import described_message
-from routelog.management.pages.visit import Moved, Shown, Shows, Visit, value_of
+from routelog.management.pages.visit import FIRST_ROWS, Moved, Shown, Shows, Visit, value_of
 
 QUEUES, OF_VHOST, QUEUE = "/queues", "/queues/{vhost}", "/queues/{vhost}/{name}"
 MOVE = f"{QUEUE}/move"
@@ -69,14 +71,14 @@ async def list_queues(visit: Visit) -> Shows:
 
 
 async def vhost_names(visit: Visit) -> list[str]:
-    """The vhosts that the caller may enter."""
+    """The vhosts whose contents the caller may see."""
     return [row["name"] for row in await visit.get("/vhosts") if visit.caller.sees(row["name"])]
 
 
 async def show_queue(visit: Visit) -> Shows:
     """One queue."""
     row = await visit.get(QUEUE, visit.parts)
-    bindings = await visit.get(f"{QUEUE}/bindings", visit.parts)
+    bindings = await visit.table(f"{QUEUE}/bindings", FIRST_ROWS, visit.parts)
     stats = row.get("message_stats", {})
     rates = {
         label: stats[f"{name}_details"]["rate"]
@@ -93,11 +95,8 @@ _RATES = {"publish": "Published a second", "deliver_get": "Delivered", "ack": "A
 
 async def take_messages(visit: Visit) -> Shows:
     """Messages that are taken from a queue, and put back if that was asked for."""
-    count = visit.field("count")
-    if not (count.isascii() and count.isdigit() and 1 <= int(count[:9]) <= TAKEN_MAX):
-        raise bad_request(f"the number of messages is not between 1 and {TAKEN_MAX}")
     body = {
-        "count": int(count),
+        "count": number_of({"count": visit.field("count")}, "count", 0, TAKEN_MAX, least=1),
         "ackmode": visit.field("ackmode"),
         "encoding": "auto",
         "truncate": BODY_BYTES_MAX,
@@ -165,7 +164,7 @@ async def choose_messages(visit: Visit) -> Shows:
             "mode": mode,
             "to": to,
             "told": moved_text(tried),
-            "wanted": messages_confirmation(len(chosen)),
+            "wanted": counted(len(chosen), "message"),
             "body": body,
         },
     )
@@ -174,9 +173,7 @@ async def choose_messages(visit: Visit) -> Shows:
 async def move_messages(visit: Visit) -> Shows:
     """Move, copy or delete the marked messages."""
     chosen = visit.form.get("message", [])
-    wanted = messages_confirmation(len(chosen))
-    if visit.field("confirm") != wanted:
-        raise bad_request(f"nothing is changed: '{wanted}' has to be typed to confirm this")
+    check_confirmed(visit, counted(len(chosen), "message"))
     body = _move(chosen, visit.field("mode"), visit.field("to"))
     value = await value_of(await visit.ask("POST", MOVE, visit.parts, body=body))
     visit.session.notice = moved_text(value)
@@ -187,11 +184,6 @@ async def move_messages(visit: Visit) -> Shows:
 def _move(chosen: list[str], mode: str, to: str) -> dict[str, Any]:
     target = {} if mode == "delete" else {"to": {"queue": to}}
     return {"mode": mode, "messages": chosen, **target}
-
-
-def messages_confirmation(count: int) -> str:
-    """What has to be typed before so many messages are moved."""
-    return f"{count} messages" if count != 1 else "1 message"
 
 
 # -- several queues at once
@@ -211,7 +203,7 @@ async def choose_queues(visit: Visit) -> Shows:
             "change": change,
             "chosen": chosen,
             "names": [_chosen(each) for each in chosen],
-            "wanted": confirmation(len(chosen)),
+            "wanted": counted(len(chosen), "queue"),
         },
     )
 
@@ -222,9 +214,8 @@ async def change_queues(visit: Visit) -> Shows:
     if change is None or change.name not in _CHOSEN_CHANGES:
         raise not_found()
     chosen = visit.form.get("queue", [])
-    wanted = confirmation(len(chosen))
-    if visit.field("confirm") != wanted:
-        raise bad_request(f"nothing is changed: '{wanted}' has to be typed to confirm this")
+    wanted = counted(len(chosen), "queue")
+    check_confirmed(visit, wanted)
     refused: list[str] = []
     for each in chosen:
         vhost, name = _chosen(each)
@@ -232,14 +223,9 @@ async def change_queues(visit: Visit) -> Shows:
             await visit.ask(change.method, change.path, {"vhost": vhost, "name": name})
         except Refused as error:
             refused.append(f"{name}: {error.reason}")
-    done = f"{change.title}: done for {len(chosen) - len(refused)} of {len(chosen)} queues."
+    done = f"{change.title}: done for {len(chosen) - len(refused)} of {wanted}."
     visit.session.notice = " ".join([done, *refused])
     return Moved(QUEUES)
-
-
-def confirmation(count: int) -> str:
-    """What has to be typed before so many queues are changed."""
-    return f"{count} queues" if count != 1 else "1 queue"
 
 
 def _chosen(text: str) -> tuple[str, str]:

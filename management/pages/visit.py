@@ -1,6 +1,6 @@
 """A request of a page, what the page asks of the HTTP API for it, and what it answers."""
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 from urllib.parse import urlencode
@@ -11,7 +11,7 @@ from routelog.log_backend import Lane, in_turns
 from routelog.management.calls.answer import Answer, Listing, Pieces, Row, Value
 from routelog.management.calls.caller import Caller
 from routelog.management.calls.failures import Refused
-from routelog.management.calls.listing import OUT_OF_RANGE, ListQuery, page_of
+from routelog.management.calls.listing import OUT_OF_RANGE, ListQuery, list_query, page_of
 from routelog.management.pages.sessions import Session
 
 # Tags of those who may change something by the page; who has `monitoring` alone, looks on.
@@ -19,6 +19,7 @@ CHANGING_TAGS = frozenset(("management", "policymaker", "administrator"))
 
 Parts = Mapping[str, str]
 NOTHING: Parts = {}
+FIRST_ROWS = list_query({"page_size": "200"})  # of a list that is one part of a page
 
 
 class Api(Protocol):
@@ -74,15 +75,7 @@ class Moved:
     to: str
 
 
-@dataclass(frozen=True, slots=True)
-class Download:
-    """A file."""
-
-    pieces: AsyncIterator[bytes]
-    file_name: str
-
-
-Shows = Shown | Moved | Download
+Shows = Shown | Moved
 
 
 @dataclass(frozen=True, slots=True)

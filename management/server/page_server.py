@@ -19,7 +19,7 @@ from routelog.management.pages.page_table import PAGES, Page
 from routelog.management.pages.rendering import Rendering
 from routelog.management.pages.sessions import SESSION_SECONDS, Session, Sessions
 from routelog.management.pages.static_files import StaticFiles
-from routelog.management.pages.visit import Download, Moved, Shown, Shows, Visit
+from routelog.management.pages.visit import Moved, Shown, Shows, Visit
 from routelog.management.server.api_calls import ApiCalls
 from routelog.management.server.client import client_address, client_host, fault
 from routelog.management.server.paths import matched
@@ -109,9 +109,8 @@ class PageServer:
     ) -> web.StreamResponse:
         shown = Shown("sign_in.html", {"to": to, "reason": reason}, status)
         response = await self._html(request, shown, {"visit": None})
-        response.headers["HX-Refresh"] = (
-            "true"  # a part of a page is not to be replaced by the form
-        )
+        # The form does not replace a part of a page.
+        response.headers["HX-Refresh"] = "true"
         return response
 
     def _signed_in(
@@ -188,9 +187,7 @@ class PageServer:
     ) -> web.StreamResponse:
         if isinstance(answer, Moved):
             return _moved(answer.to)
-        if isinstance(answer, Shown):
-            return await self._html(request, answer, self._frame(request, session))
-        return await _sent(request, answer)
+        return await self._html(request, answer, self._frame(request, session))
 
     def _frame(self, request: web.Request, session: Session) -> dict[str, Any]:
         visit = self._visit(request, session, {})
@@ -230,9 +227,11 @@ class PageServer:
 
     async def _files(self) -> tuple[Rendering, StaticFiles]:
         # With the first page, as most brokers show none; in a thread, as it takes a tenth of a second.
-        if self._loading is None:
-            self._loading = asyncio.create_task(asyncio.to_thread(_loaded))
-        return await asyncio.shield(self._loading)
+        # A failure, as of too many open files, is not kept.
+        loading = self._loading
+        if loading is None or (loading.done() and loading.exception() is not None):
+            loading = self._loading = asyncio.create_task(asyncio.to_thread(_loaded))
+        return await asyncio.shield(loading)
 
 
 def _loaded() -> tuple[Rendering, StaticFiles]:
@@ -280,16 +279,3 @@ def _path(request: web.Request) -> str:
 
 def _moved(to: str) -> web.Response:
     return web.Response(status=303, headers={"Location": to})
-
-
-async def _sent(request: web.Request, download: Download) -> web.StreamResponse:
-    response = web.StreamResponse(headers=PAGE_HEADERS)
-    response.headers["Content-Disposition"] = f'attachment; filename="{download.file_name}"'
-    response.headers["Cache-Control"] = "no-store"
-    response.content_type = "application/octet-stream"
-    await response.prepare(request)
-    if request.method != "HEAD":
-        async for piece in download.pieces:
-            await response.write(piece)
-    await response.write_eof()
-    return response

@@ -98,9 +98,8 @@ def _log(path: str, handler: Handler, method: str = "GET") -> Route:
 _BINDING = "/bindings/{vhost}/e/{source}/{kind:[qe]}/{destination}"
 _QUEUE = "/queues/{vhost}/{name}"
 _EXCHANGE = "/exchanges/{vhost}/{name}"
-_ANY_EXCHANGE = (
-    "/exchanges/{vhost}/{name:[^/]*}"  # the default one's name may be written, or be empty
-)
+# The name of the default one may be written, or be empty.
+_ANY_EXCHANGE = "/exchanges/{vhost}/{name:[^/]*}"
 _DELAYED = f"{_EXCHANGE}/delayed"
 _HEALTH = "/health/checks"
 _LOG = "/{queue}/{partition}"

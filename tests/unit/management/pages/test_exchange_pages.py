@@ -1,7 +1,12 @@
 """One exchange, and where a key would go."""
 
+from dataclasses import replace
+
 import pytest
 from unit.management.page_browser import Browser
+
+from routelog.management.pages import exchange_pages, queue_pages
+from routelog.management.pages.visit import FIRST_ROWS
 
 
 @pytest.fixture
@@ -68,3 +73,24 @@ async def test_the_default_exchange_has_a_name_in_addresses(browser: Browser) ->
     assert "1 queue:" in page.text
     forms = [each["action"] for each in page.all("form", method="post")]
     assert forms == ["/sign-out", "/do/publish"]
+
+
+async def test_of_many_bindings_the_first_are_shown_and_the_others_counted(
+    browser: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    few = replace(FIRST_ROWS, page_size=2)
+    for pages in (exchange_pages, queue_pages):
+        monkeypatch.setattr(pages, "FIRST_ROWS", few)
+    await browser.node.queue("q")
+    for key in ("a", "b", "c"):
+        said = {"routing_key": key}
+        await browser.send("/exchanges/%2F/amq.topic", "/do/bind", destination="q", **said)
+        await browser.send(
+            "/exchanges/%2F/amq.topic", "/do/bind", kind="e", destination="amq.fanout", **said
+        )
+    page = await browser.page("/exchanges/%2F/amq.topic")
+    assert "And 4 more." in page.text
+    page = await browser.page("/exchanges/%2F/amq.fanout")
+    assert "And 1 more." in page.text
+    page = await browser.page("/queues/%2F/q")  # also bound to the default exchange
+    assert "And 2 more." in page.text

@@ -92,6 +92,7 @@ async def test_what_was_wrong_with_a_form_is_said(browser: Browser) -> None:
     for said, reason in (
         ({"name": ""}, "Name: it is empty"),
         ({"arguments": "{"}, "Further arguments: Input data was truncated"),
+        ({"arguments": "[" * 50_000}, "Further arguments: maximum recursion depth exceeded"),
         ({"arguments": "1"}, "Expected `object`, got `int` - at `$.arguments`"),
         ({"arguments": '{"x-max-length": "a"}'}, "x-max-length"),
     ):
@@ -137,14 +138,14 @@ async def test_messages_are_shown_as_text_json_or_octets(browser: Browser) -> No
     death = {"queue": "orders", "reason": "rejected", "count": 2, "time": 0, "exchange": "e"}
     headers = {"x-death": [{**death, "routing-keys": ["k"]}, "no table"], "n": None}
     browser.node.messages.left = [
-        replace(TAKEN, body=memoryview(b'{"a":[1]}'), properties={"headers": headers}),
+        replace(TAKEN, body=memoryview(b'{"a":[1.50]}'), properties={"headers": headers}),
         replace(TAKEN, body=memoryview(b"\x00\xff<i>")),
         replace(TAKEN, body=memoryview(b"x" * (queue_pages.BODY_BYTES_MAX + 1))),
     ]
     answer = await browser.send("/queues/%2F/q", "/queues/%2F/q/get", count="3")
     assert browser.node.messages.taken == [("q", 3, True)]
     first, second, third = answer.page.all("article")
-    assert first.one("pre").raw_text == '{\n  "a": [\n    1\n  ]\n}'
+    assert first.one("pre").raw_text == '{\n  "a": [\n    1.50\n  ]\n}'
     assert first.one("ol").text == (
         "It was rejected in queue orders, 2 times, first on 1970-01-01 00:00:00 UTC. "
         "It had come by e with the key k."
@@ -152,7 +153,7 @@ async def test_messages_are_shown_as_text_json_or_octets(browser: Browser) -> No
     assert second.one("pre").text.startswith("000000 00 ff 3c 69 3e")
     assert second.one("pre").text.endswith("..<i>")
     assert "There is more of the body" in third.text
-    for count in ("0", "51", "x", ""):
+    for count in ("0", "51", "000000001000", "x", ""):
         answer = await browser.send("/queues/%2F/q", "/queues/%2F/q/get", count=count)
         assert answer.status == 400
 

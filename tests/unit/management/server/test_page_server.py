@@ -196,3 +196,15 @@ async def test_the_api_goes_on_to_want_a_password(browser: Browser) -> None:
     answer = await browser.get("/api/overview")
     assert answer.status == 401
     assert answer.headers["WWW-Authenticate"].startswith("Basic")
+
+
+async def test_templates_that_could_not_be_read_are_read_again(
+    browser: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail() -> None:
+        raise OSError(24, "Too many open files")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(page_server, "_loaded", fail)
+        assert (await browser.get("/")).status == 500
+    assert is_sign_in((await browser.get("/")).page)
