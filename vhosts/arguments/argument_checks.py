@@ -19,6 +19,7 @@ COMPRESSIONS = ("none", "zstd", "lz4")
 RETRIES = ("disabled", "all", "failed", "returned")
 STRATEGIES = ("at-most-once", "at-least-once")
 
+KEY_BYTES_MAX = 255  # a short string: the longest routing key
 HEADER_NAME_BYTES_MAX = 255  # a short string: the longest name of a header
 
 Check = Callable[[object], str | None]  # returns the fault of a value; None: it is valid
@@ -51,6 +52,14 @@ def one_of(*values: str) -> Check:
 def text(value: object) -> str | None:
     """Any text."""
     return None if isinstance(value, str) else f"unacceptable type '{field_type(value)}'"
+
+
+def routing_key(value: object) -> str | None:
+    """A text that a frame can carry: a message with a longer key would end the connection of each consumer."""
+    if not isinstance(value, str):
+        return text(value)
+    size = len(value.encode(errors="replace"))
+    return f"longer than {KEY_BYTES_MAX} bytes" if size > KEY_BYTES_MAX else None
 
 
 def header_name(value: object) -> str | None:

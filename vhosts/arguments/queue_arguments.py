@@ -20,6 +20,7 @@ from routelog.vhosts.arguments.argument_checks import (
     header_name,
     integer,
     one_of,
+    routing_key,
     text,
 )
 from routelog.vhosts.errors import InvalidQueueArgument, QueueInequivalent
@@ -39,7 +40,7 @@ KNOWN: Mapping[str, Check] = {
     "x-max-priority": integer(0, 255),
     "x-overflow": one_of(*OVERFLOWS),
     "x-dead-letter-exchange": text,
-    "x-dead-letter-routing-key": text,
+    "x-dead-letter-routing-key": routing_key,
     "x-dead-letter-strategy": one_of(*STRATEGIES),
     "x-single-active-consumer": flag,
     "x-delivery-limit": integer(-1),

@@ -150,6 +150,12 @@ def test_a_dead_letter_key_needs_its_exchange() -> None:
     assert complaint(**both) is None
 
 
+def test_a_dead_letter_key_fits_into_a_frame() -> None:
+    for key, reason in (("k" * 255, None), ("\u00e9" * 128, "longer than 255 bytes")):
+        said = complaint(x_dead_letter_exchange="", x_dead_letter_routing_key=key)
+        assert (said is None) if reason is None else (reason in (said or ""))
+
+
 @pytest.mark.parametrize("kind", [{}, {"x-queue-type": "classic"}, {"x-queue-type": "quorum"}])
 def test_only_streams_have_an_age_at_which_messages_go(kind: dict[str, object]) -> None:
     assert "use 'x-retention'" in (complaint(**kind, x_max_age="1h") or "")
