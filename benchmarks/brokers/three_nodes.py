@@ -5,7 +5,6 @@ import functools
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -13,6 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Protocol
 
+from routelog.benchmarks.brokers.neighbour_ports import neighbour_ports
 from routelog.benchmarks.traffic.connection import Connection
 from routelog.benchmarks.traffic.unexpected import RunFailed
 
@@ -73,7 +73,7 @@ class RouteLogNodes:
     """
 
     def __init__(self, folder: Path) -> None:
-        ports = dict(zip(_NODES, _neighbours(len(_NODES), 4), strict=True))
+        ports = dict(zip(_NODES, neighbour_ports(len(_NODES), 4), strict=True))
         addresses = ",".join(f"{name}@test=127.0.0.1:{port}" for name, port in ports.items())
         self._environment = {
             **os.environ,
@@ -131,8 +131,8 @@ class RabbitNodes:
     """
 
     def __init__(self, folder: Path) -> None:
-        self._mapper_port = _neighbours(1, 1)[0]
-        ports = dict(zip(_NODES, _neighbours(len(_NODES), 2), strict=True))
+        self._mapper_port = neighbour_ports(1, 1)[0]
+        ports = dict(zip(_NODES, neighbour_ports(len(_NODES), 2), strict=True))
         self.uris = {name: f"amqp://guest:guest@127.0.0.1:{port}/" for name, port in ports.items()}
         (folder / "enabled_plugins").write_text("[].\n")
         self._environments = {
@@ -246,24 +246,5 @@ def _answers(uri: str) -> bool:
     try:
         Connection(uri).close()
     except (OSError, RunFailed):
-        return False
-    return True
-
-
-def _neighbours(count: int, size: int) -> list[int]:
-    """First ports of groups that are free; below those that the system gives to who connects."""
-    found: list[int] = []
-    port = 20_000 + os.getpid() * 30 % 12_000
-    while len(found) < count:
-        port += size
-        if all(map(_is_free, range(port, port + size))):
-            found.append(port)
-    return found
-
-
-def _is_free(port: int) -> bool:
-    try:
-        socket.create_server(("127.0.0.1", port)).close()
-    except OSError:
         return False
     return True

@@ -30,7 +30,7 @@ from routelog.mirror_cluster.replica.actions import (
 from routelog.mirror_cluster.replica.commit_rule import committed_position
 from routelog.mirror_cluster.replica.handshake import common_point
 from routelog.mirror_cluster.replica.in_sync_set import InSyncSet
-from routelog.mirror_cluster.replica.peer import Peer
+from routelog.mirror_cluster.replica.peer import HAS_ENDED, Peer
 from routelog.mirror_cluster.replica.settings import ReplicaSettings
 from routelog.mirror_cluster.replica.shard_log import Identity, ShardLog
 
@@ -108,7 +108,7 @@ class Leader:
         peer = self._peers.get(node)
         if peer is None or peer.leaving:
             return []
-        peer.leaving = "has ended"
+        peer.leaving = HAS_ENDED
         return self._advance(now)
 
     def synced(self, now: float) -> list[Action]:
@@ -288,8 +288,9 @@ class Leader:
     def _is_alone_since(self, time: float) -> bool:
         """Whether no other node can have served at that time.
 
-        Who serves is followed by its whole in-sync set, which has `min_in_sync` members at least, and nobody
-        follows two epochs. A new leader comes from this set.
+        Another leader serves when its in-sync set follows it: `min_in_sync` nodes at least, itself among them.
+        None of these answers this leader any more, as nobody follows two epochs. And the first one to lead
+        behind this leader is a member that this leader counts.
         """
         own = self._identity.member.node
         silent = {

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from routelog.mirror_cluster.protocol.block import Mark
 from routelog.mirror_cluster.protocol.shard_record import Member
 
+HAS_ENDED = "has ended"
+
 
 @dataclass(slots=True)
 class Peer:
@@ -15,7 +17,7 @@ class Peer:
         durable: the follower's journal is on its disk, and is the leader's, up to here; None before it
             has answered that it ends at the common point.
         stamp: the leader's time of the newest message that the follower has answered.
-        leaving: why nobody may wait for it, in words; empty: it stays.
+        leaving: why nobody may wait for it, in words; empty: it stays. HAS_ENDED lasts until it answers again.
         probe: a time, and the leader's end then: durable up to there, it had caught up at that time.
         shipped_at: when the newest message was sent.
     """
@@ -40,6 +42,8 @@ class Peer:
         Returns:
             The last time at which it is known to have caught up, if that is news.
         """
+        if self.leaving == HAS_ENDED:
+            self.leaving = ""
         self.durable = max(durable, self.durable or 0)
         self.sent = max(self.sent, self.durable)
         self.stamp = max(self.stamp, stamp)

@@ -37,23 +37,21 @@ class BrokerFaults(RandomFaults):
     """See the module.
 
     Args:
-        groups: the kinds to draw from: see `kinds`.
+        groups: the kinds to draw from, see `kinds`; `network` only where the nodes have networks.
         wipes: wipe data directories, too.
     """
 
     def __init__(
         self,
         cluster: MirroredBrokers,
-        networks: NodeNetworks,
         seed: int,
         *,
-        groups: Sequence[str] = (),
-        wipes: bool = False,
+        groups: Sequence[str],
+        wipes: bool,
     ) -> None:
         super().__init__(seed, NODES)
         self._cluster = cluster
-        self._networks = networks
-        self._groups = groups or GROUPS
+        self._groups = groups
         self._wipes = wipes
         self._starting: dict[str, asyncio.Task[None]] = {}
         self._may_end: set[str] = set()  # nodes whose disk fails, or did when they looked
@@ -176,6 +174,11 @@ class BrokerFaults(RandomFaults):
         broker.signal(signal.SIGCONT)
 
     # -- the network
+
+    @property
+    def _networks(self) -> NodeNetworks:
+        assert self._cluster.networks is not None
+        return self._cluster.networks
 
     async def _cut_off(self, name: str) -> None:
         self._networks.cut_off(name)

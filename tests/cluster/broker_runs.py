@@ -1,8 +1,8 @@
-"""`python -m cluster.broker_runs`: whole brokers in networks of their own, hurt while clients publish and take.
+"""`python -m cluster.broker_runs`: whole brokers, hurt while clients publish and take.
 
 Without `--seconds` each line is one run: seconds from the fault at the leader to the first confirm through
-another node. With it, faults of all kinds are drawn from `--seed`. At the end the logs of all nodes are held
-against what clients were told.
+another node. With it, faults are drawn from `--seed`. At the end the logs of all nodes are held against what
+clients were told. The nodes have networks of their own, unless only groups without `network` are asked for.
 """
 
 import argparse
@@ -13,6 +13,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from contextlib import ExitStack
 from datetime import datetime
 from pathlib import Path
 
@@ -35,10 +36,9 @@ class Run:
         faults: when something went wrong.
     """
 
-    def __init__(self, cluster: MirroredBrokers, networks: NodeNetworks) -> None:
+    def __init__(self, cluster: MirroredBrokers) -> None:
         self.faults: list[float] = []
         self._cluster = cluster
-        self._networks = networks
         self.load = QueueLoad({name: each.url for name, each in cluster.brokers.items()})
 
     async def measure(self, runs: int, fault: str) -> None:
@@ -58,13 +58,16 @@ class Run:
         await asyncio.sleep(PAUSE_SECONDS)
         began = time.monotonic()
         self.faults.append(began)
+        networks = self._cluster.networks
         if fault == "cut":
-            self._networks.cut_off(name)
+            assert networks is not None
+            networks.cut_off(name)
         else:
             leader.signal(signal.SIGKILL if fault == "kill" else signal.SIGSTOP)
         session = await self.load.until_confirmed(began)
         self.faults.append(time.monotonic())
-        self._networks.heal()
+        if networks is not None:
+            networks.heal()
         leader.signal(signal.SIGCONT)
         if fault == "kill":
             leader.kill()
@@ -73,10 +76,10 @@ class Run:
         return session.confirmed - began
 
     async def survive(
-        self, seconds: float, seed: int, *, groups: Sequence[str] = (), wipes: bool = False
+        self, seconds: float, seed: int, *, groups: Sequence[str], wipes: bool
     ) -> None:
         """Faults that overlap, then peace."""
-        faults = BrokerFaults(self._cluster, self._networks, seed, groups=groups, wipes=wipes)
+        faults = BrokerFaults(self._cluster, seed, groups=groups, wipes=wipes)
         self.faults = faults.times
         try:
             await faults.strike(seconds)
@@ -121,14 +124,20 @@ def main() -> int | str:
     parser.add_argument("--fault", choices=("kill", "stop", "cut"), default="kill")
     parser.add_argument("--seconds", type=float, help="of faults of all kinds")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--groups", nargs="*", choices=GROUPS, help="of kinds; default: all")
+    parser.add_argument(
+        "--groups", nargs="+", choices=GROUPS, default=GROUPS, help="of kinds; default: all"
+    )
     parser.add_argument("--wipe", action="store_true", help="wipe data directories, too")
     parser.add_argument("--folder", type=Path, help="where data and the nodes' log are kept")
     arguments = parser.parse_args()
     logging.disable()  # the client library complains of each connection that is cut
     try:
-        with tempfile.TemporaryDirectory() as temporary, node_networks(NODES) as networks:
-            verdict, load = hurt(arguments.folder or Path(temporary), networks, arguments)
+        with ExitStack() as stack:
+            temporary = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+            networks = None
+            if "network" in arguments.groups or arguments.fault == "cut":
+                networks = stack.enter_context(node_networks(NODES))
+            verdict, load = hurt(arguments.folder or temporary, networks, arguments)
     except NoNetworks as error:
         return f"no network namespaces here: {error}"
     print(
@@ -141,7 +150,7 @@ def main() -> int | str:
 
 
 def hurt(
-    folder: Path, networks: NodeNetworks, arguments: argparse.Namespace
+    folder: Path, networks: NodeNetworks | None, arguments: argparse.Namespace
 ) -> tuple[Verdict, QueueLoad]:
     """Start the brokers, do what the arguments ask for, and judge."""
     folder.mkdir(exist_ok=True)
@@ -149,7 +158,7 @@ def hurt(
     try:
         cluster.start()
         cluster.until_led(in_sync=len(NODES))
-        run = Run(cluster, networks)
+        run = Run(cluster)
         asyncio.run(work(run, arguments))
     finally:
         cluster.stop()

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -18,29 +16,11 @@ from broker_process import ROOT, BrokerProcess
 from cluster.hurt_system import HurtSystem, hurting_library
 from cluster.node_networks import NodeNetworks
 
+from routelog.benchmarks.brokers.neighbour_ports import neighbour_ports
+
 NODES = ("a", "b", "c")
 SPARES = ("d", "e")  # that may join
 WAIT_SECONDS = 60.0
-
-
-def _first_ports(count: int) -> list[int]:
-    # Each is the first of four neighbours: the node's own, two of its etcd, and the clients'. They come from
-    # below those that the system gives to who connects: a node that was killed finds them free again.
-    found: list[int] = []
-    port = 20_000 + os.getpid() * 30 % 12_000
-    while len(found) < count:
-        port += 4
-        if all(_is_free(each) for each in range(port, port + 4)):
-            found.append(port)
-    return found
-
-
-def _is_free(port: int) -> bool:
-    try:
-        socket.create_server(("127.0.0.1", port)).close()
-    except OSError:
-        return False
-    return True
 
 
 class MirroredBrokers:
@@ -72,7 +52,8 @@ class MirroredBrokers:
         hosts = dict.fromkeys(NODES, host) if networks is None else networks.addresses
         ports = dict.fromkeys(NODES, 25_672)
         if networks is None:
-            all_ports = _first_ports(len(NODES) + len(SPARES))
+            # Of each the node's own, two of its etcd, and the clients'.
+            all_ports = neighbour_ports(len(NODES) + len(SPARES), 4)
             self._spare_ports = dict(zip(SPARES, all_ports[len(NODES) :], strict=True))
             ports = dict(zip(NODES, all_ports, strict=False))
         self.addresses = {f"{name}@test": f"{hosts[name]}:{port}" for name, port in ports.items()}

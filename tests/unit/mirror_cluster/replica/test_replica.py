@@ -215,6 +215,17 @@ def test_a_member_whose_process_has_ended_leaves_at_once() -> None:
     assert nodes.record.in_sync == {"a", "b"}
 
 
+def test_a_member_that_only_refused_a_connection_comes_back_without_another_session() -> None:
+    nodes = cluster()
+    nodes.seen["c"].clear()
+    nodes.tell("a", NodeGone("c"))
+    assert nodes.record.in_sync == {"a", "b"}
+    nodes.wait(1)
+    assert nodes.record.in_sync == {"a", "b", "c"}
+    sent = [each.message for each in nodes.seen["c"] if isinstance(each, Send)]
+    assert not any(isinstance(each, Hello) for each in sent)
+
+
 def test_it_comes_back_when_it_has_caught_up() -> None:
     nodes = cluster()
     nodes.held = {"c"}
