@@ -9,14 +9,15 @@ import shlex
 import signal
 import subprocess
 import sys
-import threading
+import tempfile
 import time
+import weakref
 from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import urlsplit
 
 ROOT = Path(__file__).resolve().parent.parent
-READY_LINE = re.compile(r"^routelog ready (amqp://\S+:(\d+)) data=(.*) pid=(\d+)$")
+READY_LINE = re.compile(r"^routelog ready (amqp://\S+:(\d+)) data=(.*) pid=(\d+)\n", re.M)
 READY_SECONDS_MAX = (
     120.0  # for one that hangs; a start takes a second or two, of a processor of its own
 )
@@ -76,10 +77,10 @@ class BrokerProcess:
         self.port = 0
         self.pid = 0
         self._environment = environment or {}
-        self._process: subprocess.Popen[str] | None = None
-        self._output: list[str] = []
-        self._ready = threading.Event()
-        self._readers: list[threading.Thread] = []
+        self._process: subprocess.Popen[bytes] | None = None
+        # A file, not a pipe: what the broker wrote before it answered a client is there for the test.
+        self._output = tempfile.TemporaryFile()  # noqa: SIM115 - as long as this object
+        weakref.finalize(self, self._output.close)
 
     @property
     def url(self) -> str:
@@ -112,18 +113,15 @@ class BrokerProcess:
         Raises:
             BrokerFailed: it ended or printed no ready line within `READY_SECONDS_MAX`.
         """
-        self._ready.clear()
+        begin = len(self.log_text())
         self._process = subprocess.Popen(
             self._command(),
             cwd=ROOT,
             env=self._process_environment(),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            errors="replace",
+            stdout=self._output,
+            stderr=subprocess.STDOUT,
         )
-        self._readers = [self._read(self._process.stdout), self._read(self._process.stderr)]
-        self._wait_until_ready()
+        self._wait_until_ready(begin)
         return self
 
     def kill(self) -> None:
@@ -155,7 +153,8 @@ class BrokerProcess:
 
     def log_text(self) -> str:
         """Everything printed so far, all runs together, standard output and error mixed."""
-        return "".join(self._output)
+        file = self._output.fileno()
+        return os.pread(file, os.fstat(file).st_size, 0).decode(errors="replace")
 
     def _command(self) -> list[str]:
         program = shlex.split(os.environ.get(COMMAND_VARIABLE, ""))
@@ -172,28 +171,17 @@ class BrokerProcess:
         path = os.pathsep.join(filter(None, [str(ROOT / "src"), os.environ.get("PYTHONPATH", "")]))
         return {**os.environ, "PYTHONPATH": path, **TEST_LIMITS, **self._environment}
 
-    def _read(self, stream: object) -> threading.Thread:
-        thread = threading.Thread(target=self._collect, args=(stream,), daemon=True)
-        thread.start()
-        return thread
-
-    def _collect(self, stream: object) -> None:
-        for line in stream:  # type: ignore[attr-defined]
-            self._output.append(line)
-            ready = READY_LINE.match(line.rstrip("\n"))
-            if ready:
-                self.port = int(ready[2])
-                self.pid = int(ready[4])
-                self._ready.set()
-
-    def _wait_until_ready(self) -> None:
+    def _wait_until_ready(self, begin: int) -> None:
         deadline = time.monotonic() + READY_SECONDS_MAX
-        while not self._ready.wait(0.05):
+        while not (ready := READY_LINE.search(self.log_text(), begin)):
             if not self.alive or time.monotonic() > deadline:
                 state = "was not ready in time" if self.alive else "ended before it was ready"
                 self.signal(signal.SIGKILL)
                 self._wait_until_stopped()
                 raise BrokerFailed(f"the broker {state}; it printed:\n{self.log_text()}")
+            time.sleep(0.02)
+        self.port = int(ready[2])
+        self.pid = int(ready[4])
 
     def signal(self, number: signal.Signals) -> None:
         """Send a signal to the process, if it runs."""
@@ -209,14 +197,4 @@ class BrokerProcess:
             self._process.kill()
             self._process.wait()
             raise BrokerFailed(f"no end after SIGTERM; it printed:\n{self.log_text()}") from None
-        finally:
-            self._join_readers()
         return status
-
-    def _join_readers(self) -> None:
-        for reader in self._readers:
-            reader.join(timeout=2.0)
-        if self._process is not None:
-            for stream in (self._process.stdout, self._process.stderr):
-                if stream is not None:
-                    stream.close()
