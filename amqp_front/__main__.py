@@ -1,16 +1,11 @@
-"""The composition root and command line: `routelog serve`, and its tools.
+"""The command line: `routelog serve`, and its tools, which are loaded when one of them is asked for."""
 
-What `serve` can do without is loaded when it is wanted: the tools, and the HTTP API where it is switched on.
-"""
-
-import asyncio
 import logging
 import os
 import socket
 import sys
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager, suppress
-from dataclasses import asdict
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from importlib.metadata import version as distribution_version
 from pathlib import Path
@@ -21,62 +16,40 @@ import typer
 from typer.core import TyperGroup
 from typer.main import get_group
 
-from routelog.amqp_front.node.accepted_sockets import AcceptedSocket
+from routelog.amqp_front.composition import Composition
 from routelog.amqp_front.node.configuration import (
     BrokerConfig,
     ConfigurationError,
     load_configuration,
 )
-from routelog.amqp_front.process.broker import (
-    START_FAULTS,
-    Broker,
-    BrokerAddress,
-    StartError,
-    node_name,
-)
+from routelog.amqp_front.process.broker import START_FAULTS, BrokerAddress, StartError, node_name
 from routelog.amqp_front.process.logs import escape_control, set_up_logs
 from routelog.amqp_front.process.memory_allocator import give_large_blocks_back
-from routelog.amqp_front.process.open_files import (
-    make_room_for_open_files,
-    open_files_limit,
-    raise_open_files_limit,
-)
-from routelog.amqp_front.process.run import run
+from routelog.amqp_front.process.open_files import make_room_for_open_files, raise_open_files_limit
 from routelog.amqp_front.process.service_manager import ServiceManager
 from routelog.amqp_front.process.standby import run_standby
-from routelog.amqp_front.publishing.firehose import Firehose
-from routelog.amqp_front.server.acceptor import ServedSocket
-from routelog.amqp_front.server.stalled_sockets import StalledSockets
 from routelog.amqp_front.server.tls import warn_of_readers
-from routelog.amqp_front.wire.proxy_header import Endpoint
 from routelog.log_backend import (
     DirectoryLocked,
     LogStore,
     NoDataDirectory,
-    StoredLogs,
     SystemClock,
     SystemDisk,
-    random_key,
-    random_name,
 )
 from routelog.mirror_cluster import (
     BadClusterOption,
     CannotJoin,
-    ClusterMember,
     ClusterOptions,
     NoStandby,
-    ReplicaState,
     Standby,
-    StandbyDoor,
     StandbyOptions,
-    claim_epoch,
     cluster_options,
     follow_options,
     is_standby,
     listen_options,
 )
 from routelog.mirror_cluster import promote as promote_standby
-from routelog.vhosts import Definitions, InvalidDefinition, VirtualHost, read_definitions
+from routelog.vhosts import Definitions, InvalidDefinition, read_definitions
 
 log = logging.getLogger(__name__)
 
@@ -84,8 +57,6 @@ EXIT_START_FAILED = 1
 EXIT_CONFIGURATION = 2  # what wrong usage of the command line exits with, too
 
 CONFIGURATION_FILE = "routelog.toml"
-MANAGEMENT_FILE = "management.json"  # in the data directory: for the command line
-LOG_TOKEN_FILE = "log_token.key"  # in the data directory: tokens outlive a restart
 
 
 class CommandLine(TyperGroup):
@@ -334,208 +305,6 @@ def _file_text(file: Path, *, required: bool) -> str:
         raise ConfigurationError(f"{file}: cannot be read: {error.strerror}") from None
 
 
-@asynccontextmanager
-async def _doors(
-    broker: Broker,
-    address: BrokerAddress,
-    member: ClusterMember | None,
-    standbys: StandbyOptions | None,
-) -> AsyncIterator[None]:
-    """Keep the doors for standbys and operators open."""
-    if standbys is None:
-        async with _management(broker, address, member, None):
-            yield
-        return
-    door = StandbyDoor(standbys, broker.logs, broker.services.clock)
-    if standbys.tls is not None:
-        broker.renewal.watch("standby", standbys.tls)
-    try:
-        await door.open()
-    except OSError as error:
-        raise StartError(f"standby_listen: {error}") from None
-    broker.standbys = lambda: [*map(asdict, door.lags())]
-    try:
-        async with _management(broker, address, member, door):
-            yield
-    finally:
-        await door.aclose()
-
-
-@asynccontextmanager
-async def _management(
-    broker: Broker,
-    address: BrokerAddress,
-    member: ClusterMember | None,
-    door: StandbyDoor | None,
-) -> AsyncIterator[None]:
-    """Keep the operators' door open, and the file that lets this machine's command line in."""
-    services = broker.services
-    config = services.config
-    if not config.management:
-        yield
-        return
-    from routelog.management import BrokerSide, ManagementServer, NodeFacts
-
-    token = random_name()
-    listeners = {"amqp": (address.host, address.port)}
-    if broker.tls_address is not None:
-        listeners["amqp/ssl"] = broker.tls_address
-    if member is not None:
-        listeners["clustering"] = member.listens
-    if door is not None:
-        listeners["standby"] = door.address
-    if broker.metrics.address is not None:
-        listeners["http/prometheus"] = broker.metrics.address
-    logs = StoredLogs(SystemDisk(), services.loop)
-    backups = broker.backups(distribution_version("routelog"))
-    alone = [ReplicaState(services.node_name)]
-    side = BrokerSide(
-        vhosts=services.vhosts,
-        users=services.users,
-        passwords=services.passwords,
-        parameters=services.parameters,
-        connections=broker.operators,
-        messages=broker.messages,
-        node=NodeFacts(
-            name=services.node_name,
-            version=distribution_version("routelog"),
-            process_id=os.getpid(),
-            data_dir=str(address.data_dir),
-            started_at=services.clock.monotonic(),
-            file_descriptors_max=open_files_limit(),
-            connections_max=broker.connections_max,
-            listeners=listeners,
-        ),
-        cluster_name=services.cluster_name,
-        replicas=member.replicas if member is not None else lambda: alone,
-        min_in_sync=config.cluster_min_in_sync if member is not None else 1,
-        clock=services.clock,
-        loopback_users=config.loopback_users,
-        expiries=broker.renewal.expiries,
-        alarms=lambda: broker.alarms,
-        in_time=lambda answer: services.confirms.in_time(answer),
-        log_failure=lambda: str(broker.log_failure or ""),
-        space=broker.disk_space,
-        intake_bytes=lambda: (services.intake.node.bytes, config.intake_bytes_max),
-        trace=partial(_trace, services.node_name),
-        logs=logs,
-        backups=backups,
-        standbys=lambda: broker.standbys(),
-        reader_hold_bytes_max=config.reader_hold_bytes_max,
-        log_token_key=_kept_key(address.data_dir / LOG_TOKEN_FILE),
-    )
-    server = ManagementServer(side, token, config.handshake_seconds)
-    await server.start()
-
-    def serve(accepted: AcceptedSocket, client: Endpoint | None) -> ServedSocket:
-        return server.serve(accepted, None if client is None else (client.address, client.port))
-
-    stalled = StalledSockets(services.loop, broker.http_sockets, server.stall_seconds)
-    broker.serve_http(serve)
-    await broker.http.open(address.host)
-    listeners |= broker.http.addresses
-    if "http" in listeners:
-        content = {"url": _local_url(*listeners["http"]), "token": token}
-        _write_private(address.data_dir / MANAGEMENT_FILE, msgspec.json.encode(content))
-    try:
-        yield
-    finally:
-        with suppress(FileNotFoundError):
-            (address.data_dir / MANAGEMENT_FILE).unlink()
-        await broker.http.close()
-        stalled.stop()
-        await server.stop()
-        await backups.aclose()
-        logs.close()
-
-
-@asynccontextmanager
-async def _metrics(
-    config: BrokerConfig,
-    broker: Broker,
-    address: BrokerAddress,
-    member: ClusterMember | None,
-) -> AsyncIterator[None]:
-    """Keep the door for Prometheus open, of a node that leads or follows."""
-    if not config.prometheus:
-        yield
-        return
-    from routelog.management import MetricsServer, WatchedBroker, WatchedNode
-
-    def watched() -> WatchedBroker | None:
-        if not broker.takes_clients:
-            return None
-        services = broker.services
-        return WatchedBroker(services.vhosts, broker.operators, services.confirms.latencies)
-
-    def cluster_name() -> str:
-        return broker.services.cluster_name() if broker.takes_clients else config.cluster_name
-
-    loop, clock = asyncio.get_running_loop(), broker.logs.clock
-    name = node_name(config.node_name, socket.gethostname())
-    alone = [ReplicaState(name)]
-    node = WatchedNode(
-        name=name,
-        version=distribution_version("routelog"),
-        cluster_name=cluster_name,
-        clock=clock,
-        started_at=clock.monotonic(),
-        file_descriptors_max=open_files_limit(),
-        sockets=lambda: broker.sockets,
-        sockets_max=broker.connections_max,
-        space=broker.disk_space,
-        journal=broker.logs.journal,
-        alarms=lambda: broker.alarms,
-        log_failure=lambda: str(broker.log_failure or ""),
-        held_seconds=lambda: broker.loop_monitor.longest_ms_last_minute / 1_000,
-        replicas=member.replicas if member is not None else lambda: alone,
-        standbys=lambda: broker.standbys(),
-        expiries=broker.renewal.expiries,
-        broker=watched,
-    )
-    server = MetricsServer(node, config.handshake_seconds, broker.note)
-    await server.start()
-    stalled = StalledSockets(loop, broker.metrics.sockets, server.stall_seconds)
-    await broker.metrics.open(address.host, lambda accepted, client: server.serve(accepted))
-    try:
-        yield
-    finally:
-        await broker.metrics.close()
-        stalled.stop()
-        await server.stop()
-
-
-def _trace(node: str, vhost: VirtualHost, wanted: bool) -> None:
-    if wanted != (vhost.firehose is not None):
-        log.info("firehose of vhost '%s': %s", vhost.name, "on" if wanted else "off")
-        vhost.firehose = Firehose(vhost, node) if wanted else None
-
-
-def _write_private(file: Path, content: bytes) -> None:
-    with suppress(FileNotFoundError):
-        file.unlink()  # it may be there from a run that crashed, or with another mode
-    descriptor = os.open(file, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
-    with open(descriptor, "wb") as private:
-        private.write(content)
-
-
-def _kept_key(file: Path) -> bytes:
-    made = random_key()
-    with suppress(FileNotFoundError):
-        kept = file.read_bytes()
-        if len(kept) == len(made):  # or a crash cut it off
-            return kept
-    _write_private(file, made)
-    return made
-
-
-def _local_url(host: str, port: int) -> str:
-    # Who listens on all addresses listens on the loopback one, too.
-    if host in ("0.0.0.0", "::"):
-        host = "127.0.0.1" if host == "0.0.0.0" else "::1"
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
-
-
 def _definitions(configuration: BrokerConfig) -> Definitions | None:
     if not configuration.definitions_file:
         return None
@@ -563,30 +332,8 @@ def _run(
         sys.stdout.flush()
         service_manager.ready()
 
-    member: ClusterMember | None = None
-
-    def join() -> ClusterMember:
-        nonlocal member
-        assert cluster is not None
-        member = ClusterMember(
-            cluster,
-            configuration.data_dir,
-            SystemDisk(),
-            SystemClock(),
-            [sys.executable, "-m", "routelog.amqp_front.process.copy_digest"],
-        )
-        return member
-
-    run(
-        configuration,
-        on_ready,
-        claim_epoch,
-        definitions=_definitions(configuration),
-        doors=lambda broker, address: _doors(broker, address, member, standbys),
-        watch=lambda broker, address: _metrics(configuration, broker, address, member),
-        join=join if cluster is not None else None,
-        on_end=partial(_end, service_manager),
-    )
+    node = Composition(configuration, cluster, standbys)
+    node.run(on_ready, _definitions(configuration), partial(_end, service_manager))
     service_manager.stopping()
 
 

@@ -6,7 +6,6 @@ import socket
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from routelog.amqp_front.connections.connection import Connection
 from routelog.amqp_front.node.accepted_sockets import AcceptedSocket, AcceptedSockets
@@ -117,7 +116,6 @@ class Broker:
         metrics: where metrics are served; their owner opens and closes it.
         passed_doors: for clients that other nodes pass on.
         operators, messages: for the operators' doors; there when it leads.
-        standbys: each one that follows, as operators see it; set by their door.
 
     Args:
         mirror: the cluster that it belongs to; None: it is on its own.
@@ -142,7 +140,6 @@ class Broker:
         self._deadline: ConfirmDeadline | None = None
         self._umask = 0  # of who started the process
         self.passed_doors = PassedDoors()
-        self.standbys: Callable[[], list[dict[str, Any]]] = list
 
     async def start(self, claim_epoch: ClaimEpoch) -> BrokerAddress:
         """Recover, then listen, as a broker on its own.

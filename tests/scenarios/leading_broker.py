@@ -9,15 +9,15 @@ import os
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
 
-from routelog.amqp_front import __main__ as program
+from routelog.amqp_front.__main__ import main
+from routelog.amqp_front.composition import Composition
 from routelog.amqp_front.process.broker import Broker, BrokerAddress
 from routelog.mirror_cluster.coordination.coordinator import NodeEntry
 from routelog.mirror_cluster.links.node_links import LinkSecurity, NodeLinks
 
 CLUSTER, SECRET = "orders", LinkSecurity(b"s" * 32)
-management = program._management
+doors_of_node = Composition.doors
 
 
 def node_links(name: str) -> NodeLinks:
@@ -27,19 +27,17 @@ def node_links(name: str) -> NodeLinks:
 
 
 @asynccontextmanager
-async def doors(
-    broker: Broker, address: BrokerAddress, member: Any, door: Any
-) -> AsyncIterator[None]:
+async def doors(node: Composition, broker: Broker, address: BrokerAddress) -> AsyncIterator[None]:
     links = node_links("leading")
     links.take_client = broker.passed_doors.take
     port = await links.listen("127.0.0.1", 0)
     sys.stdout.write(f"cluster port={port}\n")
     sys.stdout.flush()
-    async with management(broker, address, member, door):
+    async with doors_of_node(node, broker, address):
         yield
     await links.aclose()
 
 
 if __name__ == "__main__":
-    program._management = doors
-    program.main()
+    Composition.doors = doors  # type: ignore[assignment, method-assign]
+    main()

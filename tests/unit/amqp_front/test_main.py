@@ -8,6 +8,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from routelog.amqp_front import __main__ as command
+from routelog.amqp_front import composition
 from routelog.amqp_front.node.configuration import BrokerConfig
 from routelog.amqp_front.process.broker import BrokerAddress, ClaimEpoch, StartError
 from routelog.vhosts import Definitions
@@ -45,7 +46,7 @@ class FakeBroker:
 @pytest.fixture
 def broker(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeBroker:
     fake = FakeBroker()
-    monkeypatch.setattr(command, "run", fake)
+    monkeypatch.setattr(composition, "run", fake)
     monkeypatch.setattr(command, "set_up_logs", lambda level, form: None)
     monkeypatch.chdir(tmp_path)
     for variable in [name for name in os.environ if name.startswith("ROUTELOG_")]:

@@ -7,6 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from routelog.amqp_front import __main__ as command
+from routelog.amqp_front import composition
 from routelog.amqp_front.node.configuration import BrokerConfig
 from routelog.amqp_front.process.open_files import FILES_WANTED
 
@@ -28,7 +29,7 @@ def test_its_command_is_one_that_the_command_line_takes(
 ) -> None:
     (tmp_path / "routelog.toml").write_text("port = 4711")
     configurations: list[BrokerConfig] = []
-    monkeypatch.setattr(command, "run", lambda config, *_, **__: configurations.append(config))
+    monkeypatch.setattr(composition, "run", lambda config, *_, **__: configurations.append(config))
     monkeypatch.setattr(command, "set_up_logs", lambda level, form: None)
     words = service["ExecStart"].replace("/etc/routelog", str(tmp_path)).replace("%S", "/var/lib")
     program, *arguments = words.split()

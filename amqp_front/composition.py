@@ -1,0 +1,124 @@
+"""A node, put together: its cluster or its standbys, its broker, and the doors of operators."""
+
+import socket
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from dataclasses import asdict
+from typing import Any, NoReturn
+
+from routelog.amqp_front.metrics_door import metrics_door
+from routelog.amqp_front.node.configuration import BrokerConfig
+from routelog.amqp_front.operators_door import operators_door
+from routelog.amqp_front.process.broker import Broker, BrokerAddress, StartError, node_name
+from routelog.amqp_front.process.run import run
+from routelog.log_backend import SystemClock, SystemDisk
+from routelog.mirror_cluster import (
+    ClusterMember,
+    ClusterOptions,
+    ReplicaState,
+    StandbyDoor,
+    StandbyOptions,
+    claim_epoch,
+)
+from routelog.vhosts import Definitions
+
+
+class Composition:
+    """See the module.
+
+    Args:
+        cluster: None: the node is on its own.
+        standbys: where a node on its own listens for standbys; None: it has none.
+    """
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        cluster: ClusterOptions | None,
+        standbys: StandbyOptions | None,
+    ) -> None:
+        self._config = config
+        self._cluster = cluster
+        self._standby_options = standbys
+        self._alone = [ReplicaState(node_name(config.node_name, socket.gethostname()))]
+        self._member: ClusterMember | None = None
+        self._standby_door: StandbyDoor | None = None
+
+    def run(
+        self,
+        on_ready: Callable[[BrokerAddress], None],
+        definitions: Definitions | None,
+        on_end: Callable[[str], NoReturn],
+    ) -> None:
+        """Run the node until SIGTERM or SIGINT; see `amqp_front.process.run.run`.
+
+        Raises:
+            StartError, CannotJoin: it cannot start.
+        """
+        run(
+            self._config,
+            on_ready,
+            claim_epoch,
+            definitions=definitions,
+            doors=self.doors,
+            watch=self._watch,
+            join=self._join if self._cluster is not None else None,
+            on_end=on_end,
+        )
+
+    @asynccontextmanager
+    async def doors(self, broker: Broker, address: BrokerAddress) -> AsyncIterator[None]:
+        """Keep the doors for standbys and operators open, of a node that takes clients."""
+        listeners = {}
+        if self._member is not None:
+            listeners["clustering"] = self._member.listens
+        async with AsyncExitStack() as doors:
+            if self._standby_options is not None:
+                door = await _open_standby_door(self._standby_options, broker)
+                doors.push_async_callback(door.aclose)
+                self._standby_door = door
+                listeners["standby"] = door.address
+            operators = operators_door(
+                broker,
+                address,
+                listeners,
+                replicas=self._replicas,
+                min_in_sync=self._config.cluster_min_in_sync if self._member is not None else 1,
+                standbys=self._standbys,
+            )
+            await doors.enter_async_context(operators)
+            yield
+
+    def _watch(self, broker: Broker, address: BrokerAddress) -> AbstractAsyncContextManager[None]:
+        return metrics_door(
+            self._config, broker, address, replicas=self._replicas, standbys=self._standbys
+        )
+
+    def _join(self) -> ClusterMember:
+        assert self._cluster is not None
+        self._member = ClusterMember(
+            self._cluster,
+            self._config.data_dir,
+            SystemDisk(),
+            SystemClock(),
+            [sys.executable, "-m", "routelog.amqp_front.process.copy_digest"],
+        )
+        return self._member
+
+    def _replicas(self) -> list[ReplicaState]:
+        return self._alone if self._member is None else self._member.replicas()
+
+    def _standbys(self) -> list[dict[str, Any]]:
+        return [] if self._standby_door is None else [*map(asdict, self._standby_door.lags())]
+
+
+async def _open_standby_door(options: StandbyOptions, broker: Broker) -> StandbyDoor:
+    door = StandbyDoor(options, broker.logs, broker.services.clock)
+    if options.tls is not None:
+        broker.renewal.watch("standby", options.tls)
+    try:
+        await door.open()
+    except OSError as error:
+        raise StartError(f"standby_listen: {error}") from None
+    return door

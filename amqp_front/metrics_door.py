@@ -1,0 +1,77 @@
+"""The door for Prometheus, of a node that takes clients or passes them on.
+
+The code of `management` is loaded where metrics are switched on: a broker without them starts faster.
+"""
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from importlib.metadata import version as distribution_version
+from typing import Any
+
+from routelog.amqp_front.node.configuration import BrokerConfig
+from routelog.amqp_front.process.broker import Broker, BrokerAddress, node_name
+from routelog.amqp_front.process.open_files import open_files_limit
+from routelog.amqp_front.server.stalled_sockets import StalledSockets
+from routelog.mirror_cluster import ReplicaState
+
+
+@asynccontextmanager
+async def metrics_door(
+    config: BrokerConfig,
+    broker: Broker,
+    address: BrokerAddress,
+    *,
+    replicas: Callable[[], Sequence[ReplicaState]],
+    standbys: Callable[[], list[dict[str, Any]]],
+) -> AsyncIterator[None]:
+    """Keep the door open, if the configuration wants it.
+
+    Args:
+        replicas, standbys: see `WatchedNode`.
+    """
+    if not config.prometheus:
+        yield
+        return
+    from routelog.management import MetricsServer, WatchedBroker, WatchedNode
+
+    def watched() -> WatchedBroker | None:
+        if not broker.takes_clients:
+            return None
+        services = broker.services
+        return WatchedBroker(services.vhosts, broker.operators, services.confirms.latencies)
+
+    def cluster_name() -> str:
+        return broker.services.cluster_name() if broker.takes_clients else config.cluster_name
+
+    loop, clock = asyncio.get_running_loop(), broker.logs.clock
+    node = WatchedNode(
+        name=node_name(config.node_name, socket.gethostname()),
+        version=distribution_version("routelog"),
+        cluster_name=cluster_name,
+        clock=clock,
+        started_at=clock.monotonic(),
+        file_descriptors_max=open_files_limit(),
+        sockets=lambda: broker.sockets,
+        sockets_max=broker.connections_max,
+        space=broker.disk_space,
+        journal=broker.logs.journal,
+        alarms=lambda: broker.alarms,
+        log_failure=lambda: str(broker.log_failure or ""),
+        held_seconds=lambda: broker.loop_monitor.longest_ms_last_minute / 1_000,
+        replicas=replicas,
+        standbys=standbys,
+        expiries=broker.renewal.expiries,
+        broker=watched,
+    )
+    server = MetricsServer(node, config.handshake_seconds, broker.note)
+    await server.start()
+    stalled = StalledSockets(loop, broker.metrics.sockets, server.stall_seconds)
+    await broker.metrics.open(address.host, lambda accepted, client: server.serve(accepted))
+    try:
+        yield
+    finally:
+        await broker.metrics.close()
+        stalled.stop()
+        await server.stop()

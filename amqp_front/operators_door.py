@@ -1,0 +1,156 @@
+"""The HTTP API of a node that takes clients, and the file that lets this machine's command line in.
+
+The code of `management` is loaded where the API is switched on: a broker without it starts faster.
+"""
+
+import logging
+import os
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from functools import partial
+from importlib.metadata import version as distribution_version
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from routelog.amqp_front.node.accepted_sockets import AcceptedSocket
+from routelog.amqp_front.process.broker import Broker, BrokerAddress
+from routelog.amqp_front.process.open_files import open_files_limit
+from routelog.amqp_front.publishing.firehose import Firehose
+from routelog.amqp_front.server.acceptor import ServedSocket
+from routelog.amqp_front.server.stalled_sockets import StalledSockets
+from routelog.amqp_front.wire.proxy_header import Endpoint
+from routelog.log_backend import StoredLogs, SystemDisk, random_key, random_name
+from routelog.mirror_cluster import ReplicaState
+from routelog.vhosts import VirtualHost
+
+log = logging.getLogger(__name__)
+
+# In the data directory.
+MANAGEMENT_FILE = "management.json"  # for the command line
+LOG_TOKEN_FILE = "log_token.key"  # tokens outlive a restart
+
+
+@asynccontextmanager
+async def operators_door(
+    broker: Broker,
+    address: BrokerAddress,
+    other_listeners: Mapping[str, tuple[str, int]],
+    *,
+    replicas: Callable[[], Sequence[ReplicaState]],
+    min_in_sync: int,
+    standbys: Callable[[], list[dict[str, Any]]],
+) -> AsyncIterator[None]:
+    """Keep the door open, if the configuration wants it.
+
+    Args:
+        other_listeners: of the cluster and of standbys: by protocol, address and port.
+        replicas, min_in_sync, standbys: see `BrokerSide`.
+    """
+    services = broker.services
+    config = services.config
+    if not config.management:
+        yield
+        return
+    from routelog.management import BrokerSide, ManagementServer, NodeFacts
+
+    listeners = {"amqp": (address.host, address.port)}
+    if broker.tls_address is not None:
+        listeners["amqp/ssl"] = broker.tls_address
+    listeners |= other_listeners
+    if broker.metrics.address is not None:
+        listeners["http/prometheus"] = broker.metrics.address
+    logs = StoredLogs(SystemDisk(), services.loop)
+    backups = broker.backups(distribution_version("routelog"))
+    side = BrokerSide(
+        vhosts=services.vhosts,
+        users=services.users,
+        passwords=services.passwords,
+        parameters=services.parameters,
+        connections=broker.operators,
+        messages=broker.messages,
+        node=NodeFacts(
+            name=services.node_name,
+            version=distribution_version("routelog"),
+            process_id=os.getpid(),
+            data_dir=str(address.data_dir),
+            started_at=services.clock.monotonic(),
+            file_descriptors_max=open_files_limit(),
+            connections_max=broker.connections_max,
+            listeners=listeners,
+        ),
+        cluster_name=services.cluster_name,
+        replicas=replicas,
+        min_in_sync=min_in_sync,
+        clock=services.clock,
+        loopback_users=config.loopback_users,
+        expiries=broker.renewal.expiries,
+        alarms=lambda: broker.alarms,
+        in_time=services.confirms.in_time,
+        log_failure=lambda: str(broker.log_failure or ""),
+        space=broker.disk_space,
+        intake_bytes=lambda: (services.intake.node.bytes, config.intake_bytes_max),
+        trace=partial(_trace, services.node_name),
+        logs=logs,
+        backups=backups,
+        standbys=standbys,
+        reader_hold_bytes_max=config.reader_hold_bytes_max,
+        log_token_key=_kept_key(address.data_dir / LOG_TOKEN_FILE),
+    )
+    token = random_name()
+    server = ManagementServer(side, token, config.handshake_seconds)
+    await server.start()
+
+    def serve(accepted: AcceptedSocket, client: Endpoint | None) -> ServedSocket:
+        return server.serve(accepted, None if client is None else (client.address, client.port))
+
+    stalled = StalledSockets(services.loop, broker.http_sockets, server.stall_seconds)
+    broker.serve_http(serve)
+    await broker.http.open(address.host)
+    listeners |= broker.http.addresses
+    file = address.data_dir / MANAGEMENT_FILE
+    if "http" in listeners:
+        content = {"url": _local_url(*listeners["http"]), "token": token}
+        _write_private(file, msgspec.json.encode(content))
+    try:
+        yield
+    finally:
+        with suppress(FileNotFoundError):
+            file.unlink()
+        await broker.http.close()
+        stalled.stop()
+        await server.stop()
+        await backups.aclose()
+        logs.close()
+
+
+def _trace(node: str, vhost: VirtualHost, wanted: bool) -> None:
+    if wanted != (vhost.firehose is not None):
+        log.info("firehose of vhost '%s': %s", vhost.name, "on" if wanted else "off")
+        vhost.firehose = Firehose(vhost, node) if wanted else None
+
+
+def _write_private(file: Path, content: bytes) -> None:
+    with suppress(FileNotFoundError):
+        file.unlink()  # it may be there from a run that crashed, or with another mode
+    descriptor = os.open(file, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+    with open(descriptor, "wb") as private:
+        private.write(content)
+
+
+def _kept_key(file: Path) -> bytes:
+    made = random_key()
+    with suppress(FileNotFoundError):
+        kept = file.read_bytes()
+        if len(kept) == len(made):  # or a crash cut it off
+            return kept
+    _write_private(file, made)
+    return made
+
+
+def _local_url(host: str, port: int) -> str:
+    # Who listens on all addresses listens on the loopback one, too.
+    if host in ("0.0.0.0", "::"):
+        host = "127.0.0.1" if host == "0.0.0.0" else "::1"
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
