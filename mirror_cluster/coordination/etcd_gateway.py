@@ -78,15 +78,16 @@ class EtcdGateway:
             CoordinatorUnavailable: no endpoint answered; whether one carried it out is unknown.
             CoordinatorRefused: one answered with an error that another would answer, too.
         """
-        urls = self._endpoints.urls
+        urls, at = self._endpoints.urls, self._next
         problems = []
         for _ in range(len(urls)):
-            url = urls[self._next]
+            url = urls[at]
             try:
                 return await self._ask_logged_in(url, path, body)
             except (TimeoutError, aiohttp.ClientError, OSError) as error:
                 problems.append(f"{url}: {_described(error)}")
-                self._next = (self._next + 1) % len(urls)
+                # Counted from what this request asked: others that fail meanwhile make it pass over none.
+                self._next = at = (at + 1) % len(urls)
         raise CoordinatorUnavailable("; ".join(problems))
 
     async def aclose(self) -> None:

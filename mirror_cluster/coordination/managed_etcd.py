@@ -249,7 +249,8 @@ class EtcdChild:
             return
         process.terminate()
         try:
-            await asyncio.wait_for(process.wait(), STOP_SECONDS_MAX)
+            async with asyncio.timeout(STOP_SECONDS_MAX):
+                await process.wait()
         except TimeoutError:
             process.kill()
             await process.wait()
@@ -278,9 +279,21 @@ class EtcdChild:
             if loop.time() - started > RESTART_SECONDS_MAX:
                 pause = RESTART_SECONDS_MIN
             log.error("etcd ended with status %d; the next starts in %.1f s", status, pause)
+            pause = await self._spawn_behind(pause)
+
+    async def _spawn_behind(self, pause: float) -> float:
+        """Start the next one, however often that fails; returns the pause before the one after it."""
+        while True:
             await asyncio.sleep(pause)
             pause = min(2 * pause, RESTART_SECONDS_MAX)
-            await self._spawn()
+            try:
+                await self._spawn()
+            except (
+                OSError
+            ) as error:  # no memory, no file descriptor, or its package is being replaced
+                log.error("etcd does not start: %s; the next try is in %.1f s", error, pause)
+            else:
+                return pause
 
 
 def _end_with_parent() -> None:

@@ -102,6 +102,15 @@ async def test_each_endpoint_is_asked_once() -> None:
     assert [len(each.paths) for each in members] == [1, 1, 1]
 
 
+async def test_requests_that_fail_at_once_pass_over_no_endpoint() -> None:
+    good = Member(ok)
+    async with gateway(Member(error(NO_LEADER)), good, Member(error(NO_LEADER))) as opened:
+        requests = (opened.request(path, {}) for path in ("kv/range", "lease/keepalive"))
+        assert await asyncio.gather(*requests) == [b'{"fine": 1}'] * 2
+        assert await opened.request("kv/txn", {}) == b'{"fine": 1}'
+    assert len(good.paths) == 3
+
+
 async def test_what_another_endpoint_would_refuse_too_is_not_asked_again() -> None:
     full = error({"code": 8, "error": "etcdserver: mvcc: database space exceeded"}, 429)
     denied = error({"code": 7, "error": "etcdserver: permission denied"}, 403)

@@ -154,6 +154,24 @@ async def test_what_ends_by_itself_is_started_again_and_its_words_are_in_the_log
     assert child.pid is None
 
 
+async def test_a_binary_that_is_gone_for_a_while_is_started_when_it_is_back(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("RESTART_SECONDS_MIN", "RESTART_SECONDS_MAX"):
+        monkeypatch.setattr(f"routelog.mirror_cluster.coordination.managed_etcd.{name}", 0.01)
+    binary, away = script(tmp_path, "exec sleep 3600"), str(tmp_path / "away")
+    child = EtcdChild(binary, member(tmp_path))
+    await child.start()
+    pid = child.pid
+    assert pid is not None
+    os.rename(binary, away)
+    os.kill(pid, signal.SIGKILL)
+    await until(lambda: any("etcd does not start" in each for each in caplog.messages))
+    os.rename(away, binary)
+    await until(lambda: child.starts == 2 and child.pid is not None)
+    await child.stop()
+
+
 async def test_what_does_not_end_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("routelog.mirror_cluster.coordination.managed_etcd.STOP_SECONDS_MAX", 0.05)
     ready = tmp_path / "ready"
