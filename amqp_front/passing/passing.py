@@ -87,7 +87,8 @@ class Passing:
             async with asyncio.timeout(self._wait_seconds):
                 while not await self._connected(client):
                     with suppress(TimeoutError):
-                        await asyncio.wait_for(self._news.wait(), RETRY_SECONDS)
+                        async with asyncio.timeout(RETRY_SECONDS):
+                            await self._news.wait()
         except TimeoutError:
             log.warning("a client is closed: no leader for %g s", self._wait_seconds)
             client.leave("there is no leader")

@@ -233,7 +233,9 @@ class ClusterNode:
             except (CoordinatorRefused, BadRecord) as error:
                 log.error("the coordinator's answer is of no use: %s", error)
             try:
-                await asyncio.wait_for(self._read_wanted.wait(), READ_SECONDS)
+                # Python 3.11's `wait_for` may lose the cancellation that ends this task.
+                async with asyncio.timeout(READ_SECONDS):
+                    await self._read_wanted.wait()
             except TimeoutError:
                 continue
             await asyncio.sleep(READ_SECONDS / 10)  # whoever wants it often gets it no more often

@@ -197,6 +197,7 @@ async def _read(log: PartitionLog, offset: int) -> RecordBatch | None:
         loaded = asyncio.Event()
         log.load(offset, loaded.set)
         with suppress(TimeoutError):  # a log that is closed meanwhile says nothing
-            await asyncio.wait_for(loaded.wait(), LOOK_SECONDS)
+            async with asyncio.timeout(LOOK_SECONDS):
+                await loaded.wait()
         batch = log.read(offset)
     return batch
