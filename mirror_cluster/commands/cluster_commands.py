@@ -22,6 +22,7 @@ from routelog.mirror_cluster.commands.goals import (
     JoinGoal,
     LeaveGoal,
     RecoverGoal,
+    RepairGoal,
     TransferGoal,
 )
 from routelog.mirror_cluster.commands.pursuit import READ_SECONDS, Pursuit
@@ -125,6 +126,20 @@ def cluster_commands(load: Callable[[Path | None], ClusterOptions]) -> typer.Typ
         """
         options = _with_node(load(config), node)
         _pursue(options, lambda view: DrainGoal(view, node, options.min_in_sync), timeout, as_json)
+
+    @commands.command()
+    def repair(
+        node: Annotated[str, typer.Argument(metavar="NODE")],
+        config: ConfigOption = None,
+        timeout: TimeoutOption = TIMEOUT_SECONDS,
+        as_json: JsonOption = False,
+    ) -> None:
+        """Have a node whose data are damaged give them up, and take a copy of the leader's.
+
+        One that leads hands over first. The node is in sync when it has caught up.
+        """
+        options = _with_node(load(config), node)
+        _pursue(options, lambda view: RepairGoal(view, node, options.min_in_sync), timeout, as_json)
 
     @commands.command()
     def join(

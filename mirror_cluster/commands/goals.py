@@ -4,6 +4,7 @@ A goal looks at what the coordinator holds, again and again.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Protocol
 
 from routelog.mirror_cluster.commands.cluster_status import alive_in_sync, is_led, listed
@@ -119,6 +120,40 @@ class DrainGoal(_NodesOnly):
             return False
         told = [each.process for each in sent if each.verb is Verb.DRAIN]
         return entry.process in told and self._node not in view.commands
+
+
+class RepairGoal(_NodesOnly):
+    """A node has given up what it had, which is damaged, and takes a copy of the leader's data.
+
+    A leader hands over first. Who has given up its data has another incarnation.
+    """
+
+    def __init__(self, begun: ClusterView, node: str, min_in_sync: int) -> None:
+        self._begun = begun
+        self._node = node
+        self._drain = DrainGoal(begun, node, min_in_sync)
+
+    def refusal(self) -> str:
+        """See `Goal`."""
+        return self._drain.refusal()
+
+    def command(self, view: ClusterView) -> NodeCommand | None:
+        """See `Goal`."""
+        command = self._drain.command(view)
+        if command is not None and command.verb is Verb.DRAIN:
+            return replace(command, verb=Verb.REPAIR) if self._is_spared(view) else None
+        return command
+
+    def _is_spared(self, view: ClusterView) -> bool:
+        record = _record(view)
+        return record is not None and is_led(record, view) and not self.is_reached(view, ())
+
+    def is_reached(self, view: ClusterView, sent: Sequence[NodeCommand]) -> bool:
+        """See `Goal`."""
+        entry, before = view.nodes.get(self._node), self._begun.nodes.get(self._node)
+        if entry is None or before is None:
+            return False
+        return entry.incarnation != before.incarnation
 
 
 class InitGoal(_NodesOnly):

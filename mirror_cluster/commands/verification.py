@@ -143,10 +143,16 @@ class _Comparison:
         at = f"up to position {self._position:,}"
         if self._count:
             differ = _counted(self._count, "difference")
-            return f"{names} do not have the same {at}: {differ}{left}"
+            return f"{names} do not have the same {at}: {differ}{left}{self._advice()}"
         most = max(compared, key=lambda each: each.records)
         has = f"{_counted(most.records, 'record')} in {_counted(most.partitions, 'partition')}"
         return f"{names} have the same {at}: {has}{left}"
+
+    def _advice(self) -> str:
+        """What to do, where one node is unlike the others; of two nobody knows which one is right."""
+        unlike = {name for each in self._differences for name in each.nodes}
+        others = max(len(each.others) for each in self._differences)
+        return f": `routelog cluster repair {unlike.pop()}`" if len(unlike) == 1 < others else ""
 
     @property
     def _able(self) -> "dict[str, _NodeDigest]":

@@ -54,6 +54,7 @@ class Verb(StrEnum):
     DRAIN = "drain"  # a node that does not lead: leave the in-sync set, and stay out of it
     INIT = "init"  # make the first record: the cluster begins with this node's data
     RECOVER = "recover"  # lead with what is here, whatever others may have had
+    REPAIR = "repair"  # a node that does not lead: give up what is here, and take a copy
 
 
 @dataclass(frozen=True, slots=True)

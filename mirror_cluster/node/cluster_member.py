@@ -152,15 +152,32 @@ class ClusterMember:
         if not await self._others_have_all():
             raise damage
         log.error("%s: all is given up here, as other nodes have it", damage)
+        self._give_up_data()
+        await self._node.coordinator.aclose()
+        if self._etcd is not None:
+            await self._etcd.stop()
+        self.end("what is here was damaged: a copy of another node's data is to take its place")
+
+    def _repair(self) -> None:
+        """The operator's command: something here is damaged, and the leader has all of it."""
+        replica = self._node.replicas[SHARD].replica
+        if not replica.is_dispensable:
+            log.warning("what is here stays: this node leads or copies, or no other has everything")
+            return
+        replica.has_ended = True  # nothing more is acknowledged or claimed with what goes
+        try:
+            self._give_up_data()
+        except OSError as error:
+            return self._failed(error)
+        self.end("the operator gives up what is here: a copy of the leader's data takes its place")
+
+    def _give_up_data(self) -> None:
+        """The next start begins as a node without data, and takes a copy."""
         # First: without its data, this member must not be taken for in sync.
         renew_incarnation(self._data, self._disk)
         empty = ArrivingCopy(self._data, self._disk)
         empty.complete_empty()
         empty.keep()
-        await self._node.coordinator.aclose()
-        if self._etcd is not None:
-            await self._etcd.stop()
-        self.end("what is here was damaged: a copy of another node's data is to take its place")
 
     async def _others_have_all(self) -> bool:
         for tries_left in reversed(range(JOIN_TRIES_MAX)):
@@ -191,7 +208,7 @@ class ClusterMember:
         node = ClusterNode(settings, self._clock, open_coordinator(options), probe.sync, self)
         node.on_view = self._viewed
         self._first_record = FirstRecord(node, SHARD, list(options.addresses))
-        self._commands = OperatorCommands(node, SHARD, self._first_record.begin)
+        self._commands = OperatorCommands(node, SHARD, self._first_record.begin, self._repair)
         return node
 
     async def drain(self) -> None:
@@ -199,7 +216,8 @@ class ClusterMember:
         if len(self._node.view.nodes) > 1:
             self._node.handle(SHARD, Drain())
             try:
-                await asyncio.wait_for(self._drained.wait(), DRAIN_SECONDS_MAX)
+                async with asyncio.timeout(DRAIN_SECONDS_MAX):
+                    await self._drained.wait()
             except TimeoutError:
                 log.warning("no other node has taken the lead in %g s", DRAIN_SECONDS_MAX)
 

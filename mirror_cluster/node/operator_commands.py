@@ -21,12 +21,20 @@ class OperatorCommands:
 
     Args:
         begin: makes the shard's first record, with the data of this node.
+        repair: gives up the data of this node, if others have everything.
     """
 
-    def __init__(self, node: ClusterNode, shard: int, begin: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        node: ClusterNode,
+        shard: int,
+        begin: Callable[[], None],
+        repair: Callable[[], None],
+    ) -> None:
         self._node = node
         self._shard = shard
         self._begin = begin
+        self._repair = repair
         self._taken = 0  # revision of the newest one
 
     def viewed(self, view: ClusterView) -> None:
@@ -59,3 +67,5 @@ class OperatorCommands:
                 self._begin()
             case Verb.RECOVER:
                 self._node.handle(self._shard, RecoverWithLoss(command.seen))
+            case Verb.REPAIR:
+                self._repair()

@@ -108,6 +108,16 @@ class Replica:
         """Whether it follows, with a session open."""
         return self._follower.state is FollowerState.STREAMING
 
+    @property
+    def is_dispensable(self) -> bool:
+        """Whether nothing is lost without what is here: another node leads with all of it."""
+        record, node = self._record, self._identity.member.node
+        if record is None or record.leader in ("", node) or not record.in_sync - {node}:
+            return False
+        # A claim under way may be accepted, and a copy that arrives is not to be met on its way.
+        is_busy = self.leader is not None or self._claim_revision is not None or self.has_ended
+        return not is_busy and self._follower.state is not FollowerState.COPYING
+
     def handle(self, event: Event, now: float) -> list[Action]:
         """Take an event; after `Exit` nothing more comes of any."""
         if self.has_ended:

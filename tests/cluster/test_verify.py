@@ -12,7 +12,9 @@ from routelog.log_backend import crc32c
 from routelog.log_backend.records.record_batch import HEADER_BYTES, batch_bytes, decode_batch
 
 
-async def test_nodes_are_compared_under_load_and_a_changed_record_is_named(tmp_path: Path) -> None:
+async def test_nodes_are_compared_under_load_and_one_that_has_something_else_is_repaired(
+    tmp_path: Path,
+) -> None:
     with mirrored_brokers(tmp_path) as cluster:
         cluster.until_led(in_sync=3)
         load = QueueLoad({name: broker.url for name, broker in cluster.brokers.items()})
@@ -40,6 +42,16 @@ async def test_nodes_are_compared_under_load_and_a_changed_record_is_named(tmp_p
         (found,) = told["differences"]
         assert (found["queue"], found["first"], found["count"]) == (QUEUE, offset, 1)
         assert (found["nodes"], len(found["others"])) == ([f"{name}@test"], 2)
+        assert told["summary"].endswith(f"`routelog cluster repair {name}@test`"), told
+
+        # As a leader it hands over first.
+        assert cluster.ask("transfer", "--to", f"{name}@test")[1] == 0, cluster.log_text()
+        cluster.until_led(in_sync=3)
+        told, code = cluster.ask("repair", f"{name}@test", "--timeout", "120")
+        assert (told["done"], code) == (True, 0), (told, cluster.log_text())
+        assert cluster.until_led(in_sync=3)["leader"] != f"{name}@test"
+        told, code = cluster.ask("verify")
+        assert (told["equal"], told["complete"], code) == (True, True, 0), told
 
 
 def changed_record(data: Path) -> int:

@@ -13,6 +13,7 @@ from routelog.mirror_cluster.commands.goals import (
     JoinGoal,
     LeaveGoal,
     RecoverGoal,
+    RepairGoal,
     TransferGoal,
 )
 from routelog.mirror_cluster.coordination.coordinator import (
@@ -58,6 +59,12 @@ LED = record()  # by a, whose process is 1
             "confirms would stop: without it, a would be in sync",
         ),
         (DrainGoal(view(record(in_sync="ab")), "c", 2), ""),
+        (RepairGoal(view(LED), "c", 2), ""),
+        (RepairGoal(view(LED, "ab"), "c", 2), "c is not alive"),
+        (
+            RepairGoal(view(record(in_sync="ab")), "b", 2),
+            "confirms would stop: without it, a would be in sync",
+        ),
         (JoinGoal(view(record(in_sync="ab", replicas="ab"), "abc"), "c"), ""),
         (JoinGoal(view(record(in_sync="ab", replicas="ab"), "ab"), "c"), "c is not alive"),
         (JoinGoal(view(record(claim=7)), "c"), "nobody leads"),
@@ -126,6 +133,25 @@ def test_a_leader_is_drained_when_its_next_process_has_taken_that() -> None:
     back = view(record(leader="b", claim=2, epoch=3), processes=again)
     assert not goal.is_reached(back, [hand_over, command])
     assert goal.is_reached(started, [hand_over, command])
+
+
+def test_who_leads_hands_over_and_its_next_process_gives_up_what_is_damaged() -> None:
+    goal = RepairGoal(view(LED), "a", 2)
+    hand_over = NodeCommand("a", 1, Verb.TRANSFER)
+    assert goal.command(view(LED)) == hand_over
+    handed_over = record(leader="b", in_sync="bc", claim=2, epoch=3)
+    assert goal.command(view(handed_over)) is None, "the process that led ends by itself"
+    started = view(handed_over, processes={"a": 8, "b": 2, "c": 3})
+    assert goal.command(started) == NodeCommand("a", 8, Verb.REPAIR)
+    assert not goal.is_reached(started, [hand_over])
+    unled = view(record(leader="b", claim=7, epoch=3), processes={"a": 8, "b": 2, "c": 3})
+    assert goal.command(unled) is None, "nobody has what a has, for now"
+    gone = replace(started, nodes={name: started.nodes[name] for name in "bc"})
+    assert not goal.is_reached(gone, [hand_over])
+    empty = replace(started.nodes["a"], process=9, incarnation=17)
+    again = replace(started, nodes={**started.nodes, "a": empty})
+    assert goal.is_reached(again, [hand_over])
+    assert goal.command(again) is None
 
 
 def test_a_cluster_begins_with_the_data_of_the_node_that_is_named() -> None:

@@ -162,6 +162,14 @@ async def test_a_node_without_a_digest_is_named_and_the_others_are_compared(tmp_
     )
 
 
+async def test_one_node_that_is_unlike_several_others_is_to_be_repaired(tmp_path: Path) -> None:
+    odd = DigestEnd(8, 7, 1, 0, 0)
+    nodes = {name: Node(tmp_path, name, Copies(9), END) for name in "ab"}
+    found = await compared(nodes | {"c": Node(tmp_path, "c", Copies(9), odd)})
+    told = "a, b, c do not have the same up to position 9: 1 difference"
+    assert found.summary == f"{told}: `routelog cluster repair c`"
+
+
 async def test_one_digest_is_made_at_a_time_and_none_for_who_has_gone(tmp_path: Path) -> None:
     node = Node(tmp_path, "a", Copies(9), END)
     node.sender._program = [sys.executable, "-c", "import time; time.sleep(60)"]

@@ -26,7 +26,9 @@ class Node:
         self.is_there: bool | Exception = True
         self.coordinator = SimpleNamespace(take=self.take)
         self.tasks: list[asyncio.Task] = []
-        self.commands = OperatorCommands(self, 0, lambda: self.done.append("begin"))
+        self.commands = OperatorCommands(
+            self, 0, lambda: self.done.append("begin"), lambda: self.done.append("repair")
+        )
 
     async def take(self, command: NodeCommand) -> bool:
         if isinstance(self.is_there, Exception):
@@ -55,6 +57,7 @@ class Node:
         (NodeCommand("a", 7, Verb.DRAIN, revision=1), Drain()),
         (NodeCommand("a", 7, Verb.INIT, revision=1), "begin"),
         (NodeCommand("a", 7, Verb.RECOVER, seen=5, revision=1), RecoverWithLoss(5)),
+        (NodeCommand("a", 7, Verb.REPAIR, revision=1), "repair"),
     ],
 )
 async def test_a_command_is_carried_out_once(command: NodeCommand, done: Event | str) -> None:

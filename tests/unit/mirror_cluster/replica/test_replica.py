@@ -333,6 +333,17 @@ def test_a_follower_that_is_drained_leaves_the_set_at_once() -> None:
     assert nodes.record.in_sync == {"a", "b"}
 
 
+def test_a_follower_is_dispensable_while_another_member_leads() -> None:
+    nodes = cluster()
+    assert [nodes.nodes[node].is_dispensable for node in "abc"] == [False, True, True]
+    nodes.nodes["b"].handle(NodesAlive({node: PROCESSES[node] for node in "bc"}), nodes.now)
+    assert not nodes.nodes["b"].is_dispensable, "its claim is not answered yet"
+    copies = following(chain_of(1), epoch=2)
+    assert copies.is_dispensable
+    copies.handle(Received("a", CopyFrom(SHARD, 2, SESSIONS[copies])), 1.0)
+    assert not copies.is_dispensable, "it is about to be replaced"
+
+
 def with_replicas(nodes: Cluster, *names: str) -> None:
     """As an operator's command changes the record."""
     wanted = nodes.record.with_replicas(names)
