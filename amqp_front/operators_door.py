@@ -79,6 +79,7 @@ async def operators_door(
             file_descriptors_max=open_files_limit(),
             connections_max=broker.connections_max,
             listeners=listeners,
+            banner=config.management_banner,
         ),
         cluster_name=services.cluster_name,
         replicas=replicas,

@@ -6,6 +6,7 @@
 Source: RabbitMQ's extension of AMQP 0-9-1, https://www.rabbitmq.com/docs/connection-blocked
 """
 
+from collections.abc import Set
 from typing import Any, Protocol
 
 from pamqp import commands
@@ -39,6 +40,11 @@ class PublishingHold:
         self._told = False
         self.active = False
         self.tells = False
+
+    @property
+    def reasons(self) -> Set[str]:
+        """Why the connection waits; empty while it does not."""
+        return self._gate.reasons if self.active and self._gate is not None else frozenset()
 
     def begin(self, gate: PublisherGate) -> None:
         """The connection publishes, and a gate for it is closed."""

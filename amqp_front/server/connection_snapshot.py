@@ -33,6 +33,7 @@ def connection_snapshot(connection: Connection) -> ConnectionSnapshot:
         host=own[0],
         port=own[1],
         state="blocked" if connection.hold.active else "running",
+        blocked_by=tuple(sorted(connection.hold.reasons)),
         channels=len(connection.channels),
         channel_max=connection.channels.channel_max,
         frame_max=connection.body_frame_max + FRAME_OVERHEAD,

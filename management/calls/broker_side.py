@@ -105,6 +105,7 @@ class NodeFacts:
         started_at: seconds of the monotonic clock.
         connections_max: the limit of AMQP connections.
         listeners: by protocol, address and port.
+        banner: what every page says on its top, such as which environment this is; empty: nothing.
     """
 
     name: str
@@ -115,6 +116,7 @@ class NodeFacts:
     file_descriptors_max: int
     connections_max: int
     listeners: Mapping[str, tuple[str, int]]
+    banner: str = ""
 
 
 class Replica(Protocol):

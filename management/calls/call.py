@@ -60,6 +60,7 @@ class Call:
 
     Attributes:
         vhost: named by the path; only routes with a vhost may read it.
+        is_dry_run: set by a handler that only says what it would do: the log is not told of a change.
         tokens: of logs.
         sampler: of the node's counters.
     """
@@ -79,6 +80,7 @@ class Call:
         self.caller = caller
         self.tokens = tokens
         self.sampler = sampler
+        self.is_dry_run = False
 
     @property
     def has_vhost(self) -> bool:

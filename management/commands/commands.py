@@ -1,6 +1,7 @@
 """`routelog list`, and the operators' groups of commands: `user`, `permission`, `policy` and so on."""
 
 from typing import Annotated, Any
+from urllib.parse import urlencode
 
 import msgspec
 import typer
@@ -17,7 +18,7 @@ from routelog.management.commands.password_prompt import prompt_password
 from routelog.management.commands.queue_commands import exchange
 from routelog.management.commands.reader_commands import reader
 from routelog.management.commands.status_command import status
-from routelog.management.commands.terminal import printable, show
+from routelog.management.commands.terminal import EXIT_REFUSED, printable, show
 from routelog.vhosts import rabbitmq_hash
 
 COLUMNS = {
@@ -189,6 +190,36 @@ def list_permissions(broker: ManagementClient, as_json: AsJson = False) -> None:
     """List all permissions."""
     rows = broker.get("permissions")
     show(rows, ("vhost", "user", "configure", "write", "read"), as_json=as_json)
+
+
+@permissions.command("may")
+@with_broker
+def may(
+    broker: ManagementClient,
+    user: str,
+    verb: Annotated[str, typer.Argument(help="configure, write or read")],
+    name: Annotated[str, typer.Argument(help="An exchange; amq.default is the default one.")],
+    is_queue: Annotated[bool, typer.Option("--queue", help="The name is of a queue.")] = False,
+    key: Annotated[str | None, typer.Option(help="Publish, or bind, with this key.")] = None,
+    vhost: Vhost = "/",
+    as_json: AsJson = False,
+) -> None:
+    """Tell whether a user may do something, and which rule decides; exit code 1 means no."""
+    if is_queue and key is not None:
+        raise typer.BadParameter("a key is for exchanges")
+    asked = {"verb": verb, "queue" if is_queue else "exchange": name}
+    asked |= {} if key is None else {"routing_key": key}
+    answer = broker.get("permissions", vhost, user, "may", query=urlencode(asked))
+    if as_json:
+        show([answer], (), as_json=True)
+    else:
+        show(answer["rules"], ("rule", "allowed", "text"), as_json=False)
+        kind = "queue" if is_queue else "exchange"
+        typer.echo("yes" if answer["allowed"] else "no")
+        if not answer["exists"]:
+            typer.echo(printable(f"there is no {kind} '{name}' in virtual host '{vhost}'"))
+    if not answer["allowed"]:
+        raise typer.Exit(EXIT_REFUSED)
 
 
 @topic_permissions.command("set")

@@ -3,23 +3,20 @@
 from typing import Any
 
 from routelog.exchanges import EXCHANGE_TYPES
-from routelog.management.pages.changes import Change, Field
+from routelog.management.pages.access_changes import ACCESS_CHANGES
+from routelog.management.pages.changes import NAME, PATTERN, VHOST, Change, Field
 
-_VHOST = Field("vhost", "Virtual host", "vhost", is_needed=True)
-_NAME = Field("name", "Name", is_needed=True)
 _DURABLE = Field("durable", "Durable", "flag", value="on")
 _AUTO_DELETE = Field("auto_delete", "Auto-delete", "flag")
 _QUEUE = "/queues/{vhost}/{name}"
 _EXCHANGE = "/exchanges/{vhost}/{name}"
 _BINDING = "/bindings/{vhost}/e/{source}/{kind:[qe]}/{destination}"
-_PERMISSION = "/permissions/{vhost}/{user}"
 _POLICY = "/policies/{vhost}/{name}"
 _FILTER = 'JSON: {} is all; {"key": "orders", "time": "1h"}'
 _SELECTION = (
     Field("limit", "At most", "number", value="10000", is_needed=True),
     Field("dry_run", "Only count them", "flag"),
 )
-_PATTERN = "a regular expression"
 _APPLY_TO = ("all", "queues", "exchanges", "classic_queues", "quorum_queues", "streams")
 
 
@@ -46,8 +43,8 @@ _CHANGES = (
         "PUT",
         _QUEUE,
         (
-            _VHOST,
-            _NAME,
+            VHOST,
+            NAME,
             Field("arguments.x-queue-type", "Type", choices=("classic", "quorum", "stream")),
             _DURABLE,
             _AUTO_DELETE,
@@ -151,8 +148,8 @@ _CHANGES = (
         "PUT",
         _EXCHANGE,
         (
-            _VHOST,
-            _NAME,
+            VHOST,
+            NAME,
             Field(
                 "type",
                 "Type",
@@ -207,67 +204,8 @@ _CHANGES = (
         "DELETE",
         "/connections/{name}",
         done="Connection {name} is closed.",
+        then="/connections",
         command=("connection", "close", "{name}"),
-    ),
-    Change(
-        "put-user",
-        "Add or replace a user",
-        "PUT",
-        "/users/{user}",
-        (
-            Field("user", "Name", is_needed=True),
-            Field("password", "Password", "password", is_needed=True),
-            Field(
-                "tags",
-                "Tags",
-                sends_empty=True,
-                hint="such as management, monitoring, administrator",
-            ),
-        ),
-        "User {user} is there.",
-        command=("user", "add", "{user}", "--tags", "{tags}"),
-    ),
-    Change(
-        "delete-user",
-        "Delete",
-        "DELETE",
-        "/users/{user}",
-        done="User {user} is deleted.",
-        confirmed_by="user",
-        command=("user", "delete", "{user}"),
-    ),
-    Change(
-        "put-permission",
-        "Set a permission",
-        "PUT",
-        _PERMISSION,
-        (
-            Field("user", "User", is_needed=True),
-            _VHOST,
-            Field("configure", "Configure", value=".*", sends_empty=True, hint=_PATTERN),
-            Field("write", "Write", value=".*", sends_empty=True, hint=_PATTERN),
-            Field("read", "Read", value=".*", sends_empty=True, hint=_PATTERN),
-        ),
-        "User {user} has this permission in {vhost}.",
-        command=(
-            "permission",
-            "set",
-            "{user}",
-            "{configure}",
-            "{write}",
-            "{read}",
-            "--vhost",
-            "{vhost}",
-        ),
-    ),
-    Change(
-        "clear-permission",
-        "Clear",
-        "DELETE",
-        _PERMISSION,
-        done="User {user} may not enter {vhost} any more.",
-        confirmed_by="user",
-        command=("permission", "clear", "{user}", "--vhost", "{vhost}"),
     ),
     Change(
         "put-policy",
@@ -275,9 +213,9 @@ _CHANGES = (
         "PUT",
         _POLICY,
         (
-            _VHOST,
-            _NAME,
-            Field("pattern", "Pattern", value="^", is_needed=True, hint=_PATTERN),
+            VHOST,
+            NAME,
+            Field("pattern", "Pattern", value="^", is_needed=True, hint=PATTERN),
             Field("definition", "Definition", "json", value='{"max-length": 1000}', is_needed=True),
             Field("apply-to", "Applies to", choices=_APPLY_TO, value="all"),
             Field("priority", "Priority", "number", value="0", is_needed=True),
@@ -306,32 +244,6 @@ _CHANGES = (
         confirmed_by="name",
         command=("policy", "clear", "{name}", "--vhost", "{vhost}"),
     ),
-    Change(
-        "put-vhost",
-        "Add a virtual host",
-        "PUT",
-        "/vhosts/{name}",
-        (
-            _NAME,
-            Field("description", "Description"),
-            Field(
-                "default_queue_type",
-                "Default type of queues",
-                choices=("classic", "quorum", "stream"),
-            ),
-        ),
-        "Virtual host {name} is there.",
-        command=("vhost", "add", "{name}"),
-    ),
-    Change(
-        "delete-vhost",
-        "Delete",
-        "DELETE",
-        "/vhosts/{name}",
-        done="Virtual host {name} is deleted, with all that was in it.",
-        confirmed_by="name",
-        command=("vhost", "delete", "{name}"),
-    ),
 )
 
-CHANGES = {change.name: change for change in _CHANGES}
+CHANGES = {change.name: change for change in (*_CHANGES, *ACCESS_CHANGES)}

@@ -56,6 +56,11 @@ class Field:
             raise bad_request(f"{self.label}: {error}") from None
 
 
+VHOST = Field("vhost", "Virtual host", "vhost", is_needed=True)
+NAME = Field("name", "Name", is_needed=True)
+PATTERN = "a regular expression"  # the hint of a field
+
+
 @dataclass(frozen=True)
 class Change:
     """A change by one call of the API.
@@ -80,6 +85,11 @@ class Change:
     confirmed_by: str = ""
     then: str = ""
     command: tuple[str, ...] = ()
+
+    @property
+    def needs_vhost(self) -> bool:
+        """Whether a vhost is chosen in the form."""
+        return any(field.kind == "vhost" for field in self.fields)
 
     @cached_property
     def parts(self) -> tuple[str, ...]:

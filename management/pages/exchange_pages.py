@@ -3,6 +3,7 @@
 from typing import Any
 
 from routelog.management.calls.failures import Refused
+from routelog.management.pages.binding_picture import binding_picture
 from routelog.management.pages.change_table import CHANGES
 from routelog.management.pages.visit import FIRST_ROWS, Shown, Shows, Visit
 from routelog.management.views.bindings import DEFAULT_NAME
@@ -24,6 +25,7 @@ async def show_exchange(visit: Visit) -> Shows:
             tried = await visit.get(f"{_OF_ANY}/route", visit.parts, asked)
         except Refused as error:
             refusal = error.reason
+    shown_name = row["name"] or "(the default exchange)"
     return Shown(
         "exchange.html",
         {
@@ -31,6 +33,8 @@ async def show_exchange(visit: Visit) -> Shows:
             "name_in_paths": row["name"] or DEFAULT_NAME,
             "leaving": leaving,
             "coming": coming,
+            "picture": binding_picture(shown_name, coming.rows, leaving.rows),
+            "shown_name": shown_name,
             "tried": tried,
             "refusal": refusal,
             "asked": asked,

@@ -86,6 +86,7 @@ CONNECTIONS = ListPage(
     },
     ("channels",),
     row_changes={"close-connection": {"name": "name"}},
+    link="/connections/{name}",
 )
 CHANNELS = ListPage(
     "Channels",
@@ -102,6 +103,7 @@ CHANNELS = ListPage(
         "messages_unacknowledged": "Unacknowledged",
     },
     ("consumer_count", "prefetch_count", "messages_unacknowledged"),
+    link="/channels/{name}",
 )
 USERS = ListPage(
     "Users",
@@ -109,6 +111,7 @@ USERS = ListPage(
     {"name": "Name", "tags": "Tags", "limits": "Limits"},
     row_changes={"delete-user": {"user": "name"}},
     changes=("put-user", "put-permission"),
+    link="/users/{name}",
 )
 PERMISSIONS = ListPage(
     "Permissions",
@@ -149,6 +152,7 @@ VHOSTS = ListPage(
     },
     row_changes={"delete-vhost": {"name": "name"}},
     changes=("put-vhost",),
+    link="/vhosts/{name}",
 )
 NODES = ListPage(
     "Nodes",

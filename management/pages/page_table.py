@@ -5,8 +5,15 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Literal
 
+from routelog.management.pages.access_pages import USER, VHOST, show_user, show_vhost
 from routelog.management.pages.change_table import CHANGES
 from routelog.management.pages.changes import make_change
+from routelog.management.pages.connection_pages import (
+    CHANNEL,
+    CONNECTION,
+    show_channel,
+    show_connection,
+)
 from routelog.management.pages.exchange_pages import EXCHANGE, show_exchange
 from routelog.management.pages.list_pages import LISTS
 from routelog.management.pages.overview import overview
@@ -51,6 +58,10 @@ PAGES = (
     Page(f"{QUEUE}/get", take_messages, QUEUE, method="POST"),
     *(Page(each.api, each.handler(), each.api, each.title) for each in LISTS),
     Page(EXCHANGE, show_exchange, EXCHANGE),
+    Page(CONNECTION, show_connection, CONNECTION),
+    Page(CHANNEL, show_channel, CHANNEL),
+    Page(USER, show_user, USER),
+    Page(VHOST, show_vhost, VHOST),
     Page("/queues-chosen", choose_queues, QUEUES, method="POST"),
     Page("/queues-chosen/{change}", change_queues, QUEUES, method="POST"),
     Page("/do/{change}", partial(make_change, changes=CHANGES), "/overview", method="POST"),

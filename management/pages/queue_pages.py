@@ -8,8 +8,19 @@ from routelog.management.calls.listing import list_query
 from routelog.management.calls.message_wanted import number_of
 from routelog.management.pages.change_table import CHANGES, moved_text
 from routelog.management.pages.changes import check_confirmed, counted
+from routelog.management.pages.charts import SAMPLED, length_chart, message_chart
 from routelog.management.pages.message_text import described_message
-from routelog.management.pages.visit import FIRST_ROWS, Moved, Shown, Shows, Visit, value_of
+from routelog.management.pages.sparkline import HEIGHT, WIDTH, sparkline
+from routelog.management.pages.sparkline import SAMPLED as SPARKLINE_SAMPLED
+from routelog.management.pages.visit import (
+    FIRST_ROWS,
+    NOTHING,
+    Moved,
+    Shown,
+    Shows,
+    Visit,
+    value_of,
+)
 
 QUEUES, OF_VHOST, QUEUE = "/queues", "/queues/{vhost}", "/queues/{vhost}/{name}"
 MOVE = f"{QUEUE}/move"
@@ -20,6 +31,8 @@ BROWSED = 20  # messages of one page
 BROWSED_BYTES = 2_000  # shown of each body; a link leads to one message with more of it
 BROWSED_BYTES_MAX = 1_000_000
 
+TREND = "trend"  # a sparkline of all messages; no key of the API, and nothing to sort by
+
 # What the list can show: the key of the API's row, and the heading. Numbers stand on the right.
 COLUMNS = {
     "vhost": "Virtual host",
@@ -29,6 +42,7 @@ COLUMNS = {
     "messages_unacknowledged": "Unacknowledged",
     "messages_delayed": "Delayed",
     "messages": "Messages",
+    TREND: "Ten minutes",
     "consumers": "Consumers",
     "policy": "Policy",
     "partitions": "Partitions",
@@ -39,6 +53,7 @@ SHOWN_COLUMNS = (
     "type",
     "messages_ready",
     "messages_unacknowledged",
+    TREND,
     "consumers",
     "policy",
 )
@@ -55,10 +70,16 @@ async def list_queues(visit: Visit) -> Shows:
     vhost = visit.asked("vhost")
     path, parts = (OF_VHOST, {"vhost": vhost}) if vhost else (QUEUES, {})
     columns = [each for each in visit.query.get("column", SHOWN_COLUMNS) if each in COLUMNS]
+    has_trend = TREND in columns
+    more = SPARKLINE_SAMPLED if has_trend else NOTHING
+    table = await visit.table(path, list_query(query), parts, more)
+    trends = [sparkline(row["messages_details"]) for row in table.rows] if has_trend else []
     return Shown(
         "queues.html",
         {
-            "table": await visit.table(path, list_query(query), parts),
+            "table": table,
+            "trends": trends,
+            "spark_size": (WIDTH, HEIGHT),
             "columns": columns,
             "all_columns": COLUMNS,
             "numbers": NUMBERS,
@@ -77,20 +98,12 @@ async def vhost_names(visit: Visit) -> list[str]:
 
 async def show_queue(visit: Visit) -> Shows:
     """One queue."""
-    row = await visit.get(QUEUE, visit.parts)
+    row = await visit.get(QUEUE, visit.parts, SAMPLED)
     bindings = await visit.table(f"{QUEUE}/bindings", FIRST_ROWS, visit.parts)
-    stats = row.get("message_stats", {})
-    rates = {
-        label: stats[f"{name}_details"]["rate"]
-        for name, label in _RATES.items()
-        if f"{name}_details" in stats
-    }
+    charts = [chart for chart in (length_chart(row), message_chart(row)) if chart is not None]
     return Shown(
-        "queue.html", {"queue": row, "rates": rates, "bindings": bindings, "changes": CHANGES}
+        "queue.html", {"queue": row, "charts": charts, "bindings": bindings, "changes": CHANGES}
     )
-
-
-_RATES = {"publish": "Published a second", "deliver_get": "Delivered", "ack": "Acknowledged"}
 
 
 async def take_messages(visit: Visit) -> Shows:

@@ -140,8 +140,14 @@ class Visit:
         """One thing, whatever its status says of it."""
         return await value_of(await self.ask("GET", path, parts, query))
 
-    async def table(self, path: str, query: ListQuery, parts: Parts = NOTHING) -> Table:
-        """One page of a list; the first one, when the query asks for one behind the last."""
+    async def table(
+        self, path: str, query: ListQuery, parts: Parts = NOTHING, more: Parts = NOTHING
+    ) -> Table:
+        """One page of a list; the first one, when the query asks for one behind the last.
+
+        Args:
+            more: a query of the API for the rows of this page alone, such as for samples.
+        """
         answer = await self.ask("GET", path, parts)
         assert isinstance(answer, Listing)
         try:
@@ -149,8 +155,11 @@ class Visit:
         except Refused as error:
             if error.error != OUT_OF_RANGE:
                 raise
-            return await self.table(path, replace(query, page=1), parts)
-        rows = [row for item in items if (row := answer.describe(item)) is not None]
+            return await self.table(path, replace(query, page=1), parts, more)
+        detailed = await self.ask("GET", path, parts, more) if more else answer
+        assert isinstance(detailed, Listing)
+        in_slices = in_turns(items, Lane.OPERATORS)
+        rows = [row async for item in in_slices if (row := detailed.describe(item)) is not None]
         return Table(
             rows, head["page"], head["page_count"], head["filtered_count"], head["total_count"]
         )

@@ -51,7 +51,7 @@ class ApiCalls:
                 answer = route.handler(call)
                 if isinstance(answer, Awaitable):
                     answer = await self._broker.in_time(answer)
-                if method not in SAFE_METHODS and not actor.told:
+                if not (method in SAFE_METHODS or actor.told or call.is_dry_run):
                     event = "http.traffic" if route.is_traffic else "http.changed"
                     self._broker.vhosts.events.note(event, method=method, path=request.path)
         except self._broker.messages.refusals as error:

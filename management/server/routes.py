@@ -24,6 +24,7 @@ from routelog.management.views import (
     queues,
     rabbitmq_views,
     rules,
+    verdicts,
     virtual_hosts,
 )
 from routelog.management.views.health import unless_log_failed
@@ -233,6 +234,7 @@ ROUTES: tuple[Route, ...] = (
     _admin("GET", "/users/{user}/topic-permissions", people.list_topic_permissions_of_user),
     _admin("GET", "/permissions", people.list_permissions),
     _admin("GET", "/permissions/{vhost}/{user}", people.get_permission),
+    _admin("GET", "/permissions/{vhost}/{user}/may", verdicts.may),
     _admin(
         "PUT",
         "/permissions/{vhost}/{user}",

@@ -56,6 +56,7 @@ def connection_row(broker: BrokerSide, connection: Any, statistics: Statistics) 
         "host": values.host,
         "port": values.port,
         "state": values.state,
+        "blocked_by": values.blocked_by,
         "channels": values.channels,
         "channel_max": values.channel_max,
         "frame_max": values.frame_max,
@@ -161,6 +162,7 @@ def channel_row(broker: BrokerSide, item: tuple[Any, Any], statistics: Statistic
         "transactional": channel.transactional,
         "consumer_count": channel.consumers,
         "messages_unacknowledged": channel.unacknowledged,
+        "messages_unconfirmed": channel.unconfirmed,
         "prefetch_count": channel.prefetch,
         "global_prefetch_count": channel.channel_prefetch,
         "connection_details": {

@@ -311,6 +311,7 @@ async def carry_out(
         states = search.wanted.states
     order = MoveOrder(mode, destination, body.limit, states, body.dry_run)
     report = await call.broker.messages.move(call.vhost, queue, search, order)
+    call.is_dry_run = body.dry_run
     if not body.dry_run:
         call.broker.vhosts.events.note(
             f"messages.{_DONE[mode]}",

@@ -7,11 +7,12 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from broker_process import BrokerProcess
 from management_door import ManagementDoor
-from pika_client import Clients
+from pika_client import Clients, wait_until
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from routelog.management.pages.page_table import PAGES
@@ -40,7 +41,8 @@ def chromium() -> Iterator[Browser]:
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    process = BrokerProcess(tmp_path_factory.mktemp("page")).start()
+    banner = {"ROUTELOG_MANAGEMENT_BANNER": SHORT}
+    process = BrokerProcess(tmp_path_factory.mktemp("page"), banner).start()
     door = ManagementDoor(process)
     everything = dict.fromkeys(("configure", "write", "read"), ".*")
     for name in ("plain", SHORT):
@@ -60,7 +62,9 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
         message["properties"] = {"headers": {SHORT: SCRIPT}, "content_type": SHORT}  # type: ignore[assignment]
         door.do("POST", "exchanges", "/", SHORT, "publish", body=message)
     clients = Clients(process.url)
-    clients.channel().basic_consume("plain", lambda *_: None, consumer_tag=SHORT)
+    connection = clients.connect(client_properties={"connection_name": SCRIPT, SHORT: SCRIPT})
+    connection.channel().basic_consume("plain", lambda *_: None, consumer_tag=SHORT)
+    wait_until(lambda: door.get("channels"))
     yield process
     clients.close()
     process.stop()
@@ -103,12 +107,19 @@ def visitor(chromium: Browser, world: BrokerProcess, request: Any) -> Iterator[V
     visitor.close()
 
 
-def paths() -> list[str]:
-    """Every page, of things whose names carry script."""
+def paths(broker: BrokerProcess) -> list[str]:
+    """Every page, of things whose names carry script; a connection's name cannot, its properties can."""
+    (channel,) = ManagementDoor(broker).get("channels")
+    connection = channel["connection_details"]["name"]
     encoded = "".join(f"%{each:02X}" for each in SHORT.encode())
     found = [page.path.replace("{vhost}", "%2F") for page in PAGES if page.method == "GET"]
+    found = [path.replace("{channel}", quote(channel["name"])) for path in found]
+    found = [
+        path.replace("/connections/{name}", f"/connections/{quote(connection)}") for path in found
+    ]
     found = [re.sub(r"\{\w+(:[^}]*)?\}", encoded, path) for path in found]
-    return [*found, f"/queues/{encoded}/{encoded}"]
+    asked = f"action=publish&vhost=%2F&name={encoded}&key={encoded}"
+    return [*found, f"/queues/{encoded}/{encoded}", f"/users/{encoded}?{asked}"]
 
 
 def test_an_operator_does_his_work(visitor: Visitor) -> None:
@@ -159,10 +170,12 @@ def test_an_operator_does_his_work(visitor: Visitor) -> None:
 
 
 @pytest.mark.parametrize("visitor", list(VIEWS), indirect=True)
-def test_every_page_is_usable_by_all_and_runs_nothing_of_others(visitor: Visitor) -> None:
+def test_every_page_is_usable_by_all_and_runs_nothing_of_others(
+    visitor: Visitor, world: BrokerProcess
+) -> None:
     page = visitor.page
     axe = AXE.read_text()
-    for path in paths():
+    for path in paths(world):
         answer = page.goto(visitor.origin + path)
         assert answer is not None
         assert answer.status == 200, path
@@ -182,9 +195,24 @@ def test_every_page_is_usable_by_all_and_runs_nothing_of_others(visitor: Visitor
         assert page.evaluate("document.querySelectorAll('img').length") == 0
 
 
-def test_the_keyboard_reaches_everything(visitor: Visitor) -> None:
+def test_charts_are_drawn_and_drawn_anew_when_their_part_of_the_page_is(visitor: Visitor) -> None:
     page = visitor.page
-    page.goto(visitor.origin + "/queues")
+    page.goto(visitor.origin + "/queues/%2F/plain")
+    charts = page.locator(".plot").count()
+    expect(page.locator(".plot canvas")).to_have_count(charts)
+    page.evaluate("document.querySelector('.plot canvas').id = 'first'")
+    more = "{target: '#live', select: '#live', swap: 'outerHTML settle:0ms'}"
+    page.evaluate(f"htmx.ajax('GET', location.pathname, {more})")
+    expect(page.locator("#first")).to_have_count(0)
+    expect(page.locator(".plot canvas")).to_have_count(charts)
+    page.goto(visitor.origin + "/exchanges/%2F/plain")
+    expect(page.locator("svg.picture line")).to_have_count(1)
+
+
+@pytest.mark.parametrize("path", ["/queues", "/users/guest", "/exchanges/%2F/plain"])
+def test_the_keyboard_reaches_everything(visitor: Visitor, path: str) -> None:
+    page = visitor.page
+    page.goto(visitor.origin + path)
     wanted = page.evaluate(
         "[...document.querySelectorAll('a, button, summary, textarea, select, input:not([type=hidden])')]"
         ".filter(each => each.checkVisibility()).length"

@@ -11,6 +11,7 @@ class ConnectionSnapshot:
     """An open connection; `heartbeat` in seconds, `connected_at` in milliseconds since 1970.
 
     Attributes:
+        blocked_by: why it waits before it may publish: "disk", "memory", "journal".
         tls: by RabbitMQ's names; None for what is not known, or is not there.
     """
 
@@ -22,6 +23,7 @@ class ConnectionSnapshot:
     host: str
     port: int
     state: str
+    blocked_by: tuple[str, ...]
     channels: int
     channel_max: int
     frame_max: int

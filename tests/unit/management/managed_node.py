@@ -43,6 +43,13 @@ from routelog.vhosts import (
     VirtualHost,
 )
 
+TLS_KEYS = (
+    "ssl_protocol",
+    "ssl_cipher",
+    "peer_cert_subject",
+    "peer_cert_issuer",
+    "peer_cert_validity",
+)
 LISTENERS = {"amqp": ("127.0.0.1", 5672), "http": ("127.0.0.1", 15672)}
 TAKEN = TakenMessage("", "q", True, {"delivery_mode": 2}, memoryview(b"body"), 0)
 MINE = Permission("^mine", "^mine", "^mine")
@@ -92,7 +99,8 @@ class Connections:
             *of,
             *peer,
             *own,
-            "running",
+            "blocked",
+            ("memory",),
             1,
             2_047,
             131_072,
@@ -103,7 +111,7 @@ class Connections:
             is_tls=False,
             traffic=connection.traffic,
             unsent_bytes=7,
-            tls={"ssl_protocol": None},
+            tls=dict.fromkeys(TLS_KEYS),
         )
 
     def channels(self, connection: Connection) -> Iterable[ChannelSnapshot]:

@@ -10,6 +10,7 @@ from routelog.amqp_front.node.gate import Held
 
 class FakeGate:
     closed = True
+    reasons = frozenset({"disk"})
 
     def __init__(self) -> None:
         self.held: list[Held] = []
@@ -38,10 +39,13 @@ class Owner:
 
 def test_a_connection_is_held_once_and_let_go() -> None:
     owner = Owner()
+    assert owner.hold.reasons == set()
     owner.hold.begin(owner.gate)
     owner.hold.begin(owner.gate)
     assert owner.gate.held == [owner.hold]
+    assert owner.hold.reasons == {"disk"}
     owner.hold.let_go()
+    assert owner.hold.reasons == set()
     assert owner.changes == [True, False]
     assert owner.sent == []
 

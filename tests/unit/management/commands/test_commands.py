@@ -25,6 +25,7 @@ class Broker(ManagementClient):
     def __init__(self) -> None:
         super().__init__(ApiAddress("http://here", "Bearer x"))
         self.asked: list[Asked] = []
+        self.queries: list[str] = []  # of GET
         self.answers: dict[tuple[str, ...], object] = {}
         self.refusal = ""
 
@@ -36,6 +37,8 @@ class Broker(ManagementClient):
             raise AnswerRefused(self.refusal)
         if method != "GET":
             self.asked.append((method, parts, body, query))
+        elif query:
+            self.queries.append(query)
         answer = self.answers.get(parts)
         yield b"" if answer is None else json.dumps(answer).encode()
 
@@ -374,3 +377,19 @@ def test_a_password_is_hashed_without_a_broker(run: Run, broker: Broker) -> None
     result = run("user", "hash-password", typed="secret\n")
     assert verify_imported(DEFAULT_ALGORITHM, result.output.strip(), b"secret")
     assert broker.asked == []
+
+
+def test_may_he_is_answered_with_the_rules_and_an_exit_code(run: Run, broker: Broker) -> None:
+    rules = [{"rule": "permission", "allowed": True, "text": "write '^a' matches 'a.x'"}]
+    path = ("permissions", "v", "u", "may")
+    broker.answers[path] = {"allowed": True, "exists": False, "rules": rules}
+    result = run("permission", "may", "u", "write", "a.x", "--key", "k&l", "--vhost", "v")
+    assert result.exit_code == 0
+    assert "write '^a' matches 'a.x'\nyes\n" in result.output
+    assert "there is no exchange 'a.x' in virtual host 'v'" in result.output
+    assert broker.queries == ["verb=write&exchange=a.x&routing_key=k%26l"]
+    broker.answers[path] = {"allowed": False, "exists": True, "rules": []}
+    result = run("permission", "may", "u", "read", "q", "--queue", "--vhost", "v", "--json")
+    assert (result.exit_code, json.loads(result.output)["allowed"]) == (1, False)
+    assert broker.queries[1:] == ["verb=read&queue=q"]
+    assert run("permission", "may", "u", "read", "q", "--queue", "--key", "k").exit_code == 2

@@ -255,3 +255,17 @@ async def test_marked_messages_are_moved_when_their_number_was_typed(browser: Br
     assert [order.is_dry_run for order in node.messages.orders] == [True, False]
     answer = await browser.send(here, f"{here}/chosen", message=[], to="parked")
     assert answer.status == 400
+
+
+async def test_a_sparkline_is_drawn_of_each_queue_that_is_shown(
+    browser: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(queue_pages, "PAGE_ITEMS", "2")
+    for name in ("a", "b", "c"):
+        queue = await browser.node.queue(name)
+        queue.publish(records("x"), True)
+    page = await browser.page("/queues")
+    labels = [each["aria-label"] for each in page.all("svg")]
+    assert labels == ["1 to 1, at last 1"] * 2
+    page = await browser.page("/queues?column=vhost")
+    assert page.all("svg") == []

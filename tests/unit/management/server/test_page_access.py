@@ -28,7 +28,10 @@ OPENED_BY = {
     "/definitions": ("administrator",),
 }
 CHANGED_BY = (
-    (r"(PUT|DELETE) /(users|permissions|topic-permissions|vhosts)\b.*", ("administrator",)),
+    (
+        r"(PUT|DELETE) /(users|permissions|topic-permissions|vhosts|(user|vhost)-limits)\b.*",
+        ("administrator",),
+    ),
     (r"POST /definitions.*", ("administrator",)),
     (r"(PUT|DELETE) /policies/.*", ("policymaker", "administrator")),
 )
@@ -130,14 +133,21 @@ async def test_names_and_bodies_that_carry_script_are_text(browser: Browser, tex
             0,
         )
     ]
-    shown = ""
+    shown, part = "", browser_part(text)
     for page in PAGES:
         if page.method == "GET":
-            answer = await browser.get(path_of(page.path, browser_part(text)))
+            answer = await browser.get(path_of(page.path, part))
             check_page(answer.page)
             shown += answer.page.raw_text
+    for path in (f"/connections/{part}", f"/channels/{part}%20(1)", f"/users/{part}"):
+        answer = await browser.get(path)
+        assert answer.status == 200
+        check_page(answer.page)
+    asked = f"action=publish&vhost={part}&name={part}&key={part}"
+    check_page(verdict := await browser.page(f"/users/{part}?{asked}"))
+    assert f"write '.*' matches '{text}'" in verdict.one("p", role="status").raw_text
     data = {"count": "1", "ackmode": "ack_requeue_true"}
-    taken = await browser.send(f"/queues/%2F/{browser_part(text)}", message_path(text), **data)
+    taken = await browser.send(f"/queues/%2F/{part}", message_path(text), **data)
     check_page(taken.page)
     assert text in taken.page.one("pre").raw_text
     assert text in shown
@@ -146,9 +156,9 @@ async def test_names_and_bodies_that_carry_script_are_text(browser: Browser, tex
     assert text in answer.page.one("p", role="status").raw_text
     answer = await browser.send("/queues", "/do/declare-queue", name="q", arguments='{"' + "x" * 9)
     check_page(answer.page)
-    answer = await browser.get(f"/queues?name={browser_part(text)}&sort={browser_part(text)}")
+    answer = await browser.get(f"/queues?name={part}&sort={part}")
     check_page(answer.page)
-    answer = await browser.get(f"/queues/%2F/{browser_part(text)}-gone")
+    answer = await browser.get(f"/queues/%2F/{part}-gone")
     check_page(answer.page)
 
 
@@ -163,7 +173,10 @@ def message_path(text: str) -> str:
 def check_page(page: Element) -> None:
     """Nothing that a text could have brought in is a part of the page."""
     for each in page.walk():
-        assert each.tag not in ("img", "style", "iframe", "object", "svg"), each.attributes
+        assert each.tag not in ("img", "style", "iframe", "object"), each.attributes
+        if each.tag == "svg":  # ours are drawn of nothing else
+            assert each["class"] in ("spark", "picture")
+            assert {inner.tag for inner in each.walk()} <= {"line", "polyline", "rect", "text"}
         for name, value in each.attributes.items():
             assert not name.startswith("on"), (each.tag, each.attributes)
             assert name != "autofocus" or each["name"] == "user"

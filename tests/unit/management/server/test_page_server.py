@@ -146,8 +146,10 @@ async def test_every_page_forbids_scripts_in_itself_frames_and_guesses(browser: 
 
 async def test_static_files_are_kept_and_change_their_address(browser: Browser) -> None:
     page = (await browser.get("/")).page
-    script, style = page.one("script")["src"], page.one("link", rel="stylesheet")["href"]
-    for address, media_type in ((script, "text/javascript"), (style, "text/css")):
+    scripts = [(each["src"], "text/javascript") for each in page.all("script")]
+    styles = [(each["href"], "text/css") for each in page.all("link", rel="stylesheet")]
+    assert len(scripts) + len(styles) == 5
+    for address, media_type in scripts + styles:
         answer = await browser.get(address)
         assert answer.status == 200
         assert answer.headers["Content-Type"].startswith(media_type)

@@ -246,3 +246,15 @@ async def test_only_so_many_stretches_are_sent_at_a_time(
     await flushed(served.node.node.logs)
     status, _, content = await served.ask("/logs/%2F/s/0/records?start=0&end=1")
     assert (status, content["error"]) == (503, "busy")
+
+
+async def test_a_dry_run_is_no_change_in_the_log(served: Served) -> None:
+    queue = await served.node.queue("q")
+    queue.publish(records("x"), True)
+    for dry_run, count in ((True, 0), (False, 1)):
+        served.noted.clear()
+        body = {"mode": "delete", "filter": {}, "dry_run": dry_run}
+        status, _, answer = await served.ask("/queues/%2F/q/move", method="POST", json=body)
+        assert (status, answer["dry_run"]) == (200, dry_run)
+        changes = [said for event, said in served.noted if event == "http.changed"]
+        assert len(changes) == count, served.noted

@@ -32,6 +32,7 @@ async def test_everybody_sees_his_own_and_monitors_all(busy: ManagedNode) -> Non
 async def test_one_connection_is_shown_to_who_may_see_it(busy: ManagedNode) -> None:
     row = await busy.ask(connections.get_connection, name="c1")
     assert (row["peer_host"], row["timeout"], row["node"]) == ("10.0.0.9", 60, "routelog@here")
+    assert (row["state"], row["blocked_by"]) == ("blocked", ["memory"])
     with pytest.raises(Refused, match="not authorised to access this"):
         await busy.ask(connections.get_connection, busy.caller("other"), name="c1")
     with pytest.raises(Refused, match="Not Found"):
@@ -62,6 +63,7 @@ async def test_who_may_look_at_connections_of_others_may_not_end_them(busy: Mana
 async def test_a_channel_is_shown_with_its_consumers(busy: ManagedNode) -> None:
     row = await busy.ask(connections.get_channel, channel="c1 (1)")
     assert (row["confirm"], row["prefetch_count"], row["state"]) == (True, 10, "running")
+    assert (row["messages_unacknowledged"], row["messages_unconfirmed"]) == (2, 4)
     (consumer,) = row["consumer_details"]
     assert consumer["queue"] == {"name": "q", "vhost": "/"}
     assert [

@@ -1,0 +1,60 @@
+"""Charts and sparklines: from the API's samples to lines."""
+
+import json
+
+from routelog.management.pages.charts import length_chart, message_chart, octet_chart
+from routelog.management.pages.sparkline import HEIGHT, WIDTH, sparkline
+
+
+def details(*values: int, rate: float = 0.0) -> dict[str, object]:
+    """As the API has them: the newest first, in milliseconds."""
+    samples = [
+        {"sample": value, "timestamp": (100 + 10 * at) * 1_000} for at, value in enumerate(values)
+    ]
+    return {"rate": rate, "samples": samples[::-1]}
+
+
+def test_lengths_are_drawn_as_they_were() -> None:
+    row = {
+        "messages_ready": 7,
+        "messages_ready_details": details(1, 2, 5),
+        "messages_unacknowledged": 0,
+        "messages_unacknowledged_details": details(0, 1, 0),
+    }
+    chart = length_chart(row)
+    assert [(each.label, each.latest) for each in chart.series] == [
+        ("Ready", 7),
+        ("Unacknowledged", 0),
+    ]
+    assert json.loads(chart.data) == {
+        "times": [100, 110, 120],
+        "series": [
+            {"label": "Ready", "values": [1, 2, 5]},
+            {"label": "Unacknowledged", "values": [0, 1, 0]},
+        ],
+    }
+
+
+def test_counts_are_drawn_by_how_fast_they_grow() -> None:
+    stats = {"publish": 60, "publish_details": details(0, 10, 60, rate=4.5)}
+    chart = message_chart({"message_stats": stats})
+    assert chart is not None
+    assert list(chart.times) == [110, 120]
+    (line,) = chart.series
+    assert (line.label, line.latest, list(line.values)) == ("Published", 4.5, [1.0, 5.0])
+    octets = {"recv_oct_details": details(0, 100), "send_oct_details": details(0, 0)}
+    chart = octet_chart(octets)
+    assert chart is not None
+    assert [list(each.values) for each in chart.series] == [[10.0], [0.0]]
+
+
+def test_without_any_message_there_is_no_chart_of_rates() -> None:
+    assert message_chart({}) is None
+
+
+def test_a_sparkline_fills_its_box_from_nothing_to_the_most() -> None:
+    line = sparkline(details(0, 5, 10))
+    assert line.points == f"0.0,{HEIGHT - 1}.0 {WIDTH / 2},{HEIGHT / 2} {WIDTH}.0,1.0"
+    assert (line.least, line.most, line.latest) == (0, 10, 10)
+    assert sparkline(details(0, 0)).points == f"0.0,{HEIGHT - 1}.0 {WIDTH}.0,{HEIGHT - 1}.0"
+    assert sparkline(details(3)).points == "0.0,1.0"
