@@ -1,4 +1,4 @@
-"""Links of the documentation lead somewhere, wherever it is read, and the tests that it names exist."""
+"""Links of the documentation lead somewhere, wherever it is read; tests and files that it names exist."""
 
 import re
 import tomllib
@@ -9,6 +9,8 @@ import pytest
 ROOT = Path(__file__).parents[1]
 PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
 LINK = re.compile(r"\]\(([^()\s]+)\)")
+MAPS = [ROOT / "ARCHITECTURE.md", ROOT / "docs" / "internals" / "code-map.md"]
+FILE = re.compile(r"`([\w/]+\.py)`")
 TEST = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")
 
 
@@ -43,6 +45,14 @@ def test_tests_that_a_page_names_exist(page: Path) -> None:
             path,
             name,
         )
+
+
+@pytest.mark.parametrize("page", MAPS, ids=lambda page: page.stem)
+def test_files_that_a_map_names_exist(page: Path) -> None:
+    """In full, or within the package that the row is about."""
+    packages = [each.parent for each in ROOT.glob("*/__init__.py")]
+    for name in FILE.findall(page.read_text()):
+        assert any((folder / name).is_file() for folder in [ROOT, *packages]), name
 
 
 def test_what_a_package_index_shows_has_no_links_within_the_sources() -> None:

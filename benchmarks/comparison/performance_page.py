@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import groupby
 from pathlib import Path
+from textwrap import fill
 
 from routelog.benchmarks.comparison.cases import Case
 from routelog.benchmarks.comparison.growth import Grown
@@ -14,6 +15,7 @@ from routelog.benchmarks.comparison.plots import draw_curve, draw_ratios
 from routelog.benchmarks.comparison.report import Report
 from routelog.benchmarks.traffic.machine import Machine
 
+_WIDTH = 112
 _EMPTY_PAGE = """\
 # Performance
 
@@ -123,7 +125,18 @@ class PerformancePage:
         head, _, rest = page.partition(begin)
         _, _, tail = rest.partition(end)
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        self.path.write_text(f"{head}{begin}\n{content}\n{end}{tail}")
+        wrapped = "\n".join(map(_wrapped, content.split("\n")))
+        self.path.write_text(f"{head}{begin}\n{wrapped}\n{end}{tail}")
+
+
+def _wrapped(line: str) -> str:
+    """Prose in lines of the page's width; a row of a table, a picture or a command is one line."""
+    if line.startswith(("|", "!", "`")):
+        return line
+    indent = "  " if line.startswith("- ") else ""
+    return fill(
+        line, _WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+    )
 
 
 def _circumstances(
