@@ -67,7 +67,7 @@ def value_at(row: Mapping[str, Any], column: str) -> Any:
         value = value.get(name) if isinstance(value, Mapping) else None
     if isinstance(value, bool):
         return "yes" if value else "no"
-    if isinstance(value, list):
+    if isinstance(value, list | tuple):
         return ", ".join(map(str, value))
     return value
 
@@ -81,10 +81,13 @@ CONNECTIONS = ListPage(
         "user": "User",
         "vhost": "Virtual host",
         "state": "State",
+        "blocked_by": "Waits for",
         "ssl": "TLS",
         "channels": "Channels",
+        "recv_oct_details.rate": "Received, bytes a second",
+        "send_oct_details.rate": "Sent",
     },
-    ("channels",),
+    ("channels", "recv_oct_details.rate", "send_oct_details.rate"),
     row_changes={"close-connection": {"name": "name"}},
     link="/connections/{name}",
 )
@@ -101,8 +104,18 @@ CHANNELS = ListPage(
         "consumer_count": "Consumers",
         "prefetch_count": "Prefetch",
         "messages_unacknowledged": "Unacknowledged",
+        "messages_unconfirmed": "Unconfirmed",
+        "message_stats.publish_details.rate": "Published a second",
+        "message_stats.deliver_get_details.rate": "Delivered",
     },
-    ("consumer_count", "prefetch_count", "messages_unacknowledged"),
+    (
+        "consumer_count",
+        "prefetch_count",
+        "messages_unacknowledged",
+        "messages_unconfirmed",
+        "message_stats.publish_details.rate",
+        "message_stats.deliver_get_details.rate",
+    ),
     link="/channels/{name}",
 )
 USERS = ListPage(

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from broker_process import BrokerProcess
+from management_door import ManagementDoor
 from pamqp import commands, heartbeat
 from pika_client import wait_until
 from scenarios.confirmed_publisher import PERSISTENT
@@ -89,7 +90,7 @@ def in_pieces(payload: bytes) -> bytes:
 
 @pytest.mark.parametrize("size", [10, 300_000], ids=["in one frame", "in pieces"])
 def test_a_publish_waits_until_there_is_room_and_is_then_carried_out(
-    connect: Callable[..., RawClient], small_disk: Path, size: int
+    low: BrokerProcess, connect: Callable[..., RawClient], small_disk: Path, size: int
 ):
     publisher, other = connect(), connect()
     payload = b"x" * size
@@ -97,6 +98,11 @@ def test_a_publish_waits_until_there_is_room_and_is_then_carried_out(
     publisher.send_bytes(whole * 2)
     assert publisher.expect(BLOCKED).reason == "low on disk"
     assert hears_nothing(publisher)
+    rows = ManagementDoor(low).get("connections")
+    assert sorted((row["state"], row["blocked_by"]) for row in rows) == [
+        ("blocked", ["disk"]),
+        ("running", []),
+    ]
     assert count(other) == 0
     remove_ballast(small_disk)
     publisher.expect(UNBLOCKED)

@@ -9,6 +9,10 @@
     return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
   }
 
+  function minute(seconds) {
+    return new Date(seconds * 1000).toISOString().slice(11, 16); // UTC, as all times of the page
+  }
+
   function draw(place) {
     const { times, series } = JSON.parse(place.dataset.chart);
     const frame = place.parentElement;
@@ -31,7 +35,7 @@
       cursor: { show: false },
       scales: { y: { range: (_, __, most) => [0, Math.max(most, 1) * 1.05] } },
       axes: [
-        { ...axis, values: (_, ticks) => ticks.map((tick) => new Date(tick * 1000).toISOString().slice(11, 16)) },
+        { ...axis, size: 30, incrs: [60, 120, 300], values: (_, ticks) => ticks.map(minute) },
         { ...axis, size: 64, values: (_, ticks) => ticks.map((tick) => tick.toLocaleString("en")) },
       ],
       series: [{}, ...lines],

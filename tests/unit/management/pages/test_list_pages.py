@@ -18,6 +18,7 @@ async def test_a_connection_is_closed(browser: Browser) -> None:
     page = await browser.page("/connections?name=10.0")
     (row,) = page.rows()
     assert row[:4] == ["10.0.0.9:1 -> here", "the 10.0.0.9:1 -> here", "ann", "/"]
+    assert row[5] == "memory"  # what it waits for
     answer = await browser.send("/connections", "/do/close-connection")
     assert answer.page.one("p", role="status").text == f"Connection {connection.name} is closed."
     assert node.connections.open == []
