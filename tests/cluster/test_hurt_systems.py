@@ -48,6 +48,13 @@ def publish_at_last(broker: BrokerProcess, body: str) -> None:
             assert time.monotonic() < deadline, broker.log_text()
 
 
+def until_ended(broker: BrokerProcess) -> None:
+    deadline = time.monotonic() + FAILOVER_SECONDS_MAX
+    while broker.alive:
+        assert time.monotonic() < deadline, broker.log_text()
+        time.sleep(0.05)
+
+
 def name_of(broker: BrokerProcess) -> str:
     return broker.data_dir.name
 
@@ -90,6 +97,32 @@ def test_a_follower_whose_disk_is_full_keeps_nobody_waiting(cluster: MirroredBro
     channel.connection.close()
 
 
+def test_a_leader_whose_disk_is_full_hands_over_when_it_is_told_to(
+    cluster: MirroredBrokers,
+) -> None:
+    leader = cluster.leader()
+    channel = client(leader).channel()
+    blocked: list[bool] = []
+    channel.connection.add_on_connection_blocked_callback(lambda *_: blocked.append(True))
+    system = cluster.systems[name_of(leader)]
+    system.hurt(full=1)
+    try:
+        channel.basic_publish("", "q", b"1", PERSISTENT)
+        deadline = time.monotonic() + FAILOVER_SECONDS_MAX
+        while not blocked:
+            assert time.monotonic() < deadline, leader.log_text()
+            channel.connection.process_data_events(0.05)
+            channel.basic_publish("", "q", b"1", PERSISTENT)
+        assert cluster.ask("transfer")[1] == 0, cluster.log_text()
+        publish_at_last(others(cluster, leader)[0], "2")
+        assert "2" in drained(cluster.leader())
+        until_ended(leader)  # it starts again, which no node can on a full disk
+    finally:
+        system.heal()
+    leader.start()
+    cluster.until_led(in_sync=3)
+
+
 @pytest.mark.parametrize("leads", [True, False])
 def test_a_node_whose_disk_fails_ends_and_comes_back(cluster: MirroredBrokers, leads: bool) -> None:
     leader = cluster.leader()
@@ -99,10 +132,7 @@ def test_a_node_whose_disk_fails_ends_and_comes_back(cluster: MirroredBrokers, l
     system.hurt(failing=1)
     try:
         publish_at_last(others(cluster, hurt)[0], "2")
-        deadline = time.monotonic() + FAILOVER_SECONDS_MAX
-        while hurt.alive:
-            assert time.monotonic() < deadline, hurt.log_text()
-            time.sleep(0.05)
+        until_ended(hurt)
     finally:
         system.heal()
     hurt.start()  # as a service manager does
