@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -16,7 +18,15 @@ from broker_process import ROOT, BrokerProcess
 from cluster.hurt_system import HurtSystem, hurting_library
 from cluster.node_networks import NodeNetworks
 
+from routelog.amqp_front.node.configuration import load_configuration
 from routelog.benchmarks.brokers.neighbour_ports import neighbour_ports
+from routelog.mirror_cluster.commands.cluster_status import cluster_status
+from routelog.mirror_cluster.coordination.coordinator import (
+    CoordinatorRefused,
+    CoordinatorUnavailable,
+)
+from routelog.mirror_cluster.node.cluster_coordinator import open_coordinator
+from routelog.mirror_cluster.node.cluster_options import cluster_options
 
 NODES = ("a", "b", "c")
 SPARES = ("d", "e")  # that may join
@@ -125,8 +135,31 @@ class MirroredBrokers:
             broker.stop()
 
     def status(self) -> dict[str, Any]:
-        """What `routelog cluster status` says; empty while etcd does not answer."""
-        return self.ask("status")[0]
+        """What `routelog cluster status` says; empty while etcd does not answer.
+
+        Without a process of its own, which is half a second of a processor: tests look often. In a thread, as
+        this one may have a loop that runs.
+        """
+        with ThreadPoolExecutor(1) as thread:
+            return thread.submit(asyncio.run, self._read_status()).result()
+
+    async def _read_status(self) -> dict[str, Any]:
+        options = cluster_options(
+            load_configuration(environment=self._of_commands(), options={}),
+            next(iter(self.addresses)),
+        )
+        assert options is not None
+        coordinator = open_coordinator(options)
+        try:
+            return cluster_status(options, await coordinator.read())
+        except (CoordinatorUnavailable, CoordinatorRefused):
+            return {}
+        finally:
+            await coordinator.aclose()
+
+    def _of_commands(self) -> dict[str, str]:
+        node = {"ROUTELOG_NODE_NAME": next(iter(self.addresses))}
+        return node | self.environment | self._own
 
     def ask(self, *command: str) -> tuple[dict[str, Any], int]:
         """What `routelog cluster COMMAND --json` says, and its exit code; nothing without an etcd."""
@@ -136,9 +169,7 @@ class MirroredBrokers:
             env={
                 "PATH": "/usr/bin:/bin",
                 "PYTHONPATH": str(ROOT / "src"),
-                "ROUTELOG_NODE_NAME": next(iter(self.addresses)),
-                **self.environment,
-                **self._own,
+                **self._of_commands(),
             },
             capture_output=True,
             text=True,

@@ -167,7 +167,7 @@ def test_a_leader_that_is_told_to_stop_hands_over(tmp_path: Path) -> None:
         assert leader.terminate() == 0
         after = cluster.until_led(in_sync=2)["leader"]
         assert after != before
-        told = cluster.status()
+        told, _ = cluster.ask("status")
         assert told["summary"] == "2 of 3 nodes alive: confirms go on, one more failure stops them"
         status, nodes = api(cluster.leader(), "nodes")
         assert {each["name"] for each in nodes if each["running"]} == {
