@@ -45,6 +45,7 @@ from routelog.log_backend import (
     Bucket,
     DirectoryLocked,
     DiskSpace,
+    EpochBeginning,
     JournalDamaged,
     LogOptions,
     LogStore,
@@ -223,6 +224,8 @@ class Broker:
         assert self._mirror is not None
         assert self._passing is not None
         self._mirror.take_clients(None)
+        if self._remote is not None:
+            self._remote.stop()
         await self._close_doors()
         await self.http.close()
         await self._passing.aclose(reason)
@@ -357,10 +360,14 @@ class Broker:
         logs, bucket = self._logs, self._bucket
         if bucket is None:
             return
+        epoch, next_number = logs.intake.leader_epoch, self._vhosts.next_partition
         self._remote = RemoteStorage(
             bucket,
             logs.partitions,
+            EpochBeginning.now(epoch, logs.partitions, next_number),
             logs.metadata,
+            logs.metadata_writer,
+            logs.journal,
             SystemDisk(),
             self._clock,
             bytes_per_second=self._config.remote_storage_bytes_per_second,

@@ -420,7 +420,8 @@ class PartitionLog(QuarantinedLog):
 
     @property
     def _copied_end(self) -> int:
-        return 0 if self.remote is None else self.remote.end
+        # Not what lies behind a gap: what the disk has there was not copied.
+        return 0 if self.remote is None else self.remote.end_from(self.segments[0].base_offset)
 
     def first_kept_moved(self) -> bool:
         """Update `first_kept`; returns whether it changed. Do not call it during a flush."""

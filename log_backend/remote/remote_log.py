@@ -1,9 +1,14 @@
 """The segments of one partition in remote storage, and which of them are past retention."""
 
+from bisect import bisect_right
 from collections.abc import Sequence
+from itertools import islice
+from operator import attrgetter
 
 from routelog.log_backend.remote.remote_segment import RemoteSegment
 from routelog.log_backend.segments.retention import Retention
+
+_next_base = attrgetter("next_base")
 
 
 class RemoteLog:
@@ -11,38 +16,40 @@ class RemoteLog:
 
     Attributes:
         folder: of its objects.
-        segments: those that are complete, oldest first.
-        bytes: stored size of all segments.
+        segments: those that count, oldest first.
+        bytes: stored size of these.
     """
 
-    def __init__(self, folder: str, segments: Sequence[RemoteSegment]) -> None:
+    def __init__(self, folder: str, segments: Sequence[RemoteSegment] = ()) -> None:
         self.folder = folder
+        self._dropped_end = 0  # retention has removed segments up to here
+        self.listed(segments)
+
+    def listed(self, segments: Sequence[RemoteSegment]) -> None:
+        """The folder was listed."""
         self.segments = list(segments)
         self.bytes = sum(each.bytes for each in segments)
-        self._end = segments[-1].next_base if segments else 0
 
     @property
     def end(self) -> int:
-        """All sealed segments below this offset were copied."""
-        return self._end
+        """Behind the newest segment."""
+        return self.segments[-1].next_base if self.segments else self._dropped_end
 
-    def last_from(self, base_offset: int) -> RemoteSegment | None:
-        """The last segment, if it has this base offset: a new copy of the segment replaces it."""
-        last = self.segments[-1] if self.segments else None
-        return last if last is not None and last.base_offset == base_offset else None
-
-    def add(self, segment: RemoteSegment) -> None:
-        """Add a complete segment; it replaces the last one if that has the same base offset."""
-        if self.last_from(segment.base_offset):
-            self.bytes -= self.segments.pop().bytes
-        self.segments.append(segment)
-        self.bytes += segment.bytes
-        self._end = segment.next_base
+    def end_from(self, offset: int) -> int:
+        """All from an offset up to here was copied; the offset itself if it was not."""
+        reached = max(offset, self._dropped_end)
+        at = bisect_right(self.segments, reached, key=_next_base)
+        for segment in islice(self.segments, at, None):
+            if segment.first_offset > reached:
+                break
+            reached = segment.next_base
+        return reached
 
     def drop(self, count: int) -> None:
         """Forget the oldest segments: they were removed."""
-        self.bytes -= sum(each.bytes for each in self.segments[:count])
-        del self.segments[:count]
+        if count:
+            self._dropped_end = self.segments[count - 1].next_base
+            self.listed(self.segments[count:])
 
     def ended(self, retention: Retention, local_bytes: int, low_water: int, now: int) -> int:
         """How many of the segments, oldest first, are past retention.

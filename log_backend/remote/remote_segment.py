@@ -1,20 +1,23 @@
 """The format of a log in remote storage: each segment is two objects, its content and its index.
 
-    <vhost>/<queue>-<partition>/<number, 20 digits>/     the partition's folder; names as in logs/
-        <base>.log or <base>.zlog                        the segment, as it was on the disk, in either form
-        <base>-<next base>-<last time>.log.segment       its index, then its time index: see segment_index.py
-        the same with .zlog.segment                      of the other form
-    OWNER                                                whose bucket it is
+    OWNER                                                  the format's number, and whose bucket it is
+    <vhost>/<queue>-<partition>/<number, 20 digits>/       the partition's folder; names as in logs/
+        <base>-<epoch>-<copy>.log or .zlog                 the segment, as it was on the disk, in either form
+        <base>-<epoch>-<copy>-<next base>-<last time>.log.segment
+                                                           its index, then its time index: see segment_index.py
 
-Base offsets have 20 digits, and so has the time of the last batch, microseconds since 1970. The `.segment` is
-written last and removed first: a content without it is a leftover, so a list of names shows which segments are
-complete. Objects do not change, with one exception: after a crash, more may be written to a segment that was
-copied; then its old `.segment` is removed before its content is replaced. The number is that of the partition:
-a queue that was deleted and declared again has another one.
+Base offsets have 20 digits, and so has the time of the last batch, microseconds since 1970. The epoch is that
+of the leader that made the copy, and each try to copy a segment has another number in it: so no name is
+written twice, and a request that arrives late, of a leader that was deposed, replaces nothing. The `.segment`
+is written last and removed first: a content without it is a leftover, so a list of names shows which segments
+are complete. The number is that of the partition: a queue that was deleted and declared again has another one.
+
+Segments of a log may overlap, because they begin elsewhere on each node. All copies of an offset are the same:
+so a segment counts from where the one before it ends, and one that adds nothing does not count at all.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
@@ -25,8 +28,10 @@ from routelog.log_backend.segments.segment import Segment
 from routelog.log_backend.segments.segment_index import HEADER_BYTES, SegmentIndex, decode_index
 
 OWNER = "OWNER"
+FORMAT = b"routelog remote storage 2: "  # before the owner's name
 
-_SEGMENT = re.compile(r"(\d{20})-(\d{20})-(\d{20})(\.log|\.zlog)\.segment")
+_COPY = re.compile(r"\d{20}-(\d+)-\d+[-.]")  # how the names of a copy's objects begin
+_SEGMENT = re.compile(r"(\d{20})-(\d+)-(\d+)-(\d{20})-(\d{20})(\.log|\.zlog)\.segment")
 _ENTRY_BYTES = 20  # of both indexes together
 
 
@@ -36,25 +41,34 @@ class RemoteSegment(NamedTuple):
     Attributes:
         next_base: base offset of the next segment; offsets in between were settled, or never promised.
         last_time: of its last batch.
+        epoch: of the leader that copied it.
+        copy: number of the copy in this epoch.
         bytes: of its content object.
+        first_offset: it counts from here on: an earlier segment has what is below.
     """
 
     base_offset: int
     next_base: int
     last_time: int
+    epoch: int
+    copy: int
     bytes: int
     is_compressed: bool
+    first_offset: int
 
     @property
     def content_name(self) -> str:
         """Name of the object with its batches."""
-        return f"{self.base_offset:020d}{self._form}"
+        return self._stem + self._form
 
     @property
     def index_name(self) -> str:
         """Name of the object with its index."""
-        numbers = (self.base_offset, self.next_base, self.last_time)
-        return "-".join(f"{number:020d}" for number in numbers) + f"{self._form}.segment"
+        return f"{self._stem}-{self.next_base:020d}-{self.last_time:020d}{self._form}.segment"
+
+    @property
+    def _stem(self) -> str:
+        return f"{self.base_offset:020d}-{self.epoch}-{self.copy}"
 
     @property
     def _form(self) -> str:
@@ -70,29 +84,56 @@ def partition_folder(directory: Path, number: int) -> str:
     return f"{directory.parent.name}/{directory.name}/{number:020d}"
 
 
-def stored_segments(objects: Mapping[str, int]) -> list[RemoteSegment]:
-    """Return the complete segments among a folder's objects, oldest first, without overlaps."""
-    found: list[RemoteSegment] = []
-    for name in sorted(objects):
+def whole_segments(objects: Mapping[str, int]) -> list[RemoteSegment]:
+    """Return the complete segments among a folder's objects, by their base offsets."""
+    found = []
+    for name in objects:
         match = _SEGMENT.fullmatch(name)
         if match is None:
             continue
-        base, behind, time = map(int, match.group(1, 2, 3))
-        segment = RemoteSegment(base, behind, time, 0, match[4] == COMPRESSED)
+        base, epoch, copy, behind, time = map(int, match.group(1, 2, 3, 4, 5))
+        segment = RemoteSegment(base, behind, time, epoch, copy, 0, match[6] == COMPRESSED, base)
         size = objects.get(segment.content_name)
-        if size is None:
-            continue
-        if found and base == found[-1].base_offset:
-            found.pop()  # an outdated copy, from before a crash
-        if not found or base >= found[-1].next_base:
+        if size is not None:
             found.append(segment._replace(bytes=size))
+    return sorted(found, key=lambda each: (each.base_offset, each.next_base, each.epoch, each.copy))
+
+
+def counting(segments: Sequence[RemoteSegment]) -> list[RemoteSegment]:
+    """Return the segments that count, each from where the one before it ends.
+
+    What does not count is below the ends of those before it, and stays so when others come.
+
+    Args:
+        segments: as `whole_segments` returns them.
+    """
+    found: list[RemoteSegment] = []
+    end = 0
+    for each in segments:
+        if each.next_base > end:
+            found.append(each._replace(first_offset=max(each.base_offset, end)))
+            end = each.next_base
     return found
 
 
-def leftovers(objects: Mapping[str, int], segments: list[RemoteSegment]) -> Iterator[str]:
-    """Names of a folder's objects that belong to no complete segment."""
+def stored_segments(objects: Mapping[str, int]) -> list[RemoteSegment]:
+    """Return the segments that count among a folder's objects, oldest first."""
+    return counting(whole_segments(objects))
+
+
+def leftovers(
+    objects: Mapping[str, int], segments: Sequence[RemoteSegment], epoch: int
+) -> Iterator[str]:
+    """Names of a folder's objects that belong to no segment that counts.
+
+    Args:
+        epoch: of the leader, which copies nothing at this moment; it leaves objects of later epochs alone.
+    """
     names = {name for each in segments for name in (each.content_name, each.index_name)}
-    return (name for name in objects if name not in names)
+    for name in objects:
+        copy = _COPY.match(name)
+        if copy is not None and int(copy[1]) <= epoch and name not in names:
+            yield name
 
 
 def encode_remote_index(segment: Segment) -> bytes:

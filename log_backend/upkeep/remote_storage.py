@@ -2,7 +2,11 @@
 
 A copy stays in the bucket for as long as the queue's retention says; the segment may leave the disk earlier.
 The names of the objects say all that is known of them, so nothing about them is stored elsewhere. One broker
-owns the bucket's prefix, and removes objects of partitions that it does not have.
+or cluster owns the bucket's prefix, and its leader copies and removes.
+
+A leader that was deposed may not know it yet, and its requests may arrive late. So none of them may undo what
+a later leader does: names have the epoch, leftovers of later epochs and folders of queues that were declared
+later are left alone, and what retention ends is removed behind a commit only (`Journal.told`).
 """
 
 import asyncio
@@ -11,24 +15,30 @@ import threading
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
+from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
 
 from routelog.log_backend.doors.clock import Clock
 from routelog.log_backend.doors.disk import Disk
 from routelog.log_backend.doors.randomness import random_name
+from routelog.log_backend.journal.journal import Journal
+from routelog.log_backend.journal.metadata_writer import MetadataWriter
 from routelog.log_backend.loop.background import log_failure
 from routelog.log_backend.loop.scheduler import Lane, in_turns
-from routelog.log_backend.metadata.metadata import Change, MetadataStore
+from routelog.log_backend.metadata.metadata import Change, MetadataStore, MetadataUnavailable
 from routelog.log_backend.partitions.partition_log import PartitionLog
+from routelog.log_backend.records.durability import Durability
 from routelog.log_backend.remote.bucket import Bucket, BucketFailed, NoObject
 from routelog.log_backend.remote.remote_log import RemoteLog
 from routelog.log_backend.remote.remote_segment import (
+    FORMAT,
     OWNER,
     RemoteSegment,
+    counting,
     leftovers,
     partition_folder,
-    stored_segments,
+    whole_segments,
 )
 from routelog.log_backend.segments.segment import Segment, SegmentDamaged
 from routelog.log_backend.upkeep.segment_copy import CopyStopped, SegmentCopier
@@ -42,6 +52,32 @@ _OWNER_KEY = b"remote-owner"
 Result = TypeVar("Result")
 
 
+class UnknownSegments(Exception):
+    """The bucket has segments of a log that went on elsewhere."""
+
+
+@dataclass(frozen=True)
+class EpochBeginning:
+    """What there was when this node began to lead: all of it is committed.
+
+    Attributes:
+        ends: by number of each partition that keeps a log, its next offset.
+        next_number: of the next partition.
+    """
+
+    epoch: int
+    ends: Mapping[int, int]
+    next_number: int
+
+    @classmethod
+    def now(
+        cls, epoch: int, partitions: Mapping[int, PartitionLog], next_number: int
+    ) -> "EpochBeginning":
+        """What there is now."""
+        logs = [each for each in partitions.values() if each.durable and each.keeps_log]
+        return cls(epoch, {each.number: each.next_offset for each in logs}, next_number)
+
+
 class RemoteStorage:
     """Copies segments, and removes copies whose retention has ended.
 
@@ -50,6 +86,7 @@ class RemoteStorage:
 
     Args:
         partitions: by number; those whose retention is remote are copied.
+        metadata, metadata_writer, journal: of the same store.
         bytes_per_second: of copying; 0: no limit.
     """
 
@@ -57,7 +94,10 @@ class RemoteStorage:
         self,
         bucket: Bucket,
         partitions: Mapping[int, PartitionLog],
+        beginning: EpochBeginning,
         metadata: MetadataStore,
+        metadata_writer: MetadataWriter,
+        journal: Journal,
         disk: Disk,
         clock: Clock,
         *,
@@ -66,14 +106,23 @@ class RemoteStorage:
         self.failure = ""
         self._bucket = bucket
         self._partitions = partitions
+        self._beginning = beginning
         self._metadata = metadata
+        self._writer = metadata_writer
+        self._journal = journal
         self._clock = clock
         self._stopping = threading.Event()
         self._copier = SegmentCopier(
-            bucket, disk, clock, bytes_per_second=bytes_per_second, stopping=self._stopping
+            bucket,
+            disk,
+            clock,
+            epoch=beginning.epoch,
+            bytes_per_second=bytes_per_second,
+            stopping=self._stopping,
         )
         self._executor = ThreadPoolExecutor(1, thread_name_prefix="remote-storage")
         self._deleted_folders: list[str] = []  # of partitions that were deleted
+        self._broken_off: PartitionLog | None = None  # its last copy failed
         self._task: asyncio.Task[None] | None = None
 
     def start(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -81,11 +130,16 @@ class RemoteStorage:
         self._task = loop.create_task(self._run())
         self._task.add_done_callback(partial(log_failure, "remote storage stopped"))
 
-    async def aclose(self) -> None:
-        """Stop; the next run copies a segment again whose copy is unfinished."""
+    def stop(self) -> None:
+        """Begin nothing more; the next leader copies a segment again whose copy is unfinished."""
         self._stopping.set()
         if self._task is not None:
             self._task.cancel()
+
+    async def aclose(self) -> None:
+        """Stop, and wait for the end of what is under way."""
+        self.stop()
+        if self._task is not None:
             await asyncio.gather(self._task, return_exceptions=True)
         await asyncio.to_thread(self._executor.shutdown)
 
@@ -96,12 +150,28 @@ class RemoteStorage:
             self._deleted_folders.append(partition_folder(partition.directory, partition.number))
 
     async def _run(self) -> None:
-        if not await self._persist(self._claim):
-            return
-        await self._persist(self._sweep)
-        while True:
-            await self._persist(self._round)
-            await asyncio.sleep(LOOK_SECONDS)
+        try:
+            entry = self._metadata.get(_OWNER_KEY)
+            own = bytes(entry.value) if entry is not None else random_name().encode()
+            # Known or not: the journal has this epoch before an object has it, so no later leader has the same.
+            await self._writer.submit([Change(_OWNER_KEY, own)])
+            self.failure = await self._persist(partial(self._claim, FORMAT + own))
+            if self.failure:
+                log.critical(
+                    "remote storage is not used: %s, as %s says; give each broker a prefix of its own",
+                    self.failure,
+                    OWNER,
+                )
+                return
+            await self._persist(self._sweep)
+            while True:
+                await self._persist(self._round)
+                await asyncio.sleep(LOOK_SECONDS)
+        except UnknownSegments as found:
+            with suppress(MetadataUnavailable):
+                await self._give_up(found)
+        except MetadataUnavailable:
+            pass  # the node stops
 
     async def _persist(self, work: Callable[[], Awaitable[Result]]) -> Result:
         """Do some work, and repeat it until the storage does not fail."""
@@ -123,23 +193,14 @@ class RemoteStorage:
 
     # -- ownership of the bucket
 
-    async def _claim(self) -> bool:
-        entry = self._metadata.get(_OWNER_KEY)
-        if entry is None:
-            own = random_name().encode()
-            await self._in_thread(partial(self._metadata.apply, [Change(_OWNER_KEY, own)]))
-        else:
-            own = bytes(entry.value)
+    async def _claim(self, own: bytes) -> str:
+        """Be the owner of the prefix; returns why that cannot be, or nothing."""
         owner = await self._in_thread(partial(self._owned, own))
         if owner == own:
-            return True
-        self.failure = "it belongs to another broker"
-        log.critical(
-            "remote storage is not used: %s in it names another broker, or this one before its data directory "
-            "was made anew; give each broker a prefix of its own",
-            OWNER,
-        )
-        return False
+            return ""
+        if owner.startswith(FORMAT):
+            return "it belongs to another broker, or to this one before its data directory was made anew"
+        return "it is of an unknown format"
 
     def _owned(self, own: bytes) -> bytes:
         with suppress(NoObject), closing(self._bucket.open(OWNER)) as found:
@@ -147,14 +208,26 @@ class RemoteStorage:
         self._bucket.write(OWNER, [own], len(own))
         return own
 
+    async def _give_up(self, found: UnknownSegments) -> None:
+        self.failure = str(found)
+        # So that no later start takes them for its own. A leader that was deposed waits here for ever.
+        await self._writer.submit([Change(_OWNER_KEY, random_name().encode())])
+        log.critical(
+            "remote storage is not used any more: %s, as after a restore, a promotion or `cluster recover`; "
+            "what is in it stays there, give this broker another prefix",
+            found,
+        )
+
     async def _sweep(self) -> None:
         """List the bucket; remove folders of queues that do not exist: a crash kept them from removal."""
+        began = self._beginning
         for folder in await self._in_thread(self._folders):
-            number = folder.rpartition("/")[2]
-            partition = self._partitions.get(int(number)) if number.isdecimal() else None
+            name = folder.rpartition("/")[2]
+            number = int(name) if name.isdecimal() else began.next_number
+            partition = self._partitions.get(number)
             if partition is not None:
                 await self._look(partition)
-            elif number.isdecimal():
+            elif number < began.next_number and number not in began.ends:
                 log.info("remote storage: removing %s, which is of no queue", folder)
                 await self._in_thread(partial(self._bucket.remove_folder, folder))
 
@@ -180,37 +253,63 @@ class RemoteStorage:
                     await self._expire(partition, partition.remote)
 
     async def _copy(self, partition: PartitionLog) -> None:
-        remote = partition.remote or await self._look(partition)
-        for segment in partition.sealed_segments():
-            if segment.damaged or partition.closed:
+        remote = partition.remote
+        if remote is None or partition is self._broken_off:
+            remote = await self._look(partition)
+        for segment in self._copyable(partition):
+            if segment.damaged or partition.closed or segment.next_base is None:
                 return
-            if segment.next_base is not None and segment.next_base > remote.end:
-                copied = await self._copied(partition, remote, segment)
-                if copied is None:
+            if segment.next_base > remote.end_from(segment.base_offset):
+                if not await self._copied(partition, remote, segment):
                     return
-                remote.add(copied)
+                # What counts is what the bucket says.
+                await self._look(partition)
                 partition.expire()
 
-    async def _look(self, partition: PartitionLog) -> RemoteLog:
-        folder = partition_folder(partition.directory, partition.number)
-        found = await self._in_thread(partial(self._found, folder))
-        partition.remote = RemoteLog(folder, found)
-        return partition.remote
+    def _copyable(self, partition: PartitionLog) -> list[Segment]:
+        """The segments whose offsets no crash gives again, and no change of leader."""
+        sealed = partition.sealed_segments()
+        if self._journal.is_replicated:
+            return [] if partition.durability is Durability.MEMORY else sealed
+        # The newest segment may be lost with a power cut: then the one before it is written on.
+        return sealed if partition.durability is Durability.DISK else sealed[:-1]
 
-    def _found(self, folder: str) -> list[RemoteSegment]:
+    async def _look(self, partition: PartitionLog) -> RemoteLog:
+        remote = partition.remote
+        if remote is None:
+            remote = RemoteLog(partition_folder(partition.directory, partition.number))
+        end = self._beginning.ends.get(partition.number, 0)
+        is_first = partition.remote is None
+        remote.listed(await self._in_thread(partial(self._found, remote.folder, end, is_first)))
+        partition.remote = remote
+        if partition is self._broken_off:
+            self._broken_off = None
+        return remote
+
+    def _found(self, folder: str, end: int, is_first: bool) -> list[RemoteSegment]:
+        """List a folder, and remove what does not count.
+
+        Args:
+            end: where the partition ended when the epoch began.
+            is_first: nothing was copied in this epoch yet.
+        """
         objects = self._bucket.objects(folder)
-        segments = stored_segments(objects)
-        for name in leftovers(objects, segments):
+        whole = whole_segments(objects)
+        epoch = self._beginning.epoch
+        for each in whole:
+            is_later = each.epoch > epoch or (is_first and each.epoch == epoch)
+            if is_later or (each.epoch < epoch and each.next_base > end):
+                raise UnknownSegments(
+                    f"{folder}/{each.index_name} is of a log that went on elsewhere"
+                )
+        segments = counting(whole)
+        for name in leftovers(objects, segments, epoch):
             self._bucket.remove(f"{folder}/{name}")
         return segments
 
-    async def _copied(
-        self, partition: PartitionLog, remote: RemoteLog, segment: Segment
-    ) -> RemoteSegment | None:
-        replaced = remote.last_from(segment.base_offset)
-        copy = partial(self._copier.copy, remote.folder, segment, replaced)
+    async def _copied(self, partition: PartitionLog, remote: RemoteLog, segment: Segment) -> bool:
         try:
-            return await self._in_thread(copy)
+            await self._in_thread(partial(self._copier.copy, remote.folder, segment))
         except SegmentDamaged as error:
             if not partition.closed and segment in partition.segments:
                 partition.quarantine_segment(segment, error)
@@ -220,7 +319,12 @@ class RemoteStorage:
             log.error("%s cannot be read, and is not copied yet: %s", segment.path, error)
         except CopyStopped:
             pass
-        return None
+        except BucketFailed:
+            self._broken_off = partition  # what there is of the copy is removed before the next one
+            raise
+        else:
+            return True
+        return False
 
     async def _expire(self, partition: PartitionLog, remote: RemoteLog) -> None:
         retention = partition.retention
@@ -229,6 +333,8 @@ class RemoteStorage:
             each.file_bytes for each in partition.segments if each.base_offset >= remote.end
         )
         count = remote.ended(retention, local, partition.low_water(), self._clock.now())
+        if not count or not await self._journal.told():
+            return  # perhaps another node leads, with other rules
         for segment in remote.segments[:count]:
             for name in (segment.index_name, segment.content_name):  # in this order: see the format
                 await self._in_thread(partial(self._bucket.remove, f"{remote.folder}/{name}"))

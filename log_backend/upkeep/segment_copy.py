@@ -22,6 +22,7 @@ class SegmentCopier:
     """Reads segments, checks them, and writes them to a bucket, at a bounded rate.
 
     Args:
+        epoch: that this node leads in.
         bytes_per_second: 0: no limit.
         stopping: when it is set, a copy under way ends.
     """
@@ -32,27 +33,25 @@ class SegmentCopier:
         disk: Disk,
         clock: Clock,
         *,
+        epoch: int,
         bytes_per_second: int,
         stopping: threading.Event,
     ) -> None:
         self._bucket = bucket
         self._disk = disk
         self._clock = clock
+        self._epoch = epoch
+        self._copies = 0
         self._bytes_per_second = bytes_per_second
         self._stopping = stopping
 
-    def copy(
-        self, folder: str, segment: Segment, replaced: RemoteSegment | None = None
-    ) -> RemoteSegment:
+    def copy(self, folder: str, segment: Segment) -> RemoteSegment:
         """Copy a sealed segment; the copy is complete and durable when this returns.
-
-        Args:
-            replaced: an outdated copy, made before more was written to the segment; it is removed first.
 
         Raises:
             SegmentDamaged: a batch fails a check; nothing was copied.
             FileNotFoundError: the segment was removed meanwhile.
-            CopyStopped, BucketFailed: the copy is not complete.
+            CopyStopped, BucketFailed: the copy is not complete; the next one has other names.
         """
         self._verify(segment)
         try:
@@ -65,16 +64,17 @@ class SegmentCopier:
         try:
             size = self._disk.size(file)
             assert segment.next_base is not None
+            self._copies += 1
             copied = RemoteSegment(
                 segment.base_offset,
                 segment.next_base,
                 segment.last_time,
+                self._epoch,
+                self._copies,
                 size,
                 path.suffix == COMPRESSED,
+                segment.base_offset,
             )
-            if replaced is not None:
-                # Both copies have one content name: the old index must not vouch for an incomplete new content.
-                self._bucket.remove(f"{folder}/{replaced.index_name}")
             content = self._pieces(file, size)
             self._bucket.write(f"{folder}/{copied.content_name}", content, size)
         finally:

@@ -125,7 +125,7 @@ def _check_kept(group: ConsumerGroup, number: int, offset: int) -> None:
     place = group.places[number]
     log, first = place.log, place.log.first_offset
     if log.remote is not None and log.remote.segments:
-        first = min(first, log.remote.segments[0].base_offset)
+        first = min(first, log.remote.segments[0].first_offset)
     if place.lapsed is not None and offset < min(place.lapsed[1], first):
         gone = f"offsets {offset} to {first - 1} of partition {number} are not in the log any more"
         held = f"of what retention ends it holds {group.record.hold_bytes} bytes"

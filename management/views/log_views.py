@@ -111,7 +111,7 @@ def _remote(log: PartitionLog) -> dict[str, int] | None:
         return None
     segments = remote.segments
     return {
-        "first_offset": segments[0].base_offset if segments else remote.end,
+        "first_offset": segments[0].first_offset if segments else remote.end,
         "end_offset": remote.end,
         "segments": len(segments),
         "bytes": remote.bytes,

@@ -31,7 +31,7 @@ class RemoteFolder:
 
     def holding(self, offset: int) -> RemoteSegment | None:
         """The segment that an offset belongs to, even if its record was never stored."""
-        at = bisect_right(self.segments, offset, key=lambda each: each.base_offset) - 1
+        at = bisect_right(self.segments, offset, key=lambda each: each.first_offset) - 1
         found = self.segments[at] if at >= 0 else None
         return found if found is not None and offset < found.next_base else None
 
@@ -39,15 +39,15 @@ class RemoteFolder:
         """One range for each segment, and one without bytes for each gap."""
         found: list[OffsetRange] = []
         for each in self.segments:
-            if found and found[-1].end < each.base_offset:
-                found.append(OffsetRange(partition, found[-1].end, each.base_offset, 0))
-            found.append(OffsetRange(partition, each.base_offset, each.next_base, each.bytes))
+            if found and found[-1].end < each.first_offset:
+                found.append(OffsetRange(partition, found[-1].end, each.first_offset, 0))
+            found.append(OffsetRange(partition, each.first_offset, each.next_base, each.bytes))
         return found
 
     def next_after(self, offset: int) -> int | None:
-        """Base offset of the first segment behind an offset; None if there is none."""
-        at = bisect_right(self.segments, offset, key=lambda each: each.base_offset)
-        return self.segments[at].base_offset if at < len(self.segments) else None
+        """Where the first segment behind an offset begins; None if there is none."""
+        at = bisect_right(self.segments, offset, key=lambda each: each.first_offset)
+        return self.segments[at].first_offset if at < len(self.segments) else None
 
 
 class ObjectLogs:
@@ -141,8 +141,14 @@ class ObjectLogs:
                 continue
             end = min(segment.next_base, wanted.end)
             try:
-                yield from self.batches(wanted.partition, folder, segment, reached, end)
+                for batch in self.batches(wanted.partition, folder, segment, reached, end):
+                    yield batch
+                    reached = max(reached, batch.end_offset)
             except RecordsLost:
+                # Perhaps it was removed because others have all of it.
+                folder = self.folder(wanted.partition)
+                if folder.holding(reached) not in (None, segment):
+                    continue
                 if lost_is_error:
                     raise
             reached = end

@@ -82,11 +82,12 @@ class TieredLogs:
             try:
                 if segment is not None:
                     end = min(segment.next_base, wanted.end)
-                    yield from self._remote.batches(partition, folder, segment, reached, end)
+                    found = self._remote.batches(partition, folder, segment, reached, end)
                 else:
-                    for batch in self._broker.read(replace(wanted, start=reached, end=end)):
-                        yield batch
-                        reached = max(reached, batch.end_offset)
+                    found = self._broker.read(replace(wanted, start=reached, end=end))
+                for batch in found:
+                    yield batch
+                    reached = max(reached, batch.end_offset)
                 reached = end
             except RecordsLost as lost:
                 # The broker may have removed it during the read: then remote storage has it.

@@ -239,7 +239,7 @@ def test_what_a_kill_left_half_written_in_a_folder_is_gone_after_the_start(
     wait_until_copied(broker)
     broker.kill()
     place = next(Path(unquote(urlsplit(folder).path)).rglob("*.segment")).parent
-    left = place / f"{10**12:020d}.log.part"
+    left = place / f"{10**12:020d}-1-1.log.part"
     left.write_bytes(b"half")
     broker.start()
     wait_until(lambda: not left.exists())
@@ -366,7 +366,7 @@ def test_a_queue_deleted_before_a_crash_is_swept_by_the_next_start(
     fill(broker, BODIES, **STREAM)
     wait_until_copied(broker)
     place = bucket(folder)
-    stray = "%2F/gone-0/00000000000000999999"
+    stray = f"%2F/gone-0/{0:020d}"  # below the next number of all queues
     place.write(f"{stray}/x.log", [b"left"], 4)
     broker.kill()
     broker.start()

@@ -167,6 +167,11 @@ class VhostDirectory:
             ]
         )
 
+    @property
+    def next_partition(self) -> int:
+        """The number that the next partition gets."""
+        return self._next_partition
+
     def take_numbers(self, count: int) -> tuple[list[int], Change]:
         """Return partition numbers, and the change that keeps them from being given again."""
         first = self._next_partition

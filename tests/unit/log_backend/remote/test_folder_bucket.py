@@ -61,8 +61,8 @@ def test_what_is_written_is_synced_before_it_has_its_name(
 
 def test_what_a_crash_left_half_written_is_listed_and_of_no_segment(tmp_path: Path) -> None:
     bucket = FolderBucket(SystemDisk(), tmp_path)
-    bucket.write("v/00000000000000000000.log", [b"x"], 1)
-    (tmp_path / "v" / "00000000000000000007.log.part").write_bytes(b"ha")
+    bucket.write("v/00000000000000000000-1-1.log", [b"x"], 1)
+    (tmp_path / "v" / "00000000000000000007-1-2.log.part").write_bytes(b"ha")
     objects = bucket.objects("v")
     assert stored_segments(objects) == []
-    assert "00000000000000000007.log.part" in list(leftovers(objects, []))
+    assert "00000000000000000007-1-2.log.part" in list(leftovers(objects, [], 1))

@@ -10,12 +10,16 @@ HOUR = 3_600_000_000
 NOW = 100 * HOUR
 
 
+def segment(first: int, end: int, time: int = NOW, size: int = 1_000) -> RemoteSegment:
+    return RemoteSegment(first, end, time, 1, 1, size, False, first)
+
+
 def remote(*ages: int) -> RemoteLog:
     """Ten records and 1,000 bytes each, so many hours old."""
     return RemoteLog(
         "folder",
         [
-            RemoteSegment(10 * number, 10 * number + 10, NOW - age * HOUR, 1_000, False)
+            segment(10 * number, 10 * number + 10, NOW - age * HOUR)
             for number, age in enumerate(ages)
         ],
     )
@@ -40,16 +44,20 @@ def test_the_oldest_copies_end_first(
     assert remote(9, 5, 1).ended(rule, local_bytes, low_water, NOW) == ended
 
 
-def test_the_end_stays_when_all_copies_have_gone() -> None:
+def test_what_retention_has_removed_counts_as_copied() -> None:
     log = remote(9, 5)
     log.drop(2)
-    assert (log.segments, log.bytes, log.end) == ([], 0, 20)
-    log.add(RemoteSegment(20, 25, NOW, 7, True))
-    log.add(
-        RemoteSegment(20, 31, NOW, 9, True)
-    )  # a crash took its successor, and it was written on
-    assert (log.end, log.bytes, len(log.segments)) == (31, 9, 1)
+    assert (log.segments, log.bytes, log.end, log.end_from(3)) == ([], 0, 20, 20)
+    log.listed([segment(20, 25, size=7)])
+    assert (log.end, log.bytes, log.end_from(3)) == (25, 7, 25)
+
+
+def test_what_lies_behind_a_gap_does_not_count_as_copied() -> None:
+    log = RemoteLog("folder", [segment(0, 10), segment(10, 20), segment(30, 40)])
+    assert [log.end_from(offset) for offset in (0, 9, 10, 19)] == [20] * 4
+    assert [log.end_from(offset) for offset in (20, 29)] == [20, 29]
+    assert [log.end_from(offset) for offset in (30, 39, 40, 50)] == [40, 40, 40, 50]
 
 
 def test_nothing_is_copied_of_an_empty_folder() -> None:
-    assert RemoteLog("folder", []).end == 0
+    assert (RemoteLog("folder").end, RemoteLog("folder").end_from(7)) == (0, 7)

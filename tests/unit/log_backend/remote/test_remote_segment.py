@@ -1,6 +1,7 @@
 """Names and index of what is in remote storage."""
 
 from pathlib import Path
+from random import Random
 
 from golden.log_formats import FOLDER
 from unit.log_backend.log_records import records
@@ -16,8 +17,9 @@ from routelog.log_backend.remote.remote_segment import (
 )
 from routelog.log_backend.segments.segment import Segment
 
-PLAIN = RemoteSegment(5, 10, 1_700_000_000_000_000, 100, False)
-PACKED = RemoteSegment(10, 17, 1_700_000_000_000_001, 70, True)
+PLAIN = RemoteSegment(5, 10, 1_700_000_000_000_000, 3, 1, 100, False, 5)
+PACKED = RemoteSegment(10, 17, 1_700_000_000_000_001, 4, 12, 70, True, 10)
+NEWEST = 4  # epoch
 
 
 def objects(*segments: RemoteSegment) -> dict[str, int]:
@@ -28,13 +30,13 @@ def objects(*segments: RemoteSegment) -> dict[str, int]:
 
 
 def test_names_say_what_there_is() -> None:
-    assert PLAIN.content_name == "00000000000000000005.log"
+    assert PLAIN.content_name == "00000000000000000005-3-1.log"
     assert PACKED.index_name == (
-        "00000000000000000010-00000000000000000017-00001700000000000001.zlog.segment"
+        "00000000000000000010-4-12-00000000000000000017-00001700000000000001.zlog.segment"
     )
     found = objects(PLAIN, PACKED)
     assert stored_segments(found) == [PLAIN, PACKED]
-    assert list(leftovers(found, [PLAIN, PACKED])) == []
+    assert list(leftovers(found, [PLAIN, PACKED], NEWEST)) == []
     directory = Path("data/logs/%2F/orders-3")
     assert partition_folder(directory, 12) == "%2F/orders-3/00000000000000000012"
 
@@ -43,24 +45,57 @@ def test_a_segment_is_there_when_both_of_its_objects_are() -> None:
     found = objects(PLAIN, PACKED)
     del found[PACKED.index_name]
     assert stored_segments(found) == [PLAIN]
-    assert list(leftovers(found, [PLAIN])) == [PACKED.content_name]
+    assert list(leftovers(found, [PLAIN], NEWEST)) == [PACKED.content_name]
     found = objects(PLAIN, PACKED)
     del found[PLAIN.content_name]
     assert stored_segments(found) == [PACKED]
-    assert list(leftovers(found, [PACKED])) == [PLAIN.index_name]
-    # The other form is not the one that was meant.
-    assert stored_segments({PLAIN.index_name: 60, "00000000000000000005.zlog": 9}) == []
+    assert list(leftovers(found, [PACKED], NEWEST)) == [PLAIN.index_name]
+    # Another form, epoch or copy is not the one that was meant.
+    stem = f"{5:020d}"
+    for other in (f"{stem}-3-1.zlog", f"{stem}-4-1.log", f"{stem}-3-2.log"):
+        assert stored_segments({PLAIN.index_name: 60, other: 9}) == []
 
 
-def test_the_longer_of_two_that_begin_alike_counts() -> None:
-    longer = PLAIN._replace(next_base=12, bytes=120)
-    found = objects(PLAIN) | objects(longer)
-    assert stored_segments(found) == [longer]
-    assert list(leftovers(found, [longer])) == [PLAIN.index_name]
+def test_a_segment_counts_from_where_the_one_before_it_ends() -> None:
+    longer = PACKED._replace(base_offset=7, next_base=20)
+    assert stored_segments(objects(longer, PLAIN)) == [PLAIN, longer._replace(first_offset=10)]
+    alike = PLAIN._replace(next_base=12, epoch=4)
+    assert stored_segments(objects(alike, PLAIN)) == [PLAIN, alike._replace(first_offset=10)]
+    behind_a_gap = PACKED._replace(base_offset=11, first_offset=11)
+    assert stored_segments(objects(behind_a_gap, PLAIN)) == [PLAIN, behind_a_gap]
 
 
-def test_none_overlaps_another() -> None:
-    assert stored_segments(objects(PLAIN, PACKED._replace(base_offset=9))) == [PLAIN]
+def test_a_segment_that_adds_nothing_does_not_count_whatever_comes_later() -> None:
+    wide = RemoteSegment(0, 100, 1, 1, 1, 9, False, 0)
+    inside = RemoteSegment(10, 90, 1, 2, 1, 9, False, 10)
+    again = wide._replace(epoch=3)
+    found = objects(wide, inside, again)
+    assert stored_segments(found) == [wide]
+    assert set(leftovers(found, [wide], 3)) == set(objects(inside, again))
+    late = RemoteSegment(5, 120, 1, 1, 2, 9, False, 5)
+    assert stored_segments(found | objects(late)) == [wide, late._replace(first_offset=100)]
+
+
+def test_segments_together_have_each_offset_that_any_of_them_has() -> None:
+    random = Random(7)
+    for _ in range(200):
+        there = []
+        for copy in range(random.randrange(1, 9)):
+            base = random.randrange(30)
+            end = base + random.randrange(1, 12)
+            there.append(RemoteSegment(base, end, end, random.randrange(4), copy, 1, False, base))
+        counted = stored_segments(objects(*there))
+        offsets = [o for each in counted for o in range(each.first_offset, each.next_base)]
+        assert offsets == sorted(
+            {o for each in there for o in range(each.base_offset, each.next_base)}
+        )
+
+
+def test_objects_of_later_epochs_and_unknown_ones_are_no_leftovers() -> None:
+    half = [f"{5:020d}-{epoch}-1.log{part}" for epoch in (3, 4) for part in ("", ".part")]
+    found = dict.fromkeys([*half, "OWNER", f"{5:020d}.log", "notes"], 1)
+    assert list(leftovers(found, [], 3)) == half[:2]
+    assert list(leftovers(found, [], 4)) == half
 
 
 def test_the_index_object_is_both_index_files() -> None:

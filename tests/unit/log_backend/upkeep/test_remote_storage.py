@@ -1,0 +1,368 @@
+"""Remote storage of one leader and the next: none undoes what a later one does, and no record goes."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from unit.log_backend.log_records import records
+from unit.log_backend.open_store import SMALL, crash, flushed, open_store, start_store, until
+from unit.log_backend.test_metadata_recovery import without_metadata
+
+from routelog.log_backend import Change
+from routelog.log_backend.doors.clock import SystemClock
+from routelog.log_backend.doors.disk import Buffer, SystemDisk
+from routelog.log_backend.log_store import LogStore
+from routelog.log_backend.partitions.partition_log import PartitionLog
+from routelog.log_backend.records.durability import Durability
+from routelog.log_backend.remote.folder_bucket import FolderBucket
+from routelog.log_backend.remote.remote_segment import OWNER, RemoteSegment
+from routelog.log_backend.segments.retention import Retention
+from routelog.log_backend.upkeep import remote_storage
+from routelog.log_backend.upkeep.remote_storage import EpochBeginning, RemoteStorage
+from routelog.spark_bridge.logs.log_store import LogPartition, OffsetRange
+from routelog.spark_bridge.logs.object_logs import ObjectLogs
+
+COPIED = Retention(is_stream=True, is_remote=True)
+LET_GO = replace(COPIED, local_bytes_max=0)
+BODIES = [b"%05d" % number * 1_000 for number in range(100)]  # 8 segments
+FOLDER = f"%2F/q-0/{1:020d}"
+NEXT_NUMBER = 2
+OWN_NAME = b"remote-owner"
+
+
+class HeldBucket(FolderBucket):
+    """A bucket whose answers to one leader take long: for some names, until they are let go.
+
+    Attributes:
+        held: part of the names of objects whose writing waits.
+        reached: one waits.
+    """
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(SystemDisk(), root)
+        self.held = "nothing"
+        self.reached = threading.Event()
+        self.let_go = threading.Event()
+
+    def write(self, name: str, pieces: Iterable[Buffer], size: int) -> None:
+        """See `Bucket`."""
+        if self.held in name:
+            self.reached.set()
+            self.let_go.wait(60)
+        super().write(name, pieces, size)
+
+
+class Leader:
+    """A node that leads, with the log of a stream, and remote storage."""
+
+    def __init__(
+        self, data: Path, bucket: FolderBucket, epoch: int, segment_bytes: int, level: Durability
+    ) -> None:
+        options = replace(SMALL, segment_bytes=segment_bytes, retention_seconds=3600)
+        self.store: LogStore
+        self.log: PartitionLog
+        self.store, (self.log,) = start_store(
+            data, options=options, epoch=epoch, retention=COPIED, durabilities=[level]
+        )
+        self.bucket = bucket
+        self._epoch = epoch
+
+    async def publish(self, bodies: list[bytes]) -> Leader:
+        """Have some records in segments."""
+        for body in bodies:
+            self.log.append(records([body]), waited=True)
+        await flushed(self.store)
+        return self
+
+    @property
+    def segments(self) -> list[RemoteSegment]:
+        """What it knows of the bucket."""
+        assert self.log.remote is not None
+        return self.log.remote.segments
+
+    def begin(self) -> RemoteStorage:
+        """Begin to copy."""
+        store = self.store
+        self.remote = RemoteStorage(
+            self.bucket,
+            store.partitions,
+            EpochBeginning.now(self._epoch, store.partitions, NEXT_NUMBER),
+            store.metadata,
+            store.metadata_writer,
+            store.journal,
+            SystemDisk(),
+            SystemClock(),
+            bytes_per_second=0,
+        )
+        self.remote.start(asyncio.get_running_loop())
+        return self.remote
+
+    async def copied(self) -> None:
+        """Wait until all sealed segments are in the bucket."""
+        end = self.log.segments[-1].base_offset
+        await until(lambda: self.log.remote is not None and self.log.remote.end >= end)
+
+
+Lead = Callable[..., Leader]
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    return tmp_path / "bucket"
+
+
+@pytest.fixture
+async def lead(tmp_path: Path, place: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Lead]:
+    monkeypatch.setattr(remote_storage, "LOOK_SECONDS", 0.01)
+    leaders: list[Leader] = []
+
+    def lead(
+        name: str,
+        epoch: int,
+        segment_bytes: int = 64 * 1024,
+        bucket: FolderBucket | None = None,
+        level: Durability = Durability.DISK,
+    ) -> Leader:
+        there = bucket or FolderBucket(SystemDisk(), place)
+        leaders.append(Leader(tmp_path / name, there, epoch, segment_bytes, level))
+        return leaders[-1]
+
+    yield lead
+    for each in leaders:
+        if isinstance(each.bucket, HeldBucket):
+            each.bucket.let_go.set()
+        if hasattr(each, "remote"):
+            await each.remote.aclose()
+        if not each.log.closed:
+            await each.store.aclose()
+
+
+def same_owner(*leaders: Leader) -> None:
+    """They are nodes of one cluster."""
+    for each in leaders:
+        each.store.metadata.apply([Change(OWN_NAME, b"orders")])
+
+
+def owner(leader: Leader) -> bytes:
+    entry = leader.store.metadata.get(OWN_NAME)
+    assert entry is not None
+    return entry.value
+
+
+def read(place: Path) -> list[bytes]:
+    """All that the bucket has, read as Spark does."""
+    logs = ObjectLogs(f"file://{place}")
+    partition = LogPartition("/", "q", 0)
+    extents = logs.extents(partition)
+    wanted = OffsetRange(partition, extents[0].start, extents[-1].end, 0)
+    return [
+        bytes(batch.records.body(offset - batch.base_offset))
+        for extent in extents
+        for batch in logs.read(replace(wanted, start=extent.start, end=extent.end))
+        for offset in range(max(batch.base_offset, extent.start), min(batch.end_offset, extent.end))
+    ]
+
+
+def names(place: Path) -> set[str]:
+    return {path.name for path in (place / FOLDER).iterdir()}
+
+
+async def test_the_next_leader_adds_what_is_missing_though_its_segments_begin_elsewhere(
+    lead: Lead, place: Path
+) -> None:
+    first = await lead("a", 1).publish(BODIES[:60])
+    second = await lead("b", 2, segment_bytes=50_000).publish(BODIES[:60])
+    same_owner(first, second)
+    first.begin()
+    await first.copied()
+    await first.remote.aclose()
+    before, theirs = names(place), first.segments[-1].next_base
+    await second.publish(BODIES[60:])
+    second.begin()
+    await second.copied()
+    assert before < names(place), "what the first one copied counts"
+    end = second.log.segments[-1].base_offset
+    assert read(place) == BODIES[:end]
+    added = [each for each in second.segments if each.epoch == 2]
+    assert added[0].base_offset < theirs == added[0].first_offset
+    second.log.retention = LET_GO
+    second.log.expire()
+    assert second.log.first_offset == end
+
+
+async def test_what_a_killed_leader_left_half_done_is_copied_again(lead: Lead, place: Path) -> None:
+    bucket = HeldBucket(place)
+    first, second = await lead("a", 1, bucket=bucket).publish(BODIES), lead("b", 2)
+    await second.publish(BODIES)
+    same_owner(first, second)
+    bucket.held = ".segment"  # between content and index
+    first.begin()
+    await until(bucket.reached.is_set)
+    (half,) = names(place)
+    second.begin()
+    await second.copied()
+    assert half not in names(place)
+    assert {each.epoch for each in second.segments} == {2}
+    second.log.retention = LET_GO
+    second.log.expire()
+    before = names(place)
+    bucket.let_go.set()  # the late index of a content that is gone
+    await until(lambda: names(place) != before)
+    first.remote.stop()
+    assert read(place) == BODIES[: second.log.first_offset]
+
+
+async def test_an_upload_that_arrives_when_the_next_leader_has_let_go_changes_nothing(
+    lead: Lead, place: Path
+) -> None:
+    bucket = HeldBucket(place)
+    first, second = await lead("a", 1, bucket=bucket).publish(BODIES), lead("b", 2, 50_000)
+    await second.publish(BODIES)
+    same_owner(first, second)
+    bucket.held = "-1-3.log"  # the third copy's content
+    first.begin()
+    await until(bucket.reached.is_set)
+    second.begin()
+    await second.copied()
+    second.log.retention = LET_GO
+    second.log.expire()
+    end = second.log.first_offset
+    assert read(place) == BODIES[:end]
+    bucket.let_go.set()
+    await until(lambda: any("-1-3-" in name for name in names(place)))
+    await until(lambda: first.remote.failure)  # it finds that it does not lead
+    assert read(place) == BODIES[:end]
+    third = await lead("c", 3).publish(BODIES)
+    same_owner(third)
+    third.begin()
+    await third.copied()
+    counting = {n for each in third.segments for n in (each.index_name, each.content_name)}
+    assert names(place) == counting, "what adds nothing is gone"
+    assert read(place) == BODIES[: third.segments[-1].next_base]
+
+
+async def test_nothing_leaves_the_disk_that_the_bucket_lost_meanwhile(
+    lead: Lead, place: Path
+) -> None:
+    class Losing(FolderBucket):
+        def write(self, name: str, pieces: Iterable[Buffer], size: int) -> None:
+            super().write(name, pieces, size)
+            if name.endswith(".segment"):
+                self.remove(name)
+
+    leader = await lead("a", 1, bucket=Losing(SystemDisk(), place)).publish(BODIES)
+    leader.log.retention = LET_GO
+    leader.begin()
+    await until(lambda: leader.log.remote is not None and leader.remote._copier._copies > 3)
+    assert leader.log.first_offset == 0
+
+
+async def test_a_leader_removes_no_folder_of_a_queue_that_was_declared_later(
+    lead: Lead, place: Path
+) -> None:
+    bucket = FolderBucket(SystemDisk(), place)
+    for number in (0, NEXT_NUMBER, NEXT_NUMBER + 5):
+        bucket.write(f"%2F/other-0/{number:020d}/x.log", [b"x"], 1)
+    bucket.write("%2F/other-0/notes/x.log", [b"x"], 1)
+    leader = await lead("a", 1).publish(BODIES)
+    leader.begin()
+    await leader.copied()
+    kept = [f"{NEXT_NUMBER:020d}", f"{NEXT_NUMBER + 5:020d}", "notes"]
+    assert bucket.folders("%2F/other-0") == kept
+
+
+@pytest.mark.parametrize("is_later", [False, True])
+async def test_a_log_that_went_on_elsewhere_is_left_alone(
+    lead: Lead, place: Path, is_later: bool
+) -> None:
+    # As after a restore: what was published behind the backup is in the bucket only.
+    went_on = await lead("a", 4 if is_later else 1).publish(BODIES)
+    restored = await lead("b", 3).publish(BODIES if is_later else BODIES[:30])
+    same_owner(went_on, restored)
+    went_on.begin()
+    await went_on.copied()
+    await went_on.remote.aclose()
+    before = names(place)
+    restored.log.retention = LET_GO
+    remote = restored.begin()
+    await restored.publish(BODIES[:70])
+    await until(lambda: owner(restored) != b"orders")
+    assert "is of a log that went on elsewhere" in remote.failure
+    assert names(place) == before
+    assert restored.log.first_offset == 0
+    await remote.aclose()
+    remote = restored.begin()
+    await until(lambda: remote.failure)
+    assert remote.failure.startswith("it belongs to another broker")
+
+
+async def test_a_bucket_of_an_unknown_format_is_not_used(lead: Lead, place: Path) -> None:
+    FolderBucket(SystemDisk(), place).write(OWNER, [b"a name of format 1"], 18)
+    leader = await lead("a", 1).publish(BODIES)
+    remote = leader.begin()
+    await until(lambda: remote.failure)
+    assert remote.failure == "it is of an unknown format"
+    assert list(leader.bucket.objects("")) == [OWNER]
+    assert leader.bucket.folders("") == []
+
+
+async def test_what_retention_ends_is_removed_behind_a_commit_only(lead: Lead, place: Path) -> None:
+    leader = await lead("a", 1).publish(BODIES)
+    leader.begin()
+    await leader.copied()
+    asked = asyncio.Event()
+    answer = False
+
+    async def told() -> bool:
+        asked.set()
+        return answer
+
+    leader.store.journal.told = told  # type: ignore[method-assign]
+    before = names(place)
+    leader.log.retention = replace(COPIED, bytes_max=200_000)
+    await asked.wait()
+    asked.clear()
+    await asked.wait()
+    assert names(place) == before
+    answer = True
+    await until(lambda: names(place) < before)
+
+
+async def test_the_segment_before_one_that_a_power_cut_may_take_is_not_copied(
+    lead: Lead, place: Path
+) -> None:
+    for level, left in ((Durability.DISK, 1), (Durability.OS, 2), (Durability.MEMORY, 2)):
+        leader = await lead(level.value, 1, level=level).publish(BODIES)
+        leader.bucket = FolderBucket(SystemDisk(), place / level.value)
+        leader.begin()
+        end = leader.log.segments[-left].base_offset
+        await until(lambda: leader.log.remote is not None and leader.log.remote.end >= end)  # noqa: B023
+        await leader.remote._round()
+        assert leader.segments[-1].next_base == end
+
+
+async def test_the_name_of_the_owner_is_in_the_journal(
+    lead: Lead, place: Path, tmp_path: Path
+) -> None:
+    leader = await lead("a", 1).publish(BODIES)
+    leader.begin()
+    await leader.copied()
+    await leader.remote.aclose()
+    own = leader.store.metadata.get(OWN_NAME)
+    with closing(leader.bucket.open(OWNER)) as found:
+        assert own is not None
+        assert bytes(found.read(0, found.size)).endswith(own.value)
+    left = await crash(leader.store, tmp_path / "a")
+    without_metadata(left)
+    again = open_store(left)
+    again.recover_metadata()
+    found_again = again.metadata.get(OWN_NAME)
+    assert found_again is not None
+    assert found_again.value == own.value
+    await again.aclose()
