@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
+from routelog.log_backend import Lane, in_turns
 from routelog.management.calls.answer import Answer, Empty, Listing, Row, Value
 from routelog.management.calls.broker_side import BrokerSide
 from routelog.management.calls.call import Call
@@ -75,14 +76,14 @@ def connection_row(broker: BrokerSide, connection: Any, statistics: Statistics) 
     }
 
 
-def get_connection(call: Call) -> Answer:
+async def get_connection(call: Call) -> Answer:
     """One connection."""
-    return Value(connection_row(call.broker, _connection(call), call.statistics()))
+    return Value(connection_row(call.broker, await _connection(call), call.statistics()))
 
 
-def delete_connection(call: Call) -> Answer:
+async def delete_connection(call: Call) -> Answer:
     """Close a connection; the header X-Reason says why."""
-    connection = _connection(call)
+    connection = await _connection(call)
     _check_closes(call, connection)
     call.broker.connections.close(connection, call.header("x-reason") or REASON)
     return Empty()
@@ -111,16 +112,16 @@ def list_channels_of_vhost(call: Call) -> Answer:
     )
 
 
-def list_channels_of_connection(call: Call) -> Answer:
+async def list_channels_of_connection(call: Call) -> Answer:
     """The channels of a connection."""
-    wanted = _connection(call)
+    wanted = await _connection(call)
     return _channels(call, lambda connection: connection is wanted)
 
 
-def get_channel(call: Call) -> Answer:
+async def get_channel(call: Call) -> Answer:
     """One channel."""
     name = call.path("channel")
-    for connection in call.broker.connections.connections():
+    async for connection in in_turns(call.broker.connections.connections(), Lane.OPERATORS):
         prefix = call.broker.connections.name(connection)
         if name.startswith(prefix) and _is_seen(call, connection):
             for channel in call.broker.connections.channels(connection):
@@ -176,9 +177,10 @@ def channel_row(broker: BrokerSide, item: tuple[Any, Any], statistics: Statistic
     }
 
 
-def _connection(call: Call) -> Any:
+async def _connection(call: Call) -> Any:
+    # In turns: there may be thousands, and a page asks every few seconds.
     name = call.path("name")
-    for connection in call.broker.connections.connections():
+    async for connection in in_turns(call.broker.connections.connections(), Lane.OPERATORS):
         if call.broker.connections.name(connection) == name:
             _check_seen(call, connection)
             return connection

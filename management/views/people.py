@@ -131,29 +131,28 @@ async def delete_users(call: Call) -> Answer:
 
 def list_permissions(call: Call) -> Answer:
     """All permissions."""
-    return _permissions(call, lambda user, vhost: True)
-
-
-def list_permissions_of_user(call: Call) -> Answer:
-    """The permissions of a user."""
-    name = call.broker.users.get(call.path("user")).name
-    return _permissions(call, lambda user, vhost: user == name)
-
-
-def list_permissions_of_vhost(call: Call) -> Answer:
-    """The permissions in a vhost."""
-    return _permissions(call, lambda user, vhost: vhost == call.vhost.name)
-
-
-def _permissions(call: Call, belongs: Any) -> Listing:
     users = call.broker.users
     items = (
         (user.name, vhost, permission)
         for user in users.users()
         for vhost, permission in users.permissions.of_user(user.name).items()
-        if belongs(user.name, vhost)
     )
     return Listing(items, lambda item: described_permission(*item))
+
+
+def list_permissions_of_user(call: Call) -> Answer:
+    """The permissions of a user."""
+    users = call.broker.users
+    name = users.get(call.path("user")).name
+    items = users.permissions.of_user(name).items()
+    return Listing(items, lambda item: described_permission(name, *item))
+
+
+def list_permissions_of_vhost(call: Call) -> Answer:
+    """The permissions in a vhost."""
+    vhost = call.vhost.name
+    items = sorted(call.broker.users.permissions.of_vhost(vhost).items())
+    return Listing(items, lambda item: described_permission(item[0], vhost, item[1]))
 
 
 def get_permission(call: Call) -> Answer:

@@ -1,5 +1,7 @@
 """Connections, channels and consumers over HTTP."""
 
+import asyncio
+
 import pytest
 from unit.management.managed_node import Connection, ManagedNode
 
@@ -37,6 +39,29 @@ async def test_one_connection_is_shown_to_who_may_see_it(busy: ManagedNode) -> N
         await busy.ask(connections.get_connection, busy.caller("other"), name="c1")
     with pytest.raises(Refused, match="Not Found"):
         await busy.ask(connections.get_connection, name="c3")
+
+
+async def test_others_have_their_turn_while_one_of_many_is_looked_for(busy: ManagedNode) -> None:
+    last = busy.connections.open[-1]
+    busy.connections.open = [Connection(f"of {at}", "u", busy.vhost) for at in range(20_000)]
+    busy.connections.open.append(last)
+    turns = 0
+
+    async def count() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    for handler, part in (
+        (connections.get_connection, {"name": "c2"}),
+        (connections.get_channel, {"channel": "c2 (1)"}),
+    ):
+        turns = 0
+        counting = asyncio.ensure_future(count())
+        await busy.ask(handler, **part)
+        counting.cancel()
+        assert turns > 2
 
 
 async def test_a_connection_is_closed_with_its_reason(busy: ManagedNode) -> None:
