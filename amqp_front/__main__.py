@@ -6,7 +6,7 @@ import socket
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
+from functools import cache, partial
 from importlib.metadata import version as distribution_version
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
@@ -71,15 +71,17 @@ class CommandLine(TyperGroup):
         return super().get_command(ctx, cmd_name) or _tools().get_command(ctx, cmd_name)
 
 
+@cache
 def _tools() -> TyperGroup:
     from routelog.amqp_front.process.log_commands import log_commands
     from routelog.benchmarks.perf.perf import perf_commands
-    from routelog.management import operator_commands
+    from routelog.management import operator_commands, tail_log
     from routelog.mirror_cluster.commands.cluster_commands import cluster_commands
     from routelog.spark_bridge.index.index_commands import index_commands
     from routelog.spark_bridge.lakes.export_commands import export_commands
 
     tools = typer.Typer()
+    log_commands.command("tail")(tail_log)
     tools.add_typer(log_commands)
     tools.add_typer(perf_commands)
     tools.add_typer(export_commands)
@@ -95,7 +97,6 @@ command_line = typer.Typer(
     cls=CommandLine,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    add_completion=False,
 )
 
 

@@ -85,6 +85,7 @@ class Composition:
                 listeners,
                 replicas=self._replicas,
                 min_in_sync=self._config.cluster_min_in_sync if self._member is not None else 1,
+                leadership=self._leadership,
                 standbys=self._standbys,
             )
             await doors.enter_async_context(operators)
@@ -108,6 +109,9 @@ class Composition:
 
     def _replicas(self) -> list[ReplicaState]:
         return self._alone if self._member is None else self._member.replicas()
+
+    def _leadership(self) -> dict[str, Any] | None:
+        return None if self._member is None else self._member.leadership()
 
     def _standbys(self) -> list[dict[str, Any]]:
         return [] if self._standby_door is None else [*map(asdict, self._standby_door.lags())]

@@ -40,13 +40,14 @@ async def operators_door(
     *,
     replicas: Callable[[], Sequence[ReplicaState]],
     min_in_sync: int,
+    leadership: Callable[[], dict[str, Any] | None],
     standbys: Callable[[], list[dict[str, Any]]],
 ) -> AsyncIterator[None]:
     """Keep the door open, if the configuration wants it.
 
     Args:
         other_listeners: of the cluster and of standbys: by protocol, address and port.
-        replicas, min_in_sync, standbys: see `BrokerSide`.
+        replicas, min_in_sync, leadership, standbys: see `BrokerSide`.
     """
     services = broker.services
     config = services.config
@@ -84,6 +85,7 @@ async def operators_door(
         cluster_name=services.cluster_name,
         replicas=replicas,
         min_in_sync=min_in_sync,
+        leadership=leadership,
         clock=services.clock,
         loopback_users=config.loopback_users,
         expiries=broker.renewal.expiries,
@@ -96,6 +98,7 @@ async def operators_door(
         logs=logs,
         backups=backups,
         standbys=standbys,
+        log_lines=broker.recent_log.lines,
         reader_hold_bytes_max=config.reader_hold_bytes_max,
         log_token_key=_kept_key(address.data_dir / LOG_TOKEN_FILE),
     )

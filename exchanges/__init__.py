@@ -20,7 +20,7 @@ from routelog.exchanges.bindings.errors import (
     SystemExchangeProtected,
     UnknownExchangeType,
 )
-from routelog.exchanges.bindings.exchange import Exchange
+from routelog.exchanges.bindings.exchange import Exchange, check_equivalent
 from routelog.exchanges.bindings.field_values import comparable, field_type, octets
 from routelog.exchanges.bindings.message import BARE_MESSAGE, Message
 from routelog.exchanges.bindings.name_table import NameTable

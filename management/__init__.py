@@ -2,6 +2,7 @@
 
 from routelog.management.calls.broker_side import BrokerSide, NodeFacts
 from routelog.management.commands.commands import operator_commands
+from routelog.management.commands.log_command import tail_log
 from routelog.management.metrics.watched import WatchedBroker, WatchedNode
 from routelog.management.server.metrics_server import MetricsServer
 from routelog.management.server.server import ManagementServer
@@ -14,4 +15,5 @@ __all__ = [
     "WatchedBroker",
     "WatchedNode",
     "operator_commands",
+    "tail_log",
 ]

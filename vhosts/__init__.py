@@ -39,6 +39,7 @@ from routelog.vhosts.definitions.definitions_export import (
     exported_definitions,
 )
 from routelog.vhosts.definitions.definitions_import import DefinitionsImport
+from routelog.vhosts.definitions.import_plan import planned_import
 from routelog.vhosts.delays.held_messages import HeldMessages
 from routelog.vhosts.delays.held_page import NOTHING_BEFORE, HeldMessage
 from routelog.vhosts.errors import (

@@ -23,6 +23,7 @@ from routelog.amqp_front.process.log_exchange import LogExchange
 from routelog.amqp_front.process.memory_allocator import MemoryTrim
 from routelog.amqp_front.process.mirror import Mirror
 from routelog.amqp_front.process.open_files import open_files_limit, socket_limits
+from routelog.amqp_front.process.recent_log import RecentLog
 from routelog.amqp_front.server.acceptor import Serve
 from routelog.amqp_front.server.certificate_renewal import CertificateRenewal
 from routelog.amqp_front.server.http_listeners import HttpListeners, MetricsListener
@@ -117,6 +118,7 @@ class Broker:
         metrics: where metrics are served; their owner opens and closes it.
         passed_doors: for clients that other nodes pass on.
         operators, messages: for the operators' doors; there when it leads.
+        recent_log: the last lines of the process's log.
 
     Args:
         mirror: the cluster that it belongs to; None: it is on its own.
@@ -141,6 +143,7 @@ class Broker:
         self._deadline: ConfirmDeadline | None = None
         self._umask = 0  # of who started the process
         self.passed_doors = PassedDoors()
+        self.recent_log = RecentLog()
 
     async def start(self, claim_epoch: ClaimEpoch) -> BrokerAddress:
         """Recover, then listen, as a broker on its own.
@@ -237,6 +240,7 @@ class Broker:
     def _open(self, loop: asyncio.AbstractEventLoop) -> None:
         """Take the data directory, and make what its contents are read into."""
         config = self._config
+        logging.getLogger().addHandler(self.recent_log)
         self._umask = keep_private()
         narrow(config.data_dir)
         try:
@@ -524,6 +528,7 @@ class Broker:
         self._services.scheduler.finish()
         self._event_log.stop()
         await self._close_stores()
+        logging.getLogger().removeHandler(self.recent_log)
 
     async def _close_doors(self) -> None:
         await self._listeners.close()

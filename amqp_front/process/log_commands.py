@@ -46,7 +46,7 @@ RANGES_SHOWN_MAX = 8  # of lost offsets in a table; JSON has all
 
 log_commands = typer.Typer(
     name="log",
-    help="Look into, verify or repair the log of a data directory whose broker is stopped.",
+    help="Look into, verify or repair the log of a stopped broker; follow what a running one tells.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )

@@ -69,20 +69,25 @@ class JsonFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """The event as JSON, in ASCII, without the closing line feed."""
-        event = {
-            "time": _time_of(record),
-            "level": record.levelname.lower(),
-            "logger": record.name,
-            "message": _message_of(record),
-        }
-        name: str | None = getattr(record, "event", None)
-        if name is not None:
-            fields: Mapping[str, Any] = getattr(record, "fields", {})
-            event = {**fields, **event, "event": name}
-        trace = _trace_of(record)
-        if trace:
-            event["trace"] = trace
-        return json.dumps(event)
+        return json.dumps(described_record(record))
+
+
+def described_record(record: logging.LogRecord) -> dict[str, Any]:
+    """A line by its keys: see `JsonFormatter`."""
+    event = {
+        "time": _time_of(record),
+        "level": record.levelname.lower(),
+        "logger": record.name,
+        "message": _message_of(record),
+    }
+    name: str | None = getattr(record, "event", None)
+    if name is not None:
+        fields: Mapping[str, Any] = getattr(record, "fields", {})
+        event = {**fields, **event, "event": name}
+    trace = _trace_of(record)
+    if trace:
+        event["trace"] = trace
+    return event
 
 
 def _time_of(record: logging.LogRecord) -> str:

@@ -59,6 +59,11 @@ class TopologyListing:
         """Return all exchanges, the predeclared ones included."""
         return [node.exchange for node in self._graph.exchanges.values()]
 
+    def has_binding(self, binding: Binding) -> bool:
+        """Tell whether a binding is there."""
+        node = self._graph.exchanges.get(binding.source)
+        return node is not None and binding in node.outgoing
+
     def bindings(self) -> list[Binding]:
         """Return all bindings, the default exchange's implicit ones first."""
         return [binding for name in self._graph.exchanges for binding in self.bindings_from(name)]

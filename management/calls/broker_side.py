@@ -147,6 +147,7 @@ class BrokerSide:
         cluster_name: what clients are told.
         replicas: all nodes of the cluster; a node on its own is the only one.
         min_in_sync: how many of them must be in sync for a confirm.
+        leadership: who leads, in which epoch and since when, and what changed; None: a node on its own.
         loopback_users: users who may connect from this machine only.
         expiries: of certificates, by protocol and file.
         alarms: why publishers wait; empty when they do not.
@@ -158,6 +159,7 @@ class BrokerSide:
         logs: what is stored of them.
         backups: of the node.
         standbys: each one's name, whether it is connected, and how far it is behind, in bytes and seconds.
+        log_lines: the last lines of its log, oldest first; each has a `number`, which grows.
         reader_hold_bytes_max: the limit of bytes that a log keeps for a reader beyond its retention.
         log_token_key: signs the tokens for logs.
     """
@@ -172,6 +174,7 @@ class BrokerSide:
     cluster_name: Callable[[], str]
     replicas: Callable[[], Sequence[Replica]]
     min_in_sync: int
+    leadership: Callable[[], dict[str, Any] | None]
     clock: Clock
     loopback_users: tuple[str, ...]
     expiries: Callable[[], Mapping[str, Mapping[Path, datetime]]]
@@ -184,5 +187,6 @@ class BrokerSide:
     logs: StoredLogs
     backups: Backups
     standbys: Callable[[], list[dict[str, Any]]]
+    log_lines: Callable[[], list[dict[str, Any]]]
     reader_hold_bytes_max: int
     log_token_key: bytes

@@ -53,8 +53,8 @@ def message_filter(said: Mapping[str, str], now: int) -> MessageFilter:
         None if key is None else key.encode(),
         None if header is None else (name.encode(), value.encode()),
         text.encode() if text else None,
-        _time(said, "time", now) or 0,
-        _time(said, "until", now),
+        moment_of(said, "time", now) or 0,
+        moment_of(said, "until", now),
     )
 
 
@@ -90,7 +90,12 @@ def number_of(
     return int(text)
 
 
-def _time(said: Mapping[str, str], name: str, now: int) -> int | None:
+def moment_of(said: Mapping[str, str], name: str, now: int) -> int | None:
+    """A time (ISO 8601), or an age such as 1h, in microseconds since 1970; None: it is not said.
+
+    Raises:
+        Refused: it is neither.
+    """
     text = said.get(name)
     if text is None:
         return None

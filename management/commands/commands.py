@@ -378,10 +378,26 @@ def import_definitions(
             "--keep-unknown", help="Keep shovels and the like, which have no effect here."
         ),
     ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only say what would be added or changed.")
+    ] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Import a file that RabbitMQ or this broker wrote; a bad entry is named, and changes nothing."""
     path = ["definitions"] if vhost is None else ["definitions", vhost]
-    query = "unknown=keep" if keep_unknown else ""
+    said = {"unknown": "keep"} if keep_unknown else {}
+    query = urlencode(said | ({"dry_run": "true"} if dry_run else {}))
     answer = broker.ask("POST", *path, body=file.read(), query=query)
+    if dry_run:
+        _show_plan(msgspec.json.decode(answer), as_json=as_json)
     for entry in msgspec.json.decode(answer)["kept_without_effect"] if answer else ():
         typer.echo(f"kept without effect: {printable(entry)}")
+
+
+def _show_plan(plan: dict[str, Any], *, as_json: bool) -> None:
+    if not as_json:
+        counts = [{"kind": kind, **counts} for kind, counts in plan["counts"].items()]
+        show(counts, ("kind", "added", "changed", "unchanged", "left"), as_json=False)
+    entries = plan["entries"]
+    if as_json or entries:
+        show(entries, ("what", "kind", "vhost", "name", "reason"), as_json=as_json)

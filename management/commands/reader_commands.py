@@ -2,6 +2,7 @@
 
 from typing import Annotated
 
+import msgspec
 import typer
 
 from routelog.management.commands.broker_option import with_broker
@@ -52,9 +53,16 @@ def move_reader(
         typer.Option(help="first, last, next, an offset, a time (ISO 8601), or an age such as 1h."),
     ],
     vhost: Vhost = "/",
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only say what that skips or repeats.")
+    ] = False,
 ) -> None:
     """Let a reader or a group that nobody consumes by go on elsewhere in the log."""
-    broker.ask("PUT", "logs", vhost, queue, "readers", name, "position", body={"to": to})
+    body = {"to": to} | ({"dry_run": True} if dry_run else {})
+    answer = broker.ask("PUT", "logs", vhost, queue, "readers", name, "position", body=body)
+    if dry_run:
+        move = msgspec.json.decode(answer)
+        typer.echo(f"skips {move['skipped']:,} messages, reads {move['repeated']:,} once more")
 
 
 @reader.command("delete")

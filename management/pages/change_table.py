@@ -11,6 +11,9 @@ _AUTO_DELETE = Field("auto_delete", "Auto-delete", "flag")
 _QUEUE = "/queues/{vhost}/{name}"
 _EXCHANGE = "/exchanges/{vhost}/{name}"
 _BINDING = "/bindings/{vhost}/e/{source}/{kind:[qe]}/{destination}"
+_DELAYED = f"{_EXCHANGE}/delayed"
+_READER = "/logs/{vhost}/{queue}/readers/{name}"
+_PLACE = "first, last, next, an offset, a time (ISO 8601), or an age such as 1h"
 _POLICY = "/policies/{vhost}/{name}"
 _FILTER = 'JSON: {} is all; {"key": "orders", "time": "1h"}'
 _SELECTION = (
@@ -28,6 +31,16 @@ def moved_text(value: Any) -> str:
     if value["stopped"]:
         told += f" It stopped: {value['stopped']}."
     return told + (" There is more: the same again goes on." if value["next"] else "")
+
+
+def _moved_reader(value: Any) -> str:
+    if value is None:
+        return "It goes on at its new place."
+    return f"It would skip {value['skipped']:,} messages, and read {value['repeated']:,} once more."
+
+
+def _cancelled(value: Any) -> str:
+    return f"Cancelled: {value['cancelled']:,}."
 
 
 def _routed(value: Any) -> str:
@@ -177,6 +190,44 @@ _CHANGES = (
         done="Exchange {name} is deleted.",
         confirmed_by="name",
         then="/exchanges",
+    ),
+    Change(
+        "cancel-delayed",
+        "Cancel",
+        "DELETE",
+        f"{_DELAYED}/{{id}}",
+        done="Message {id} is never delivered.",
+        command=("delayed", "cancel", "{name}", "{id}", "--vhost", "{vhost}"),
+    ),
+    Change(
+        "cancel-all-delayed",
+        "Cancel all",
+        "DELETE",
+        _DELAYED,
+        tells=_cancelled,
+        confirmed_by="name",
+        command=("delayed", "cancel", "{name}", "--all", "--vhost", "{vhost}"),
+    ),
+    Change(
+        "move-reader",
+        "Move",
+        "PUT",
+        f"{_READER}/position",
+        (
+            Field("to", "To", is_needed=True, hint=_PLACE),
+            Field("dry_run", "Only say what that skips or repeats", "flag", value="on"),
+        ),
+        tells=_moved_reader,
+        command=("reader", "move", "{queue}", "{name}", "--to", "{to}", "--vhost", "{vhost}"),
+    ),
+    Change(
+        "delete-reader",
+        "Delete",
+        "DELETE",
+        _READER,
+        done="Nothing is kept for {name} any more.",
+        confirmed_by="name",
+        command=("reader", "delete", "{queue}", "{name}", "--vhost", "{vhost}"),
     ),
     Change(
         "bind",

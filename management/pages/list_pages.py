@@ -200,7 +200,23 @@ EXCHANGES = ListPage(
     link="/exchanges/{vhost}/{name}",
 )
 
-LISTS = (EXCHANGES, CONNECTIONS, CHANNELS, USERS, PERMISSIONS, POLICIES, VHOSTS, NODES)
+READERS = ListPage(
+    "Readers",
+    "/readers",
+    {
+        "name": "Name",
+        "vhost": "Virtual host",
+        "queue": "Queue",
+        "consumers": "Consumers",
+        "messages_ready": "Behind",
+        "messages_unacknowledged": "Unacknowledged",
+        "lapsed": "Has lost messages",
+    },
+    ("consumers", "messages_ready", "messages_unacknowledged"),
+    link="/readers/{vhost}/{queue}",
+)
+
+LISTS = (EXCHANGES, READERS, CONNECTIONS, CHANNELS, USERS, PERMISSIONS, POLICIES, VHOSTS, NODES)
 
 
 def path_of(template: str, row: Mapping[str, Any]) -> str:

@@ -8,14 +8,24 @@ from typing import Literal
 from routelog.management.pages.access_pages import USER, VHOST, show_user, show_vhost
 from routelog.management.pages.change_table import CHANGES
 from routelog.management.pages.changes import make_change
+from routelog.management.pages.cluster_page import show_cluster
 from routelog.management.pages.connection_pages import (
     CHANNEL,
     CONNECTION,
     show_channel,
     show_connection,
 )
+from routelog.management.pages.definition_pages import (
+    DEFINITIONS,
+    import_definitions,
+    plan_import,
+    save_definitions,
+    show_definitions,
+)
+from routelog.management.pages.delayed_page import DELAYED, show_delayed
 from routelog.management.pages.exchange_pages import EXCHANGE, show_exchange
 from routelog.management.pages.list_pages import LISTS
+from routelog.management.pages.log_pages import show_log
 from routelog.management.pages.overview import overview
 from routelog.management.pages.queue_pages import (
     QUEUE,
@@ -29,6 +39,7 @@ from routelog.management.pages.queue_pages import (
     show_queue,
     take_messages,
 )
+from routelog.management.pages.reader_pages import READERS, show_readers
 from routelog.management.pages.visit import Shows, Visit
 
 
@@ -57,11 +68,19 @@ PAGES = (
     Page(f"{QUEUE}/messages/move", move_messages, QUEUE, method="POST"),
     Page(f"{QUEUE}/get", take_messages, QUEUE, method="POST"),
     *(Page(each.api, each.handler(), each.api, each.title) for each in LISTS),
+    Page("/cluster", show_cluster, "/cluster", "Cluster"),
+    Page("/log", show_log, "/log", "Log"),
+    Page(DEFINITIONS, show_definitions, DEFINITIONS, "Definitions"),
+    Page(f"{DEFINITIONS}/file", save_definitions, DEFINITIONS),
+    Page(f"{DEFINITIONS}/plan", plan_import, DEFINITIONS, method="POST"),
+    Page(f"{DEFINITIONS}/import", import_definitions, DEFINITIONS, method="POST"),
     Page(EXCHANGE, show_exchange, EXCHANGE),
     Page(CONNECTION, show_connection, CONNECTION),
     Page(CHANNEL, show_channel, CHANNEL),
     Page(USER, show_user, USER),
     Page(VHOST, show_vhost, VHOST),
+    Page(DELAYED, show_delayed, DELAYED),
+    Page("/readers/{vhost}/{queue}", show_readers, READERS),
     Page("/queues-chosen", choose_queues, QUEUES, method="POST"),
     Page("/queues-chosen/{change}", change_queues, QUEUES, method="POST"),
     Page("/do/{change}", partial(make_change, changes=CHANGES), "/overview", method="POST"),

@@ -1,6 +1,6 @@
 """A request of a page, what the page asks of the HTTP API for it, and what it answers."""
 
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 from urllib.parse import urlencode
@@ -75,7 +75,15 @@ class Moved:
     to: str
 
 
-Shows = Shown | Moved
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """A JSON document that the browser saves as a file."""
+
+    pieces: AsyncIterator[bytes]
+    file_name: str
+
+
+Shows = Shown | Moved | Saved
 
 
 @dataclass(frozen=True, slots=True)

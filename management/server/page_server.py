@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 from urllib.parse import parse_qs
 
-from aiohttp import web
+from aiohttp import BodyPartReader, web
 
 from routelog.management.calls.authentication import by_password
 from routelog.management.calls.broker_side import BrokerSide
@@ -15,11 +15,12 @@ from routelog.management.calls.failures import Refused, bad_request, refused
 from routelog.management.calls.http_connection import HttpConnection
 from routelog.management.calls.request_origin import check_site
 from routelog.management.pages.changes import own_path
+from routelog.management.pages.definition_pages import DOCUMENT_BYTES_MAX
 from routelog.management.pages.page_table import PAGES, Page
 from routelog.management.pages.rendering import Rendering
 from routelog.management.pages.sessions import SESSION_SECONDS, Session, Sessions
 from routelog.management.pages.static_files import StaticFiles
-from routelog.management.pages.visit import Moved, Shown, Shows, Visit
+from routelog.management.pages.visit import Moved, Saved, Shown, Shows, Visit
 from routelog.management.server.api_calls import ApiCalls
 from routelog.management.server.client import client_address, client_host, fault
 from routelog.management.server.paths import matched
@@ -27,6 +28,9 @@ from routelog.vhosts import may_connect_from
 
 FORM_BYTES_MAX = 256 * 1024  # read and taken apart in one turn: 2 ms
 FIELDS_MAX = 1_000
+UPLOAD_BYTES_MAX = (
+    DOCUMENT_BYTES_MAX + FORM_BYTES_MAX
+)  # of a form with a file; it is read in pieces
 
 PAGE_HEADERS = {
     "Content-Security-Policy": (
@@ -187,6 +191,8 @@ class PageServer:
     ) -> web.StreamResponse:
         if isinstance(answer, Moved):
             return _moved(answer.to)
+        if isinstance(answer, Saved):
+            return await _saved(request, answer)
         return await self._html(request, answer, self._frame(request, session))
 
     def _frame(self, request: web.Request, session: Session) -> dict[str, Any]:
@@ -242,18 +248,42 @@ def _loaded() -> tuple[Rendering, StaticFiles]:
 
 
 async def _form(request: web.Request) -> dict[str, list[str]]:
+    if request.content_type == "multipart/form-data":
+        return await _form_with_file(request)
     body = bytearray()
     async for piece in request.content.iter_any():
         body += piece
-        if len(body) > FORM_BYTES_MAX:
-            reason = f"a form is larger than {FORM_BYTES_MAX} bytes"
-            raise Refused(413, "payload_too_large", reason)
+        _check_size(len(body), FORM_BYTES_MAX)
     try:
         # Browsers write the ends of lines as HTTP does.
         text = body.decode("ascii").replace("%0D%0A", "%0A")
         return parse_qs(text, keep_blank_values=True, errors="strict", max_num_fields=FIELDS_MAX)
     except ValueError:
         raise bad_request("this is no form") from None
+
+
+async def _form_with_file(request: web.Request) -> dict[str, list[str]]:
+    # A file is one more text of the form.
+    form: dict[str, list[str]] = {}
+    size = 0
+    try:
+        async for part in await request.multipart():
+            if not isinstance(part, BodyPartReader) or len(form) >= FIELDS_MAX:
+                raise bad_request("this is no form")
+            content = bytearray()
+            while piece := await part.read_chunk():
+                content += piece
+                size += len(piece)
+                _check_size(size, UPLOAD_BYTES_MAX)
+            form.setdefault(part.name or "", []).append(content.decode())
+    except ValueError:  # also what is no UTF-8
+        raise bad_request("this is no form, or a file that is no text") from None
+    return form
+
+
+def _check_size(size: int, most: int) -> None:
+    if size > most:
+        raise Refused(413, "payload_too_large", f"a form is larger than {most} bytes")
 
 
 def _first(form: Mapping[str, list[str]], name: str) -> str:
@@ -275,6 +305,18 @@ def _path(request: web.Request) -> str:
 
 
 # -- answers
+
+
+async def _saved(request: web.Request, answer: Saved) -> web.StreamResponse:
+    disposition = f'attachment; filename="{answer.file_name}"'
+    headers = {**PAGE_HEADERS, "Content-Disposition": disposition, "Cache-Control": "no-store"}
+    response = web.StreamResponse(headers=headers)
+    response.content_type = "application/json"
+    await response.prepare(request)
+    async for piece in answer.pieces:
+        await response.write(piece)
+    await response.write_eof()
+    return response
 
 
 def _moved(to: str) -> web.Response:

@@ -11,6 +11,8 @@ from routelog.management.calls.failures import Refused, not_found, vhost_or_user
 from routelog.management.views import (
     backup_views,
     bindings,
+    broker_log,
+    cluster,
     connections,
     consumers,
     delayed,
@@ -23,6 +25,7 @@ from routelog.management.views import (
     people,
     queues,
     rabbitmq_views,
+    readers,
     rules,
     verdicts,
     virtual_hosts,
@@ -112,6 +115,8 @@ ROUTES: tuple[Route, ...] = (
     _get("/cluster-name", node_views.cluster_name),
     _admin("PUT", "/cluster-name", node_views.put_cluster_name),
     _get("/extensions", node_views.extensions),
+    _get("/cluster", cluster.get_cluster, Need.MONITORING),
+    _admin("GET", "/log", broker_log.get_log),
     _get("/nodes", node_views.list_nodes, Need.MONITORING),
     _get("/nodes/{name}", node_views.get_node, Need.MONITORING),
     # Health
@@ -292,6 +297,9 @@ ROUTES: tuple[Route, ...] = (
     _get("/global-parameters/{name}", rules.get_global_parameter, Need.POLICYMAKER),
     _policy("PUT", "/global-parameters/{name}", rules.put_global_parameter),
     _policy("DELETE", "/global-parameters/{name}", rules.delete_global_parameter),
+    # Readers of logs
+    _get("/readers", readers.list_all_readers),
+    _get("/readers/{vhost}", readers.list_readers_of_vhost),
     # Logs, for whoever may read the queue
     Route("GET", "/logs", Need.LOGIN, log_views.list_vhosts_with_logs),
     _log("", log_views.list_logs),

@@ -66,6 +66,7 @@ class PlaceBody(msgspec.Struct):
     """Where to go on: "first", "last", "next", an offset, a time (ISO 8601), or an age such as "1h"."""
 
     to: int | str
+    dry_run: bool = False
 
 
 async def move_reader(call: Call) -> Answer:
@@ -74,10 +75,34 @@ async def move_reader(call: Call) -> Answer:
     group = _queue(call).groups.get(call.path("name"))
     if group is None:
         raise not_found()
-    durable = call.vhost.groups.move(group, log_place(body.to), call.broker.clock.now())
+    place, now = log_place(body.to), call.broker.clock.now()
+    if body.dry_run:
+        return Value(_move(group, call.vhost.groups.begins(group, place, now)))
+    durable = call.vhost.groups.move(group, place, now)
     if durable is not None:
         await durable
     return Empty()
+
+
+def _move(group: ConsumerGroup, begins: list[int]) -> dict[str, Any]:
+    """What a move would do: messages that are skipped, and those that are read once more."""
+    partitions = []
+    for place, begin in zip(group.places, begins, strict=True):
+        low, settled, end = place.cursor.low_water, place.cursor.settled, place.log.visible_end
+        skipped = begin - low - settled.count_from(low, begin) if begin > low else 0
+        partitions.append(
+            {
+                "next_offset": low,
+                "to": begin,
+                "skipped": skipped,
+                "repeated": settled.count_from(begin, end) if begin < end else 0,
+            }
+        )
+    return {
+        "skipped": sum(each["skipped"] for each in partitions),
+        "repeated": sum(each["repeated"] for each in partitions),
+        "partitions": partitions,
+    }
 
 
 async def delete_reader(call: Call) -> Answer:

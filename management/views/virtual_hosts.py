@@ -15,11 +15,13 @@ from routelog.management.sampling.statistics import Statistics
 from routelog.vhosts import (
     FULL_PERMISSION,
     RABBITMQ_VERSION,
+    Definitions,
     DefinitionsImport,
     VhostRecord,
     VirtualHost,
     described_vhost,
     exported_definitions,
+    planned_import,
     read_definitions_in_turns,
     split_tags,
 )
@@ -159,6 +161,29 @@ async def _import(call: Call, vhost: str | None) -> Answer:
     document = await call.json(bytes_max=DEFINITIONS_BYTES_MAX)
     definitions = await read_definitions_in_turns(document, vhost, keep_unknown=unknown == "keep")
     broker = call.broker
+    if call.flag("dry_run"):
+        return await _planned(call, definitions)
     await DefinitionsImport(broker.vhosts, broker.users, broker.parameters).run(definitions)
     kept = definitions.without_effect
     return Value({"kept_without_effect": kept}) if kept else Empty()
+
+
+async def _planned(call: Call, definitions: Definitions) -> Answer:
+    broker = call.broker
+    plan = await planned_import(definitions, broker.vhosts, broker.users, broker.parameters)
+    return Value(
+        {
+            "counts": plan.counts,
+            "entries": [
+                {
+                    "what": each.verdict,
+                    "kind": each.kind,
+                    "vhost": each.vhost,
+                    "name": each.name,
+                    "reason": each.reason,
+                }
+                for each in plan.entries
+            ],
+            "kept_without_effect": plan.without_effect,
+        }
+    )

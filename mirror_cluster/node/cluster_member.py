@@ -3,9 +3,10 @@
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from socket import gaierror
+from typing import Any
 
 import msgspec
 
@@ -36,6 +37,7 @@ from routelog.mirror_cluster.node.disk_probe import DiskProbe
 from routelog.mirror_cluster.node.first_record import FirstRecord
 from routelog.mirror_cluster.node.followed_store import SHARD, FollowedStore
 from routelog.mirror_cluster.node.incarnation import read_incarnation, renew_incarnation
+from routelog.mirror_cluster.node.leadership_history import LeadershipHistory
 from routelog.mirror_cluster.node.operator_commands import OperatorCommands
 from routelog.mirror_cluster.node.own_etcd import (
     JOIN_PAUSE_SECONDS,
@@ -101,6 +103,7 @@ class ClusterMember:
         self._watchers: list[Callable[[], None]] = []
         self._leader: LeadingNode | None = None
         self._etcd: OwnEtcd | None = None
+        self._history = LeadershipHistory()
 
     async def start(self, logs: LogStore, records: PartitionRecords) -> bool:
         """Follow, with a store that is open and has recovered nothing.
@@ -250,6 +253,17 @@ class ClusterMember:
             for name in (record.replicas if record is not None else self._options.addresses)
         ]
 
+    def leadership(self) -> dict[str, Any]:
+        """Who leads, in which epoch and since when (us since 1970); and what changed, newest first."""
+        record = self._node.view.records.get(SHARD)
+        return {
+            "leader": record.leader if record is not None else None,
+            "epoch": record.epoch if record is not None else None,
+            "since": record.changed_at if record is not None else None,
+            "unclean_epoch": (record.unclean or None) if record is not None else None,
+            "history": [asdict(each) for each in reversed(self._history.changes)],
+        }
+
     def watch(self, changed: Callable[[], None]) -> None:
         """Call a function whenever the leader has changed."""
         self._watchers.append(changed)
@@ -279,6 +293,7 @@ class ClusterMember:
         if self._etcd is not None:
             self._etcd.viewed(view)
         record = view.records.get(SHARD)
+        self._history.viewed(record, view.nodes)
         leader = None
         if record is not None and record.claim and record.leader != self._options.node:
             leader = LeadingNode(record.leader, record.claim)

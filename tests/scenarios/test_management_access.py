@@ -23,10 +23,10 @@ ROLES = ("untagged", "impersonator", "management", "policymaker", "monitoring", 
 ADMINISTRATORS = re.compile(
     r"(GET|PUT|POST|DELETE) /(users|permissions|topic-permissions|definitions)\b.*"
     r"|(PUT|DELETE) /(vhosts|operator-policies|vhost-limits|user-limits)/.*"
-    r"|\w+ /(backup|feature-flags.*)|POST /(rebalance/queues|.*/actions|vhosts/.*/start/.*)"
+    r"|\w+ /(backup|log|feature-flags.*)|POST /(rebalance/queues|.*/actions|vhosts/.*/start/.*)"
     r"|PUT /cluster-name|GET /vhosts/\{vhost\}/(topic-)?permissions"
 )
-MONITORS = re.compile(r"GET /nodes.*|\w+ /auth/attempts.*")
+MONITORS = re.compile(r"GET /(nodes.*|cluster)|\w+ /auth/attempts.*")
 LOGS = re.compile(r"\w+ /logs\b.*")  # ours: permissions on queues say more
 POLICYMAKERS = re.compile(r"(PUT|DELETE) /policies/.*|\w+ /(parameters|global-parameters).*")
 

@@ -49,8 +49,10 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
         for vhost in ("/", SHORT):
             door.do("PUT", "vhosts", vhost, body={"description": SCRIPT})
             arguments = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"}
+            arguments["x-retention"] = "1D"
             door.do("PUT", "queues", vhost, name, body={"arguments": arguments})
-            door.do("PUT", "exchanges", vhost, name, body={"type": "topic"})
+            delayed = {"type": "x-delayed-message", "arguments": {"x-delayed-type": "topic"}}
+            door.do("PUT", "exchanges", vhost, name, body=delayed)
             binding = ("bindings", vhost, "e", name, "q", name)
             door.do("POST", *binding, body={"routing_key": SHORT, "arguments": {SHORT: SHORT}})
     door.do("PUT", "users", SHORT, body={"password": "x", "tags": SHORT})
@@ -61,6 +63,9 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
         message = {"payload": body, "payload_encoding": "string", "routing_key": SHORT}
         message["properties"] = {"headers": {SHORT: SCRIPT}, "content_type": SHORT}  # type: ignore[assignment]
         door.do("POST", "exchanges", "/", SHORT, "publish", body=message)
+    message["properties"] = {"headers": {"x-delay": 3_600_000}}  # type: ignore[assignment]
+    door.do("POST", "exchanges", "/", SHORT, "publish", body=message)
+    door.do("PUT", "logs", "/", SHORT, "readers", SHORT, body={"offsets": {"0": 1}})
     clients = Clients(process.url)
     connection = clients.connect(client_properties={"connection_name": SCRIPT, SHORT: SCRIPT})
     connection.channel().basic_consume("plain", lambda *_: None, consumer_tag=SHORT)
@@ -74,6 +79,7 @@ class Visitor:
     """Somebody at the browser; nothing may run that the page did not bring."""
 
     def __init__(self, browser: Browser, broker: BrokerProcess, view: str) -> None:
+        self.broker = broker
         self.origin = f"http://{ManagementDoor(broker).address.netloc}"
         self.context = browser.new_context(**VIEWS[view])
         self.page: Page = self.context.new_page()
@@ -113,6 +119,7 @@ def paths(broker: BrokerProcess) -> list[str]:
     connection = channel["connection_details"]["name"]
     encoded = "".join(f"%{each:02X}" for each in SHORT.encode())
     found = [page.path.replace("{vhost}", "%2F") for page in PAGES if page.method == "GET"]
+    found.remove("/definitions/file")  # which is saved, not shown
     found = [path.replace("{channel}", quote(channel["name"])) for path in found]
     found = [
         path.replace("/connections/{name}", f"/connections/{quote(connection)}") for path in found
@@ -167,6 +174,45 @@ def test_an_operator_does_his_work(visitor: Visitor) -> None:
     assert page.inner_text("[role=status]") == f"Queue {name} is deleted."
     page.click("text=Sign out")
     assert page.inner_text("h1") == "Sign in"
+
+
+def test_an_operator_looks_after_readers_delays_definitions_and_the_log(
+    visitor: Visitor, tmp_path: Path
+) -> None:
+    page = visitor.page
+    page.click("nav >> text=Readers")
+    page.click(f"tbody a:text-is({json.dumps(SHORT)})")
+    page.click("summary:has-text('to another place')")
+    page.fill("[name=to]", "next")
+    page.click("button:text-is('Move')")
+    assert page.inner_text("[role=status]").startswith("It would skip 1 message")
+    page.goto(visitor.origin + "/exchanges")
+    page.click("tbody a:text-is('plain') >> nth=0")
+    page.goto(page.url.replace("plain", "".join(f"%{each:02X}" for each in SHORT.encode())))
+    page.click("text=Delayed messages: 1")
+    page.click("summary:text-is('Cancel…')")
+    page.click("button:text-is('Cancel')")
+    assert "is never delivered" in page.inner_text("[role=status]")
+    assert "0 messages are held" in page.inner_text("main")
+    file = tmp_path / "definitions.json"
+    file.write_text(json.dumps({"vhosts": [{"name": SCRIPT[:40], "description": SCRIPT}]}))
+    page.click("nav >> text=Definitions")
+    page.set_input_files("#document", file)
+    page.click("text=Show what it would do…")
+    assert page.inner_text("table >> nth=1 >> tbody th") == SCRIPT[:40]
+    page.click("button:text-is('Import')")
+    assert page.inner_text("[role=status]") == "The definitions are imported."
+    with page.expect_download() as saved:
+        page.click("text=Everything")
+    assert SCRIPT[:40] in [
+        each["name"] for each in json.loads(saved.value.path().read_text())["vhosts"]
+    ]
+    page.click("nav >> text=Log")
+    page.fill("[name=event]", "definitions.")
+    page.click("button:text-is('Show')")
+    expect(page.locator("tbody th >> nth=0")).to_contain_text("definitions imported")
+    ManagementDoor(visitor.broker).do("POST", "definitions", body={})
+    expect(page.locator("tbody tr")).to_have_count(2)  # by htmx, without a new page
 
 
 @pytest.mark.parametrize("visitor", list(VIEWS), indirect=True)

@@ -60,7 +60,7 @@ class DefinitionsImport:
                 self._vhosts.events.note("definitions.kept", entry=what)
 
     async def _carry_out(self, definitions: Definitions) -> None:
-        await self._rehearse(definitions)
+        await self.rehearse(definitions)
         await self._people(definitions)
         for vhost, policy in definitions.policies:
             await self._vhosts.get(vhost).policies.put(policy)
@@ -72,7 +72,7 @@ class DefinitionsImport:
 
     async def _people(self, definitions: Definitions) -> None:
         for record in definitions.vhosts:
-            await self._vhosts.put(self._merged(record))
+            await self._vhosts.put(self.merged(record))
         for name, limits in definitions.vhost_limits:
             record = self._vhosts.get(name).record
             await self._vhosts.put(msgspec.structs.replace(record, limits=dict(limits)))
@@ -84,7 +84,8 @@ class DefinitionsImport:
         for name, vhost, topic in definitions.topic_permissions:
             await self._users.set_topic_permission(name, vhost, topic)
 
-    def _merged(self, record: VhostRecord) -> VhostRecord:
+    def merged(self, record: VhostRecord) -> VhostRecord:
+        """What becomes of a vhost of which a document says this."""
         # A document of RabbitMQ 3.10 says nothing but names: that takes nothing away.
         try:
             known = self._vhosts.get(record.name).record
@@ -120,9 +121,14 @@ class DefinitionsImport:
 
     # -- on paper
 
-    async def _rehearse(self, definitions: Definitions) -> None:
+    async def rehearse(self, definitions: Definitions) -> None:
+        """Check everything on paper.
+
+        Raises:
+            InvalidDefinition: names what cannot be.
+        """
         for record in definitions.vhosts:
-            named(f"vhosts '{record.name}'", check_vhost, self._merged(record))
+            named(f"vhosts '{record.name}'", check_vhost, self.merged(record))
         users = {user.name for user in self._users.users()}
         users |= {user.name for user, _ in definitions.users}
         stages = self._stages(definitions)

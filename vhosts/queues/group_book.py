@@ -112,8 +112,7 @@ class GroupBook:
             InvalidStreamOffset: there is no such place.
             MetadataUnavailable: nothing more can be written; nothing has happened.
         """
-        if group.is_used or group.creating is not None:
-            raise GroupInUse(str(group))
+        self._check_unused(group)
         queue = self.queues[group]
         begins = self._begins(queue, wanted, now)
         # With a new cursor: the journal may still hold settlements of the old one.
@@ -130,6 +129,15 @@ class GroupBook:
         else:
             moved.creating.add_done_callback(partial(_deleted, group))
         return moved.creating
+
+    def begins(self, group: ConsumerGroup, wanted: object, now: int) -> list[int]:
+        """The offset of each partition where `move` would let a group go on; raises as that does."""
+        self._check_unused(group)
+        return self._begins(self.queues[group], wanted, now)
+
+    def _check_unused(self, group: ConsumerGroup) -> None:
+        if group.is_used or group.creating is not None:
+            raise GroupInUse(str(group))
 
     def _begins(self, queue: Queue, wanted: object, now: int) -> list[int]:
         begins: list[int] = []

@@ -70,6 +70,10 @@ class KeptDefinitions:
             raise ParameterNotFound(name)
         return entry
 
+    def find(self, kind: str, entry: Entry) -> Entry | None:
+        """What is kept by the names that an entry has; None: nothing."""
+        return self._entries.get(_place(kind, entry))
+
     def has_exchange(self, name: str) -> bool:
         """Whether there is an exchange of this name among them."""
         return (EXCHANGES, name) in self._entries

@@ -193,6 +193,7 @@ class ManagedNode:
         traced: vhosts whose firehose was switched, and how.
         expiries: of certificates.
         replicas: the nodes of its cluster.
+        leadership, log_lines: see `BrokerSide`.
     """
 
     def __init__(self, node: Node) -> None:
@@ -203,6 +204,8 @@ class ManagedNode:
         self.standbys: list[dict[str, object]] = []
         self.traced: list[tuple[str, bool]] = []
         self.expiries: dict[str, dict[Path, datetime]] = {}
+        self.leadership: dict[str, Any] | None = None
+        self.log_lines: list[dict[str, Any]] = []
         self.replicas = [ReplicaState("routelog@here")]
         passwords = Passwords()
         self.users = UserDirectory(node.writer, passwords.hash)
@@ -218,6 +221,7 @@ class ManagedNode:
             cluster_name=lambda: parameters.cluster_name("routelog@here"),
             replicas=lambda: self.replicas,
             min_in_sync=2,
+            leadership=lambda: self.leadership,
             clock=logs.clock,
             loopback_users=("guest",),
             expiries=lambda: self.expiries,
@@ -239,6 +243,7 @@ class ManagedNode:
                 bytes_per_second=0,
             ),
             standbys=lambda: self.standbys,
+            log_lines=lambda: self.log_lines,
             reader_hold_bytes_max=10_000,
             log_token_key=b"key",
         )

@@ -9,10 +9,11 @@ import pytest
 import typer
 from typer.testing import CliRunner, Result
 
-from routelog.management.commands import broker_option, message_commands
+from routelog.management.commands import broker_option, log_command, message_commands
 from routelog.management.commands.api_address import ApiAddress
 from routelog.management.commands.client import AnswerRefused, ManagementClient
 from routelog.management.commands.commands import operator_commands
+from routelog.management.commands.log_command import tail_log
 from routelog.vhosts.people.imported_password import DEFAULT_ALGORITHM, verify_imported
 
 Asked = tuple[str, tuple[str, ...], object, str]
@@ -393,3 +394,72 @@ def test_may_he_is_answered_with_the_rules_and_an_exit_code(run: Run, broker: Br
     assert (result.exit_code, json.loads(result.output)["allowed"]) == (1, False)
     assert broker.queries[1:] == ["verb=read&queue=q"]
     assert run("permission", "may", "u", "read", "q", "--queue", "--key", "k").exit_code == 2
+
+
+def test_a_move_of_a_reader_is_tried(run: Run, broker: Broker) -> None:
+    of = ("logs", "/", "q", "readers", "lake", "position")
+    broker.answers[of] = {"skipped": 1_200, "repeated": 0}
+    result = run("reader", "move", "q", "lake", "--to", "next", "--dry-run")
+    assert result.output == "skips 1,200 messages, reads 0 once more\n"
+    assert broker.asked == [("PUT", of, {"to": "next", "dry_run": True}, "")]
+
+
+def test_an_import_is_tried(run: Run, broker: Broker, tmp_path: Path) -> None:
+    file = tmp_path / "definitions.json"
+    file.write_text("{}")
+    counts = {"added": 1, "changed": 0, "unchanged": 2, "left": 0}
+    entry = {"what": "added", "kind": "queues", "vhost": "/", "name": "q", "reason": ""}
+    plan = {"counts": {"queues": counts}, "entries": [entry], "kept_without_effect": ["shovel"]}
+    broker.answers[("definitions",)] = plan
+    result = run("definitions", "import", str(file), "--dry-run")
+    assert [line.split() for line in result.output.splitlines()][1:] == [
+        ["queues", "1", "0", "2", "0"],
+        ["what", "kind", "vhost", "name", "reason"],
+        ["added", "queues", "/", "q"],
+        ["kept", "without", "effect:", "shovel"],
+    ]
+    assert broker.asked == [("POST", ("definitions",), b"{}", "dry_run=true")]
+    result = run("definitions", "import", str(file), "--dry-run", "--json")
+    assert json.loads(result.output.splitlines()[0]) == entry
+
+
+def log_line(number: int, message: str) -> dict[str, object]:
+    return {"number": number, "time": "12:00", "level": "info", "message": message}
+
+
+@pytest.fixture
+def tail(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Runs `log tail`; a pause ends when the broker has logged one line more, or Ctrl-C comes."""
+    command_line = typer.Typer()
+    command_line.command()(tail_log)
+    pages = [{"items": [log_line(6, "second")], "next": 6}]
+
+    class Clock:
+        def pause(self, seconds: float) -> None:
+            if not pages:
+                raise KeyboardInterrupt
+            broker.answers[("log",)] = pages.pop()
+
+    monkeypatch.setattr(log_command, "SystemClock", Clock)
+    broker.answers[("log",)] = {"items": [log_line(5, "fi\x1brst")], "next": 5}
+    return lambda *arguments: CliRunner().invoke(command_line, list(arguments))
+
+
+def test_the_log_is_followed_until_ctrl_c(tail: Run, broker: Broker) -> None:
+    result = tail("--follow", "--level", "info", "--lines", "3")
+    assert result.output.splitlines()[:2] == ["12:00 INFO fi\\x1brst", "12:00 INFO second"]
+    assert (
+        broker.queries
+        == [
+            "level=info&count=3",
+            "level=info&count=1000&since=5",
+            "level=info&count=1000&since=6",
+        ][: len(broker.queries)]
+    )
+    assert len(broker.queries) >= 2
+
+
+def test_the_log_is_shown_once_as_json(tail: Run, broker: Broker) -> None:
+    result = tail("--json", "--since", "1h", "--via", "HTTP")
+    assert [json.loads(line)["number"] for line in result.output.splitlines()] == [5]
+    assert broker.queries == ["via=HTTP&count=20&since=1h"]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import AsyncIterator
 from typing import Any
 from urllib.parse import quote
 
+import aiohttp
 import pytest
 from html_document import Element
 from queue_samples import records
@@ -16,13 +18,16 @@ from unit.management.page_browser import ALL, Browser, browsing
 from routelog.exchanges import Binding
 from routelog.management.pages.change_table import CHANGES
 from routelog.management.pages.page_table import PAGES
-from routelog.vhosts import VhostRecord
+from routelog.mirror_cluster import ReplicaState
+from routelog.vhosts import GroupOptions, VhostRecord
 
 ROLES = ("management", "policymaker", "monitoring", "administrator")
 
 # As in the API's own matrix: what is not here is open to every tag.
 OPENED_BY = {
     "/nodes": ("monitoring", "administrator"),
+    "/cluster": ("monitoring", "administrator"),
+    "/log": ("administrator",),
     "/users": ("administrator",),
     "/permissions": ("administrator",),
     "/definitions": ("administrator",),
@@ -111,7 +116,7 @@ async def test_names_and_bodies_that_carry_script_are_text(browser: Browser, tex
     await node.users.set_permissions(text, "/", ALL)
     await node.broker.vhosts.put(VhostRecord(text))
     await node.users.set_permissions(text, text, ALL)
-    queue = await node.queue(text, x_dead_letter_exchange=text)
+    queue = await node.queue(text, x_dead_letter_exchange=text, x_retention="1D")
     queue.publish(records(text), True)
     node.connections.open.append(Connection(text, text, node.vhost, text))
     vhost = node.vhost
@@ -122,6 +127,13 @@ async def test_names_and_bodies_that_carry_script_are_text(browser: Browser, tex
     for done in (declared, bound):
         if done is not None:
             await done
+    vhost.groups.join(queue, GroupOptions(text), "first", 0)
+    node.log_lines = [dict.fromkeys(("time", "level", "message", "event", "by", "trace"), text)]
+    node.log_lines[0] |= {"level": "info", "number": 1}
+    node.standbys = [{"name": text, "is_connected": True, "bytes": 1, "seconds": 0.0}]
+    node.replicas = [ReplicaState(text), ReplicaState("b")]
+    change = {"at": 1, "epoch": 1, "leader": text, "in_sync": [text], "what": text}
+    node.leadership = {"leader": text, "epoch": 1, "unclean_epoch": None, "history": [change]}
     node.alarms = [text]
     node.messages.left = [
         TAKEN.__class__(
@@ -135,7 +147,7 @@ async def test_names_and_bodies_that_carry_script_are_text(browser: Browser, tex
     ]
     shown, part = "", browser_part(text)
     for page in PAGES:
-        if page.method == "GET":
+        if page.method == "GET" and page.path != "/definitions/file":  # JSON, to be saved
             answer = await browser.get(path_of(page.path, part))
             check_page(answer.page)
             shown += answer.page.raw_text
@@ -160,6 +172,14 @@ async def test_names_and_bodies_that_carry_script_are_text(browser: Browser, tex
     check_page(answer.page)
     answer = await browser.get(f"/queues/%2F/{part}-gone")
     check_page(answer.page)
+    form = aiohttp.FormData({"form_token": answer.form_token, "keep": "on"})
+    shovel = {"component": text, "name": text, "vhost": text, "value": text}
+    content = json.dumps({"vhosts": [{"name": text + "2"}], "parameters": [shovel], "x": text})
+    form.add_field("document", content, filename=text)
+    answer = await browser.ask("POST", "/definitions/plan", data=form)
+    check_page(answer.page)
+    assert content in answer.page.all("input", name="document")[0]["value"]
+    assert text + "2" in answer.page.raw_text
 
 
 def browser_part(text: str) -> str:

@@ -157,3 +157,14 @@ async def test_readers_need_a_queue_that_they_may_read(node: ManagedNode, stored
     body = {"offsets": {}, "expires": "soon"}
     with pytest.raises(InvalidConsumerArgument):
         await node.ask(log_readers.put_reader, queue="mine", name="lake", body=body)
+
+
+async def test_a_move_can_be_tried_first(node: ManagedNode, stored: Queue) -> None:
+    reader = {"queue": "mine", "name": "lake"}
+    await node.ask(log_readers.put_reader, **reader, body={"offsets": {"0": 3}})
+    for to, skipped, repeated in (("next", 2, 0), (1, 0, 2), (3, 0, 0), (4, 1, 0), ("first", 0, 3)):
+        body = {"to": to, "dry_run": True}
+        move = await node.ask(log_readers.move_reader, **reader, body=body)
+        assert (to, move["skipped"], move["repeated"]) == (to, skipped, repeated)
+        (row,) = await node.ask(log_readers.list_readers, queue="mine")
+        assert row["partitions"][0]["next_offset"] == 3
