@@ -75,7 +75,7 @@ class CommandLine(TyperGroup):
 def _tools() -> TyperGroup:
     from routelog.amqp_front.process.log_commands import log_commands
     from routelog.benchmarks.perf.perf import perf_commands
-    from routelog.management import operator_commands, tail_log
+    from routelog.management import operator_commands, rabbitmqctl_names, tail_log
     from routelog.mirror_cluster.commands.cluster_commands import cluster_commands
     from routelog.spark_bridge.index.index_commands import index_commands
     from routelog.spark_bridge.lakes.export_commands import export_commands
@@ -88,6 +88,7 @@ def _tools() -> TyperGroup:
     tools.add_typer(index_commands)
     tools.add_typer(cluster_commands(_cluster_of))
     operator_commands(tools)
+    rabbitmqctl_names(tools)
     return get_group(tools)
 
 

@@ -3,6 +3,7 @@
 from routelog.management.calls.broker_side import BrokerSide, NodeFacts
 from routelog.management.commands.commands import operator_commands
 from routelog.management.commands.log_command import tail_log
+from routelog.management.commands.rabbitmqctl_names import rabbitmqctl_names
 from routelog.management.metrics.watched import WatchedBroker, WatchedNode
 from routelog.management.server.metrics_server import MetricsServer
 from routelog.management.server.server import ManagementServer
@@ -15,5 +16,6 @@ __all__ = [
     "WatchedBroker",
     "WatchedNode",
     "operator_commands",
+    "rabbitmqctl_names",
     "tail_log",
 ]

@@ -19,6 +19,7 @@ from routelog.management.commands.queue_commands import exchange
 from routelog.management.commands.reader_commands import reader
 from routelog.management.commands.status_command import status
 from routelog.management.commands.terminal import EXIT_REFUSED, printable, show
+from routelog.management.commands.top_command import top
 from routelog.vhosts import rabbitmq_hash
 
 COLUMNS = {
@@ -27,6 +28,8 @@ COLUMNS = {
     "exchanges": ("vhost", "name", "type", "durable", "auto_delete", "internal", "policy"),
     "bindings": ("vhost", "source", "destination_type", "destination", "routing_key", "arguments"),
     "connections": ("name", "user_provided_name", "user", "vhost", "state", "channels"),
+    "channels": ("name", "user", "vhost", "state", "consumer_count", "prefetch_count",
+                 "messages_unacknowledged"),
     "consumers": ("queue", "consumer_tag", "ack_required", "prefetch_count",
                   "messages_unacknowledged", "channel_details"),
     "users": ("name", "tags", "limits"),
@@ -53,6 +56,7 @@ firehose = command_group("trace", "Copy what is published and delivered to amq.r
 def operator_commands(command_line: typer.Typer) -> None:
     """Add these commands to the program's."""
     command_line.command("status")(status)
+    command_line.command("top")(top)
     command_line.command("list")(list_things)
     command_line.command("restore")(restore)
     for group in (
@@ -88,7 +92,8 @@ def list_things(
     if vhost is not None:
         if kind in ("users", "vhosts"):
             raise typer.BadParameter(f"{kind} are in no virtual host")
-        path = ["vhosts", vhost, kind] if kind == "connections" else [kind, vhost]
+        of_vhost = kind in ("connections", "channels")
+        path = ["vhosts", vhost, kind] if of_vhost else [kind, vhost]
     rows = broker.get(*path)
     show(rows, COLUMNS[kind], as_json=as_json)
 

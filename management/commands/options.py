@@ -9,7 +9,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="JSON Lines with all there 
 Arguments = Annotated[
     list[str] | None, typer.Option("--argument", help="name=value; a value that is JSON is that.")
 ]
-Vhost = Annotated[str, typer.Option(help="The virtual host.")]
+Vhost = Annotated[str, typer.Option("--vhost", "-p", help="The virtual host.")]
 
 
 def command_group(name: str, text: str) -> typer.Typer:

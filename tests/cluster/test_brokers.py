@@ -177,6 +177,10 @@ def test_a_leader_that_is_told_to_stop_hands_over(tmp_path: Path) -> None:
         assert api(cluster.leader(), "cluster-name") == (200, {"name": "routelog"})
         status, critical = api(cluster.leader(), "health/checks/node-is-quorum-critical")
         assert (status, [each["name"] for each in critical["queues"]]) == (503, ["q"])
+        status, state = api(cluster.leader(), "cluster")
+        assert (status, state["leader"], state["critical"]) == (200, after, True)
+        assert any(f"{after} leads" in each["what"] for each in state["history"])
+        assert state["history"][0]["epoch"] == state["epoch"] == told["shards"][0]["epoch"]
         follower, _ = others(cluster, leader)
         publish(follower, "2")
         leader.start()

@@ -150,6 +150,17 @@ def test_definitions_are_read_before_anything_is_opened(broker: FakeBroker, tmp_
         assert result.stderr.count("\n") == 1
 
 
+def test_the_shell_is_told_commands_of_this_file_and_of_the_tools() -> None:
+    asked = {"_ROUTELOG_COMPLETE": "complete_bash", "COMP_WORDS": "routelog ", "COMP_CWORD": "1"}
+    result = CliRunner().invoke(command.command_line, [], prog_name="routelog", env=asked)
+    offered = result.output.split()
+    assert {"serve", "queue", "cluster", "top"} <= {*offered}
+    assert "list_queues" not in offered  # a name of rabbitmqctl, which is not shown
+    asked |= {"COMP_WORDS": "routelog queue pur", "COMP_CWORD": "2"}
+    result = CliRunner().invoke(command.command_line, [], prog_name="routelog", env=asked)
+    assert result.output.split() == ["purge"]
+
+
 def test_the_version_is_one_line() -> None:
     result = CliRunner().invoke(command.command_line, ["--version"])
     assert result.exit_code == 0

@@ -1,68 +1,17 @@
 """Operators' commands: what each one asks of the broker, and what it prints of the answer."""
 
 import json
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import typer
-from typer.testing import CliRunner, Result
+from typer.testing import CliRunner
+from unit.management.commands.asked_broker import Asked, Broker, Run
 
-from routelog.management.commands import broker_option, log_command, message_commands
-from routelog.management.commands.api_address import ApiAddress
-from routelog.management.commands.client import AnswerRefused, ManagementClient
-from routelog.management.commands.commands import operator_commands
+from routelog.management.commands import log_command, message_commands
 from routelog.management.commands.log_command import tail_log
 from routelog.vhosts.people.imported_password import DEFAULT_ALGORITHM, verify_imported
-
-Asked = tuple[str, tuple[str, ...], object, str]
-Run = Callable[..., Result]
-
-
-class Broker(ManagementClient):
-    """Notes what is asked; answers as it was told, by path."""
-
-    def __init__(self) -> None:
-        super().__init__(ApiAddress("http://here", "Bearer x"))
-        self.asked: list[Asked] = []
-        self.queries: list[str] = []  # of GET
-        self.answers: dict[tuple[str, ...], object] = {}
-        self.refusal = ""
-
-    def pieces(
-        self, method: str, *parts: str, body: object = None, query: str = ""
-    ) -> Iterator[bytes]:
-        """See `ManagementClient`."""
-        if self.refusal:
-            raise AnswerRefused(self.refusal)
-        if method != "GET":
-            self.asked.append((method, parts, body, query))
-        elif query:
-            self.queries.append(query)
-        answer = self.answers.get(parts)
-        yield b"" if answer is None else json.dumps(answer).encode()
-
-
-@pytest.fixture
-def broker(monkeypatch: pytest.MonkeyPatch) -> Broker:
-    broker = Broker()
-    monkeypatch.setattr(broker_option, "local_api", lambda data_dir: None)
-    monkeypatch.setattr(broker_option, "ManagementClient", lambda address: broker)
-    return broker
-
-
-@pytest.fixture
-def run(broker: Broker) -> Run:
-    """Runs a command line."""
-    command_line = typer.Typer()
-    operator_commands(command_line)
-
-    def run(*arguments: str, typed: str | None = None) -> Result:
-        return CliRunner().invoke(command_line, list(arguments), input=typed)
-
-    return run
-
 
 DELAYED = ("exchanges", "/", "x", "delayed")
 

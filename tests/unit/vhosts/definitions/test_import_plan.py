@@ -1,7 +1,7 @@
 """What an import would do, compared with what it does."""
 
 import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +49,7 @@ async def world(tmp_path: Path) -> AsyncIterator[World]:
         yield World(node)
 
 
-def document(**changes: Mapping[str, object]) -> dict[str, Any]:
+def document(**changes: dict[str, Any]) -> dict[str, Any]:
     """One entry of each kind in a vhost of its own, with changes by kind."""
     shovel = {"component": "shovel", "name": "s", "vhost": "v", "value": {"src": "x"}}
     entries: dict[str, list[dict[str, Any]]] = {

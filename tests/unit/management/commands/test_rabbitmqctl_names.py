@@ -1,0 +1,92 @@
+"""Commands by the names that rabbitmqctl has for them."""
+
+import json
+
+import pytest
+from unit.management.commands.asked_broker import Asked, Broker, Run
+
+ROWS = [{"name": "q", "messages": 1_000, "vhost": "v", "user": "u", "read": "r"}]
+
+
+@pytest.mark.parametrize(
+    ("line", "asked"),
+    [
+        ("add_user u secret", ("PUT", ("users", "u"), {"password": "secret", "tags": ""}, "")),
+        ("delete_user u", ("DELETE", ("users", "u"), None, "")),
+        ("set_user_tags u a b", ("PUT", ("users", "u", "tags"), {"tags": ["a", "b"]}, "")),
+        (
+            "set_permissions -p v u c w r",
+            ("PUT", ("permissions", "v", "u"), {"configure": "c", "write": "w", "read": "r"}, ""),
+        ),
+        ("clear_permissions -p v u", ("DELETE", ("permissions", "v", "u"), None, "")),
+        ("add_vhost v", ("PUT", ("vhosts", "v"), {}, "")),
+        ("delete_vhost v", ("DELETE", ("vhosts", "v"), None, "")),
+        (
+            'set_policy p ^q {"max-length":1} --apply-to queues',
+            (
+                "PUT",
+                ("policies", "/", "p"),
+                {
+                    "pattern": "^q",
+                    "definition": {"max-length": 1},
+                    "priority": 0,
+                    "apply-to": "queues",
+                },
+                "",
+            ),
+        ),
+        ("clear_policy p -p v", ("DELETE", ("policies", "v", "p"), None, "")),
+        ("purge_queue q -p v", ("DELETE", ("queues", "v", "q", "contents"), None, "")),
+        (
+            "delete_queue q --if-empty",
+            ("DELETE", ("queues", "/", "q"), None, "if-empty=true&if-unused=false"),
+        ),
+        ("close_connection c", ("DELETE", ("connections", "c"), None, "")),
+        ("trace_on -p v", ("PUT", ("vhosts", "v"), {"tracing": True}, "")),
+    ],
+)
+def test_a_command_asks_the_same_as_ours(run: Run, broker: Broker, line: str, asked: Asked) -> None:
+    broker.answers[("users",)] = []
+    result = run(*line.split())
+    assert result.exit_code == 0, result.output
+    assert broker.asked == [asked]
+
+
+@pytest.mark.parametrize(
+    ("line", "path", "shown"),
+    [
+        ("list_queues -p v", ("queues", "v"), ["q", "1000"]),
+        ("list_queues messages vhost", ("queues", "/"), ["1000", "v"]),
+        ("list_exchanges", ("exchanges", "/"), ["q"]),
+        ("list_permissions -p v", ("vhosts", "v", "permissions"), ["u", "r"]),
+        ("list_connections name", ("connections",), ["q"]),
+        ("list_channels", ("channels",), ["q", "u"]),
+        ("list_users", ("users",), ["q"]),
+        ("list_vhosts", ("vhosts",), ["q"]),
+        ("list_user_permissions u", ("users", "u", "permissions"), ["v", "r"]),
+    ],
+)
+def test_a_list_has_the_columns_that_are_named(
+    run: Run, broker: Broker, line: str, path: tuple[str, ...], shown: list[str]
+) -> None:
+    broker.answers[path] = ROWS
+    assert run(*line.split()).output.splitlines()[1].split() == shown
+    as_json = run(*line.split(), "--json").output
+    assert json.loads(as_json) == ROWS[0]
+
+
+def test_a_password_is_changed_and_tags_stay(run: Run, broker: Broker) -> None:
+    broker.answers[("users", "u")] = {"tags": ["monitoring"]}
+    assert run("change_password", "u", "new").exit_code == 0
+    body = {"password": "new", "tags": ["monitoring"]}
+    assert broker.asked == [("PUT", ("users", "u"), body, "")]
+
+
+def test_a_user_that_is_there_is_not_added(run: Run, broker: Broker) -> None:
+    broker.answers[("users",)] = [{"name": "u"}]
+    assert run("add_user", "u", "x").exit_code == 1
+    assert broker.asked == []
+
+
+def test_the_help_does_not_show_these_names(run: Run) -> None:
+    assert "list_queues" not in run("--help").output
