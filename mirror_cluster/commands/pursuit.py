@@ -13,10 +13,14 @@ from routelog.mirror_cluster.coordination.coordinator import (
     CoordinatorRefused,
     CoordinatorUnavailable,
     NodeCommand,
+    Verb,
 )
 from routelog.mirror_cluster.protocol.shard_record import ShardRecord
 
 READ_SECONDS = 0.1
+# Until a node that took a command is told once more: when no other one could lead just then, a leader has given
+# the command up after 3 s, and took clients again.
+REPEAT_SECONDS = 10.0
 
 
 class Pursuit:
@@ -44,6 +48,9 @@ class Pursuit:
         self._seconds = seconds
         self._clock = clock
         self._sent: list[NodeCommand] = []
+        self._sent_at: dict[
+            tuple[Verb, int], float
+        ] = {}  # by process: one that starts again is told anew
 
     async def run(self) -> str:
         """Returns why the goal was not reached; nothing when it was."""
@@ -64,11 +71,13 @@ class Pursuit:
     async def _send(self, command: NodeCommand | None) -> None:
         if command is None or command.node in self.view.commands:
             return
-        if any((each.verb, each.process) == (command.verb, command.process) for each in self._sent):
+        told, now = (command.verb, command.process), self._clock.monotonic()
+        if now - self._sent_at.get(told, -math.inf) < REPEAT_SECONDS:
             return
         made = await self._coordinator.command(command, math.ceil(self._seconds))
         if made is not None:
             self._sent.append(made)
+            self._sent_at[told] = now
 
     async def _change(self, record: ShardRecord | None) -> None:
         # By compare-and-set: when a node has changed it meanwhile, the next view is another one.

@@ -84,6 +84,13 @@ async def test_a_node_is_told_once() -> None:
     assert len(cluster.commands) == 1
 
 
+async def test_a_node_that_could_not_is_told_once_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pursuit, "REPEAT_SECONDS", 0.0)
+    cluster = Cluster(reads=3)
+    assert await cluster.run() == ""
+    assert len(cluster.commands) == 3
+
+
 async def test_a_coordinator_may_be_away_for_a_while() -> None:
     cluster = Cluster(reads=3)
     cluster.is_away = 2
