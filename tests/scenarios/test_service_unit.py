@@ -1,10 +1,10 @@
-"""contrib/routelog.service, read by systemd itself, which need not run."""
+"""docs/deploy/routelog.service, read by systemd itself, which need not run."""
 
 import subprocess
 import sys
 from pathlib import Path
 
-UNIT = Path(__file__).parents[2] / "contrib" / "routelog.service"
+UNIT = Path(__file__).parents[2] / "docs" / "deploy" / "routelog.service"
 
 
 def test_systemd_takes_it(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""contrib/routelog.service: that it starts what there is, and asks of the broker what the broker does."""
+"""docs/deploy/routelog.service: it starts what there is, and asks of the broker what the broker does."""
 
 from configparser import ConfigParser
 from pathlib import Path
@@ -12,7 +12,7 @@ from routelog.amqp_front.node.configuration import BrokerConfig
 from routelog.amqp_front.process.open_files import FILES_WANTED
 
 ROOT = Path(__file__).parents[3]
-UNIT = ROOT / "contrib" / "routelog.service"
+UNIT = ROOT / "docs" / "deploy" / "routelog.service"
 
 
 @pytest.fixture
