@@ -36,7 +36,7 @@ SEEDS := 10000
 ROUNDS := 10
 BROKER := routelog
 
-.PHONY: help setup java demo demo-cluster serve test test-spark-all crash model simulate faults interop check coverage release-check format bench clean
+.PHONY: help setup java demo demo-cluster serve test test-spark-all crash model simulate faults interop check coverage release-check format bench site clean
 
 help: ## list the commands
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | while IFS=$$'\t' read -r name text; do printf '  make %-14s %s\n' "$$name" "$$text"; done
@@ -103,6 +103,10 @@ bench: setup ## compare with RabbitMQ, side by side: docs/performance.md
 	@.ci/system-packages bench
 	@$(BIN)/python -m routelog.benchmarks --peer rabbitmq --page docs/performance.md
 
+site: setup ## the documentation as a site, in build/site
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict
+	@echo "build/site/index.html"
+
 clean: ## remove what was compiled and cached (keeps .venv and ./data)
 	@rm -rf build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis $(COMPILED)
 	@rm -f $(HOT_SOURCES:.py=.*.so)
@@ -122,7 +126,7 @@ $(BROKER_INSTALLED): pyproject.toml requirements.lock
 
 $(INSTALLED): $(BROKER_INSTALLED)
 	@echo "installing what the demo and the tests need into .venv (minutes the first time)"
-	@ROUTELOG_PURE=1 $(PIP) install -c requirements.lock --no-build-isolation -e ".[spark,lake,dev,demo]"
+	@ROUTELOG_PURE=1 $(PIP) install -c requirements.lock --no-build-isolation -e ".[spark,lake,dev,demo,docs]"
 	@touch $@
 
 $(COMPILED): $(BROKER_INSTALLED) setup.py pyproject.toml $(KERNEL)
