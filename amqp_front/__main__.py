@@ -147,9 +147,6 @@ def serve(
     configuration = _configuration(config, os.environ, options, settings or ())
     cluster = _cluster_options(configuration)
     standbys = listen_options(configuration)
-    if configuration.remote_storage and (cluster is not None or standbys is not None):
-        needed = "standby_listen" if cluster is None else "in a cluster"
-        raise ConfigurationError(f"remote_storage: not {needed}, in this version")
     _set_up(configuration, config)
     if is_standby(configuration.data_dir, SystemDisk()):
         raise StartError(f"{configuration.data_dir} is a standby's: 'routelog promote' it first")
@@ -169,8 +166,6 @@ def follow(
     """Keep a copy of a running node, as its warm standby, until SIGTERM or SIGINT."""
     configuration = _configuration(config, os.environ, {"data_dir": data_dir}, ())
     options = follow_options(configuration, address)
-    if configuration.remote_storage:
-        raise ConfigurationError("remote_storage: not in a standby, in this version")
     _set_up(configuration, config)
     service_manager = ServiceManager.from_environment(os.environ)
     data, disk = configuration.data_dir, SystemDisk()

@@ -18,8 +18,7 @@ from urllib.request import Request, urlopen
 
 import pika
 import pytest
-from broker_process import BrokerFailed, BrokerProcess
-from cluster.etcd_cluster import free_ports
+from broker_process import BrokerProcess
 from cluster.mirrored_brokers import NODES, MirroredBrokers, mirrored_brokers
 from cluster.queue_load import QueueLoad
 from cluster.verdict import Verdict
@@ -394,20 +393,6 @@ def test_a_node_on_its_own_grows_to_three_in_place(tmp_path: Path) -> None:
         assert "checkpoint is whole" in log
         cluster.leader().kill()
         assert drained(cluster.brokers["b"]) == bodies
-
-
-def test_what_a_node_cannot_do_in_a_cluster_is_said(tmp_path: Path) -> None:
-    (port,) = free_ports(1)
-    environment = {
-        "ROUTELOG_NODE_NAME": "a@test",
-        "ROUTELOG_CLUSTER_NODES": f"a@test=127.0.0.1:{port}",
-        "ROUTELOG_CLUSTER_MIN_IN_SYNC": "1",
-        "ROUTELOG_CLUSTER_SECRET": "a secret of these tests",
-        "ROUTELOG_CLUSTER_ETCD": "http://127.0.0.1:1",
-        "ROUTELOG_REMOTE_STORAGE": f"file://{tmp_path}/bucket",
-    }
-    with pytest.raises(BrokerFailed, match="remote_storage: not in a cluster"):
-        BrokerProcess(tmp_path / "a", environment).start()
 
 
 def test_an_operator_accepts_a_loss_when_nobody_with_everything_comes_back(tmp_path: Path) -> None:
