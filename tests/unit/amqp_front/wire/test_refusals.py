@@ -53,6 +53,7 @@ NOT_CAUSED_BY_CLIENTS = {
     "log_backend.segments.compressed_segment.CodecFailed": "in the background, or a damaged disk",
     "log_backend.segments.compressed_segment.CorruptCompression": "a damaged disk: a fault of ours",
     "log_backend.tools.digest_format.BadDigest": "of an operator, or of another node",
+    "log_backend.upkeep.remote_storage.UnknownSegments": "in the background",
     "log_backend.upkeep.segment_compressor.NotCompressed": "in the background",
     "log_backend.upkeep.segment_copy.CopyStopped": "in the background",
     "log_backend.remote.bucket.BadBucket": "at start",
