@@ -326,9 +326,9 @@ async def test_what_retention_ends_is_removed_behind_a_commit_only(lead: Lead, p
     leader.store.journal.told = told  # type: ignore[method-assign]
     before = names(place)
     leader.log.retention = replace(COPIED, bytes_max=200_000)
-    await asked.wait()
+    await until(asked.is_set)
     asked.clear()
-    await asked.wait()
+    await until(asked.is_set)
     assert names(place) == before
     answer = True
     await until(lambda: names(place) < before)
