@@ -202,21 +202,14 @@ def _listening_unix(path: str) -> socket.socket:
             Path(path).unlink()  # left over by an earlier run
     except FileNotFoundError:
         pass
-    listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    try:
-        listening.bind(path)
-        listening.listen(BACKLOG)
-        listening.setblocking(False)
-    except OSError:
-        listening.close()
-        raise
-    return listening
+    return _listening(socket.AF_UNIX, path)
 
 
-def _listening(family: int, address: tuple[object, ...]) -> socket.socket:
+def _listening(family: int, address: str | tuple[object, ...]) -> socket.socket:
     listening = socket.socket(family, socket.SOCK_STREAM)
     try:
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family != socket.AF_UNIX:
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if family == socket.AF_INET6:
             listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
         listening.bind(address)

@@ -1,6 +1,6 @@
 """The broker as the HTTP API sees it."""
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence, Sized
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -23,18 +23,6 @@ from routelog.vhosts import (
     VhostDirectory,
     VirtualHost,
 )
-
-
-class ConnectionHandle(Protocol):
-    """An open connection; `consumers` counts those of all its channels."""
-
-    user: str
-    vhost: VirtualHost
-    consumers: int
-
-    @property
-    def channels(self) -> Sized:
-        """The channels, to be counted."""
 
 
 class Connections(Protocol):

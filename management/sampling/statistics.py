@@ -17,7 +17,6 @@ from routelog.vhosts import (
     VirtualHost,
 )
 
-SPANS = {f"{kind}_age" for kind in ("lengths", "msg_rates", "data_rates")}  # of a query
 SPAN_SAMPLES_MAX = 500  # RabbitMQ's limit
 
 PUBLISHED = ("publish", "confirm", "return_unroutable", "drop_unroutable")

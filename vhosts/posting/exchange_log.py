@@ -4,7 +4,7 @@ A partition like any other: it shares the journal with the messages, so what is 
 be in the block that holds the message itself. What the exchange forgets is settled.
 """
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 
 from routelog.log_backend import (
     EXCHANGE_MARK,
@@ -57,6 +57,3 @@ class ExchangeLog:
     def remove_files(self) -> None:
         """The deletion is durable."""
         self._logs.remove_files(self.partition)
-
-
-OpenLog = Callable[[int], ExchangeLog]

@@ -80,6 +80,7 @@ class World:
         self.doors.open(AMQP, self.far, self._serve)
         self.told: Callable[[], None] = lambda: None
         self.is_away = False  # nobody listens at the leader
+        self.refused = 0  # connections, since it is away
         self.port = self._leader_port = 0
         self.passing = Passing(self)
 
@@ -99,6 +100,7 @@ class World:
 
     async def connect(self, node: str, process: int, take: TakeConnection) -> None:
         if self.is_away:
+            self.refused += 1
             raise ConnectionRefusedError
         loop = asyncio.get_running_loop()
         transport, _ = await loop.create_connection(Dialer, "127.0.0.1", self._leader_port)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import cast
 
 import pytest
+from unit.passing_time import take_turns
 
 from routelog.log_backend.journal.journal import Journal, JournalFailed
 from routelog.log_backend.journal.journal_entry import JournalEntry
@@ -83,7 +84,7 @@ async def test_the_store_hears_of_a_change_when_the_journal_has_it_durably(
     store: FailingStore, writer: MetadataWriter, journal: FakeJournal
 ) -> None:
     done = writer.submit([Change(b"a", b"1")])
-    await asyncio.sleep(0.01)
+    await take_turns()
     assert not done.done()
     assert keys(store) == []
     journal.commit()
