@@ -55,7 +55,14 @@ def looks(accepted: AcceptedSocket, count: int) -> list[bool]:
 def test_a_client_that_takes_nothing_is_stalled_after_so_many_looks(pair: Pair) -> None:
     accepted = pair.accepted()
     pair.fill()
-    assert looks(accepted, LOOKS + 1) == [False] * LOOKS + [True]
+    # The kernel may still deliver what was written, on a busy machine: that is progress.
+    while True:
+        accepted.taken, accepted.idle_looks = -1, 0
+        before = progress(pair.own)
+        found = looks(accepted, LOOKS + 1)
+        if progress(pair.own) == before:
+            break
+    assert found == [False] * LOOKS + [True]
 
 
 def test_a_client_to_which_nothing_is_sent_is_not(pair: Pair) -> None:
