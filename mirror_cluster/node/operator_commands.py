@@ -61,6 +61,8 @@ class OperatorCommands:
         match command.verb:
             case Verb.TRANSFER:
                 self._node.handle(self._shard, Transfer(command.to))
+                if self._node.replicas[self._shard].replica.serving:
+                    log.warning("this node goes on: no other one is in sync and connected just now")
             case Verb.DRAIN:
                 self._node.handle(self._shard, Drain())
             case Verb.INIT:

@@ -25,6 +25,8 @@ class Node:
         self.done: list[Event | str] = []
         self.is_there: bool | Exception = True
         self.coordinator = SimpleNamespace(take=self.take)
+        self.replica = SimpleNamespace(serving=False)
+        self.replicas = {0: SimpleNamespace(replica=self.replica)}
         self.tasks: list[asyncio.Task] = []
         self.commands = OperatorCommands(
             self, 0, lambda: self.done.append("begin"), lambda: self.done.append("repair")
@@ -65,6 +67,16 @@ async def test_a_command_is_carried_out_once(command: NodeCommand, done: Event |
     await node.see(command)
     await node.see(command)
     assert node.done == [done]
+
+
+@pytest.mark.parametrize("goes_on", [True, False])
+async def test_a_leader_says_that_nobody_else_could_lead(
+    goes_on: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    node = Node()
+    node.replica.serving = goes_on
+    await node.see(NodeCommand("a", 7, Verb.TRANSFER, revision=1))
+    assert ("no other one is in sync" in caplog.text) == goes_on
 
 
 async def test_what_another_process_or_node_is_told_is_left_alone() -> None:
