@@ -135,7 +135,11 @@ class _Members(msgspec.Struct):
 
 
 async def joining(
-    member: EtcdMember, others: EtcdGateway, is_wanted: Callable[[], Awaitable[bool]]
+    member: EtcdMember,
+    others: EtcdGateway,
+    is_wanted: Callable[[], Awaitable[bool]],
+    *,
+    may_begin: bool = True,
 ) -> EtcdMember | None:
     """How a member whose directory is empty begins.
 
@@ -145,6 +149,8 @@ async def joining(
     Args:
         others: asked for the members; closed by the caller.
         is_wanted: asked where the others run, and this is no member.
+        may_begin: False where the others are known to run: who begins with an empty directory is the member of
+            the first start, which has perhaps been removed, and never serves then.
 
     Returns:
         None: it is not wanted.
@@ -156,6 +162,8 @@ async def joining(
     try:
         answer = await others.request("cluster/member/list", {})
     except CoordinatorUnavailable:
+        if not may_begin:
+            raise
         return member  # nobody runs, or too few: they begin together
     found = msgspec.json.decode(answer, type=_Members).members
     before = next((each for each in found if own in each.peer_urls), None)

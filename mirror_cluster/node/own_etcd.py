@@ -123,10 +123,12 @@ class OwnEtcd:
 
     async def _joining(self, others: EtcdGateway) -> EtcdMember | None:
         # They take no other member before all of them have been connected for 5 s.
+        are_there = False
         for tries_left in reversed(range(JOIN_TRIES_MAX)):
             try:
-                return await joining(self._member, others, self._has_copy)
+                return await joining(self._member, others, self._has_copy, may_begin=not are_there)
             except (CoordinatorRefused, CoordinatorUnavailable) as error:
+                are_there = True  # they have answered, at least with their members
                 if tries_left == 0:
                     raise
                 log.debug("etcd takes no other member yet: %s", error)

@@ -11,6 +11,7 @@ import msgspec
 import pytest
 from unit.log_backend.open_store import until
 
+from routelog.mirror_cluster.coordination.coordinator import CoordinatorUnavailable
 from routelog.mirror_cluster.coordination.managed_etcd import (
     EtcdChild,
     EtcdMember,
@@ -87,6 +88,25 @@ async def test_who_has_lost_its_disk_takes_the_place_of_its_member(tmp_path: Pat
         ("remove", {"ID": "9"}),
         ("add", {"peerURLs": ["http://10.0.0.1:2380"]}),
     ]
+
+
+@pytest.mark.parametrize("may_begin", [True, False])
+async def test_members_begin_together_only_where_none_has_answered(
+    tmp_path: Path, may_begin: bool
+) -> None:
+    class Away:
+        async def request(self, path: str, body: object) -> bytes:
+            raise CoordinatorUnavailable
+
+    async def asked() -> bool:
+        raise AssertionError
+
+    own = member(tmp_path)
+    if may_begin:
+        assert await joining(own, Away(), asked) == own
+    else:
+        with pytest.raises(CoordinatorUnavailable):
+            await joining(own, Away(), asked, may_begin=False)
 
 
 async def test_a_member_is_taken_out_by_its_address() -> None:
