@@ -65,6 +65,7 @@ class ClientSocket:
         identity: of the client; None until it has introduced itself.
         name: of the connection, for the log.
         intake: where it counts what a client leaves unread; None: its user is not known yet.
+        reading: from the client; see `set_reading`.
         end_reason: why it ends; empty as long as nobody has said so.
         certificate: what the client proved to be its own; None without TLS or without one.
 
@@ -74,15 +75,14 @@ class ClientSocket:
 
     __slots__ = (
         "_cork",
+        "_corked_by",
         "_deadline",
         "_is_stalled",
-        "_keeps",
         "_kept",
         "_kept_bytes",
         "_long",
         "_owner",
         "_proxied",
-        "_reading",
         "_services",
         "_traffic",
         "_transport",
@@ -92,6 +92,7 @@ class ClientSocket:
         "intake",
         "name",
         "peer",
+        "reading",
     )
 
     def __init__(
@@ -104,14 +105,14 @@ class ClientSocket:
         self._transport = transport
         self._services = services
         self._cork = services.cork
-        self._keeps = False  # what is written, until the cork is out
+        self._corked_by = 0  # number of the cork under which it was last written to
         self._kept: list[Octets] = []
         self._kept_bytes = 0
         self._deadline: asyncio.TimerHandle | None = None
         self._owner = owner
         self._traffic = owner.traffic
         self._long: LongWrite | None = None
-        self._reading = True
+        self.reading = True
         self.identity: ClientIdentity | None = None
         self.intake: IntakeShare | None = None
         self._is_stalled = False
@@ -171,14 +172,16 @@ class ClientSocket:
 
     def write(self, parts: Sequence[Octets]) -> None:
         """Send what lies in parts, or keep it: until the cork is out, but the first, or the client reads."""
-        if not self._cork.is_in:
+        cork = self._cork
+        if not cork.is_in:
             self._send(parts)
-        elif not self._keeps:
+        elif self._corked_by != cork.number:
             # The client is at work on it while we make the rest.
-            self._keeps = True
-            self._cork.sockets.append(self)
+            self._corked_by = cork.number
             self._send(parts)
         else:
+            if not self._kept:
+                cork.sockets.append(self)
             self._kept += parts
             self._kept_bytes += sum(map(len, parts))
             if self._kept_bytes > KEPT_BYTES_MAX:
@@ -186,7 +189,6 @@ class ClientSocket:
 
     def uncork(self) -> None:
         """See `Corked`."""
-        self._keeps = False
         if self._kept:
             self._send_kept()
 
@@ -249,9 +251,9 @@ class ClientSocket:
 
     def set_reading(self, reading: bool) -> None:
         """Read from the client, or leave what it sends in its hands."""
-        if reading is self._reading or self._transport.is_closing():
+        if reading is self.reading or self._transport.is_closing():
             return
-        self._reading = reading
+        self.reading = reading
         if reading:
             self._transport.resume_reading()
         else:

@@ -226,7 +226,10 @@ class Connection(asyncio.BufferedProtocol):
 
     def write(self, frames: bytes | bytearray) -> None:
         """Send frames to the client."""
-        self.write_parts((frames,))
+        if self.socket is not None and self.state is not _CLOSED:
+            self.socket.write((frames,))
+            if self.heartbeat is not None:
+                self.heartbeat.sent = True
 
     def write_parts(self, parts: Sequence[Octets]) -> None:
         """Send frames to the client that lie in parts; none of them changes any more."""
@@ -256,12 +259,13 @@ class Connection(asyncio.BufferedProtocol):
         services, turn = self.services, self._turn
         cutter, gate, now = services.cutter, services.gate, services.clock.monotonic
         intake, channels = services.intake, self.channels
+        assembling = channels.is_assembling()
         while not self._waiting and self.state is not _CLOSED:
             if self.stalled and self.outbox_full:
                 return
             if turn.commands_left <= 0:
                 return self.rest()
-            command = cutter.next(channels.is_assembling())
+            command = cutter.next(assembling)
             if command is None:
                 return
             if (gate.closed or intake.full) and (closed := channels.closed_gate(command)):
@@ -271,8 +275,11 @@ class Connection(asyncio.BufferedProtocol):
             turn.commands_left -= command.weight
             if isinstance(command, Frame):
                 self._frame(command)
+                assembling = channels.is_assembling()
             else:
                 self._run(command)
+                if isinstance(command, BegunPublish):
+                    assembling = channels.is_assembling()
             if now() >= turn.until:
                 turn.end()
 
@@ -304,7 +311,9 @@ class Connection(asyncio.BufferedProtocol):
     def _update_reading(self) -> None:
         if self.socket is not None:
             self._choked = self.stalled and self.outbox_full
-            self.socket.set_reading(not (self._waiting or self.hold.active or self._choked))
+            reading = not (self._waiting or self.hold.active or self._choked)
+            if reading is not self.socket.reading:
+                self.socket.set_reading(reading)
 
     def wait_for(self, done: Awaitable[object], then: Callable[[], None] | None = None) -> None:
         """Read no further commands until `done`, then call `then`."""

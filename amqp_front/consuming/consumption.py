@@ -17,7 +17,13 @@ from routelog.amqp_front.consuming.client_channel import ClientChannel
 from routelog.amqp_front.consuming.consumer_timeout import wanted_timeout
 from routelog.amqp_front.consuming.delivery_lease import DeliveryLease
 from routelog.amqp_front.consuming.redelivery import Redelivery
-from routelog.amqp_front.consuming.settling import LEAVING_MAX, Settling, are_few, settled_in_turns
+from routelog.amqp_front.consuming.settling import (
+    LEAVING_MAX,
+    MESSAGES_MAX,
+    Settling,
+    are_few,
+    settled_in_turns,
+)
 from routelog.amqp_front.consuming.stream_consumer import StreamConsumer
 from routelog.amqp_front.consuming.tag_order import TagOrder
 from routelog.amqp_front.consuming.unacked import (
@@ -391,8 +397,11 @@ class Consumption:
     def _finish(
         self, runs: list[UnackedRun], outcome: Reason | ReturnReason
     ) -> asyncio.Future[None] | None:
-        if are_few(runs):
-            self.begin_turn()
+        if (len(runs) == 1 and runs[0].end_tag - runs[0].first_tag <= MESSAGES_MAX) or are_few(
+            runs
+        ):
+            if self.channel_prefetch:
+                self.begin_turn()
             self._end_runs(runs, outcome)
             return None
         self._settling = settled_in_turns(Settling(self, runs, outcome, self._channel.services))

@@ -172,7 +172,7 @@ class Unacked:
                 last.end_tag == run.first_tag
                 and last.partition is run.partition
                 and last.consumer is run.consumer
-                and last.end_offset == run.offset
+                and last.offset + last.end_tag - last.first_tag == run.offset
             ):
                 last.end_tag = run.end_tag
                 return
@@ -300,6 +300,11 @@ class Unacked:
         # There may be very many: only the two at the ends are looked at, as they may be cut.
         taken = self._runs[at:end]
         before, behind = taken[0], taken[-1]
+        if before is behind and before.first_tag == first and end_tag < before.end_tag:
+            part = before.cut(first, end_tag)  # the beginning of one run, mostly
+            before.offset += end_tag - first
+            before.first_tag = end_tag
+            return [part]
         kept: list[UnackedRun] = []
         if before.first_tag < first:
             kept.append(before.cut(before.first_tag, first))

@@ -13,25 +13,27 @@ class Corked(Protocol):
     """A socket that buffers writes while the cork is in."""
 
     def uncork(self) -> None:
-        """Send the buffered writes, and stop buffering."""
+        """Send the buffered writes."""
 
 
 class Cork:
     """While the cork is in, sockets send their first write, and buffer further ones until it is out.
 
     Attributes:
-        is_in: a socket that is written to is to be among `sockets`.
-        sockets: those that have been written to.
+        is_in: a socket that is written to a second time keeps that, and is to be among `sockets`.
+        number: of this cork, or the last one; counted from 1.
+        sockets: those that keep something.
 
     Args:
         loop: see `call_soon`.
     """
 
-    __slots__ = ("_loop", "is_in", "sockets")
+    __slots__ = ("_loop", "is_in", "number", "sockets")
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self.is_in = False
+        self.number = 0
         self.sockets: list[Corked] = []
 
     def call_soon(self, function: Callable[[], None]) -> None:
@@ -48,6 +50,7 @@ class Cork:
             function()
             return
         self.is_in = True
+        self.number += 1
         try:
             function()
         finally:

@@ -341,7 +341,7 @@ class PartitionLog(QuarantinedLog):
             return self.next_offset
         if len(self.cursors) == 1:
             (cursor,) = self.cursors.values()
-            return cursor.low_water
+            return cursor.settled.low_water
         return min(cursor.low_water for cursor in self.cursors.values())
 
     def close_cursor(self, number: int) -> None:

@@ -184,7 +184,8 @@ class QueuePartition:
         if self.returned:
             first, end = self.returned[0]
         else:
-            first, end = self._skip_settled(), self.log.ready_end
+            first = self._skip_settled() if self._settled_ahead else self.next_offset
+            end = self.log.ready_end
             if first >= end:
                 return None
             if first < self._delivered_before < end:

@@ -158,7 +158,7 @@ class Dispatcher:
             if handed >= came and (sent > TURN_BYTES_MAX or self._scheduler.is_over()):
                 self._go_on_later()
                 return
-            consumer, credit = self._next_with_credit()
+            consumer, credit = ring.next() if ring is not None else self._next_with_credit()
             if consumer is None:
                 return
             if shares_left == 0:
@@ -169,7 +169,10 @@ class Dispatcher:
             count = share if share < credit else credit
             if count > self.delivery_count_max:
                 count = self.delivery_count_max
-            delivery = self._take_next(order, count)
+            if order is None:
+                delivery = self.partitions[0].take(count, DELIVERY_BYTES_MAX)
+            else:
+                delivery = self._take_next(order, count)
             if delivery is None:
                 if self._at_damage():
                     self._stop_at_damage()
