@@ -67,7 +67,9 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
     door.do("POST", "exchanges", "/", SHORT, "publish", body=message)
     door.do("PUT", "logs", "/", SHORT, "readers", SHORT, body={"offsets": {"0": 1}})
     clients = Clients(process.url)
-    connection = clients.connect(client_properties={"connection_name": SCRIPT, SHORT: SCRIPT})
+    told = {"connection_name": SCRIPT, SHORT: SCRIPT}
+    # Without heartbeats: nobody looks at this connection while pages are shown.
+    connection = clients.connect(client_properties=told, heartbeat=0)
     connection.channel().basic_consume("plain", lambda *_: None, consumer_tag=SHORT)
     wait_until(lambda: door.get("channels"))
     yield process
