@@ -34,9 +34,10 @@ N := 2000
 STEPS := 1000000
 SEEDS := 10000
 ROUNDS := 10
+EXAMPLES := 200
 BROKER := routelog
 
-.PHONY: help setup java demo demo-cluster serve test test-spark-all crash model simulate faults interop check coverage release-check format bench site clean
+.PHONY: help setup java demo demo-cluster serve test test-spark-all crash model simulate faults api interop check coverage release-check format bench site clean
 
 help: ## list the commands
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | while IFS=$$'\t' read -r name text; do printf '  make %-14s %s\n' "$$name" "$$text"; done
@@ -78,6 +79,10 @@ faults: setup ## ROUNDS=10: three nodes, their disks, clocks, network and etcd, 
 		PYTHONPATH=tests $(BIN)/python -m cluster --seconds 50 --seed "$$seed" --shards 2 --etcd 3 || exit; \
 		PYTHONPATH=tests $(BIN)/python -m cluster.broker_runs --seconds 60 --seed "$$seed" || exit; \
 	done
+
+api: setup ## EXAMPLES=200: requests of each operation of the HTTP API, against its OpenAPI document; half an hour
+	@ROUTELOG_TEST_API_EXAMPLES=$(EXAMPLES) $(BIN)/python -m pytest -q -o faulthandler_timeout=0 \
+		--hypothesis-profile default tests/scenarios/test_openapi.py
 
 interop: setup ## BROKER=routelog: the integration suites of py-amqp, kombu and celery; an hour
 	@.ci/system-packages interop

@@ -92,6 +92,7 @@ ROOMS = {
     "management": (
         "sampling",
         "calls",
+        "shapes",
         "metrics",
         "views",
         "pages",

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import AsyncIterable, AsyncIterator, Mapping
-from typing import Any, Protocol, TypeVar, get_args, get_origin
+from typing import Annotated, Any, Protocol, TypeVar, get_args, get_origin
 
 import msgspec
 
@@ -11,6 +11,7 @@ from routelog.management.calls.caller import Caller
 from routelog.management.calls.failures import Refused, bad_request
 from routelog.management.calls.json_turns import decoded_in_turns
 from routelog.management.calls.log_tokens import LogTokens
+from routelog.management.calls.operation import Parameter, Query
 from routelog.management.sampling.sampler import Sampler
 from routelog.management.sampling.statistics import BadSpan, Statistics
 from routelog.vhosts import VirtualHost
@@ -19,6 +20,27 @@ BODY_BYTES_MAX = 1024 * 1024  # RabbitMQ's limit is larger, but only definitions
 DEFINITIONS_BYTES_MAX = 20 * 1024 * 1024  # RabbitMQ's limit for all bodies
 
 _Struct = TypeVar("_Struct", bound=msgspec.Struct)
+
+_AGE = Annotated[int, msgspec.Meta(ge=0, le=999_999)]
+_INCR = Annotated[int, msgspec.Meta(ge=1, le=999_999)]
+
+# Of whatever has counts: see `Call.statistics`.
+STATISTICS: Query = {
+    f"{kind}_{name}": Parameter(f"of samples of {of}: {meaning}, in seconds", type_)
+    for kind, of in (
+        ("lengths", "numbers of messages"),
+        ("msg_rates", "counts of messages"),
+        ("data_rates", "bytes"),
+    )
+    for name, meaning, type_ in (
+        ("age", "how old the first is", _AGE),
+        ("incr", "the time between two", _INCR),
+    )
+}
+DISABLE_STATS: Query = {
+    "disable_stats": Parameter("without statistics and counts", bool),
+    "enable_queue_totals": Parameter("with numbers of messages all the same", bool),
+}
 
 _BLANK = re.compile(rb"\s*")
 _BOOLEANS = {"true": True, "false": False}
@@ -61,8 +83,12 @@ class Call:
     Attributes:
         vhost: named by the path; only routes with a vhost may read it.
         is_dry_run: set by a handler that only says what it would do: the log is not told of a change.
+        query: of a repeated name, the first value.
         tokens: of logs.
         sampler: of the node's counters.
+
+    Args:
+        known: the parameters of the query that there are; None: any.
     """
 
     vhost: VirtualHost
@@ -74,6 +100,7 @@ class Call:
         caller: Caller,
         tokens: LogTokens,
         sampler: Sampler,
+        known: Query | None = None,
     ) -> None:
         self._request = request
         self.broker = broker
@@ -81,6 +108,11 @@ class Call:
         self.tokens = tokens
         self.sampler = sampler
         self.is_dry_run = False
+        asked = request.query
+        if known is None:
+            self.query = asked
+        else:
+            self.query = {name: asked[name] for name in known if name in asked}
 
     @property
     def has_vhost(self) -> bool:
@@ -91,18 +123,13 @@ class Call:
         """A part of the path, decoded."""
         return self._request.match_info[name]
 
-    @property
-    def query(self) -> Mapping[str, str]:
-        """The query; of a repeated name, the first value."""
-        return self._request.query
-
     def is_under(self, path: str) -> bool:
         """Whether the path begins with this, after /api."""
         return self._request.path.startswith(f"/api{path}")
 
     def flag(self, name: str) -> bool:
         """Whether a query parameter is set to true."""
-        return self._request.query.get(name) == "true"
+        return self.query.get(name) == "true"
 
     def statistics(self) -> Statistics:
         """What counters say, with the samples that the query asks for.

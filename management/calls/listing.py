@@ -8,13 +8,14 @@ import heapq
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 
 from routelog.log_backend import Lane, in_turns, pause
 from routelog.management.calls.answer import Listing, Row, selected
 from routelog.management.calls.failures import Refused, bad_request
+from routelog.management.calls.operation import Parameter, Query
 from routelog.vhosts import BadPattern, MatchBudget, OutOfTime, Pattern
 
 SLICE_ITEMS = 128  # collected, matched or ranked between two looks at the time
@@ -25,6 +26,20 @@ PAGE_ITEMS_MAX = 500  # RabbitMQ's limit
 PAGE_ITEMS = 100
 OUT_OF_RANGE = "page_out_of_range"  # the error
 MATCH_SECONDS_MAX = 1.0  # of all names, processor time: 100,000 take an honest pattern 0.3 s
+
+_PAGE = Annotated[int, msgspec.Meta(ge=1, le=999_999_999)]
+_PAGE_SIZE = Annotated[int, msgspec.Meta(ge=1, le=PAGE_ITEMS_MAX)]
+
+# Of every list, and of whatever is an object or has objects in it: see `list_query`.
+LISTING: Query = {
+    "page": Parameter("one page alone, from 1; else the whole list", _PAGE),
+    "page_size": Parameter(f"rows of a page, else {PAGE_ITEMS}", _PAGE_SIZE),
+    "name": Parameter("what names contain"),
+    "use_regex": Parameter("`name` is a regular expression", bool),
+    "sort": Parameter("by this key; `a.b` is b in a"),
+    "sort_reverse": Parameter("the last first", bool),
+}
+COLUMNS: Query = {"columns": Parameter("the answer has these keys alone, such as name,type")}
 
 _Item = TypeVar("_Item")
 

@@ -6,6 +6,7 @@ from functools import partial
 from typing import Literal
 
 from routelog.management.pages.access_pages import USER, VHOST, show_user, show_vhost
+from routelog.management.pages.api_pages import API, OPERATION, list_operations, show_operation
 from routelog.management.pages.change_table import CHANGES
 from routelog.management.pages.changes import make_change
 from routelog.management.pages.cluster_page import show_cluster
@@ -83,5 +84,8 @@ PAGES = (
     Page("/readers/{vhost}/{queue}", show_readers, READERS),
     Page("/queues-chosen", choose_queues, QUEUES, method="POST"),
     Page("/queues-chosen/{change}", change_queues, QUEUES, method="POST"),
+    Page(API, list_operations, "/overview"),
+    Page(OPERATION, show_operation, "/overview"),
+    Page(OPERATION, show_operation, "/overview", method="POST"),
     Page("/do/{change}", partial(make_change, changes=CHANGES), "/overview", method="POST"),
 )

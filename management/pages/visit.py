@@ -25,8 +25,13 @@ FIRST_ROWS = list_query({"page_size": "200"})  # of a list that is one part of a
 class Api(Protocol):
     """The HTTP API, called in this process: it checks and notes whatever it does, as over HTTP.
 
-    Paths are written as its table of routes has them, such as /queues/{vhost}/{name}.
+    Paths are written as its table of routes has them, such as /queues/{vhost}/{name}; what their parts may be,
+    as in {kind:[qe]}, can be left out.
     """
+
+    @property
+    def document(self) -> Row:
+        """Its OpenAPI document."""
 
     def opens(self, caller: Caller, method: str, path: str) -> bool:
         """Whether the caller's tags open a route."""
@@ -142,6 +147,16 @@ class Visit:
             Refused: it answers with an error.
         """
         content = b"" if body is None else msgspec.json.encode(body)
+        return await self.ask_as_sent(method, path, parts, query, content)
+
+    async def ask_as_sent(
+        self, method: str, path: str, parts: Parts, query: Parts, content: bytes
+    ) -> Answer:
+        """Ask the API with a body as a client sends it.
+
+        Raises:
+            Refused: it answers with an error.
+        """
         return await self.api.ask(self.caller, self.address, method, path, parts, query, content)
 
     async def get(self, path: str, parts: Parts = NOTHING, query: Parts = NOTHING) -> Any:

@@ -10,8 +10,10 @@ from routelog.management.calls.call import Asked, Call
 from routelog.management.calls.caller import Caller, Need
 from routelog.management.calls.failures import bad_request, not_authorised, refused
 from routelog.management.calls.log_tokens import LogTokens
+from routelog.management.calls.operation import UNSAID
 from routelog.management.calls.request_origin import SAFE_METHODS
 from routelog.management.sampling.sampler import Sampler
+from routelog.management.server.openapi import openapi_document
 from routelog.management.server.routes import ROUTES, Route, Scope
 from routelog.vhosts import Actor, acts
 
@@ -26,13 +28,18 @@ _WITHOUT_TAG = {
 
 
 class ApiCalls:
-    """Carries out calls: who may, is checked here, and changes are noted in the log."""
+    """Carries out calls: who may, is checked here, and changes are noted in the log.
+
+    Attributes:
+        document: the OpenAPI document.
+    """
 
     def __init__(self, broker: BrokerSide, log_tokens: LogTokens, sampler: Sampler) -> None:
         self._broker = broker
         self._sampler = sampler
         self._log_tokens = log_tokens
-        self._routes = {(route.method, route.path): route for route in ROUTES}
+        self._routes = {(route.method, _plain(route.path)): route for route in ROUTES}
+        self.document = openapi_document(ROUTES, broker.node.version)
 
     async def carried_out(
         self, route: Route, method: str, request: Asked, caller: Caller, address: str
@@ -43,7 +50,8 @@ class ApiCalls:
             method: GET or HEAD of a route that has GET.
             address: of the client, for the log.
         """
-        call = Call(request, self._broker, caller, self._log_tokens, self._sampler)
+        known = None if route.operation is UNSAID else route.operation.query
+        call = Call(request, self._broker, caller, self._log_tokens, self._sampler, known)
         self._check(route, call)
         actor = Actor(caller.actor_name, address, "HTTP")
         try:
@@ -60,7 +68,7 @@ class ApiCalls:
 
     def opens(self, caller: Caller, method: str, path: str) -> bool:
         """See `visit.Api`."""
-        return caller.has(self._routes[method, path].need)
+        return caller.has(self._routes[method, _plain(path)].need)
 
     async def ask(
         self,
@@ -77,7 +85,7 @@ class ApiCalls:
         request = _InnerRequest(f"/api{decoded}", parts, query, _Body(body))
         try:
             return await self.carried_out(
-                self._routes[method, path], method, request, caller, address
+                self._routes[method, _plain(path)], method, request, caller, address
             )
         except Exception as error:
             raise refused(error) or error from None
@@ -103,6 +111,10 @@ class ApiCalls:
         }[scope]
         if not allowed:
             raise not_authorised("User not authorised to access virtual host")
+
+
+def _plain(path: str) -> str:
+    return _PART.sub(r"{\1}", path)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,40 +1,157 @@
-"""The OpenAPI document of the HTTP API, made from the table of routes."""
+"""The OpenAPI document of the HTTP API, made from the table of routes and the types that its handlers name."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from typing import Any, TypedDict
+
+import msgspec
 
 from routelog.management.calls.answer import Row
+from routelog.management.calls.listing import COLUMNS, LISTING
+from routelog.management.calls.operation import Operation, Parameter
 from routelog.management.server.routes import Route
 
-_PARAMETER = re.compile(r"\{(\w+)(?::[^}]*)?\}")
+_PARAMETER = re.compile(r"\{(\w+)(?::([^}]*))?\}")
+_JSON = "application/json"
+_DONE = {
+    200: "what was asked for",
+    201: "something was made",
+    204: "it is done, and there is nothing to say",
+}
+
+
+class Failure(TypedDict):
+    """Why a request is refused."""
+
+    error: str
+    reason: str
+
+
+def operation_id(route: Route) -> str:
+    """What an operation is called."""
+    return re.sub(r"\W+", "_", f"{route.method.lower()}{route.path}").strip("_")
+
+
+def path_of(route: Route) -> str:
+    """The path as OpenAPI writes it."""
+    return "/api" + _PARAMETER.sub(r"{\1}", route.path)
 
 
 def openapi_document(routes: Iterable[Route], version: str) -> Row:
-    """Paths, methods and who may call them; each handler's docstring is the summary."""
+    """Paths, methods, who may call them, what they take and what they answer.
+
+    A handler's docstring is the summary.
+    """
+    routes = tuple(routes)
+    types = list(dict.fromkeys(each for route in routes for each in _types(route.operation)))
+    schemas, components = msgspec.json.schema_components(
+        types, ref_template="#/components/schemas/{name}"
+    )
+    known = dict(zip(types, schemas, strict=True))
     paths: dict[str, Row] = {}
     for route in routes:
-        path = "/api" + _PARAMETER.sub(r"{\1}", route.path)
-        paths.setdefault(path, {})[route.method.lower()] = _operation(route)
+        paths.setdefault(path_of(route), {})[route.method.lower()] = _operation(route, known)
     return {
         "openapi": "3.1.0",
         "info": {"title": "RouteLog management", "version": version},
-        "components": {"securitySchemes": {"basic": {"type": "http", "scheme": "basic"}}},
+        "components": {
+            "schemas": components,
+            "securitySchemes": {"basic": {"type": "http", "scheme": "basic"}},
+        },
         "security": [{"basic": []}],
         "paths": paths,
     }
 
 
-def _operation(route: Route) -> Row:
-    summary = (route.handler.__doc__ or "").strip().splitlines()[0]
-    named = {"in": "path", "required": True, "schema": {"type": "string"}}
-    answers: Row = {
-        "4XX": {"description": 'refused: {"error": ..., "reason": ...}'},
-        "2XX": {"description": "done"},
-    }
-    return {
-        "operationId": re.sub(r"\W+", "_", f"{route.method.lower()}{route.path}").strip("_"),
-        "summary": summary,
+def query_of(route: Route) -> dict[str, Parameter]:
+    """All parameters of the query of a route."""
+    operation = route.operation
+    found = dict(operation.query)
+    if operation.is_list:
+        found |= LISTING
+    if route.method == "GET" and operation.answer not in (None, bytes):
+        found |= COLUMNS
+    return found
+
+
+def _types(operation: Operation) -> Iterator[Any]:
+    yield Failure
+    for each in (operation.answer, operation.body, operation.failure):
+        if each is not None:
+            yield each
+    for parameter in (*operation.query.values(), *LISTING.values(), *COLUMNS.values()):
+        yield parameter.type
+
+
+def _operation(route: Route, schemas: dict[Any, Row]) -> Row:
+    operation = route.operation
+    doc = (route.handler.__doc__ or "").strip().splitlines()
+    row: Row = {
+        "operationId": operation_id(route),
+        "tags": [route.path.split("/")[1]],
+        "summary": doc[0],
         "description": f"Needs the tag {route.need.value}, or one that includes it.",
-        "parameters": [{"name": name, **named} for name in _PARAMETER.findall(route.path)],
-        "responses": answers,
+        "parameters": [
+            *_of_path(route.path),
+            *(
+                {
+                    "name": name,
+                    "in": "query",
+                    "description": each.meaning,
+                    "required": each.is_needed,
+                    "schema": schemas[each.type],
+                }
+                for name, each in query_of(route).items()
+            ),
+        ],
+        "responses": dict(_responses(operation, schemas)),
     }
+    if operation.body is not None:
+        # Not required: an empty body is an empty object.
+        row["requestBody"] = {"content": {_JSON: {"schema": schemas[operation.body]}}}
+    return row
+
+
+def _of_path(path: str) -> Iterator[Row]:
+    for name, pattern in _PARAMETER.findall(path):
+        schema: Row = {"type": "string", "minLength": 1}
+        if pattern:
+            schema = {"type": "string", "pattern": f"^{pattern}$"}
+        yield {"name": name, "in": "path", "required": True, "schema": schema}
+
+
+def _responses(operation: Operation, schemas: dict[Any, Row]) -> Iterator[tuple[str, Row]]:
+    for at, status in enumerate(operation.statuses):
+        answer: Row = {"description": _DONE[status]}
+        if operation.answer is bytes:
+            answer["content"] = {"application/octet-stream": {}}
+        elif operation.answer is not None and at == 0:
+            answer["content"] = {_JSON: {"schema": _answered(operation, schemas)}}
+        yield str(status), answer
+    refused = {"description": "refused", "content": {_JSON: {"schema": schemas[Failure]}}}
+    failed = schemas[Failure]
+    if operation.failure is not None:
+        failed = {"anyOf": [schemas[operation.failure], failed]}
+    yield "4XX", refused
+    yield "503", {"description": "not well, or too busy", "content": {_JSON: {"schema": failed}}}
+
+
+def _answered(operation: Operation, schemas: dict[Any, Row]) -> Row:
+    schema = schemas[operation.answer]
+    if not operation.is_list:
+        return schema
+    whole = {"type": "array", "items": schema}
+    numbers = (
+        "filtered_count",
+        "item_count",
+        "page",
+        "page_count",
+        "page_size",
+        "total_count",
+    )
+    page = {
+        "type": "object",
+        "required": [*numbers, "items"],
+        "properties": {**{name: {"type": "integer"} for name in numbers}, "items": whole},
+    }
+    return {"anyOf": [whole, page]}

@@ -8,6 +8,7 @@ from routelog.management.calls.answer import Answer
 from routelog.management.calls.call import Call
 from routelog.management.calls.caller import Need
 from routelog.management.calls.failures import Refused, not_found, vhost_or_user_not_found
+from routelog.management.calls.operation import Operation, operation_of
 from routelog.management.views import (
     backup_views,
     bindings,
@@ -65,6 +66,11 @@ class Route:
     def methods(self) -> tuple[str, ...]:
         """The methods that this answers: HEAD is GET without a body."""
         return (self.method, "HEAD") if self.method == "GET" else (self.method,)
+
+    @property
+    def operation(self) -> Operation:
+        """What the handler takes and answers."""
+        return operation_of(self.handler)
 
     @property
     def has_vhost(self) -> bool:

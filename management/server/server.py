@@ -20,7 +20,6 @@ from routelog.management.sampling.sampler import Sampler
 from routelog.management.server.api_calls import ApiCalls
 from routelog.management.server.client import client_address, client_host, fault, is_gone
 from routelog.management.server.http_server import HttpServer
-from routelog.management.server.openapi import openapi_document
 from routelog.management.server.page_server import PageServer
 from routelog.management.server.paths import matched
 from routelog.management.server.routes import ROUTES, Route
@@ -65,7 +64,7 @@ class ManagementServer(HttpServer):
             for method in route.methods:
                 application.router.add_route(method, path, self._handler(route))
         PageServer(broker, self._calls, self._note_refusal).add_to(application.router)
-        document = msgspec.json.encode(openapi_document(ROUTES, broker.node.version))
+        document = msgspec.json.encode(self._calls.document)
         application.router.add_get("/api/openapi.json", _constant(document))
         for path in ("/cli", "/cli/", "/cli/rabbitmqadmin"):
             application.router.add_get(path, _constant(CLI, "text/plain"))

@@ -7,6 +7,8 @@ import msgspec
 from routelog.management.calls.answer import Answer, Empty, Value
 from routelog.management.calls.call import Call
 from routelog.management.calls.failures import not_found
+from routelog.management.calls.operation import answers, changes
+from routelog.management.shapes.backup import BackupRow
 
 
 class BackupBody(msgspec.Struct):
@@ -16,12 +18,14 @@ class BackupBody(msgspec.Struct):
     name: str = ""
 
 
+@answers(BackupRow, body=BackupBody, statuses=(201,))
 async def post_backup(call: Call) -> Answer:
     """Begin a backup; it ends when nobody asks how it goes for 15 seconds."""
     body = await call.body(BackupBody)
     return Value(asdict(call.broker.backups.start(body.target, body.name)), 201)
 
 
+@answers(BackupRow)
 def get_backup(call: Call) -> Answer:
     """How the backup goes, or how the last one went."""
     state = call.broker.backups.state()
@@ -30,6 +34,7 @@ def get_backup(call: Call) -> Answer:
     return Value(asdict(state))
 
 
+@changes()
 def delete_backup(call: Call) -> Answer:
     """Cancel the backup that is under way."""
     if not call.broker.backups.cancel():

@@ -11,6 +11,8 @@ from routelog.exchanges import DEFAULT_EXCHANGE, Binding
 from routelog.management.calls.answer import Answer, Empty, Listing, Row, Value
 from routelog.management.calls.call import Call
 from routelog.management.calls.failures import not_found
+from routelog.management.calls.operation import answers, changes, lists
+from routelog.management.shapes.binding import BindingRow
 from routelog.vhosts import ResourceKind, Verb, VirtualHost, checked_arguments, plain_arguments
 
 DEFAULT_NAME = "amq.default"  # what a path calls the exchange named ""
@@ -45,12 +47,14 @@ def properties_key(binding: Binding) -> str:
     return f"{key}~{hashlib.sha256(arguments).hexdigest()[:12]}"
 
 
+@lists(BindingRow)
 def list_bindings(call: Call) -> Answer:
     """The bindings of the vhosts that the caller sees."""
     vhosts = [vhost for vhost in call.broker.vhosts.all() if call.caller.sees(vhost.name)]
     return _listing(vhosts)
 
 
+@lists(BindingRow)
 def list_bindings_of_vhost(call: Call) -> Answer:
     """The bindings of a vhost."""
     return _listing([call.vhost])
@@ -73,17 +77,20 @@ def bindings_from(vhost: VirtualHost, exchange: str) -> Iterable[Binding]:
     return vhost.routing.bindings_from(exchange) if vhost.routing.has_exchange(exchange) else ()
 
 
+@lists(BindingRow)
 def list_bindings_between(call: Call) -> Answer:
     """The bindings from an exchange to a queue or exchange."""
     found = _between(call)
     return Listing(found, lambda binding: binding_row(call.vhost.name, binding))
 
 
+@answers(BindingRow)
 def get_binding(call: Call) -> Answer:
     """One binding."""
     return Value(binding_row(call.vhost.name, _binding(call)))
 
 
+@changes(BindingBody, statuses=(201,))
 async def post_binding(call: Call) -> Answer:
     """Bind a queue or an exchange to an exchange."""
     body = await call.body(BindingBody)
@@ -98,6 +105,7 @@ async def post_binding(call: Call) -> Answer:
     return Empty(201, f"{quote_plus(destination)}/{quote_plus(properties_key(binding))}")
 
 
+@changes()
 async def delete_binding(call: Call) -> Answer:
     """Remove one binding."""
     binding = _binding(call)

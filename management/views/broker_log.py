@@ -1,19 +1,37 @@
 """The broker's own log: its last lines, with what operators did among them."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Annotated, Any, Literal
+
+import msgspec
 
 from routelog.log_backend import Lane, in_turns
 from routelog.management.calls.answer import Answer, Row, Value
 from routelog.management.calls.call import Call
 from routelog.management.calls.failures import bad_request
 from routelog.management.calls.message_wanted import moment_of, number_of
+from routelog.management.calls.operation import Parameter, answers
+from routelog.management.shapes.log_line import LogPage
 
 LEVELS = ("debug", "info", "warning", "error", "critical")
 COUNT = 200
 COUNT_MAX = 1_000  # as many as are kept
 
 
+@answers(
+    LogPage,
+    query={
+        "count": Parameter("at most so many", Annotated[int, msgspec.Meta(ge=1, le=COUNT_MAX)]),
+        "since": Parameter(
+            "after this: `next` of an answer, a time (ISO 8601), or an age such as 1h"
+        ),
+        "level": Parameter("at least", Literal["debug", "info", "warning", "error", "critical"]),
+        "user": Parameter("who did it, or whom it is about"),
+        "event": Parameter("how its event begins, such as http."),
+        "via": Parameter("by which way somebody did it"),
+        "text": Parameter("what the message contains"),
+    },
+)
 async def get_log(call: Call) -> Answer:
     """The newest lines of the log that a filter finds, oldest first."""
     count = number_of(call.query, "count", COUNT, COUNT_MAX, least=1)

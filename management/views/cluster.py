@@ -3,8 +3,11 @@
 from routelog.management.calls.answer import Answer, Row, Value
 from routelog.management.calls.broker_side import Replica
 from routelog.management.calls.call import Call
+from routelog.management.calls.operation import answers
+from routelog.management.shapes.cluster import Cluster
 
 
+@answers(Cluster)
 def get_cluster(call: Call) -> Answer:
     """Nodes, standbys and changes of leader; a node on its own has neither epoch nor changes."""
     broker = call.broker

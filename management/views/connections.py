@@ -6,20 +6,24 @@ from typing import Any
 from routelog.log_backend import Lane, in_turns
 from routelog.management.calls.answer import Answer, Empty, Listing, Row, Value
 from routelog.management.calls.broker_side import BrokerSide
-from routelog.management.calls.call import Call
+from routelog.management.calls.call import STATISTICS, Call
 from routelog.management.calls.caller import Need
 from routelog.management.calls.failures import not_authorised, not_found
+from routelog.management.calls.operation import answers, changes, lists
 from routelog.management.sampling.statistics import Statistics
+from routelog.management.shapes.connection import ChannelRow, ConnectionRow, OneChannel
 from routelog.management.views.consumers import consumer_rows_of_channel
 
 REASON = "Closed via management plugin"  # RabbitMQ's words
 
 
+@lists(ConnectionRow, STATISTICS)
 def list_connections(call: Call) -> Answer:
     """The connections that the caller sees: his own, or all."""
     return _listing(call, lambda connection: _is_seen(call, connection))
 
 
+@lists(ConnectionRow, STATISTICS)
 def list_connections_of_vhost(call: Call) -> Answer:
     """The connections to a vhost."""
     name = call.vhost.name
@@ -28,6 +32,7 @@ def list_connections_of_vhost(call: Call) -> Answer:
     )
 
 
+@lists(ConnectionRow, STATISTICS)
 def list_connections_of_user(call: Call) -> Answer:
     """The connections of a user."""
     name = call.path("name")
@@ -76,11 +81,13 @@ def connection_row(broker: BrokerSide, connection: Any, statistics: Statistics) 
     }
 
 
+@answers(ConnectionRow, query=STATISTICS)
 async def get_connection(call: Call) -> Answer:
     """One connection."""
     return Value(connection_row(call.broker, await _connection(call), call.statistics()))
 
 
+@changes()
 async def delete_connection(call: Call) -> Answer:
     """Close a connection; the header X-Reason says why."""
     connection = await _connection(call)
@@ -89,6 +96,7 @@ async def delete_connection(call: Call) -> Answer:
     return Empty()
 
 
+@changes()
 def delete_connections_of_user(call: Call) -> Answer:
     """Close all connections of a user."""
     name, reason = call.path("name"), call.header("x-reason") or REASON
@@ -99,11 +107,13 @@ def delete_connections_of_user(call: Call) -> Answer:
     return Empty()
 
 
+@lists(ChannelRow, STATISTICS)
 def list_channels(call: Call) -> Answer:
     """The channels of the connections that the caller sees."""
     return _channels(call, lambda connection: _is_seen(call, connection))
 
 
+@lists(ChannelRow, STATISTICS)
 def list_channels_of_vhost(call: Call) -> Answer:
     """The channels of the connections to a vhost."""
     name = call.vhost.name
@@ -112,12 +122,14 @@ def list_channels_of_vhost(call: Call) -> Answer:
     )
 
 
+@lists(ChannelRow, STATISTICS)
 async def list_channels_of_connection(call: Call) -> Answer:
     """The channels of a connection."""
     wanted = await _connection(call)
     return _channels(call, lambda connection: connection is wanted)
 
 
+@answers(OneChannel, query=STATISTICS)
 async def get_channel(call: Call) -> Answer:
     """One channel."""
     name = call.path("channel")

@@ -7,14 +7,18 @@ from routelog.log_backend import Lane, in_turns
 from routelog.management.calls.answer import Answer, Listing, Row
 from routelog.management.calls.broker_side import BrokerSide
 from routelog.management.calls.call import Call
+from routelog.management.calls.operation import lists
+from routelog.management.shapes.consumer import ConsumerRow
 from routelog.vhosts import Queue
 
 
+@lists(ConsumerRow)
 def list_consumers(call: Call) -> Answer:
     """The consumers in the vhosts that the caller sees."""
     return Listing(_all(call.broker), lambda item: _seen(call, item, ""))
 
 
+@lists(ConsumerRow)
 def list_consumers_of_vhost(call: Call) -> Answer:
     """The consumers in a vhost."""
     return Listing(_all(call.broker), lambda item: _seen(call, item, call.vhost.name))

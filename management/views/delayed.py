@@ -1,12 +1,17 @@
 """Delayed messages: what an exchange holds, and cancelling it."""
 
 from datetime import UTC, datetime, timedelta
+from typing import Annotated
+
+import msgspec
 
 from routelog.exchanges import DELAYED_TYPE, Exchange
 from routelog.log_backend import ScheduledRecord
 from routelog.management.calls.answer import Answer, Empty, Row, Value
 from routelog.management.calls.call import Call
 from routelog.management.calls.failures import bad_request, not_found
+from routelog.management.calls.operation import Parameter, answers, changes
+from routelog.management.shapes.message import Cancelled, DelayedPage
 from routelog.management.views.bindings import exchange_name
 from routelog.vhosts import (
     NOTHING_BEFORE,
@@ -24,6 +29,13 @@ _LAST = datetime(9999, 12, 31, tzinfo=UTC)
 _NUMBER_MAX = 2**63 - 1
 
 
+@answers(
+    DelayedPage,
+    query={
+        "count": Parameter("at most so many", Annotated[int, msgspec.Meta(ge=1, le=COUNT_MAX)]),
+        "from": Parameter("`next` of the page before"),
+    },
+)
 async def list_delayed(call: Call) -> Answer:
     """A page of what an exchange holds, what is due next first."""
     held = _held(call, Verb.READ)
@@ -46,6 +58,7 @@ async def list_delayed(call: Call) -> Answer:
     )
 
 
+@changes()
 def cancel_one(call: Call) -> Answer:
     """Let a message never be delivered."""
     if not _held(call, Verb.CONFIGURE).cancel(_entry(call.path("id"))):
@@ -53,6 +66,7 @@ def cancel_one(call: Call) -> Answer:
     return Empty()
 
 
+@answers(Cancelled)
 def cancel_all(call: Call) -> Answer:
     """Let nothing of what an exchange holds be delivered."""
     return Value({"cancelled": _held(call, Verb.CONFIGURE).cancel_all()})

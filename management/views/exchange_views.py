@@ -8,8 +8,11 @@ import msgspec
 
 from routelog.exchanges import Exchange, Message
 from routelog.management.calls.answer import Answer, Empty, Listing, Row, Value, put
-from routelog.management.calls.call import Call
+from routelog.management.calls.call import DISABLE_STATS, STATISTICS, Call
 from routelog.management.calls.failures import bad_request, not_found
+from routelog.management.calls.operation import Parameter, answers, changes, lists, puts
+from routelog.management.shapes.binding import BindingRow
+from routelog.management.shapes.exchange import ExchangeRow, Routed, TriedRoute
 from routelog.management.views.bindings import binding_row, bindings_from, exchange_name
 from routelog.management.views.delayed import delayed_count
 from routelog.vhosts import ResourceKind, Verb, VirtualHost, checked_arguments, plain_arguments
@@ -36,12 +39,14 @@ class PublishBody(msgspec.Struct):
     payload_encoding: Literal["string", "base64"]
 
 
+@lists(ExchangeRow, STATISTICS | DISABLE_STATS)
 def list_exchanges(call: Call) -> Answer:
     """The exchanges of the vhosts that the caller sees."""
     vhosts = [each for each in call.broker.vhosts.all() if call.caller.sees(each.name)]
     return _listing(call, vhosts)
 
 
+@lists(ExchangeRow, STATISTICS | DISABLE_STATS)
 def list_exchanges_of_vhost(call: Call) -> Answer:
     """The exchanges of a vhost."""
     return _listing(call, [call.vhost])
@@ -85,11 +90,13 @@ def exchange_row(vhost: VirtualHost, exchange: Exchange) -> Row:
     }
 
 
+@answers(ExchangeRow, query=STATISTICS | DISABLE_STATS)
 def get_exchange(call: Call) -> Answer:
     """An exchange."""
     return Value(_described(call)(call.vhost, _exchange(call)))
 
 
+@puts(ExchangeBody)
 async def put_exchange(call: Call) -> Answer:
     """Declare an exchange."""
     body = await call.body(ExchangeBody)
@@ -115,6 +122,7 @@ async def put_exchange(call: Call) -> Answer:
     return put(existed)
 
 
+@changes(query={"if-unused": Parameter("not while something is bound to it", bool)})
 async def delete_exchange(call: Call) -> Answer:
     """Delete an exchange with its bindings, also one that was imported without effect."""
     name = call.path("name")
@@ -130,18 +138,21 @@ async def delete_exchange(call: Call) -> Answer:
     return Empty()
 
 
+@lists(BindingRow)
 def list_bindings_from(call: Call) -> Answer:
     """The bindings that leave from an exchange."""
     bindings = bindings_from(call.vhost, _exchange(call).name)
     return Listing(bindings, lambda binding: binding_row(call.vhost.name, binding))
 
 
+@lists(BindingRow)
 def list_bindings_to(call: Call) -> Answer:
     """The bindings that lead to an exchange."""
     bindings = call.vhost.routing.bindings_to_exchange(_exchange(call).name)
     return Listing(bindings, lambda binding: binding_row(call.vhost.name, binding))
 
 
+@answers(Routed, body=PublishBody)
 async def publish(call: Call) -> Answer:
     """Publish one message and wait for its confirm: for trying out, not for work."""
     name = exchange_name(call.path("name"))
@@ -163,6 +174,13 @@ async def publish(call: Call) -> Answer:
     return Value({"routed": routed})
 
 
+@answers(
+    TriedRoute,
+    query={
+        "routing_key": Parameter("of the message"),
+        "headers": Parameter("of the message, as a JSON object"),
+    },
+)
 def try_route(call: Call) -> Answer:
     """The queues that a message would reach, by its `routing_key` and `headers`; nothing is published."""
     name = _exchange(call).name

@@ -9,6 +9,8 @@ from routelog.management.calls.answer import Answer, Row, Value
 from routelog.management.calls.call import Call
 from routelog.management.calls.caller import Need
 from routelog.management.calls.listing import SLICE_ITEMS, slices
+from routelog.management.calls.operation import answers
+from routelog.management.shapes.node import Findings
 from routelog.management.views.bindings import bindings_from
 from routelog.vhosts import Queue, VirtualHost
 
@@ -18,6 +20,7 @@ CERTIFICATE_DAYS = 30
 _WRONG, _LOOK = "wrong", "look"
 
 
+@answers(Findings)
 async def list_findings(call: Call) -> Answer:
     """What is wrong, or worth a look, in the node and in the vhosts that the caller sees; the worst first."""
     found = [*_of_node(call), *_certificates(call), *_replicas(call)]

@@ -12,6 +12,8 @@ from routelog.management.calls.answer import Answer, Empty, Value
 from routelog.management.calls.call import Call
 from routelog.management.calls.failures import Refused, bad_request, not_found
 from routelog.management.calls.message_wanted import log_place
+from routelog.management.calls.operation import answers, changes
+from routelog.management.shapes.log import ReaderMove, ReaderRow
 from routelog.vhosts import (
     GROUP,
     GROUP_EXPIRES,
@@ -31,12 +33,14 @@ class ProgressBody(msgspec.Struct):
     hold_bytes: int | None = None
 
 
+@answers(list[ReaderRow])
 def list_readers(call: Call) -> Answer:
     """The groups of a queue, by partition: the next offset, and how many messages wait."""
     queue = _queue(call)
     return Value([_row(group) for group in queue.groups.values()])
 
 
+@changes(ProgressBody)
 async def put_reader(call: Call) -> Answer:
     """Note how far a reader is; it is made with the first report, and goes forwards only.
 
@@ -69,6 +73,7 @@ class PlaceBody(msgspec.Struct):
     dry_run: bool = False
 
 
+@answers(ReaderMove, body=PlaceBody, statuses=(200, 204))
 async def move_reader(call: Call) -> Answer:
     """Let a group, or a reader, go on elsewhere in the log; nobody may consume by it meanwhile."""
     body = await call.body(PlaceBody)
@@ -105,6 +110,7 @@ def _move(group: ConsumerGroup, begins: list[int]) -> dict[str, Any]:
     }
 
 
+@changes()
 async def delete_reader(call: Call) -> Answer:
     """Hold nothing for a reader any more."""
     group = _queue(call).groups.get(call.path("name"))

@@ -1,5 +1,7 @@
 """Logs of queues for readers who know offsets: what is stored, and the stored batches themselves."""
 
+from typing import Annotated
+
 import msgspec
 
 from routelog.log_backend import PartitionLog
@@ -7,9 +9,16 @@ from routelog.management.calls.answer import Answer, Listing, Row, Stored, Value
 from routelog.management.calls.call import Call
 from routelog.management.calls.failures import Refused, bad_request, not_authorised, not_found
 from routelog.management.calls.log_tokens import SECONDS_DEFAULT, SECONDS_MAX
+from routelog.management.calls.operation import Parameter, Query, answers, lists
+from routelog.management.shapes.log import BodySizes, FoundOffset, LogRow, LogToken, StoredLog
 from routelog.vhosts import AccessRefused, Queue, ResourceKind, Verb
 
 # One answer covers no more than this, about: it ends soon, so a broker that stops waits for no reader.
+NUMBER = Annotated[int, msgspec.Meta(ge=0)]
+RANGE: Query = {
+    "start": Parameter("the first offset", NUMBER, is_needed=True),
+    "end": Parameter("behind the last", NUMBER, is_needed=True),
+}
 STRETCH_BYTES_MAX = 64 * 1024 * 1024
 
 
@@ -19,12 +28,14 @@ class TokenBody(msgspec.Struct):
     seconds: int = SECONDS_DEFAULT
 
 
+@answers(list[str])
 def list_vhosts_with_logs(call: Call) -> Answer:
     """Names of the vhosts that the caller may enter."""
     names = (vhost.name for vhost in call.broker.vhosts.all())
     return Value(sorted(name for name in names if call.caller.enters(name)))
 
 
+@answers(LogToken, body=TokenBody)
 async def post_token(call: Call) -> Answer:
     """A token for the vhost; only who has shown a password gets one."""
     body = await call.body(TokenBody)
@@ -38,6 +49,7 @@ async def post_token(call: Call) -> Answer:
     return Value({"token": token, "seconds": body.seconds})
 
 
+@lists(LogRow, {"queues": Parameter('names as a JSON array, such as ["audit"]')})
 def list_logs(call: Call) -> Answer:
     """Queues with logs in a vhost: those that `queues` names, or all that the caller may read."""
     named = _named_queues(call)
@@ -63,6 +75,7 @@ def _row(queue: Queue) -> Row | None:
     return {"queue": queue.name, "partitions": len(queue.partitions)}
 
 
+@answers(StoredLog)
 def get_log(call: Call) -> Answer:
     """What one partition has stored: segments as [first offset, end offset, bytes], oldest first."""
     log = _log(call)
@@ -79,6 +92,7 @@ def get_log(call: Call) -> Answer:
     )
 
 
+@answers(FoundOffset, query={"time": Parameter("microseconds since 1970", int, True)})
 async def get_offset(call: Call) -> Answer:
     """The first stored offset of a `time` (us since 1970) or later; null while there is none."""
     return Value(
@@ -86,6 +100,7 @@ async def get_offset(call: Call) -> Answer:
     )
 
 
+@answers(BodySizes, query=RANGE | {"bytes": Parameter("of bodies; then it ends", NUMBER, True)})
 async def get_body_sizes(call: Call) -> Answer:
     """Batches from `start` on, up to `end`: [first offset, end offset, bytes of bodies]."""
     log, (start, end) = _log(call), _range(call)
@@ -94,6 +109,7 @@ async def get_body_sizes(call: Call) -> Answer:
     return Value(await call.broker.logs.body_sizes(log, start, end, bytes_max))
 
 
+@answers(bytes, query=RANGE)
 async def get_records(call: Call) -> Answer:
     """The batches that hold the offsets from `start` on, up to `end`: as many as make one answer."""
     log, (start, end) = _log(call), _range(call)

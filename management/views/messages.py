@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -11,6 +11,8 @@ from routelog.management.calls.call import Call
 from routelog.management.calls.failures import bad_request, not_found
 from routelog.management.calls.message_rows import browsed_row, message_rows, page_of_rows
 from routelog.management.calls.message_wanted import message_filter, number_of, places_of
+from routelog.management.calls.operation import Parameter, answers
+from routelog.management.shapes.message import BrowsedPage, MoveAnswer
 from routelog.management.views.bindings import exchange_name
 from routelog.vhosts import (
     AccessRefused,
@@ -40,6 +42,9 @@ LIMIT_MAX = 100_000  # messages of one request; the answer says where to go on
 NAMED_MAX = 10_000  # messages that one request names
 KEY_BYTES_MAX = 255  # of a routing key: AMQP 0-9-1, 4.2.5.3
 BODY_BYTES_MAX = 512 * 1024 * 1024  # of the largest message
+
+
+States = Literal["ready", "unacked", "settled", "all"]
 
 
 class Target(msgspec.Struct):
@@ -80,22 +85,26 @@ class ReplayBody(SelectionBody):
     to: Target
 
 
+@answers(
+    BrowsedPage,
+    query={
+        "offset": Parameter(
+            "to begin with, in each partition; first, last, next; or `next` of the page before"
+        ),
+        "time": Parameter("to begin with instead, ISO 8601 or an age such as 1h"),
+        "until": Parameter("what came before, likewise"),
+        "partition": Parameter("only this one", int),
+        "state": Parameter("else those that are not settled", States),
+        "key": Parameter("their routing key"),
+        "header": Parameter("a header and its value, as name:value"),
+        "text": Parameter("what their bodies hold"),
+        "count": Parameter("at most so many", Annotated[int, msgspec.Meta(ge=1, le=COUNT_MAX)]),
+        "truncate": Parameter("bytes of a body that are shown", Annotated[int, msgspec.Meta(ge=0)]),
+        "encoding": Parameter("of bodies", Literal["auto", "base64"]),
+    },
+)
 async def browse_messages(call: Call) -> Answer:
-    """Messages of a queue as they lie there, ready and unacknowledged: nothing becomes of them.
-
-    Query:
-        offset: to begin with, in each partition; first, last, next; or `next` of the page before
-        time: to begin with instead, ISO 8601 or an age such as 1h
-        until: what came before, likewise
-        partition: only this one
-        state: ready, unacked, settled or all; else those that are not settled
-        key: their routing key
-        header: a header and its value, as name:value
-        text: what their bodies hold
-        count: at most so many, 1 to 1000
-        truncate: bytes of a body that are shown
-        encoding: auto or base64
-    """
+    """Messages of a queue as they lie there, ready and unacknowledged: nothing becomes of them."""
     queue = readable_queue(call)
     count = number_of(call.query, "count", COUNT, COUNT_MAX, least=1)
     bytes_max = number_of(call.query, "truncate", TRUNCATE_BYTES, BODY_BYTES_MAX)
@@ -135,6 +144,7 @@ def named_queue(call: Call, name: str) -> Queue:
     return queue
 
 
+@answers(MoveAnswer, body=MoveBody)
 async def move_messages(call: Call) -> Answer:
     """Move, copy or delete messages of a queue, each whole or not at all."""
     body = await call.body(MoveBody)
@@ -151,6 +161,7 @@ async def move_messages(call: Call) -> Answer:
     return _answer(report, body)
 
 
+@answers(MoveAnswer, body=SelectionBody)
 async def redrive_messages(call: Call) -> Answer:
     """Send dead letters back to the queues in which they died."""
     body = await call.body(SelectionBody)
@@ -165,6 +176,7 @@ async def redrive_messages(call: Call) -> Answer:
     return _answer(report, body)
 
 
+@answers(MoveAnswer, body=ReplayBody)
 async def replay_messages(call: Call) -> Answer:
     """Publish again what the log of a queue holds of a time or of offsets, consumed or not."""
     body = await call.body(ReplayBody)
@@ -177,6 +189,7 @@ async def replay_messages(call: Call) -> Answer:
     return _answer(report, body)
 
 
+@answers(MoveAnswer, body=SelectionBody)
 async def restore_messages(call: Call) -> Answer:
     """Put back at the end of a queue what its last purge dropped, as far as its log keeps it."""
     body = await call.body(SelectionBody)

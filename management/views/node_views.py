@@ -11,10 +11,13 @@ from routelog.exchanges import EXCHANGE_TYPES
 from routelog.log_backend import Lane, in_turns
 from routelog.management.calls.answer import Answer, Empty, Listing, Row, Value
 from routelog.management.calls.broker_side import Replica
-from routelog.management.calls.call import Call
+from routelog.management.calls.call import STATISTICS, Call
 from routelog.management.calls.caller import Need
 from routelog.management.calls.failures import Refused, bad_request, not_found
+from routelog.management.calls.operation import answers, changes, lists
 from routelog.management.calls.process_usage import ProcessUsage, process_usage
+from routelog.management.shapes.health import Healthy, Unhealthy
+from routelog.management.shapes.node import ClusterName, NodeRow, Overview
 from routelog.management.views.health import alarm_rows
 from routelog.management.views.virtual_hosts import counted_messages
 from routelog.vhosts import CLUSTER_NAME, RABBITMQ_VERSION, QueueProperties, ResourceKind, Verb
@@ -36,6 +39,7 @@ class ClusterNameBody(msgspec.Struct):
     name: str
 
 
+@answers(Overview, query=STATISTICS)
 async def overview(call: Call) -> Answer:
     """What the node is, and how much of everything the caller sees."""
     broker, node = call.broker, call.broker.node
@@ -81,12 +85,14 @@ async def _connection_totals(call: Call) -> Row:
     return totals
 
 
+@lists(NodeRow, STATISTICS)
 async def list_nodes(call: Call) -> Answer:
     """All nodes of the cluster; of the others there is less to say."""
     rows = [await _replica_row(call, replica) for replica in call.broker.replicas()]
     return Listing(rows, dict, lambda row: str(row["name"]))
 
 
+@answers(NodeRow, query=STATISTICS)
 async def get_node(call: Call) -> Answer:
     """A node of the cluster."""
     for replica in call.broker.replicas():
@@ -159,11 +165,13 @@ def _usage_row(usage: ProcessUsage | None) -> Row:
     }
 
 
+@answers(ClusterName)
 def cluster_name(call: Call) -> Answer:
     """What clients are told that the cluster is called."""
     return Value({"name": call.broker.cluster_name()})
 
 
+@changes(ClusterNameBody)
 async def put_cluster_name(call: Call) -> Answer:
     """Name the cluster: clients are told when they connect."""
     body = await call.body(ClusterNameBody)
@@ -171,6 +179,7 @@ async def put_cluster_name(call: Call) -> Answer:
     return Empty()
 
 
+@answers(list[str])
 def extensions(call: Call) -> Answer:
     """Plugins of the management page: none."""
     return Value([])
@@ -201,6 +210,7 @@ def _contexts(call: Call) -> list[Row]:
 # -- health
 
 
+@answers(Healthy, failure=Unhealthy)
 def check_alarms(call: Call) -> Answer:
     """Whether publishers wait for something."""
     alarms = call.broker.alarms()
@@ -210,17 +220,20 @@ def check_alarms(call: Call) -> Answer:
     return Value({"status": "failed", "reason": reason, "alarms": alarm_rows(call, alarms)}, 503)
 
 
+@answers(Healthy, failure=Unhealthy)
 def check_node(call: Call) -> Answer:
     """As `check_alarms`, if the node has this name."""
     _check_name(call)
     return check_alarms(call)
 
 
+@answers(Healthy, failure=Unhealthy)
 def check_ok(call: Call) -> Answer:
     """Always well: what could be unwell is not there, or stops the broker."""
     return Value({"status": "ok"})
 
 
+@answers(Healthy, failure=Unhealthy)
 def check_certificates(call: Call) -> Answer:
     """Whether no certificate that clients are shown expires within a time."""
     text, days = call.path("within"), _UNIT_DAYS.get(call.path("unit").lower())
@@ -249,6 +262,7 @@ def check_certificates(call: Call) -> Answer:
     return Value({"status": "failed", "reason": reason, "expired": expired}, 503)
 
 
+@answers(Healthy, failure=Unhealthy)
 def check_quorum(call: Call) -> Answer:
     """Whether confirms would stop with this node, which leads."""
     return _unless_critical(
@@ -257,6 +271,7 @@ def check_quorum(call: Call) -> Answer:
     )
 
 
+@answers(Healthy, failure=Unhealthy)
 def check_mirrors(call: Call) -> Answer:
     """The same, as was asked of mirrored queues."""
     return _unless_critical(
@@ -287,6 +302,7 @@ def _unless_critical(call: Call, reason: str) -> Answer:
     return Value({"status": "failed", "reason": reason, "queues": told}, 503)
 
 
+@answers(Healthy, failure=Unhealthy)
 def check_port(call: Call) -> Answer:
     """Whether somebody listens on a port."""
     text = call.path("port")
@@ -298,6 +314,7 @@ def check_port(call: Call) -> Answer:
     return Value({"status": "failed", "reason": reason, "missing": port, "ports": ports}, 503)
 
 
+@answers(Healthy, failure=Unhealthy)
 def check_protocol(call: Call) -> Answer:
     """Whether a protocol is spoken."""
     protocol = call.path("protocol")
@@ -308,6 +325,7 @@ def check_protocol(call: Call) -> Answer:
     return Value({**failed, "missing": protocol, "protocols": protocols}, 503)
 
 
+@answers(Healthy, failure=Unhealthy)
 async def check_aliveness(call: Call) -> Answer:
     """Declare a queue, publish to it and take the message."""
     vhost, caller = call.vhost, call.caller

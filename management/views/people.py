@@ -7,6 +7,8 @@ import msgspec
 from routelog.management.calls.answer import Answer, Empty, Listing, Value, put
 from routelog.management.calls.call import Call
 from routelog.management.calls.failures import bad_request, not_found, vhost_or_user_not_found
+from routelog.management.calls.operation import answers, changes, lists, puts
+from routelog.management.shapes.user import PermissionRow, TopicPermissionRow, UserRow, WhoAmI
 from routelog.vhosts import (
     ARGON2ID,
     DEFAULT_ALGORITHM,
@@ -52,11 +54,13 @@ class TopicPermissionBody(msgspec.Struct):
     read: str
 
 
+@answers(WhoAmI)
 def whoami(call: Call) -> Answer:
     """The caller's name and tags."""
     return Value({"name": call.caller.name, "tags": list(call.caller.tags)})
 
 
+@lists(UserRow)
 def list_users(call: Call) -> Answer:
     """All users."""
     users = call.broker.users
@@ -65,6 +69,7 @@ def list_users(call: Call) -> Answer:
     )
 
 
+@lists(UserRow)
 def list_users_without_permissions(call: Call) -> Answer:
     """Users who can enter no vhost."""
     users = call.broker.users
@@ -72,12 +77,14 @@ def list_users_without_permissions(call: Call) -> Answer:
     return Listing(without, lambda user: described_user(user, users), lambda user: str(user.name))
 
 
+@answers(UserRow)
 def get_user(call: Call) -> Answer:
     """A user."""
     users = call.broker.users
     return Value(described_user(users.get(call.path("user")), users))
 
 
+@puts(UserBody)
 async def put_user(call: Call) -> Answer:
     """Make a user, or replace the one of this name."""
     body = await call.body(UserBody)
@@ -92,6 +99,7 @@ async def put_user(call: Call) -> Answer:
     return put(existed)
 
 
+@changes(UserBody)
 async def put_tags(call: Call) -> Answer:
     """Replace a user's tags, and nothing else."""
     body = await call.body(UserBody)
@@ -111,12 +119,14 @@ async def _password_hash(call: Call, body: UserBody) -> str:
     return imported_hash(body.hashing_algorithm, body.password_hash)
 
 
+@changes()
 async def delete_user(call: Call) -> Answer:
     """Delete a user; his connections are closed."""
     await call.broker.users.delete_user(call.path("user"))
     return Empty()
 
 
+@changes(UserNames)
 async def delete_users(call: Call) -> Answer:
     """Delete several users; those who are not there are no error."""
     body = await call.body(UserNames)
@@ -129,6 +139,7 @@ async def delete_users(call: Call) -> Answer:
 # -- permissions
 
 
+@lists(PermissionRow)
 def list_permissions(call: Call) -> Answer:
     """All permissions."""
     users = call.broker.users
@@ -140,6 +151,7 @@ def list_permissions(call: Call) -> Answer:
     return Listing(items, lambda item: described_permission(*item))
 
 
+@lists(PermissionRow)
 def list_permissions_of_user(call: Call) -> Answer:
     """The permissions of a user."""
     users = call.broker.users
@@ -148,6 +160,7 @@ def list_permissions_of_user(call: Call) -> Answer:
     return Listing(items, lambda item: described_permission(name, *item))
 
 
+@lists(PermissionRow)
 def list_permissions_of_vhost(call: Call) -> Answer:
     """The permissions in a vhost."""
     vhost = call.vhost.name
@@ -155,6 +168,7 @@ def list_permissions_of_vhost(call: Call) -> Answer:
     return Listing(items, lambda item: described_permission(item[0], vhost, item[1]))
 
 
+@answers(PermissionRow)
 def get_permission(call: Call) -> Answer:
     """What a user may do in a vhost."""
     user, vhost = call.path("user"), call.vhost.name
@@ -165,6 +179,7 @@ def get_permission(call: Call) -> Answer:
     return Value(described_permission(user, vhost, permission))
 
 
+@puts(PermissionBody)
 async def put_permission(call: Call) -> Answer:
     """Say what a user may do in a vhost."""
     body = await call.body(PermissionBody)
@@ -175,6 +190,7 @@ async def put_permission(call: Call) -> Answer:
     return put(existed)
 
 
+@changes()
 async def delete_permission(call: Call) -> Answer:
     """Shut a user out of a vhost."""
     await call.broker.users.clear_permissions(call.path("user"), call.vhost.name)
@@ -184,22 +200,26 @@ async def delete_permission(call: Call) -> Answer:
 # -- topic permissions
 
 
+@lists(TopicPermissionRow)
 def list_topic_permissions(call: Call) -> Answer:
     """All topic permissions."""
     return _topic_permissions(call, lambda user, vhost: True)
 
 
+@lists(TopicPermissionRow)
 def list_topic_permissions_of_user(call: Call) -> Answer:
     """The topic permissions of a user."""
     name = call.broker.users.get(call.path("user")).name
     return _topic_permissions(call, lambda user, vhost: user == name)
 
 
+@lists(TopicPermissionRow)
 def list_topic_permissions_of_vhost(call: Call) -> Answer:
     """The topic permissions in a vhost."""
     return _topic_permissions(call, lambda user, vhost: vhost == call.vhost.name)
 
 
+@lists(TopicPermissionRow)
 def list_topic_permissions_of_user_in_vhost(call: Call) -> Answer:
     """The topic permissions of a user in a vhost."""
     name, vhost = call.broker.users.get(call.path("user")).name, call.vhost.name
@@ -219,6 +239,7 @@ def _topic_permissions(call: Call, belongs: Any) -> Listing:
     return Listing(items, lambda item: described_topic_permission(*item))
 
 
+@puts(TopicPermissionBody)
 async def put_topic_permission(call: Call) -> Answer:
     """Restrict a user to some keys of a topic exchange."""
     body = await call.body(TopicPermissionBody)
@@ -229,12 +250,14 @@ async def put_topic_permission(call: Call) -> Answer:
     return put(existed)
 
 
+@changes()
 async def delete_topic_permissions(call: Call) -> Answer:
     """Lift all topic restrictions of a user in a vhost."""
     await call.broker.users.clear_topic_permissions(call.path("user"), call.vhost.name)
     return Empty()
 
 
+@changes()
 async def delete_topic_permission(call: Call) -> Answer:
     """Lift the restriction of a user on one exchange."""
     await call.broker.users.clear_topic_permissions(

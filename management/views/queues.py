@@ -7,9 +7,13 @@ import msgspec
 
 from routelog.management.calls.answer import Answer, Empty, Listing, Pieces, Row, Value, put
 from routelog.management.calls.broker_side import Replica
-from routelog.management.calls.call import Call
+from routelog.management.calls.call import DISABLE_STATS, STATISTICS, Call
 from routelog.management.calls.failures import bad_request, not_found
 from routelog.management.calls.message_rows import message_rows, taken_row
+from routelog.management.calls.operation import Parameter, answers, changes, lists, puts
+from routelog.management.shapes.binding import BindingRow
+from routelog.management.shapes.message import TakenMessageRow
+from routelog.management.shapes.queue import OneQueue, QueueRow
 from routelog.management.views.bindings import binding_row
 from routelog.management.views.consumers import consumer_rows_of_queue
 from routelog.vhosts import (
@@ -24,7 +28,7 @@ from routelog.vhosts import (
     plain_arguments,
 )
 
-WHOLE_NUMBER = msgspec.Meta(pattern=r"\A[+-]?[0-9]{1,18}\Z")
+WHOLE_NUMBER = msgspec.Meta(pattern="^[+-]?[0-9]{1,18}$")
 TOTALS = {"messages", "messages_ready", "messages_unacknowledged"}
 COUNTS = {"consumers", "messages_delayed"}
 GET_MESSAGES_MAX = 1_000  # of one request: they are in memory as a whole
@@ -49,12 +53,14 @@ class GetBody(msgspec.Struct):
     truncate: int | Annotated[str, WHOLE_NUMBER] | None = None
 
 
+@lists(QueueRow, STATISTICS | DISABLE_STATS)
 def list_queues(call: Call) -> Answer:
     """The queues of the vhosts that the caller sees."""
     vhosts = [vhost for vhost in call.broker.vhosts.all() if call.caller.sees(vhost.name)]
     return _listing(call, vhosts)
 
 
+@lists(QueueRow, STATISTICS | DISABLE_STATS)
 def list_queues_of_vhost(call: Call) -> Answer:
     """The queues of a vhost."""
     return _listing(call, [call.vhost])
@@ -183,6 +189,7 @@ def _replica_row(
     }
 
 
+@answers(OneQueue, query=STATISTICS | DISABLE_STATS)
 async def get_queue(call: Call) -> Answer:
     """A queue, with its consumers."""
     queue = _queue(call)
@@ -210,6 +217,7 @@ def setting_rows(queue: Queue) -> list[Row]:
     return sorted(rows, key=lambda row: str(row["name"]))
 
 
+@puts(QueueBody)
 async def put_queue(call: Call) -> Answer:
     """Declare a queue."""
     body = await call.body(QueueBody)
@@ -231,6 +239,12 @@ async def put_queue(call: Call) -> Answer:
     return put(existed)
 
 
+@changes(
+    query={
+        "if-unused": Parameter("not while it has consumers", bool),
+        "if-empty": Parameter("not while it has messages", bool),
+    }
+)
 async def delete_queue(call: Call) -> Answer:
     """Delete a queue."""
     queue = _queue(call)
@@ -244,6 +258,7 @@ async def delete_queue(call: Call) -> Answer:
     return Empty()
 
 
+@changes()
 def purge_queue(call: Call) -> Answer:
     """Drop all messages that are ready."""
     queue = _queue(call)
@@ -255,6 +270,7 @@ def purge_queue(call: Call) -> Answer:
     return Empty()
 
 
+@lists(BindingRow)
 def list_queue_bindings(call: Call) -> Answer:
     """The bindings to a queue."""
     queue = _queue(call)
@@ -262,6 +278,7 @@ def list_queue_bindings(call: Call) -> Answer:
     return Listing(bindings, lambda binding: binding_row(queue.vhost, binding))
 
 
+@answers(list[TakenMessageRow], body=GetBody)
 async def get_messages(call: Call) -> Answer:
     """Take messages from a queue, for debugging: every one is marked as redelivered afterwards."""
     queue = _queue(call)

@@ -1,13 +1,14 @@
 """What tools ask RabbitMQ for and is not here, answered as RabbitMQ does where there is nothing of it."""
 
 import asyncio
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
 from routelog.management.calls.answer import Answer, Empty, Listing, Value
 from routelog.management.calls.call import Call
 from routelog.management.calls.failures import bad_request, not_found
+from routelog.management.calls.operation import answers, changes, lists
 from routelog.management.calls.process_usage import process_usage
 
 # At /cli/rabbitmqadmin, where scripts download a program and run it.
@@ -25,33 +26,39 @@ class ActionBody(msgspec.Struct):
     action: Literal["sync", "cancel_sync"]
 
 
+@lists(dict[str, Any])
 def nothing(call: Call) -> Answer:
     """Feature flags, shovels, links of federation, counts of logins: there are none."""
     return Listing([], dict)
 
 
+@changes()
 def done(call: Call) -> Answer:
     """A feature flag is enabled, queues are in balance: nothing is to be done."""
     return Empty()
 
 
+@answers(dict[str, Any])
 def auth(call: Call) -> Answer:
     """How a page logs in with OAuth: it does not."""
     return Value({"enable_uaa": False, "uaa_client_id": "", "uaa_location": ""})
 
 
+@lists(dict[str, Any])
 def get_attempts(call: Call) -> Answer:
     """Counts of logins, which are not kept: failed ones are in the log."""
     _check_node(call)
     return nothing(call)
 
 
+@changes()
 def delete_attempts(call: Call) -> Answer:
     """Forget the counts of logins, which are not kept."""
     _check_node(call)
     return Empty()
 
 
+@changes(ActionBody)
 async def act_on_queue(call: Call) -> Answer:
     """Synchronise a queue's mirrors, or stop that: they always are, or are on their way."""
     await call.body(ActionBody)
@@ -60,6 +67,7 @@ async def act_on_queue(call: Call) -> Answer:
     return Empty()
 
 
+@changes()
 def start_vhost(call: Call) -> Answer:
     """Start a vhost on a node: it runs."""
     name = call.path("node")
@@ -68,6 +76,7 @@ def start_vhost(call: Call) -> Answer:
     return Empty()
 
 
+@answers(dict[str, Any])
 async def memory(call: Call) -> Answer:
     """What the process uses, in all: it is not divided."""
     _check_node(call)
@@ -79,6 +88,7 @@ async def memory(call: Call) -> Answer:
     return Value({"memory": {"total": total, "strategy": "rss"}})
 
 
+@answers(dict[str, Any])
 async def relative_memory(call: Call) -> Answer:
     """The same in per cent."""
     _check_node(call)

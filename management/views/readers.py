@@ -4,14 +4,18 @@ from collections.abc import Callable, Mapping
 
 from routelog.management.calls.answer import Answer, Listing, Row
 from routelog.management.calls.call import Call
+from routelog.management.calls.operation import lists
+from routelog.management.shapes.log import GroupRow
 from routelog.vhosts import ConsumerGroup, VirtualHost
 
 
+@lists(GroupRow)
 def list_all_readers(call: Call) -> Answer:
     """Readers and groups of the vhosts that the caller sees; see `log_readers` for one queue's."""
     return _listing([vhost for vhost in call.broker.vhosts.all() if call.caller.sees(vhost.name)])
 
 
+@lists(GroupRow)
 def list_readers_of_vhost(call: Call) -> Answer:
     """Readers and groups of a vhost's queues."""
     return _listing([call.vhost])

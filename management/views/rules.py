@@ -7,6 +7,14 @@ import msgspec
 from routelog.management.calls.answer import Answer, Empty, Listing, Row, Value, put
 from routelog.management.calls.call import Call
 from routelog.management.calls.failures import bad_request, not_found
+from routelog.management.calls.operation import answers, changes, lists, puts
+from routelog.management.shapes.rule import (
+    GlobalParameterRow,
+    ParameterRow,
+    PolicyRow,
+    UserLimits,
+    VhostLimits,
+)
 from routelog.management.views.shovels import put_shovel
 from routelog.vhosts import (
     USER_LIMITS,
@@ -19,6 +27,15 @@ from routelog.vhosts import (
 )
 
 OPERATOR = "/operator-policies"
+
+
+class PolicyBody(msgspec.Struct):
+    """What a policy sets, and for which names."""
+
+    pattern: str
+    definition: dict[str, Any]
+    priority: int = 0
+    apply_to: str = msgspec.field(default="all", name="apply-to")
 
 
 class LimitBody(msgspec.Struct):
@@ -36,11 +53,13 @@ class ParameterBody(msgspec.Struct):
 # -- policies; which kind it is stands in the path
 
 
+@lists(PolicyRow)
 def list_policies(call: Call) -> Answer:
     """The policies of the vhosts that the caller sees."""
     return _policies(call, [v for v in call.broker.vhosts.all() if call.caller.sees(v.name)])
 
 
+@lists(PolicyRow)
 def list_policies_of_vhost(call: Call) -> Answer:
     """The policies of a vhost."""
     return _policies(call, [call.vhost])
@@ -59,6 +78,7 @@ def _policy_row(vhost: str, policy: Policy) -> Row:
     return row
 
 
+@answers(PolicyRow)
 def get_policy(call: Call) -> Answer:
     """A policy."""
     book = call.vhost.policies.book
@@ -66,15 +86,12 @@ def get_policy(call: Call) -> Answer:
     return Value(_policy_row(call.vhost.name, policy))
 
 
+@puts(PolicyBody)
 async def put_policy(call: Call) -> Answer:
     """Set a policy; when this is answered, everything goes by it."""
-    content = await call.json()
-    if not isinstance(content, dict):
-        raise bad_request("not_json")
-    try:
-        entry = msgspec.convert({**content, "name": call.path("name")}, PolicyEntry)
-    except msgspec.ValidationError as error:
-        raise bad_request(str(error)) from None
+    body = await call.body(PolicyBody)
+    said = msgspec.structs.asdict(body)
+    entry = PolicyEntry(call.path("name"), **said)
     policy = entry.policy(is_operator=call.is_under(OPERATOR))
     known = call.vhost.policies.book.all(operator=policy.is_operator)
     existed = any(each.name == policy.name for each in known)
@@ -82,6 +99,7 @@ async def put_policy(call: Call) -> Answer:
     return put(existed)
 
 
+@changes()
 async def delete_policy(call: Call) -> Answer:
     """Delete a policy."""
     await call.vhost.policies.delete(call.path("name"), operator=call.is_under(OPERATOR))
@@ -91,12 +109,14 @@ async def delete_policy(call: Call) -> Answer:
 # -- limits
 
 
+@lists(VhostLimits)
 def list_vhost_limits(call: Call) -> Answer:
     """The limits of the vhosts that the caller sees."""
     vhosts = [each for each in call.broker.vhosts.all() if call.caller.sees(each.name)]
     return Listing([each for each in vhosts if each.limits], _vhost_limits)
 
 
+@lists(VhostLimits)
 def list_limits_of_vhost(call: Call) -> Answer:
     """The limits of a vhost."""
     return Listing([call.vhost] if call.vhost.limits else [], _vhost_limits)
@@ -106,6 +126,7 @@ def _vhost_limits(vhost: Any) -> Row:
     return {"vhost": vhost.name, "value": vhost.limits}
 
 
+@changes(LimitBody)
 async def put_vhost_limit(call: Call) -> Answer:
     """Set one limit of a vhost."""
     value = (await call.body(LimitBody)).value
@@ -114,6 +135,7 @@ async def put_vhost_limit(call: Call) -> Answer:
     return Empty()
 
 
+@changes()
 async def delete_vhost_limit(call: Call) -> Answer:
     """Lift one limit of a vhost."""
     limits = dict(call.vhost.limits)
@@ -127,6 +149,7 @@ async def _set_vhost_limits(call: Call, limits: dict[str, int]) -> None:
     await call.broker.vhosts.put(record)
 
 
+@lists(UserLimits)
 def list_user_limits(call: Call) -> Answer:
     """The limits of the users whom the caller may know: of all, or his own."""
     users = call.broker.users
@@ -138,6 +161,7 @@ def list_user_limits(call: Call) -> Answer:
     return Listing(limited, lambda name: {"user": name, "value": users.limits(name)})
 
 
+@lists(UserLimits)
 def list_limits_of_user(call: Call) -> Answer:
     """The limits of a user."""
     users, name = call.broker.users, call.path("user")
@@ -147,6 +171,7 @@ def list_limits_of_user(call: Call) -> Answer:
     return Listing(limited, lambda name: {"user": name, "value": users.limits(name)})
 
 
+@changes(LimitBody)
 async def put_user_limit(call: Call) -> Answer:
     """Set one limit of a user."""
     value = (await call.body(LimitBody)).value
@@ -156,6 +181,7 @@ async def put_user_limit(call: Call) -> Answer:
     return Empty()
 
 
+@changes()
 async def delete_user_limit(call: Call) -> Answer:
     """Lift one limit of a user."""
     users, name = call.broker.users, call.path("user")
@@ -168,6 +194,7 @@ async def delete_user_limit(call: Call) -> Answer:
 # -- parameters
 
 
+@lists(ParameterRow)
 def list_parameters(call: Call) -> Answer:
     """Parameters of vhosts: limits, and what was imported without effect."""
     items: list[Row] = []
@@ -180,6 +207,7 @@ def list_parameters(call: Call) -> Answer:
     return Listing(items, lambda item: item)
 
 
+@lists(ParameterRow)
 def list_parameters_of_component(call: Call) -> Answer:
     """Parameters of one component, of one vhost or all: those without effect."""
     vhosts = [call.vhost] if call.has_vhost else call.broker.vhosts.all()
@@ -193,6 +221,7 @@ def list_parameters_of_component(call: Call) -> Answer:
     return Listing(items, lambda item: item)
 
 
+@changes(ParameterBody, statuses=(201,))
 async def put_parameter(call: Call) -> Answer:
     """Carry out a shovel that moves messages once; other components of plugins are not there."""
     component = call.path("component")
@@ -201,17 +230,20 @@ async def put_parameter(call: Call) -> Answer:
     raise bad_request(f"Validation failed\n\ncomponent {component} not found\n")
 
 
+@answers(ParameterRow)
 def get_parameter(call: Call) -> Answer:
     """One parameter, which has no effect."""
     return Value(dict(call.vhost.kept.parameter(call.path("component"), call.path("name"))))
 
 
+@changes()
 async def delete_parameter(call: Call) -> Answer:
     """Forget a parameter, which had no effect."""
     await call.vhost.kept.delete_parameter(call.path("component"), call.path("name"))
     return Empty()
 
 
+@lists(GlobalParameterRow)
 def list_global_parameters(call: Call) -> Answer:
     """All global parameters."""
     items = list(call.broker.parameters.all().items())
@@ -220,12 +252,14 @@ def list_global_parameters(call: Call) -> Answer:
     )
 
 
+@answers(GlobalParameterRow)
 def get_global_parameter(call: Call) -> Answer:
     """A global parameter."""
     name = call.path("name")
     return Value({"name": name, "value": call.broker.parameters.get(name)})
 
 
+@puts(ParameterBody)
 async def put_global_parameter(call: Call) -> Answer:
     """Set a global parameter."""
     body = await call.body(ParameterBody)
@@ -235,6 +269,7 @@ async def put_global_parameter(call: Call) -> Answer:
     return put(existed)
 
 
+@changes()
 async def delete_global_parameter(call: Call) -> Answer:
     """Delete a global parameter."""
     await call.broker.parameters.delete(call.path("name"))

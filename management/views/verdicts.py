@@ -2,10 +2,13 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Literal
 
 from routelog.management.calls.answer import Answer, Row, Value
 from routelog.management.calls.call import Call
 from routelog.management.calls.failures import bad_request
+from routelog.management.calls.operation import Parameter, answers
+from routelog.management.shapes.verdict import Verdict
 from routelog.management.views.bindings import DEFAULT_NAME, exchange_name
 from routelog.vhosts import (
     LOG_EXCHANGE,
@@ -16,6 +19,8 @@ from routelog.vhosts import (
     Verb,
     VirtualHost,
 )
+
+Verbs = Literal["configure", "write", "read"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +42,15 @@ class _Question:
         return self.name or (DEFAULT_NAME if self.kind is ResourceKind.EXCHANGE else "")
 
 
+@answers(
+    Verdict,
+    query={
+        "verb": Parameter("what the user would do", Verbs, is_needed=True),
+        "exchange": Parameter("with which exchange; or a queue is named"),
+        "queue": Parameter("with which queue"),
+        "routing_key": Parameter("of a publish to the exchange (write), or of a binding (read)"),
+    },
+)
 def may(call: Call) -> Answer:
     """Whether a user may `verb` an `exchange` (with a `routing_key`) or a `queue`; the last rule decides."""
     user, vhost = call.broker.users.get(call.path("user")), call.vhost

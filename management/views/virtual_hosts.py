@@ -1,17 +1,20 @@
 """Virtual hosts, and the definitions of one or all."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
 from routelog.log_backend import Lane, in_turns
 from routelog.management.calls.answer import Answer, Empty, Listing, Pieces, Row, Value, put
 from routelog.management.calls.broker_side import Replica
-from routelog.management.calls.call import DEFINITIONS_BYTES_MAX, Call
+from routelog.management.calls.call import DEFINITIONS_BYTES_MAX, STATISTICS, Call
 from routelog.management.calls.failures import bad_request, not_found
 from routelog.management.calls.listing import SLICE_ITEMS, slices
+from routelog.management.calls.operation import Parameter, Query, answers, changes, lists, puts
 from routelog.management.sampling.statistics import Statistics
+from routelog.management.shapes.definitions import DefinitionsDocument, ImportAnswer
+from routelog.management.shapes.vhost import VhostRow
 from routelog.vhosts import (
     FULL_PERMISSION,
     RABBITMQ_VERSION,
@@ -26,6 +29,12 @@ from routelog.vhosts import (
     split_tags,
 )
 
+DOWNLOAD: Query = {"download": Parameter("the name of the file that a browser keeps it in")}
+IMPORT: Query = {
+    "unknown": Parameter("what becomes of entries without meaning", Literal["refuse", "keep"]),
+    "dry_run": Parameter("nothing changes: the answer says what would", bool),
+}
+
 
 class VhostBody(msgspec.Struct):
     """What is said of a vhost; what is left out stays as it is."""
@@ -36,6 +45,7 @@ class VhostBody(msgspec.Struct):
     tracing: bool | None = None
 
 
+@lists(VhostRow, STATISTICS)
 def list_vhosts(call: Call) -> Answer:
     """The vhosts that the caller knows."""
     vhosts = [each for each in call.broker.vhosts.all() if call.caller.knows(each.name)]
@@ -61,6 +71,7 @@ def vhost_row(vhost: VirtualHost, replicas: Sequence[Replica]) -> Row:
     return {**row, "tracing": vhost.firehose is not None, "cluster_state": state}
 
 
+@answers(VhostRow, query=STATISTICS)
 async def get_vhost(call: Call) -> Answer:
     """A vhost, with counts of its messages."""
     ready, unacked = await counted_messages([call.vhost])
@@ -84,6 +95,7 @@ async def counted_messages(vhosts: list[VirtualHost]) -> tuple[int, int]:
     return ready, unacked
 
 
+@puts(VhostBody)
 async def put_vhost(call: Call) -> Answer:
     """Make a vhost, and let who makes it in; or say something else of one."""
     body = await call.body(VhostBody)
@@ -105,6 +117,7 @@ async def put_vhost(call: Call) -> Answer:
     return put(name in known)
 
 
+@changes()
 async def delete_vhost(call: Call) -> Answer:
     """Delete a vhost with all that is in it; connections to it are closed."""
     name = call.path("name")
@@ -119,6 +132,7 @@ async def delete_vhost(call: Call) -> Answer:
 # -- definitions
 
 
+@answers(DefinitionsDocument, query=DOWNLOAD)
 def get_definitions(call: Call) -> Answer:
     """Everything, as one document."""
     broker = call.broker
@@ -128,6 +142,7 @@ def get_definitions(call: Call) -> Answer:
     return Pieces(pieces, call.query.get("download", ""))
 
 
+@answers(DefinitionsDocument, query=DOWNLOAD)
 def get_definitions_of_vhost(call: Call) -> Answer:
     """What is in a vhost, as one document."""
     pieces = exported_definitions([call.vhost], None, None, _header(call))
@@ -144,11 +159,13 @@ def _header(call: Call) -> Row:
     }
 
 
+@answers(ImportAnswer, body=DefinitionsDocument, query=IMPORT, statuses=(200, 204))
 async def post_definitions(call: Call) -> Answer:
     """Import a document: all of it, or nothing when an entry cannot be."""
     return await _import(call, None)
 
 
+@answers(ImportAnswer, body=DefinitionsDocument, query=IMPORT, statuses=(200, 204))
 async def post_definitions_of_vhost(call: Call) -> Answer:
     """Import what is for a vhost into it."""
     return await _import(call, call.vhost.name)

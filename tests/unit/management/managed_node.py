@@ -22,6 +22,7 @@ from routelog.management.calls.broker_side import BrokerSide, NodeFacts
 from routelog.management.calls.call import Call
 from routelog.management.calls.caller import Caller
 from routelog.management.calls.log_tokens import LogTokens
+from routelog.management.calls.operation import UNSAID, Query, operation_of
 from routelog.management.sampling.sampler import Sampler
 from routelog.mirror_cluster import ReplicaState
 from routelog.vhosts import (
@@ -282,12 +283,14 @@ class ManagedNode:
         query: str = "",
         body: object = None,
         headers: Mapping[str, str] | None = None,
+        known: Query | None = None,
         **parts: str,
     ) -> Call:
         """A request in vhost `/`.
 
         Args:
             body: encoded as JSON, unless it is bytes.
+            known: parameters of the query that there are; None: any.
             parts: of the path, as the route names them.
         """
         payload = StreamReader(mock.Mock(_reading_paused=False), 2**20)
@@ -298,7 +301,7 @@ class ManagedNode:
         request = make_mocked_request(
             "GET", target, headers or {}, match_info=parts, payload=payload
         )
-        call = Call(request, self.broker, of or self.admin, self.tokens, self.sampler)
+        call = Call(request, self.broker, of or self.admin, self.tokens, self.sampler, known)
         call.vhost = self.vhost
         return call
 
@@ -306,7 +309,9 @@ class ManagedNode:
         self, handler: Callable[[Call], Any], of: Caller | None = None, **how: Any
     ) -> Any:
         """What a handler answers: a JSON value, rows of a list, or a status alone."""
-        found = handler(self.call(of, **how))
+        operation = operation_of(handler)
+        known = None if operation is UNSAID else operation.query
+        found = handler(self.call(of, known=known, **how))
         answer: Answer = await found if asyncio.iscoroutine(found) else found
         return await told(answer)
 

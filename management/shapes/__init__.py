@@ -1,0 +1,1 @@
+"""What the HTTP API answers, as types: the OpenAPI document has their schemas."""

@@ -1,0 +1,75 @@
+"""Connections and channels."""
+
+from typing import Any, Literal, NotRequired, TypedDict
+
+from routelog.management.shapes.consumer import ConsumerRow
+from routelog.management.shapes.statistics import ChannelMessageStats, Traffic
+
+
+class ConnectionRow(Traffic):
+    """A connection; `timeout` is its heartbeat in seconds, `connected_at` in milliseconds since 1970."""
+
+    name: str
+    user: str
+    vhost: str
+    user_provided_name: Any
+    peer_host: str
+    peer_port: int
+    host: str
+    port: int
+    state: str
+    channels: int
+    channel_max: int
+    frame_max: int
+    timeout: int
+    auth_mechanism: str
+    connected_at: int
+    client_properties: dict[str, Any]
+    protocol: str
+    type: str
+    ssl: bool
+    ssl_protocol: str | None
+    ssl_cipher: str | None
+    peer_cert_subject: str | None
+    peer_cert_issuer: str | None
+    peer_cert_validity: str | None
+    node: str
+    send_pend: int
+    blocked_by: list[str]
+    user_who_performed_action: str
+
+
+class ConnectionDetails(TypedDict):
+    """The connection of a channel."""
+
+    name: str
+    peer_host: str
+    peer_port: int
+
+
+class ChannelRow(TypedDict):
+    """A channel."""
+
+    name: str
+    number: int
+    user: str
+    vhost: str
+    node: str
+    state: Literal["running", "flow"]
+    confirm: bool
+    transactional: bool
+    consumer_count: int
+    messages_unacknowledged: int
+    messages_unconfirmed: int
+    prefetch_count: int
+    global_prefetch_count: int
+    connection_details: ConnectionDetails
+    user_who_performed_action: str
+    message_stats: NotRequired[ChannelMessageStats]
+    idle_since: NotRequired[str]
+
+
+class OneChannel(ChannelRow):
+    """A channel that was asked for alone."""
+
+    consumer_details: list[ConsumerRow]
