@@ -460,7 +460,6 @@ class LogStore:
             self._compressor.stop()
             self.journal.stop(error)  # which says so in the log
             self.metadata_writer.failed(error)
-            self.pressures.press(
-                "journal", False
-            )  # nothing waits for it; publishers hear of the error
+            # Nothing waits for it; publishers hear of the error
+            self.pressures.press("journal", False)
             self.on_failure(error)

@@ -18,9 +18,8 @@ from urllib.parse import urlsplit
 
 ROOT = Path(__file__).resolve().parent.parent
 READY_LINE = re.compile(r"^routelog ready (amqp://\S+:(\d+)) data=(.*) pid=(\d+)\n", re.M)
-READY_SECONDS_MAX = (
-    120.0  # for one that hangs; a start takes a second or two, of a processor of its own
-)
+# For one that hangs; a start takes a second or two, of a processor of its own
+READY_SECONDS_MAX = 120.0
 STOP_SECONDS_MAX = 60.0  # for one that hangs; what is left to write is on a busy disk in seconds
 COMMAND_VARIABLE = "ROUTELOG_TEST_COMMAND"  # an installed program to test instead of the sources
 TEST_LIMITS = {

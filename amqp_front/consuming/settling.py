@@ -29,9 +29,8 @@ from routelog.vhosts import (
 
 RUNS_MAX = 256  # that are settled at once: 1 to 6 us each
 MESSAGES_MAX = 4_096  # of them: what the rules of a queue do with one of them takes up to 2 us
-LEAVING_MAX = (
-    32  # consumers that leave their queues at once: 2 to 5 us each, 40 when the queue ends, too
-)
+# Consumers that leave their queues at once: 2 to 5 us each, 40 when the queue ends, too
+LEAVING_MAX = 32
 SORTED_RUNS = 1_024  # between two looks at the clock: 0.4 ms
 PREPARED_RANGES = 512  # likewise
 FORGOTTEN_RUNS = 4_096  # likewise

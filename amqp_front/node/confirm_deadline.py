@@ -44,9 +44,8 @@ class ConfirmDeadline:
         self._timer: Timer | None = None
         self._looks = 0
         self._refuses = False
-        self._ends: deque[int] = (
-            deque()
-        )  # by look: nothing needs a block up to here that was published behind it
+        # By look: nothing needs a block up to here that was published behind it
+        self._ends: deque[int] = deque()
         self._answers: dict[
             asyncio.Future[object], int
         ] = {}  # and the look that they were asked behind

@@ -48,9 +48,8 @@ class _End(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """See `asyncio.Protocol`."""
-        self.transport = cast(
-            asyncio.Transport, transport
-        )  # uvloop's are in all but their base class
+        # Transports of uvloop are such in all but their base class
+        self.transport = cast(asyncio.Transport, transport)
         self.transport.set_write_buffer_limits(high=UNSENT_BYTES_HIGH)
 
     def pause_writing(self) -> None:

@@ -17,9 +17,8 @@ from routelog.vhosts import TellEvent
 
 log = logging.getLogger(__name__)
 
-OPENING_SECONDS_MAX = (
-    5.0  # seconds for the PROXY header, and again for the TLS handshake, as in RabbitMQ
-)
+# Seconds for the PROXY header, and again for the TLS handshake, as in RabbitMQ
+OPENING_SECONDS_MAX = 5.0
 ACCEPT_PAUSE_SECONDS = 1.0  # seconds, when there is no file descriptor for another socket
 ACCEPTS_MAX = 16  # in a turn of the event loop: about 50 us each, with the connection
 

@@ -8,16 +8,14 @@ from routelog.log_backend import Clock
 
 # New containers, less freed ones, since the last collection of generation 0.
 YOUNG_MAX = 700
-YOUNG_LOOKS_MAX = (
-    4  # collections of generation 0 before one of generation 1: 3,500 objects, about 1 ms
-)
+# Collections of generation 0 before one of generation 1: 3,500 objects, about 1 ms
+YOUNG_LOOKS_MAX = 4
 NEVER = 2**31 - 1
 YOUNG_SECONDS = 0.01  # until generations 0 and 1 are collected in any case
 TICK_SECONDS = 1.0
 IDLE_SHARE = 0.1  # of a tick: below it the loop is idle
-IDLE_CAME_MAX = (
-    50_000  # new objects of a tick: above it the loop is busy, and only waits for the processor
-)
+# New objects of a tick: above it the loop is busy, and only waits for the processor
+IDLE_CAME_MAX = 50_000
 WHOLE_MIN = 4_000_000  # new objects before a full collection, when the loop is idle
 WHOLE_MAX = 16_000_000  # new objects before a full collection, when the loop is never idle
 WHOLE_SHARE = 0.5  # of the objects at the last full collection: so that full collections are rare

@@ -10,9 +10,8 @@ from routelog.vhosts import Appending, Recipient, StatefulRoute
 
 # Of all queues together: one block of the journal, built in memory.
 COMMIT_BYTES_MAX = 256 * 1024 * 1024
-TOLD_AT_ONCE = (
-    16  # queues between two looks at the clock: 1 us each, more where one drops its oldest messages
-)
+# Queues between two looks at the clock: 1 us each, more where one drops its oldest messages
+TOLD_AT_ONCE = 16
 AT_ONCE_MAX = 64  # batches, counted for each queue: with more it is appended in several turns
 
 log = logging.getLogger(__name__)

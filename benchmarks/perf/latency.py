@@ -27,9 +27,8 @@ from routelog.benchmarks.traffic.workload import Workload
 
 _SECONDS_MAX = 600  # longer latencies count as this
 _SIGNIFICANT_DIGITS = 3
-_START_SECONDS = (
-    0.02  # from the start signal to the first message, so that all processes have seen it
-)
+# From the start signal to the first message, so that all processes have seen it
+_START_SECONDS = 0.02
 _NANOSECONDS = 1_000_000_000
 # Linux may let a sleeper sleep 50 µs longer to wake several at once; half the gap at 10,000 a second.
 _TIMER_SLACK = Path("/proc/self/timerslack_ns")

@@ -180,9 +180,8 @@ class JournalFiles:
             return
         try:
             self._disk.remove(old.path)
-            self._disk.sync_directory(
-                self._directory
-            )  # it must not come back when a later one has gone
+            # It must not come back when a later one has gone
+            self._disk.sync_directory(self._directory)
         except OSError as error:
             self._recycling_failed = True
             log.error("%s could not be removed: %s", old.path, error)

@@ -64,9 +64,8 @@ class JournalSupply:
         self._extent = extent
         self._count = 0
         self._next_number = 0  # behind the start only touched in the executor
-        self._new: asyncio.Future[JournalFile] | None = (
-            None  # the one of `making` that is no recycled one
-        )
+        # The one of `making` that is no recycled one
+        self._new: asyncio.Future[JournalFile] | None = None
 
     def reader(self) -> JournalReader:
         """Reads what earlier runs left."""

@@ -52,9 +52,8 @@ class MetadataWriter:
         self._submitted: deque[_Submission] = deque()  # not told yet
         self._turn: asyncio.Handle | None = None  # in which the next ones are carried out
         self._refusal: MetadataUnavailable | None = None  # of what comes
-        self._loss: MetadataUnavailable | None = (
-            None  # what the journal does not have, it will never have
-        )
+        # What the journal does not have, it will never have
+        self._loss: MetadataUnavailable | None = None
         self._has_lost = False  # something was answered so
         self._behind: list[asyncio.Future[None]] = []  # resolved when the store is not behind
 

@@ -72,9 +72,8 @@ class Cursor:
         self._committed: tuple[Sequence[SettledPart], ...] = ()
         self._acked: list[tuple[int, int]] | None = None
         self._settled_otherwise: dict[Reason, list[tuple[int, int]]] | None = None
-        self._packed: dict[Reason, SettledSet] | None = (
-            None  # of both, when there were too many ranges
-        )
+        # Of both, when there were too many ranges
+        self._packed: dict[Reason, SettledSet] | None = None
         self._redelivered: list[CountedRange] | None = None
         self._replayed: list[StateChange] | None = None
 

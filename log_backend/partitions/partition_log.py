@@ -130,9 +130,8 @@ class PartitionLog(QuarantinedLog):
         self.overtaken: dict[int, Callable[[int], None]] = {}
         self.held: dict[int, Hold] = {}
         self._flushing = False
-        self._loaded: LoadedPieces | None = (
-            None  # made by the first load: most partitions have none
-        )
+        # Made by the first load: most partitions have none
+        self._loaded: LoadedPieces | None = None
         self._awaiting_load: tuple[Callable[[], None], ...] = ()
         self._awaiting_visible: tuple[Callable[[], None], ...] = ()
 

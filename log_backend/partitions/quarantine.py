@@ -21,9 +21,8 @@ class QuarantinedLog(LogEnd, ABC):
     __slots__ = ("_damage", "blocked_from", "read_error")
 
     def _begin_undamaged(self) -> None:
-        self._damage: DamageRecord | None = (
-            None  # None saves memory: nearly all logs have no damage
-        )
+        # None saves memory: nearly all logs have no damage
+        self._damage: DamageRecord | None = None
         self.blocked_from = NOTHING_BLOCKED
         self.read_error: BaseException | None = None
 

@@ -41,12 +41,10 @@ from routelog.log_backend.records.record_batch import BATCH_BYTES_MAX, CorruptBa
 MAGIC = b"RLZ1"
 HEADER_BYTES = 48
 ENTRY_BYTES = 16
-BLOCK_BYTES = (
-    256 * 1024
-)  # a cold read of 1 MiB unpacks little more than that; larger blocks save 1 % of space
-RATIO_MAX = (
-    256  # the best ratio of lz4; blocks that zstd would make smaller are stored uncompressed
-)
+# A cold read of 1 MiB unpacks little more than that; larger blocks save 1 % of space
+BLOCK_BYTES = 256 * 1024
+# The best ratio of lz4; blocks that zstd would make smaller are stored uncompressed
+RATIO_MAX = 256
 SIZE_MAX = 2**32 - 1  # positions have 32 bits, as in the index
 BLOCKS_KEPT = 2  # a window of headers may reach into the block behind that of the next batch
 

@@ -17,9 +17,8 @@ BORDERS_MAX = BITMAP_BYTES // 2  # of two bytes each; with more, a bitmap is sma
 BORDERS_LOW = BORDERS_MAX // 2  # a bitmap becomes runs only below this, not to change to and fro
 HOLES_LOW = 512  # a bitmap with fewer holes has at most 1,026 borders
 
-_NOT_FULL = re.compile(
-    rb"[^\xff]"
-)  # a regular expression finds the first byte with a hole at the speed of C
+# A regular expression finds the first byte with a hole at the speed of C
+_NOT_FULL = re.compile(rb"[^\xff]")
 _NOT_EMPTY = re.compile(rb"[^\x00]")
 
 

@@ -17,9 +17,8 @@ from routelog.log_backend.doors.disk import Disk, DiskFull
 log = logging.getLogger(__name__)
 
 RESERVE_SHARE_MAX = 8  # the reserve is at most an eighth of the file system
-RESUME_SHARE = (
-    4  # publishers resume when a quarter more than the reserve is free, not to stop again at once
-)
+# Publishers resume when a quarter more than the reserve is free, not to stop again at once
+RESUME_SHARE = 4
 # Bytes a second that other programs may write: the next look comes in half the time they need for the rest.
 FILL_RATE = 250 * MIB
 LOOK_SECONDS_MIN = 0.1

@@ -23,9 +23,8 @@ ALARMS = {
 def status(broker: ManagementClient, as_json: AsJson = False) -> None:
     """Say what runs, how much is in it, and whether publishers wait: exit code 1 while they do."""
     overview, nodes = broker.get("overview"), broker.get("nodes")
-    node = next(
-        each for each in nodes if each["name"] == overview["node"]
-    )  # the leader of a cluster
+    # The leader of a cluster
+    node = next(each for each in nodes if each["name"] == overview["node"])
     if as_json:
         typer.echo(msgspec.json.encode({**overview, "nodes": nodes}).decode())
     else:

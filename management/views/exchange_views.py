@@ -156,9 +156,8 @@ def list_bindings_to(call: Call) -> Answer:
 async def publish(call: Call) -> Answer:
     """Publish one message and wait for its confirm: for trying out, not for work."""
     name = exchange_name(call.path("name"))
-    if not call.vhost.routing.has_exchange(
-        name
-    ):  # RabbitMQ's channel is closed with 404, and this is 400
+    # RabbitMQ's channel is closed with 404, and this is 400
+    if not call.vhost.routing.has_exchange(name):
         where = f"no exchange '{name}' in vhost '{call.vhost.name}'"
         raise bad_request(f"404 NOT_FOUND - {where}")
     body = await call.body(PublishBody)

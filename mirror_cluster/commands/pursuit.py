@@ -57,9 +57,8 @@ class Pursuit:
         try:
             async with asyncio.timeout(self._seconds):
                 while not self._goal.is_reached(self.view, self._sent):
-                    with suppress(
-                        CoordinatorUnavailable
-                    ):  # a node that starts again takes its etcd with it
+                    # A node that starts again takes its etcd with it
+                    with suppress(CoordinatorUnavailable):
                         await self._send(self._goal.command(self.view))
                         await self._change(self._goal.change(self.view))
                         await asyncio.sleep(READ_SECONDS)

@@ -18,9 +18,8 @@ class Chain:
     def __init__(self, base: Mark = START) -> None:
         self.base = base
         self._checksums = array("I")
-        self._byte_ends = array(
-            "Q"
-        )  # the size of each block and all before it, those before the base
+        # The size of each block and all before it, those before the base
+        self._byte_ends = array("Q")
         self._base_bytes = 0
         self._epochs = [base.epoch]  # rising
         self._firsts = [

@@ -20,9 +20,8 @@ class InSyncSet:
 
     def propose(self, record: ShardRecord) -> None:
         """This becomes the record, perhaps."""
-        if (
-            record.members not in self._proposed
-        ):  # without a coordinator it is proposed again and again
+        # Without a coordinator it is proposed again and again
+        if record.members not in self._proposed:
             self._proposed.append(record.members)
 
     def adopt(self, record: ShardRecord) -> None:

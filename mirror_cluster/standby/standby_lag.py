@@ -23,9 +23,8 @@ class LagTimes:
     """When positions of the journal were committed that a standby has not applied."""
 
     def __init__(self) -> None:
-        self._commits: deque[tuple[int, float]] = (
-            deque()
-        )  # position, and when it was seen committed
+        # Position, and when it was seen committed
+        self._commits: deque[tuple[int, float]] = deque()
 
     def committed(self, position: int, now: float) -> None:
         """The journal is committed up to a position; call it once a second at least."""

@@ -7,9 +7,8 @@ from pathlib import Path
 from routelog.spark_bridge.logs.errors import DamagedSegment
 from routelog.spark_bridge.logs.segment_file import SegmentFile, Stamp
 
-MARK_BYTES = (
-    256 * 1024
-)  # between two marks: scanning so much takes about as long as opening the file
+# Between two marks: scanning so much takes about as long as opening the file
+MARK_BYTES = 256 * 1024
 
 
 class NewestSegment:

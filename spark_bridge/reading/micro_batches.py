@@ -127,9 +127,8 @@ class MicroBatches:
                 extents = self.store.extents(partition)
             first = start.get(partition, extents[0].start)
             ranges += stretches_between(extents, first, last, lost_is_error=strict)
-            for lost in lost_between(
-                extents, first, last
-            ):  # if it is an error, it was raised above
+            # If it is an error, it was raised above
+            for lost in lost_between(extents, first, last):
                 log.warning("%s", lost)
         return plan_tasks(self.store, ranges, self._options)
 

@@ -22,9 +22,8 @@ PAUSE_SECONDS = 0.05  # between two messages of a slot, so that the nodes have s
 RETRY_SECONDS = 0.05
 ANSWER_SECONDS_MAX = 3.0  # then a client gives up, and asks another node
 IDLE_SECONDS_MAX = 5.0  # of a consumer: its node may be cut off
-LATE_SECONDS = (
-    3.0  # a lease, and what finding out takes: a hand-out that no other node has heard of
-)
+# A lease, and what finding out takes: a hand-out that no other node has heard of
+LATE_SECONDS = 3.0
 
 
 @dataclass(slots=True)

@@ -24,9 +24,8 @@ from cluster.queue_load import QueueLoad
 from cluster.verdict import Verdict
 from pika_client import PERSISTENT
 
-FAILOVER_SECONDS_MAX = (
-    20.0  # for one that never comes; docs/internals/mirroring.md has what it takes
-)
+# For one that never comes; docs/internals/mirroring.md has what it takes
+FAILOVER_SECONDS_MAX = 20.0
 
 
 def client(broker: BrokerProcess) -> pika.BlockingConnection:

@@ -27,9 +27,8 @@ class _Change:
 
     position: int
     data: bytes | None
-    dropped: bool = (
-        False  # a sync failed: the system believes that it is clean, the disk never got it
-    )
+    # A sync failed: the system believes that it is clean, the disk never got it
+    dropped: bool = False
 
     def apply(self, content: bytearray) -> None:
         if self.data is None:

@@ -87,9 +87,8 @@ async def test_what_was_confirmed_outlives_a_power_cut_before_any_call(
     figures: Callable[[str], None],
 ) -> None:
     choose_committer(committer, monkeypatch)
-    monkeypatch.setattr(
-        metadata, "BATCHES_MAX", 2
-    )  # so that cuts fall between writes of a checkpoint
+    # So that cuts fall between writes of a checkpoint
+    monkeypatch.setattr(metadata, "BATCHES_MAX", 2)
     choice = random.Random(f"{SEED} {workload} {committer}")
     stills = await stills_of(workload, tmp_path, choice)
     chosen = stills if CUTS == "all" else choice.sample(stills, min(int(CUTS), len(stills)))

@@ -138,9 +138,8 @@ def test_a_queue_is_deleted_by_who_consumes_from_it(connection, name) -> None:
     with kombu.Consumer(connection, [queue]) as consumer:
         assert queue(consumer.channel).delete() == 0
         with pytest.raises(connection.channel_errors + connection.connection_errors):
-            connection.drain_events(
-                timeout=WAIT_SECONDS
-            )  # then it is told that nothing comes any more
+            # Then it is told that nothing comes any more
+            connection.drain_events(timeout=WAIT_SECONDS)
 
 
 def test_exchanges_bindings_and_errors(connection, name) -> None:

@@ -15,9 +15,8 @@ from interop_suites.run_record import RunRecord, read_record
 
 PLUGIN = Path(__file__).with_name("plugin")
 TEST_SECONDS_MAX = 360.0  # celery gives a try of a test 300: a hang tells first where it is
-IDLE_SECONDS_MAX = (
-    120.0  # before the first test, and behind the last: threads of the client may be left
-)
+# Before the first test, and behind the last: threads of the client may be left
+IDLE_SECONDS_MAX = 120.0
 _WATCH_SECONDS = 0.5
 
 

@@ -305,9 +305,8 @@ def test_a_crash_loses_none_and_brings_none_early(fresh_broker):
         broker.start()
         clients = Clients(broker.url)
         channel = clients.channel()
-        inbox = Inbox(
-            channel, queue
-        )  # without acks: what is on its way when it is killed comes again
+        # Without acks: what is on its way when it is killed comes again
+        inbox = Inbox(channel, queue)
         for _ in range(40):
             channel.connection.process_data_events(0.01)
             for body in inbox.bodies:

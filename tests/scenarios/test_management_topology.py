@@ -375,9 +375,8 @@ def test_a_node_tells_what_it_takes_and_how_much_there_is_as_rabbitmq_does(alone
     assert 0.8 * resident < node["mem_used"] < 1.2 * resident
     assert node["mem_used"] < node["mem_limit"] <= os.sysconf("SC_PHYS_PAGES") * 4096
     assert node["mem_calculation_strategy"] == "rss"
-    assert (
-        abs(node["fd_used"] - before["fd_used"] - len(held)) < 5
-    )  # requests and files come and go
+    # Requests and files come and go
+    assert abs(node["fd_used"] - before["fd_used"] - len(held)) < 5
     assert abs(node["fd_used"] - len(os.listdir(process / "fd"))) < 5
     assert node["fd_used"] < node["fd_total"]
     assert node["sockets_used"] - before["sockets_used"] == len(held)

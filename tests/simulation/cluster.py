@@ -17,9 +17,8 @@ from routelog.mirror_cluster import ReplicaSettings, ShardRecord
 
 FAULT_SECONDS = 20.0
 HEAL_SECONDS = 30.0
-FAILOVER_SECONDS = (
-    10.0  # with a lease of 2 s: a claim, two elections that fail, a set without the dead
-)
+# With a lease of 2 s: a claim, two elections that fail, a set without the dead
+FAILOVER_SECONDS = 10.0
 STEADY_SECONDS = 3.0
 PUBLISH_SECONDS = 0.08
 WINDOW_BYTES = 560  # some 16 blocks

@@ -10,9 +10,8 @@ from routelog.vhosts.arguments.argument_table import encode_arguments
 from routelog.vhosts.errors import InvalidArguments
 
 DEPTH_MAX = 32  # as in a field table that a client sends
-FIELDS_BYTES_MAX = (
-    65_536  # the most that the arguments of one declaration take in memory and in the store
-)
+# The most that the arguments of one declaration take in memory and in the store
+FIELDS_BYTES_MAX = 65_536
 
 
 def checked_arguments(arguments: Mapping[str, object]) -> Mapping[str, object]:

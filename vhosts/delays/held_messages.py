@@ -127,9 +127,8 @@ class HeldMessages:
             ScheduledRecord(records.last_time + delay, part, offset + index)
             for index, delay in enumerate(delays)
         ]
-        if (
-            log.is_open
-        ):  # later messages wait, too: the schedule must have all messages below its end
+        # Later messages wait, too: the schedule must have all messages below its end
+        if log.is_open:
             self._unscheduled.append(entries)
         else:
             self._schedule(entries)

@@ -20,9 +20,8 @@ class PartitionedReader:
     def __init__(self, readers: Sequence[StreamReader]) -> None:
         self._readers = readers
         self._next_reader = 0
-        self._order: deque[int] = (
-            deque()
-        )  # partitions that had records at the last look, round robin
+        # Partitions that had records at the last look, round robin
+        self._order: deque[int] = deque()
         # Before the next look: there are as many, so that it costs little for each.
         self._takes_left = 0
         self.consumer = readers[0].consumer

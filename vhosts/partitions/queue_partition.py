@@ -101,9 +101,8 @@ class QueuePartition:
         self._notify = on_ready
         settled = self.cursor.settled
         self.next_offset = settled.low_water
-        self._delivered_before = (
-            self.cursor.handed_out
-        )  # the end of the offsets that an earlier run handed out
+        # The end of the offsets that an earlier run handed out
+        self._delivered_before = self.cursor.handed_out
         self.in_flight = 0
         self.returned: list[tuple[int, int]] = []
         self._returned_count = 0
@@ -362,9 +361,8 @@ class QueuePartition:
             The range that was taken; there may be more. None: there is no such message.
         """
         head = self.head
-        below = min(
-            below, self.log.blocked_from
-        )  # a repair may bring back the messages behind the damage
+        # A repair may bring back the messages behind the damage
+        below = min(below, self.log.blocked_from)
         if head is None or head[0] >= below:
             return None
         first = head[0]

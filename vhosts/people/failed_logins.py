@@ -12,9 +12,8 @@ not lock out the others there, and a source that tries many names is slowed down
 
 from collections.abc import Callable
 
-FAILURES_MAX = (
-    10  # more than a person mistypes, or the instances of an application after a change of password
-)
+# More than a person mistypes, or the instances of an application after a change of password
+FAILURES_MAX = 10
 USER_SECONDS = 6.0  # until the level of a user falls by one: 14,400 guesses a day from one source
 SOURCE_SECONDS = 1.0  # until the level of a source falls by one: ten logins in a handshake timeout
 ENTRIES_MAX = 4_096  # levels of each kind, about 200 bytes each; each failure has cost a hash

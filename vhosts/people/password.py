@@ -117,9 +117,8 @@ class PasswordVerifier:
         self._working = 0  # busy threads
         self._queue = LoginQueue()
         self._failures = FailedLogins(now)
-        self._timer: asyncio.TimerHandle | None = (
-            None  # set when all waiting logins are of sources that must wait
-        )
+        # Set when all waiting logins are of sources that must wait
+        self._timer: asyncio.TimerHandle | None = None
         self._refusals = 0  # delayed refusals
         self._running_jobs: dict[tuple[str, bytes], LoginJob] = {}
         self._right_until: dict[bytes, float] = {}  # in the order of expiry

@@ -13,9 +13,8 @@ from routelog.vhosts.stored.topic_permission import TopicPermission, TopicRule
 NO_TOPICS: Mapping[str, TopicRule] = MappingProxyType({})
 # Tags that allow binding to the log exchange: log lines name all users of the node, and their refusals.
 LOG_TAGS = frozenset(("monitoring", "administrator"))
-DEFAULT_EXCHANGE_NAME = (
-    "amq.default"  # the name of the default exchange in patterns and error texts
-)
+# The name of the default exchange in patterns and error texts
+DEFAULT_EXCHANGE_NAME = "amq.default"
 
 
 class ResourceKind(Enum):

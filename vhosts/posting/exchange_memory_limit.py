@@ -6,9 +6,8 @@ from typing import Protocol
 HISTORIES_BYTES_MAX = 128 * 1_048_576  # where no limit is set: half of what tails may have
 KEYS_MAX = 10_000_000  # of all deduplication exchanges, as many as one may have: 2 GB
 KEY_BYTES = 200  # of memory, about
-FORGOTTEN_SHARE = (
-    8  # of the limit, an eighth is made room for at once: whoever is the largest is looked for
-)
+# Of the limit, an eighth is made room for at once: whoever is the largest is looked for
+FORGOTTEN_SHARE = 8
 
 
 class LimitedHistory(Protocol):

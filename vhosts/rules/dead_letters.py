@@ -18,9 +18,8 @@ from routelog.vhosts.posting.internal_publish import Posted
 from routelog.vhosts.rules.death import Death, DeathReason
 from routelog.vhosts.rules.rule_services import RuleServices
 
-LETTERS_MAX = (
-    64  # messages between two looks at the clock: about 1 ms, most of it for their headers
-)
+# Messages between two looks at the clock: about 1 ms, most of it for their headers
+LETTERS_MAX = 64
 LETTERS_BYTES_MAX = 262_144  # likewise, of their bodies; a larger message goes alone
 # Until publishers are checked again for back-pressure: as often as free space is.
 PRESSED_SECONDS = 0.1
@@ -80,9 +79,8 @@ class DeadLetters:
         self._rule_services = services
         self._departures: deque[_Departure] = deque()
         self._retry_ranges: list[_Departure] = []
-        self._refused_records: deque[tuple[Records, int]] = (
-            deque()
-        )  # with the index of the first record that is not done
+        # With the index of the first record that is not done
+        self._refused_records: deque[tuple[Records, int]] = deque()
         self._scheduled = False  # until its turn is over
         self._letters_in_flight = 0  # published, and not yet durable in all their queues
 

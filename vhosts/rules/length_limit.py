@@ -66,9 +66,8 @@ class LengthLimit:
         self._scheduler = scheduler
         self._discard = discard
         self._scheduled = self._stopped = False
-        self._has_more = (
-            False  # RANGES_MAX were dropped in this turn, and the queue is still too long
-        )
+        # RANGES_MAX were dropped in this turn, and the queue is still too long
+        self._has_more = False
         self._bytes: dict[QueuePartition, ReadyBytes] = {}
         if options.bytes_max is not None:
             for partition in queue.partitions:

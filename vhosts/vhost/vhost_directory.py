@@ -63,9 +63,8 @@ class VhostDirectory:
         self.counters = NodeCounters()
         self.events = EventFeed(lambda: self._vhosts.get(default_vhost), logs.now)
         self._vhosts: dict[str, VirtualHost] = {}
-        self._clearing: set[str] = (
-            set()
-        )  # vhosts being deleted; a new vhost of the name would take over their remaining records
+        # Vhosts being deleted; a new vhost of the name would take over their remaining records
+        self._clearing: set[str] = set()
         self.on_deleted: Callable[[str], None] = lambda name: None
 
     def load(self, store: MetadataStore) -> None:

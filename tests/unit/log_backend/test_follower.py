@@ -135,9 +135,8 @@ async def test_offsets_of_records_that_are_in_no_journal_are_not_given_again(dat
     taken = JournalEntry(1, HandedOut(NO_CURSOR, 7))
     follower.apply(1, [declared(1, b"q"), appended(1, 0, 3), taken])
     assert store.partitions[1].next_offset == 7
-    store.metadata.apply(
-        [JournalExtent.begins_with(1, Mark(1, 1, 0))]
-    )  # as if a checkpoint gave its file back
+    # As if a checkpoint gave its file back
+    store.metadata.apply([JournalExtent.begins_with(1, Mark(1, 1, 0))])
     await store.aclose()
     store, follower = followed(data)
     assert store.partitions[1].next_offset == 7

@@ -175,9 +175,8 @@ async def test_with_ballast_what_consumers_are_done_with_goes_from_a_disk_withou
 async def test_a_change_of_metadata_gets_room_from_the_ballast(data: Path) -> None:
     node = Node(data, replace(OPTIONS, ballast_bytes=MIB))
     await durable(node.store, append(node.partition))
-    await until(
-        lambda: not node.store.journal.supply.making
-    )  # a file of the journal takes room, too
+    # A file of the journal takes room, too
+    await until(lambda: not node.store.journal.supply.making)
     node.leave(0)
     node.store.metadata.apply([Change(b"key", b"value")])
     assert node.disk.free_bytes(node.data) >= CHANGE_BYTES
@@ -241,9 +240,8 @@ async def test_on_a_disk_without_a_page_left_nothing_is_stored_and_segments_go_l
 
 async def test_a_disk_that_others_fill_during_a_checkpoint_gets_no_snapshots(node: Node) -> None:
     await durable(node.store, append(node.partition, 3))
-    await until(
-        lambda: node.store.journal.supply.ready
-    )  # each journal file is named in the metadata
+    # Each journal file is named in the metadata
+    await until(lambda: node.store.journal.supply.ready)
     revision = node.store.metadata.revision
     written, go_on = node.disk.hold("write", "*.log")
     checkpoint = asyncio.ensure_future(node.store.checkpoints.take())

@@ -81,9 +81,8 @@ async def test_what_is_replayed_outlives_the_file_it_was_in(tmp_path: Path) -> N
     left = await crash(store, data)
     await store.aclose()
     store, (partition,) = start_store(left, epoch=2)
-    await until(
-        lambda: not store._background.tasks
-    )  # the old files are checkpointed and given back
+    # The old files are checkpointed and given back
+    await until(lambda: not store._background.tasks)
     last = await crash(store, data, "last")
     await store.aclose()
     for journal in (last / "journal").iterdir():

@@ -22,9 +22,8 @@ from routelog.vhosts import NodeCounters
 FRAME_BYTES = 131_072
 MESSAGE_BYTES_MAX = 4 << 20
 PUBLISH = commands.Basic.Publish(0, "x", "k", False, False)
-ACK = (
-    struct.pack(">BHIHHQB", 1, 2, 13, 60, 80, 1, 0) + b"\xce"
-)  # something else, on another channel
+# Something else, on another channel
+ACK = struct.pack(">BHIHHQB", 1, 2, 13, 60, 80, 1, 0) + b"\xce"
 
 
 def frame(kind: int, payload: bytes, channel: int = 1) -> bytes:

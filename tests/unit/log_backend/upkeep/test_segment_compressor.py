@@ -418,9 +418,8 @@ async def test_compression_leaves_the_last_space_to_what_cannot_wait(data: Path)
     fill(partition)
     await flushed(store)
     partition.compression = "zstd"
-    await until(
-        lambda: not store.journal.supply.making
-    )  # it is not counted when it is given its name
+    # It is not counted when it is given its name
+    await until(lambda: not store.journal.supply.making)
     disk.others = disk.free_bytes(data) - METADATA_BYTES - 1_000
     store._compressor.look(partition)
     await idle(store)

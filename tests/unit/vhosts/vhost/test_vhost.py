@@ -399,9 +399,8 @@ async def test_many_exclusive_queues_go_with_their_connection_over_several_turns
     declare(vhost, "nobody's")
     vhost.connection_closed(CONNECTION)
     assert len(vhost.queues) == count - DELETIONS_MAX + 2
-    vhost.connection_closed(
-        CONNECTION
-    )  # it is told twice: two would delete twice as many in a turn
+    # It is told twice: two would delete twice as many in a turn
+    vhost.connection_closed(CONNECTION)
     assert len(vhost.queues) == count - DELETIONS_MAX + 2
     left = next(name for name in vhost.queues if name.startswith("mine"))
     vhost.delete_queue(vhost.queues[left])
