@@ -9,7 +9,6 @@ from routelog.log_backend.copies.arriving_copy import ArrivingCopy, take_copied
 from routelog.log_backend.copies.backup_target import BackupDamaged, BackupTarget, NoBackup
 from routelog.log_backend.copies.backups import BackupRefused, Backups
 from routelog.log_backend.copies.copied_disk import COPY, CopiedDisk
-from routelog.log_backend.copies.copies import Copies
 from routelog.log_backend.copies.data_copy import CopiedFile, CopyFailed, DataCopy
 from routelog.log_backend.copies.data_writer import NotBelow
 from routelog.log_backend.copies.manifest import Manifest
@@ -119,7 +118,6 @@ from routelog.log_backend.tools.data_directory import (
 from routelog.log_backend.tools.digest_comparison import (
     Difference,
     differences,
-    digest_differences,
     next_key,
 )
 from routelog.log_backend.tools.digest_format import (

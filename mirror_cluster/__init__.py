@@ -7,18 +7,8 @@ from routelog.mirror_cluster.node.cluster_options import (
     cluster_options,
 )
 from routelog.mirror_cluster.node.replica_state import ReplicaState
-from routelog.mirror_cluster.protocol.block import START, Block, Mark
-from routelog.mirror_cluster.protocol.message_format import (
-    BadMessage,
-    decode_message,
-    encode_message,
-)
-from routelog.mirror_cluster.protocol.shard_record import (
-    BadRecord,
-    Member,
-    ShardRecord,
-    decode_record,
-)
+from routelog.mirror_cluster.protocol.block import Block, Mark
+from routelog.mirror_cluster.protocol.shard_record import Member, ShardRecord
 from routelog.mirror_cluster.replica.chain import Chain
 from routelog.mirror_cluster.replica.lease import Lease
 from routelog.mirror_cluster.replica.replica import Replica
@@ -36,10 +26,7 @@ from routelog.mirror_cluster.standby.standby_options import (
 )
 
 __all__ = [
-    "START",
     "BadClusterOption",
-    "BadMessage",
-    "BadRecord",
     "Block",
     "CannotJoin",
     "Chain",
@@ -60,9 +47,6 @@ __all__ = [
     "StandbyOptions",
     "claim_epoch",
     "cluster_options",
-    "decode_message",
-    "decode_record",
-    "encode_message",
     "follow_options",
     "is_standby",
     "listen_options",

@@ -11,5 +11,4 @@ class Timer(Protocol):
         """Cancel the call."""
 
 
-CallSoon = Callable[[Callable[[], None]], object]
 CallLater = Callable[[float, Callable[[], None]], Timer]

@@ -74,21 +74,6 @@ def differences(pieces: Mapping[str, Piece], nodes: Collection[str]) -> Iterator
             yield Difference(nodes=odd, others=others, what=what, first=min(ends.values()))
 
 
-def digest_differences(digests: Mapping[str, Iterable[Piece]]) -> Iterator[Difference]:
-    """Compare whole digests, by node; what is not read of them yet is read as it is compared."""
-    rest = {node: iter(pieces) for node, pieces in digests.items()}
-    heads = {node: next(pieces) for node, pieces in rest.items()}
-    while heads:
-        key = next_key(heads.values())
-        group = {node: piece for node, piece in heads.items() if piece.key == key}
-        yield from differences(group, digests)
-        for node in group:
-            following = next(rest[node], None)
-            heads.pop(node)
-            if following is not None:
-                heads[node] = following
-
-
 _Kind = TypeVar("_Kind", bound=Piece)
 
 

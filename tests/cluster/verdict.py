@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cluster.queue_load import QUEUE, QueueLoad
+from whole_digests import digest_differences
 
 from routelog.log_backend import (
     DataDirectory,
@@ -14,7 +15,6 @@ from routelog.log_backend import (
     JournalContent,
     Piece,
     SystemDisk,
-    digest_differences,
     digest_pieces,
     open_metadata,
 )

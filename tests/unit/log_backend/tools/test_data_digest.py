@@ -7,6 +7,7 @@ from pathlib import Path
 
 from unit.log_backend.log_records import records
 from unit.log_backend.open_store import append, crash, durable, flushed, start_store
+from whole_digests import digest_differences
 
 from routelog.log_backend.copies.copied_disk import COPY, CopiedDisk
 from routelog.log_backend.doors.disk import Disk, SystemDisk
@@ -15,7 +16,6 @@ from routelog.log_backend.metadata.metadata import MetadataStore
 from routelog.log_backend.partitions.declared_partition import DeclaredPartition
 from routelog.log_backend.tools.data_digest import JournalContent, digest_pieces
 from routelog.log_backend.tools.data_directory import DataDirectory, open_metadata
-from routelog.log_backend.tools.digest_comparison import digest_differences
 from routelog.log_backend.tools.digest_format import (
     DigestEnd,
     PartitionState,

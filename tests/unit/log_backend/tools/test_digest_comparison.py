@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from routelog.log_backend.tools.digest_comparison import digest_differences
+from whole_digests import digest_differences
+
 from routelog.log_backend.tools.digest_format import (
     CHUNK,
     Blocks,
