@@ -12,6 +12,7 @@ from contextlib import suppress
 from typing import Any
 
 from routelog.log_backend import Clock, Lane, in_turns
+from routelog.management.sampling.consumer_capacity import ConsumerCapacity
 from routelog.management.sampling.history import History
 from routelog.vhosts import Counters, MessageCounters, Queue, VhostDirectory
 
@@ -42,6 +43,7 @@ class Sampler:
         self.epoch = clock.now() / 1_000_000 - self.since
         self._histories: OrderedDict[object, History] = OrderedDict()
         self._lengths: dict[str, list[int]] = {}  # of vhosts: ready and unacknowledged messages
+        self._capacity = ConsumerCapacity()
         self._is_counted = self._has_sampled = False
         self._task: asyncio.Task[None] | None = None
 
@@ -76,6 +78,12 @@ class Sampler:
             of: counters, or of the lengths of queues: those of a vhost, or of the node.
         """
         return self._histories.get(of)
+
+    def consumer_capacity(self, queue: Queue) -> float:
+        """How much of the time the consumers of a queue could take a message at once; 0 without any."""
+        counters = queue.counters
+        is_idle = not counters.is_noted and counters.sampled_at < self.since
+        return self._capacity.of(queue, is_idle=is_idle)
 
     def lengths(self, vhost: str) -> tuple[int, int] | None:
         """The ready and unacknowledged messages of a vhost at the newest sample; None: there is none yet."""
@@ -123,6 +131,7 @@ class Sampler:
         counters.sampled_at = self._clock.monotonic()
 
     def _measure(self, counters: MessageCounters, queue: Queue) -> tuple[int, int]:
+        self._capacity.look(queue)
         ready, unacked = queue.ready, queue.unacked
         self._changed(counters, queue.vhost, ready, unacked)
         return ready, unacked
@@ -136,6 +145,7 @@ class Sampler:
     def _forget(self, counters: MessageCounters, queue: Queue) -> None:
         self._changed(counters, queue.vhost, 0, 0)
         counters.owner = None
+        self._capacity.forget(queue)
         self._histories.pop(counters, None)
 
     def _take_totals(self) -> None:

@@ -96,7 +96,8 @@ class Statistics:
         """The details of a queue's lengths, and its messages."""
         counters = queue.counters
         source, first = self._source(counters, (ready, unacked)), len(counters.NAMES)
-        row: dict[str, Any] = {}
+        capacity = self._sampler.consumer_capacity(queue)
+        row: dict[str, Any] = {"consumer_capacity": capacity, "consumer_utilisation": capacity}
         for name, columns in _LENGTHS.items():
             at = [first + column for column in columns]
             row[f"{name}_details"] = self._details([source], at, columns, self._lengths_times)

@@ -35,6 +35,8 @@ class QueueRow(TypedDict):
     messages_ready_details: NotRequired[Details]
     messages_unacknowledged_details: NotRequired[Details]
     message_stats: NotRequired[QueueMessageStats]
+    consumer_capacity: NotRequired[float]
+    consumer_utilisation: NotRequired[float]
     idle_since: NotRequired[str]
     leader: NotRequired[str]
     members: NotRequired[list[str]]
@@ -54,7 +56,12 @@ class SettingRow(TypedDict):
 
 
 class OneQueue(QueueRow):
-    """A queue that was asked for alone."""
+    """A queue that was asked for alone; bytes are those of bodies."""
 
+    message_bytes: int
+    message_bytes_ready: int
+    message_bytes_unacknowledged: int
+    message_bytes_ram: int
+    message_bytes_persistent: int
     consumer_details: list[ConsumerRow]
     settings: list[SettingRow]

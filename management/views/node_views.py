@@ -122,6 +122,7 @@ def _check_name(call: Call) -> None:
 async def _node_row(call: Call) -> Row:
     broker, node = call.broker, call.broker.node
     uptime = broker.clock.monotonic() - node.started_at
+    statistics, counters = call.statistics(), broker.vhosts.counters
     alarms = broker.alarms()
     intake_bytes, intake_bytes_max = broker.intake_bytes()
     return {
@@ -144,7 +145,8 @@ async def _node_row(call: Call) -> Row:
         "db_dir": node.data_dir,
         "standbys": broker.standbys(),
         "rates_mode": "basic",
-        **call.statistics().churn(broker.vhosts.counters.churn),
+        **statistics.churn(counters.churn),
+        **statistics.messages(counters.channels),
         "exchange_types": _exchange_types(),
         "auth_mechanisms": [{"name": name, "enabled": True} for name in ("PLAIN", "AMQPLAIN")],
         "applications": [{"name": "routelog", "version": node.version}],

@@ -5,12 +5,14 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
+from routelog.log_backend import Lane, in_turns
 from routelog.management.calls.answer import Answer, Empty, Listing, Pieces, Row, Value, put
 from routelog.management.calls.broker_side import Replica
 from routelog.management.calls.call import DISABLE_STATS, STATISTICS, Call
 from routelog.management.calls.failures import bad_request, not_found
 from routelog.management.calls.message_rows import message_rows, taken_row
 from routelog.management.calls.operation import Parameter, answers, changes, lists, puts
+from routelog.management.calls.queue_bytes import QueueBytes, count_bytes
 from routelog.management.shapes.binding import BindingRow
 from routelog.management.shapes.message import TakenMessageRow
 from routelog.management.shapes.queue import OneQueue, QueueRow
@@ -198,7 +200,22 @@ async def get_queue(call: Call) -> Answer:
         raise not_found()
     row["consumer_details"] = await consumer_rows_of_queue(call.broker, queue)
     row["settings"] = setting_rows(queue)
+    row |= await _byte_row(queue)
     return Value(row)
+
+
+async def _byte_row(queue: Queue) -> Row:
+    found = QueueBytes()
+    async for _ in in_turns(count_bytes(queue, found), Lane.OPERATORS):
+        pass
+    messages = queue.ready + queue.unacked
+    return {
+        "message_bytes": found.total,
+        "message_bytes_ready": found.share(queue.ready, messages),
+        "message_bytes_unacknowledged": found.share(queue.unacked, messages),
+        "message_bytes_ram": found.in_memory,
+        "message_bytes_persistent": found.persistent,
+    }
 
 
 def setting_rows(queue: Queue) -> list[Row]:

@@ -1,0 +1,74 @@
+"""Bytes of a queue, as its batches in memory and its segments say."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from queue_samples import Node, Taker, records, running_node, settle
+
+from routelog.management.calls import queue_bytes
+from routelog.management.calls.queue_bytes import QueueBytes, count_bytes
+from routelog.vhosts import Queue, QueueProperties
+
+
+@pytest.fixture
+async def node(tmp_path: Path) -> AsyncIterator[Node]:
+    async with running_node(tmp_path) as node:
+        yield node
+
+
+async def declared(node: Node) -> Queue:
+    queue, done = node.vhost.declare_queue(QueueProperties("q", durable=True), object())
+    if done is not None:
+        await done
+    return queue
+
+
+def counted(queue: Queue) -> QueueBytes:
+    found = QueueBytes()
+    for _ in count_bytes(queue, found):
+        pass
+    return found
+
+
+async def test_an_empty_queue_has_none(node: Node) -> None:
+    found = counted(await declared(node))
+    assert found == QueueBytes()
+    assert found.share(0, 0) == 0
+
+
+async def test_bodies_in_memory_are_counted_until_they_are_settled(node: Node) -> None:
+    queue = await declared(node)
+    queue.publish(records("x" * 10, "x" * 30), False)
+    queue.publish(records("x" * 5, persistent=False), False)
+    assert counted(queue) == QueueBytes(45, 45, 40)
+    taker = Taker(2)
+    queue.add_consumer(taker)
+    node.turns.run()
+    assert (queue.ready, queue.unacked) == (1, 2)
+    assert counted(queue) == QueueBytes(45, 45, 40)  # nothing is settled yet
+    settle(taker.take()[0])
+    assert counted(queue) == QueueBytes(5, 5, 0)
+    assert counted(queue).share(1, 2) == 2
+
+
+async def test_messages_behind_the_limit_count_as_those_before(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queue = await declared(node)
+    for _ in range(10):
+        queue.publish(records("x" * 10), False)
+    monkeypatch.setattr(queue_bytes, "STRETCHES_MAX", 3)
+    assert counted(queue).total == 100
+
+
+async def test_what_is_on_the_disk_alone_counts_by_its_segment(tmp_path: Path) -> None:
+    async with running_node(tmp_path) as node:
+        queue = await declared(node)
+        for _ in range(10):
+            queue.publish(records("x" * 1_000), False)
+    async with running_node(tmp_path) as node:
+        queue = node.vhost.queues["q"]
+        found = counted(queue)
+        assert found.in_memory == 0
+        assert 10_000 <= found.total == found.persistent < 12_000
