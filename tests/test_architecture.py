@@ -481,6 +481,7 @@ def declared_libraries(package: str) -> set[str]:
     """Import names of the libraries that pyproject.toml gives a package."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = {
+        "amqp_front": ["otel"],
         "benchmarks": ["dev", "spark"],
         "log_backend": ["remote"],
         "spark_bridge": ["lake", "spark"],

@@ -33,7 +33,7 @@ class ConsumingChannel(Protocol):
     counters: MessageCounters
 
     def trace(self, queue: str, delivery: Delivery) -> None:
-        """Tell the firehose of a delivery."""
+        """Tell the vhost's listeners of a delivery."""
 
     def credit(self) -> int:
         """How many deliveries the channel as a whole takes now."""
@@ -143,7 +143,7 @@ class ChannelConsumer:
             channel.write_parts(parts)
             counters = delivery.partition.counters
             counters.delivered(channel.counters, count, self.no_ack, delivery.redelivered)
-            if channel.vhost.firehose is not None:
+            if channel.vhost.listeners:
                 channel.trace(self.queue.name, delivery)
 
     def lease_seconds(self, default: float) -> float | None:

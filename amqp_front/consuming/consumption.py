@@ -132,7 +132,8 @@ class Consumption:
 
     def trace(self, queue: str, delivery: Delivery) -> None:
         """See `ConsumingChannel`."""
-        self.vhost.firehose.delivered(self._channel, queue, delivery)
+        for each in self.vhost.listeners:
+            each.delivered(self._channel, queue, delivery)
 
     def fail(self, error: Exception) -> None:
         """See `ConsumingChannel`."""
@@ -349,7 +350,7 @@ class Consumption:
             return True
         self._send_got(delivery, queue)
         delivery.partition.counters.got(self.counters, no_ack, delivery.redelivered)
-        if self.vhost.firehose is not None:
+        if self.vhost.listeners:
             self.trace(queue.name, delivery)
         if no_ack:
             delivery.partition.settle(delivery.offset, delivery.offset + 1)

@@ -124,6 +124,9 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True):
     prometheus_host: str = ""  # empty: as `host`
     prometheus_port: Annotated[int, Meta(ge=0, le=65_535)] = 15692  # 0: any free port
 
+    # Where spans are sent; empty: none are made. What else there is to choose, the OTEL_ variables say.
+    otel_endpoint: Annotated[str, Meta(pattern=r"^(https?://[^/?#@]+(/[^?#]*)?)?$")] = ""
+
     definitions_file: str = ""  # none
     definitions_unknown: Literal["refuse", "keep"] = "refuse"
     default_user: Name = "guest"

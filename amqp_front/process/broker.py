@@ -5,7 +5,9 @@ import logging
 import socket
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib.metadata import version as distribution_version
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from routelog.amqp_front.connections.connection import Connection
 from routelog.amqp_front.node.accepted_sockets import AcceptedSocket, AcceptedSockets
@@ -24,6 +26,7 @@ from routelog.amqp_front.process.memory_allocator import MemoryTrim
 from routelog.amqp_front.process.mirror import Mirror
 from routelog.amqp_front.process.open_files import open_files_limit, socket_limits
 from routelog.amqp_front.process.recent_log import RecentLog
+from routelog.amqp_front.publishing.firehose import Listener
 from routelog.amqp_front.server.acceptor import Serve
 from routelog.amqp_front.server.certificate_renewal import CertificateRenewal
 from routelog.amqp_front.server.http_listeners import HttpListeners, MetricsListener
@@ -44,6 +47,7 @@ from routelog.log_backend import (
     Backups,
     BadBucket,
     Bucket,
+    Clock,
     DirectoryLocked,
     DiskSpace,
     EpochBeginning,
@@ -79,6 +83,9 @@ from routelog.vhosts import (
     VhostDirectory,
     durability_level,
 )
+
+if TYPE_CHECKING:  # else only where it is asked for: its libraries are an extra
+    from routelog.amqp_front.publishing.spans import Spans
 
 log = logging.getLogger(__name__)
 
@@ -257,6 +264,7 @@ class Broker:
         scheduler.around = self._cork.run
         self._gate = Gate(loop)
         writer = logs.metadata_writer
+        self._spans = _spans(config, self._clock)
         self._passwords = PasswordVerifier(self._clock.monotonic, key=random_key())
         self._users = UserDirectory(writer, self._passwords.hash)
         self._parameters = GlobalParameters(writer)
@@ -269,10 +277,14 @@ class Broker:
             queues_max=config.queues_max,
             default_vhost=config.default_vhost,
             histories_bytes_max=config.histories_bytes_max,
+            listeners_of=self._listeners_of,
         )
         self._event_log = EventLog(loop.call_later)
         self._vhosts.events.watch = self._event_log.write
         self._connections = OpenConnections(self._vhosts.events)
+
+    def _listeners_of(self, vhost: str) -> list[Listener]:
+        return [] if self._spans is None else [self._spans.of_vhost(vhost)]
 
     async def _begin(self, claim_epoch: ClaimEpoch) -> None:
         loop = asyncio.get_running_loop()
@@ -546,6 +558,19 @@ class Broker:
         if self._remote is not None:
             await self._remote.aclose()
         await self._logs.aclose()
+        if self._spans is not None:
+            await asyncio.to_thread(self._spans.close)
+
+
+def _spans(config: BrokerConfig, clock: Clock) -> "Spans | None":
+    if not config.otel_endpoint:
+        return None
+    try:
+        from routelog.amqp_front.publishing.spans import Spans
+    except ImportError:
+        raise StartError("otel_endpoint: needs what 'routelog[otel]' installs") from None
+    name = node_name(config.node_name, socket.gethostname())
+    return Spans(config.otel_endpoint, name, distribution_version("routelog"), clock)
 
 
 def node_name(wanted: str, host: str) -> str:

@@ -7,7 +7,7 @@ its headers as RabbitMQ's. Copies of copies are not made. Vhosts that are not tr
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
-from typing import Protocol
+from typing import Any, Protocol
 
 from routelog.amqp_front.wire.command import PublishRun
 from routelog.amqp_front.wire.errors import AmqpError
@@ -90,16 +90,29 @@ class Firehose:
         }
 
 
+class Listener(Protocol):
+    """Is told of the messages of a vhost: a firehose, or what makes spans of them."""
+
+    def published(
+        self, channel: Any, run: PublishRun, index: int, queues: Sequence[str], /
+    ) -> None:
+        """A message was published; see `Firehose`."""
+
+    def delivered(self, channel: Any, queue: str, delivery: Delivery, /) -> None:
+        """Messages are on their way to a consumer."""
+
+
 def traces(
-    firehose: Firehose, channel: TracedChannel, run: PublishRun, decision: Decision
+    listeners: Sequence[Listener], channel: TracedChannel, run: PublishRun, decision: Decision
 ) -> Iterator[Callable[[], None]]:
-    """What tells a firehose of each message that was decided, to be called in order."""
+    """What tells listeners of each message that was decided, to be called in order."""
     run = without_blind_copies(run)
     routes = {at: route for route, indexes in decision.deliver.items() for at in indexes}
     for at in range(decision.first, decision.end):
         # Its queues, not what holds it until it is due.
         queues = [name for name in routes.get(at, ()) if holding_exchange(name) is None]
-        yield partial(firehose.published, channel, run, at, queues)
+        for each in listeners:
+            yield partial(each.published, channel, run, at, queues)
 
 
 def _property_table(raw: bytes) -> dict[str, object]:

@@ -199,13 +199,13 @@ class Publisher:
             self._known_version, self._key = -1, None
             self._exchange_counters = self._vhost.counters.exchange(self._exchange)
         exchange = self._exchange
-        key, firehose = run.routing_key, self._vhost.firehose
-        if key is not None and firehose is None and not run.property_flags & CARBON_COPY:
+        key, listeners = run.routing_key, self._vhost.listeners
+        if key is not None and not listeners and not run.property_flags & CARBON_COPY:
             queues = self._queues_of(exchange, key)
             if queues is not None:
                 records = run.records(record_attributes(run), self._clock.now())
                 return self._appending.append_run(records, queues, range(run.count))
-        if firehose is not None:
+        if listeners:
             run = at_once(run)
         messages = RunMessages(run)
         decision = self._router.decide(exchange, messages, 0, run.count)
@@ -246,8 +246,8 @@ class Publisher:
             needed = self._store(run, decision.deliver, decision.passage)
         elif decision.deliver:
             needed = self._deliver(run, decision)
-        if self._vhost.firehose is not None:
-            for tell in traces(self._vhost.firehose, self._channel, run, decision):
+        if self._vhost.listeners:
+            for tell in traces(self._vhost.listeners, self._channel, run, decision):
                 tell()
         return needed
 

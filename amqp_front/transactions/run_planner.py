@@ -51,7 +51,7 @@ class RunPlanner:
         Raises:
             ExchangeNotFound: its exchange is gone meanwhile.
         """
-        looked_at = self._vhost.firehose is not None or run.property_flags & CARBON_COPY
+        looked_at = self._vhost.listeners or run.property_flags & CARBON_COPY
         if looked_at or self._vhost.routing.remembers(run.exchange.decode()):
             return None
         decision = self._decide(run)
@@ -96,8 +96,8 @@ class RunPlanner:
             SoftError: 406, see `CommitPlan.add`.
             ExchangeNotFound: its exchange is gone meanwhile.
         """
-        firehose, plan = self._vhost.firehose, self.plan
-        if firehose is not None:
+        listeners, plan = self._vhost.listeners, self.plan
+        if listeners:
             run = at_once(run)
         decision = self._decide(run)
         bare = without_blind_copies(run)
@@ -113,8 +113,8 @@ class RunPlanner:
         self._counts.published(run.exchange, decision.end, copies)
         if decision.passage is not None:
             self._remember(run, decision.deliver, decision.passage)
-        if firehose is not None:
-            plan.told += traces(firehose, self._channel, run, decision)
+        if listeners:
+            plan.told += traces(listeners, self._channel, run, decision)
         return decision.end
 
     def _remember(

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -87,13 +87,14 @@ class VirtualHost:
         counters: of what clients do here.
         delays: what its delayed message exchanges hold.
         targets: what takes the messages of a route.
-        firehose: who is told of every message; None: nobody. The owner of the channels sets it.
+        listeners: who is told of every message, the firehose among them.
 
     Args:
         node_tells: the node tells of itself in this vhost.
         tell: of what happens here.
         memory_limit: of what exchanges remember, with other vhosts; None: of its own.
         counters: of the node; None: of its own.
+        listeners: beside the firehose.
     """
 
     def __init__(
@@ -111,10 +112,12 @@ class VirtualHost:
         tell: TellEvent = tell_nobody,
         memory_limit: ExchangeMemoryLimit | None = None,
         counters: NodeCounters | None = None,
+        listeners: Iterable[Any] = (),
     ) -> None:
         self.record = record
         self.counters = VhostCounters(counters or NodeCounters())
-        self.firehose: Any = None
+        self._firehose: Any = None
+        self.listeners = self._lasting_listeners = tuple(listeners)
         self._tell = tell
         self.name = name = record.name
         self.routing = RoutingTable(
@@ -182,6 +185,16 @@ class VirtualHost:
     def limits(self) -> Limits:
         """What an operator allows here, by name."""
         return self.record.limits
+
+    @property
+    def firehose(self) -> Any:
+        """Who copies every message; None: nobody. The owner of the channels sets it."""
+        return self._firehose
+
+    @firehose.setter
+    def firehose(self, firehose: Any) -> None:
+        self._firehose, lasting = firehose, self._lasting_listeners
+        self.listeners = lasting if firehose is None else (firehose, *lasting)
 
     # -- routing
 

@@ -1,6 +1,7 @@
 """All virtual hosts of a node, and the numbers of their partitions."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from typing import Any
 
 import msgspec
 
@@ -27,6 +28,11 @@ TAGS_MAX = 32  # as for users
 TAG_CHARACTERS_MAX = 255
 
 
+def no_listeners(vhost: str) -> Iterable[Any]:
+    """Nobody is told of messages."""
+    return ()
+
+
 class VhostDirectory:
     """The vhosts by name.
 
@@ -37,6 +43,9 @@ class VhostDirectory:
         events: emits the events of the node.
         counters: of the node.
         on_deleted: called with the name of each vhost that is deleted.
+
+    Args:
+        listeners_of: who is told of every message of a vhost, from its name.
     """
 
     def __init__(
@@ -50,11 +59,13 @@ class VhostDirectory:
         queues_max: int = QUEUES_MAX,
         default_vhost: str = "/",
         histories_bytes_max: int = HISTORIES_BYTES_MAX,
+        listeners_of: Callable[[str], Iterable[Any]] = no_listeners,
     ) -> None:
         self._logs = logs
         self._writer = writer
         self._scheduler, self._call_later = scheduler, call_later
         self._default_durability = default_durability
+        self._listeners_of = listeners_of
         self._memory_limit = ExchangeMemoryLimit(histories_bytes_max, logs.memory.hold)
         self.queues_max = queues_max
         self.has_remote = logs.has_remote
@@ -192,6 +203,7 @@ class VhostDirectory:
             tell=self.events.tell,
             memory_limit=self._memory_limit,
             counters=self.counters,
+            listeners=self._listeners_of(record.name),
         )
         self._vhosts[record.name] = vhost
         return vhost

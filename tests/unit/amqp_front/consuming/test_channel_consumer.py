@@ -17,7 +17,7 @@ class Channel:
     number = 3
     body_frame_max = 4088
     next_tag = 10
-    vhost = SimpleNamespace(firehose=None)
+    vhost = SimpleNamespace(listeners=())
     counters = UNCOUNTED
 
     def __init__(self, credit: int = CREDIT_UNLIMITED) -> None:

@@ -59,7 +59,7 @@ class Channel:
             settlings=deque(),
         )
         self.left: list[Queue] = []
-        self.vhost: Any = SimpleNamespace(firehose=None, consumers_left=self.left.append)
+        self.vhost: Any = SimpleNamespace(listeners=(), consumers_left=self.left.append)
 
     def cancelled(self, frame: bytes) -> None:
         self.connection.write(frame)
