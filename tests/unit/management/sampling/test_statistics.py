@@ -83,7 +83,8 @@ def test_a_span_that_cannot_be_is_refused(age: str, incr: str) -> None:
 async def test_a_queue_without_messages_has_no_message_stats(sampled: Sampled) -> None:
     row = sampled.statistics().of_queue(sampled.queue, 0, 0)
     details = {"messages_details", "messages_ready_details", "messages_unacknowledged_details"}
-    assert row == {name: {"rate": 0.0} for name in details}
+    capacity = dict.fromkeys(("consumer_capacity", "consumer_utilisation"), 0.0)
+    assert row == {name: {"rate": 0.0} for name in details} | capacity
 
 
 async def test_a_queue_shows_what_it_has_counted_and_how_fast(sampled: Sampled) -> None:
