@@ -272,8 +272,9 @@ def test_a_promoted_standby_goes_on_with_the_bucket(tmp_path: Path) -> None:
         assert done.returncode == 0, done.stderr
         promoted.start()
         publish(promoted, BODIES[30:60])
-        wait_until(lambda: has_copied(promoted))
-        assert bodies(TieredLogs(ObjectLogs(url), LogDirectory(promoted.data_dir))) == BODIES[:60]
+        near = LogDirectory(promoted.data_dir)
+        wait_until(lambda: near.extents(AUDIT)[-1].end == 60 and has_copied(promoted))
+        assert bodies(TieredLogs(ObjectLogs(url), near)) == BODIES[:60]
     finally:
         for each in (node, follow, promoted):
             each.stop()
