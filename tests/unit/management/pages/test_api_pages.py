@@ -9,6 +9,7 @@ from unit.management.page_browser import Browser, browsing
 
 from routelog.management.server.openapi import operation_id
 from routelog.management.server.routes import ROUTES
+from routelog.vhosts import QueueProperties
 
 
 @pytest.fixture
@@ -56,7 +57,8 @@ async def test_a_change_is_made_by_a_form_of_the_session_alone(browser: Browser)
 
 
 async def test_a_long_answer_is_cut(browser: Browser) -> None:
-    queue = await browser.node.queue("q")
+    # Not durable: what is published is there at once.
+    queue, _ = browser.node.vhost.declare_queue(QueueProperties("q", durable=False), object())
     queue.publish(records("x" * 100_000), True)
     page = await browser.page(
         "/api-docs/get_queues_vhost_name_messages"
