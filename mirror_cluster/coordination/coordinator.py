@@ -19,6 +19,10 @@ class CoordinatorUnavailable(Exception):
     """No endpoint answered in time; what was asked may have been done, or be done later."""
 
 
+class NobodyListens(CoordinatorUnavailable):
+    """Each endpoint's machine has refused the connection: nothing runs there."""
+
+
 class CoordinatorRefused(Exception):
     """The coordinator understood, and said no: a wrong password, a full disk, a missing permission."""
 

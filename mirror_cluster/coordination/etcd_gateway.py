@@ -19,6 +19,7 @@ import msgspec
 from routelog.mirror_cluster.coordination.coordinator import (
     CoordinatorRefused,
     CoordinatorUnavailable,
+    NobodyListens,
 )
 from routelog.mirror_cluster.node_tls import NodeTls, handshake_failure
 
@@ -76,19 +77,22 @@ class EtcdGateway:
 
         Raises:
             CoordinatorUnavailable: no endpoint answered; whether one carried it out is unknown.
+            NobodyListens: all of them have refused the connection.
             CoordinatorRefused: one answered with an error that another would answer, too.
         """
         urls, at = self._endpoints.urls, self._next
-        problems = []
+        problems, refusals = [], 0
         for _ in range(len(urls)):
             url = urls[at]
             try:
                 return await self._ask_logged_in(url, path, body)
             except (TimeoutError, aiohttp.ClientError, OSError) as error:
                 problems.append(f"{url}: {_described(error)}")
+                refusals += _is_refusal(error)
                 # Counted from what this request asked: others that fail meanwhile make it pass over none.
                 self._next = at = (at + 1) % len(urls)
-        raise CoordinatorUnavailable("; ".join(problems))
+        kind = NobodyListens if refusals == len(urls) else CoordinatorUnavailable
+        raise kind("; ".join(problems))
 
     async def aclose(self) -> None:
         """Close the connections."""
@@ -131,6 +135,12 @@ class EtcdGateway:
 
 class _LoggedOut(CoordinatorRefused):
     """The token has ended."""
+
+
+def _is_refusal(error: Exception) -> bool:
+    return isinstance(error, aiohttp.ClientConnectorError) and isinstance(
+        error.os_error, ConnectionRefusedError
+    )
 
 
 def _described(error: Exception) -> str:

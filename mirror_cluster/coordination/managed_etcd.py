@@ -13,14 +13,13 @@ import logging
 import re
 import signal
 import sys
-from collections.abc import Awaitable, Callable, Mapping, Set
+from collections.abc import Awaitable, Callable, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import msgspec
 
-from routelog.mirror_cluster.coordination.coordinator import CoordinatorUnavailable
 from routelog.mirror_cluster.coordination.etcd_gateway import EtcdGateway
 from routelog.mirror_cluster.node_tls import TlsFiles
 
@@ -35,6 +34,7 @@ STOP_SECONDS_MAX = 5.0  # then it is killed: its log survives that
 # No lease is shorter than 1.5 election timeouts, in whole seconds: these are the longest that allow 2 s.
 HEARTBEAT_MILLISECONDS, ELECTION_MILLISECONDS = 150, 1_200
 _PR_SET_PDEATHSIG = 1
+_REMOVED = 0  # exit status of a member that has been removed; a signal ends it with another one
 
 
 class EtcdMissing(Exception):
@@ -122,35 +122,45 @@ async def check_etcd(binary: str) -> None:
         log.warning("%s has version %d.%d.%d; 3.5.33 or later is advised", binary, *version)
 
 
-class _Member(
+class FoundMember(
     msgspec.Struct, rename={"id": "ID", "peer_urls": "peerURLs", "client_urls": "clientURLs"}
 ):
+    """A member of an etcd that runs, as it lists it."""
+
     id: str
     peer_urls: list[str] = []
     client_urls: list[str] = []  # none: it has never started
 
 
 class _Members(msgspec.Struct):
-    members: list[_Member] = []
+    members: list[FoundMember] = []
+
+
+async def found_members(others: EtcdGateway) -> list[FoundMember]:
+    """The members of an etcd that runs.
+
+    Raises:
+        CoordinatorRefused, CoordinatorUnavailable: see `EtcdGateway.request`.
+    """
+    answer = await others.request("cluster/member/list", {})
+    return msgspec.json.decode(answer, type=_Members).members
 
 
 async def joining(
     member: EtcdMember,
+    found: Sequence[FoundMember],
     others: EtcdGateway,
     is_wanted: Callable[[], Awaitable[bool]],
-    *,
-    may_begin: bool = True,
 ) -> EtcdMember | None:
-    """How a member whose directory is empty begins.
+    """How a member whose directory is empty joins an etcd that runs.
 
-    Where the others run already, it joins them. One that was a member before has lost its disk: it would not
-    know what it has voted for, so another member takes its place.
+    One that was a member before has lost its disk: it would not know what it has voted for, so another member
+    takes its place.
 
     Args:
-        others: asked for the members; closed by the caller.
-        is_wanted: asked where the others run, and this is no member.
-        may_begin: False where the others are known to run: who begins with an empty directory is the member of
-            the first start, which has perhaps been removed, and never serves then.
+        found: the members that there are.
+        others: where they are asked; closed by the caller.
+        is_wanted: asked where this is no member.
 
     Returns:
         None: it is not wanted.
@@ -159,13 +169,6 @@ async def joining(
         CoordinatorRefused, CoordinatorUnavailable: the others do not take it, for now.
     """
     own = member.peer_urls[member.name]
-    try:
-        answer = await others.request("cluster/member/list", {})
-    except CoordinatorUnavailable:
-        if not may_begin:
-            raise
-        return member  # nobody runs, or too few: they begin together
-    found = msgspec.json.decode(answer, type=_Members).members
     before = next((each for each in found if own in each.peer_urls), None)
     if before is None and not await is_wanted():
         return None
@@ -186,8 +189,7 @@ async def remove_member(peer_url: str, others: EtcdGateway) -> None:
     Raises:
         CoordinatorRefused, CoordinatorUnavailable: the others do not let it go, for now.
     """
-    answer = await others.request("cluster/member/list", {})
-    for each in msgspec.json.decode(answer, type=_Members).members:
+    for each in await found_members(others):
         if peer_url in each.peer_urls:
             await others.request("cluster/member/remove", {"ID": each.id})
 
@@ -214,23 +216,26 @@ async def lead_elsewhere(own: EtcdGateway, peer_urls: Set[str]) -> None:
     status = msgspec.json.decode(await own.request("maintenance/status", {}), type=_Status)
     if status.leader != status.header.member_id:
         return
-    answer = await own.request("cluster/member/list", {})
-    for each in msgspec.json.decode(answer, type=_Members).members:
+    for each in await found_members(own):
         if not peer_urls.isdisjoint(each.peer_urls):
             await own.request("maintenance/transfer-leadership", {"targetID": each.id})
             return
 
 
 class EtcdChild:
-    """One etcd process after another, until it is stopped.
+    """One etcd process after another, until it is stopped, or the other members have removed it.
 
     Args:
         binary: see `check_etcd`.
+        on_removed: called when they have: what is in its directory is of no use any more.
     """
 
-    def __init__(self, binary: str, member: EtcdMember) -> None:
+    def __init__(
+        self, binary: str, member: EtcdMember, on_removed: Callable[[], None] = lambda: None
+    ) -> None:
         self._binary = binary
         self._member = member
+        self._on_removed = on_removed
         self._process: asyncio.subprocess.Process | None = None
         self._task: asyncio.Task[None] | None = None
         self.starts = 0
@@ -284,6 +289,9 @@ class EtcdChild:
             async for line in process.stderr:
                 log.warning("etcd: %s", line.decode(errors="replace").rstrip())
             status = await process.wait()
+            if status == _REMOVED:
+                self._on_removed()
+                return
             if loop.time() - started > RESTART_SECONDS_MAX:
                 pause = RESTART_SECONDS_MIN
             log.error("etcd ended with status %d; the next starts in %.1f s", status, pause)

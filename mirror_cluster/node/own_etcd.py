@@ -19,12 +19,14 @@ from routelog.mirror_cluster.coordination.coordinator import (
     ClusterView,
     CoordinatorRefused,
     CoordinatorUnavailable,
+    NobodyListens,
 )
 from routelog.mirror_cluster.coordination.etcd_gateway import EtcdEndpoints, EtcdGateway
 from routelog.mirror_cluster.coordination.managed_etcd import (
     EtcdChild,
     EtcdMember,
     check_etcd,
+    found_members,
     joining,
     lead_elsewhere,
 )
@@ -35,6 +37,9 @@ from routelog.mirror_cluster.node.followed_store import SHARD
 log = logging.getLogger(__name__)
 
 JOIN_TRIES_MAX, JOIN_PAUSE_SECONDS = 30, 1.0
+SILENT_TRIES_MAX = (
+    10  # of others that neither answer nor refuse the connection: then nobody is there
+)
 LOOK_SECONDS = 5.0  # while this node leads: who leads etcd
 
 
@@ -60,7 +65,7 @@ class OwnEtcd:
         if self._disk.list_directory(self._member.directory):
             await self._run(self._member)
         else:
-            await self._join()
+            await self._join(may_begin=True)
 
     def viewed(self, view: ClusterView) -> None:
         """The coordinator was read: run it, or not, as the shard's record says."""
@@ -93,7 +98,7 @@ class OwnEtcd:
     async def _change(self, is_wanted: bool) -> None:
         try:
             if is_wanted:
-                await self._join()
+                await self._join(may_begin=False)
             else:
                 await self._leave()
         except (CoordinatorRefused, CoordinatorUnavailable, OSError) as error:
@@ -111,29 +116,42 @@ class OwnEtcd:
             await own.aclose()
             self._changing = None
 
-    async def _join(self) -> None:
+    async def _join(self, *, may_begin: bool) -> None:
         others = [url for url in self._options.etcd if url != self._member.client_url]
         gateway = EtcdGateway(EtcdEndpoints(others, tls=self._options.tls))
         try:
-            member = await self._joining(gateway)
+            member = await self._joining(gateway, may_begin=may_begin)
         finally:
             await gateway.aclose()
         if member is not None:
+            self._forget()
             await self._run(member)
 
-    async def _joining(self, others: EtcdGateway) -> EtcdMember | None:
-        # They take no other member before all of them have been connected for 5 s.
-        are_there = False
-        for tries_left in reversed(range(JOIN_TRIES_MAX)):
+    async def _joining(self, others: EtcdGateway, *, may_begin: bool) -> EtcdMember | None:
+        """How this node's member begins: beside those that run, or together with all.
+
+        A node that has lost its disk must not take a slow answer for none: it would begin as the member of the
+        first start, which has been replaced since, or would vote again with an empty log.
+        """
+        for tries in range(1, JOIN_TRIES_MAX + 1):
             try:
-                return await joining(self._member, others, self._has_copy, may_begin=not are_there)
+                found = await found_members(others)
+                may_begin = False
+                # They take no other member before all of them have been connected for 5 s.
+                return await joining(self._member, found, others, self._has_copy)
             except (CoordinatorRefused, CoordinatorUnavailable) as error:
-                are_there = True  # they have answered, at least with their members
-                if tries_left == 0:
+                may_begin &= not isinstance(error, CoordinatorRefused)
+                if may_begin and (isinstance(error, NobodyListens) or tries == SILENT_TRIES_MAX):
+                    return self._member
+                if tries == JOIN_TRIES_MAX:
                     raise
                 log.debug("etcd takes no other member yet: %s", error)
                 await asyncio.sleep(JOIN_PAUSE_SECONDS)
         raise AssertionError("JOIN_TRIES_MAX is positive")
+
+    def _removed(self) -> None:
+        log.warning("etcd on this node has ended: the other members have removed it")
+        self._child = None  # `viewed` has it join anew, if the node still has a copy
 
     async def _has_copy(self) -> bool:
         coordinator = open_coordinator(self._options)
@@ -146,7 +164,8 @@ class OwnEtcd:
     async def _run(self, member: EtcdMember) -> None:
         loop = asyncio.get_running_loop()
         found = await loop.getaddrinfo(self._options.listen[0], None, type=socket.SOCK_STREAM)
-        child = EtcdChild("etcd", replace(member, listen_host=str(found[0][4][0])))
+        member = replace(member, listen_host=str(found[0][4][0]))
+        child = EtcdChild("etcd", member, self._removed)
         await child.start()
         self._child = child
 
@@ -155,6 +174,9 @@ class OwnEtcd:
         child, self._child = self._child, None
         if child is not None:
             await child.stop()
+        self._forget()
+
+    def _forget(self) -> None:
         folder = self._member.directory
         for part in ("member/wal", "member/snap", "member", ""):
             self._disk.remove_tree(folder / part)

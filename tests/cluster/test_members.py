@@ -3,26 +3,34 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
-import msgspec
 from cluster.mirrored_brokers import MirroredBrokers, mirrored_brokers
 from cluster.queue_load import QueueLoad
 from cluster.verdict import Verdict
 
 from routelog.mirror_cluster.coordination.etcd_gateway import EtcdEndpoints, EtcdGateway
+from routelog.mirror_cluster.coordination.managed_etcd import found_members, remove_member
 
 JOIN_SECONDS_MAX = 30.0
 
 
-async def members(cluster: MirroredBrokers) -> int:
-    """How many members the managed etcd has."""
+@asynccontextmanager
+async def etcd(cluster: MirroredBrokers) -> AsyncIterator[EtcdGateway]:
+    """The managed one."""
     ports = (int(address.rpartition(":")[2]) for address in cluster.addresses.values())
     gateway = EtcdGateway(EtcdEndpoints([f"http://127.0.0.1:{port + 1}" for port in ports]))
     try:
-        answer = await gateway.request("cluster/member/list", {})
+        yield gateway
     finally:
         await gateway.aclose()
-    return len(msgspec.json.decode(answer)["members"])
+
+
+async def members(cluster: MirroredBrokers) -> int:
+    """How many members of the managed etcd have started."""
+    async with etcd(cluster) as gateway:
+        return sum(bool(each.client_urls) for each in await found_members(gateway))
 
 
 async def has_joined(cluster: MirroredBrokers, count: int) -> None:
@@ -74,6 +82,13 @@ async def test_under_load_one_joins_the_leader_leaves_and_a_dead_one_is_replaced
             await has_joined(cluster, 3)
             await done("join", first)  # it has been running since it left
             assert first in await in_sync(4)
+            await has_joined(cluster, 4)
+
+            # Removed by hand, it ends, and another one takes its place.
+            async with etcd(cluster) as gateway:
+                port = int(cluster.addresses[first[0]].rpartition(":")[2])
+                await remove_member(f"http://127.0.0.1:{port + 2}", gateway)
+            assert await members(cluster) == 3
             await has_joined(cluster, 4)
 
             told, code = await asyncio.to_thread(cluster.ask, "verify")

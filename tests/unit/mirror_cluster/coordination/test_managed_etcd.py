@@ -11,12 +11,12 @@ import msgspec
 import pytest
 from unit.log_backend.open_store import until
 
-from routelog.mirror_cluster.coordination.coordinator import CoordinatorUnavailable
 from routelog.mirror_cluster.coordination.managed_etcd import (
     EtcdChild,
     EtcdMember,
     EtcdMissing,
     check_etcd,
+    found_members,
     joining,
     remove_member,
 )
@@ -61,7 +61,8 @@ async def test_who_is_no_member_joins_those_that_there_are_when_it_is_wanted(
         return is_wanted
 
     others = Members(OTHER, UNKNOWN)
-    joined = await joining(member(tmp_path), others, asked)
+    found = await found_members(others)
+    joined = await joining(member(tmp_path), found, others, asked)
     if not is_wanted:
         assert joined is None
         assert [each for each, _ in others.asked] == ["list"]
@@ -81,32 +82,14 @@ async def test_who_has_lost_its_disk_takes_the_place_of_its_member(tmp_path: Pat
         raise AssertionError
 
     others = Members(OTHER, LOST)
-    joined = await joining(member(tmp_path), others, asked)
+    found = await found_members(others)
+    joined = await joining(member(tmp_path), found, others, asked)
     assert joined is not None
     assert set(joined.peer_urls) == {"a", "b"}
     assert others.asked[1:] == [
         ("remove", {"ID": "9"}),
         ("add", {"peerURLs": ["http://10.0.0.1:2380"]}),
     ]
-
-
-@pytest.mark.parametrize("may_begin", [True, False])
-async def test_members_begin_together_only_where_none_has_answered(
-    tmp_path: Path, may_begin: bool
-) -> None:
-    class Away:
-        async def request(self, path: str, body: object) -> bytes:
-            raise CoordinatorUnavailable
-
-    async def asked() -> bool:
-        raise AssertionError
-
-    own = member(tmp_path)
-    if may_begin:
-        assert await joining(own, Away(), asked) == own
-    else:
-        with pytest.raises(CoordinatorUnavailable):
-            await joining(own, Away(), asked, may_begin=False)
 
 
 async def test_a_member_is_taken_out_by_its_address() -> None:
