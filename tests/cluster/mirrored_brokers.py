@@ -182,12 +182,16 @@ class MirroredBrokers:
         return self.brokers[self.until_led()["leader"].partition("@")[0]]
 
     def until_led(self, *, in_sync: int = 1) -> dict[str, Any]:
-        """Wait until there is a leader and so many copies; returns the shard's row of the status."""
+        """Wait until a broker that runs leads, with so many copies; returns the shard's row of the status."""
         deadline = time.monotonic() + WAIT_SECONDS
         while True:
             told = self.status()
             for shard in told.get("shards", ()):
-                if shard["led"] and len(shard["in_sync"]) >= in_sync:
+                leader = self.brokers.get(shard["leader"].partition("@")[0])
+                runs = (
+                    leader is not None and leader.alive
+                )  # one that was killed has its lease for a while
+                if shard["led"] and runs and len(shard["in_sync"]) >= in_sync:
                     return dict(shard)
             assert time.monotonic() < deadline, (told, self.log_text())
             time.sleep(0.1)

@@ -24,7 +24,9 @@ ARGUMENTS = {"x-queue-type": "stream"}
 
 def publish(broker: BrokerProcess, start: int, end: int) -> None:
     """Publish numbers to the stream `audit`, all confirmed."""
-    connection = pika.BlockingConnection(pika.URLParameters(broker.url))
+    # A node that has just begun to lead closes whoever it was to pass on.
+    url = f"{broker.url}?connection_attempts=20&retry_delay=0.5"
+    connection = pika.BlockingConnection(pika.URLParameters(url))
     channel = connection.channel()
     channel.confirm_delivery()
     channel.queue_declare("audit", durable=True, arguments=ARGUMENTS)
