@@ -123,6 +123,7 @@ def paths(broker: BrokerProcess) -> list[str]:
     found = [page.path.replace("{vhost}", "%2F") for page in PAGES if page.method == "GET"]
     found.remove("/definitions/file")  # which is saved, not shown
     found = [path.replace("{channel}", quote(channel["name"])) for path in found]
+    found = [path.replace("{operation}", "put_queues_vhost_name") for path in found]
     found = [
         path.replace("/connections/{name}", f"/connections/{quote(connection)}") for path in found
     ]
