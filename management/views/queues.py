@@ -30,7 +30,8 @@ from routelog.vhosts import (
     plain_arguments,
 )
 
-WHOLE_NUMBER = msgspec.Meta(pattern="^[+-]?[0-9]{1,18}$")
+# Also the document's: `$` alone would let the end of a line pass, and \Z is none of JSON Schema's.
+WHOLE_NUMBER = msgspec.Meta(pattern=r"^[+-]?[0-9]{1,18}(?!\n)$")
 TOTALS = {"messages", "messages_ready", "messages_unacknowledged"}
 COUNTS = {"consumers", "messages_delayed"}
 GET_MESSAGES_MAX = 1_000  # of one request: they are in memory as a whole
