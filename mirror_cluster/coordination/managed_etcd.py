@@ -304,9 +304,8 @@ class EtcdChild:
             pause = min(2 * pause, RESTART_SECONDS_MAX)
             try:
                 await self._spawn()
-            except (
-                OSError
-            ) as error:  # no memory, no file descriptor, or its package is being replaced
+            except OSError as error:
+                # No memory, no file descriptor, or its package is being replaced.
                 log.error("etcd does not start: %s; the next try is in %.1f s", error, pause)
             else:
                 return pause
