@@ -3,9 +3,7 @@
 By default, a freed block raises the threshold up to which memory is kept: 19 MiB after the first login's hash,
 in each thread that verifies passwords. Fixed thresholds keep most bodies and return larger blocks at once. Free
 pages between small blocks are kept for ever: 800 MB of a flood of 1 GB. So when messages take much less memory
-for
-    some
-seconds than before, `MemoryTrim` makes the allocator return free pages.
+for some seconds than before, `MemoryTrim` makes the allocator return free pages.
 
 Source: mallopt(3), "dynamic mmap threshold"; malloc_trim(3).
 """
