@@ -82,7 +82,7 @@ faults: setup ## ROUNDS=10: three nodes, their disks, clocks, network and etcd, 
 
 api: setup ## EXAMPLES=200: requests of each operation of the HTTP API, against its OpenAPI document; half an hour
 	@ROUTELOG_TEST_API_EXAMPLES=$(EXAMPLES) $(BIN)/python -m pytest -q -o faulthandler_timeout=0 \
-		--hypothesis-profile default tests/scenarios/test_openapi.py
+		--hypothesis-profile default tests/scenarios/management/test_openapi.py
 
 interop: setup ## BROKER=routelog: the integration suites of py-amqp, kombu and celery; an hour
 	@.ci/system-packages interop

@@ -151,6 +151,8 @@ UNKNOWN_LIBRARIES = {
 }
 
 FILES_MAX = 25  # of a folder: more are a hall without walls
+FOLDERS = (*IMPORT_TABLE, "tests")
+MADE = {".c", ".pyc", ".so"}  # by a compiler
 DRAWERS = {"common", "helper", "helpers", "manager", "misc", "util", "utils"}
 
 
@@ -432,10 +434,19 @@ def test_the_loops_time_is_given_by_the_scheduler() -> None:
     assert list(loop_time(some_module("vhosts/queues/queue.py", "self._loop.call_soon(go_on)")))
 
 
+def full_folders(files: Iterable[Path]) -> list[str]:
+    """Folders that hold too many files, not counting what a compiler made."""
+    counts = Counter(file.parent for file in files if file.suffix not in MADE)
+    return [f"{folder}: {count} files" for folder, count in counts.items() if count > FILES_MAX]
+
+
 def test_no_folder_holds_too_many_files() -> None:
-    counts = Counter(module.path.rpartition("/")[0] for module in MODULES)
-    full = [f"{folder}: {count} files" for folder, count in counts.items() if count > FILES_MAX]
+    paths = (path for folder in FOLDERS for path in (ROOT / folder).rglob("*"))
+    full = full_folders(path.relative_to(ROOT) for path in paths if path.is_file())
     report(full, f"more than {FILES_MAX} files; they have more than one idea")
+    files = [Path("tests", f"test_{number}.py") for number in range(FILES_MAX + 1)]
+    assert full_folders(files) == ["tests: 26 files"]
+    assert full_folders([*files[1:], Path("tests", "test_1.so")]) == []
 
 
 def test_no_module_is_a_drawer() -> None:

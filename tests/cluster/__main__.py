@@ -13,8 +13,8 @@ from datetime import datetime
 from pathlib import Path
 
 import msgspec
-from cluster.node_faults import NodeFaults
-from cluster.node_processes import NodeCluster, node_cluster
+from cluster.faults.node_faults import NodeFaults
+from cluster.nodes.node_processes import NodeCluster, node_cluster
 
 SIGNALS = {"kill": signal.SIGKILL, "stop": signal.SIGSTOP}
 PAUSE_SECONDS = 1.0  # of steady work before each fault

@@ -17,11 +17,11 @@ from contextlib import ExitStack
 from datetime import datetime
 from pathlib import Path
 
-from cluster.broker_faults import GROUPS, BrokerFaults
-from cluster.mirrored_brokers import NODES, MirroredBrokers
-from cluster.node_networks import NodeNetworks, NoNetworks, node_networks
-from cluster.queue_load import QueueLoad
-from cluster.verdict import Verdict
+from cluster.brokers.mirrored_brokers import NODES, MirroredBrokers
+from cluster.brokers.node_networks import NodeNetworks, NoNetworks, node_networks
+from cluster.brokers.queue_load import QueueLoad
+from cluster.brokers.verdict import Verdict
+from cluster.faults.broker_faults import GROUPS, BrokerFaults
 
 PAUSE_SECONDS = 2.0  # of steady work before each fault
 DRAIN_SECONDS_MAX = 60.0

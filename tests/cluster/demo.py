@@ -18,10 +18,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from broker_process import BrokerFailed, BrokerProcess
-from cluster.mirrored_brokers import NODES, MirroredBrokers
-from cluster.node_networks import NodeNetworks, NoNetworks, node_networks
-from cluster.queue_load import QueueLoad, Session
-from cluster.verdict import Verdict
+from cluster.brokers.mirrored_brokers import NODES, MirroredBrokers
+from cluster.brokers.node_networks import NodeNetworks, NoNetworks, node_networks
+from cluster.brokers.queue_load import QueueLoad, Session
+from cluster.brokers.verdict import Verdict
 from rich.console import Console
 from rich.table import Table
 

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 from broker_process import COMMAND_VARIABLE, BrokerProcess, ForeignBroker
-from scenarios.bad_input import Peer
-from scenarios.bystander import Bystander
-from scenarios.machine_pauses import pauses
-from scenarios.small_disk import small_broker, small_disk
+from scenarios.clients.bad_input import Peer
+from scenarios.clients.bystander import Bystander
+from scenarios.storage.machine_pauses import pauses
+from scenarios.storage.small_disk import small_broker, small_disk
 
 __all__ = ["bystander", "pauses", "peer", "small_broker", "small_disk"]
 
@@ -30,7 +30,7 @@ def impatient_broker(
     fresh_broker: Callable[[], BrokerProcess], monkeypatch: pytest.MonkeyPatch
 ) -> BrokerProcess:
     """A broker that waits for a moment only, until HTTP answers are read and clients leave."""
-    program = Path(__file__).with_name("impatient_broker.py")
+    program = Path(__file__).parent / "nodes" / "impatient_broker.py"
     monkeypatch.setenv(COMMAND_VARIABLE, shlex.join([sys.executable, str(program)]))
     return fresh_broker()
 

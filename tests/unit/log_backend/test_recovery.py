@@ -5,7 +5,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from crash.powered_disk import PoweredDisk
+from crash.disks.powered_disk import PoweredDisk
 from unit.log_backend.open_store import (
     append,
     crash,

@@ -1,4 +1,4 @@
-"""Operators' moves, where a queue goes away: tests/scenarios/test_moved_messages.py has all else."""
+"""Operators' moves, where a queue goes away: tests/scenarios/management/test_moved_messages.py has all else."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from crash.powered_disk import DiskStill, PoweredDisk
+from crash.disks.powered_disk import DiskStill, PoweredDisk
 from unit.log_backend.journal_owner import entry
 from unit.log_backend.journal_replica import SHARD, Replica, history, marks_of
 from unit.log_backend.open_store import until

@@ -1,4 +1,4 @@
-"""A bucket that is a folder. That of S3 is tested on a server: tests/scenarios/test_remote_storage.py."""
+"""A bucket that is a folder. That of S3 is tested on a server: scenarios/storage/test_remote_storage.py."""
 
 from contextlib import closing
 from pathlib import Path

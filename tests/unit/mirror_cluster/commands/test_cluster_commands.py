@@ -5,7 +5,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from cluster.etcd_cluster import free_ports
+from cluster.nodes.etcd_cluster import free_ports
 from typer.testing import CliRunner
 from unit.mirror_cluster.journals import record
 

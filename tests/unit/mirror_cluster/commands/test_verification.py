@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 
-from cluster.etcd_cluster import free_ports
+from cluster.nodes.etcd_cluster import free_ports
 from unit.log_backend.open_store import until
 
 from routelog.log_backend import (

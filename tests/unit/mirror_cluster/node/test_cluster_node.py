@@ -3,7 +3,7 @@
 import asyncio
 
 import pytest
-from cluster.memory_coordinator import Held, MemoryCoordinator
+from cluster.nodes.memory_coordinator import Held, MemoryCoordinator
 
 from routelog.log_backend import SystemClock
 from routelog.mirror_cluster.links.node_links import LinkSecurity

@@ -1,0 +1,214 @@
+"""Three brokers of one cluster, on one machine, each with an etcd of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from broker_process import ROOT, BrokerProcess
+from cluster.brokers.hurt_system import HurtSystem, hurting_library
+from cluster.brokers.node_networks import NodeNetworks
+
+from routelog.amqp_front.node.configuration import load_configuration
+from routelog.benchmarks.brokers.neighbour_ports import neighbour_ports
+from routelog.mirror_cluster.commands.cluster_status import cluster_status
+from routelog.mirror_cluster.coordination.coordinator import (
+    CoordinatorRefused,
+    CoordinatorUnavailable,
+)
+from routelog.mirror_cluster.node.cluster_coordinator import open_coordinator
+from routelog.mirror_cluster.node.cluster_options import cluster_options
+
+NODES = ("a", "b", "c")
+SPARES = ("d", "e")  # that may join
+WAIT_SECONDS = 60.0
+
+
+class MirroredBrokers:
+    """The three processes; each has its name, and a data directory below `folder`.
+
+    Args:
+        networks: of the nodes; None: they have none of their own.
+        host: of all nodes, where they are in no networks of their own.
+        own: the environment of each node beside that of all; that of `a` is the command line's, too.
+        is_hurt: their systems can be hurt.
+
+    Attributes:
+        brokers, systems: by short name.
+        etcd_urls: where its members are reached.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        environment: dict[str, str] | None = None,
+        networks: NodeNetworks | None = None,
+        *,
+        is_hurt: bool = False,
+        own: Mapping[str, dict[str, str]] | None = None,
+        host: str = "127.0.0.1",
+    ) -> None:
+        self.networks = networks
+        self._folder = folder
+        hosts = dict.fromkeys(NODES, host) if networks is None else networks.addresses
+        ports = dict.fromkeys(NODES, 25_672)
+        if networks is None:
+            # Of each the node's own, two of its etcd, and the clients'.
+            all_ports = neighbour_ports(len(NODES) + len(SPARES), 4)
+            self._spare_ports = dict(zip(SPARES, all_ports[len(NODES) :], strict=True))
+            ports = dict(zip(NODES, all_ports, strict=False))
+        self.addresses = {f"{name}@test": f"{hosts[name]}:{port}" for name, port in ports.items()}
+        self.environment = {
+            "ROUTELOG_CLUSTER_NODES": self._listed(),
+            "ROUTELOG_CLUSTER_ETCD": "managed",
+            "ROUTELOG_CLUSTER_SECRET": "a secret of these tests",
+            "ROUTELOG_LOOPBACK_USERS": "",
+            **(environment or {}),
+        }
+        own = own or {}
+        self._own = own.get("a", {})
+        self.etcd_urls = [f"http://{hosts[name]}:{port + 1}" for name, port in ports.items()]
+        self.systems: dict[str, HurtSystem] = {}
+        if is_hurt:
+            library = hurting_library(folder)
+            self.systems = {
+                name: HurtSystem(library, folder / f"{name}.wrong", folder / name) for name in NODES
+            }
+        self.brokers = {
+            name: BrokerProcess(
+                folder / name,
+                {
+                    **self.environment,
+                    "ROUTELOG_NODE_NAME": f"{name}@test",
+                    **(self.systems[name].environment if is_hurt else {}),
+                    **own.get(name, {}),
+                },
+                host=hosts[name],
+                within=() if networks is None else networks.within(name),
+            )
+            for name in NODES
+        }
+        # A node that starts again by itself would choose another one.
+        for name, broker in self.brokers.items():
+            broker.port = ports[name] + 3
+
+    def _listed(self) -> str:
+        return ",".join(f"{name}={address}" for name, address in self.addresses.items())
+
+    def add(self, name: str) -> BrokerProcess:
+        """One of SPARES, which is not started: it is in its own configuration, and in that of commands."""
+        port = self._spare_ports[name]
+        self.addresses[f"{name}@test"] = f"127.0.0.1:{port}"
+        self.environment["ROUTELOG_CLUSTER_NODES"] = self._listed()
+        broker = BrokerProcess(
+            self._folder / name, self.environment | {"ROUTELOG_NODE_NAME": f"{name}@test"}
+        )
+        broker.port = port + 3
+        self.brokers[name] = broker
+        return broker
+
+    def forget(self, name: str) -> BrokerProcess:
+        """Take a node out of the configuration; returns it."""
+        del self.addresses[f"{name}@test"]
+        self.environment["ROUTELOG_CLUSTER_NODES"] = self._listed()
+        return self.brokers.pop(name)
+
+    def start(self) -> None:
+        """Start all; they may have no leader yet."""
+        for broker in self.brokers.values():
+            broker.start()
+
+    def stop(self) -> None:
+        """End all at once: the last one must not lead before it ends."""
+        for broker in self.brokers.values():
+            broker.signal(signal.SIGKILL)
+        for broker in self.brokers.values():
+            broker.stop()
+
+    def status(self) -> dict[str, Any]:
+        """What `routelog cluster status` says; empty while etcd does not answer.
+
+        Without a process of its own, which is half a second of a processor: tests look often. In a thread, as
+        this one may have a loop that runs.
+        """
+        with ThreadPoolExecutor(1) as thread:
+            return thread.submit(asyncio.run, self._read_status()).result()
+
+    async def _read_status(self) -> dict[str, Any]:
+        options = cluster_options(
+            load_configuration(environment=self._of_commands(), options={}),
+            next(iter(self.addresses)),
+        )
+        assert options is not None
+        coordinator = open_coordinator(options)
+        try:
+            return cluster_status(options, await coordinator.read())
+        except (CoordinatorUnavailable, CoordinatorRefused):
+            return {}
+        finally:
+            await coordinator.aclose()
+
+    def _of_commands(self) -> dict[str, str]:
+        node = {"ROUTELOG_NODE_NAME": next(iter(self.addresses))}
+        return node | self.environment | self._own
+
+    def ask(self, *command: str) -> tuple[dict[str, Any], int]:
+        """What `routelog cluster COMMAND --json` says, and its exit code; nothing without an etcd."""
+        asked = subprocess.run(
+            [sys.executable, "-m", "routelog.amqp_front", "cluster", *command, "--json"],
+            cwd=ROOT,
+            env={
+                "PATH": "/usr/bin:/bin",
+                "PYTHONPATH": str(ROOT / "src"),
+                **self._of_commands(),
+            },
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        return json.loads(asked.stdout) if asked.stdout else {}, asked.returncode
+
+    def leader(self) -> BrokerProcess:
+        """The broker that leads, as soon as one does."""
+        return self.brokers[self.until_led()["leader"].partition("@")[0]]
+
+    def until_led(self, *, in_sync: int = 1) -> dict[str, Any]:
+        """Wait until a broker that runs leads, with so many copies; returns the shard's row of the status."""
+        deadline = time.monotonic() + WAIT_SECONDS
+        while True:
+            told = self.status()
+            for shard in told.get("shards", ()):
+                leader = self.brokers.get(shard["leader"].partition("@")[0])
+                runs = (
+                    leader is not None and leader.alive
+                )  # one that was killed has its lease for a while
+                if shard["led"] and runs and len(shard["in_sync"]) >= in_sync:
+                    return dict(shard)
+            assert time.monotonic() < deadline, (told, self.log_text())
+            time.sleep(0.1)
+
+    def log_text(self) -> str:
+        """Of all brokers."""
+        return "\n".join(f"-- {name}\n{each.log_text()}" for name, each in self.brokers.items())
+
+
+@contextmanager
+def mirrored_brokers(
+    folder: Path, *, is_hurt: bool = False, **environment: str
+) -> Iterator[MirroredBrokers]:
+    """Three brokers that run."""
+    cluster = MirroredBrokers(folder, environment, is_hurt=is_hurt)
+    try:
+        cluster.start()
+        yield cluster
+    finally:
+        cluster.stop()

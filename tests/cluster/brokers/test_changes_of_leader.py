@@ -1,0 +1,170 @@
+"""What clients find behind a change of leader: queues as they were promised, and nothing that had gone."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+
+import pika
+import pytest
+from broker_process import BrokerProcess
+from cluster.brokers.mirrored_brokers import MirroredBrokers, mirrored_brokers
+from cluster.brokers.test_brokers import FAILOVER_SECONDS_MAX, client, drained, others
+from pika.adapters.blocking_connection import BlockingChannel
+from pika.spec import BasicProperties
+from pika_client import PERSISTENT
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MirroredBrokers]:
+    with mirrored_brokers(tmp_path_factory.mktemp("changes")) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def cluster(running: MirroredBrokers) -> MirroredBrokers:
+    running.until_led(in_sync=3)
+    return running
+
+
+def channel_of(broker: BrokerProcess) -> BlockingChannel:
+    """One with confirms and the queue `q`, at a broker."""
+    channel = client(broker).channel()
+    channel.confirm_delivery()
+    channel.queue_declare("q", durable=True)
+    return channel
+
+
+def kill_the_leader(cluster: MirroredBrokers) -> BrokerProcess:
+    """The leader of before runs again, and all have everything; returns it."""
+    leader = cluster.leader()
+    leader.kill()
+    cluster.until_led(in_sync=2)
+    leader.start()
+    cluster.until_led(in_sync=3)
+    return leader
+
+
+def until(told: Callable[[], bool], connection: pika.BlockingConnection) -> None:
+    deadline = time.monotonic() + FAILOVER_SECONDS_MAX
+    while not told():
+        assert time.monotonic() < deadline
+        connection.process_data_events(0.05)
+
+
+def test_what_was_not_acknowledged_comes_again_and_what_was_does_not(
+    cluster: MirroredBrokers,
+) -> None:
+    leader = cluster.leader()
+    channel = channel_of(others(cluster, leader)[0])
+    for number in range(20):
+        channel.basic_publish("", "q", str(number), PERSISTENT)
+    taken = [channel.basic_get("q")[0] for _ in range(10)]
+    channel.basic_ack(taken[4].delivery_tag, multiple=True)
+    channel.basic_publish("", "q", "behind the acks", PERSISTENT)  # its confirm: they are committed
+    kill_the_leader(cluster)
+    after = client(leader).channel()
+    found = [after.basic_get("q", auto_ack=True) for _ in range(16)]
+    assert [body for _, _, body in found] == [
+        *(b"%d" % number for number in range(5, 20)),
+        b"behind the acks",
+    ]
+    assert after.basic_get("q")[0] is None
+    after.connection.close()
+
+
+def test_a_node_that_has_caught_up_leads_without_what_is_gone(cluster: MirroredBrokers) -> None:
+    leader = cluster.leader()
+    away, _ = others(cluster, leader)
+    channel = channel_of(leader)
+    channel.queue_declare("purged", durable=True)
+    for queue in ("q", "purged"):
+        for number in range(10):
+            channel.basic_publish("", queue, str(number), PERSISTENT)
+    away.kill()
+    assert len(drained(leader)) == 10
+    channel.queue_purge("purged")
+    channel.basic_publish("", "q", "new", PERSISTENT)
+    away.start()
+    cluster.until_led(in_sync=3)
+    told, code = cluster.ask("transfer", "--to", f"{away.data_dir.name}@test")
+    assert code == 0, told
+    after = client(away).channel()
+    assert after.queue_declare("purged", passive=True).method.message_count == 0
+    assert drained(away) == ["new"]
+    after.connection.close()
+
+
+def test_a_publish_that_is_repeated_with_its_key_is_there_once(cluster: MirroredBrokers) -> None:
+    keyed = BasicProperties(delivery_mode=2, headers={"x-deduplication-header": "one"})
+    arguments = {"x-cache-size": 100, "x-cache-persistence": "disk"}
+
+    def publish(broker: BrokerProcess) -> None:
+        channel = channel_of(broker)
+        channel.exchange_declare(
+            "once", "x-message-deduplication", durable=True, arguments=arguments
+        )
+        channel.queue_bind("q", "once", "")
+        channel.basic_publish("once", "", "once", keyed)
+        channel.connection.close()
+
+    leader = cluster.leader()
+    publish(leader)
+    kill_the_leader(cluster)
+    publish(others(cluster, leader)[0])
+    assert drained(leader) == ["once"]
+
+
+def test_a_transaction_is_there_as_a_whole_or_not_at_all(cluster: MirroredBrokers) -> None:
+    leader = cluster.leader()
+    channel_of(leader).basic_publish("", "q", "to be taken", PERSISTENT)
+    channels = [client(leader).channel() for _ in range(2)]
+    for name, channel in zip(("committed", "open"), channels, strict=True):
+        channel.queue_declare("other", durable=True)
+        channel.tx_select()
+        if name == "committed":
+            channel.basic_ack(channel.basic_get("q")[0].delivery_tag)
+        for queue in ("q", "other"):
+            channel.basic_publish("", queue, name, PERSISTENT)
+    channels[0].tx_commit()
+    kill_the_leader(cluster)
+    with pytest.raises(pika.exceptions.AMQPError):
+        channels[1].tx_commit()  # too late
+    assert drained(leader) == ["committed"]
+    after = client(leader).channel()
+    assert after.basic_get("other", auto_ack=True)[2] == b"committed"
+    assert after.basic_get("other", auto_ack=True)[0] is None
+    after.connection.close()
+
+
+def test_one_single_active_consumer_goes_on(cluster: MirroredBrokers) -> None:
+    def consumer(broker: BrokerProcess, into: list[bytes]) -> BlockingChannel:
+        channel = client(broker).channel()
+        channel.confirm_delivery()
+        channel.queue_declare("single", durable=True, arguments={"x-single-active-consumer": True})
+        channel.basic_consume(
+            "single", lambda _, method, properties, body: into.append(body), auto_ack=True
+        )
+        return channel
+
+    leader = cluster.leader()
+    first: list[bytes] = []
+    second: list[bytes] = []
+    for broker in others(cluster, leader):
+        consumer(broker, [])
+    leader.kill()
+    cluster.until_led(in_sync=2)
+    active = consumer(others(cluster, leader)[0], first)
+    waiting = consumer(others(cluster, leader)[1], second)
+    publisher = channel_of(cluster.leader())
+    for number in range(10):
+        publisher.basic_publish("", "single", str(number), PERSISTENT)
+    until(lambda: len(first) == 10, active.connection)
+    waiting.connection.process_data_events(0.2)
+    assert second == []
+    active.connection.close()
+    publisher.basic_publish("", "single", "next", PERSISTENT)
+    until(lambda: second == [b"next"], waiting.connection)
+    leader.start()
+    waiting.connection.close()
+    publisher.connection.close()

@@ -1,0 +1,106 @@
+"""Whole brokers join a cluster that runs, leave it, and take the place of one that is dead."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from cluster.brokers.mirrored_brokers import MirroredBrokers, mirrored_brokers
+from cluster.brokers.queue_load import QueueLoad
+from cluster.brokers.verdict import Verdict
+
+from routelog.mirror_cluster.coordination.etcd_gateway import EtcdEndpoints, EtcdGateway
+from routelog.mirror_cluster.coordination.managed_etcd import found_members, remove_member
+
+JOIN_SECONDS_MAX = 30.0
+
+
+@asynccontextmanager
+async def etcd(cluster: MirroredBrokers) -> AsyncIterator[EtcdGateway]:
+    """The managed one."""
+    ports = (int(address.rpartition(":")[2]) for address in cluster.addresses.values())
+    gateway = EtcdGateway(EtcdEndpoints([f"http://127.0.0.1:{port + 1}" for port in ports]))
+    try:
+        yield gateway
+    finally:
+        await gateway.aclose()
+
+
+async def members(cluster: MirroredBrokers) -> int:
+    """How many members of the managed etcd have started."""
+    async with etcd(cluster) as gateway:
+        return sum(bool(each.client_urls) for each in await found_members(gateway))
+
+
+async def has_joined(cluster: MirroredBrokers, count: int) -> None:
+    """Wait until it has so many: it takes no other one for 5 s behind a change."""
+    async with asyncio.timeout(JOIN_SECONDS_MAX):
+        while await members(cluster) != count:  # noqa: ASYNC110
+            await asyncio.sleep(0.1)
+
+
+async def test_under_load_one_joins_the_leader_leaves_and_a_dead_one_is_replaced(tmp_path) -> None:
+    with mirrored_brokers(tmp_path) as cluster:
+        cluster.until_led(in_sync=3)
+        load = QueueLoad({name: broker.url for name, broker in cluster.brokers.items()})
+        load.start()
+
+        async def done(*command: str) -> None:
+            told, code = await asyncio.to_thread(cluster.ask, *command)
+            assert (told["done"], code) == (True, 0), (told, cluster.log_text())
+
+        async def in_sync(count: int) -> set[str]:
+            shard = await asyncio.to_thread(cluster.until_led, in_sync=count)
+            assert len(shard["replicas"]) == count
+            return set(shard["in_sync"])
+
+        try:
+            await load.until_confirmed(0)
+            await asyncio.to_thread(cluster.add("d").start)
+            async with asyncio.timeout(JOIN_SECONDS_MAX):
+                while "d@test without a copy" not in cluster.status()["summary"]:  # noqa: ASYNC110
+                    await asyncio.sleep(0.1)
+            await done("join", "d@test")
+            assert "d@test" in await in_sync(4)
+            await has_joined(cluster, 4)
+
+            first = cluster.until_led()["leader"]
+            await done("leave", first)
+            assert first not in await in_sync(3)
+            assert await members(cluster) == 3
+
+            dead = next(
+                name
+                for name in cluster.brokers
+                if name not in ("d", first[0], cluster.until_led()["leader"][0])
+            )
+            cluster.brokers[dead].kill()
+            await done("leave", f"{dead}@test")
+            await asyncio.to_thread(cluster.add("e").start)
+            cluster.forget(dead)
+            await done("join", "e@test")
+            assert "e@test" in await in_sync(3)
+            await has_joined(cluster, 3)
+            await done("join", first)  # it has been running since it left
+            assert first in await in_sync(4)
+            await has_joined(cluster, 4)
+
+            # Removed by hand, it ends, and another one takes its place.
+            async with etcd(cluster) as gateway:
+                port = int(cluster.addresses[first].rpartition(":")[2])
+                await remove_member(f"http://127.0.0.1:{port + 2}", gateway)
+            assert await members(cluster) == 3
+            await has_joined(cluster, 4)
+
+            told, code = await asyncio.to_thread(cluster.ask, "verify")
+            assert (told["equal"], told["complete"], code) == (True, True, 0), told
+            await load.stop_publishing()
+            await load.drain(20)
+        finally:
+            await load.stop()
+        await asyncio.sleep(1)  # the followers hear what is committed
+    directories = {name: broker.data_dir for name, broker in cluster.brokers.items()}
+    verdict = Verdict.of(load, directories, [])
+    assert not (verdict.lost + verdict.missing + verdict.doubled)
+    assert not verdict.differences

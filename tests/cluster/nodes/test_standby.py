@@ -1,0 +1,242 @@
+"""A node on its own and its standby, on real sockets with real stores, whichever of them comes and goes."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from cluster.nodes.etcd_cluster import free_ports
+from cluster.nodes.standby_pair import FollowingStore, LeadingStore, caught_up, options
+from unit.log_backend.log_records import records
+from unit.log_backend.open_store import append, content, crash, durable, unsettled, until
+
+from routelog.log_backend import DirectoryLocked, SystemDisk
+from routelog.mirror_cluster import NoStandby, claim_epoch, is_standby, promote
+from routelog.mirror_cluster.links.copy_stream import receive_message, send_message, stream_over
+from routelog.mirror_cluster.links.given_link import connect, connect_given
+from routelog.mirror_cluster.links.introduction import Opening, Purpose
+from routelog.mirror_cluster.protocol.messages import Acknowledge
+from routelog.mirror_cluster.standby.standby_options import LEADER
+
+
+@pytest.fixture
+def port() -> int:
+    return free_ports(1)[0]
+
+
+async def test_a_standby_has_what_the_node_has(tmp_path: Path, port: int) -> None:
+    leader = await LeadingStore(tmp_path / "a", port).start()
+    queue = await leader.declare("q")
+    append(queue, 5)
+    follower = await FollowingStore(tmp_path / "b", port).start()
+    await caught_up(leader, follower)
+    queue.open_cursor().settle(1, 3)
+    other = await leader.declare("r")
+    append(other, 4)
+    await caught_up(leader, follower)
+    assert leader.lag().seconds == 0
+    await follower.aclose()
+    await until(lambda: not leader.lag().is_connected)
+    await durable(leader.store, append(queue, 3))
+    assert leader.lag().bytes > 0
+    assert leader.lag().seconds > 0
+    follower = await FollowingStore(tmp_path / "b", port).start()
+    await caught_up(leader, follower)
+    assert not (tmp_path / "b" / "aside").exists(), "it went on with what it had"
+    await follower.aclose()
+    await leader.aclose()
+
+
+async def test_acks_that_nothing_syncs_come_soon(tmp_path: Path, port: int) -> None:
+    leader = await LeadingStore(tmp_path / "a", port).start()
+    queue = await leader.declare("q")
+    append(queue, 5)
+    follower = await FollowingStore(tmp_path / "b", port).start()
+    await caught_up(leader, follower)
+    cursor = queue.open_cursor()
+    cursor.settle(0, 2)
+    leader.store.journal.wake_later()
+    await until(lambda: follower.store.partitions[1].open_cursor().low_water == 2)
+    await follower.aclose()
+    await leader.aclose()
+
+
+async def test_a_node_that_is_killed_and_started_goes_on(tmp_path: Path, port: int) -> None:
+    leader = await LeadingStore(tmp_path / "a", port).start()
+    queue = await leader.declare("q")
+    append(queue, 5)
+    follower = await FollowingStore(tmp_path / "b", port).start()
+    await caught_up(leader, follower)
+    crashed = await crash(leader.store, tmp_path / "a")
+    await leader.aclose()
+    leader = await LeadingStore(crashed, port).start()
+    append(leader.queues["q"], 3)
+    await caught_up(leader, follower)
+    assert not follower.standby.ended.done()
+    await follower.aclose()
+    await leader.aclose()
+
+
+async def test_a_standby_that_is_killed_goes_on(tmp_path: Path, port: int) -> None:
+    leader = await LeadingStore(tmp_path / "a", port).start()
+    queue = await leader.declare("q")
+    follower = await FollowingStore(tmp_path / "b", port).start()
+    for _ in range(50):
+        position = append(queue, 20)
+    await durable(leader.store, position)
+    crashed = await crash(follower.store, tmp_path / "b")
+    await follower.aclose()
+    append(queue, 3)
+    follower = await FollowingStore(crashed, port).start()
+    await caught_up(leader, follower)
+    await follower.aclose()
+    await leader.aclose()
+
+
+async def test_behind_the_journal_a_copy_comes_first(tmp_path: Path, port: int) -> None:
+    leader = await LeadingStore(tmp_path / "a", port).start()
+    queue = await leader.declare("q")
+    append(queue, 5)
+    queue.open_cursor().settle(1, 3)
+    await leader.recycle(queue)
+    follower = await FollowingStore(tmp_path / "b", port).start()
+    assert await follower.ended() == "a copy of the leader's checkpoint is here"
+    assert follower.store.journal.end.position == 0, "nothing is added to data that are replaced"
+    await follower.aclose()
+    append(queue, 3)
+    follower = await FollowingStore(tmp_path / "b", port).start()
+    append(queue, 3)
+    await caught_up(leader, follower)
+    await until(lambda: not leader.door._copies._tasks)  # it keeps the journal no more
+    await follower.aclose()
+    await leader.recycle(queue, follower.store.journal.end.position)
+    follower = await FollowingStore(tmp_path / "b", port).start()
+    assert await follower.ended() == "a copy of the leader's checkpoint is here"
+    await follower.aclose()
+    await leader.aclose()
+
+
+async def test_a_journal_that_is_recycled_on_the_way_ends_in_a_copy(
+    tmp_path: Path, port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    leader = await LeadingStore(tmp_path / "a", port).start()
+    queue = await leader.declare("q")
+    follower = await FollowingStore(tmp_path / "b", port).start()
+    await caught_up(leader, follower)
+    with monkeypatch.context() as gone:
+        gone.setattr(leader.store.journal, "read", lambda after, bytes_max: nothing())
+        append(queue)
+        await follower.ended()
+    await follower.aclose()
+    follower = await FollowingStore(tmp_path / "b", port).start()
+    await caught_up(leader, follower)
+    await follower.aclose()
+    await leader.aclose()
+
+
+async def nothing() -> list[object]:
+    return []
+
+
+async def test_what_another_node_wrote_is_kept_aside(tmp_path: Path, port: int) -> None:
+    other = await LeadingStore(tmp_path / "b", port).start()
+    append(await other.declare("elsewhere"), 50)
+    await other.aclose()
+    leader = await LeadingStore(tmp_path / "a", port).start()
+    queue = await leader.declare("q")
+    append(queue, 5)
+    follower = await FollowingStore(tmp_path / "b", port).start()
+    await follower.ended()
+    await follower.aclose()
+    follower = await FollowingStore(tmp_path / "b", port).start()
+    await caught_up(leader, follower)
+    assert (tmp_path / "b" / "aside" / "1" / "journal").is_dir()
+    await follower.aclose()
+    await leader.aclose()
+
+
+async def test_under_load_a_copy_and_the_journal_behind_it_are_whole(
+    tmp_path: Path, port: int
+) -> None:
+    leader = await LeadingStore(tmp_path / "a", port).start()
+    queue = await leader.declare("q")
+    await leader.recycle(queue)
+    follower = await FollowingStore(tmp_path / "b", port).start()
+    while not follower.standby.ended.done():
+        await durable(leader.store, queue.append(records([b"x" * 1_000]), waited=True))
+    await follower.aclose()
+    await durable(leader.store, queue.append(records([b"x" * 1_000]), waited=True))
+    follower = await FollowingStore(tmp_path / "b", port).start()
+    await caught_up(leader, follower)
+    await follower.aclose()
+    await leader.aclose()
+
+
+async def test_a_promoted_standby_begins_an_epoch_of_its_own(tmp_path: Path, port: int) -> None:
+    for _ in range(3):  # which makes epochs
+        leader = await LeadingStore(tmp_path / "a", port).start()
+        await leader.aclose()
+    leader = await LeadingStore(tmp_path / "a", port).start()
+    queue = await leader.declare("q")
+    append(queue, 5)
+    queue.open_cursor().settle(0, 2)
+    follower = await FollowingStore(tmp_path / "b", port).start()
+    await caught_up(leader, follower)
+    data, disk = tmp_path / "b", SystemDisk()
+    with pytest.raises(DirectoryLocked):
+        promote(data, disk)
+    expected = await unsettled(queue)
+    crashed = await crash(follower.store, data)
+    await leader.aclose()
+    await follower.aclose()
+    assert is_standby(crashed, disk)
+    end = promote(crashed, disk)
+    assert end.epoch == 4
+    assert not is_standby(crashed, disk)
+    with pytest.raises(NoStandby):
+        promote(crashed, disk)
+    promoted = await LeadingStore(crashed, port).start()
+    assert claim_epoch(promoted.store.metadata) > end.epoch + 1
+    assert await unsettled(promoted.queues["q"]) == expected
+    await promoted.aclose()
+    assert await content(crashed) == expected
+
+
+async def test_who_does_not_know_the_secret_gets_nothing(
+    tmp_path: Path, port: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    leader = await LeadingStore(tmp_path / "a", port).start()
+    await leader.declare("q")
+    follower = await FollowingStore(tmp_path / "b", port, b"another secret here").start()
+    await until(lambda: "does not know this cluster's secret" in caplog.text)
+    assert leader.lag() is None
+    assert follower.store.journal.end.position == 0
+    await follower.aclose()
+    await leader.aclose()
+
+
+@pytest.mark.parametrize("bad", [b"\xff" * 64, b"\x40\0\0\0" + bytes(80), None])
+async def test_what_is_no_message_ends_the_connection_with_a_reason(
+    tmp_path: Path, port: int, bad: bytes | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    leader = await LeadingStore(tmp_path / "a", port).start()
+    streams: list = []
+    opening = Opening("orders", "s", LEADER, 1, Purpose.FOLLOW, bytes(31) + b"n")
+    await connect_given(
+        opening,
+        options(port).secret,
+        None,
+        lambda *given: streams.append(stream_over(*given)),
+        lambda protocol: connect(f"127.0.0.1:{port}", protocol, None),
+    )
+    reader, writer = streams[0]
+    if bad is None:
+        await send_message(writer, Acknowledge(0, 0, 0, 1, 0.0))
+    else:
+        writer.write(bad)
+    with pytest.raises((asyncio.IncompleteReadError, ConnectionError)):
+        await receive_message(reader)
+    assert "standby s is not understood" in caplog.text
+    writer.close()
+    await leader.aclose()

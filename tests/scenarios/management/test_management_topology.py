@@ -1,0 +1,392 @@
+"""Queues, exchanges, bindings and messages over HTTP, with pika on the other side."""
+
+from __future__ import annotations
+
+import base64
+import os
+import shutil
+import socket
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import quote
+
+import pika
+import pytest
+from broker_process import BrokerProcess
+from management_door import ManagementDoor
+from pamqp import commands
+from pika_client import Clients, Inbox, send, wait_until
+from scenarios.clients.raw_client import RawClient, long, message, short
+
+pytestmark = pytest.mark.differs_from_rabbitmq("needs its data directory")
+
+QUEUE_KEYS = {"name", "vhost", "durable", "auto_delete", "exclusive", "arguments", "type", "node"}
+QUEUE_KEYS |= {"state", "policy", "operator_policy", "effective_policy_definition", "consumers"}
+QUEUE_KEYS |= {"messages", "messages_ready", "messages_unacknowledged"}
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    process = BrokerProcess(tmp_path_factory.mktemp("topology")).start()
+    yield process
+    process.stop()
+
+
+@pytest.fixture
+def door(world: BrokerProcess) -> ManagementDoor:
+    return ManagementDoor(world)
+
+
+@pytest.fixture
+def clients(world: BrokerProcess) -> Iterator[Clients]:
+    opened = Clients(world.url)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def alone(tmp_path: Path) -> Iterator[tuple[BrokerProcess, ManagementDoor, Clients]]:
+    process = BrokerProcess(tmp_path / "alone").start()
+    opened = Clients(process.url)
+    yield process, ManagementDoor(process), opened
+    opened.close()
+    process.stop()
+
+
+def test_a_queue_is_declared_filled_looked_at_purged_and_deleted(door, clients, name):
+    body = {"durable": True, "arguments": {"x-max-length": 5}}
+    assert door.ask("PUT", "queues", "/", name, body=body) == (201, None)
+    assert door.ask("PUT", "queues", "/", name, body=body) == (204, None)
+    status, answer = door.ask("PUT", "queues", "/", name, body={"durable": False})
+    assert (status, answer["error"]) == (400, "bad_request")
+    assert answer["reason"].startswith(f"inequivalent arg 'durable' for queue '{name}'")
+    channel = clients.channel()
+    send(channel, name, b"one", b"two")
+    queue = door.get("queues", "/", name)
+    assert queue.keys() >= QUEUE_KEYS
+    assert (queue["messages"], queue["messages_ready"], queue["consumers"]) == (2, 2, 0)
+    assert queue["arguments"] == {"x-max-length": 5}
+    inbox = Inbox(channel, name, consumer_tag="me").wait_for(2)
+    queue = door.get("queues", "/", name)
+    assert (queue["messages_ready"], queue["messages_unacknowledged"]) == (0, 2)
+    assert [each["consumer_tag"] for each in queue["consumer_details"]] == ["me"]
+    assert door.ask("DELETE", "queues", "/", name, query="if-unused=true")[0] == 400
+    channel.basic_nack(inbox.delivery_tags[-1], multiple=True)
+    channel.basic_cancel(inbox.tag)
+    channel.close()
+    wait_until(lambda: door.get("queues", "/", name)["messages_ready"] == 2)
+    assert door.ask("DELETE", "queues", "/", name, query="if-empty=true")[0] == 400
+    assert door.ask("DELETE", "queues", "/", name, "contents")[0] == 204
+    assert door.ask("DELETE", "queues", "/", name, query="if-empty=true")[0] == 204
+    assert door.ask("GET", "queues", "/", name) == (
+        404,
+        {"error": "Object Not Found", "reason": "Not Found"},
+    )
+
+
+@pytest.mark.parametrize(
+    ("method", "parts", "body", "status"),
+    [
+        ("PUT", ("queues", "/", "amq.mine"), {}, 401),
+        ("PUT", ("queues", "/", "q"), [1], 400),
+        ("PUT", ("queues", "/", "q"), {"arguments": {"x-max-length": "many"}}, 400),
+        ("PUT", ("queues", "/", "q"), {"arguments": {"x": 2**70}}, 400),
+        ("PUT", ("queues", "/", "q"), {"durable": "yes"}, 400),
+        ("PUT", ("queues", "/", "q" * 256), {}, 400),
+        ("PUT", ("queues", "nowhere", "q"), {}, 404),
+        ("PUT", ("exchanges", "/", "x"), {"type": "nope"}, 400),
+        ("PUT", ("exchanges", "/", "amq.topic"), {"type": "fanout"}, 400),
+        ("DELETE", ("exchanges", "/", "amq.topic"), None, 401),
+        ("DELETE", ("exchanges", "/", "amq.default"), None, 401),
+        ("DELETE", ("exchanges", "/", "nope"), None, 404),
+        ("POST", ("bindings", "/", "e", "amq.topic", "q", "nope"), {"routing_key": "a"}, 404),
+        ("POST", ("bindings", "/", "e", "amq.topic", "x", "nope"), {"routing_key": "a"}, 404),
+        ("POST", ("exchanges", "/", "amq.topic", "publish"), {"properties": {}}, 400),
+        ("DELETE", ("connections", "nope"), None, 404),
+        ("PATCH", ("queues", "/", "q"), {}, 405),
+        ("GET", ("nowhere",), None, 404),
+    ],
+)
+def test_what_cannot_be_is_answered_as_rabbitmq_does(door, method, parts, body, status):
+    answered, answer = door.ask(method, *parts, body=body)
+    assert answered == status, answer
+    assert set(answer) == {"error", "reason"}
+
+
+def test_names_of_any_kind_are_found_again(door, name):
+    for queue in (f"{name}/a", f"{name}%2Fa", f"{name} é?&#", f"{name}..", f"../{name}"):
+        door.do("PUT", "queues", "/", queue, body={})
+        assert door.get("queues", "/", queue)["name"] == queue
+        door.do("DELETE", "queues", "/", queue)
+
+
+def test_bindings_are_found_by_their_ends_and_keys(door, name):
+    door.do("PUT", "queues", "/", name, body={})
+    door.do("PUT", "exchanges", "/", name, body={"type": "topic"})
+    ends = ("bindings", "/", "e", name, "q", name)
+    for key, arguments in (("", {}), ("a.#", {}), ("a.#", {"n": 1}), ("a.#", {"n": 2})):
+        made = door.ask("POST", *ends, body={"routing_key": key, "arguments": arguments})
+        assert made == (201, None)
+    found = door.get(*ends)
+    keys = [binding["properties_key"] for binding in found]
+    assert len(set(keys)) == 4
+    assert keys[:2] == ["~", "a.%23"]
+    for binding in found:
+        status, _, answer = door.raw(
+            "GET", f"/bindings/%2F/e/{name}/q/{name}/{binding['properties_key']}"
+        )
+        assert status == 200, answer
+    assert len(door.get("queues", "/", name, "bindings")) == 5
+    assert len(door.get("exchanges", "/", name, "bindings", "source")) == 4
+    assert door.ask("DELETE", *ends, "a.#") == (204, None)
+    assert door.ask("DELETE", *ends, "a.#")[0] == 404
+    assert len(door.get(*ends)) == 3
+    door.do("POST", "bindings", "/", "e", name, "e", "amq.fanout", body={"routing_key": "k"})
+    assert len(door.get("exchanges", "/", "amq.fanout", "bindings", "destination")) == 1
+
+
+def test_messages_are_published_and_taken_for_debugging(door, clients, name):
+    door.do("PUT", "queues", "/", name, body={})
+    headers = {"n": [1, "é", None], "f": 0.1}
+    properties = {"content_type": "text/plain", "delivery_mode": 2, "headers": headers, "type": "t",
+                  "timestamp": 1_700_000_000, "priority": 3}  # fmt: skip
+    bodies = [("héllo", "string"), (base64.b64encode(b"\xff\x00").decode(), "base64")]
+    for payload, encoding in bodies:
+        message = {
+            "properties": properties,
+            "routing_key": name,
+            "payload": payload,
+            "payload_encoding": encoding,
+        }
+        assert door.do("POST", "exchanges", "/", "amq.default", "publish", body=message) == {
+            "routed": True
+        }
+    lost = {"properties": {}, "routing_key": "nobody", "payload": "", "payload_encoding": "string"}
+    assert door.do("POST", "exchanges", "/", "amq.default", "publish", body=lost) == {
+        "routed": False
+    }
+    take = {"count": 5, "ackmode": "ack_requeue_true", "encoding": "auto"}
+    taken = door.do("POST", "queues", "/", name, "get", body=take)
+    assert [(each["payload"], each["payload_encoding"]) for each in taken] == bodies
+    assert taken[0]["properties"] == properties
+    assert [each["redelivered"] for each in taken] == [False, False]
+    take = {"count": 1, "ackmode": "reject_requeue_false", "encoding": "base64", "truncate": 1}
+    (first,) = door.do("POST", "queues", "/", name, "get", body=take)
+    assert (first["payload"], first["payload_bytes"], first["redelivered"]) == ("aA==", 6, True)
+    assert first["message_count"] == 1
+    found, got, body = clients.channel().basic_get(name, auto_ack=True)
+    assert (found.redelivered, body) == (True, b"\xff\x00")
+    assert got.headers == headers | {"f": 0}  # pika makes a whole number of every double
+
+
+def test_a_message_whose_headers_cannot_be_read_is_shown_and_stays(world, door, name):
+    door.do("PUT", "queues", "/", name, body={})
+    table = short(b"\xff\xfe") + b"t\x01"
+    with RawClient("127.0.0.1", world.port) as client:
+        client.open()
+        client.open_channel()
+        client.send_bytes(message(name, b"odd", b"\x20\0" + long(table)))
+        assert client.outcome().scope == "ok"
+    take = {"count": 5, "ackmode": "ack_requeue_true", "encoding": "auto"}
+    for _ in range(2):
+        (shown,) = door.do("POST", "queues", "/", name, "get", body=take)
+        assert shown["payload"] == "odd"
+        undecoded = base64.b64encode(table).decode()
+        assert shown["properties"] == {"headers": {"undecoded": undecoded}}
+    assert door.get("queues", "/", name)["messages_ready"] == 1
+
+
+def test_messages_that_are_taken_have_a_limit_in_bytes(door, clients, name):
+    door.do("PUT", "queues", "/", name, body={})
+    size = 16 * 1024 * 1024
+    channel = clients.channel()
+    for _ in range(5):
+        channel.basic_publish("", name, bytes(size))
+    wait_until(lambda: door.get("queues", "/", name)["messages"] == 5)
+    take = {"count": 10, "ackmode": "ack_requeue_true", "encoding": "auto", "truncate": 1}
+    taken = door.do("POST", "queues", "/", name, "get", body=take)
+    assert [each["payload_bytes"] for each in taken] == [size] * 4
+    assert door.get("queues", "/", name)["messages_ready"] == 5
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"properties": {"colour": 1}}, "no property 'colour'"),
+        ({"properties": {"delivery_mode": 3}}, "delivery"),
+        ({"properties": {"headers": 5}}, "headers are no object"),
+        ({"properties": {"headers": {"x": 2**70}}}, "not one that AMQP knows"),
+        ({"properties": {"expiration": "soon"}}, "invalid expiration 'soon'"),
+        ({"properties": {"user_id": "root"}}, "user_id property set to 'root'"),
+        ({"properties": {"content_type": "x" * 256}}, "properties cannot be"),
+        ({"properties": {"priority": 256}}, "properties cannot be"),
+        ({"properties": {"timestamp": -5}}, "properties cannot be"),
+        ({"payload": "%", "payload_encoding": "base64"}, "no base64"),
+        ({"payload_encoding": "hex"}, "payload_encoding"),
+        ({"routing_key": "k" * 256}, "longer than 255"),
+    ],
+)
+def test_a_message_that_cannot_be_is_refused(door, change, reason):
+    message = {"properties": {}, "routing_key": "q", "payload": "", "payload_encoding": "string"}
+    status, answer = door.ask(
+        "POST", "exchanges", "/", "amq.topic", "publish", body=message | change
+    )
+    assert status == 400
+    assert reason in answer["reason"]
+
+
+def test_lists_have_pages_columns_filters_and_orders(door, name):
+    for at in range(5):
+        door.do("PUT", "queues", "/", f"{name}-{at}", body={"arguments": {"x-max-length": 9 - at}})
+    query = f"name={name}&page=2&page_size=2&columns=name,arguments.x-max-length"
+    page = door.get("queues", query=query)
+    numbers = ("filtered_count", "item_count", "page", "page_count", "page_size")
+    assert [page[each] for each in numbers] == [5, 2, 2, 3, 2]
+    assert page["items"] == [
+        {"name": f"{name}-2", "arguments": {"x-max-length": 7}},
+        {"name": f"{name}-3", "arguments": {"x-max-length": 6}},
+    ]
+    found = door.get(
+        "queues", query=f"name=^{name}-[34]$&use_regex=true&sort=arguments.x-max-length"
+    )
+    assert [each["name"] for each in found] == [f"{name}-4", f"{name}-3"]
+    found = door.get("queues", "/", query=f"name={name}&sort=name&sort_reverse=true&columns=name")
+    assert [each["name"] for each in found] == [f"{name}-{at}" for at in (4, 3, 2, 1, 0)]
+    for query, error in (
+        ("page=9", "page_out_of_range"),
+        ("page=x", "bad_request"),
+        ("page=0", "invalid_pagination_parameters"),
+        ("page=1&page_size=501", "invalid_pagination_parameters"),
+        ("name=(&use_regex=true", "bad_request"),
+    ):
+        status, answer = door.ask("GET", "queues", query=query)
+        assert (status, answer["error"]) == (400, error)
+
+
+def test_connections_channels_and_consumers_are_listed_and_closed(world, door, clients, name):
+    connection = clients.connect(client_properties={"connection_name": name})
+    channel = connection.channel()
+    channel.basic_qos(prefetch_count=7)
+    channel.queue_declare(name, exclusive=True)
+    channel.basic_consume(name, lambda *_: None, consumer_tag=name)
+    (mine,) = [each for each in door.get("connections") if each["user_provided_name"] == name]
+    assert (mine["user"], mine["vhost"], mine["channels"], mine["state"]) == (
+        "guest",
+        "/",
+        1,
+        "running",
+    )
+    assert mine["client_properties"]["product"] == "Pika Python Client Library"
+    assert mine["port"] == world.port
+    assert door.get("connections", mine["name"]) == mine
+    (seen,) = door.get("connections", mine["name"], "channels")
+    assert (seen["number"], seen["consumer_count"], seen["prefetch_count"]) == (1, 1, 7)
+    alone = door.get("channels", seen["name"])
+    (consumer,) = [each for each in door.get("consumers") if each["consumer_tag"] == name]
+    assert alone == {**seen, "consumer_details": [consumer]}
+    assert consumer["channel_details"]["peer_port"] == mine["peer_port"]
+    assert (consumer["active"], consumer["activity_status"]) == (True, "up")
+    assert consumer["queue"] == {"name": name, "vhost": "/"}
+    status, _, _ = door.raw(
+        "DELETE", f"/connections/{mine['name'].replace(' ', '%20')}", **{"X-Reason": "enough"}
+    )
+    assert status == 204
+    with pytest.raises(pika.exceptions.ConnectionClosedByBroker) as closed:
+        connection.process_data_events(5)
+    assert (closed.value.reply_code, closed.value.reply_text) == (320, "CONNECTION_FORCED - enough")
+    assert door.ask("GET", "queues", "/", name)[0] == 404
+
+
+def test_consumers_tell_which_of_them_is_the_single_active_one(door, clients, name):
+    channel = clients.channel()
+    channel.queue_declare(name, exclusive=True, arguments={"x-single-active-consumer": True})
+    tags = [channel.basic_consume(name, lambda *_: None) for _ in range(3)]
+    channel.basic_cancel(tags.pop(0))
+    shown = door.get("queues", "/", name)["consumer_details"]
+    told = {each["consumer_tag"]: (each["active"], each["activity_status"]) for each in shown}
+    assert told == {tags[0]: (True, "single_active"), tags[1]: (False, "waiting")}
+
+
+def test_a_reason_in_any_octets_closes_a_connection(world, door):
+    with RawClient("127.0.0.1", world.port) as client:
+        client.open()
+        mine = "{}:{} -> 127.0.0.1:{}".format(*client.socket.getsockname(), world.port)
+        reason = {"X-Reason": "caf\xe9"}  # as Latin-1 on the wire
+        assert door.raw("DELETE", f"/connections/{quote(mine)}", **reason)[0] == 204
+        closed = client.expect(commands.Connection.Close)
+        assert closed.reply_text == "CONNECTION_FORCED - caf�"
+
+
+def test_a_reader_that_goes_away_is_no_fault_of_the_broker(world, door, clients, name):
+    channel = clients.channel()
+    for number in range(200):
+        channel.queue_declare(f"{name}.{number}", auto_delete=True)
+    path = "/api/queues?" + "&".join(f"x={number}" for number in range(100))
+    request = f"GET {path} HTTP/1.1\r\nHost: x\r\n"
+    request += "".join(f"{key}: {value}\r\n" for key, value in door.headers.items()) + "\r\n"
+    for _ in range(5):
+        with socket.create_connection((door.address.hostname, door.address.port)) as reader:
+            reader.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+            reader.sendall(request.encode() * 20)
+            assert reader.recv(1)
+            reader.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    assert door.get("whoami")["name"] == "guest"
+    assert "an error of the broker" not in world.log_text()
+
+
+def test_a_connection_that_is_being_closed_is_listed_no_more(world, door):
+    with RawClient("127.0.0.1", world.port) as client:
+        client.open()
+        mine = "{}:{} -> 127.0.0.1:{}".format(*client.socket.getsockname(), world.port)
+        assert mine in [each["name"] for each in door.get("connections")]
+        assert door.raw("DELETE", f"/connections/{quote(mine)}")[0] == 204
+        assert mine not in [each["name"] for each in door.get("connections")]
+        client.expect(commands.Connection.Close)
+
+
+def test_bodies_have_a_limit_however_they_come(door):
+    status, _, _ = door.raw("PUT", "/queues/%2F/large", b" " * (1024 * 1024 + 1))
+    assert status == 413
+    assert door.raw("PUT", "/queues/%2F/large", b"[" * 100_000)[0] == 400
+    for content in (b"\xff", b'{"arguments": {"x": "\xed\xa0\x80"}}', b'{"\\ud800": 1}'):
+        assert door.raw("PUT", "/queues/%2F/large", content)[0] == 400
+
+
+def test_health_is_told(world, door):
+    for check in ("alarms", "local-alarms", "virtual-hosts", "node-is-quorum-critical"):
+        assert door.get("health", "checks", check)["status"] == "ok"
+    assert door.get("health", "checks", "port-listener", str(world.port))["port"] == world.port
+    assert door.ask("GET", "health", "checks", "port-listener", "1")[0] == 503
+    assert door.get("health", "checks", "protocol-listener", "amqp")["status"] == "ok"
+    assert door.ask("GET", "health", "checks", "protocol-listener", "mqtt")[0] == 503
+    assert door.get("aliveness-test", "/") == {"status": "ok"}
+    assert door.get("overview")["object_totals"]["exchanges"] >= 6
+    assert [node["running"] for node in door.get("nodes")] == [True]
+
+
+def test_a_node_tells_what_it_takes_and_how_much_there_is_as_rabbitmq_does(alone):
+    world, door, clients = alone
+    (before,) = door.get("nodes")
+    held = [clients.channel() for _ in range(20)]
+    (node,) = door.get("nodes")
+    process = Path(f"/proc/{world.pid}")
+    resident = int((process / "statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    assert 0.8 * resident < node["mem_used"] < 1.2 * resident
+    assert node["mem_used"] < node["mem_limit"] <= os.sysconf("SC_PHYS_PAGES") * 4096
+    assert node["mem_calculation_strategy"] == "rss"
+    # Requests and files come and go
+    assert abs(node["fd_used"] - before["fd_used"] - len(held)) < 5
+    assert abs(node["fd_used"] - len(os.listdir(process / "fd"))) < 5
+    assert node["fd_used"] < node["fd_total"]
+    assert node["sockets_used"] - before["sockets_used"] == len(held)
+    assert node["sockets_used"] < node["sockets_total"]
+    assert 1 < node["proc_used"] < node["proc_total"]
+    free = shutil.disk_usage(world.data_dir).free
+    assert 0.8 * free < node["disk_free"] < 1.2 * free
+    assert 0 < node["disk_free_limit"] < node["disk_free"]
+    assert node["mem_alarm"] is node["disk_free_alarm"] is False
+    assert node["processors"] == os.cpu_count()
+    assert door.get("nodes", node["name"]).keys() == node.keys()
+    (chosen,) = door.get("nodes", query="columns=name,mem_used")
+    assert chosen.keys() == {"name", "mem_used"}

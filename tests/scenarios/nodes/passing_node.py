@@ -1,0 +1,96 @@
+"""A node that passes all its clients on: run as a program, with TLS's certificate and authority as arguments.
+
+It is told who leads by lines of standard input, `leader PROCESS PORT` or `nobody`, and prints where it
+listens: `ready amqp=PORT tls=PORT http=PORT`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+
+import uvloop
+from scenarios.nodes.leading_broker import node_links
+
+from routelog.amqp_front.node.accepted_sockets import AcceptedSockets, SocketLimits
+from routelog.amqp_front.node.configuration import BrokerConfig
+from routelog.amqp_front.passing.leaders import Leader, TakeConnection
+from routelog.amqp_front.passing.passing import Passing
+from routelog.amqp_front.server.acceptor import Acceptor
+from routelog.amqp_front.server.certificate_renewal import CertificateRenewal
+from routelog.amqp_front.server.listeners import Listeners, listening_sockets
+from routelog.amqp_front.wire.proxy_header import AMQP, HTTP
+from routelog.mirror_cluster.coordination.coordinator import NodeEntry
+from routelog.mirror_cluster.node.cluster_member import LeadingNode
+
+HOST = "127.0.0.1"
+
+
+class ToldLeaders:
+    """See `Leaders`; who leads comes from outside."""
+
+    def __init__(self) -> None:
+        self.leader: Leader | None = None
+        self._links = node_links("passing")
+        self._told: Callable[[], None] = lambda: None
+
+    def watch(self, changed: Callable[[], None]) -> None:
+        self._told = changed
+
+    async def connect(self, node: str, process: int, take: TakeConnection) -> None:
+        await self._links.connect_client(node, process, take)
+
+    def lead(self, line: str) -> None:
+        self.leader = None
+        if line.startswith("leader"):
+            process, port = map(int, line.split()[1:])
+            self._links.set_nodes({"leading": NodeEntry("leading", process, f"{HOST}:{port}", 1)})
+            self.leader = LeadingNode("leading", process)
+        self._told()
+
+
+def say(line: str) -> None:
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
+
+
+def note(event: str, **more: object) -> None:
+    say(f"{event} {more}")
+
+
+async def main(certificate: str, authority: str) -> None:
+    loop, leaders = asyncio.get_running_loop(), ToldLeaders()
+    passing = Passing(leaders, wait_seconds=4.0)
+    config = BrokerConfig(
+        host=HOST,
+        port=0,
+        tls_port=0,
+        tls_certificate=certificate,
+        tls_authorities=authority,
+        tls_verify="optional",
+    )
+    limits = SocketLimits(4_096, 256)
+    amqp, http = (AcceptedSockets(name, limits, loop.time) for name in ("AMQP", "HTTP"))
+    renewal = CertificateRenewal(loop)
+    listeners = Listeners(config, loop, amqp, passing.door(AMQP), renewal, 0o077, note)
+    _, port = await listeners.open()
+    (listening,) = await listening_sockets(loop, HOST, 0)
+    serve = passing.door(HTTP)
+    Acceptor(listening, loop, sockets=http, tls=None, proxies=(), serve=serve, note=note)
+    assert listeners.tls_address is not None
+    tls, http_port = listeners.tls_address[1], listening.getsockname()[1]
+    say(f"ready amqp={port} tls={tls} http={http_port}")
+    reader = asyncio.StreamReader()
+    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+    while line := (await reader.readline()).decode().strip():
+        leaders.lead(line)
+        say(f"told {line}")
+    await listeners.close()
+    await passing.aclose()
+
+
+if __name__ == "__main__":
+    with suppress(KeyboardInterrupt):
+        uvloop.run(main(*sys.argv[1:]))
