@@ -151,7 +151,7 @@ UNKNOWN_LIBRARIES = {
 }
 
 FILES_MAX = 25  # of a folder: more are a hall without walls
-FOLDERS = (*IMPORT_TABLE, "tests")
+FOLDERS = (*IMPORT_TABLE, "docs", "tests")
 MADE = {".c", ".pyc", ".so"}  # by a compiler
 DRAWERS = {"common", "helper", "helpers", "manager", "misc", "util", "utils"}
 

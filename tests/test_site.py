@@ -21,7 +21,7 @@ def test_the_site_is_built_from_pages_without_broken_links(tmp_path: Path) -> No
     )
     assert built.returncode == 0, built.stderr
     pages = list(site.rglob("*.html"))
-    sources = [*ROOT.glob("docs/*.md"), *ROOT.glob("docs/decisions/*.md"), *ROOT.glob("*.md")]
+    sources = [*ROOT.glob("docs/**/*.md"), *ROOT.glob("*.md")]
     assert len(pages) >= len(sources)
     fetched = [found for page in pages for found in FETCHED.findall(page.read_text())]
     # The canonical address of a page would be one, if the site had an address.

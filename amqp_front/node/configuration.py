@@ -41,7 +41,7 @@ class ConfigurationError(ValueError):
 
 
 class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything an operator may choose; docs/configuration.md says what each key means."""
+    """Everything an operator may choose; docs/operating/configuration.md says what each key means."""
 
     host: Annotated[str, Meta(min_length=1)] = "0.0.0.0"
     port: Annotated[int, Meta(ge=0, le=65_535)] = 5672  # 0: any free port

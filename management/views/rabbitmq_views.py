@@ -14,7 +14,7 @@ from routelog.management.calls.process_usage import process_usage
 # At /cli/rabbitmqadmin, where scripts download a program and run it.
 CLI = b"""#!/bin/sh
 # RouteLog has no rabbitmqadmin to download. Its own command is `routelog`, which is installed with the broker:
-# `routelog --help`, docs/management.md. The rabbitmqadmin of a RabbitMQ 3.10 works with this broker, too.
+# `routelog --help`, docs/management/management.md. The rabbitmqadmin of RabbitMQ 3.10 works here, too.
 echo "this broker has no rabbitmqadmin to download: use 'routelog', or that of a RabbitMQ 3.10" >&2
 exit 1
 """

@@ -46,13 +46,13 @@ def test_the_example_of_another_client_prints_what_it_received(
 @pytest.mark.parametrize(
     "page",
     [
-        "compression.md",
-        "delayed.md",
-        "durability.md",
-        "exchanges.md",
-        "partitions.md",
-        "queues.md",
-        "streams.md",
+        "operating/compression.md",
+        "messaging/delayed.md",
+        "messaging/durability.md",
+        "messaging/exchanges.md",
+        "messaging/partitions.md",
+        "messaging/queues.md",
+        "messaging/streams.md",
     ],
 )
 def test_fragments_of_a_page_run_on_a_channel(page: str, fresh_broker: BrokerFactory) -> None:

@@ -1,4 +1,4 @@
-"""What README.md and docs/spark.md show first, run as it stands there by somebody who set up nothing else."""
+"""What README.md and the page of Spark show first, run as it stands there by one who set up nothing else."""
 
 from __future__ import annotations
 
@@ -58,5 +58,7 @@ def test_spark_reads_what_the_readme_published_though_path_has_another_python(
     bare.write_text(f'#!/bin/sh\nexec {sys.executable} -I -S "$@"\n')  # without what is installed
     bare.chmod(0o755)
     (tmp_path / "data").symlink_to(broker.data_dir)
-    shown = run(first_example("docs/spark.md"), tmp_path, PATH=f"{tmp_path}:{os.environ['PATH']}")
+    shown = run(
+        first_example("docs/spark/spark.md"), tmp_path, PATH=f"{tmp_path}:{os.environ['PATH']}"
+    )
     assert re.search(r"\|\s*orders\|\s*1\|", shown), shown

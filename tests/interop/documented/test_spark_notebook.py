@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 pytestmark = [pytest.mark.interop, pytest.mark.spark]
 
-NOTEBOOK = Path(__file__).parents[3] / "docs" / "spark.ipynb"
+NOTEBOOK = Path(__file__).parents[3] / "docs" / "spark" / "spark.ipynb"
 
 
 def test_the_notebook_runs(

@@ -259,7 +259,7 @@ def test_each_metric_of_the_board_and_of_the_alerts_is_served(world: BrokerProce
 
 
 def test_the_pages_table_of_alerts_has_those_of_the_file() -> None:
-    page = (ROOT / "docs" / "monitoring.md").read_text()
+    page = (ROOT / "docs" / "management" / "monitoring.md").read_text()
     table = set(METRIC.findall(page.partition("## What to be called for")[2].partition("##")[0]))
     # The page has the names of /metrics/per-object, which the job for queues does not scrape.
     alerts = {name.replace("_detailed_", "_") for name in asked_metrics()["alerts.yml"]}

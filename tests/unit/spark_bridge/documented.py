@@ -1,11 +1,11 @@
-"""What docs/spark.md says there is."""
+"""What docs/spark/spark.md says there is."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
 
-PAGE = Path(__file__).parents[3] / "docs" / "spark.md"
+PAGE = Path(__file__).parents[3] / "docs" / "spark" / "spark.md"
 
 
 def documented_options(heading: str) -> set[str]:

@@ -220,13 +220,13 @@ def test_the_configuration_is_frozen() -> None:
 
 
 def test_the_example_file_holds_every_key_with_its_default() -> None:
-    text = (ROOT / "docs" / "routelog.toml").read_text()
+    text = (ROOT / "docs" / "operating" / "routelog.toml").read_text()
     assert set(tomllib.loads(text)) == set(BrokerConfig.__struct_fields__)
     assert load(text) == BrokerConfig()
 
 
 def test_every_key_is_documented() -> None:
-    documentation = (ROOT / "docs" / "configuration.md").read_text()
+    documentation = (ROOT / "docs" / "operating" / "configuration.md").read_text()
     undocumented = [
         key for key in BrokerConfig.__struct_fields__ if f"| `{key}` |" not in documentation
     ]
