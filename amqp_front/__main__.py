@@ -22,7 +22,9 @@ from routelog.amqp_front.node.configuration import (
     ConfigurationError,
     load_configuration,
 )
-from routelog.amqp_front.process.broker import START_FAULTS, BrokerAddress, StartError, node_name
+from routelog.amqp_front.node.node_name import node_name
+from routelog.amqp_front.process.broker import BrokerAddress
+from routelog.amqp_front.process.data_directory import START_FAULTS, StartError
 from routelog.amqp_front.process.logs import escape_control, set_up_logs
 from routelog.amqp_front.process.memory_allocator import give_large_blocks_back
 from routelog.amqp_front.process.open_files import make_room_for_open_files, raise_open_files_limit

@@ -9,8 +9,10 @@ from typing import Any, NoReturn
 
 from routelog.amqp_front.metrics_door import metrics_door
 from routelog.amqp_front.node.configuration import BrokerConfig
+from routelog.amqp_front.node.node_name import node_name
 from routelog.amqp_front.operators_door import operators_door
-from routelog.amqp_front.process.broker import Broker, BrokerAddress, StartError, node_name
+from routelog.amqp_front.process.broker import Broker, BrokerAddress
+from routelog.amqp_front.process.data_directory import StartError
 from routelog.amqp_front.process.run import run
 from routelog.log_backend import SystemClock, SystemDisk
 from routelog.mirror_cluster import (

@@ -5,9 +5,7 @@ import logging
 import socket
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib.metadata import version as distribution_version
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from routelog.amqp_front.connections.connection import Connection
 from routelog.amqp_front.node.accepted_sockets import AcceptedSocket, AcceptedSockets
@@ -17,15 +15,18 @@ from routelog.amqp_front.node.confirm_board import ConfirmBoard
 from routelog.amqp_front.node.confirm_deadline import ConfirmDeadline
 from routelog.amqp_front.node.gate import Gate
 from routelog.amqp_front.node.intake_budget import IntakeBudget, IntakeLimits
+from routelog.amqp_front.node.node_name import node_name
 from routelog.amqp_front.node.services import Services
 from routelog.amqp_front.passing.passed_doors import PassedDoors
 from routelog.amqp_front.passing.passing import CHANGED, STOPPED, Passing
+from routelog.amqp_front.process.data_directory import START_FAULTS, StartError, open_logs
 from routelog.amqp_front.process.event_log import EventLog
 from routelog.amqp_front.process.log_exchange import LogExchange
 from routelog.amqp_front.process.memory_allocator import MemoryTrim
 from routelog.amqp_front.process.mirror import Mirror
 from routelog.amqp_front.process.open_files import open_files_limit, socket_limits
 from routelog.amqp_front.process.recent_log import RecentLog
+from routelog.amqp_front.process.tracing import open_spans
 from routelog.amqp_front.publishing.firehose import Listener
 from routelog.amqp_front.server.acceptor import Serve
 from routelog.amqp_front.server.certificate_renewal import CertificateRenewal
@@ -43,25 +44,17 @@ from routelog.amqp_front.wire.frame_cutter import FrameCutter
 from routelog.amqp_front.wire.proxy_header import AMQP, HTTP, Endpoint
 from routelog.exchanges import InvalidName
 from routelog.log_backend import (
-    BALLAST_BYTES,
     Backups,
     BadBucket,
     Bucket,
-    Clock,
     DirectoryLocked,
     DiskSpace,
     EpochBeginning,
-    JournalDamaged,
-    LogOptions,
     LogStore,
-    MetadataCorrupt,
     MetadataStore,
-    MetadataUnavailable,
     RemoteStorage,
     SystemClock,
     SystemDisk,
-    UnknownEntry,
-    doubt,
     keep_private,
     narrow,
     open_bucket,
@@ -84,26 +77,9 @@ from routelog.vhosts import (
     durability_level,
 )
 
-if TYPE_CHECKING:  # else only where it is asked for: its libraries are an extra
-    from routelog.amqp_front.publishing.spans import Spans
-
 log = logging.getLogger(__name__)
 
-
-# What the data directory may answer while it is read, and written for the first time.
-START_FAULTS = (
-    OSError,
-    JournalDamaged,
-    MetadataCorrupt,
-    MetadataUnavailable,
-    UnknownEntry,
-)
-
 ClaimEpoch = Callable[[MetadataStore], int]
-
-
-class StartError(Exception):
-    """The broker cannot start; the text says why, for the operator."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +114,7 @@ class Broker:
         mirror: Mirror | None = None,
     ) -> None:
         self._config = config
+        self._name = node_name(config.node_name, socket.gethostname())
         self._definitions = definitions
         self._mirror = mirror
         self._passing = Passing(mirror) if mirror is not None else None
@@ -264,7 +241,7 @@ class Broker:
         scheduler.around = self._cork.run
         self._gate = Gate(loop)
         writer = logs.metadata_writer
-        self._spans = _spans(config, self._clock)
+        self._spans = open_spans(config, self._name, self._clock)
         self._passwords = PasswordVerifier(self._clock.monotonic, key=random_key())
         self._users = UserDirectory(writer, self._passwords.hash)
         self._parameters = GlobalParameters(writer)
@@ -342,7 +319,7 @@ class Broker:
             gate=self._gate,
             intake=IntakeBudget(loop, _intake_limits(config), logs.memory.hold),
             heartbeats=HeartbeatWheel(loop),
-            node_name=node_name(config.node_name, socket.gethostname()),
+            node_name=self._name,
             close_throttle=CloseThrottle(loop.call_soon),
         )
         self.operators = OperatorView(self._connections.all, self._connections.opening)
@@ -562,22 +539,6 @@ class Broker:
             await asyncio.to_thread(self._spans.close)
 
 
-def _spans(config: BrokerConfig, clock: Clock) -> "Spans | None":
-    if not config.otel_endpoint:
-        return None
-    try:
-        from routelog.amqp_front.publishing.spans import Spans
-    except ImportError:
-        raise StartError("otel_endpoint: needs what 'routelog[otel]' installs") from None
-    name = node_name(config.node_name, socket.gethostname())
-    return Spans(config.otel_endpoint, name, distribution_version("routelog"), clock)
-
-
-def node_name(wanted: str, host: str) -> str:
-    """The node's name in full: a name without a host gets the first part of this one's, as RabbitMQ does it."""
-    return wanted if "@" in wanted else f"{wanted}@{host.partition('.')[0]}"
-
-
 def _intake_limits(config: BrokerConfig) -> IntakeLimits:
     return IntakeLimits(
         config.intake_connection_bytes_max, config.intake_user_bytes_max, config.intake_bytes_max
@@ -587,34 +548,3 @@ def _intake_limits(config: BrokerConfig) -> IntakeLimits:
 def _bucket(config: BrokerConfig) -> Bucket | None:
     url = config.remote_storage
     return open_bucket(url, SystemDisk()) if url else None
-
-
-def open_logs(config: BrokerConfig, loop: asyncio.AbstractEventLoop) -> LogStore:
-    """Take the data directory.
-
-    Raises:
-        DirectoryLocked: another process has it.
-        MetadataCorrupt, MetadataUnavailable, OSError: it cannot be used.
-    """
-    options = LogOptions(
-        journal_file_bytes=config.journal_file_bytes,
-        journal_files_max=config.journal_files_max,
-        segment_bytes=config.segment_bytes,
-        memory_tail_bytes=config.memory_tail_bytes,
-        memory_loaded_bytes=config.memory_loaded_bytes,
-        flush_seconds=config.flush_seconds,
-        scrub_bytes_per_second=config.scrub_bytes_per_second,
-        scrub_interval_seconds=config.scrub_interval_seconds,
-        disk_reserve_bytes=config.disk_reserve_bytes,
-        ballast_bytes=BALLAST_BYTES,
-        compression=config.default_compression,
-        retention_seconds=config.retention_seconds,
-        has_remote=bool(config.remote_storage),
-    )
-    disk = SystemDisk()
-    logs = LogStore(config.data_dir, disk, SystemClock(), loop, options)
-    kind = disk.file_system(config.data_dir)
-    reason = doubt(kind)
-    if reason is not None:
-        log.warning("data directory %s is on %s: %s", config.data_dir, kind, reason)
-    return logs

@@ -9,7 +9,7 @@ from typing import NoReturn, Protocol
 import uvloop
 
 from routelog.amqp_front.node.configuration import BrokerConfig
-from routelog.amqp_front.process.broker import START_FAULTS, StartError, open_logs
+from routelog.amqp_front.process.data_directory import START_FAULTS, StartError, open_logs
 from routelog.amqp_front.process.run import RESTART_SECONDS_MIN, SWITCH_SECONDS
 from routelog.amqp_front.server.certificate_renewal import CertificateRenewal, Certificates
 from routelog.log_backend import DirectoryLocked, LogStore, PartitionRecords, keep_private, narrow

@@ -1,8 +1,8 @@
-"""What a broker is called."""
+"""What a node is called."""
 
 import pytest
 
-from routelog.amqp_front.process.broker import node_name
+from routelog.amqp_front.node.node_name import node_name
 
 
 @pytest.mark.parametrize(
