@@ -36,7 +36,6 @@ from routelog.mirror_cluster.coordination.etcd_gateway import EtcdEndpoints, Etc
 from routelog.mirror_cluster.coordination.managed_etcd import remove_member
 from routelog.mirror_cluster.node.cluster_coordinator import open_coordinator
 from routelog.mirror_cluster.node.cluster_options import ClusterOptions
-from routelog.mirror_cluster.protocol.shard_record import BadRecord
 
 _T = TypeVar("_T")
 
@@ -234,7 +233,7 @@ def _fail(text: str, code: int = EXIT_NOT_WELL) -> NoReturn:
 def _asked(asking: Coroutine[Any, Any, _T]) -> _T:
     try:
         return asyncio.run(asking)
-    except (CoordinatorUnavailable, CoordinatorRefused, BadRecord) as error:
+    except (CoordinatorUnavailable, CoordinatorRefused) as error:
         _fail(f"etcd: {error}", EXIT_NOT_REACHABLE)
 
 

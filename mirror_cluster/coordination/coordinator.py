@@ -24,7 +24,7 @@ class NobodyListens(CoordinatorUnavailable):
 
 
 class CoordinatorRefused(Exception):
-    """The coordinator understood, and said no: a wrong password, a full disk, a missing permission."""
+    """The coordinator said no, as with a wrong password or a full disk; or what it holds cannot be read."""
 
 
 class NodeNameTaken(Exception):

@@ -24,7 +24,7 @@ from routelog.mirror_cluster.coordination.coordinator import (
     NodeNameTaken,
 )
 from routelog.mirror_cluster.coordination.etcd_gateway import EtcdGateway, decoded, encoded
-from routelog.mirror_cluster.protocol.shard_record import ShardRecord, decode_record
+from routelog.mirror_cluster.protocol.shard_record import BadRecord, ShardRecord, decode_record
 
 _T = TypeVar("_T")
 
@@ -85,9 +85,8 @@ class EtcdCoordinator:
         records, nodes, commands = {}, {}, {}
         for each in found.kvs:
             kind, _, name = decoded(each.key)[len(start) :].decode().partition("/")
-            value = decoded(each.value)
             if kind == "shards":
-                record = decode_record(value, each.mod_revision)
+                record = _record(each)
                 records[record.shard] = record
             elif kind == "nodes":
                 nodes[name] = _entry(each)
@@ -186,6 +185,13 @@ def _decode(answer: bytes, kind: type[_T]) -> _T:
     return msgspec.json.decode(answer, type=kind, strict=False)  # 64-bit numbers come as strings
 
 
+def _record(found: _KeyValue) -> ShardRecord:
+    try:
+        return decode_record(decoded(found.value), found.mod_revision)
+    except BadRecord as error:
+        raise _unreadable(found, error) from None
+
+
 def _entry(found: _KeyValue) -> NodeEntry:
     return _stored(found, NodeEntry)
 
@@ -194,7 +200,11 @@ def _stored(found: _KeyValue, kind: type[_T]) -> _T:
     try:
         return msgspec.json.decode(decoded(found.value), type=kind)
     except msgspec.DecodeError as error:
-        raise CoordinatorRefused(f"{decoded(found.key).decode()}: {error}") from None
+        raise _unreadable(found, error) from None
+
+
+def _unreadable(found: _KeyValue, error: Exception) -> CoordinatorRefused:
+    return CoordinatorRefused(f"{decoded(found.key).decode()} cannot be read: {error}")
 
 
 def _behind(prefix: bytes) -> bytes:

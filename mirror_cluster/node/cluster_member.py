@@ -119,13 +119,13 @@ class ClusterMember:
             JournalDamaged: and no other node has everything.
             MetadataCorrupt, UnknownEntry, OSError: the data cannot be used.
         """
+        incarnation = read_incarnation(self._data, self._disk)
         if self._options.is_managed:
             self._etcd = OwnEtcd(self._options, self._data, self._disk)
             try:
                 await self._etcd.start()
             except (EtcdMissing, CoordinatorRefused, CoordinatorUnavailable, gaierror) as error:
                 raise CannotJoin(f"cluster_etcd: {error}") from None
-        incarnation = read_incarnation(self._data, self._disk)
         self._node = self._open(incarnation)
         connect = self._node.links.connect_copy
         receiver = CopyReceiver(

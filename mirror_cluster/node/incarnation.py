@@ -17,7 +17,7 @@ def read_incarnation(directory: Path, disk: Disk) -> int:
     """The number of a directory, kept in its file `incarnation`; durable when it is drawn here.
 
     Raises:
-        ValueError: the file holds something else.
+        NumberUnreadable: the file holds something else.
     """
     number = _kept(directory, disk).read()
     return renew_incarnation(directory, disk) if number is None else number

@@ -26,7 +26,7 @@ READ_BYTES = 4 * 1024 * 1024
 FULL_PAUSE_SECONDS = 1.0  # between two tries on a full disk
 
 
-class BlockUnreadable(Exception):
+class BlockUnreadable(OSError):
     """A block that recovery found cannot be read any more: the disk is damaged."""
 
 
@@ -83,6 +83,7 @@ class JournalStorage:
         self._incarnation = incarnation
         self._journal = journal
         self._promise = promise
+        self._promised = 0
         self._apply = apply
         self._has_room = has_room
         self._committed = 0
@@ -104,7 +105,9 @@ class JournalStorage:
 
         Raises:
             BlockUnreadable: one of them is not there.
+            NumberUnreadable: nobody knows which epoch was promised.
         """
+        self._promised = self._promise.read() or 0
         self._chain = Chain(marks[0][0])
         for mark, payload_bytes in marks[1:]:
             self._chain.add(mark, payload_bytes)
@@ -121,8 +124,8 @@ class JournalStorage:
     def start(self, notify: Callable[[Notice], None]) -> Recovered:
         """See `ReplicaStorage`; behind `open`."""
         self._notify = notify
-        promise, applied = self._promise.read() or 0, self._journal.committed
-        return Recovered(self._shard, self._incarnation, self._chain, promise, applied)
+        applied = self._journal.committed
+        return Recovered(self._shard, self._incarnation, self._chain, self._promised, applied)
 
     def store(self, blocks: Sequence[Block]) -> None:
         """See `ReplicaStorage`."""

@@ -4,6 +4,12 @@ from pathlib import Path
 
 from routelog.log_backend import Disk, read_file, replace_file
 
+SHOWN_BYTES_MAX = 40  # of what is no number, in an error
+
+
+class NumberUnreadable(OSError):
+    """A file holds no number: it is damaged, or somebody has edited it."""
+
 
 class KeptNumber:
     """See the module. Every call blocks; one at a time."""
@@ -16,11 +22,16 @@ class KeptNumber:
         """The number; None when there is no file.
 
         Raises:
-            ValueError: the file holds something else.
+            NumberUnreadable: the file holds something else.
         """
         if self._path.name not in self._disk.list_directory(self._path.parent):
             return None
-        return int(read_file(self._disk, self._path))
+        content = bytes(read_file(self._disk, self._path))
+        try:
+            return int(content)
+        except ValueError:
+            shown = content[:SHOWN_BYTES_MAX]
+            raise NumberUnreadable(f"{self._path}: expected a number, found {shown!r}") from None
 
     def write(self, number: int) -> None:
         """Keep another number; durable when this returns."""

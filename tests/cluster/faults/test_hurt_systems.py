@@ -1,7 +1,10 @@
-"""What becomes of a cluster when one node's disk is full, hangs, fails or is damaged, or its clock jumps."""
+"""What becomes of a cluster when one node's disk is full, hangs, fails or is damaged, its clock jumps, or what
+etcd holds cannot be read."""
 
 from __future__ import annotations
 
+import asyncio
+import json
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,9 +15,10 @@ from cluster.brokers.mirrored_brokers import MirroredBrokers, mirrored_brokers
 from cluster.brokers.test_brokers import FAILOVER_SECONDS_MAX, client, drained, others, publish
 from cluster.faults.broker_faults import PAGE_BYTES, flip_bit
 from pika.exceptions import AMQPError, NackError
-from pika_client import PERSISTENT
+from pika_client import PERSISTENT, wait_until
 
 from routelog.log_backend.journal.journal_block import MAGIC
+from routelog.mirror_cluster.coordination.etcd_gateway import EtcdEndpoints, EtcdGateway, encoded
 
 HOURS = 3_600 * 10**9
 PAUSE_SECONDS_MAX = 10.0  # of publishers, while a follower is left out; it takes about 2 s
@@ -181,6 +185,53 @@ def test_a_node_whose_journal_is_damaged_takes_a_copy_of_another_ones(
         # The lease of what it was before has to end.
         assert time.monotonic() < deadline, cluster.status()
     assert drained(hurt) == [*map(str, range(20))]
+
+
+def test_a_node_that_does_not_know_its_own_number_says_so_and_does_not_start(
+    cluster: MirroredBrokers,
+) -> None:
+    hurt = others(cluster, cluster.leader())[0]
+    hurt.kill()
+    kept = hurt.data_dir / "incarnation"
+    number = kept.read_bytes()
+    kept.write_bytes(b"\x00" * 8)
+    try:
+        with pytest.raises(BrokerFailed, match="incarnation: expected a number, found") as failed:
+            hurt.start()
+        assert "Traceback" not in str(failed.value)
+    finally:
+        kept.write_bytes(number)
+    hurt.start()
+    cluster.until_led(in_sync=3)
+
+
+async def put_record(cluster: MirroredBrokers, value: str) -> str:
+    """Put another record of the shard into etcd; returns the one that was there, as the gateway has it."""
+    gateway = EtcdGateway(EtcdEndpoints(cluster.etcd_urls))
+    try:
+        key = encoded(b"/routelog/routelog/shards/0")
+        before = json.loads(await gateway.request("kv/range", {"key": key}))["kvs"][0]["value"]
+        await gateway.request("kv/put", {"key": key, "value": value})
+        return str(before)
+    finally:
+        await gateway.aclose()
+
+
+def test_a_record_that_cannot_be_read_is_told_and_waited_for(cluster: MirroredBrokers) -> None:
+    leader = cluster.leader()
+    follower = others(cluster, leader)[0]
+    record = asyncio.run(put_record(cluster, encoded(b'{"version": 2}')))
+    try:
+        publish(leader, "1")
+        follower.kill()
+        told_before = len(follower.log_text())
+        follower.start()
+        wait_until(lambda: "shards/0 cannot be read" in follower.log_text()[told_before:])
+        assert cluster.ask("status") == ({}, 2)
+    finally:
+        asyncio.run(put_record(cluster, record))
+    cluster.until_led(in_sync=3)
+    assert drained(follower) == ["1"]
 
 
 def test_clocks_that_jump_change_nothing(cluster: MirroredBrokers) -> None:

@@ -29,7 +29,7 @@ from routelog.mirror_cluster.coordination.etcd_gateway import (
 )
 from routelog.mirror_cluster.coordination.managed_etcd import lead_elsewhere
 from routelog.mirror_cluster.node_tls import NodeTls, TlsFiles
-from routelog.mirror_cluster.protocol.shard_record import BadRecord, ShardRecord
+from routelog.mirror_cluster.protocol.shard_record import ShardRecord
 
 RECORD = ShardRecord(0, "a", 7, 1, frozenset(("a",)), ("a", "b", "c"), {"a": 1})
 NODE = NodeEntry("a", 7, "127.0.0.1:25672", 1)
@@ -265,7 +265,7 @@ async def test_a_record_that_somebody_else_wrote_is_not_guessed_at(tmp_path: Pat
         key = encoded(f"{PREFIX}/shards/0".encode())
         await gateway.request("kv/put", {"key": key, "value": encoded(b"{}")})
         await gateway.aclose()
-        with pytest.raises(BadRecord):
+        with pytest.raises(CoordinatorRefused, match=f"{PREFIX}/shards/0 cannot be read: "):
             await coordinator.read()
 
 

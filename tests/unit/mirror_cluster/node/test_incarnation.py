@@ -6,6 +6,7 @@ import pytest
 
 from routelog.log_backend import SystemDisk
 from routelog.mirror_cluster.node.incarnation import read_incarnation, renew_incarnation
+from routelog.mirror_cluster.node.kept_number import NumberUnreadable
 
 
 def test_a_directory_keeps_its_number_until_it_is_wiped_or_renewed(tmp_path: Path) -> None:
@@ -27,5 +28,5 @@ def test_a_start_that_ended_half_way_leaves_no_number(tmp_path: Path) -> None:
 
 def test_another_text_is_refused(tmp_path: Path) -> None:
     (tmp_path / "incarnation").write_text("new\n")
-    with pytest.raises(ValueError, match="invalid literal"):
+    with pytest.raises(NumberUnreadable, match="incarnation: expected a number, found b'new"):
         read_incarnation(tmp_path, SystemDisk())

@@ -14,7 +14,7 @@ from routelog.log_backend import SystemDisk
 from routelog.mirror_cluster.node import journal_storage
 from routelog.mirror_cluster.node.copy_receiver import CopyReceiver
 from routelog.mirror_cluster.node.journal_storage import BlockUnreadable, JournalStorage
-from routelog.mirror_cluster.node.kept_number import KeptNumber
+from routelog.mirror_cluster.node.kept_number import KeptNumber, NumberUnreadable
 from routelog.mirror_cluster.node.replica_storage import CopyFailed, CopyWaits, Notice
 from routelog.mirror_cluster.protocol.block import START, Block
 from routelog.mirror_cluster.replica.chain import Chain
@@ -164,6 +164,12 @@ async def test_a_promise_outlives_the_process_and_the_newest_is_the_last(tmp_pat
     assert shard.notices == [Promised(4), Promised(7)]
     later = Shard(tmp_path)
     assert (await later.storage()).start(later.notices.append).promise == 7
+
+
+async def test_a_promise_that_cannot_be_read_stops_the_start(tmp_path: Path) -> None:
+    (tmp_path / "promise").write_bytes(b"\x00" * 100)
+    with pytest.raises(NumberUnreadable, match="promise: expected a number, found"):
+        await Shard(tmp_path).storage()
 
 
 async def test_a_promise_that_cannot_be_kept_ends_the_node(tmp_path: Path) -> None:
