@@ -4,26 +4,34 @@ The epoch stands in every batch, so that the logs of a node that is joined to ot
 compared with theirs. The data directory's lock keeps a second process from leading.
 """
 
+import logging
+
 from routelog.log_backend import Change, MetadataStore
+
+log = logging.getLogger(__name__)
 
 EPOCH_KEY = b"epoch"
 
 
-def claim_epoch(store: MetadataStore) -> int:
+def claim_epoch(store: MetadataStore, journal_epoch: int) -> int:
     """Begin a new epoch, durable when this returns.
+
+    Args:
+        journal_epoch: of the journal's last block: other nodes have begun it, where this one followed in a
+            cluster or as a standby. A block of a lower epoch would be no part of the journal.
 
     Raises:
         RevisionConflict: somebody else began one at the same time.
     """
     entry = store.get(EPOCH_KEY)
-    epoch = int(entry.value) + 1 if entry else 1
+    own = int(entry.value) if entry else 0
+    if journal_epoch > own:
+        log.warning(
+            "this was a node of a cluster, or a standby, and goes on alone, in epoch %d: no other node may "
+            "take clients with the data that it has",
+            journal_epoch + 1,
+        )
+    epoch = max(own, journal_epoch) + 1
     revision = entry.revision if entry else 0
     store.apply([Change(EPOCH_KEY, b"%d" % epoch, expected_revision=revision)])
     return epoch
-
-
-def raise_epoch(store: MetadataStore, epoch: int) -> None:
-    """The next epoch that begins is higher than this one, which another node began."""
-    entry = store.get(EPOCH_KEY)
-    if entry is None or int(entry.value) < epoch:
-        store.apply([Change(EPOCH_KEY, b"%d" % epoch)])

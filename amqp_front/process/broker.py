@@ -79,7 +79,7 @@ from routelog.vhosts import (
 
 log = logging.getLogger(__name__)
 
-ClaimEpoch = Callable[[MetadataStore], int]
+ClaimEpoch = Callable[[MetadataStore, int], int]  # given the epoch of the journal's last block
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +174,7 @@ class Broker:
         Raises:
             StartError: what the data directory holds cannot be used.
         """
-        await self._begin(lambda metadata: epoch)
+        await self._begin(lambda metadata, journal_epoch: epoch)
         self._is_loaded = True
         if not self._is_suspended:
             self.go_on()
@@ -282,7 +282,7 @@ class Broker:
             counts = len(vhosts.all()), queues, len(users.users()), replayed
             text = "recovered: %d virtual hosts, %d queues, %d users, %d journal entries"
             log.info(text, *counts)
-            logs.start(claim_epoch(logs.metadata))
+            logs.start(claim_epoch(logs.metadata, logs.journal.recovered_epoch))
             self._start_remote(loop)
             await vhosts.load_memories()
             await self._populate()

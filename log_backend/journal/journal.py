@@ -193,6 +193,11 @@ class Journal:
         if self._replica is None:
             self.committed = self.durable
 
+    @property
+    def recovered_epoch(self) -> int:
+        """Epoch of the last block that `recover` has found; 0: it has found none."""
+        return self._reader.end.epoch
+
     def adopt(self) -> None:
         """Make durable what was read: it may be in the system's cache only. `start` does it, too."""
         if not self._old_files:

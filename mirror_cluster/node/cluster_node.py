@@ -23,7 +23,7 @@ from routelog.mirror_cluster.node.incarnation import new_number
 from routelog.mirror_cluster.node.lease_keeper import LeaseKeeper
 from routelog.mirror_cluster.node.replica_storage import ReplicaStorage
 from routelog.mirror_cluster.protocol.messages import Message
-from routelog.mirror_cluster.protocol.shard_record import BadRecord, ShardRecord
+from routelog.mirror_cluster.protocol.shard_record import ShardRecord
 from routelog.mirror_cluster.replica.events import (
     Event,
     LeaseHeld,
@@ -112,7 +112,7 @@ class ClusterNode:
         self._known: dict[str, NodeEntry] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._read_wanted = asyncio.Event()
-        self._is_away = False
+        self._trouble = ""  # with the last read of the coordinator
 
     async def start(self, storages: Sequence[ReplicaStorage]) -> None:
         """Run the replicas of these shards."""
@@ -157,11 +157,13 @@ class ClusterNode:
             Whether it was made; False: there is one.
         """
         member = self.replicas[shard].member
+        # Of all: a node that knows a newer one would not follow.
+        known = [entry.ends[shard] for entry in self.view.nodes.values() if shard in entry.ends]
         record = ShardRecord(
             shard=shard,
             leader="",
             claim=0,
-            epoch=self._end(shard)[0],
+            epoch=max(epoch for epoch, _ in (self._end(shard), *known)),
             in_sync=frozenset((member.node,)),
             replicas=tuple(replicas),
             incarnations=dict((member,)),
@@ -229,9 +231,9 @@ class ClusterNode:
             try:
                 self._viewed(await self.coordinator.read())
             except CoordinatorUnavailable as error:
-                self._told_away(str(error))
-            except (CoordinatorRefused, BadRecord) as error:
-                log.error("the coordinator's answer is of no use: %s", error)
+                self._tell(logging.WARNING, "the coordinator does not answer", error)
+            except CoordinatorRefused as error:
+                self._tell(logging.ERROR, "the coordinator's answer is of no use", error)
             try:
                 # Python 3.11's `wait_for` may lose the cancellation that ends this task.
                 async with asyncio.timeout(READ_SECONDS):
@@ -241,8 +243,8 @@ class ClusterNode:
             await asyncio.sleep(READ_SECONDS / 10)  # whoever wants it often gets it no more often
 
     def _viewed(self, view: ClusterView) -> None:
-        if self._is_away:
-            self._is_away = False
+        if self._trouble:
+            self._trouble = ""
             log.info("the coordinator answers again")
         before, self.view = self.view, view
         # Who has lost its lease may still answer, and a leader without a coordinator counts on that.
@@ -260,7 +262,7 @@ class ClusterNode:
             hosted.handle(alive)
         self.on_view(view)
 
-    def _told_away(self, error: str) -> None:
-        if not self._is_away:
-            self._is_away = True
-            log.warning("the coordinator does not answer: %s", error)
+    def _tell(self, level: int, trouble: str, error: Exception) -> None:
+        if trouble != self._trouble:  # once: it is read several times a second
+            self._trouble = trouble
+            log.log(level, "%s: %s", trouble, error)

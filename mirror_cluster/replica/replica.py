@@ -1,6 +1,7 @@
 """One replica of a shard: it follows, claims the leadership, leads, and ends."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from routelog.mirror_cluster.protocol.shard_record import ShardRecord
@@ -271,8 +272,14 @@ class Replica:
             return []
         self._claim_revision = record.revision
         size_min = self._settings.min_in_sync
-        wanted = claimed(record, member, self._identity.process, running, size_min)
+        newest = self._with_newest_epoch(record)
+        wanted = claimed(newest, member, self._identity.process, running, size_min)
         return [Propose(wanted, claim_reason(record, wanted))]
+
+    def _with_newest_epoch(self, record: ShardRecord) -> ShardRecord:
+        # Blocks that this node made while it ran on its own have epochs that the cluster knows nothing of.
+        # Those of an epoch below theirs would be no part of the journal.
+        return replace(record, epoch=max(record.epoch, self.log.chain.end.epoch))
 
     def _can_claim(self, record: ShardRecord) -> bool:
         if self._draining and record.in_sync != {self._identity.member.node}:
@@ -319,5 +326,6 @@ class Replica:
         if record.revision != event.revision:
             return []
         self._claim_revision = record.revision
-        recovered = record.recovered_by(self._identity.member, self._identity.process)
+        newest = self._with_newest_epoch(record)
+        recovered = newest.recovered_by(self._identity.member, self._identity.process)
         return [Propose(recovered, "this node leads with what it has: the operator accepts a loss")]

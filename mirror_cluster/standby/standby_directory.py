@@ -10,7 +10,6 @@ from routelog.log_backend import (
     open_metadata,
     replace_file,
 )
-from routelog.mirror_cluster.standalone import raise_epoch
 
 _FILE = "standby"  # there: a broker that began here would make blocks in an epoch of the node it followed
 
@@ -45,7 +44,6 @@ def promote(data: Path, disk: Disk) -> Mark:
         raise NoStandby(f"{data} is no standby's: 'routelog follow' makes one")
     with open_metadata(data, disk, read_only=False) as metadata:
         end = journal_end(data / "journal", disk, JournalExtent(metadata))
-        raise_epoch(metadata, end.epoch)
         disk.remove(data / _FILE)
         disk.sync_directory(data)
     return end

@@ -40,7 +40,7 @@ class LeadingStore:
                 each.number, "/", each.queue, 0, durable=True
             )
         store.recover()
-        store.start(claim_epoch(store.metadata))
+        store.start(claim_epoch(store.metadata, store.journal.recovered_epoch))
         await self.door.open()
         return self
 

@@ -105,7 +105,7 @@ class Node:
         self.vhosts.recovered()
         self.store.on_committed = self._durable
         self.store.on_failure = self.failures.append
-        self.store.start(claim_epoch(self.store.metadata))
+        self.store.start(claim_epoch(self.store.metadata, self.store.journal.recovered_epoch))
         await self.vhosts.load_memories()
         await self.vhosts.add("/")
         self.is_started = True

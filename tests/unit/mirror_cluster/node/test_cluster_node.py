@@ -1,15 +1,30 @@
 """A node's own life; what it does with its replicas is shown by clusters of nodes."""
 
 import asyncio
+import logging
+from pathlib import Path
 
 import pytest
 from cluster.nodes.memory_coordinator import Held, MemoryCoordinator
+from cluster.nodes.store_node import SHARD, StoreNode
+from unit.log_backend.open_store import until
 
 from routelog.log_backend import SystemClock
+from routelog.mirror_cluster.coordination.coordinator import (
+    ClusterView,
+    CoordinatorRefused,
+    NodeEntry,
+)
 from routelog.mirror_cluster.links.node_links import LinkSecurity
+from routelog.mirror_cluster.node import cluster_node
 from routelog.mirror_cluster.node.cluster_node import ClusterNode, NodeSettings
 
 END_SECONDS_MAX = 30.0  # at once; a node that does not end never does
+
+
+SETTINGS = NodeSettings(
+    "orders", "a", 1, "127.0.0.1:1", "127.0.0.1", 0, LinkSecurity(b"a secret of this test")
+)
 
 
 class Owner:
@@ -25,9 +40,7 @@ async def synced() -> None:
 
 @pytest.mark.parametrize("turns", range(6))
 async def test_a_node_ends_whenever_something_has_asked_for_a_read(turns: int) -> None:
-    security = LinkSecurity(b"a secret of this test")
-    settings = NodeSettings("orders", "a", 1, "127.0.0.1:1", "127.0.0.1", 0, security)
-    node = ClusterNode(settings, SystemClock(), MemoryCoordinator(Held()), synced, Owner())
+    node = ClusterNode(SETTINGS, SystemClock(), MemoryCoordinator(Held()), synced, Owner())
     await node.start([])
     for _ in range(10):  # turns of the loop: it waits for its next read
         await asyncio.sleep(0)
@@ -36,3 +49,50 @@ async def test_a_node_ends_whenever_something_has_asked_for_a_read(turns: int) -
         await asyncio.sleep(0)
     async with asyncio.timeout(END_SECONDS_MAX):
         await node.aclose()
+
+
+class UnreadableRecord(MemoryCoordinator):
+    """One whose record cannot be read for a while.
+
+    Attributes:
+        refuses: so many reads yet.
+    """
+
+    refuses = 3
+
+    async def read(self) -> ClusterView:
+        if self.refuses:
+            self.refuses -= 1
+            raise CoordinatorRefused("shards/0 cannot be read")
+        return await super().read()
+
+
+async def test_a_record_that_cannot_be_read_is_told_once_and_waited_for(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(cluster_node, "READ_SECONDS", 0.01)
+    viewed = asyncio.Event()
+    node = ClusterNode(SETTINGS, SystemClock(), UnreadableRecord(Held()), synced, Owner())
+    node.on_view = lambda view: viewed.set()
+    with caplog.at_level(logging.INFO):
+        await node.start([])
+        async with asyncio.timeout(END_SECONDS_MAX):
+            await viewed.wait()
+        await node.aclose()
+    told = [each for each in caplog.messages if "coordinator" in each]
+    assert told == [
+        "the coordinator's answer is of no use: shards/0 cannot be read",
+        "the coordinator answers again",
+    ]
+
+
+async def test_a_cluster_begins_above_every_epoch_that_one_of_its_nodes_knows(
+    tmp_path: Path,
+) -> None:
+    held = Held()
+    held.nodes["b"] = NodeEntry("b", 2, "127.0.0.1:1", 2, {SHARD: (12, 5)})
+    node = await StoreNode("a", tmp_path, held).start()
+    await until(lambda: "b" in node.node.view.nodes)
+    await node.lead_alone("a")
+    assert node.epoch == 13  # it would not follow one that it takes for old
+    await node.aclose()

@@ -450,6 +450,23 @@ def test_an_operator_can_lead_with_a_loss_and_the_tail_is_kept() -> None:
     assert action == Truncate(2, keep=True)
 
 
+def claim_of(node: Replica, seen: ShardRecord, *events: object) -> ShardRecord:
+    """What a node proposes that has seen a record, and some events."""
+    actions: list[Action] = []
+    for event in (LeaseHeld(), NodesAlive(PROCESSES), RecordSeen(seen), *events):
+        actions += node.handle(event, 1.0)
+    (proposed,) = (each.record for each in actions if isinstance(each, Propose))
+    return proposed
+
+
+def test_a_claim_is_above_the_epochs_that_a_node_has_begun_on_its_own() -> None:
+    alone = replica("a", chain_of(1, 4, 5), promise=1, applied=3)
+    assert claim_of(alone, record("a", claim=7)).epoch == 6
+    alone = replica("c", chain_of(1, 4, 5), promise=1, applied=3)
+    told = claim_of(alone, record("a", claim=7, in_sync="ab"), RecoverWithLoss(1))
+    assert (told.epoch, told.unclean) == (6, 6)
+
+
 def following(chain: Chain, applied: int = 0, epoch: int = 2, unclean: int = 0) -> Replica:
     """The replica of node c that has said hello to the leader a."""
     follower = replica("c", chain, promise=epoch, applied=applied)
