@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 from routelog.amqp_front.metrics_door import metrics_door
 from routelog.amqp_front.node.configuration import BrokerConfig
 from routelog.amqp_front.node.node_name import node_name
-from routelog.amqp_front.operators_door import operators_door
+from routelog.amqp_front.operators_door import operators_door, remove_left_door
 from routelog.amqp_front.process.broker import Broker, BrokerAddress
 from routelog.amqp_front.process.data_directory import StartError
 from routelog.amqp_front.process.run import run
@@ -94,6 +94,7 @@ class Composition:
             yield
 
     def _watch(self, broker: Broker, address: BrokerAddress) -> AbstractAsyncContextManager[None]:
+        remove_left_door(address.data_dir)
         return metrics_door(
             self._config, broker, address, replicas=self._replicas, standbys=self._standbys
         )

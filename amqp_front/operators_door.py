@@ -120,13 +120,17 @@ async def operators_door(
     try:
         yield
     finally:
-        with suppress(FileNotFoundError):
-            file.unlink()
+        file.unlink(missing_ok=True)
         await broker.http.close()
         stalled.stop()
         await server.stop()
         await backups.aclose()
         logs.close()
+
+
+def remove_left_door(data: Path) -> None:
+    """Remove the file of a process that was killed, as long as there is no door of this one."""
+    (data / MANAGEMENT_FILE).unlink(missing_ok=True)
 
 
 def _trace(node: str, vhost: VirtualHost, wanted: bool) -> None:

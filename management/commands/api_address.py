@@ -29,11 +29,13 @@ class ApiAddress:
         url: without a user, and without a path.
         authorization: the header.
         context: what is trusted, of an https URL.
+        data_dir: of the broker that has left this address there; it may have been killed. None: of none.
     """
 
     url: str
     authorization: str = field(repr=False)
     context: ssl.SSLContext | None = None
+    data_dir: Path | None = None
 
     def connection(self) -> HTTPConnection:
         """A connection to be made."""
@@ -58,13 +60,13 @@ def local_api(data_dir: Path) -> ApiAddress:
     try:
         found = msgspec.json.decode(read_small(data_dir / FILE, FILE_BYTES_MAX), type=_File)
     except FileNotFoundError:
-        reason = f"{data_dir}: no broker with management runs on this directory; see --data-dir"
-        raise NotReachable(reason) from None
+        reason = "no broker with management runs on this directory, or it follows another node"
+        raise NotReachable(f"{data_dir}: {reason}; see --data-dir and --url") from None
     except OSError as error:
         raise NotReachable(f"{data_dir / FILE}: {error.strerror}") from None
     except msgspec.MsgspecError as error:
         raise NotReachable(f"{data_dir / FILE}: {error}") from None
-    return ApiAddress(found.url, f"Bearer {found.token}")
+    return ApiAddress(found.url, f"Bearer {found.token}", data_dir=data_dir)
 
 
 def remote_api(url: str, ca_file: str, password_of: Callable[[str], str]) -> ApiAddress:

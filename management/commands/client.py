@@ -10,6 +10,7 @@ import msgspec
 from routelog.management.commands.api_address import ApiAddress, NotReachable
 
 PIECE_BYTES = 65_536  # of an answer at a time
+LOGIN_FAILED = "not_authorized"  # "not_authorised" is for who may not do what he asks for
 
 _PLAINLY = {  # reasons that RabbitMQ has words for programs for
     "vhost_or_user_not_found": "there is no such virtual host or user",
@@ -65,20 +66,35 @@ class ManagementClient:
             )
             answer = connection.getresponse()
             if answer.status >= 400:
-                raise AnswerRefused(_reason(parts, answer.status, answer.read()))
+                raise self._refusal(parts, answer.status, answer.read())
             while piece := answer.read(PIECE_BYTES):
                 yield piece
+        except ConnectionRefusedError as error:
+            raise self._nobody_there(error) from None
         except (OSError, HTTPException) as error:
             raise NotReachable(f"the broker at {self._door.url}: {error}") from None
         finally:
             connection.close()
 
+    def _nobody_there(self, error: OSError) -> NotReachable:
+        url, data_dir = self._door.url, self._door.data_dir
+        if data_dir is None:
+            return NotReachable(f"the broker at {url}: {error}")
+        return NotReachable(f"{data_dir}: its broker, which listened at {url}, was killed: {error}")
 
-def _reason(parts: Sequence[str], status: int, content: bytes) -> str:
-    try:
-        answer = msgspec.json.decode(content, type=dict[str, Any])
-    except msgspec.MsgspecError:
-        return f"status {status}"
+    def _refusal(self, parts: Sequence[str], status: int, content: bytes) -> Exception:
+        try:
+            answer = msgspec.json.decode(content, type=dict[str, Any])
+        except msgspec.MsgspecError:
+            return AnswerRefused(f"status {status}")
+        url, data_dir = self._door.url, self._door.data_dir
+        if data_dir is not None and answer.get("error") == LOGIN_FAILED:
+            reason = "another process listens there, if the broker of this directory was killed"
+            return NotReachable(f"{url} does not take the token in {data_dir}: {reason}")
+        return AnswerRefused(_reason(parts, status, answer))
+
+
+def _reason(parts: Sequence[str], status: int, answer: dict[str, Any]) -> str:
     if answer.get("error") == "Object Not Found":
         return f"there is nothing of this name: {' '.join(parts)}"
     reason = str(answer.get("reason", f"status {status}"))

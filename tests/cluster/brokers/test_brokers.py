@@ -122,6 +122,7 @@ def test_clients_of_all_nodes_go_on_when_the_leader_is_killed(cluster: MirroredB
         waiting.process_data_events(FAILOVER_SECONDS_MAX)
     publish(follower, "behind it")
     leader.start()
+    assert not (leader.data_dir / "management.json").exists()  # a command would ask nobody there
     assert cluster.until_led(in_sync=3)["epoch"] == epoch + 1
     publish(leader, "through who was killed")
     assert drained(last) == [

@@ -249,6 +249,20 @@ def test_without_a_broker_the_commands_say_so(tmp_path: Path) -> None:
     assert (done.exit_code, "Traceback" in done.stderr) == (2, False)
 
 
+def test_what_a_killed_broker_has_left_is_told_until_the_next_start(fresh_broker) -> None:
+    killed = fresh_broker()
+    port = str(ManagementDoor(killed).address.port)
+    killed.kill()
+    done = run(killed.data_dir, "list", "queues")
+    assert (done.exit_code, "its broker" in done.stderr, "was killed" in done.stderr) == (2, 1, 1)
+    other = fresh_broker(ROUTELOG_MANAGEMENT_PORT=port)
+    done = run(killed.data_dir, "list", "queues")
+    assert (done.exit_code, "does not take the token" in done.stderr) == (2, True), done.stderr
+    assert "guest" in succeed(other, "list", "users")
+    killed.start()
+    assert "guest" in succeed(killed, "list", "users")
+
+
 def test_what_is_no_broker_is_said_to_be_none(tmp_path: Path) -> None:
     class Page(BaseHTTPRequestHandler):
         def do_GET(self) -> None:

@@ -30,6 +30,7 @@ def test_the_address_on_this_machine_is_a_file(tmp_path: Path) -> None:
     (tmp_path / FILE).write_text(json.dumps({"url": "http://127.0.0.1:1", "token": "t"}))
     address = local_api(tmp_path)
     assert (address.url, address.authorization) == ("http://127.0.0.1:1", "Bearer t")
+    assert address.data_dir == tmp_path
     assert "Bearer" not in repr(address)
 
 
@@ -84,7 +85,11 @@ class Answers(BaseHTTPRequestHandler):
     def _answer(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         self.seen.append((self.command, self.path, self.headers["Authorization"], body))
-        reasons = {"401": b'{"reason": "not you"}', "404": b'{"error": "Object Not Found"}'}
+        reasons = {
+            "401": b'{"error": "not_authorised", "reason": "not you"}',
+            "410": b'{"error": "not_authorized", "reason": "Login failed"}',
+            "404": b'{"error": "Object Not Found"}',
+        }
         last = self.path.split("?")[0].rpartition("/")[2]
         status = int(last) if last.isdecimal() else 200
         known = {"text": b"text", "400": b'{"reason": "not_json"}', "500": b"<html>"}
@@ -101,14 +106,19 @@ class Answers(BaseHTTPRequestHandler):
 
 
 @pytest.fixture
-def client() -> Iterator[ManagementClient]:
+def url() -> Iterator[str]:
     Answers.seen.clear()
     with HTTPServer(("127.0.0.1", 0), Answers) as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
-        yield ManagementClient(ApiAddress(f"http://127.0.0.1:{server.server_port}", "Bearer t"))
+        yield f"http://127.0.0.1:{server.server_port}"
         server.shutdown()
         thread.join()
+
+
+@pytest.fixture
+def client(url: str) -> ManagementClient:
+    return ManagementClient(ApiAddress(url, "Bearer t"))
 
 
 def test_parts_of_a_path_are_encoded_and_bodies_are_json(client: ManagementClient) -> None:
@@ -144,3 +154,16 @@ def test_who_is_no_broker_or_not_there_is_not_reachable(client: ManagementClient
     nobody = ManagementClient(ApiAddress("http://127.0.0.1:1", "Bearer t"))
     with pytest.raises(NotReachable, match="the broker at http"):
         nobody.get("overview")
+
+
+def test_an_address_that_a_killed_broker_has_left_is_told(url: str) -> None:
+    nobody, stranger = (
+        ManagementClient(ApiAddress(each, "Bearer old", data_dir=Path("/data")))
+        for each in ("http://127.0.0.1:1", url)
+    )
+    with pytest.raises(NotReachable, match=r"/data: its broker, .* was killed: .*refused"):
+        nobody.get("overview")
+    with pytest.raises(NotReachable, match="does not take the token in /data: another process"):
+        stranger.get("users", "410")
+    with pytest.raises(AnswerRefused, match="not you"):
+        stranger.get("users", "401")
