@@ -54,6 +54,7 @@ class Stage:
         self.url = f"file://{place}"
         self.bucket = open_bucket(self.url, SystemDisk())
         self._held = held
+        self._late: list[tuple[str, bytes]] = []
 
     def leader(self) -> BrokerProcess:
         """The node that takes clients, as soon as one does."""
@@ -95,12 +96,21 @@ class Stage:
         self.publish(end)
         wait_until(lambda: any(self._held.glob("*.reached")))
         left = self.unfinished()
-        reached = next(self._held.glob("*.reached")).name.partition("@")[0]
+        waiting = next(self._held.glob("*.reached"))
+        path, _, content = waiting.read_bytes().partition(b"\n")
+        self._late.append((path.decode(), content))
+        reached = waiting.name.partition("@")[0]
         self.kill(self.cluster.brokers[reached])
         for file in (*files.values(), *self._held.glob("*.reached")):
             file.unlink()
         self.cluster.brokers[reached].start()
         return left
+
+    def carry_out_late(self) -> str:
+        """The bucket carries out the request that waited when the last leader was killed; its object's name."""
+        path, content = self._late[-1]
+        self.bucket.write(path, [content], len(content))
+        return path.rpartition("/")[2]
 
     def unfinished(self) -> set[str]:
         """Names of objects that are of no whole segment."""
@@ -124,12 +134,16 @@ class Stage:
 
         wait_until(done)
 
-    def check_readers(self, end: int) -> None:
-        """Each node's disk has with the bucket all that was published; so has the leader's HTTP API."""
-        objects = ObjectLogs(self.url)
+    def check_log(self, end: int) -> None:
+        """The bucket has with the leader's HTTP API all that was published."""
         leader = self.leader()
         wait_until(lambda: http_logs(leader).extents(AUDIT)[-1].end == end)
-        assert bodies(TieredLogs(objects, http_logs(leader))) == BODIES[:end]
+        assert bodies(TieredLogs(ObjectLogs(self.url), http_logs(leader))) == BODIES[:end]
+
+    def check_readers(self, end: int) -> None:
+        """Each node's disk has with the bucket all that was published; so has the leader's HTTP API."""
+        self.check_log(end)
+        objects, leader = ObjectLogs(self.url), self.leader()
         for broker in self.cluster.brokers.values():
             near = LogDirectory(broker.data_dir)
             wait_until(lambda: near.extents(AUDIT)[-1].end == end)  # noqa: B023
@@ -224,13 +238,22 @@ def test_no_record_goes_when_leaders_are_killed_between_the_steps_of_a_copy(
         assert content.endswith(".log")
         stage.until_copied()
         assert content not in stage.bucket.objects(stage.folder())
+        late_index = stage.carry_out_late()
+        stage.check_log(30)
+
+        assert stage.kill_leader("before .log", 40) <= {late_index}
+        stage.until_copied()
+        late_content = stage.carry_out_late()
+        assert late_content in stage.unfinished()
+        stage.check_log(40)
 
         # The segment is there, and nothing else says so.
-        assert not stage.kill_leader("behind .segment", 50)
+        assert stage.kill_leader("behind .segment", 50) <= {late_index, late_content}
         stage.until_copied()
-        stage.kill_leader("before logs/%2F/audit-0/", 70)  # it is committed that it may go
+        stage.kill_leader("removing logs/%2F/audit-0/", 70)  # it is committed that it may go
         stage.until_copied()
 
+        assert not {late_index, late_content} & {*stage.bucket.objects(stage.folder())}
         stage.check_readers(70)
         for broker in cluster.brokers.values():
             until_let_go(broker)
