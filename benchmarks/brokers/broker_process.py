@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
+from routelog.benchmarks.brokers.session_processes import processor_seconds, resident_bytes
 from routelog.benchmarks.traffic.certificate import make_certificate
 from routelog.benchmarks.traffic.connection import Connection
 from routelog.benchmarks.traffic.unexpected import EXIT_UNUSABLE, RunFailed
@@ -24,12 +25,6 @@ _START_SECONDS = 180  # on a busy machine; a quiet one takes 2 to 10
 _STOP_SECONDS = 30
 _READY = "routelog ready "
 NOTHING: Mapping[str, str] = MappingProxyType({})
-_STAT_SESSION, _STAT_USER, _STAT_SYSTEM, _STAT_PAGES = (
-    3,
-    11,
-    12,
-    21,
-)  # fields after the name, from the state on
 # The distribution's own wrapper in /usr/sbin changes the user; this one does not.
 _RABBITMQ_SCRIPT = Path("/usr/lib/rabbitmq/bin/rabbitmq-server")
 
@@ -59,22 +54,11 @@ class Broker:
 
     def cpu_seconds(self) -> float:
         """Processor time of the broker's processes since they started; 0: unknown."""
-        ticks = sum(int(f[_STAT_USER]) + int(f[_STAT_SYSTEM]) for f in self._processes())
-        return ticks / os.sysconf("SC_CLK_TCK")
+        return 0.0 if self.session is None else processor_seconds(self.session)
 
     def resident_bytes(self) -> int:
         """Resident memory of the broker's processes; 0: unknown."""
-        return sum(int(f[_STAT_PAGES]) for f in self._processes()) * os.sysconf("SC_PAGE_SIZE")
-
-    def _processes(self) -> Iterator[list[str]]:
-        """What the kernel says of each, from its state on."""
-        if self.session is None:
-            return
-        for path in Path("/proc").glob("[0-9]*/stat"):
-            with contextlib.suppress(OSError):  # a process that ends meanwhile
-                fields = path.read_text().rpartition(")")[2].split()
-                if int(fields[_STAT_SESSION]) == self.session:
-                    yield fields
+        return 0 if self.session is None else resident_bytes(self.session)
 
 
 @contextlib.contextmanager

@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from routelog.benchmarks.brokers.neighbour_ports import neighbour_ports
+from routelog.benchmarks.brokers.session_processes import processor_seconds
+from routelog.benchmarks.traffic.certificate import make_certificate
 from routelog.benchmarks.traffic.connection import Connection
 from routelog.benchmarks.traffic.unexpected import RunFailed
 
@@ -39,6 +41,9 @@ class ThreeNodes(Protocol):
     def start(self, node: str) -> None:
         """Start a node that was killed; returns at once."""
 
+    def cpu_seconds(self) -> float:
+        """Processor time of all processes that run, since they started."""
+
 
 class _Node:
     """A process in a session of its own."""
@@ -58,6 +63,9 @@ class _Node:
                 start_new_session=True,
             )
 
+    def cpu_seconds(self) -> float:
+        return 0.0 if self._process is None else processor_seconds(self._process.pid)
+
     def kill(self) -> None:
         if self._process is not None:
             with contextlib.suppress(ProcessLookupError):
@@ -65,14 +73,33 @@ class _Node:
             self._process.wait()
 
 
-class RouteLogNodes:
+class _Nodes:
+    """Three processes, and those that they have started."""
+
+    _nodes: dict[str, _Node]
+
+    def kill(self, node: str) -> None:
+        """See `ThreeNodes`."""
+        self._nodes[node].kill()
+
+    def start(self, node: str) -> None:
+        """See `ThreeNodes`."""
+        self._nodes[node].start()
+
+    def cpu_seconds(self) -> float:
+        """See `ThreeNodes`."""
+        return sum(each.cpu_seconds() for each in self._nodes.values())
+
+
+class RouteLogNodes(_Nodes):
     """Three RouteLogs of this source tree, each with a managed etcd.
 
     Args:
         folder: for their data and logs.
+        tls: between nodes, and of etcd.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, tls: bool) -> None:
         ports = dict(zip(_NODES, neighbour_ports(len(_NODES), 4), strict=True))
         addresses = ",".join(f"{name}@test=127.0.0.1:{port}" for name, port in ports.items())
         self._environment = {
@@ -82,6 +109,7 @@ class RouteLogNodes:
             "ROUTELOG_CLUSTER_SECRET": _SECRET,
             "ROUTELOG_MANAGEMENT": "false",
             "ROUTELOG_NODE_NAME": "a@test",
+            **(_own_certificate(folder) if tls else {}),
         }
         self.uris = {
             name: f"amqp://guest:guest@127.0.0.1:{port + 3}/" for name, port in ports.items()
@@ -114,16 +142,20 @@ class RouteLogNodes:
             (each["leader"] for each in shards if each["led"] and len(each["in_sync"]) == 3), None
         )
 
-    def kill(self, node: str) -> None:
-        """See `ThreeNodes`."""
-        self._nodes[node].kill()
 
-    def start(self, node: str) -> None:
-        """See `ThreeNodes`."""
-        self._nodes[node].start()
+def _own_certificate(folder: Path) -> dict[str, str]:
+    """One for all nodes, which are on one address."""
+    made = make_certificate(folder)
+    if made is None:
+        raise RunFailed("no certificate: is there no openssl?")
+    return {
+        "ROUTELOG_CLUSTER_TLS_CERTIFICATE": str(made.file),
+        "ROUTELOG_CLUSTER_TLS_KEY": str(made.key),
+        "ROUTELOG_CLUSTER_TLS_AUTHORITIES": str(made.file),
+    }
 
 
-class RabbitNodes:
+class RabbitNodes(_Nodes):
     """Three RabbitMQs of the installed package.
 
     Args:
@@ -181,14 +213,6 @@ class RabbitNodes:
                 return None
         return None
 
-    def kill(self, node: str) -> None:
-        """See `ThreeNodes`."""
-        self._nodes[node].kill()
-
-    def start(self, node: str) -> None:
-        """See `ThreeNodes`."""
-        self._nodes[node].start()
-
     def stop_port_mapper(self) -> None:
         """RabbitMQ leaves Erlang's port mapper behind."""
         command = ["epmd", "-port", str(self._mapper_port), "-kill"]
@@ -206,9 +230,9 @@ class RabbitNodes:
 
 
 @contextlib.contextmanager
-def routelog_nodes(folder: Path) -> Iterator[ThreeNodes]:
+def routelog_nodes(folder: Path, *, tls: bool = False) -> Iterator[ThreeNodes]:
     """Three RouteLogs that are in sync."""
-    nodes = RouteLogNodes(folder)
+    nodes = RouteLogNodes(folder, tls=tls)
     with contextlib.ExitStack() as stack:
         for name in _NODES:
             stack.callback(nodes.kill, name)

@@ -1,10 +1,11 @@
 """Three nodes beside three RabbitMQ nodes with a quorum queue: `python -m routelog.benchmarks.studies.cluster`.
 
-Confirmed throughput, the latency of one confirm in flight, and the time from the leader's SIGKILL to the first
-confirm of a publish through another node that was begun behind it.
+Confirmed throughput, with the processor time of all nodes, the latency of one confirm in flight, and the time
+from the leader's SIGKILL to the first confirm of a publish through another node that was begun behind it.
 """
 
 import contextlib
+import functools
 import statistics
 import time
 from collections import defaultdict
@@ -35,6 +36,7 @@ BROKERS: dict[str, Callable[[Path], AbstractContextManager[ThreeNodes]]] = {
     "RouteLog": routelog_nodes,
     "RabbitMQ": rabbitmq_nodes,
 }
+TLS = {"RouteLog with TLS": functools.partial(routelog_nodes, tls=True)}
 
 Figures = dict[str, list[float]]
 
@@ -44,16 +46,18 @@ def main(
     seconds: Annotated[float, typer.Option(min=0.1, help="Of one measurement.")] = 5.0,
     kills: Annotated[int, typer.Option(min=0, help="Leaders that are killed in a round.")] = 3,
     only: Annotated[str, typer.Option(help="One of the brokers.")] = "",
+    tls: Annotated[bool, typer.Option(help="Also RouteLog with TLS between nodes.")] = False,
     folder: Annotated[
         Path | None, typer.Option(help="Where nodes keep their data; the disk counts.")
     ] = None,
 ) -> None:
     """Measure both, and print the table."""
-    found: dict[str, Figures] = {name: defaultdict(list) for name in BROKERS if only in name}
+    brokers = BROKERS | (TLS if tls else {})
+    found: dict[str, Figures] = {name: defaultdict(list) for name in brokers if only in name}
     with refusals():
         for _ in range(rounds):
             for name, figures in found.items():
-                with scratch(folder, "bench-") as data, BROKERS[name](data) as nodes:
+                with scratch(folder, "bench-") as data, brokers[name](data) as nodes:
                     _measure(nodes, seconds, kills, figures)
     table = Table(title=f"three nodes on one machine, quorum queue, {BODY_BYTES} B, medians")
     for column in ("", *found):
@@ -77,11 +81,14 @@ def _measure(nodes: ThreeNodes, seconds: float, kills: int, figures: Figures) ->
     }
     for way, node in ways.items():
         for what, workload in (
-            ("10 publishers, 200 in flight each: confirms/s", _workload(10, 200)),
-            ("1 publisher, 1 in flight: confirms/s", _workload(1, 1)),
+            ("10 publishers, 200 in flight each", _workload(10, 200)),
+            ("1 publisher, 1 in flight", _workload(1, 1)),
         ):
-            found = measure_throughput(nodes.uris[node], workload, 1.0, seconds)
-            figures[f"{what}, {way}"].append(found.confirmed)
+            found = measure_throughput(
+                nodes.uris[node], workload, 1.0, seconds, cpu=nodes.cpu_seconds
+            )
+            figures[f"{what}: confirms/s, {way}"].append(found.confirmed)
+            figures[f"{what}: us of all nodes a confirm, {way}"].append(found.cpu_seconds * 1e6)
     for _ in range(kills):
         figures["leader killed, to a confirm through another node: s"].append(_fail_over(nodes))
 
