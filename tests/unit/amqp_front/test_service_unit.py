@@ -1,5 +1,6 @@
 """docs/deploy/routelog.service: it starts what there is, and asks of the broker what the broker does."""
 
+import os
 from configparser import ConfigParser
 from pathlib import Path
 
@@ -27,6 +28,8 @@ def service() -> dict[str, str]:
 def test_its_command_is_one_that_the_command_line_takes(
     service: dict[str, str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
+    for variable in [name for name in os.environ if name.startswith("ROUTELOG_")]:
+        monkeypatch.delenv(variable)
     (tmp_path / "routelog.toml").write_text("port = 4711")
     configurations: list[BrokerConfig] = []
     monkeypatch.setattr(composition, "run", lambda config, *_, **__: configurations.append(config))
