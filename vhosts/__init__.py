@@ -19,6 +19,7 @@ from routelog.vhosts.compatibility import RABBITMQ_PRODUCT, RABBITMQ_VERSION
 from routelog.vhosts.counters.counters import (
     Counters,
     ExchangeCounters,
+    ExchangeFlow,
     MessageCounters,
     TrafficCounters,
 )
@@ -147,7 +148,7 @@ from routelog.vhosts.source_network import source_of
 from routelog.vhosts.stored.declared_partitions import DeclaredPartitions, partition_names
 from routelog.vhosts.stored.global_parameters import CLUSTER_NAME, GlobalParameters
 from routelog.vhosts.stored.permission import FULL_PERMISSION, Permission, Verb
-from routelog.vhosts.stored.topic_permission import TopicPermission
+from routelog.vhosts.stored.topic_permission import TopicPermission, TopicRule
 from routelog.vhosts.stored.topology_record import VhostRecord
 from routelog.vhosts.stored.user import User
 from routelog.vhosts.timer import Timer

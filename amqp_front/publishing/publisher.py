@@ -184,7 +184,7 @@ class Publisher:
     @cython.cfunc
     def _arrived(self, needed: JournalPositions) -> None:
         refused = self._appending.refused
-        self._counters.published(self.carried)
+        self._counters.published_to(self._name, self.carried)
         self._exchange_counters.published(self.carried, self._appending.routed)
         if self.confirming and not self._is_closed:
             self._confirms.published(self.carried, refused, needed)

@@ -118,6 +118,7 @@ class OperatorMessages:
             raise MessageRefused(f"basic.get from stream '{queue.name}'")
         held: list[Delivery] = []
         taken: list[TakenMessage] = []
+        taker = self._services.vhosts.get(queue.vhost).counters.channel()
         size, goes_back = 0, True  # until all is known: nobody may see what was taken
         try:
             while len(taken) < count and size < TAKEN_BYTES_MAX:
@@ -127,9 +128,8 @@ class OperatorMessages:
                         break
                     continue
                 held.append(delivery)
-                vhost = self._services.vhosts.get(queue.vhost)
                 counters = delivery.partition.counters
-                counters.got(vhost.counters.channels, not requeue, delivery.redelivered)
+                counters.got(taker, not requeue, delivery.redelivered)
                 taken.append(taken_message(queue, delivery))
                 size += len(taken[-1].body)
                 if len(taken) % TURN_MESSAGES == 0:

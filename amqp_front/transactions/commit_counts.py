@@ -32,7 +32,7 @@ class CommitCounts:
     def carry_out(self) -> None:
         """The plan is appended."""
         for exchange, (count, routed) in self._published.items():
-            self._channel.published(count)
+            self._channel.published_to(exchange, count)
             self._vhost.exchange(exchange.decode()).published(count, routed)
         if self._returned:
             self._channel.unroutable(self._returned, True)

@@ -14,7 +14,7 @@ _OF_ANY = "/exchanges/{vhost}/{name:[^/]*}"  # also of the default one
 
 async def show_exchange(visit: Visit) -> Shows:
     """One exchange; with a key in the address, where it would go."""
-    row = await visit.get(EXCHANGE, visit.parts)
+    row = await visit.get(EXCHANGE, visit.parts, {"disable_stats": "true"})
     leaving = await visit.table(f"{_OF_ANY}/bindings/source", FIRST_ROWS, visit.parts)
     coming = await visit.table(f"{_OF_ANY}/bindings/destination", FIRST_ROWS, visit.parts)
     asked = {name: visit.asked(name) for name in ("routing_key", "headers")}

@@ -128,7 +128,10 @@ class Sampler:
                 before += (counters.ready_sampled, counters.unacked_sampled)
             values += self._measure(counters, counters.owner)
         self._add(counters, values, before)
-        counters.sampled_at = self._clock.monotonic()
+        now = self._clock.monotonic()
+        counters.sampled_at = now
+        if isinstance(counters, MessageCounters):
+            counters.sample_flows(now, now - self._before)
 
     def _measure(self, counters: MessageCounters, queue: Queue) -> tuple[int, int]:
         self._capacity.look(queue)

@@ -11,6 +11,7 @@ from routelog.vhosts import (
     ChurnCounters,
     Counters,
     ExchangeCounters,
+    ExchangeFlow,
     MessageCounters,
     Queue,
     TrafficCounters,
@@ -152,6 +153,21 @@ class Statistics:
             return {}
         return {"message_stats": self._measured(there, measures, self._messages_times)}
 
+    def flow(self, flow: ExchangeFlow | MessageCounters) -> dict[str, Any]:
+        """The counts of a flow, and their rates."""
+        counts = dict(zip(flow.NAMES, flow.values(), strict=True))
+        is_idle = not flow.rates or flow.sampled_at < self._sampler.since
+        rates = dict.fromkeys(counts, 0.0)
+        if not is_idle:
+            rates = dict(zip(flow.NAMES, flow.rates, strict=True))
+        row: dict[str, Any] = {}
+        measures = _each(PUBLISHED[:1]) if isinstance(flow, ExchangeFlow) else _deliveries()
+        for measure, parts in measures.items():
+            row[measure] = sum(counts[part] for part in parts)
+            rate = sum(rates[part] for part in parts)
+            row[f"{measure}_details"] = {"rate": round(rate, 3)}
+        return row
+
     def traffic(self, counters: TrafficCounters) -> dict[str, Any]:
         """The bytes, reads and writes of a connection."""
         return self._measured([counters], _each(counters.NAMES), self._data_times)
@@ -218,6 +234,10 @@ def _each(names: Sequence[str]) -> dict[str, Sequence[str]]:
     return {name: (name,) for name in names}
 
 
+def _deliveries() -> dict[str, Sequence[str]]:
+    return {**_each(DELIVERED), "deliver_get": _DELIVER_GET}
+
+
 def _measures(counts: Mapping[str, int], is_queue: bool) -> dict[str, Sequence[str]]:
     """What is shown of counts, and which of them are its sum."""
     if "publish_in" in counts:
@@ -227,8 +247,7 @@ def _measures(counts: Mapping[str, int], is_queue: bool) -> dict[str, Sequence[s
     if any(counts[name] for name in published):
         measures |= _each(published)
     if any(counts[name] for name in DELIVERED):
-        measures |= _each(DELIVERED)
-        measures["deliver_get"] = _DELIVER_GET
+        measures |= _deliveries()
     if is_queue and any(counts[name] for name in _DROPPED):
         measures["drop"] = _DROPPED
     return measures

@@ -3,6 +3,7 @@
 from typing import Any, Literal, NotRequired, TypedDict
 
 from routelog.management.shapes.consumer import ConsumerRow
+from routelog.management.shapes.flow import ExchangeFlow, QueueFlow
 from routelog.management.shapes.statistics import ChannelMessageStats, Traffic
 
 
@@ -73,3 +74,5 @@ class OneChannel(ChannelRow):
     """A channel that was asked for alone."""
 
     consumer_details: list[ConsumerRow]
+    publishes: list[ExchangeFlow]
+    deliveries: list[QueueFlow]

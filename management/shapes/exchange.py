@@ -2,6 +2,7 @@
 
 from typing import Any, NotRequired, TypedDict
 
+from routelog.management.shapes.flow import ArrivalFlow, PublisherFlow
 from routelog.management.shapes.statistics import ExchangeMessageStats
 
 
@@ -18,6 +19,13 @@ class ExchangeRow(TypedDict):
     policy: str | None
     messages_delayed: NotRequired[int]
     message_stats: NotRequired[ExchangeMessageStats]
+
+
+class OneExchange(ExchangeRow):
+    """An exchange that was asked for alone."""
+
+    incoming: NotRequired[list[PublisherFlow]]
+    outgoing: NotRequired[list[ArrivalFlow]]
 
 
 class Routed(TypedDict):

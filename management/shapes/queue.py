@@ -3,6 +3,7 @@
 from typing import Any, Literal, NotRequired, TypedDict
 
 from routelog.management.shapes.consumer import ConsumerRow
+from routelog.management.shapes.flow import ConsumerFlow, ExchangeFlow
 from routelog.management.shapes.statistics import Details, QueueMessageStats
 
 
@@ -65,3 +66,5 @@ class OneQueue(QueueRow):
     message_bytes_persistent: int
     consumer_details: list[ConsumerRow]
     settings: list[SettingRow]
+    incoming: NotRequired[list[ExchangeFlow]]
+    deliveries: NotRequired[list[ConsumerFlow]]

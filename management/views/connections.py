@@ -13,6 +13,7 @@ from routelog.management.calls.operation import answers, changes, lists
 from routelog.management.sampling.statistics import Statistics
 from routelog.management.shapes.connection import ChannelRow, ConnectionRow, OneChannel
 from routelog.management.views.consumers import consumer_rows_of_channel
+from routelog.management.views.flows import flows_of_channel
 
 REASON = "Closed via management plugin"  # RabbitMQ's words
 
@@ -140,7 +141,8 @@ async def get_channel(call: Call) -> Answer:
                 if name == f"{prefix} ({channel.number})":
                     row = channel_row(call.broker, (connection, channel), call.statistics())
                     consumers = consumer_rows_of_channel(call.broker, connection, channel.number)
-                    return Value({**row, "consumer_details": consumers})
+                    flows = await flows_of_channel(call, connection.vhost, channel.counters)
+                    return Value({**row, "consumer_details": consumers, **flows})
     raise not_found()
 
 

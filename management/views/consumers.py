@@ -58,8 +58,6 @@ def _seen(call: Call, item: tuple[Any, Any], vhost: str) -> Row | None:
 
 
 def _row(broker: BrokerSide, connection: Any, consumer: Any) -> Row:
-    values = broker.connections.describe(connection)
-    name = values.name
     row: Row = {
         "consumer_tag": consumer.tag,
         "queue": {"name": consumer.queue, "vhost": connection.vhost.name},
@@ -72,16 +70,22 @@ def _row(broker: BrokerSide, connection: Any, consumer: Any) -> Row:
         "messages_unacknowledged": consumer.unacknowledged,
         "messages_timed_out": consumer.timed_out,
         "user_who_performed_action": connection.user,
-        "channel_details": {
-            "name": f"{name} ({consumer.channel})",
-            "number": consumer.channel,
-            "user": connection.user,
-            "connection_name": name,
-            "node": broker.node.name,
-            "peer_host": values.peer_host,
-            "peer_port": values.peer_port,
-        },
+        "channel_details": channel_details(broker, connection, consumer.channel),
     }
     if consumer.group:
         row["arguments"] = {**row["arguments"], "x-group": consumer.group}
     return row
+
+
+def channel_details(broker: BrokerSide, connection: Any, number: int) -> Row:
+    """Which channel it is."""
+    values = broker.connections.describe(connection)
+    return {
+        "name": f"{values.name} ({number})",
+        "number": number,
+        "user": connection.user,
+        "connection_name": values.name,
+        "node": broker.node.name,
+        "peer_host": values.peer_host,
+        "peer_port": values.peer_port,
+    }

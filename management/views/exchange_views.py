@@ -12,9 +12,10 @@ from routelog.management.calls.call import DISABLE_STATS, STATISTICS, Call
 from routelog.management.calls.failures import bad_request, not_found
 from routelog.management.calls.operation import Parameter, answers, changes, lists, puts
 from routelog.management.shapes.binding import BindingRow
-from routelog.management.shapes.exchange import ExchangeRow, Routed, TriedRoute
+from routelog.management.shapes.exchange import ExchangeRow, OneExchange, Routed, TriedRoute
 from routelog.management.views.bindings import binding_row, bindings_from, exchange_name
 from routelog.management.views.delayed import delayed_count
+from routelog.management.views.flows import flows_of_exchange
 from routelog.vhosts import ResourceKind, Verb, VirtualHost, checked_arguments, plain_arguments
 
 ROUTE_QUEUES_MAX = 1_000  # named, of a route that is tried out
@@ -90,10 +91,14 @@ def exchange_row(vhost: VirtualHost, exchange: Exchange) -> Row:
     }
 
 
-@answers(ExchangeRow, query=STATISTICS | DISABLE_STATS)
-def get_exchange(call: Call) -> Answer:
-    """An exchange."""
-    return Value(_described(call)(call.vhost, _exchange(call)))
+@answers(OneExchange, query=STATISTICS | DISABLE_STATS)
+async def get_exchange(call: Call) -> Answer:
+    """An exchange, with where its messages come from and go to."""
+    exchange = _exchange(call)
+    row = _described(call)(call.vhost, exchange)
+    if not call.flag("disable_stats"):
+        row |= await flows_of_exchange(call, exchange.name)
+    return Value(row)
 
 
 @puts(ExchangeBody)

@@ -18,6 +18,7 @@ from routelog.management.shapes.message import TakenMessageRow
 from routelog.management.shapes.queue import OneQueue, QueueRow
 from routelog.management.views.bindings import binding_row
 from routelog.management.views.consumers import consumer_rows_of_queue
+from routelog.management.views.flows import flows_of_queue
 from routelog.vhosts import (
     REPLICATED,
     Queue,
@@ -201,6 +202,8 @@ async def get_queue(call: Call) -> Answer:
         raise not_found()
     row["consumer_details"] = await consumer_rows_of_queue(call.broker, queue)
     row["settings"] = setting_rows(queue)
+    if not call.flag("disable_stats"):
+        row |= await flows_of_queue(call, queue)
     row |= await _byte_row(queue)
     return Value(row)
 

@@ -10,12 +10,24 @@ cdef class Counters:
     cdef ChangedCounters _changed
     cdef public bint is_noted
     cdef public double sampled_at
+    cdef readonly tuple rates
+    cdef tuple _sampled
     cpdef note(self)
+
+
+cdef class ExchangeFlow(Counters):
+    cdef readonly bytes exchange
+    cdef readonly long long publish
 
 
 cdef class MessageCounters(Counters):
     cdef MessageCounters _above
     cdef public object owner
+    cdef readonly dict from_exchanges
+    cdef readonly dict from_queues
+    cdef ExchangeFlow _exchange_flow
+    cdef MessageCounters _queue
+    cdef MessageCounters _queue_flow
     cdef public long long ready_sampled
     cdef public long long unacked_sampled
     cdef readonly long long publish
@@ -35,6 +47,8 @@ cdef class MessageCounters(Counters):
     cdef readonly long long maxlen
     cdef readonly long long delivery_limit
     cpdef published(self, long long count)
+    cpdef published_to(self, bytes exchange, long long count)
+    cdef _takes_from(self, MessageCounters queue)
     cpdef expects_confirms(self, long long count)
     cpdef confirmed(self, long long count)
     cpdef unroutable(self, long long count, bint returned)

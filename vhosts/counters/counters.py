@@ -12,6 +12,9 @@ import cython
 
 from routelog.log_backend import Octets
 
+# Of one channel or queue; for another, the oldest is forgotten. An application has some ten of each.
+FLOWS_MAX = 512
+
 
 @cython.final
 @cython.cclass
@@ -28,6 +31,15 @@ class ChangedCounters:
         self.noted: list[Any] = []
 
 
+UNWATCHED = ChangedCounters()  # of flows: who samples the channel or queue samples them with it
+NO_FLOWS: dict[Any, Any] = {}  # stays empty
+
+
+def _make_room(flows: dict[Any, Any]) -> None:
+    if len(flows) >= FLOWS_MAX:
+        del flows[next(iter(flows))]
+
+
 @cython.cclass
 class Counters:
     """What all counters have in common.
@@ -35,6 +47,7 @@ class Counters:
     Attributes:
         is_noted: they are in `ChangedCounters.noted`.
         sampled_at: when they were sampled with a change last, in monotonic seconds; 0: never.
+        rates: of a flow, by the second, when it was sampled last; empty: it was not.
         NAMES: of the counts, in the order of `values`.
     """
 
@@ -44,6 +57,8 @@ class Counters:
         self._changed = changed
         self.is_noted = False
         self.sampled_at = 0.0
+        self.rates: tuple[float, ...] = ()
+        self._sampled: tuple[int, ...] = ()
 
     @cython.ccall
     def note(self) -> None:
@@ -56,11 +71,49 @@ class Counters:
         """All counts."""
         raise NotImplementedError
 
+    def sample_flow(self, now: float, seconds: float) -> None:
+        """Find the rates of a flow, which has no other samples than its last one.
+
+        Args:
+            now: monotonic seconds.
+            seconds: since the sample before.
+        """
+        values, before = self.values(), self._sampled or (0,) * len(self.NAMES)
+        if values != before and seconds > 0:
+            self.rates = tuple(
+                [(new - old) / seconds for new, old in zip(values, before, strict=True)]
+            )
+            self._sampled, self.sampled_at = values, now
+
+
+@cython.final
+@cython.cclass
+class ExchangeFlow(Counters):
+    """The messages of one exchange that a channel published, or that came to a queue.
+
+    Attributes:
+        exchange: its name on the wire.
+    """
+
+    NAMES = ("publish",)
+
+    def __init__(self, exchange: bytes) -> None:
+        Counters.__init__(self, UNWATCHED)
+        self.exchange = exchange
+        self.publish = 0
+
+    def values(self) -> tuple[int, ...]:
+        """See `Counters`."""
+        return (self.publish,)
+
 
 @cython.final
 @cython.cclass
 class MessageCounters(Counters):
     """Counts of messages, by RabbitMQ's names.
+
+    Those of a channel and a queue are divided into *flows*: what it published, or got, by exchange; and what a
+    channel took, by queue. Neighbouring messages are mostly of one flow, so the flow of the last ones is kept.
 
     Attributes:
         publish: of a channel: that its client published; of a queue: that came to it, dead letters included.
@@ -74,6 +127,8 @@ class MessageCounters(Counters):
         expired, maxlen, delivery_limit: of a queue: why others left it without having been acknowledged.
         owner: the queue that they are of; None: of a channel, or it was deleted.
         ready_sampled, unacked_sampled: messages of the queue when it was last sampled.
+        from_exchanges: flows by the exchange's name.
+        from_queues: of a channel, flows by the queue's counters.
 
     Args:
         above: totals that count with it.
@@ -101,6 +156,11 @@ class MessageCounters(Counters):
         Counters.__init__(self, changed)
         self._above = above
         self.owner: Any = None
+        self.from_exchanges: dict[bytes, ExchangeFlow] = NO_FLOWS
+        self.from_queues: dict[MessageCounters, MessageCounters] = NO_FLOWS
+        self._exchange_flow: ExchangeFlow | None = None
+        self._queue: MessageCounters | None = None
+        self._queue_flow: MessageCounters = cast(Any, None)  # of `_queue`
         self.ready_sampled = self.unacked_sampled = 0
         self.publish = self.to_confirm = self.confirm = 0
         self.return_unroutable = self.drop_unroutable = 0
@@ -136,6 +196,48 @@ class MessageCounters(Counters):
         self.publish += count
         if self._above is not None:
             self._above.published(count)
+
+    @cython.ccall
+    @cython.locals(exchange=bytes, count=cython.longlong, flow=ExchangeFlow)
+    def published_to(self, exchange: bytes, count: int) -> None:
+        """As `published`; and they are of this exchange's flow."""
+        flow = self._exchange_flow
+        if flow is None or flow.exchange != exchange:
+            flow = self._exchange_flow = self._flow_of_exchange(exchange)
+        flow.publish += count
+        self.published(count)
+
+    def _flow_of_exchange(self, exchange: bytes) -> ExchangeFlow:
+        if self.from_exchanges is NO_FLOWS:
+            self.from_exchanges = {}
+        flow = self.from_exchanges.get(exchange)
+        if flow is None:
+            _make_room(self.from_exchanges)
+            flow = self.from_exchanges[exchange] = ExchangeFlow(exchange)
+        return flow
+
+    @cython.cfunc
+    @cython.locals(queue="MessageCounters")
+    def _takes_from(self, queue: "MessageCounters") -> None:
+        # What a channel takes from now on is of this queue: `_queue_flow` counts it.
+        if queue is not self._queue:
+            self._queue, self._queue_flow = queue, self._flow_of_queue(queue)
+
+    def _flow_of_queue(self, queue: "MessageCounters") -> "MessageCounters":
+        if self.from_queues is NO_FLOWS:
+            self.from_queues = {}
+        flow = self.from_queues.get(queue)
+        if flow is None:
+            _make_room(self.from_queues)
+            flow = self.from_queues[queue] = MessageCounters(UNWATCHED)
+        return flow
+
+    def sample_flows(self, now: float, seconds: float) -> None:
+        """See `sample_flow`."""
+        for exchange_flow in self.from_exchanges.values():
+            exchange_flow.sample_flow(now, seconds)
+        for queue_flow in self.from_queues.values():
+            queue_flow.sample_flow(now, seconds)
 
     @cython.ccall
     @cython.locals(count=cython.longlong)
@@ -179,6 +281,8 @@ class MessageCounters(Counters):
         """A delivery of this queue went out on a channel."""
         self._delivered(count, no_ack, redelivered)
         channel._delivered(count, no_ack, redelivered)
+        channel._takes_from(self)
+        channel._queue_flow._delivered(count, no_ack, redelivered)
 
     @cython.cfunc
     @cython.locals(count=cython.longlong, no_ack=cython.bint, redelivered=cython.bint)
@@ -199,6 +303,8 @@ class MessageCounters(Counters):
         """A message of this queue was taken by a channel."""
         self._got(no_ack, redelivered)
         channel._got(no_ack, redelivered)
+        channel._takes_from(self)
+        channel._queue_flow._got(no_ack, redelivered)
 
     @cython.cfunc
     @cython.locals(no_ack=cython.bint, redelivered=cython.bint)
@@ -219,6 +325,8 @@ class MessageCounters(Counters):
         """A channel wanted a message of this queue, which had none."""
         self._got_nothing()
         channel._got_nothing()
+        channel._takes_from(self)
+        channel._queue_flow._got_nothing()
 
     @cython.cfunc
     def _got_nothing(self) -> None:
@@ -233,6 +341,8 @@ class MessageCounters(Counters):
         """A channel acknowledged messages of this queue."""
         self._acked(count)
         channel._acked(count)
+        channel._takes_from(self)
+        channel._queue_flow._acked(count)
 
     @cython.cfunc
     @cython.locals(count=cython.longlong)
@@ -248,6 +358,8 @@ class MessageCounters(Counters):
         """A channel rejected messages of this queue, which do not come back."""
         self._refused(count)
         channel._refused(count)
+        channel._takes_from(self)
+        channel._queue_flow._refused(count)
 
     @cython.cfunc
     @cython.locals(count=cython.longlong)

@@ -293,7 +293,7 @@ class Queue(Dispatcher):
             return self._publish_by_rules(records, waited)
         position = log.take(records, waited)
         counters = self.counters
-        counters.published(records.count)
+        counters.published_to(records.exchange, records.count)
         if log.open_from == _NOTHING_OPEN and (self.consumers or self._readers or self.groups):
             self._wake_all()
         return position
@@ -328,7 +328,7 @@ class Queue(Dispatcher):
             position: int = self.partitions[0].log.append(records, waited)
         else:
             position = self._partitioner.publish(self.partitions, records, waited=waited)
-        self.counters.published(records.count)
+        self.counters.published_to(records.exchange, records.count)
         self._wake_all()
         return position
 

@@ -159,3 +159,65 @@ def test_what_came_and_went_is_counted_and_does_not_fall(world: World) -> None:
     assert churn["connection_created"] == churn["connection_closed"] > 0
     assert churn["channel_created"] == churn["channel_closed"] > 0
     assert overview["message_stats"]["publish"] == 1
+
+
+def test_both_ends_of_a_flow_tell_the_same(world: World) -> None:
+    channel = world.clients.channel()
+    channel.confirm_delivery()
+    for queue in ("q", "other"):
+        channel.queue_declare(queue)
+        channel.queue_bind(queue, "amq.topic", "#")
+    for _ in range(3):
+        channel.basic_publish("", "q", b"m")
+    for _ in range(2):
+        channel.basic_publish("amq.topic", "k", b"m")
+    tx = world.clients.channel()
+    tx.tx_select()
+    tx.basic_publish("amq.topic", "k", b"m")
+    tx.tx_commit()
+    taken: list[int] = []
+    taker = world.clients.channel()
+    taker.basic_get("other", auto_ack=True)
+    tag = taker.basic_get("other")[0].delivery_tag
+    taker.basic_nack(tag)
+    taker.basic_consume("q", lambda ch, method, *_: taken.append(method.delivery_tag))
+    wait_until(lambda: taker.connection.process_data_events(0.05) or len(taken) == 6)
+    taker.basic_ack(taken[-2], multiple=True)
+    wait_until(lambda: world.stats("queues", "/", "q").get("ack") == 5)
+
+    def flows(end: str, *path: str) -> list[tuple[str, dict[str, int]]]:
+        """The other ends of an object's flows, with the counts that are not 0."""
+        found: list[tuple[str, dict[str, int]]] = []
+        for row in world.door.get(*path)[end]:
+            (other,) = (value for key, value in row.items() if key != "stats")
+            counts = {name: each for name, each in row["stats"].items() if each and name in ALL}
+            found.append((other["name"], counts))
+        return sorted(found)
+
+    q_taken = {"deliver": 6, "deliver_get": 6, "ack": 5}
+    other_taken = {"get": 1, "get_no_ack": 1, "deliver_get": 2}
+    came = [("", {"publish": 3}), ("amq.topic", {"publish": 3})]
+    assert flows("incoming", "queues", "/", "q") == came
+    assert flows("incoming", "queues", "/", "other") == came[1:]
+    assert flows("outgoing", "exchanges", "/", "amq.default") == [("q", {"publish": 3})]
+    both = [("other", {"publish": 3}), ("q", {"publish": 3})]
+    assert flows("outgoing", "exchanges", "/", "amq.topic") == both
+    ((taker_name, counts),) = flows("deliveries", "queues", "/", "q")
+    assert counts == q_taken
+    assert flows("deliveries", "queues", "/", "other") == [(taker_name, other_taken)]
+    of_taker = [("other", other_taken), ("q", q_taken)]
+    assert flows("deliveries", "channels", taker_name) == of_taker
+    assert flows("publishes", "channels", taker_name) == []
+    publishers = flows("incoming", "exchanges", "/", "amq.topic")
+    assert sorted(counts["publish"] for _, counts in publishers) == [1, 2]
+    published = [flows("publishes", "channels", name) for name, _ in publishers]
+    assert sorted(published) == [
+        [("", {"publish": 3}), ("amq.topic", {"publish": 2})],
+        [("amq.topic", {"publish": 1})],
+    ]
+    for path in (("queues", "/"), ("exchanges", "/"), ("channels",)):
+        for row in world.door.get(*path):
+            assert not {"incoming", "outgoing", "publishes", "deliveries"} & row.keys()
+    channel.queue_delete("other")
+    assert flows("deliveries", "channels", taker_name) == [("q", q_taken)]
+    assert flows("outgoing", "exchanges", "/", "amq.topic") == both[1:]

@@ -174,3 +174,24 @@ async def test_traffic_and_churn_have_details(sampled: Sampled) -> None:
     assert row["recv_oct_details"] == {"rate": 20.0}
     churn = sampled.statistics().churn(sampled.node.vhosts.counters.churn)
     assert (churn["queue_created"], churn["queue_created_details"]) == (1, {"rate": 0.2})
+
+
+async def test_a_flow_has_a_rate_while_there_is_traffic(sampled: Sampled) -> None:
+    channel = sampled.node.vhost.counters.channel()
+    await sampled.later()
+    publish(sampled.queue, 50)
+    sampled.queue.counters.delivered(channel, 20, no_ack=False, redelivered=False)
+    (arriving,) = sampled.queue.counters.from_exchanges.values()
+    taken = channel.from_queues[sampled.queue.counters]
+    assert sampled.statistics().flow(arriving) == {
+        "publish": 50,
+        "publish_details": {"rate": 0.0},
+    }
+    await sampled.later()
+    assert sampled.statistics().flow(arriving)["publish_details"] == {"rate": 10.0}
+    row = sampled.statistics().flow(taken)
+    assert {name for name in row if not name.endswith("_details")} == DELIVERED
+    for name in ("deliver", "deliver_get"):
+        assert (row[name], row[f"{name}_details"]) == (20, {"rate": 4.0})
+    await sampled.later()
+    assert sampled.statistics().flow(arriving)["publish_details"] == {"rate": 0.0}

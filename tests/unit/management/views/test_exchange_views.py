@@ -22,6 +22,7 @@ async def test_an_exchange_is_made_shown_and_deleted(node: ManagedNode) -> None:
     row = await node.ask(exchanges.get_exchange, name="x")
     assert (row["type"], row["durable"], row["auto_delete"]) == ("topic", True, True)
     assert row["arguments"] == body["arguments"]
+    assert (row.pop("incoming"), row.pop("outgoing")) == ([], [])
     assert row in await node.ask(exchanges.list_exchanges)
     assert row in await node.ask(exchanges.list_exchanges_of_vhost)
     assert await node.ask(exchanges.list_exchanges, node.caller("stranger")) == []

@@ -5,6 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from routelog.vhosts import Counters, MessageCounters, NodeCounters, VhostCounters
+from routelog.vhosts.counters.counters import FLOWS_MAX
 
 Event = Callable[[MessageCounters, MessageCounters], None]
 
@@ -122,3 +123,61 @@ def test_a_deleted_queue_is_let_go_of_at_once_where_nobody_looks() -> None:
     watched.leave()
     assert node.changed.noted == [watched]
     assert watched.owner is not None
+
+
+def test_what_was_published_is_divided_by_exchange() -> None:
+    node = NodeCounters()
+    channel = VhostCounters(node).channel()
+    for exchange, count in ((b"x", 2), (b"x", 3), (b"", 1), (b"x", 4)):
+        channel.published_to(exchange, count)
+    flows = {name: flow.publish for name, flow in channel.from_exchanges.items()}
+    assert flows == {b"x": 9, b"": 1}
+    assert counted(channel) == counted(node.channels) == {"publish": 10}
+
+
+def test_what_a_channel_takes_is_divided_by_queue() -> None:
+    node = NodeCounters()
+    channel, other = VhostCounters(node).channel(), VhostCounters(node).channel()
+    first, second = node.queue("classic"), node.queue("classic")
+    for event, _ in EVENTS.values():
+        for queue in (first, second, first):
+            event(queue, channel)
+    first.acked(other, 1)
+    assert counted(channel.from_queues[first]) == {
+        name: 2 * value for name, value in counted(channel.from_queues[second]).items()
+    }
+    assert counted(channel) == {
+        name: 3 * value for name, value in counted(channel.from_queues[second]).items()
+    }
+    assert {queue: counted(flow) for queue, flow in other.from_queues.items()} == {
+        first: {"ack": 1}
+    }
+
+
+def test_the_oldest_of_very_many_flows_is_forgotten() -> None:
+    node = NodeCounters()
+    channel = VhostCounters(node).channel()
+    queues = [node.queue("classic") for _ in range(FLOWS_MAX + 1)]
+    for at, queue in enumerate(queues):
+        channel.published_to(b"%d" % at, 1)
+        queue.acked(channel, 1)
+    assert list(channel.from_queues) == queues[1:]
+    assert (len(channel.from_exchanges), b"0" in channel.from_exchanges) == (FLOWS_MAX, False)
+    assert (channel.publish, channel.ack) == (FLOWS_MAX + 1, FLOWS_MAX + 1)
+    channel.published_to(b"0", 1)
+    assert channel.from_exchanges[b"0"].publish == 1
+
+
+def test_the_rate_of_a_flow_is_of_the_time_between_two_samples() -> None:
+    node = NodeCounters()
+    channel = VhostCounters(node).channel()
+    channel.published_to(b"x", 10)
+    channel.sample_flows(100.0, 5.0)
+    flow = channel.from_exchanges[b"x"]
+    assert (flow.rates, flow.sampled_at) == ((2.0,), 100.0)
+    channel.published_to(b"x", 5)
+    channel.published_to(b"y", 5)
+    channel.sample_flows(110.0, 10.0)
+    assert (flow.rates, flow.sampled_at) == ((0.5,), 110.0)
+    channel.sample_flows(115.0, 5.0)
+    assert flow.sampled_at == 110.0  # nothing came

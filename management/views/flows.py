@@ -1,0 +1,87 @@
+"""Flows: which exchange, queue or channel messages of a single object come from and go to; no list has them.
+
+Channels and queues count what they have of each exchange, and channels what they took from each queue. The
+other ends of these flows are looked for, in turns.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from routelog.log_backend import Lane, in_turns
+from routelog.management.calls.answer import Row
+from routelog.management.calls.broker_side import BrokerSide
+from routelog.management.calls.call import Call
+from routelog.management.calls.listing import SLICE_ITEMS, slices
+from routelog.management.sampling.statistics import Statistics
+from routelog.management.views.consumers import channel_details
+from routelog.vhosts import ChannelSnapshot, MessageCounters, Queue, VirtualHost
+
+
+async def flows_of_queue(call: Call, queue: Queue) -> Row:
+    """What a queue has of each exchange, and each channel of the queue."""
+    statistics, counters = call.statistics(), queue.counters
+    deliveries: list[Row] = []
+    if any((counters.deliver, counters.deliver_no_ack, counters.get, counters.get_no_ack)):
+        async for connection, channel in in_turns(
+            _channels(call.broker, queue.vhost), Lane.OPERATORS
+        ):
+            flow = channel.counters.from_queues.get(counters)
+            if flow is not None:
+                details = channel_details(call.broker, connection, channel.number)
+                deliveries.append({"channel_details": details, "stats": statistics.flow(flow)})
+    incoming = await _of_exchanges(call.vhost, counters, statistics)
+    return {"incoming": incoming, "deliveries": deliveries}
+
+
+async def flows_of_channel(call: Call, vhost: VirtualHost, counters: MessageCounters) -> Row:
+    """What a channel published to each exchange, and took from each queue."""
+    statistics = call.statistics()
+    deliveries: list[Row] = []
+    async for of_queue, flow in in_turns(list(counters.from_queues.items()), Lane.OPERATORS):
+        queue = of_queue.owner
+        if queue is not None and not queue.deleted:
+            named = {"name": queue.name, "vhost": queue.vhost}
+            deliveries.append({"queue": named, "stats": statistics.flow(flow)})
+    publishes = await _of_exchanges(vhost, counters, statistics)
+    return {"publishes": publishes, "deliveries": deliveries}
+
+
+async def flows_of_exchange(call: Call, name: str) -> Row:
+    """What each channel published to an exchange, and each queue has of it."""
+    statistics, key = call.statistics(), name.encode()
+    incoming: list[Row] = []
+    outgoing: list[Row] = []
+    vhost = call.vhost
+    async for connection, channel in in_turns(_channels(call.broker, vhost.name), Lane.OPERATORS):
+        flow = channel.counters.from_exchanges.get(key)
+        if flow is not None:
+            details = channel_details(call.broker, connection, channel.number)
+            incoming.append({"channel_details": details, "stats": statistics.flow(flow)})
+    fed: list[Queue] = []
+    queues = list(vhost.queues.values())
+    async for some in in_turns(slices(queues, SLICE_ITEMS), Lane.OPERATORS):
+        fed += [queue for queue in some if key in queue.counters.from_exchanges]
+    async for queue in in_turns(fed, Lane.OPERATORS):
+        named = {"name": queue.name, "vhost": queue.vhost}
+        stats = statistics.flow(queue.counters.from_exchanges[key])
+        outgoing.append({"queue": named, "stats": stats})
+    return {"incoming": incoming, "outgoing": outgoing}
+
+
+async def _of_exchanges(
+    vhost: VirtualHost, counters: MessageCounters, statistics: Statistics
+) -> list[Row]:
+    rows: list[Row] = []
+    async for key, flow in in_turns(list(counters.from_exchanges.items()), Lane.OPERATORS):
+        name = key.decode()
+        if vhost.routing.has_exchange(name):
+            named = {"name": name, "vhost": vhost.name}
+            rows.append({"exchange": named, "stats": statistics.flow(flow)})
+    return rows
+
+
+def _channels(broker: BrokerSide, vhost: str) -> Iterator[tuple[Any, ChannelSnapshot]]:
+    for connection in broker.connections.connections():
+        if connection.vhost.name == vhost:
+            for channel in broker.connections.channels(connection):
+                yield connection, channel
