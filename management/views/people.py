@@ -1,6 +1,6 @@
 """Users, permissions and topic permissions."""
 
-from typing import Any
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
@@ -14,6 +14,7 @@ from routelog.vhosts import (
     DEFAULT_ALGORITHM,
     Permission,
     TopicPermission,
+    TopicRule,
     User,
     described_permission,
     described_topic_permission,
@@ -203,40 +204,50 @@ async def delete_permission(call: Call) -> Answer:
 @lists(TopicPermissionRow)
 def list_topic_permissions(call: Call) -> Answer:
     """All topic permissions."""
-    return _topic_permissions(call, lambda user, vhost: True)
+    book = call.broker.users.permissions
+    return _topic_permissions(
+        (user, vhost, rules)
+        for user in book.topic_users()
+        for vhost, rules in book.topics_of_user(user).items()
+    )
 
 
 @lists(TopicPermissionRow)
 def list_topic_permissions_of_user(call: Call) -> Answer:
     """The topic permissions of a user."""
-    name = call.broker.users.get(call.path("user")).name
-    return _topic_permissions(call, lambda user, vhost: user == name)
+    users = call.broker.users
+    name = users.get(call.path("user")).name
+    of_user = users.permissions.topics_of_user(name)
+    return _topic_permissions((name, vhost, rules) for vhost, rules in of_user.items())
 
 
 @lists(TopicPermissionRow)
 def list_topic_permissions_of_vhost(call: Call) -> Answer:
     """The topic permissions in a vhost."""
-    return _topic_permissions(call, lambda user, vhost: vhost == call.vhost.name)
+    book, vhost = call.broker.users.permissions, call.vhost.name
+    return _topic_permissions(
+        (user, vhost, book.topics(user, vhost)) for user in book.topic_users()
+    )
 
 
 @lists(TopicPermissionRow)
 def list_topic_permissions_of_user_in_vhost(call: Call) -> Answer:
     """The topic permissions of a user in a vhost."""
     name, vhost = call.broker.users.get(call.path("user")).name, call.vhost.name
-    if not call.broker.users.permissions.topics(name, vhost):
+    rules = call.broker.users.permissions.topics(name, vhost)
+    if not rules:
         raise not_found()  # RabbitMQ's other lists of them are empty; this one is not there
-    return _topic_permissions(call, lambda user, of: (user, of) == (name, vhost))
+    return _topic_permissions([(name, vhost, rules)])
 
 
-def _topic_permissions(call: Call, belongs: Any) -> Listing:
-    book = call.broker.users.permissions
+def _topic_permissions(found: Iterable[tuple[str, str, Mapping[str, TopicRule]]]) -> Listing:
+    # By user and vhost; what is found is looked through in turns.
     items = (
-        (user, vhost, rule.permission)
-        for user, vhost in sorted(book.topic_owners())
-        if belongs(user, vhost)
-        for rule in book.topics(user, vhost).values()
+        (user, vhost, each.permission) for user, vhost, rules in found for each in rules.values()
     )
-    return Listing(items, lambda item: described_topic_permission(*item))
+    return Listing(
+        items, lambda item: described_topic_permission(*item), order=lambda item: item[:2]
+    )
 
 
 @puts(TopicPermissionBody)

@@ -70,8 +70,9 @@ def _people(
         "topic_permissions",
         [
             described_topic_permission(user, vhost, rule.permission)
-            for user, vhost in book.topic_owners()
-            for rule in book.topics(user, vhost).values()
+            for user in book.topic_users()
+            for vhost, rules in book.topics_of_user(user).items()
+            for rule in rules.values()
         ],
     )
     named = parameters.all().items()

@@ -38,7 +38,7 @@ class PermissionBook:
 
     def __init__(self) -> None:
         self._by_user: dict[str, dict[str, Permission]] = {}
-        self._topics: dict[tuple[str, str], dict[str, TopicRule]] = {}  # by user and vhost
+        self._topics: dict[str, dict[str, dict[str, TopicRule]]] = {}  # by user and vhost
         self._tags: dict[str, frozenset[str]] = {}
         self._revisions: dict[str, int] = {}
         self._latest_revision = 0
@@ -72,8 +72,7 @@ class PermissionBook:
         """Forget the user and his revision; return the virtual hosts he had permissions in."""
         self._revisions.pop(user, None)
         self._tags.pop(user, None)
-        for owner in [owner for owner in self._topics if owner[0] == user]:
-            del self._topics[owner]
+        self._topics.pop(user, None)
         return list(self._by_user.pop(user, {}))
 
     def of_user(self, user: str) -> dict[str, Permission]:
@@ -96,28 +95,36 @@ class PermissionBook:
         """
         rule = TopicRule(permission, user, vhost)
         # Replaced, not changed: callers of `topics` hold the old one.
-        rules = self._topics.get((user, vhost), {})
-        self._topics[user, vhost] = rules | {permission.exchange: rule}
+        of_user = self._topics.setdefault(user, {})
+        of_user[vhost] = of_user.get(vhost, {}) | {permission.exchange: rule}
         self._touch(user)
 
     def remove_topics(self, user: str, vhost: str, exchange: str | None = None) -> list[str]:
         """Remove the topic permission for one exchange, or all; returns these exchanges."""
-        rules = dict(self._topics.pop((user, vhost), {}))
+        of_user = self._topics.get(user, {})
+        rules = dict(of_user.pop(vhost, {}))
         gone = list(rules) if exchange is None else [name for name in rules if name == exchange]
         for name in gone:
             del rules[name]
         if rules:
-            self._topics[user, vhost] = rules
+            of_user[vhost] = rules
+        elif not of_user:
+            self._topics.pop(user, None)
         self._touch(user)
         return gone
 
     def topics(self, user: str, vhost: str) -> Mapping[str, TopicRule]:
         """The user's topic permissions by exchange; never changed, only replaced."""
-        return self._topics.get((user, vhost), NO_TOPICS)
+        of_user = self._topics.get(user)
+        return NO_TOPICS if of_user is None else of_user.get(vhost, NO_TOPICS)
 
-    def topic_owners(self) -> list[tuple[str, str]]:
-        """Users and virtual hosts with topic permissions."""
+    def topic_users(self) -> list[str]:
+        """Users with topic permissions."""
         return list(self._topics)
+
+    def topics_of_user(self, user: str) -> dict[str, Mapping[str, TopicRule]]:
+        """Return the user's topic permissions by virtual host and exchange."""
+        return dict(self._topics.get(user, {}))
 
     def authorize_vhost(self, user: str, vhost: str) -> None:
         """Let the user connect if he has a permission in the vhost, even one that allows nothing.

@@ -152,9 +152,8 @@ class UserDirectory:
         self.get(name)
         gone = [user_deletion(name), user_limits_change(name, {})]
         gone += [permission_deletion(name, vhost) for vhost in self.permissions.of_user(name)]
-        for user, vhost in self.permissions.topic_owners():
-            if user == name:
-                gone += self._topic_deletions(user, vhost)
+        for vhost in self.permissions.topics_of_user(name):
+            gone += self._topic_deletions(name, vhost)
         durable = self._writer.submit(gone)
         del self._users[name]
         self._limits.pop(name, None)
@@ -200,7 +199,8 @@ class UserDirectory:
     async def clear_vhost(self, vhost: str) -> None:
         """Remove all permissions in a virtual host that is being deleted."""
         names = self.permissions.of_vhost(vhost)
-        restricted = [user for user, of in self.permissions.topic_owners() if of == vhost]
+        book = self.permissions
+        restricted = [user for user in book.topic_users() if book.topics(user, vhost)]
         gone = [permission_deletion(name, vhost) for name in names]
         for user in restricted:
             gone += self._topic_deletions(user, vhost)

@@ -1,11 +1,14 @@
 """Users and permissions over HTTP."""
 
+import json
+
 import pytest
 from unit.management.managed_node import ManagedNode
 
 from routelog.management.calls.failures import Refused
+from routelog.management.calls.listing import list_query, listed
 from routelog.management.views import people
-from routelog.vhosts import InvalidPermission, InvalidUser, User, UserNotFound
+from routelog.vhosts import InvalidPermission, InvalidUser, TopicPermission, User, UserNotFound
 
 ALL = {"configure": ".*", "write": ".*", "read": ".*"}
 SHA256 = "rabbit_password_hashing_sha256"
@@ -114,6 +117,22 @@ async def test_topic_permissions_are_set_shown_and_cleared(node: ManagedNode) ->
     assert await node.ask(people.list_topic_permissions) == expected[1:]
     assert await node.ask(people.delete_topic_permissions, user="u") == 204
     assert await node.ask(people.list_topic_permissions) == []
+
+
+async def test_topic_permissions_are_listed_by_user_and_vhost(node: ManagedNode) -> None:
+    for name in ("u2", "u1"):
+        await node.user(name)
+        for vhost in ("a", "/"):
+            permission = TopicPermission("x", "", "")
+            await node.users.set_topic_permission(name, vhost, permission)
+    for handler, owners in (
+        (people.list_topic_permissions, ["u1 /", "u1 a", "u2 /", "u2 a"]),
+        (people.list_topic_permissions_of_vhost, ["u1 /", "u2 /"]),
+        (people.list_topic_permissions_of_user, ["u1 /", "u1 a"]),
+    ):
+        pieces = await listed(handler(node.call(user="u1")), list_query({}))
+        rows = json.loads(b"".join([piece async for piece in pieces]))
+        assert [f"{row['user']} {row['vhost']}" for row in rows] == owners
 
 
 async def test_permissions_of_nobody_and_bad_patterns_are_refused(node: ManagedNode) -> None:

@@ -324,7 +324,7 @@ async def test_a_bad_topic_permission_is_not_stored(node: Node) -> None:
         await node.directory.set_topic_permission("alice", "/", TopicPermission("x", "(", ""))
     with pytest.raises(UserNotFound):
         await node.directory.set_topic_permission("bob", "/", TopicPermission("x", "", ""))
-    assert node.reloaded().permissions.topic_owners() == []
+    assert node.reloaded().permissions.topic_users() == []
 
 
 async def test_topic_permissions_go_with_their_user_or_vhost(node: Node) -> None:
@@ -334,8 +334,9 @@ async def test_topic_permissions_go_with_their_user_or_vhost(node: Node) -> None
             await node.directory.set_topic_permission(name, vhost, TopicPermission("x", "", ""))
     await node.directory.delete_user("alice")
     await node.directory.clear_vhost("a")
-    assert node.directory.permissions.topic_owners() == [("bob", "b")]
-    assert node.reloaded().permissions.topic_owners() == [("bob", "b")]
+    for book in (node.directory.permissions, node.reloaded().permissions):
+        assert book.topic_users() == ["bob"]
+        assert list(book.topics_of_user("bob")) == ["b"]
 
 
 async def test_who_waits_for_deletions_hears_of_them(directory: UserDirectory) -> None:

@@ -76,4 +76,4 @@ def test_with_the_user_his_topic_permissions_go() -> None:
     for user in ("alice", "bob"):
         book.put_topic(user, "/", TopicPermission("x", "", ""))
     book.remove_user("alice")
-    assert book.topic_owners() == [("bob", "/")]
+    assert book.topic_users() == ["bob"]
