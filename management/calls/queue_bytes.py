@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from routelog.log_backend import PartitionLog
 from routelog.vhosts import Queue, QueuePartition
 
-STRETCHES_MAX = (
-    4_096  # of a partition, looked at: some 10 ms; messages behind them count as their mean
-)
+# Of one partition, looked at; messages behind them count as their mean.
+STRETCHES_MAX = 4_096  # some 10 ms
+LISTED_STRETCHES_MAX = 16  # in lists: of all partitions of a queue, but one of each at least
 
 
 @dataclass(slots=True)
@@ -27,6 +27,18 @@ class QueueBytes:
     total: int = 0
     in_memory: int = 0
     persistent: int = 0
+
+    def extend(self, counted: int, messages: int) -> None:
+        """What was counted is of so many messages alone, and all are as large as their mean."""
+        self.total = self.total * messages // max(counted, 1)
+        self.in_memory = self.in_memory * messages // max(counted, 1)
+        self.persistent = self.persistent * messages // max(counted, 1)
+
+    def add(self, other: "QueueBytes") -> None:
+        """Add those of other messages."""
+        self.total += other.total
+        self.in_memory += other.in_memory
+        self.persistent += other.persistent
 
     def share(self, messages: int, of: int) -> int:
         """The bytes of some messages, if all are as large as their mean."""
@@ -46,23 +58,32 @@ class _Stretch:
 def count_bytes(queue: Queue, found: QueueBytes) -> Iterator[None]:
     """Count, a stretch at a time."""
     for partition in queue.partitions:
-        yield from _count(partition, found)
+        yield from _count(partition, found, STRETCHES_MAX)
 
 
-def _count(partition: QueuePartition, found: QueueBytes) -> Iterator[None]:
-    settled, counted, before = partition.cursor.settled, 0, found.total
+def listed_bytes(queue: Queue) -> QueueBytes:
+    """Count at once, by the first stretches of a queue."""
+    found = QueueBytes()
+    stretches_max = max(1, LISTED_STRETCHES_MAX // len(queue.partitions))
+    for partition in queue.partitions:
+        for _ in _count(partition, found, stretches_max):
+            pass
+    return found
+
+
+def _count(partition: QueuePartition, found: QueueBytes, stretches_max: int) -> Iterator[None]:
+    settled, counted, of_partition = partition.cursor.settled, 0, QueueBytes()
     for looked_at, each in enumerate(_stretches(partition.log, settled.low_water)):
-        if looked_at == STRETCHES_MAX:
-            left = partition.ready + partition.in_flight - counted
-            found.total += (found.total - before) * max(left, 0) // max(counted, 1)
-            return
+        if looked_at == stretches_max:
+            messages = partition.ready + partition.in_flight
+            of_partition.extend(counted, max(counted, messages))
+            break
         unsettled = each.end - each.first - settled.count_from(each.first, each.end)
         size = each.bytes * unsettled // (each.end - each.first)
         counted += unsettled
-        found.total += size
-        found.in_memory += size * each.in_memory
-        found.persistent += size * each.persistent
+        of_partition.add(QueueBytes(size, size * each.in_memory, size * each.persistent))
         yield
+    found.add(of_partition)
 
 
 def _stretches(log: PartitionLog, low_water: int) -> Iterator[_Stretch]:

@@ -8,7 +8,7 @@ from routelog.management.shapes.statistics import Details, QueueMessageStats
 
 
 class QueueRow(TypedDict):
-    """A queue; counts and statistics are missing where `disable_stats` asks for that."""
+    """A queue; counts, bytes of bodies and statistics are missing where `disable_stats` asks for that."""
 
     name: str
     vhost: str
@@ -32,6 +32,11 @@ class QueueRow(TypedDict):
     messages_ready: NotRequired[int]
     messages_unacknowledged: NotRequired[int]
     messages_delayed: NotRequired[int]
+    message_bytes: NotRequired[int]
+    message_bytes_ready: NotRequired[int]
+    message_bytes_unacknowledged: NotRequired[int]
+    message_bytes_ram: NotRequired[int]
+    message_bytes_persistent: NotRequired[int]
     messages_details: NotRequired[Details]
     messages_ready_details: NotRequired[Details]
     messages_unacknowledged_details: NotRequired[Details]
@@ -57,13 +62,8 @@ class SettingRow(TypedDict):
 
 
 class OneQueue(QueueRow):
-    """A queue that was asked for alone; bytes are those of bodies."""
+    """A queue that was asked for alone."""
 
-    message_bytes: int
-    message_bytes_ready: int
-    message_bytes_unacknowledged: int
-    message_bytes_ram: int
-    message_bytes_persistent: int
     consumer_details: list[ConsumerRow]
     settings: list[SettingRow]
     incoming: NotRequired[list[ExchangeFlow]]

@@ -12,7 +12,7 @@ from routelog.management.calls.call import DISABLE_STATS, STATISTICS, Call
 from routelog.management.calls.failures import bad_request, not_found
 from routelog.management.calls.message_rows import message_rows, taken_row
 from routelog.management.calls.operation import Parameter, answers, changes, lists, puts
-from routelog.management.calls.queue_bytes import QueueBytes, count_bytes
+from routelog.management.calls.queue_bytes import QueueBytes, count_bytes, listed_bytes
 from routelog.management.shapes.binding import BindingRow
 from routelog.management.shapes.message import TakenMessageRow
 from routelog.management.shapes.queue import OneQueue, QueueRow
@@ -98,7 +98,9 @@ def _described(call: Call) -> Callable[[Queue], Row | None]:
             return {name: value for name, value in row.items() if name not in left_out}
         ready, unacked = row["messages_ready"], row["messages_unacknowledged"]
         row |= statistics.idle_since(queue.counters, call.broker.node.started_at)
-        return row | statistics.of_queue(queue, ready, unacked)
+        row |= statistics.of_queue(queue, ready, unacked)
+        listed = listed_bytes(queue) if ready or unacked else QueueBytes()
+        return row | _byte_row(listed, ready, unacked)
 
     return described
 
@@ -204,19 +206,18 @@ async def get_queue(call: Call) -> Answer:
     row["settings"] = setting_rows(queue)
     if not call.flag("disable_stats"):
         row |= await flows_of_queue(call, queue)
-    row |= await _byte_row(queue)
+        found = QueueBytes()
+        async for _ in in_turns(count_bytes(queue, found), Lane.OPERATORS):
+            pass
+        row |= _byte_row(found, queue.ready, queue.unacked)
     return Value(row)
 
 
-async def _byte_row(queue: Queue) -> Row:
-    found = QueueBytes()
-    async for _ in in_turns(count_bytes(queue, found), Lane.OPERATORS):
-        pass
-    messages = queue.ready + queue.unacked
+def _byte_row(found: QueueBytes, ready: int, unacked: int) -> Row:
     return {
         "message_bytes": found.total,
-        "message_bytes_ready": found.share(queue.ready, messages),
-        "message_bytes_unacknowledged": found.share(queue.unacked, messages),
+        "message_bytes_ready": found.share(ready, ready + unacked),
+        "message_bytes_unacknowledged": found.share(unacked, ready + unacked),
         "message_bytes_ram": found.in_memory,
         "message_bytes_persistent": found.persistent,
     }

@@ -7,7 +7,12 @@ import pytest
 from queue_samples import Node, Taker, records, running_node, settle
 
 from routelog.management.calls import queue_bytes
-from routelog.management.calls.queue_bytes import QueueBytes, count_bytes
+from routelog.management.calls.queue_bytes import (
+    LISTED_STRETCHES_MAX,
+    QueueBytes,
+    count_bytes,
+    listed_bytes,
+)
 from routelog.vhosts import Queue, QueueProperties
 
 
@@ -60,6 +65,30 @@ async def test_messages_behind_the_limit_count_as_those_before(
         queue.publish(records("x" * 10), False)
     monkeypatch.setattr(queue_bytes, "STRETCHES_MAX", 3)
     assert counted(queue).total == 100
+
+
+async def test_a_list_looks_at_the_first_batches_alone(node: Node) -> None:
+    queue = await declared(node)
+    for _ in range(LISTED_STRETCHES_MAX):
+        queue.publish(records("x" * 10), False)
+    assert listed_bytes(queue) == QueueBytes(160, 160, 160)
+    for _ in range(4):
+        queue.publish(records("x" * 1_000, persistent=False), False)
+    assert listed_bytes(queue) == QueueBytes(200, 200, 200)
+    assert counted(queue) == QueueBytes(4_160, 4_160, 160)
+
+
+async def test_a_list_looks_at_each_partition_of_a_queue(node: Node) -> None:
+    arguments = {"x-partitions": 2 * LISTED_STRETCHES_MAX}
+    properties = QueueProperties("wide", durable=True, arguments=arguments)
+    queue, done = node.vhost.declare_queue(properties, object())
+    if done is not None:
+        await done
+    for partition in queue.partitions:
+        for _ in range(3):
+            partition.log.append(records("x" * 10), False)
+    expected = 2 * LISTED_STRETCHES_MAX * 30
+    assert listed_bytes(queue) == QueueBytes(expected, expected, expected)
 
 
 async def test_what_is_on_the_disk_alone_counts_by_its_segment(tmp_path: Path) -> None:

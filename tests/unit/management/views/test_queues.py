@@ -230,3 +230,25 @@ async def test_samples_that_cannot_be_are_refused(node: ManagedNode, query: str)
     with pytest.raises(Refused) as raised:
         await node.ask(queues.get_queue, name="q", query=query)
     assert raised.value.status == 400
+
+
+async def test_a_list_has_the_bytes_of_bodies_unless_statistics_are_off(node: ManagedNode) -> None:
+    queue = await node.queue("q")
+    await node.queue("empty")
+    queue.publish(records("x" * 10, "x" * 30), False)
+    queue.add_consumer(Taker(1))
+    node.node.turns.run()
+    empty, full = await node.ask(queues.list_queues)
+    if empty["name"] == "q":
+        empty, full = full, empty
+    assert {key: full[key] for key in full if key.startswith("message_bytes")} == {
+        "message_bytes": 40,
+        "message_bytes_ready": 20,
+        "message_bytes_unacknowledged": 20,
+        "message_bytes_ram": 40,
+        "message_bytes_persistent": 40,
+    }
+    assert (empty["message_bytes"], empty["message_bytes_ready"]) == (0, 0)
+    for query in ("disable_stats=true", "disable_stats=true&enable_queue_totals=true"):
+        for row in await node.ask(queues.list_queues, query=query):
+            assert "message_bytes" not in row
