@@ -150,8 +150,7 @@ def serve(
     cluster = _cluster_options(configuration)
     standbys = listen_options(configuration)
     _set_up(configuration, config)
-    if is_standby(configuration.data_dir, SystemDisk()):
-        raise StartError(f"{configuration.data_dir} is a standby's: 'routelog promote' it first")
+    _refuse_standby(configuration.data_dir)
     _run(configuration, cluster, standbys, ServiceManager.from_environment(os.environ))
 
 
@@ -206,6 +205,15 @@ def promote(
         f"{data} is a node's: its journal ends at position {end.position}, epoch {end.epoch}"
     )
     typer.echo("The node that it followed must not come back: both would take clients.")
+
+
+def _refuse_standby(data: Path) -> None:
+    try:
+        follows = is_standby(data, SystemDisk())
+    except OSError as error:  # it is no directory, or somebody else's
+        raise StartError(f"data directory {data}: {error}") from None
+    if follows:
+        raise StartError(f"{data} is a standby's: 'routelog promote' it first")
 
 
 def _set_up(configuration: BrokerConfig, chosen_file: Path | None) -> None:

@@ -17,13 +17,15 @@ MIB = 1024 * KIB
 COMMAND_LINE = "command line"  # as a source of values, in messages
 ENVIRONMENT_PREFIX = "ROUTELOG_"
 
-# Read elsewhere: the file's own place, the uncompiled kernel, what tests are told, where commands go.
+# Read elsewhere: the file's own place, the uncompiled kernel, what tests are told, where commands go
+# and where indexes are.
 ENVIRONMENT_RESERVED = (
     "ROUTELOG_CONFIG",
     "ROUTELOG_PURE",
     "ROUTELOG_TEST_",
     "ROUTELOG_URL",
     "ROUTELOG_CA_FILE",
+    "ROUTELOG_INDEXES",
 )
 
 Name = Annotated[str, Meta(min_length=1, max_length=255)]  # an AMQP short string

@@ -42,6 +42,7 @@ from routelog.vhosts import partition_names
 
 EXIT_DAMAGED = 1
 EXIT_USAGE = 2  # also when the directory cannot be used
+WIDTH = 240  # of a table that goes into a file or a pipe
 RANGES_SHOWN_MAX = 8  # of lost offsets in a table; JSON has all
 
 log_commands = typer.Typer(
@@ -117,7 +118,7 @@ def repair(
 
     What is taken out is copied to quarantine/ in the data directory first.
     """
-    if yes and INCARNATION_FILE in SystemDisk().list_directory(data_dir):
+    if yes and _is_of_a_cluster(data_dir):
         _refuse(
             f"{data_dir} is of a node of a cluster, whose others have what is lost here: empty it, and the "
             f"node gets a copy. If no other node has the data, remove its file {INCARNATION_FILE} first"
@@ -159,6 +160,13 @@ def _opened(path: Path, *, read_only: bool = True) -> Iterator[DataDirectory]:
         msgspec.MsgspecError,
         OSError,
     ) as error:
+        _refuse(str(error))
+
+
+def _is_of_a_cluster(path: Path) -> bool:
+    try:
+        return INCARNATION_FILE in SystemDisk().list_directory(path)
+    except OSError as error:
         _refuse(str(error))
 
 
@@ -326,9 +334,9 @@ def _table(*columns: str) -> Table:
 
 
 def _print(table: Table) -> None:
-    console = Console(markup=False, highlight=False)
     # Nothing is cut where nobody watches: a report is often piped into a file.
-    console.print(table, width=None if console.is_terminal else 240)
+    width = None if sys.stdout.isatty() else WIDTH
+    Console(markup=False, highlight=False, width=width).print(table)
 
 
 def _plain(value: msgspec.Struct) -> dict[str, Any]:

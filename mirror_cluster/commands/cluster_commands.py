@@ -1,6 +1,7 @@
 """`routelog cluster`: who leads, who has everything, who is alive; and what an operator can have done."""
 
 import asyncio
+import sys
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -52,6 +53,7 @@ TimeoutOption = Annotated[
 ]
 # The table of nodes says who is in sync.
 _SHARD_COLUMNS = ("leader", "led", "epoch", "unclean", "min_in_sync", "since")
+WIDTH = 240  # of a table that goes into a file or a pipe
 BAR_SECONDS = 2.0
 TIMEOUT_SECONDS = 30.0  # a leader that hands over starts again, and its etcd with it
 
@@ -321,7 +323,9 @@ def _show(rows: list[dict[str, Any]]) -> None:
         table.add_column(column.replace("_", " "))
     for row in rows:
         table.add_row(*(_cell(value) for value in row.values()))
-    Console(markup=False, highlight=False).print(table)
+    # Nothing is folded where nobody watches.
+    width = None if sys.stdout.isatty() else WIDTH
+    Console(markup=False, highlight=False, width=width).print(table)
 
 
 def _cell(value: object) -> str:

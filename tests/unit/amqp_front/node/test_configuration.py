@@ -195,7 +195,7 @@ def test_an_unknown_key_is_refused_with_the_nearest_known_one() -> None:
 
 
 def test_variables_that_are_not_ours_are_not_looked_at() -> None:
-    ours_elsewhere = ("ROUTELOG_PURE", "ROUTELOG_CONFIG", "ROUTELOG_TEST_URL")
+    ours_elsewhere = ("ROUTELOG_PURE", "ROUTELOG_CONFIG", "ROUTELOG_TEST_URL", "ROUTELOG_INDEXES")
     environment = dict.fromkeys(("PORT", "ROUTELOGPORT", *ours_elsewhere), "1")
     assert load(environment=environment) == BrokerConfig()
     assert "there is no such key" in complaint(environment={"ROUTELOG_PURER": "1"})

@@ -1,0 +1,317 @@
+"""Commands of the pages on operating, monitoring, backups, damage and standbys, run against brokers."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import typer
+from broker_process import ROOT, BrokerProcess
+from cluster.etcd_cluster import free_ports
+from documented.page_commands import Shell, blocks, first_cells, lines, told_commands
+from management_door import ManagementDoor
+from pika_client import PERSISTENT, Clients, drain, wait_until
+
+from routelog.management import rabbitmqctl_names
+
+pytestmark = pytest.mark.differs_from_rabbitmq("its own commands")
+
+# How commands begin that no test runs, and why.
+NOT_RUN = {
+    "python3 -m venv /opt/routelog": "takes packages from an index; `make release-check` installs",
+    "/opt/routelog/bin/pip install": "takes packages from an index",
+    "pip install": "takes packages from an index",
+    "useradd": "makes a user of the machine",
+    "install -D -m 640": "writes into /etc",
+    "install -m 644": "writes into /etc; tests/unit/amqp_front/test_service_unit.py reads the unit",
+    "systemctl daemon-reload": "needs systemd",
+    "systemctl reload": "needs systemd; tests/scenarios/test_service_unit.py sends the signal",
+    "systemctl edit": "needs systemd",
+    "journalctl": "needs systemd",
+    "rabbitmqctl": "needs RabbitMQ; tests/interop/test_moving_from_rabbitmq.py runs it",
+    "cluster": "needs a cluster",
+    "routelog cluster": "needs a cluster",
+}
+# Commands that a text is about, without all that they need.
+NAMED = (
+    "kill -9",
+    "routelog follow",
+    "routelog log verify",
+    "routelog promote",
+    "routelog restore",
+    "routelog …",
+)
+MESSAGES = 20
+BODY = b"x" * 2_000
+GROUP = {"x-group": "billing", "x-stream-offset": "first"}
+SMALL_SEGMENTS = {"ROUTELOG_SEGMENT_BYTES": "65536", "ROUTELOG_MEMORY_TAIL_BYTES": "1048576"}
+
+
+class Service:
+    """A broker as pages have it: `systemctl` is this object, and its directory is /var/lib/routelog."""
+
+    def __init__(self, folder: Path, environment: dict[str, str]) -> None:
+        self.folder = folder
+        self.data_dir = folder / "var" / "lib" / "routelog"
+        self.broker = BrokerProcess(self.data_dir, environment).start()
+        self.shell = Shell(folder / "shell", {"ROUTELOG_DATA_DIR": str(self.data_dir)}, {})
+        self._look_for_ports()
+
+    def run(self, command: str, code: int = 0, given: str = "") -> str:
+        """What a command prints, given its standard input; nothing of one that is not run."""
+        if any(command.startswith(each) for each in NOT_RUN):
+            return ""
+        words = command.partition("#")[0].split()
+        if words[0] != "systemctl":
+            return self.shell.run(command, code, given)
+        assert words[2:] == ["routelog"]
+        {"stop": self._stop, "start": self._start, "restart": self._restart}[words[1]]()
+        return ""
+
+    def _stop(self) -> None:
+        assert self.broker.terminate() == 0
+
+    def _start(self) -> None:
+        self.broker.start()
+        self._look_for_ports()
+
+    def _restart(self) -> None:
+        self._stop()
+        self._start()
+
+    def _look_for_ports(self) -> None:
+        listeners = ManagementDoor(self.broker).get("overview")["listeners"]
+        ports = {each["protocol"]: each["port"] for each in listeners}
+        self.shell.places = {
+            "sudo -u routelog /opt/routelog/bin/routelog": "routelog",
+            "-o routelog -g routelog ": "",
+            "/var/lib/routelog": str(self.data_dir),
+            "/backups/": f"{self.folder}/backups/",
+            "curl ": "curl --fail --silent --show-error ",
+            "127.0.0.1:15672": f"127.0.0.1:{ports['http']}",
+            "127.0.0.1:15692": f"127.0.0.1:{ports['http/prometheus']}",
+            "QUEUE": "orders",
+            "FILE": f"{self.folder}/definitions.json",
+            "DIR": f"{self.data_dir}-newer",
+            "TARGET": f"{self.folder}/backups/all",
+        }
+
+
+@pytest.fixture
+def started(tmp_path: Path) -> Iterator[list[BrokerProcess]]:
+    """Brokers of one test: they are stopped at its end."""
+    brokers: list[BrokerProcess] = []
+    yield brokers
+    for each in brokers:
+        each.stop()
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """With messages, a consumer group and a stream."""
+    running = Service(tmp_path_factory.mktemp("service"), {})
+    clients = Clients(running.broker.url)
+    channel = clients.channel()
+    channel.queue_declare("orders", durable=True, arguments={"x-retention": "1h"})
+    channel.queue_declare("invoices", durable=True)
+    channel.queue_declare("audit", durable=True, arguments={"x-queue-type": "stream"})
+    channel.basic_qos(prefetch_count=10)
+    channel.basic_cancel(channel.basic_consume("orders", lambda *_: None, arguments=GROUP))
+    clients.close()
+    publish(running.broker, "orders", MESSAGES)
+    yield running
+    running.broker.stop()
+
+
+def publish(broker: BrokerProcess, queue: str, count: int) -> None:
+    clients = Clients(broker.url)
+    channel = clients.channel()
+    channel.confirm_delivery()
+    for _ in range(count):
+        channel.basic_publish("", queue, BODY, PERSISTENT)
+    clients.close()
+
+
+def count(broker: BrokerProcess, queue: str = "orders") -> int:
+    clients = Clients(broker.url)
+    found = clients.channel().queue_declare(queue, passive=True).method.message_count
+    clients.close()
+    return int(found)
+
+
+def told(page: str) -> list[str]:
+    """What the text of a page says to do."""
+    return [each for each in told_commands(page) if each not in NAMED]
+
+
+def test_a_broker_is_watched_as_the_page_shows(
+    service: Service, started: list[BrokerProcess]
+) -> None:
+    scrapes, traces = blocks("monitoring.md", "sh")
+    for command in lines(scrapes):
+        text = service.run(command)
+        assert "\nrabbitmq_" in text, command
+        assert "no such family" not in text
+    install, serve = lines(traces)
+    assert service.run(install) == ""
+    traced = service.folder / "traced"
+    started.append(service.shell.serve(serve, traced, ROUTELOG_DATA_DIR=str(traced)))
+    assert started[0].terminate() == 0
+    assert told("monitoring.md") == []
+
+
+def test_a_broker_is_upgraded_and_brought_back_as_the_page_shows(service: Service) -> None:
+    install, watch, upgrade, go_back, full_disk = blocks("operating.md", "sh")
+    for command in lines(install):
+        assert service.run(command) == ""
+        files = [word for word in command.split() if word.startswith(("docs/", "requirements"))]
+        assert all((ROOT / file).is_file() for file in files), command
+    for command in lines(watch) + lines(upgrade):
+        service.run(command)
+    publish(service.broker, "orders", 1)  # after the backup: it is lost
+    for command in lines(go_back):
+        service.run(command)
+    assert count(service.broker) == MESSAGES
+    for command in lines(full_disk):
+        service.run(command)
+    assert "billing" in service.run("routelog reader list orders")
+    for command in told("operating.md"):
+        service.run(command)
+    assert "billing" not in service.run("routelog reader list orders")
+    assert "invoices" in service.run("routelog list queues")  # the import has brought it back
+
+
+def test_a_backup_is_made_and_restored_as_the_page_shows(
+    service: Service, started: list[BrokerProcess]
+) -> None:
+    (block,) = blocks("backup.md", "sh")
+    *copies, serve = lines(block)
+    for command in copies:
+        service.run(command)
+    again = service.data_dir.with_name("routelog-again")
+    started.append(service.shell.serve(serve, again))
+    assert count(started[0]) == count(service.broker)
+    assert told("backup.md") == []
+
+
+def test_a_quarantined_queue_is_repaired_as_the_page_shows(
+    tmp_path: Path, started: list[BrokerProcess]
+) -> None:
+    service = Service(tmp_path, SMALL_SEGMENTS)
+    started.append(service.broker)
+    clients = Clients(service.broker.url)
+    clients.channel().queue_declare("orders", durable=True)
+    clients.close()
+    publish(service.broker, "orders", 200)
+    assert service.broker.terminate() == 0
+    second = sorted((service.data_dir / "logs").rglob("orders-0/*.log"))[1]
+    content = bytearray(second.read_bytes())
+    content[1_000] ^= 1
+    second.write_bytes(content)
+    service.broker.start()
+    wait_until(lambda: "quarantined: " in service.broker.log_text())
+    (block,) = blocks("log-tools.md", "sh")
+    for command in lines(block):
+        damaged = command.startswith("routelog log verify")
+        text = service.run(command, code=1 if damaged else 0)
+        assert not damaged or second.name in text
+    clients = Clients(service.broker.url)
+    bodies = drain(clients.channel(), "orders")
+    clients.close()
+    assert 100 < len(bodies) < 200
+
+
+def test_a_standby_is_made_the_node_as_the_page_shows(
+    tmp_path: Path, started: list[BrokerProcess]
+) -> None:
+    listen, standby, node = "10.0.0.1:25680", tmp_path / "standby", tmp_path / "node"
+    shell = Shell(
+        tmp_path / "shell",
+        {"ROUTELOG_DATA_DIR": str(node)},
+        {listen: f"127.0.0.1:{free_ports(1)[0]}", "/srv/standby": str(standby)},
+    )
+    (settings,) = blocks("standby.md", "toml")
+    assert listen in settings
+    file = tmp_path / "routelog.toml"
+    file.write_text(shell.here(settings))
+    secret, serve, follow, status = lines(blocks("standby.md", "sh")[0])
+    kill, promote, serve_again = lines(blocks("standby.md", "sh")[1])
+    shell.keep(secret)
+    started.append(shell.serve(serve, node, ROUTELOG_CONFIG=str(file)))
+    following = shell.follow(follow)
+    try:
+        clients = Clients(started[0].url)
+        clients.channel().queue_declare("orders", durable=True)
+        clients.close()
+        publish(started[0], "orders", MESSAGES)
+        wait_until(lambda: " 0 bytes, " in shell.run(status))
+        started[0].kill()
+        shell.run(kill.replace("PID", str(following.process.pid)))
+        assert following.process.wait() == 0
+    finally:
+        following.stop()
+    assert str(standby) in shell.run(promote)
+    started.append(shell.serve(serve_again, standby))
+    assert count(started[1]) == MESSAGES
+    assert [
+        each for each in told("standby.md") if each not in ("routelog serve", "routelog status")
+    ] == []
+
+
+# What the names of rabbitmqctl are run with, in this order.
+RABBITMQCTL = {
+    "status": "",
+    "add_vhost": "shop",
+    "add_user": "ann secret",
+    "change_password": "ann other",
+    "set_user_tags": "ann management",
+    "set_permissions": "-p shop ann '.*' '.*' '.*'",
+    "set_topic_permissions": "ann amq.topic '^a' '^b'",
+    "set_policy": """short '^tmp' '{"max-length": 5}'""",
+    **dict.fromkeys(
+        ["list_queues", "list_exchanges", "list_bindings", "list_consumers"], "-p / name"
+    ),
+    **dict.fromkeys(["list_connections", "list_channels", "list_users", "list_vhosts"], "name"),
+    **dict.fromkeys(["list_permissions", "list_topic_permissions"], "-p shop user"),
+    **dict.fromkeys(["list_policies", "list_operator_policies"], "-p / name"),
+    "list_user_permissions": "ann",
+    "clear_permissions": "-p shop ann",
+    "clear_topic_permissions": "ann",
+    "clear_policy": "short",
+    "purge_queue": "invoices",
+    "delete_queue": "invoices",
+    "close_connection": "CONNECTION",
+    "export_definitions": "FILE",
+    "import_definitions": "FILE",
+    "trace_on": "",
+    "trace_off": "",
+    "delete_user": "ann",
+    "delete_vhost": "shop",
+}
+OF_CLUSTERS = {"cluster", "forget_cluster_node"}  # a node on its own has none
+
+
+def test_the_names_of_rabbitmqctl_do_what_the_page_says(service: Service) -> None:
+    page = "migrating-from-rabbitmq.md"
+    cells = " ".join(first_cells(page, "`routelog …`"))
+    spans = [span for span in re.findall("`([^`]+)`", cells) if span[0] != "["]
+    names = [span.split()[0] for span in spans]
+    tools = typer.Typer()
+    rabbitmqctl_names(tools)
+    assert {each.name for each in tools.registered_commands} <= set(names)
+    assert set(names) == RABBITMQCTL.keys() | OF_CLUSTERS
+    clients = Clients(service.broker.url)
+    clients.connect(client_properties={"connection_name": "shop"})
+    (row,) = ManagementDoor(service.broker).get("connections")
+    service.shell.places |= {"CONNECTION": shlex.quote(row["name"]), "NAME": "eve"}
+    for command in ("routelog vhost add orders", "routelog user add NAME --password one"):
+        service.run(command)
+    for command in told(page):
+        service.run(command, given="two\n")
+    service.run("routelog user delete NAME")
+    for name, arguments in RABBITMQCTL.items():
+        service.run(f"routelog {name} {arguments}")
+    assert ManagementDoor(service.broker).get("connections") == []

@@ -1,0 +1,55 @@
+"""What an operator gets wrong is one line on stderr and an exit code, without a traceback."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from broker_process import ROOT
+
+pytestmark = pytest.mark.differs_from_rabbitmq("its own commands")
+
+# The superuser reads everything, unless that is taken from him.
+AS_ANYBODY = (
+    ("setpriv", "--bounding-set", "-dac_override,-dac_read_search") if os.geteuid() == 0 else ()
+)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "file").write_text("x")
+    (tmp_path / "closed").mkdir(mode=0)
+    (tmp_path / "cut.toml").write_text("port = \n")
+    (tmp_path / "wrong.toml").write_text("prt = 1\n")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("command", "code", "told"),
+    [
+        ("serve --config cut.toml", 2, "cut.toml: not TOML"),
+        ("serve --config wrong.toml", 2, "did you mean port?"),
+        ("serve --data-dir file", 1, "data directory file: [Errno 20] Not a directory"),
+        ("serve --data-dir closed", 1, "data directory closed: [Errno 13] Permission denied"),
+        ("log repair --yes file", 2, "[Errno 20] Not a directory"),
+        ("status --url amqp://guest@127.0.0.1", 2, "--url: expected https://user@host:15671"),
+    ],
+)
+def test_what_cannot_be_used_is_named_in_a_line(
+    folder: Path, command: str, code: int, told: str
+) -> None:
+    done = subprocess.run(
+        [*AS_ANYBODY, sys.executable, "-m", "routelog", *command.split()],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == code, done.stderr
+    assert "Traceback" not in done.stderr
+    (line,) = [each for each in done.stderr.splitlines() if each.startswith("routelog: ")]
+    assert told in line
