@@ -281,7 +281,7 @@ class Recovery:
         segment = opened.segment
         if partition.segments:
             segment.last_time = max(segment.last_time, partition.segments[-1].last_time)
-        partition.segments.append(segment)
+        partition.adopt(segment)
         _report_torn(opened)
         if opened.damage is not None:
             segment.damaged = True

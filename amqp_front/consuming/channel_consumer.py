@@ -1,26 +1,34 @@
+# cython: annotation_typing=False
 """A consumer of a channel, as its queue sees it."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Protocol
 
+import cython
+
 from routelog.amqp_front.consuming.consumer_timeout import lease_seconds
 from routelog.amqp_front.consuming.delivery_lease import DeliveryLease
-from routelog.amqp_front.consuming.unacked import UnackedRun
+from routelog.amqp_front.consuming.unacked import UnackedRun, new_run
 from routelog.amqp_front.wire.content_frames import deliveries_in_parts, is_large
 from routelog.amqp_front.wire.deliver_frames import encode_deliveries
 from routelog.amqp_front.wire.properties import Properties, visible_properties
 from routelog.log_backend import BLIND_COPIES, Octets
+from routelog.log_backend.records.record_batch import Records
 from routelog.vhosts import (
     CREDIT_UNLIMITED,
     ConsumerGroup,
-    Delivery,
     MessageCounters,
     Queue,
     QueueStopped,
     VirtualHost,
 )
+from routelog.vhosts.messages.delivery import Delivery
 
 COUNT_HEADER = b"x-delivery-count"
+
+# Compiled code reads these as C variables: a module's names it reads as slowly as Python does.
+_CREDIT_UNLIMITED = cython.declare(cython.longlong, CREDIT_UNLIMITED)
+_BLIND_COPIES = cython.declare(cython.uint, BLIND_COPIES)
 
 
 class ConsumingChannel(Protocol):
@@ -54,6 +62,7 @@ class ConsumingChannel(Protocol):
         """The queue is gone."""
 
 
+@cython.cclass
 class ChannelConsumer:
     """One basic.consume.
 
@@ -115,15 +124,23 @@ class ChannelConsumer:
         """Name of the group that it is in; empty when it is in none."""
         return self.source.record.name if isinstance(self.source, ConsumerGroup) else ""
 
+    @cython.ccall
+    @cython.returns(cython.longlong)
+    @cython.exceptval(-1, check=True)
+    @cython.locals(credit=cython.longlong)
     def credit(self) -> int:
         """See `Consumer`."""
         credit = self._channel.credit()
         if self.no_ack:
-            return CREDIT_UNLIMITED if credit > 0 else 0
+            return _CREDIT_UNLIMITED if credit > 0 else 0
         if self.prefetch and self.prefetch - self.unacked < credit:
             return self.prefetch - self.unacked
         return credit
 
+    @cython.ccall
+    @cython.locals(
+        delivery=Delivery, first_tag=cython.longlong, end_tag=cython.longlong, count=cython.longlong
+    )
     def deliver(self, delivery: Delivery) -> None:
         """See `Consumer`."""
         channel = self._channel
@@ -131,7 +148,7 @@ class ChannelConsumer:
         channel.next_tag = end_tag = first_tag + count
         if not self.no_ack:
             self.unacked += count
-            run = UnackedRun(first_tag, end_tag, delivery.partition, delivery.offset, self)
+            run = new_run(first_tag, end_tag, delivery.partition, delivery.offset, self)
             channel.add_unacked(run)
             if self.lease is not None and not self.lease.runs:
                 self.lease.begin()
@@ -160,9 +177,25 @@ class ChannelConsumer:
         """See `Consumer`."""
         self._channel.consumer_failed(self, error)
 
+    @cython.cfunc
+    @cython.locals(delivery=Delivery, first_tag=cython.longlong, records=Records, large=cython.bint)
     def _parts(self, delivery: Delivery, first_tag: int) -> Sequence[Octets]:
         records, channel = delivery.records, self._channel
-        arguments = (
+        property_lists = self._property_lists(delivery)
+        large = is_large(records)
+        if property_lists is None and not large:
+            frames = encode_deliveries(
+                records,
+                delivery.index,
+                delivery.count,
+                channel.number,
+                self._wire_tag,
+                first_tag,
+                delivery.redelivered,
+                channel.body_frame_max,
+            )
+            return (frames,)
+        parts = deliveries_in_parts(
             records,
             delivery.index,
             delivery.count,
@@ -171,22 +204,19 @@ class ChannelConsumer:
             first_tag,
             delivery.redelivered,
             channel.body_frame_max,
+            property_lists,
         )
-        property_lists = self._property_lists(delivery)
-        if is_large(records):
-            return deliveries_in_parts(*arguments, property_lists)
-        if property_lists is None:
-            return (encode_deliveries(*arguments),)
-        return (b"".join(deliveries_in_parts(*arguments, property_lists)),)
+        return parts if large else (b"".join(parts),)
 
+    @cython.ccall
+    @cython.locals(delivery=Delivery)
     def _property_lists(self, delivery: Delivery) -> Iterable[bytes] | None:
         """What stands for the properties that the messages were published with; None: these."""
         if delivery.redelivered and self.queue.counts_deliveries:
             return _counted_property_lists(delivery)
-        records = delivery.records
-        if records.attributes & BLIND_COPIES:
+        if delivery.records.attributes & _BLIND_COPIES:
             indexes = range(delivery.index, delivery.index + delivery.count)
-            return (visible_properties(records, index) for index in indexes)
+            return [visible_properties(delivery.records, index) for index in indexes]
         return None
 
     def queue_deleted(self) -> None:

@@ -10,13 +10,13 @@ too early; they are handed nothing.
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from typing import Protocol
 
 from routelog.amqp_front.consuming.channel_consumer import ChannelConsumer
 from routelog.amqp_front.consuming.tag_order import TagOrder
-from routelog.amqp_front.consuming.unacked import Holder, UnackedRun
+from routelog.amqp_front.consuming.unacked import Holder, UnackedRun, messages_of
 from routelog.amqp_front.node.services import Services
 from routelog.log_backend import Lane, Reason, SettledEntries, SettledPart
 from routelog.vhosts import (
@@ -328,6 +328,6 @@ def settled_in_turns(settling: Settling) -> asyncio.Future[None]:
     return services.scheduler.run(settling.steps(), Lane.JOBS)
 
 
-def are_few(runs: Sequence[UnackedRun]) -> bool:
+def are_few(runs: list[UnackedRun]) -> bool:
     """Whether deliveries may be settled at once."""
-    return len(runs) <= RUNS_MAX and sum(map(len, runs)) <= MESSAGES_MAX
+    return len(runs) <= RUNS_MAX and messages_of(runs) <= MESSAGES_MAX

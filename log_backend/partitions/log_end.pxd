@@ -15,10 +15,15 @@ cdef class LogEnd:
     cdef public bint closed
     cdef public long long next_offset
     cdef public long long open_from
+    cdef public object blocked_from
+    cdef public dict cursors
+    cdef public long long _segments_due
     cdef public Tail _tail
     cdef LogIntake _intake
     cdef bint _journaled
     cdef long long _waits_for
+    cdef RecordBatch in_memory(self, long long offset)
+    cdef bint free_below(self, long long low_water) except *
     cdef long long take(self, Records records, bint waited) except? -1
     cdef int _promise(self, object durability) except? -1
     cdef int _join(self, list appended, RecordBatch batch) except? -1

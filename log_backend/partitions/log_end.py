@@ -14,8 +14,10 @@ from routelog.log_backend.partitions.log_intake import LogIntake
 from routelog.log_backend.partitions.tail import Tail
 from routelog.log_backend.records.durability import Durability
 from routelog.log_backend.records.record_batch import PERSISTENT, RecordBatch, Records, new_batch
+from routelog.log_backend.segments.damage import NOTHING_BLOCKED
 
 NOTHING_OPEN = 2**63 - 1
+NO_SEGMENT_DUE = 2**63 - 1
 
 _PERSISTENT = cython.declare(cython.uint, PERSISTENT)
 
@@ -28,7 +30,7 @@ class PartitionClosed(Exception):
 
 @cython.cclass
 class LogEnd:
-    """The part of a partition that appends records.
+    """What is asked of a partition's log for each message: append, read from memory, let go of what is settled.
 
     Attributes:
         number: of the partition; unique on this node and never used again.
@@ -41,6 +43,8 @@ class LogEnd:
         directory_text: see `directory`.
         next_offset: offset of the next record.
         open_from: lowest offset that a transaction under way has appended; NOTHING_OPEN: none has.
+        blocked_from: no record at or behind this offset is delivered.
+        cursors: of its readers, by number.
     """
 
     def __init__(
@@ -60,6 +64,10 @@ class LogEnd:
         self.closed = False
         self.next_offset = 0
         self.open_from = NOTHING_OPEN
+        self.blocked_from = NOTHING_BLOCKED
+        self.cursors: dict[int, Any] = {}
+        # A low water from which `release` may have to do with segments, too.
+        self._segments_due = 0
         self._waits_for = 0  # the last journal position that readers here must wait for
         self._tail = Tail(intake if durable else None)
         self._intake = intake
@@ -198,6 +206,42 @@ class LogEnd:
         taken = JournalEntry(self.number, HandedOut(NO_CURSOR, batch.end_offset))
         position: int = self._intake.groups.append(taken, False, self.synced)
         return position
+
+    # -- what is in memory
+
+    @cython.cfunc
+    @cython.returns(RecordBatch)
+    @cython.locals(offset=cython.longlong, batch=RecordBatch)
+    def in_memory(self, offset: int) -> RecordBatch | None:
+        """The batch in the tail that holds an offset, if it may be read; None: ask `PartitionLog.read`."""
+        if self.blocked_from is not NOTHING_BLOCKED:
+            return None
+        batch = self._tail.holding(offset)
+        if batch is None or batch.base_offset >= self.open_from:
+            return None
+        return batch
+
+    @cython.cfunc
+    @cython.returns(cython.bint)
+    @cython.exceptval(check=True)
+    @cython.locals(low_water=cython.longlong, freed=cython.longlong)
+    def free_below(self, low_water: int) -> bool:
+        """Let go of batches in memory that the only cursor has settled.
+
+        Returns:
+            False when there is more to look at, and nothing was done: call `PartitionLog.release`.
+        """
+        if (
+            low_water >= self._segments_due
+            or self.keeps_log
+            or self.blocked_from is not NOTHING_BLOCKED
+            or len(self.cursors) != 1
+        ):
+            return False
+        freed = self._tail.drop_up_to(low_water, self._intake.let_go)
+        if freed:
+            self._intake.grew(-freed)
+        return True
 
     @cython.locals(batch=RecordBatch)
     def keep(self, batch: RecordBatch) -> None:

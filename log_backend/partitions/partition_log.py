@@ -19,6 +19,7 @@ from routelog.log_backend.journal.journal_groups import JournalGroup
 from routelog.log_backend.journal.journal_waiters import JournalWaiters
 from routelog.log_backend.partitions.cursor import Cursor
 from routelog.log_backend.partitions.loaded_pieces import LoadedPieces, PieceBudget
+from routelog.log_backend.partitions.log_end import NO_SEGMENT_DUE
 from routelog.log_backend.partitions.log_intake import LogIntake
 from routelog.log_backend.partitions.quarantine import QuarantinedLog
 from routelog.log_backend.partitions.tail import Tail
@@ -92,7 +93,6 @@ class PartitionLog(QuarantinedLog):
         "_loaded",
         "_owner",
         "compression",
-        "cursors",
         "first_kept",
         "held",
         "kept_from",
@@ -126,7 +126,6 @@ class PartitionLog(QuarantinedLog):
         self.first_kept: int | None = None
         self.kept_from = 0
         self.segments: list[Segment] = []
-        self.cursors: dict[int, Cursor] = {}
         self.overtaken: dict[int, Callable[[int], None]] = {}
         self.held: dict[int, Hold] = {}
         self._flushing = False
@@ -136,6 +135,11 @@ class PartitionLog(QuarantinedLog):
         self._awaiting_visible: tuple[Callable[[], None], ...] = ()
 
     # -- writing
+
+    def adopt(self, segment: Segment) -> None:
+        """Take a segment of an earlier run, behind the others."""
+        self.segments.append(segment)
+        self._segments_due = 0
 
     def recovered(self, batch: RecordBatch) -> None:
         """Take a batch of the journal, unless a segment has it or all cursors have settled it."""
@@ -340,8 +344,9 @@ class PartitionLog(QuarantinedLog):
             return self.next_offset
         if len(self.cursors) == 1:
             (cursor,) = self.cursors.values()
-            return cursor.settled.low_water
-        return min(cursor.low_water for cursor in self.cursors.values())
+            low_water: int = cursor.low_water
+            return low_water
+        return int(min(cursor.low_water for cursor in self.cursors.values()))
 
     def close_cursor(self, number: int) -> None:
         """Remove a cursor; its number is not used again."""
@@ -381,6 +386,16 @@ class PartitionLog(QuarantinedLog):
             self._remove_segments(self._unneeded_segments(low_water))
         if self.is_damaged:
             self.lift_quarantine()
+        self._segments_due = self._next_due(low_water)
+
+    def _next_due(self, low_water: int) -> int:
+        if self._flushing:
+            return 0
+        if not self.segments:
+            return NO_SEGMENT_DUE
+        end = self.segments[0].end_offset
+        # An emptied log keeps its newest segment, until it is flushed again or the owner says so.
+        return end if end > low_water else NO_SEGMENT_DUE
 
     def _unneeded_segments(self, low_water: int) -> int:
         if self.retention is not None and self._owner.follows:
@@ -446,6 +461,7 @@ class PartitionLog(QuarantinedLog):
         end = self.visible_end
         while not self.closed and (batches := self._tail.take_unflushed(end, FLUSHED_MAX)):
             number, directory, size = self.number, self.directory, self._owner.segment_bytes
+            self._segments_due = 0
             writes = place_batches(self._needed(batches), self.segments, number, directory, size)
             self._flushing |= bool(writes)
             yield writes

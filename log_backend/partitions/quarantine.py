@@ -14,16 +14,14 @@ class QuarantinedLog(LogEnd, ABC):
     """A partition's log and the known damage of its files.
 
     Attributes:
-        blocked_from: no record at or behind this offset is delivered.
         read_error: an error of the disk, or a bug, that blocks the log without damage; not stored.
     """
 
-    __slots__ = ("_damage", "blocked_from", "read_error")
+    __slots__ = ("_damage", "read_error")
 
     def _begin_undamaged(self) -> None:
         # None saves memory: nearly all logs have no damage
         self._damage: DamageRecord | None = None
-        self.blocked_from = NOTHING_BLOCKED
         self.read_error: BaseException | None = None
 
     @property

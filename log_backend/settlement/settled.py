@@ -1,3 +1,4 @@
+# cython: annotation_typing=False
 """Which offsets of a partition are settled: a low-water mark and chunks above it.
 
 Offsets settle out of order, so there are holes above the mark. They are kept in chunks of 65,536 offsets
@@ -5,6 +6,8 @@ Offsets settle out of order, so there are holes above the mark. They are kept in
 """
 
 from collections.abc import Iterator
+
+import cython
 
 from routelog.log_backend.settlement.settled_chunk import (
     BITMAP_BYTES,
@@ -17,6 +20,8 @@ from routelog.log_backend.settlement.settled_chunk import (
 _CHUNK_MASK = (1 << CHUNK_OFFSETS) - 1
 
 
+@cython.final
+@cython.cclass
 class SettledSet:
     """A set of offsets that only grows.
 
@@ -35,6 +40,10 @@ class SettledSet:
             int, None
         ] = {}  # an empty set, one for each cursor, would take three times as much
 
+    @cython.ccall
+    @cython.returns(cython.longlong)
+    @cython.exceptval(-1, check=True)
+    @cython.locals(first=cython.longlong, end=cython.longlong, low_water=cython.longlong)
     def settle(self, first: int, end: int) -> int:
         """Settle [first, end); returns how many of them were not settled before."""
         low_water = self.low_water

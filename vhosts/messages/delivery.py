@@ -1,10 +1,14 @@
+# cython: annotation_typing=False
 """A delivery: a slice of a record batch, handed to one consumer."""
 
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from routelog.log_backend import PartitionLog, Reason, Records, SettledPart
+import cython
+
+from routelog.log_backend import PartitionLog, Reason, SettledPart
+from routelog.log_backend.records.record_batch import Records
 from routelog.vhosts.counters.counters import MessageCounters
 from routelog.vhosts.messages.return_reason import ReturnReason
 
@@ -67,6 +71,8 @@ class DeliverySource(Protocol):
         """How often an unsettled message was delivered again, the last delivery included."""
 
 
+@cython.final
+@cython.cclass
 class Delivery:
     """Neighbouring records of one batch, handed to one consumer.
 
@@ -106,6 +112,36 @@ class Delivery:
         self.offset = offset
         self.redelivered = redelivered
         self.partition_index: int | None = None
+
+
+@cython.ccall
+@cython.returns(Delivery)
+@cython.locals(
+    records=Records,
+    index=cython.Py_ssize_t,
+    count=cython.Py_ssize_t,
+    offset=cython.longlong,
+    redelivered=cython.bint,
+    delivery=Delivery,
+)
+def new_delivery(
+    partition: DeliverySource,
+    records: Records,
+    index: int,
+    count: int,
+    offset: int,
+    redelivered: bool,
+) -> Delivery:
+    """As the constructor: the same for compiled callers, without the cost of a Python call."""
+    delivery = Delivery.__new__(Delivery)
+    delivery.partition = partition
+    delivery.records = records
+    delivery.index = index
+    delivery.count = count
+    delivery.offset = offset
+    delivery.redelivered = redelivered
+    delivery.partition_index = None
+    return delivery
 
 
 def body_bytes(records: Records, index: int, count: int) -> int:

@@ -43,8 +43,7 @@ class PriorityPartition(QueuePartition):
             int, int
         ] = {}  # by offset, of delivered messages with a priority above 0
 
-    @property
-    def ready(self) -> int:
+    def count_ready(self) -> int:
         """See `QueuePartition`."""
         unknown = self.log.ready_end - self.next_offset - self._settled_ahead
         return self._levels.count + unknown

@@ -1,3 +1,4 @@
+# cython: annotation_typing=False, wraparound=True
 """The queue's view of one partition: ready, delivered and returned messages."""
 
 from bisect import bisect_left, bisect_right, insort
@@ -6,22 +7,20 @@ from itertools import islice
 from operator import itemgetter
 from typing import Protocol
 
-from routelog.log_backend import (
-    EXPIRING,
-    PartitionLog,
-    Reason,
-    RecordBatch,
-    SettledPart,
-    Settlement,
-)
+import cython
+
+from routelog.log_backend import EXPIRING, PartitionLog, Reason, SettledPart, Settlement
+from routelog.log_backend.partitions.log_end import LogEnd
+from routelog.log_backend.records.record_batch import RecordBatch, Records
 from routelog.vhosts.counters.counters import ChangedCounters, MessageCounters
-from routelog.vhosts.messages.delivery import Delivery, fitting
+from routelog.vhosts.messages.delivery import Delivery, fitting, new_delivery
 from routelog.vhosts.messages.property_list import timestamp
 from routelog.vhosts.messages.return_reason import ReturnReason
 
 PURGED_RANGES_MAX = 4_096  # remembered of a purge: more lie scattered among what is settled
 
 _first = itemgetter(0)
+_EXPIRING = cython.declare(cython.uint, EXPIRING)
 
 UNCOUNTED = MessageCounters(ChangedCounters())  # of no queue
 
@@ -54,6 +53,7 @@ class PartitionRules(Protocol):
         """Delivered messages are to be settled; returns whether the rules do that."""
 
 
+@cython.cclass
 class QueuePartition:
     """One partition of a queue, or of one consumer group's progress through it.
 
@@ -135,8 +135,15 @@ class QueuePartition:
     @property
     def ready(self) -> int:
         """Messages that wait for a consumer."""
+        return self.count_ready()
+
+    @cython.ccall
+    @cython.returns(cython.longlong)
+    @cython.exceptval(-1, check=True)
+    def count_ready(self) -> int:
+        """See `ready`; kinds of partitions override this."""
         held = self.next_offset + self._settled_ahead - self._returned_count
-        return self.log.ready_end - held
+        return ready_end(self.log) - held
 
     def is_ready(self, offset: int) -> bool:
         """Whether an unsettled message waits for a consumer."""
@@ -164,6 +171,19 @@ class QueuePartition:
         """The last read of the next message failed."""
         return self.log.read_error is not None and self.at_damage
 
+    @cython.ccall
+    @cython.locals(
+        count_max=cython.longlong,
+        bytes_max=cython.longlong,
+        first=cython.longlong,
+        end=cython.longlong,
+        log=LogEnd,
+        batch=RecordBatch,
+        records=Records,
+        index=cython.Py_ssize_t,
+        count=cython.Py_ssize_t,
+        redelivered=cython.bint,
+    )
     def take(self, count_max: int, bytes_max: int) -> Delivery | None:
         """Hand out the next messages of one batch, returned messages first.
 
@@ -180,23 +200,25 @@ class QueuePartition:
             count_max = self.rules.takeable(self, count_max)
             if not count_max:
                 return None
+        log = self.log
         if self.returned:
             first, end = self.returned[0]
         else:
-            first = self._skip_settled() if self._settled_ahead else self.next_offset
-            end = self.log.ready_end
+            first, end = self._skip_settled(), ready_end(log)
             if first >= end:
                 return None
             if first < self._delivered_before < end:
                 end = self._delivered_before
-        batch = self.log.read(first)
+        batch = log.in_memory(first)
+        if batch is None:
+            batch = self.log.read(first)
         if batch is None:
             self.log.load(first, self.on_ready)
             return None
         if batch.base_offset > first:
             self._lose(first, min(batch.base_offset, end))
             return self.take(count_max, bytes_max)
-        if batch.records.attributes & EXPIRING and self.rules is None and self.on_expiring:
+        if batch.records.attributes & _EXPIRING and self.rules is None and self.on_expiring:
             self.on_expiring()
             return self.take(count_max, bytes_max)
         end = min(end, batch.end_offset, first + count_max)
@@ -217,17 +239,21 @@ class QueuePartition:
         if self.rules is not None:
             self.rules.left(self, first, first + count)
         self.in_flight += count
-        return Delivery(self, records, index, count, first, redelivered)
+        return new_delivery(self, records, index, count, first, redelivered)
 
+    @cython.ccall
+    @cython.locals(first=cython.longlong, end=cython.longlong, log=LogEnd)
     def settle(self, first: int, end: int, reason: Reason = Reason.ACKED) -> None:
         """Be done with messages that were handed out."""
         self.in_flight -= end - first
-        if self.log.closed:
+        log = self.log
+        if log.closed:
             return  # another queue of the same name may have its files
         if self.rules is not None and self.rules.settling(self, first, end, reason):
             return
         self.cursor.settle(first, end, reason)
-        self.log.release()
+        if not log.free_below(self.cursor.settled.low_water):
+            self.log.release()
 
     def settlement(self, ranges: Sequence[tuple[int, int]], reason: Reason) -> SettledPart | None:
         """See `DeliverySource`."""
@@ -402,6 +428,10 @@ class QueuePartition:
         self.log.release()
         return count
 
+    @cython.ccall
+    @cython.returns(cython.longlong)
+    @cython.exceptval(-1, check=True)
+    @cython.locals(offset=cython.longlong)
     def _skip_settled(self) -> int:
         if self._settled_ahead:
             offset = self._waiting_from(self.next_offset)
@@ -506,6 +536,15 @@ class QueuePartition:
         else:
             self._settled_ahead += self.cursor.settle(first, end, Reason.LOST)
         self.log.release()
+
+
+@cython.ccall
+@cython.returns(cython.longlong)
+@cython.exceptval(-1, check=True)
+@cython.locals(log=LogEnd)
+def ready_end(log: LogEnd) -> int:
+    """As `LogEnd.ready_end`, for compiled callers."""
+    return log.open_from if log.open_from < log.next_offset else log.next_offset
 
 
 def _nobody() -> None:

@@ -105,10 +105,9 @@ class GroupPartition(QueuePartition):
         if bytes_max is not None:
             self.log.held[cursor] = Hold(bytes_max, self.lapse)
 
-    @property
-    def ready(self) -> int:
+    def count_ready(self) -> int:
         """See `QueuePartition`; deliveries show offsets, so only visible messages are handed out."""
-        return super().ready - (self.log.ready_end - self.log.visible_end)
+        return super().count_ready() - (self.log.ready_end - self.log.visible_end)
 
     def take(self, count_max: int, bytes_max: int) -> Delivery | None:
         """See `QueuePartition`."""

@@ -1,12 +1,17 @@
+# cython: annotation_typing=False, wraparound=True
 """Whose turn is next among the consumers of a queue: those with credit stand in a ring, by priority."""
 
 from bisect import insort
 from collections import deque
 from collections.abc import Collection
 
+import cython
+
 from routelog.vhosts.messages.consumer import Consumer
 
 
+@cython.final
+@cython.cclass
 class CreditRing:
     """The consumers that may have credit, by priority; of each priority the one that waited longest is next.
 
@@ -21,6 +26,7 @@ class CreditRing:
         self._priorities: list[int] = []  # rising, negated: the highest comes first
         self._spent: dict[Consumer, None] = {}  # found without credit, in that order
 
+    @cython.ccall
     def add(self, consumer: Consumer) -> None:
         """Add a consumer, behind those of its priority."""
         ring = self._rings.get(consumer.priority)
@@ -39,6 +45,8 @@ class CreditRing:
                 ring.clear()
                 ring.extend(kept)
 
+    @cython.ccall
+    @cython.locals(credit=cython.longlong)
     def next(self) -> tuple[Consumer | None, int]:
         """The next consumer that has credit, and how much; None and 0 when none has any."""
         for negated in self._priorities:
@@ -52,16 +60,21 @@ class CreditRing:
                 self._spent[ring.popleft()] = None
         return None, 0
 
+    @cython.ccall
     def spend(self, consumer: Consumer) -> None:
         """The consumer that was `next` has used all its credit."""
         ring = self._rings[consumer.priority]
         if ring and ring[-1] is consumer:  # it may have left meanwhile
             self._spent[ring.pop()] = None
 
+    @cython.ccall
+    @cython.returns(cython.longlong)
+    @cython.exceptval(-1, check=True)
     def size(self, priority: int) -> int:
         """How many consumers of a priority may have credit."""
         return len(self._rings[priority])
 
+    @cython.ccall
     def has_credit(self, consumer: Consumer) -> None:
         """A consumer may have credit again; one that is no consumer here is ignored."""
         if consumer in self._spent:

@@ -1,3 +1,4 @@
+# cython: annotation_typing=False, wraparound=True
 """Dispatch of ready messages to consumers: round robin, by credit and priority."""
 
 from bisect import insort
@@ -5,7 +6,10 @@ from collections import deque
 from collections.abc import Collection
 from itertools import chain
 
+import cython
+
 from routelog.log_backend import Lane, Scheduler
+from routelog.log_backend.records.record_batch import Records
 from routelog.vhosts.errors import (
     ConsumptionRefused,
     QueueQuarantined,
@@ -14,7 +18,7 @@ from routelog.vhosts.errors import (
 )
 from routelog.vhosts.messages.consumer import Consumer
 from routelog.vhosts.messages.delivery import Delivery
-from routelog.vhosts.partitions.queue_partition import QueuePartition
+from routelog.vhosts.partitions.queue_partition import QueuePartition, ready_end
 from routelog.vhosts.queues.credit_ring import CreditRing
 
 DELIVERY_BYTES_MAX = 262_144  # of one delivery: a batch of large messages goes out in pieces
@@ -25,6 +29,12 @@ FRAMES_BYTES = 40  # what a message counts for besides its body: building and se
 HEADED_BYTES_MIN = 8_192  # the least for a message to which a header is added: 11 us
 HEADED_COUNT_MAX = 128  # of one delivery, for the same reason
 
+# Compiled code reads these as C variables: a module's names it reads as slowly as Python does.
+_DELIVERY_BYTES_MAX = cython.declare(cython.longlong, DELIVERY_BYTES_MAX)
+_TURN_BYTES_MAX = cython.declare(cython.longlong, TURN_BYTES_MAX)
+_DELIVERY_BYTES_MIN = cython.declare(cython.longlong, DELIVERY_BYTES_MIN)
+_FRAMES_BYTES = cython.declare(cython.longlong, FRAMES_BYTES)
+
 _FRESH = Lane.FRESH  # a look-up in the enum takes 0.07 us
 
 # States of a dispatcher; it waits for one turn at a time.
@@ -33,6 +43,7 @@ DUE = 1  # waits for its turn, with work to do
 SERVED = 2  # waits for its turn, but the work is done
 
 
+@cython.cclass
 class Dispatcher:
     """Consumers that compete for the messages of some partitions.
 
@@ -79,10 +90,17 @@ class Dispatcher:
     @property
     def ready(self) -> int:
         """Messages that wait for a consumer."""
-        partitions = self.partitions
-        if len(partitions) == 1:
-            return partitions[0].ready
-        return sum(partition.ready for partition in partitions)
+        return self._count_ready()
+
+    @cython.cfunc
+    @cython.returns(cython.longlong)
+    @cython.exceptval(-1, check=True)
+    @cython.locals(count=cython.longlong, at=cython.Py_ssize_t)
+    def _count_ready(self) -> int:
+        count = 0
+        for at in range(len(self.partitions)):
+            count += _partition(self.partitions, at).count_ready()
+        return count
 
     @property
     def unacked(self) -> int:
@@ -117,6 +135,7 @@ class Dispatcher:
         if self._ring is not None:
             self._ring.remove(gone)
 
+    @cython.ccall
     def has_credit(self, consumer: Consumer) -> None:
         """A consumer that had none may have credit again; what is `on_ready` is dispatched to it, too."""
         if self._ring is not None:
@@ -128,6 +147,7 @@ class Dispatcher:
             self._ring.have_credit()
         self.on_ready()
 
+    @cython.ccall
     def on_ready(self) -> None:
         """Dispatch after this turn: messages are ready."""
         if self._state == AT_REST:
@@ -147,18 +167,34 @@ class Dispatcher:
         if self.consumers:
             self._serve()
 
+    @cython.ccall
+    @cython.locals(
+        came=cython.longlong,
+        sent=cython.longlong,
+        handed=cython.longlong,
+        share=cython.longlong,
+        shares_left=cython.longlong,
+        ready=cython.longlong,
+        credit=cython.longlong,
+        count=cython.longlong,
+        delivery_count_max=cython.longlong,
+        message_bytes_min=cython.longlong,
+        ring=CreditRing,
+        delivery=Delivery,
+    )
     def _serve(self) -> None:
         # At least as many messages as came since the last turn: thousands of publishers may each have sent one.
         # With fewer the queue would grow even though consumers have credit.
         came = self._look_at_ends()
         sent = handed = share = shares_left = 0
         # Counted once: looking at each of 256 partitions for each delivery would take long.
-        ready, order, ring = self.ready, self._order(), self._ring
+        ready, order, ring = self._count_ready(), self._order(), self._ring
+        delivery_count_max, message_bytes_min = self.delivery_count_max, self.message_bytes_min
         while not self.deleted and ready > 0:
-            if handed >= came and (sent > TURN_BYTES_MAX or self._scheduler.is_over()):
+            if handed >= came and (sent > _TURN_BYTES_MAX or self._scheduler.is_over()):
                 self._go_on_later()
                 return
-            consumer, credit = ring.next() if ring is not None else self._next_with_credit()
+            consumer, credit = self._next_with_credit()
             if consumer is None:
                 return
             if shares_left == 0:
@@ -167,12 +203,9 @@ class Dispatcher:
                 share = ready // shares_left or 1
             shares_left -= 1
             count = share if share < credit else credit
-            if count > self.delivery_count_max:
-                count = self.delivery_count_max
-            if order is None:
-                delivery = self.partitions[0].take(count, DELIVERY_BYTES_MAX)
-            else:
-                delivery = self._take_next(order, count)
+            if count > delivery_count_max:
+                count = delivery_count_max
+            delivery = self._take_next(order, count)
             if delivery is None:
                 if self._at_damage():
                     self._stop_at_damage()
@@ -180,27 +213,37 @@ class Dispatcher:
             count = delivery.count
             if count == credit and ring is not None:
                 ring.spend(consumer)
-            sent += delivery_cost(delivery, self.message_bytes_min)
+            sent += delivery_cost(delivery, message_bytes_min)
             handed += count
             ready -= count
             consumer.deliver(delivery)
             if consumer.no_ack:
                 delivery.partition.settle(delivery.offset, delivery.offset + count)
             if ready <= 0:  # unless messages came, or came back
-                ready, order = self.ready, self._order()
+                ready, order = self._count_ready(), self._order()
 
+    @cython.cfunc
+    @cython.returns(cython.longlong)
+    @cython.exceptval(-1, check=True)
+    @cython.locals(ends=cython.longlong, came=cython.longlong)
     def _look_at_ends(self) -> int:
         # How many messages have come since the last look.
         ends = self._ends()
         came, self._ends_seen = ends - self._ends_seen, ends
         return came
 
+    @cython.ccall
+    @cython.returns(cython.longlong)
+    @cython.exceptval(-1, check=True)
+    @cython.locals(ends=cython.longlong, at=cython.Py_ssize_t)
     def _ends(self) -> int:
-        partitions = self.partitions
-        if len(partitions) == 1:
-            return partitions[0].log.ready_end
-        return sum(partition.log.ready_end for partition in partitions)
+        ends = 0
+        for at in range(len(self.partitions)):
+            ends += ready_end(_partition(self.partitions, at).log)
+        return ends
 
+    @cython.cfunc
+    @cython.locals(credit=cython.longlong)
     def _next_with_credit(self) -> tuple[Consumer | None, int]:
         # Those of the highest priority that have credit take turns.
         if self._ring is not None:
@@ -209,6 +252,7 @@ class Dispatcher:
             return self.consumers[0], credit
         return None, 0
 
+    @cython.cfunc
     def _order(self) -> deque[int] | None:
         # Partitions with messages, round robin: a busy partition does not keep the others waiting.
         # None: there is only one.
@@ -216,19 +260,21 @@ class Dispatcher:
         if len(partitions) == 1:
             return None
         places = chain(range(first, len(partitions)), range(first))
-        return deque(at for at in places if partitions[at].ready > 0)
+        return deque([at for at in places if _partition(partitions, at).count_ready() > 0])
 
     def _take(self, count: int) -> Delivery | None:
         return self._take_next(self._order(), count)
 
+    @cython.cfunc
+    @cython.locals(count=cython.longlong, at=cython.Py_ssize_t)
     def _take_next(self, order: deque[int] | None, count: int) -> Delivery | None:
         # A partition with nothing in memory leaves the order; `on_ready` brings it back.
         partitions = self.partitions
         if order is None:
-            return partitions[0].take(count, DELIVERY_BYTES_MAX)
+            return _partition(partitions, 0).take(count, _DELIVERY_BYTES_MAX)
         while order:
             at = order[0]
-            delivery = partitions[at].take(count, DELIVERY_BYTES_MAX)
+            delivery = _partition(partitions, at).take(count, _DELIVERY_BYTES_MAX)
             if delivery is None:
                 order.popleft()
                 continue
@@ -287,13 +333,30 @@ class Dispatcher:
             consumer.queue_deleted()
 
 
+@cython.ccall
+@cython.returns(cython.longlong)
+@cython.exceptval(-1, check=True)
+@cython.locals(
+    delivery=Delivery,
+    message_bytes_min=cython.longlong,
+    message_bytes=cython.longlong,
+    records=Records,
+)
 def delivery_cost(delivery: Delivery, message_bytes_min: int) -> int:
     """The cost of a delivery in the budget of a turn, in bytes."""
     records = delivery.records
-    message_bytes = records.batch_bytes // records.count + FRAMES_BYTES
+    message_bytes = records.batch_bytes // records.count + _FRAMES_BYTES
     if message_bytes < message_bytes_min:
         message_bytes = message_bytes_min
-    return max(DELIVERY_BYTES_MIN, delivery.count * message_bytes)
+    return max(_DELIVERY_BYTES_MIN, delivery.count * message_bytes)
+
+
+@cython.cfunc
+@cython.inline
+@cython.returns(QueuePartition)
+@cython.locals(partitions=list, at=cython.Py_ssize_t)
+def _partition(partitions: list[QueuePartition], at: int) -> QueuePartition:
+    return cython.cast(QueuePartition, partitions[at])
 
 
 def _rank(consumer: Consumer) -> int:
