@@ -1,5 +1,6 @@
 """The rules of the house, enforced: who imports whom, the four doors, size, names, docstrings."""
 
+import ast
 import re
 import sys
 import tomllib
@@ -683,3 +684,45 @@ def test_a_copied_constant_is_found() -> None:
 def test_what_is_compiled_says_so_in_its_first_line() -> None:
     marked = {module.name for module in MODULES if module.text.startswith("# cython:")}
     assert marked == KERNEL
+
+
+def hidden_overrides(modules: Iterable[SourceModule], kernel: set[str]) -> Iterator[str]:
+    """Methods that have the name of a `cfunc` of a base class: compiled callers go on to call that one."""
+    bases: dict[str, set[str]] = {}
+    compiled: dict[str, set[str]] = {}
+    ordinary: dict[str, set[str]] = {}
+    for module in modules:
+        for each in ast.walk(module.tree):
+            if isinstance(each, ast.ClassDef):
+                methods = [item for item in each.body if isinstance(item, ast.FunctionDef)]
+                in_c = {item.name for item in methods if _is_cfunc(item)}
+                bases[each.name] = {ast.unparse(base) for base in each.bases}
+                compiled[each.name] = in_c if module.name in kernel else set()
+                ordinary[each.name] = {item.name for item in methods} - in_c
+    for name in bases:
+        for above in _above(name, bases):
+            for hidden in ordinary[name] & compiled.get(above, set()):
+                yield f"{name}.{hidden} does not override that of {above}"
+
+
+def _is_cfunc(function: ast.FunctionDef) -> bool:
+    return "cython.cfunc" in map(ast.unparse, function.decorator_list)
+
+
+def _above(name: str, bases: Mapping[str, set[str]]) -> Iterator[str]:
+    for base in bases.get(name, ()):
+        yield base
+        yield from _above(base, bases)
+
+
+def test_what_overrides_a_method_of_a_typed_class_is_called_by_compiled_code() -> None:
+    report(hidden_overrides(MODULES, KERNEL), "a cfunc cannot be overridden: make it a ccall")
+
+
+def test_an_override_that_compiled_code_does_not_call_is_found() -> None:
+    text = (
+        "class A:\n    @cython.cfunc\n    def f(self): ...\n    @cython.ccall\n    def g(self): ...\n"
+        "class B(A): ...\nclass C(B):\n    def f(self): ...\n    def g(self): ...\n"
+    )
+    module = some_module("vhosts/q.py", text)
+    assert list(hidden_overrides([module], {module.name})) == ["C.f does not override that of A"]

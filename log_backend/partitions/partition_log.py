@@ -344,9 +344,8 @@ class PartitionLog(QuarantinedLog):
             return self.next_offset
         if len(self.cursors) == 1:
             (cursor,) = self.cursors.values()
-            low_water: int = cursor.low_water
-            return low_water
-        return int(min(cursor.low_water for cursor in self.cursors.values()))
+            return cursor.settled.low_water
+        return min(cursor.low_water for cursor in self.cursors.values())
 
     def close_cursor(self, number: int) -> None:
         """Remove a cursor; its number is not used again."""

@@ -11,7 +11,7 @@ cdef class Tail:
     cdef public long long bytes
     cdef public long long unflushed_bytes
     cpdef bint append(self, RecordBatch batch) except *
-    cdef RecordBatch holding(self, long long offset)
+    cpdef RecordBatch find(self, long long offset)
     cpdef long long drop_up_to(self, long long end, let_go) except? -1
     cdef long long _drop(self) except? -1
     cdef int _count_unflushed(self, long long size) except? -1

@@ -73,6 +73,8 @@ class Tail:
                 high = at
         return self._batches[low - 1] if low > self._start else None
 
+    @cython.ccall
+    @cython.returns(RecordBatch)
     @cython.locals(
         offset=cython.longlong, low=cython.Py_ssize_t, high=cython.Py_ssize_t, at=cython.Py_ssize_t
     )
@@ -86,29 +88,6 @@ class Tail:
             else:
                 high = at
         return self._batches[low] if low < len(self._batches) else None
-
-    @cython.cfunc
-    @cython.returns(RecordBatch)
-    @cython.locals(
-        offset=cython.longlong,
-        low=cython.Py_ssize_t,
-        high=cython.Py_ssize_t,
-        at=cython.Py_ssize_t,
-        batch=RecordBatch,
-    )
-    def holding(self, offset: int) -> RecordBatch | None:
-        """The batch that holds an offset; None when none does."""
-        low, high = self._start, len(self._batches)
-        while low < high:
-            at = (low + high) // 2
-            batch = _batch(self._batches, at)
-            if batch.end_offset <= offset:
-                low = at + 1
-            elif batch.base_offset <= offset:
-                return batch
-            else:
-                high = at
-        return None
 
     @cython.locals(
         time=cython.longlong, low=cython.Py_ssize_t, high=cython.Py_ssize_t, at=cython.Py_ssize_t

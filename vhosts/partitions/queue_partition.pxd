@@ -5,9 +5,6 @@ from routelog.log_backend.records.record_batch cimport RecordBatch, Records
 from routelog.vhosts.messages.delivery cimport Delivery, new_delivery
 
 
-cpdef long long ready_end(LogEnd log) except? -1
-
-
 cdef class QueuePartition:
     cdef public LogEnd log
     cdef public Cursor cursor

@@ -143,7 +143,7 @@ class QueuePartition:
     def count_ready(self) -> int:
         """See `ready`; kinds of partitions override this."""
         held = self.next_offset + self._settled_ahead - self._returned_count
-        return ready_end(self.log) - held
+        return self.log.end_of_ready() - held
 
     def is_ready(self, offset: int) -> bool:
         """Whether an unsettled message waits for a consumer."""
@@ -204,7 +204,7 @@ class QueuePartition:
         if self.returned:
             first, end = self.returned[0]
         else:
-            first, end = self._skip_settled(), ready_end(log)
+            first, end = self._skip_settled(), log.end_of_ready()
             if first >= end:
                 return None
             if first < self._delivered_before < end:
@@ -536,15 +536,6 @@ class QueuePartition:
         else:
             self._settled_ahead += self.cursor.settle(first, end, Reason.LOST)
         self.log.release()
-
-
-@cython.ccall
-@cython.returns(cython.longlong)
-@cython.exceptval(-1, check=True)
-@cython.locals(log=LogEnd)
-def ready_end(log: LogEnd) -> int:
-    """As `LogEnd.ready_end`, for compiled callers."""
-    return log.open_from if log.open_from < log.next_offset else log.next_offset
 
 
 def _nobody() -> None:

@@ -1,7 +1,7 @@
 # Dispatch, for the compiled kernel.
 from routelog.log_backend.records.record_batch cimport Records
 from routelog.vhosts.messages.delivery cimport Delivery
-from routelog.vhosts.partitions.queue_partition cimport QueuePartition, ready_end
+from routelog.vhosts.partitions.queue_partition cimport QueuePartition
 from routelog.vhosts.queues.credit_ring cimport CreditRing
 
 
@@ -20,7 +20,6 @@ cdef class Dispatcher:
     cpdef on_ready(self)
     cpdef _serve(self)
     cdef long long _look_at_ends(self) except? -1
-    cpdef long long _ends(self) except? -1
     cdef long long _count_ready(self) except? -1
     cdef _next_with_credit(self)
     cdef _order(self)

@@ -18,7 +18,7 @@ from routelog.vhosts.errors import (
 )
 from routelog.vhosts.messages.consumer import Consumer
 from routelog.vhosts.messages.delivery import Delivery
-from routelog.vhosts.partitions.queue_partition import QueuePartition, ready_end
+from routelog.vhosts.partitions.queue_partition import QueuePartition
 from routelog.vhosts.queues.credit_ring import CreditRing
 
 DELIVERY_BYTES_MAX = 262_144  # of one delivery: a batch of large messages goes out in pieces
@@ -95,11 +95,11 @@ class Dispatcher:
     @cython.cfunc
     @cython.returns(cython.longlong)
     @cython.exceptval(-1, check=True)
-    @cython.locals(count=cython.longlong, at=cython.Py_ssize_t)
+    @cython.locals(count=cython.longlong, partition=QueuePartition)
     def _count_ready(self) -> int:
         count = 0
-        for at in range(len(self.partitions)):
-            count += _partition(self.partitions, at).count_ready()
+        for partition in self.partitions:
+            count += partition.count_ready()
         return count
 
     @property
@@ -225,22 +225,14 @@ class Dispatcher:
     @cython.cfunc
     @cython.returns(cython.longlong)
     @cython.exceptval(-1, check=True)
-    @cython.locals(ends=cython.longlong, came=cython.longlong)
+    @cython.locals(ends=cython.longlong, came=cython.longlong, partition=QueuePartition)
     def _look_at_ends(self) -> int:
         # How many messages have come since the last look.
-        ends = self._ends()
+        ends = 0
+        for partition in self.partitions:
+            ends += partition.log.end_of_ready()
         came, self._ends_seen = ends - self._ends_seen, ends
         return came
-
-    @cython.ccall
-    @cython.returns(cython.longlong)
-    @cython.exceptval(-1, check=True)
-    @cython.locals(ends=cython.longlong, at=cython.Py_ssize_t)
-    def _ends(self) -> int:
-        ends = 0
-        for at in range(len(self.partitions)):
-            ends += ready_end(_partition(self.partitions, at).log)
-        return ends
 
     @cython.cfunc
     @cython.locals(credit=cython.longlong)
@@ -253,28 +245,35 @@ class Dispatcher:
         return None, 0
 
     @cython.cfunc
+    @cython.locals(partition=QueuePartition)
     def _order(self) -> deque[int] | None:
         # Partitions with messages, round robin: a busy partition does not keep the others waiting.
         # None: there is only one.
         partitions, first = self.partitions, self._next_partition
         if len(partitions) == 1:
             return None
-        places = chain(range(first, len(partitions)), range(first))
-        return deque([at for at in places if _partition(partitions, at).count_ready() > 0])
+        order: deque[int] = deque()
+        for at in chain(range(first, len(partitions)), range(first)):
+            partition = partitions[at]
+            if partition.count_ready() > 0:
+                order.append(at)
+        return order
 
     def _take(self, count: int) -> Delivery | None:
         return self._take_next(self._order(), count)
 
     @cython.cfunc
-    @cython.locals(count=cython.longlong, at=cython.Py_ssize_t)
+    @cython.locals(count=cython.longlong, at=cython.Py_ssize_t, partition=QueuePartition)
     def _take_next(self, order: deque[int] | None, count: int) -> Delivery | None:
         # A partition with nothing in memory leaves the order; `on_ready` brings it back.
         partitions = self.partitions
         if order is None:
-            return _partition(partitions, 0).take(count, _DELIVERY_BYTES_MAX)
+            partition = partitions[0]
+            return partition.take(count, _DELIVERY_BYTES_MAX)
         while order:
             at = order[0]
-            delivery = _partition(partitions, at).take(count, _DELIVERY_BYTES_MAX)
+            partition = partitions[at]
+            delivery = partition.take(count, _DELIVERY_BYTES_MAX)
             if delivery is None:
                 order.popleft()
                 continue
@@ -349,14 +348,6 @@ def delivery_cost(delivery: Delivery, message_bytes_min: int) -> int:
     if message_bytes < message_bytes_min:
         message_bytes = message_bytes_min
     return max(_DELIVERY_BYTES_MIN, delivery.count * message_bytes)
-
-
-@cython.cfunc
-@cython.inline
-@cython.returns(QueuePartition)
-@cython.locals(partitions=list, at=cython.Py_ssize_t)
-def _partition(partitions: list[QueuePartition], at: int) -> QueuePartition:
-    return cython.cast(QueuePartition, partitions[at])
 
 
 def _rank(consumer: Consumer) -> int:
