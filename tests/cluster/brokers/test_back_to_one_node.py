@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from broker_process import BrokerProcess
-from cluster.mirrored_brokers import mirrored_brokers
-from cluster.test_brokers import drained, publish
+from cluster.brokers.mirrored_brokers import mirrored_brokers
+from cluster.brokers.test_brokers import drained, publish
 
 
 def test_a_node_of_a_cluster_goes_on_alone_with_everything(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from types import FrameType
 
 import pytest
 from pamqp import commands
-from scenarios.raw_client import RawClient, message, method
+from scenarios.clients.raw_client import RawClient, message, method
 
 import routelog
 from routelog.amqp_front.node.configuration import BrokerConfig

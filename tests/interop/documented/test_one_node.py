@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 import typer
 from broker_process import ROOT, BrokerProcess
-from cluster.etcd_cluster import free_ports
-from documented.page_commands import Shell, blocks, first_cells, lines, told_commands
+from cluster.nodes.etcd_cluster import free_ports
+from interop.documented.page_commands import Shell, blocks, first_cells, lines, told_commands
 from management_door import ManagementDoor
 from pika_client import PERSISTENT, Clients, drain, wait_until
 
@@ -28,10 +28,10 @@ NOT_RUN = {
     "install -D -m 640": "writes into /etc",
     "install -m 644": "writes into /etc; tests/unit/amqp_front/test_service_unit.py reads the unit",
     "systemctl daemon-reload": "needs systemd",
-    "systemctl reload": "needs systemd; tests/scenarios/test_service_unit.py sends the signal",
+    "systemctl reload": "needs systemd; tests/scenarios/nodes/test_service_unit.py sends the signal",
     "systemctl edit": "needs systemd",
     "journalctl": "needs systemd",
-    "rabbitmqctl": "needs RabbitMQ; tests/interop/test_moving_from_rabbitmq.py runs it",
+    "rabbitmqctl": "needs RabbitMQ; tests/interop/documented/test_moving_from_rabbitmq.py runs it",
     "cluster": "needs a cluster",
     "routelog cluster": "needs a cluster",
 }
