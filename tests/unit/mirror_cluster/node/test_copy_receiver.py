@@ -26,7 +26,8 @@ from unit.mirror_cluster.links.test_node_links import Node, cluster
 from routelog.log_backend import SystemClock, SystemDisk, take_copied
 from routelog.log_backend.doors.disk import Disk
 from routelog.log_backend.log_store import LogStore
-from routelog.mirror_cluster.node import copy_receiver, copy_sender
+from routelog.mirror_cluster.links import copy_stream
+from routelog.mirror_cluster.node import copy_receiver
 from routelog.mirror_cluster.node.copy_receiver import CopyReceiver
 from routelog.mirror_cluster.node.copy_sender import CopySender
 from routelog.mirror_cluster.node.replica_storage import CopyFailed
@@ -277,7 +278,7 @@ async def test_a_full_disk_takes_no_copy(data: Path, target: Path) -> None:
 async def test_a_follower_that_reads_nothing_is_given_up(
     data: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(copy_sender, "SILENCE_SECONDS_MAX", 0.2)
+    monkeypatch.setattr(copy_stream, "SILENCE_SECONDS_MAX", 0.2)
     store, (partition,) = start_store(data)
     for _ in range(8):
         partition.append(records([b"x" * 4 * PIECE_BYTES]), waited=True)
