@@ -486,17 +486,14 @@ class Consumption:
             holder.end_lease()  # of a cancelled one, too
 
     @cython.cfunc
-    @cython.locals(
-        run=UnackedRun, count=cython.longlong, offset=cython.longlong, gives_back=cython.bint
-    )
+    @cython.locals(run=UnackedRun, count=cython.longlong, offset=cython.longlong)
     def _end_runs(self, runs: Iterable[UnackedRun], outcome: Reason | ReturnReason) -> None:
-        gives_back = isinstance(outcome, ReturnReason)
         for run in runs:
             count = run.end_tag - run.first_tag
             consumer, partition, offset = run.consumer, run.partition, run.offset
             if consumer is not None:
                 self.let_go(consumer, count)
-            if gives_back:
+            if isinstance(outcome, ReturnReason):
                 partition.give_back(offset, offset + count, outcome)
                 partition.counters.note()
             else:

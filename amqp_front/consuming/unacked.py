@@ -250,8 +250,10 @@ class Unacked:
         if end - at < FEW_RUNS or not self._has_all(at, end, first, last):
             tag, end = first, at
             while tag <= last:
-                run = runs[end] if end < len(runs) else None
-                if run is None or not run.first_tag <= tag < run.end_tag:
+                if end >= len(runs):
+                    raise UnknownDeliveryTag(tag)
+                run = runs[end]
+                if not run.first_tag <= tag < run.end_tag:
                     raise UnknownDeliveryTag(tag)
                 tag = run.end_tag
                 end += 1

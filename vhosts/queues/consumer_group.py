@@ -107,7 +107,8 @@ class GroupPartition(QueuePartition):
 
     def count_ready(self) -> int:
         """See `QueuePartition`; deliveries show offsets, so only visible messages are handed out."""
-        return super().count_ready() - (self.log.ready_end - self.log.visible_end)
+        ready: int = super().count_ready()
+        return ready - (self.log.ready_end - self.log.visible_end)
 
     def take(self, count_max: int, bytes_max: int) -> Delivery | None:
         """See `QueuePartition`."""
@@ -115,7 +116,8 @@ class GroupPartition(QueuePartition):
             count_max = min(count_max, self.log.visible_end - self._skip_settled())
             if count_max <= 0:
                 return None
-        return super().take(count_max, bytes_max)
+        delivery: Delivery | None = super().take(count_max, bytes_max)
+        return delivery
 
     @property
     def bytes_behind(self) -> int:
@@ -146,7 +148,7 @@ class GroupPartition(QueuePartition):
             log.warning("%s lost %d messages to the retention of its log", self._group, lost)
 
     def _pass(self, end: int) -> int:
-        lost = self.cursor.settle(self.cursor.low_water, end, Reason.LOST)
+        lost: int = self.cursor.settle(self.cursor.low_water, end, Reason.LOST)
         if not lost:
             return 0
         left = [(max(first, end), behind) for first, behind in self.returned if behind > end]
