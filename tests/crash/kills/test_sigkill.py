@@ -22,7 +22,7 @@ from crash.kills.loaded_history import (
 
 pytestmark = pytest.mark.crash
 
-KILLS = int(os.environ.get("ROUTELOG_TEST_KILLS", "200"))
+KILLS = int(os.environ.get("ROUTELOG_TEST_KILLS", "100"))
 DRAIN_EVERY = 20
 
 
