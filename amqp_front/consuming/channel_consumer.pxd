@@ -9,7 +9,7 @@ cdef class ChannelConsumer:
     cdef bytes _wire_tag
     cdef public object queue
     cdef public object source
-    cdef public str tag
+    cdef public object tag
     cdef public bint no_ack
     cdef public bint exclusive
     cdef public object priority

@@ -6,8 +6,8 @@ from routelog.vhosts.queues.credit_ring cimport CreditRing
 
 
 cdef class Dispatcher:
-    cdef public str vhost
-    cdef public str name
+    cdef public object vhost
+    cdef public object name
     cdef public list partitions
     cdef public list consumers
     cdef public bint deleted
