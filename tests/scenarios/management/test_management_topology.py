@@ -284,7 +284,8 @@ def test_connections_channels_and_consumers_are_listed_and_closed(world, door, c
     assert (seen["number"], seen["consumer_count"], seen["prefetch_count"]) == (1, 1, 7)
     alone = door.get("channels", seen["name"])
     (consumer,) = [each for each in door.get("consumers") if each["consumer_tag"] == name]
-    assert alone == {**seen, "consumer_details": [consumer]}
+    flows: dict[str, list[object]] = {"deliveries": [], "publishes": []}
+    assert alone == {**seen, "consumer_details": [consumer], **flows}
     assert consumer["channel_details"]["peer_port"] == mine["peer_port"]
     assert (consumer["active"], consumer["activity_status"]) == (True, "up")
     assert consumer["queue"] == {"name": name, "vhost": "/"}
