@@ -175,7 +175,10 @@ class JournalFiles:
 
     def remove(self, old: JournalFile) -> None:
         """Remove a file whose content is not needed any more; if that fails, no later one is recycled."""
-        self._disk.close(old.file)
+        try:
+            self._disk.close(old.file)
+        except OSError as error:  # it goes nevertheless: one that stayed would need all behind it
+            log.error("%s could not be closed: %s", old.path, error)
         if self._recycling_failed:
             return
         try:

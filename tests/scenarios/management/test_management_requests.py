@@ -43,6 +43,9 @@ def test_head_answers_as_get_does_without_the_body(door, path):
     assert as_head[0] == status
     assert as_head[2] == b""
     assert as_head[1]["content-type"] == headers["content-type"]
+    if "content-length" not in as_head[1]:
+        assert path == "/queues/%2F"  # a list that takes more than a turn is told in pieces
+        return
     length = int(as_head[1]["content-length"])
     assert abs(length - len(body)) < len(body) / 10  # counts and times change meanwhile
 

@@ -73,6 +73,12 @@ class WatchedDisk(SystemDisk):
         self._paths[file] = path
         return file
 
+    def close(self, file: int) -> None:
+        """See `Disk`; the system closes a file even where it reports an error."""
+        super().close(file)
+        if file in self._paths:
+            self._pass("close", self._paths[file])
+
     def read(self, file: int, position: int, size: int) -> bytearray:
         """See `Disk`."""
         self._pass("read", self._paths[file])

@@ -302,3 +302,14 @@ def test_a_file_that_cannot_be_removed_for_good_keeps_all_behind_it(
     assert third.mark in directory.marks()
     with pytest.raises(OSError, match="could not be recycled"):
         directory.recycled(5, fourth, FILE_BYTES)
+
+
+def test_a_file_that_cannot_be_closed_is_removed_nevertheless(
+    directory: JournalFiles, disk: WatchedDisk
+) -> None:
+    first, second = (directory.new(number, FILE_BYTES) for number in (1, 2))
+    disk.fail("close", "*")
+    directory.remove(first)
+    disk.repair()
+    assert directory.marks() == [second.mark]
+    assert directory.recycled(3, second, FILE_BYTES).mark.number == 3
