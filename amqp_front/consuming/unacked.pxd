@@ -2,16 +2,20 @@
 
 
 cdef class UnackedRun:
-    cdef public long long first_tag
-    cdef public long long end_tag
+    cdef public unsigned long long first_tag
+    cdef public unsigned long long end_tag
     cdef public object partition
     cdef public long long offset
     cdef public object consumer
-    cpdef UnackedRun cut(self, long long first_tag, long long end_tag)
+    cpdef UnackedRun cut(self, unsigned long long first_tag, unsigned long long end_tag)
 
 
 cpdef UnackedRun new_run(
-    long long first_tag, long long end_tag, object partition, long long offset, object consumer
+    unsigned long long first_tag,
+    unsigned long long end_tag,
+    object partition,
+    long long offset,
+    object consumer,
 )
 
 

@@ -140,7 +140,7 @@ class UnackedRun:
 
     @cython.ccall
     @cython.returns("UnackedRun")
-    @cython.locals(first_tag=cython.longlong, end_tag=cython.longlong)
+    @cython.locals(first_tag=cython.ulonglong, end_tag=cython.ulonglong)
     def cut(self, first_tag: int, end_tag: int) -> "UnackedRun":
         """The part of the run with these tags."""
         offset = self.offset + first_tag - self.first_tag
@@ -150,7 +150,7 @@ class UnackedRun:
 @cython.ccall
 @cython.returns(UnackedRun)
 @cython.locals(
-    first_tag=cython.longlong, end_tag=cython.longlong, offset=cython.longlong, run=UnackedRun
+    first_tag=cython.ulonglong, end_tag=cython.ulonglong, offset=cython.longlong, run=UnackedRun
 )
 def new_run(
     first_tag: int,
@@ -208,17 +208,18 @@ class Unacked:
         return messages_of(self._runs)
 
     @cython.ccall
-    @cython.locals(run=UnackedRun, runs=list, last=UnackedRun)
+    @cython.locals(run=UnackedRun, runs=list, last=UnackedRun, count=cython.longlong)
     def add(self, run: UnackedRun) -> None:
         """Add deliveries whose tags are above all others."""
         runs = self._runs
         if runs:
             last = runs[-1]
+            count = last.end_tag - last.first_tag
             if (
                 last.end_tag == run.first_tag
                 and last.partition is run.partition
                 and last.consumer is run.consumer
-                and last.offset + last.end_tag - last.first_tag == run.offset
+                and last.offset + count == run.offset
             ):
                 last.end_tag = run.end_tag
                 return

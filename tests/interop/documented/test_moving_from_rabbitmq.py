@@ -79,7 +79,7 @@ def test_an_afternoon_and_the_way_back(
         "PATH": path,
         "PYTHONPATH": str(ROOT / "src"),
         "ROUTELOG_DATA_DIR": str(routelog.data_dir),
-        "ROUTELOG_AMQP": f"{routelog.url}%2F",
+        "TARGET_URL": f"{routelog.url}%2F",
     }
 
     def run(script: str) -> None:
@@ -159,7 +159,7 @@ def test_the_program_of_the_page_moves_a_queue(
                 channel.basic_publish("", "by.program", body, PERSISTENT)
         clients.close()
     monkeypatch.setenv("RABBITMQ_URL", rabbitmq.url)
-    monkeypatch.setenv("ROUTELOG_AMQP", routelog.url)
+    monkeypatch.setenv("TARGET_URL", routelog.url)
     monkeypatch.setenv("QUEUE", "by.program")
     (program,) = blocks("python")
     exec(compile(program, PAGE.name, "exec"), {})

@@ -21,7 +21,7 @@ def test_the_notebook_runs(
     spark: SparkSession, fresh_broker: BrokerFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     broker = fresh_broker(ROUTELOG_FLUSH_SECONDS="0.1")
-    monkeypatch.setenv("ROUTELOG_AMQP", broker.url)
+    monkeypatch.setenv("AMQP_URL", broker.url)
     monkeypatch.setenv("ROUTELOG_URL", service_url(broker))
     cells = json.loads(NOTEBOOK.read_text())["cells"]
     found: dict[str, Any] = {}
