@@ -104,10 +104,23 @@ def free_bytes(path: Path) -> int:
 def write_ballast(directory: Path, *, leave: int) -> Path:
     """What another program writes, so that only so much is free."""
     path = directory / "ballast"
-    with path.open("wb", buffering=0) as file, suppress(OSError):  # full, for `leave` 0
-        while leave == 0 or free_bytes(directory) > leave:
+    with path.open("wb", buffering=0) as file, suppress(OSError):  # full
+        while free_bytes(directory) > leave:
             file.write(bytes(BALLAST_BYTES))
     return path
+
+
+def take_last_byte(directory: Path) -> None:
+    """Another program fills the disk, and takes what a broker that runs removes meanwhile, too."""
+    with (directory / "ballast").open("wb", buffering=0) as file:
+
+        def is_full() -> bool:
+            with suppress(OSError):
+                while True:
+                    file.write(bytes(BALLAST_BYTES))
+            return free_bytes(directory) < BALLAST_BYTES  # ext4 gives nobody its last pages
+
+        wait_until(is_full)
 
 
 def fill(publisher: ConfirmedPublisher) -> None:
