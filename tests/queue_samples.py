@@ -82,9 +82,11 @@ class Turns:
         self.scheduler = Scheduler(cast(Any, self), self.clock)
         self._alarms: list[Alarm] = []
 
-    def call_later(self, seconds: float, call: Callable[[], None]) -> Alarm:
+    def call_later(self, seconds: float, call: Callable[..., None], *arguments: object) -> Alarm:
         """See the event loop's method of this name."""
-        alarm = Alarm(self.clock.microseconds + round(seconds * 1_000_000), call)
+        alarm = Alarm(
+            self.clock.microseconds + round(seconds * 1_000_000), partial(call, *arguments)
+        )
         self._alarms.append(alarm)
         return alarm
 

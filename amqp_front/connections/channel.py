@@ -46,7 +46,7 @@ from routelog.amqp_front.wire.methods import (
     decode_method,
     encode_method,
 )
-from routelog.vhosts import Actor, acts
+from routelog.vhosts import Actor, Recipient, acts
 
 
 class Channel:
@@ -114,6 +114,11 @@ class Channel:
     def reached(self, weight: int, arrived: Awaitable[None] | None) -> None:
         """See `PublishingChannel`."""
         self.connection.reached(weight, arrived)
+
+    def wait_for_consumers(self, queue: Recipient) -> None:
+        """See `PublishingChannel`; a connection that consumes, too, is read on: it may be what all wait for."""
+        if not self.connection.consumers:
+            self.connection.wait_for(self.services.pace.wait(queue))
 
     def reply(
         self, durable: Awaitable[object] | None, nowait: bool, kind: type[Any], **values: Any

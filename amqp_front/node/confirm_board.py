@@ -41,6 +41,7 @@ class ConfirmBoard:
         self.in_time: Callable[[Awaitable[object]], Awaitable[object]] = lambda done: done
         self._call_soon = call_soon
         self._waiters: set[Waiter] = set()
+        self._held: set[Waiter] = set()
         self._scheduled = False
         self._now = now
         self._measured: JournalPositions | None = None  # what the measured run needs
@@ -55,9 +56,23 @@ class ConfirmBoard:
             self._scheduled = True
             self._call_soon(self._turn)
 
+    def hold(self, waiter: Waiter) -> bool:
+        """Tell a waiter nothing before `release`; returns whether it was told until now."""
+        if waiter in self._held:
+            return False
+        self._held.add(waiter)
+        return True
+
+    def release(self, waiter: Waiter) -> None:
+        """Tell a waiter that was held how far the journal has come."""
+        self._held.discard(waiter)
+        if waiter in self._waiters and not waiter.journal_reached(self.reached):
+            self._waiters.discard(waiter)
+
     def forget(self, waiter: Waiter) -> None:
         """Tell a waiter nothing more."""
         self._waiters.discard(waiter)
+        self._held.discard(waiter)
 
     def written(self, position: int) -> None:
         """The journal is written up to a position."""
@@ -88,7 +103,7 @@ class ConfirmBoard:
         if self._measured is not None and reached.cover(self._measured):
             self._measured = None
             self.latencies.observe(self._now() - self._measured_since)
-        waiters = self._waiters
+        waiters = self._waiters - self._held if self._held else self._waiters
         if waiters:
             done = [waiter for waiter in waiters if not waiter.journal_reached(reached)]
-            waiters.difference_update(done)
+            self._waiters.difference_update(done)

@@ -10,6 +10,7 @@ from routelog.amqp_front.node.confirm_board import ConfirmBoard
 from routelog.amqp_front.node.direct_reply import DirectReplies
 from routelog.amqp_front.node.gate import PublisherGate
 from routelog.amqp_front.node.intake_budget import IntakeBudget
+from routelog.amqp_front.node.publisher_pace import PublisherPace
 from routelog.amqp_front.sockets.cork import Cork
 from routelog.amqp_front.sockets.heartbeat import HeartbeatWheel
 from routelog.amqp_front.sockets.rota import Rota
@@ -48,6 +49,11 @@ class Services:
     close_throttle: CloseThrottle
     replies: DirectReplies = field(default_factory=DirectReplies)
     settlings: deque[object] = field(default_factory=deque)
+    pace: PublisherPace = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Put together what hangs on the others."""
+        self.pace = PublisherPace(self.loop, self.cork, self.confirms)
 
     def cluster_name(self) -> str:
         """The cluster name in connection.start; nodes of a cluster have the same."""

@@ -186,10 +186,18 @@ class Publisher:
         refused = self._appending.refused
         self._counters.published_to(self._name, self.carried)
         self._exchange_counters.published(self.carried, self._appending.routed)
+        if self._appending.behind is not None:
+            self._wait_for_consumers(self._appending.behind)
         if self.confirming and not self._is_closed:
             self._confirms.published(self.carried, refused, needed)
         if refused:
             refused.clear()  # without confirms nobody wants to know
+
+    def _wait_for_consumers(self, queue: Recipient) -> None:
+        if not self.confirming:
+            self._channel.wait_for_consumers(queue)
+        elif not self._is_closed:
+            self._channel.services.pace.hold(self._confirms, queue)
 
     @cython.cfunc
     @cython.locals(run=PublishRun)

@@ -4,7 +4,7 @@ from collections.abc import Awaitable
 from typing import Protocol
 
 from routelog.amqp_front.node.services import Services
-from routelog.vhosts import MessageCounters, PermissionCache, VirtualHost
+from routelog.vhosts import MessageCounters, PermissionCache, Recipient, VirtualHost
 
 
 class PublishingChannel(Protocol):
@@ -29,6 +29,9 @@ class PublishingChannel(Protocol):
 
     def write(self, frames: bytes) -> None:
         """Send frames to the client."""
+
+    def wait_for_consumers(self, queue: Recipient) -> None:
+        """Publish no more until the consumers of a queue have caught up; see `PublisherPace`."""
 
     def reached(self, weight: int, arrived: Awaitable[None] | None) -> None:
         """A run went to several queues, which takes time.

@@ -33,6 +33,7 @@ from routelog.vhosts import (
     PermissionBook,
     PermissionCache,
     Queue,
+    Recipient,
     TakenMessage,
     VirtualHost,
     encoded_arguments,
@@ -199,6 +200,9 @@ class _OperatorChannel:
     @property
     def impersonates(self) -> bool:
         return not self.user or self.services.users.impersonates(self.user)
+
+    def wait_for_consumers(self, queue: Recipient) -> None:
+        pass  # it is for who asks for no confirms
 
     def reached(self, weight: int, arrived: Awaitable[None] | None) -> None:
         pass  # there is one message, and its confirm is awaited

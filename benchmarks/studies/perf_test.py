@@ -32,7 +32,7 @@ _MILLISECONDS = {"ms": 1.0, "µs": 1e-3, "ns": 1e-6}
 # Options of PerfTest: producers, consumers, confirms in flight, prefetch, deliveries for an ack, bytes.
 ROWS = {
     "1 and 1, durable, 200 in flight": "-x 1 -y 1 -c 200 -q 100 -A 1 -s 100 -f persistent -ad false",
-    "10 and 10, 10 in flight": "-x 10 -y 10 -c 10 -q 10 -A 1 -s 100",
+    "10 and 10 of one queue, 10 in flight": "-x 10 -y 10 -u perf-test -c 10 -q 10 -A 1 -s 100",
     "1 and 1, 1 KiB, automatic acks": "-x 1 -y 1 -a -s 1024",
 }
 

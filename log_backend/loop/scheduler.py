@@ -134,6 +134,10 @@ class Scheduler:
         self._resumed: tuple[_Line, float] | None = None  # its lane, and when it resumed
         self._is_scheduled = False
 
+    def now(self) -> float:
+        """Monotonic seconds."""
+        return self._monotonic()
+
     def is_over(self) -> bool:
         """Tell whether the running step is to return; True when none runs."""
         return self._monotonic() >= self.deadline

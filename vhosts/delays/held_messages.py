@@ -41,6 +41,8 @@ class HeldMessages:
         when_settled: calls a function when all settlements so far are durable.
     """
 
+    on_caught_up: Callable[[], None] | None = None  # it has no consumers
+
     def __init__(
         self,
         exchange: str,
@@ -83,6 +85,11 @@ class HeldMessages:
 
     @property
     def has_turn(self) -> bool:
+        """See `Recipient`: it has no consumers."""
+        return False
+
+    @property
+    def is_behind(self) -> bool:
         """See `Recipient`: it has no consumers."""
         return False
 

@@ -1,12 +1,19 @@
 """The recipient of routed messages: a queue, or the held messages of a delayed exchange."""
 
+from collections.abc import Callable
 from typing import Protocol
 
 from routelog.log_backend import Durability, Records
 
 
 class Recipient(Protocol):
-    """A queue, or the held messages of a delayed message exchange."""
+    """A queue, or the held messages of a delayed message exchange.
+
+    Attributes:
+        on_caught_up: called once, when consumers have caught up.
+    """
+
+    on_caught_up: Callable[[], None] | None
 
     @property
     def name(self) -> str:
@@ -23,6 +30,10 @@ class Recipient(Protocol):
     @property
     def has_turn(self) -> bool:
         """The queue will dispatch after this turn of the event loop."""
+
+    @property
+    def is_behind(self) -> bool:
+        """Consumers nearly keep up, and there is a backlog: publishers are to wait."""
 
     def publish(self, records: Records, waited: bool) -> int:
         """Append records; see `Queue.publish`."""

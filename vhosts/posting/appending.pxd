@@ -12,6 +12,7 @@ cdef class Appending:
     cdef long long _written
     cdef long long _durable
     cdef public bint is_under_way
+    cdef public object behind
     cdef public set refused
     cdef public Py_ssize_t queues
     cdef public long long routed

@@ -45,6 +45,7 @@ class Appending:
         is_under_way: the turn had no time for all of them: see `go_on`.
         refused: indexes in the run of what a full queue did not take.
         indexes: in the run, of the records that are given to queues.
+        behind: the queue that all of it went to, if its consumers are to catch up; see `Dispatcher`.
         queues: how many were given a batch since `begin`.
         routed: messages that were given to queues since `begin`, once for each.
         weight: of those that were given one in this turn, see `WEIGHT_MAX`.
@@ -61,6 +62,7 @@ class Appending:
         self._until = 0.0  # 0: the clock has not been looked at
         self._written = self._durable = 0
         self.is_under_way = False
+        self.behind: Recipient | None = None
         self.refused: set[int] = set()
         self.queues = 0
         self.routed = 0
@@ -78,6 +80,7 @@ class Appending:
         self.weight = 0
         self.queues = 0
         self.routed = 0
+        self.behind = None
 
     @cython.ccall
     @cython.locals(whole=cython.bint)
@@ -154,6 +157,7 @@ class Appending:
                         written = position
                 queues += 1
                 self.routed += count
+                self.behind = queue if queues == 1 and queue.is_behind else None
                 weight += _WOKEN_WEIGHT if queue.has_turn else _QUEUE_WEIGHT
                 if queues % _QUEUES_BETWEEN_LOOKS or whole:
                     continue

@@ -15,10 +15,18 @@ cdef class Dispatcher:
     cdef CreditRing _ring
     cdef Py_ssize_t _next_partition
     cdef public int _state
+    cdef readonly bint is_behind
+    cdef public object on_caught_up
+    cdef double _rate
+    cdef double _since
+    cdef long long _came
+    cdef long long _taken
     cdef long long _ends_seen
     cpdef has_credit(self, consumer)
     cpdef on_ready(self)
     cpdef _serve(self)
+    cdef bint _has_backlog(self, long long ready) except *
+    cdef long long _hand_out(self) except? -1
     cdef long long _look_at_ends(self) except? -1
     cdef long long _count_ready(self) except? -1
     cdef _next_with_credit(self)

@@ -3,7 +3,7 @@
 
 from bisect import insort
 from collections import deque
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from itertools import chain
 
 import cython
@@ -29,7 +29,20 @@ FRAMES_BYTES = 40  # what a message counts for besides its body: building and se
 HEADED_BYTES_MIN = 8_192  # the least for a message to which a header is added: 11 us
 HEADED_COUNT_MAX = 128  # of one delivery, for the same reason
 
+# Publishers wait for consumers that nearly keep up, see `PublisherPace`. More than this is a backlog: consumers
+# must not run dry meanwhile.
+BACKLOG_SECONDS_MIN = 0.0025  # that consumers need for it; what they hold is no backlog, either
+BACKLOG_MESSAGES_MIN = 64
+BACKLOG_SECONDS_MAX = 1.0  # what they need longer for is a store: nobody waits for them
+CAME_TIMES_MAX = 4  # what comes, as a multiple of what they take: the queue grows, whoever waits
+RATE_SECONDS = 0.01  # what comes and what is taken are counted for so long, or up to ten times
+
 # Compiled code reads these as C variables: a module's names it reads as slowly as Python does.
+_BACKLOG_SECONDS_MIN = cython.declare(cython.double, BACKLOG_SECONDS_MIN)
+_BACKLOG_MESSAGES_MIN = cython.declare(cython.longlong, BACKLOG_MESSAGES_MIN)
+_BACKLOG_SECONDS_MAX = cython.declare(cython.double, BACKLOG_SECONDS_MAX)
+_CAME_TIMES_MAX = cython.declare(cython.longlong, CAME_TIMES_MAX)
+_RATE_SECONDS = cython.declare(cython.double, RATE_SECONDS)
 _DELIVERY_BYTES_MAX = cython.declare(cython.longlong, DELIVERY_BYTES_MAX)
 _TURN_BYTES_MAX = cython.declare(cython.longlong, TURN_BYTES_MAX)
 _DELIVERY_BYTES_MIN = cython.declare(cython.longlong, DELIVERY_BYTES_MIN)
@@ -54,20 +67,28 @@ class Dispatcher:
         partitions: at least one; order holds within each.
         consumers: by falling priority.
         deleted: no more messages are handed out.
+        is_behind: consumers nearly keep up, and there is a backlog: publishers are to wait.
+        on_caught_up: called once, when there is none any more.
 
     Args:
         scheduler: of the node.
     """
 
     __slots__ = (
+        "_came",
         "_ends_seen",
         "_next_partition",
+        "_rate",
         "_ring",
         "_scheduler",
+        "_since",
         "_state",
+        "_taken",
         "consumers",
         "deleted",
+        "is_behind",
         "name",
+        "on_caught_up",
         "partitions",
         "vhost",
     )
@@ -85,6 +106,11 @@ class Dispatcher:
         self._ring: CreditRing | None = None  # made for the second consumer
         self._next_partition = 0
         self._state = AT_REST
+        self.is_behind = False
+        self.on_caught_up: Callable[[], None] | None = None
+        self._rate = 0.0  # messages a second that are taken; 0: not known, or not enough
+        self._since = 0.0  # monotonic seconds, when counting began
+        self._came = self._taken = 0  # messages since then
         self._ends_seen = 0  # sum of the end offsets of the partitions at the last turn
 
     @property
@@ -132,6 +158,7 @@ class Dispatcher:
     def remove_consumers(self, gone: Collection[Consumer]) -> None:
         """Deliver no more to some consumers; unknown ones are ignored."""
         self.consumers = [consumer for consumer in self.consumers if consumer not in gone]
+        self.is_behind = False  # as long as nothing is handed out
         if self._ring is not None:
             self._ring.remove(gone)
 
@@ -168,6 +195,44 @@ class Dispatcher:
             self._serve()
 
     @cython.ccall
+    @cython.locals(ready=cython.longlong)
+    def _serve(self) -> None:
+        ready = self._hand_out()
+        self.is_behind = (
+            ready > _BACKLOG_MESSAGES_MIN and bool(self.consumers) and self._has_backlog(ready)
+        )
+        if self.on_caught_up is not None and not self.is_behind:
+            caught_up, self.on_caught_up = self.on_caught_up, None
+            caught_up()
+
+    @cython.cfunc
+    @cython.returns(cython.bint)
+    @cython.exceptval(check=True)
+    @cython.locals(
+        ready=cython.longlong,
+        held=cython.longlong,
+        now=cython.double,
+        seconds=cython.double,
+        partition=QueuePartition,
+    )
+    def _has_backlog(self, ready: int) -> bool:
+        now = self._scheduler.now()
+        seconds = now - self._since
+        if seconds >= _RATE_SECONDS:
+            self._rate = 0.0
+            if seconds < 10 * _RATE_SECONDS and self._came <= _CAME_TIMES_MAX * self._taken:
+                self._rate = self._taken / seconds
+            self._since, self._came, self._taken = now, 0, 0
+        if ready <= self._rate * _BACKLOG_SECONDS_MIN or ready > self._rate * _BACKLOG_SECONDS_MAX:
+            return False
+        held = 0
+        for partition in self.partitions:
+            held += partition.in_flight
+        return ready > held
+
+    @cython.cfunc
+    @cython.returns(cython.longlong)
+    @cython.exceptval(-1, check=True)
     @cython.locals(
         came=cython.longlong,
         sent=cython.longlong,
@@ -182,7 +247,8 @@ class Dispatcher:
         ring=CreditRing,
         delivery=Delivery,
     )
-    def _serve(self) -> None:
+    def _hand_out(self) -> int:
+        # Returns how many messages are left.
         # At least as many messages as came since the last turn: thousands of publishers may each have sent one.
         # With fewer the queue would grow even though consumers have credit.
         came = self._look_at_ends()
@@ -193,10 +259,10 @@ class Dispatcher:
         while not self.deleted and ready > 0:
             if handed >= came and (sent > _TURN_BYTES_MAX or self._scheduler.is_over()):
                 self._go_on_later()
-                return
+                break
             consumer, credit = self._next_with_credit()
             if consumer is None:
-                return
+                break
             if shares_left == 0:
                 # Even shares for one round, so that one fast consumer does not take it all.
                 shares_left = ring.size(consumer.priority) if ring is not None and ready > 1 else 1
@@ -209,7 +275,7 @@ class Dispatcher:
             if delivery is None:
                 if self._at_damage():
                     self._stop_at_damage()
-                return
+                break
             count = delivery.count
             if count == credit and ring is not None:
                 ring.spend(consumer)
@@ -221,6 +287,9 @@ class Dispatcher:
                 delivery.partition.settle(delivery.offset, delivery.offset + count)
             if ready <= 0:  # unless messages came, or came back
                 ready, order = self._count_ready(), self._order()
+        self._came += came
+        self._taken += handed
+        return ready
 
     @cython.cfunc
     @cython.returns(cython.longlong)

@@ -22,6 +22,7 @@ from routelog.vhosts import (
     PermissionBook,
     PermissionCache,
     QueueProperties,
+    Recipient,
     VirtualHost,
 )
 
@@ -34,6 +35,7 @@ class Channel:
     impersonates = False
     body_frame_max = 4088
     reply_address: str | None = None
+    waits_for_consumers = False
 
     def __init__(self, vhost: VirtualHost, board: ConfirmBoard) -> None:
         self.vhost = vhost
@@ -52,6 +54,10 @@ class Channel:
         """See `PublishingChannel`."""
         self.queues += queues
         self.arrived = arrived
+
+    def wait_for_consumers(self, queue: Recipient) -> None:
+        """See `PublishingChannel`."""
+        self.waits_for_consumers = queue.is_behind
 
     def write(self, frames: bytes) -> None:
         """See `PublishingChannel`."""

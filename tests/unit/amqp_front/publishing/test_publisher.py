@@ -5,10 +5,12 @@ from typing import Any, cast
 import pytest
 from frame_samples import publish, some_properties
 from pamqp import commands
-from queue_samples import Node, bodies
+from queue_samples import Node, Taker, bodies, fill
 from unit.amqp_front.publishing_channel import Channel, held, runs
 
+from routelog.amqp_front.node.publisher_pace import WAIT_SECONDS_MAX, PublisherPace
 from routelog.amqp_front.publishing.publisher import Publisher
+from routelog.amqp_front.sockets.cork import Cork
 from routelog.amqp_front.wire.errors import (
     ACCESS_REFUSED,
     NOT_IMPLEMENTED,
@@ -25,6 +27,7 @@ from routelog.vhosts import (
     TopicPermission,
 )
 from routelog.vhosts.posting.decision import KEYS_MAX, LONG_KEY
+from routelog.vhosts.queues.dispatcher import BACKLOG_MESSAGES_MIN, RATE_SECONDS
 
 
 class Asker:
@@ -456,3 +459,56 @@ def test_refusals_without_confirms_leave_nothing_behind(
     send(publisher, publish(1, "", "one", b"x"))
     node.turns.run()
     assert outcomes(channel) == [("Basic.Ack", 1, False)]
+
+
+# -- consumers before publishers
+
+
+def behind(node: Node) -> None:
+    """The consumer of "one" takes some of what is ready, and more is left."""
+    queue, taker = node.vhost.queues["one"], Taker(10)
+    queue.add_consumer(taker)
+    fill(queue, 3 * BACKLOG_MESSAGES_MIN, 10)
+    for _ in range(9):
+        taker.settle_all()
+        queue.wake()
+        node.turns.pass_seconds(RATE_SECONDS / 2)
+    assert queue.is_behind
+
+
+def test_confirms_of_what_is_added_to_a_queue_that_is_behind_wait(
+    node: Node, channel: Channel, publisher: Publisher
+) -> None:
+    loop = cast(Any, node.turns)
+    channel.services.pace = PublisherPace(loop, Cork(loop), channel.services.confirms)
+    publisher.confirming = True
+    behind(node)
+    send(publisher, publish(1, "", "two", b"elsewhere"))
+    node.turns.run()
+    assert len(channel.sent()) == 1
+    send(publisher, publish(1, "", "one", b"one more"))
+    node.turns.run()
+    assert channel.sent() == []
+    node.turns.pass_seconds(WAIT_SECONDS_MAX)
+    assert len(channel.sent()) == 1
+    assert not channel.waits_for_consumers
+
+
+def test_who_asks_for_no_confirms_is_read_later_when_a_queue_is_behind(
+    node: Node, channel: Channel, publisher: Publisher
+) -> None:
+    behind(node)
+    send(publisher, publish(1, "", "two", b"elsewhere"))
+    assert not channel.waits_for_consumers
+    send(publisher, publish(1, "", "one", b"one more"))
+    assert channel.waits_for_consumers
+
+
+def test_a_run_for_several_queues_waits_for_none(
+    node: Node, channel: Channel, publisher: Publisher
+) -> None:
+    behind(node)
+    for name in ("one", "two"):
+        node.vhost.bind_queue(name, "amq.fanout", "", {})
+    send(publisher, publish(1, "amq.fanout", "", b"to both"))
+    assert not channel.waits_for_consumers
