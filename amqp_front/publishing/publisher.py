@@ -132,6 +132,8 @@ class Publisher:
                 done += self.carried
                 if self.carried < allowed.count or self.fan_out is not None:
                     return done
+                if self._appending.behind is not None and not self.confirming:
+                    return done  # the connection waits: once, as it goes on when it has
             if done == run.count or self._clock.monotonic() >= until:
                 return done
 

@@ -464,6 +464,12 @@ def test_refusals_without_confirms_leave_nothing_behind(
 # -- consumers before publishers
 
 
+def paced(node: Node, channel: Channel) -> None:
+    """Give a channel a pace."""
+    loop = cast(Any, node.turns)
+    channel.services.pace = PublisherPace(loop, Cork(loop), channel.services.confirms)
+
+
 def behind(node: Node) -> None:
     """The consumer of "one" takes some of what is ready, and more is left."""
     queue, taker = node.vhost.queues["one"], Taker(10)
@@ -479,8 +485,7 @@ def behind(node: Node) -> None:
 def test_confirms_of_what_is_added_to_a_queue_that_is_behind_wait(
     node: Node, channel: Channel, publisher: Publisher
 ) -> None:
-    loop = cast(Any, node.turns)
-    channel.services.pace = PublisherPace(loop, Cork(loop), channel.services.confirms)
+    paced(node, channel)
     publisher.confirming = True
     behind(node)
     send(publisher, publish(1, "", "two", b"elsewhere"))
@@ -502,6 +507,18 @@ def test_who_asks_for_no_confirms_is_read_later_when_a_queue_is_behind(
     assert not channel.waits_for_consumers
     send(publisher, publish(1, "", "one", b"one more"))
     assert channel.waits_for_consumers
+
+
+def test_who_waits_carries_out_no_more_of_its_run(
+    node: Node, channel: Channel, publisher: Publisher
+) -> None:
+    paced(node, channel)
+    behind(node)
+    some = some_properties(expiration="60000")
+    messages = [publish(1, "", "one", b"m", some) for _ in range(LOOKED_AT_MAX + 1)]
+    assert carried(publisher, messages) == [LOOKED_AT_MAX, 1]
+    publisher.confirming = True
+    assert carried(publisher, messages) == [LOOKED_AT_MAX + 1]
 
 
 def test_a_run_for_several_queues_waits_for_none(
