@@ -52,8 +52,10 @@ def cluster_status(options: ClusterOptions, view: ClusterView) -> dict[str, Any]
         }
         for shard, record in sorted(view.records.items())
     ]
-    is_well = bool(shards) and all(
-        each["led"] and len(each["in_sync"]) == len(each["replicas"]) for each in shards
+    # A node that has died is in sync for a moment longer.
+    is_well = bool(view.records) and all(
+        is_led(record, view) and alive_in_sync(record, view) == frozenset(record.replicas)
+        for record in view.records.values()
     )
     return {
         "cluster": options.name,

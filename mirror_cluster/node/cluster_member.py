@@ -137,7 +137,9 @@ class ClusterMember:
         self._copies = CopySender(logs.copies, self._is_in_sync)
         # Also before this node serves: for that it may need who waits for a copy.
         self._node.links.take_copier = self._copies.take
-        self._digests = DigestSender(logs.copies, logs.journal, self._digest_program)
+        self._digests = DigestSender(
+            logs.copies, logs.journal, self._digest_program, self._has_copy
+        )
         self._node.links.take_verifier = self._digests.take
         try:
             await store.open(records)
@@ -279,6 +281,10 @@ class ClusterMember:
     def take_clients(self, take: TakeConnection | None) -> None:
         """Take the clients that other nodes pass on; None: close them."""
         self._node.links.take_client = take
+
+    def _has_copy(self) -> bool:
+        record = self._node.view.records.get(SHARD)
+        return record is None or self._options.node in record.replicas
 
     def _is_in_sync(self, node: str) -> bool:
         view = self._node.view

@@ -7,7 +7,7 @@ behind it: under load, too, all digests are of one moment. A program of its own 
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Protocol
 
@@ -58,14 +58,20 @@ class DigestSender:
 
     Args:
         program: the command line of what makes a digest, as `digest_format` of `log_backend` says.
+        has_copy: whether this node is to have one; else what it has stays as it was when it left.
     """
 
     def __init__(
-        self, copies: StoreCopies, journal: CommittedJournal, program: Sequence[str]
+        self,
+        copies: StoreCopies,
+        journal: CommittedJournal,
+        program: Sequence[str],
+        has_copy: Callable[[], bool],
     ) -> None:
         self._copies = copies
         self._journal = journal
         self._program = program
+        self._has_copy = has_copy
         self._tasks: set[asyncio.Task[None]] = set()
 
     def take(self, who: str, transport: asyncio.Transport, unread: bytes) -> None:
@@ -92,6 +98,8 @@ class DigestSender:
         try:
             if not is_first:  # each costs disk and processor
                 raise NoDigest("somebody else compares nodes")
+            if not self._has_copy():
+                raise NoDigest("it has no copy: it has left, or not joined yet")
             await self._answer(stream)
             writer.close()
             await writer.wait_closed()

@@ -182,16 +182,20 @@ class MirroredBrokers:
         return self.brokers[self.until_led()["leader"].partition("@")[0]]
 
     def until_led(self, *, in_sync: int = 1) -> dict[str, Any]:
-        """Wait until a broker that runs leads, with so many copies; returns the shard's row of the status."""
+        """Wait until a broker that runs leads, with so many copies; returns the shard's row of the status.
+
+        Copies of nodes that are alive: one that has died is in sync for a moment longer.
+        """
         deadline = time.monotonic() + WAIT_SECONDS
         while True:
             told = self.status()
+            alive = {each["node"] for each in told.get("nodes", ()) if each["alive"]}
             for shard in told.get("shards", ()):
                 leader = self.brokers.get(shard["leader"].partition("@")[0])
                 runs = (
                     leader is not None and leader.alive
                 )  # one that was killed has its lease for a while
-                if shard["led"] and runs and len(shard["in_sync"]) >= in_sync:
+                if shard["led"] and runs and len(alive.intersection(shard["in_sync"])) >= in_sync:
                     return dict(shard)
             assert time.monotonic() < deadline, (told, self.log_text())
             time.sleep(0.1)

@@ -76,6 +76,7 @@ def test_all_is_well(monkeypatch: pytest.MonkeyPatch, configuration: Path) -> No
         replace(WELL, records={3: record(in_sync="ab")}),
         replace(WELL, records={3: record(claim=7)}),
         replace(WELL, nodes={"b": NODES["b"], "c": NODES["c"]}),
+        replace(WELL, nodes={"a": NODES["a"], "b": NODES["b"]}),  # c is in sync for a moment longer
     ],
 )
 def test_what_is_missing_is_the_exit_code(

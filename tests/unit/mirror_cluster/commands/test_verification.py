@@ -86,7 +86,8 @@ class Node:
         file.write_bytes(b"".join(map(encode_digest, said)))
         script = f"cat > '{self.asked}'; cat '{file}'; echo 'no room' >&2; exit {status}"
         self.copies = copies
-        self.sender = DigestSender(copies, Journal(9), ["sh", "-c", script])
+        self.has_copy = True
+        self.sender = DigestSender(copies, Journal(9), ["sh", "-c", script], lambda: self.has_copy)
         entry = NodeEntry(name, 1, "", 1)
         self.links = NodeLinks("orders", entry, LinkSecurity(SECRET), _drop, lambda gone: None)
         self.links.take_verifier = self.sender.take
@@ -160,6 +161,15 @@ async def test_a_node_without_a_digest_is_named_and_the_others_are_compared(tmp_
     assert found.summary == (
         "a, c do not have the same up to position 9: 1 difference; not compared: b, d"
     )
+
+
+async def test_a_node_that_has_left_is_not_waited_for(tmp_path: Path) -> None:
+    nodes = {name: Node(tmp_path, name, Copies(9), END) for name in "ab"}
+    gone = Node(tmp_path, "c", Copies(8), END)
+    gone.has_copy = False
+    found = await compared(nodes | {"c": gone})
+    assert (found.equal, found.complete) == (True, False)
+    assert found.nodes[2].problem == "it has no copy: it has left, or not joined yet"
 
 
 async def test_one_node_that_is_unlike_several_others_is_to_be_repaired(tmp_path: Path) -> None:
