@@ -88,7 +88,7 @@ class EtcdGateway:
                 return await self._ask_logged_in(url, path, body)
             except (TimeoutError, aiohttp.ClientError, OSError) as error:
                 problems.append(f"{url}: {_described(error)}")
-                refusals += _is_refusal(error)
+                refusals += is_refusal(error)
                 # Counted from what this request asked: others that fail meanwhile make it pass over none.
                 self._next = at = (at + 1) % len(urls)
         kind = NobodyListens if refusals == len(urls) else CoordinatorUnavailable
@@ -137,7 +137,8 @@ class _LoggedOut(CoordinatorRefused):
     """The token has ended."""
 
 
-def _is_refusal(error: Exception) -> bool:
+def is_refusal(error: Exception) -> bool:
+    """Whether nobody listens there."""
     return isinstance(error, aiohttp.ClientConnectorError) and isinstance(
         error.os_error, ConnectionRefusedError
     )

@@ -18,10 +18,11 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import aiohttp
 import msgspec
 
-from routelog.mirror_cluster.coordination.etcd_gateway import EtcdGateway
-from routelog.mirror_cluster.node_tls import TlsFiles
+from routelog.mirror_cluster.coordination.etcd_gateway import EtcdGateway, is_refusal
+from routelog.mirror_cluster.node_tls import NodeTls, TlsFiles
 
 log = logging.getLogger(__name__)
 
@@ -29,6 +30,7 @@ OLDEST = (3, 4, 0)  # of Debian 12
 ADVISED = (3, 5, 33)  # 3.4 had its last release; 3.5.0 to 3.5.2 could corrupt data
 
 RESTART_SECONDS_MIN, RESTART_SECONDS_MAX = 0.5, 10.0
+PEER_SECONDS_MAX = 1.0  # as of any request
 STOP_SECONDS_MAX = 5.0  # then it is killed: its log survives that
 # The journal syncs on the same disk: with etcd's defaults, 100 and 1,000 ms, a slow one would cause elections.
 # No lease is shorter than 1.5 election timeouts, in whole seconds: these are the longest that allow 2 s.
@@ -144,6 +146,35 @@ async def found_members(others: EtcdGateway) -> list[FoundMember]:
     """
     answer = await others.request("cluster/member/list", {})
     return msgspec.json.decode(answer, type=_Members).members
+
+
+class _ListedMember(msgspec.Struct, rename={"client_urls": "clientURLs"}):
+    client_urls: list[str] = []
+
+
+async def have_never_elected(peer_urls: Sequence[str], tls: NodeTls | None) -> bool:
+    """Whether members that run wait for their first majority: to clients, they do not answer until then.
+
+    Where nobody listens, none runs. A member publishes where clients reach it behind the first election, and
+    others are told by the raft log: who has no such address of anybody has no log yet.
+    """
+    timeout = aiohttp.ClientTimeout(total=PEER_SECONDS_MAX)
+    async with aiohttp.ClientSession(timeout=timeout) as http:
+        for url in peer_urls:
+            try:
+                async with http.get(
+                    f"{url}/members", ssl=True if tls is None else tls.client
+                ) as answer:
+                    answer.raise_for_status()
+                    found = msgspec.json.decode(await answer.read(), type=list[_ListedMember])
+            except (TimeoutError, aiohttp.ClientError, OSError, msgspec.DecodeError) as error:
+                if not is_refusal(error):
+                    return False
+            else:
+                # None at all: it has just started, and reads its log.
+                if not found or any(each.client_urls for each in found):
+                    return False
+    return True
 
 
 async def joining(

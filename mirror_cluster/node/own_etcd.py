@@ -27,6 +27,7 @@ from routelog.mirror_cluster.coordination.managed_etcd import (
     EtcdMember,
     check_etcd,
     found_members,
+    have_never_elected,
     joining,
     lead_elsewhere,
 )
@@ -141,13 +142,23 @@ class OwnEtcd:
                 return await joining(self._member, found, others, self._has_copy)
             except (CoordinatorRefused, CoordinatorUnavailable) as error:
                 may_begin &= not isinstance(error, CoordinatorRefused)
-                if may_begin and (isinstance(error, NobodyListens) or tries == SILENT_TRIES_MAX):
+                if may_begin and (
+                    isinstance(error, NobodyListens)
+                    or tries == SILENT_TRIES_MAX
+                    or await self._others_wait()
+                ):
                     return self._member
                 if tries == JOIN_TRIES_MAX:
                     raise
                 log.debug("etcd takes no other member yet: %s", error)
                 await asyncio.sleep(JOIN_PAUSE_SECONDS)
         raise AssertionError("JOIN_TRIES_MAX is positive")
+
+    async def _others_wait(self) -> bool:
+        """For this one, as it is the first start of all of them: no majority has been there yet."""
+        own = self._member.peer_urls[self._member.name]
+        others = [url for url in self._options.etcd_peers if url != own]
+        return await have_never_elected(others, self._options.tls)
 
     def _removed(self) -> None:
         log.warning("etcd on this node has ended: the other members have removed it")

@@ -27,6 +27,7 @@ class OtherMember:
 
     def __init__(self, *members: dict[str, object]) -> None:
         self.members = members
+        self.told_to_members: list[dict[str, object]] = [OTHER]
         self.silent = 0  # requests that it does not answer in time
         self.asked: list[str] = []
 
@@ -39,11 +40,15 @@ class OtherMember:
             return web.json_response({"header": {"revision": "1"}})  # no record yet
         return web.json_response({"members": self.members})
 
+    async def answer_member(self, request: web.Request) -> web.Response:
+        return web.json_response(self.told_to_members)
+
 
 @asynccontextmanager
 async def listening(other: OtherMember) -> AsyncIterator[str]:
     application = web.Application()
     application.router.add_post("/v3/{path:.*}", other.answer)
+    application.router.add_get("/members", other.answer_member)
     async with TestServer(application, host="127.0.0.1") as server:
         yield f"http://127.0.0.1:{server.port}"
 
@@ -74,7 +79,7 @@ def own_etcd(folder: Path, other_url: str) -> OwnEtcd:
         secret=b"",
         tls=None,
         etcd=[f"http://127.0.0.1:{unused_port()}", other_url],
-        etcd_peers=["http://127.0.0.1:3", "http://127.0.0.1:4"],
+        etcd_peers=["http://127.0.0.1:3", other_url],
         etcd_user="",
         etcd_password="",
         min_in_sync=1,
@@ -86,8 +91,16 @@ def told(starts: Path) -> list[str]:
     return starts.read_text().splitlines() if starts.exists() else []
 
 
-OTHER = {"ID": "4", "peerURLs": ["http://127.0.0.1:4"], "clientURLs": ["http://x:1"]}
-LOST = {"ID": "3", "peerURLs": ["http://127.0.0.1:3"], "clientURLs": ["http://x:2"]}
+OTHER: dict[str, object] = {
+    "ID": "4",
+    "peerURLs": ["http://127.0.0.1:4"],
+    "clientURLs": ["http://x:1"],
+}
+LOST: dict[str, object] = {
+    "ID": "3",
+    "peerURLs": ["http://127.0.0.1:3"],
+    "clientURLs": ["http://x:2"],
+}
 
 
 async def test_members_begin_together_where_nothing_listens(tmp_path: Path, starts: Path) -> None:
@@ -120,6 +133,33 @@ async def test_who_never_answers_is_not_waited_for(tmp_path: Path, starts: Path)
         await etcd.stop()
     assert "--initial-cluster-state=new" in told(starts)[0]
     assert other.asked == ["list"] * 10
+
+
+async def test_who_waits_for_the_first_majority_is_not_waited_for(
+    tmp_path: Path, starts: Path
+) -> None:
+    other = OtherMember()
+    other.silent = 1_000
+    other.told_to_members = [{key: OTHER[key] for key in ("ID", "peerURLs")}]
+    async with listening(other) as url:
+        etcd = own_etcd(tmp_path, url)
+        await etcd.start()
+        await until(lambda: bool(told(starts)))
+        await etcd.stop()
+    assert "--initial-cluster-state=new" in told(starts)[0]
+    assert other.asked == ["list"]
+
+
+async def test_who_reads_its_log_is_not_taken_for_new(tmp_path: Path, starts: Path) -> None:
+    other = OtherMember(OTHER, LOST)
+    other.silent = 3
+    other.told_to_members = []
+    async with listening(other) as url:
+        etcd = own_etcd(tmp_path, url)
+        await etcd.start()
+        await until(lambda: bool(told(starts)))
+        await etcd.stop()
+    assert "--initial-cluster-state=existing" in told(starts)[0]
 
 
 async def test_a_member_that_was_removed_joins_anew_with_an_empty_directory(
