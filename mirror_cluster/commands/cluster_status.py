@@ -99,6 +99,10 @@ def in_words(options: ClusterOptions, view: ClusterView) -> str:
     spare = len(alive_in_sync(record, view)) - options.min_in_sync
     if spare < 0:
         return f"{told}: nothing is confirmed until {options.min_in_sync} are in sync"
+    if options.is_managed:
+        # Its members are the replicas: without most of them nobody gets a lease, and the set stays as it is.
+        alive = sum(name in view.nodes for name in record.replicas)
+        spare = min(spare, max(0, alive - len(record.replicas) // 2 - 1))
     failures = "one more failure stops" if spare == 0 else f"{spare} may fail without stopping"
     return f"{told}: confirms go on, {failures} them"
 

@@ -12,6 +12,9 @@ from routelog.mirror_cluster.coordination.coordinator import ClusterView, NodeCo
 from routelog.mirror_cluster.protocol.shard_record import ShardRecord
 
 SHARD = 0  # the only one of a cluster yet
+_END = (
+    "to end the cluster, stop all nodes, the leader last, and start that one without cluster_nodes"
+)
 
 
 class Goal(Protocol):
@@ -262,7 +265,11 @@ class LeaveGoal:
         record = _record(self._begun)
         if record is None or not is_led(record, self._begun):
             return "nobody leads"
-        return would_stop(record, self._begun, self._node, self._min_in_sync)
+        problem = would_stop(record, self._begun, self._node, self._min_in_sync)
+        left = {*record.replicas} - {self._node}
+        if problem and len(left) < self._min_in_sync:
+            problem += f"; {_END}"
+        return problem
 
     def command(self, view: ClusterView) -> NodeCommand | None:
         """See `Goal`."""
@@ -286,7 +293,9 @@ def would_stop(record: ShardRecord, view: ClusterView, node: str, min_in_sync: i
     left = alive_in_sync(record, view) - {node}
     if len(left) >= min_in_sync:
         return ""
-    return f"confirms would stop: without it, {listed(sorted(left)) or 'nobody'} would be in sync"
+    names = listed(sorted(left)) or "nobody"
+    wanted = f"cluster_min_in_sync is {min_in_sync}"
+    return f"confirms would stop: without it, {names} would be in sync, and {wanted}"
 
 
 def _record(view: ClusterView) -> ShardRecord | None:

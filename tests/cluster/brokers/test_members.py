@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 from cluster.brokers.mirrored_brokers import MirroredBrokers, mirrored_brokers
 from cluster.brokers.queue_load import QueueLoad
+from cluster.brokers.test_brokers import drained, publish
 from cluster.brokers.verdict import Verdict
 
 from routelog.mirror_cluster.coordination.etcd_gateway import EtcdEndpoints, EtcdGateway
@@ -38,6 +40,22 @@ async def has_joined(cluster: MirroredBrokers, count: int, *, without: str = "")
     async with asyncio.timeout(JOIN_SECONDS_MAX):
         while len(found := await members(cluster)) != count or without in found:  # noqa: ASYNC110
             await asyncio.sleep(0.1)
+
+
+def test_all_but_one_leave_and_the_last_goes_on(tmp_path: Path) -> None:
+    with mirrored_brokers(tmp_path, ROUTELOG_CLUSTER_MIN_IN_SYNC="1") as cluster:
+        last = cluster.until_led(in_sync=3)["leader"][0]
+        publish(cluster.brokers[last], "of three")
+        for name in cluster.brokers.keys() - {last}:
+            told, code = cluster.ask("leave", f"{name}@test")
+            assert (told["done"], code) == (True, 0), (told, cluster.log_text())
+            assert cluster.brokers[name].terminate() == 0
+        publish(cluster.brokers[last], "of one")
+        told, code = cluster.ask("leave", f"{last}@test")
+        assert (told["done"], code) == (False, 1)
+        assert "start that one without cluster_nodes" in told["reason"]
+        cluster.brokers[last].restart()
+        assert drained(cluster.brokers[last]) == ["of three", "of one"]
 
 
 async def test_under_load_one_joins_the_leader_leaves_and_a_dead_one_is_replaced(tmp_path) -> None:

@@ -1,5 +1,6 @@
 """`routelog cluster status`, from what the coordinator holds."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -141,8 +142,12 @@ def test_a_configuration_without_this_cluster_is_refused(
     assert result.stderr.startswith(told)
 
 
-def told_in_words(alive: str, seen: ShardRecord | None) -> str:
-    options = ClusterOptions("q", "a", ADDRESSES, ("", 1), b"", None, [], [], "", "", 2)
+def told_in_words(
+    alive: str, seen: ShardRecord | None, peers: Sequence[str] = (), min_in_sync: int = 2
+) -> str:
+    options = ClusterOptions(
+        "q", "a", ADDRESSES, ("", 1), b"", None, [], peers, "", "", min_in_sync
+    )
     nodes = {name: NODES[name] for name in alive}
     return in_words(options, ClusterView(9, {} if seen is None else {0: seen}, nodes))
 
@@ -182,6 +187,15 @@ def test_what_an_operator_has_to_know_is_one_sentence(
     alive: str, seen: ShardRecord | None, told: str
 ) -> None:
     assert told_in_words(alive, seen) == told
+
+
+def test_what_a_managed_etcd_survives_is_told() -> None:
+    stops = "2 of 2 nodes alive: confirms go on, one more failure stops them"
+    two = record(in_sync="ab", replicas="ab")
+    assert told_in_words("ab", two, ["http://a", "http://b"], 1) == stops
+    assert "1 may fail" in told_in_words("ab", two, (), 1)
+    three = told_in_words("abc", record(), ["http://a", "http://b", "http://c"], 1)
+    assert three == "3 of 3 nodes alive: confirms go on, 1 may fail without stopping them"
 
 
 @pytest.mark.parametrize(

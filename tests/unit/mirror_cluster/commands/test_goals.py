@@ -56,14 +56,14 @@ LED = record()  # by a, whose process is 1
         (DrainGoal(view(LED, "ab"), "c", 2), "c is not alive"),
         (
             DrainGoal(view(LED, "ab"), "b", 2),
-            "confirms would stop: without it, a would be in sync",
+            "confirms would stop: without it, a would be in sync, and cluster_min_in_sync is 2",
         ),
         (DrainGoal(view(record(in_sync="ab")), "c", 2), ""),
         (RepairGoal(view(LED), "c", 2), ""),
         (RepairGoal(view(LED, "ab"), "c", 2), "c is not alive"),
         (
             RepairGoal(view(record(in_sync="ab")), "b", 2),
-            "confirms would stop: without it, a would be in sync",
+            "confirms would stop: without it, a would be in sync, and cluster_min_in_sync is 2",
         ),
         (JoinGoal(view(record(in_sync="ab", replicas="ab"), "abc"), "c"), ""),
         (JoinGoal(view(record(in_sync="ab", replicas="ab"), "ab"), "c"), "c is not alive"),
@@ -76,9 +76,15 @@ LED = record()  # by a, whose process is 1
         (LeaveGoal(view(record(in_sync="ab"), "ab"), "c", 2), ""),
         (
             LeaveGoal(view(record(in_sync="ab")), "b", 2),
-            "confirms would stop: without it, a would be in sync",
+            "confirms would stop: without it, a would be in sync, and cluster_min_in_sync is 2",
         ),
         (LeaveGoal(view(record(claim=7)), "c", 2), "nobody leads"),
+        (LeaveGoal(view(record(in_sync="ab", replicas="ab")), "b", 1), ""),
+        (
+            LeaveGoal(view(record(in_sync="a", replicas="a")), "a", 1),
+            "confirms would stop: without it, nobody would be in sync, and cluster_min_in_sync is 1; to end the"
+            " cluster, stop all nodes, the leader last, and start that one without cluster_nodes",
+        ),
         (InitGoal(view(None), "b"), ""),
         (InitGoal(view(None, "ac"), "b"), "b is not alive"),
         (InitGoal(view(LED), "b"), "the cluster has begun: a leads epoch 1"),
