@@ -30,6 +30,7 @@ from routelog.mirror_cluster.coordination.managed_etcd import (
     have_never_elected,
     joining,
     lead_elsewhere,
+    remove_member,
 )
 from routelog.mirror_cluster.node.cluster_coordinator import open_coordinator
 from routelog.mirror_cluster.node.cluster_options import ClusterOptions
@@ -118,8 +119,7 @@ class OwnEtcd:
             self._changing = None
 
     async def _join(self, *, may_begin: bool) -> None:
-        others = [url for url in self._options.etcd if url != self._member.client_url]
-        gateway = EtcdGateway(EtcdEndpoints(others, tls=self._options.tls))
+        gateway = self._others()
         try:
             member = await self._joining(gateway, may_begin=may_begin)
         finally:
@@ -127,6 +127,10 @@ class OwnEtcd:
         if member is not None:
             self._forget()
             await self._run(member)
+
+    def _others(self) -> EtcdGateway:
+        urls = [url for url in self._options.etcd if url != self._member.client_url]
+        return EtcdGateway(EtcdEndpoints(urls, tls=self._options.tls))
 
     async def _joining(self, others: EtcdGateway, *, may_begin: bool) -> EtcdMember | None:
         """How this node's member begins: beside those that run, or together with all.
@@ -181,6 +185,12 @@ class OwnEtcd:
         self._child = child
 
     async def _leave(self) -> None:
+        # First: of two members, the other one alone could not take this one out.
+        gateway = self._others()
+        try:
+            await remove_member(self._member.peer_urls[self._member.name], gateway)
+        finally:
+            await gateway.aclose()
         log.info("this node has left: its etcd ends, and forgets everything")
         child, self._child = self._child, None
         if child is not None:

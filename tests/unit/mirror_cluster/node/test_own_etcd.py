@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -160,6 +161,29 @@ async def test_who_reads_its_log_is_not_taken_for_new(tmp_path: Path, starts: Pa
         await until(lambda: bool(told(starts)))
         await etcd.stop()
     assert "--initial-cluster-state=existing" in told(starts)[0]
+
+
+async def test_a_member_whose_node_has_left_ends_when_the_others_have_removed_it(
+    tmp_path: Path, starts: Path
+) -> None:
+    old = tmp_path / "data" / "etcd" / "member" / "wal" / "0.wal"
+    old.parent.mkdir(parents=True)
+    old.touch()
+    other = OtherMember(OTHER, LOST)
+    async with listening(other) as url:
+        etcd = own_etcd(tmp_path, url)
+        await etcd.start()
+        other.silent = 1
+        left = ClusterView(1, {0: replace(RECORD, replicas=("b",))})
+        etcd.viewed(left)
+        await until(lambda: not other.silent and etcd._changing is None)
+        assert old.exists()
+        etcd.viewed(left)
+        await until(lambda: etcd._changing is None)
+        await etcd.stop()
+    assert other.asked == ["list", "list", "remove"]
+    assert not old.exists()
+    assert len(told(starts)) == 1
 
 
 async def test_a_member_that_was_removed_joins_anew_with_an_empty_directory(
