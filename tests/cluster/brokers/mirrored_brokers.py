@@ -20,7 +20,7 @@ from cluster.brokers.node_networks import NodeNetworks
 
 from routelog.amqp_front.node.configuration import load_configuration
 from routelog.benchmarks.brokers.neighbour_ports import neighbour_ports
-from routelog.mirror_cluster.commands.cluster_status import cluster_status
+from routelog.mirror_cluster.commands.cluster_status import alive_in_sync, cluster_status
 from routelog.mirror_cluster.coordination.coordinator import (
     CoordinatorRefused,
     CoordinatorUnavailable,
@@ -135,7 +135,8 @@ class MirroredBrokers:
             broker.stop()
 
     def status(self) -> dict[str, Any]:
-        """What `routelog cluster status` says; empty while etcd does not answer.
+        """What `routelog cluster status` says, and who of each shard is `alive_in_sync`; empty while etcd does
+        not answer.
 
         Without a process of its own, which is half a second of a processor: tests look often. In a thread, as
         this one may have a loop that runs.
@@ -151,7 +152,11 @@ class MirroredBrokers:
         assert options is not None
         coordinator = open_coordinator(options)
         try:
-            return cluster_status(options, await coordinator.read())
+            view = await coordinator.read()
+            told = cluster_status(options, view)
+            for row in told["shards"]:
+                row["alive_in_sync"] = alive_in_sync(view.records[row["shard"]], view)
+            return told
         except (CoordinatorUnavailable, CoordinatorRefused):
             return {}
         finally:
@@ -181,21 +186,32 @@ class MirroredBrokers:
         """The broker that leads, as soon as one does."""
         return self.brokers[self.until_led()["leader"].partition("@")[0]]
 
-    def until_led(self, *, in_sync: int = 1) -> dict[str, Any]:
+    def until_told(self, note: str) -> None:
+        """Wait until the summary of the status has this: a node that is ready has its lease a moment later."""
+        deadline = time.monotonic() + WAIT_SECONDS
+        while note not in (told := self.status()).get("summary", ""):
+            assert time.monotonic() < deadline, (told, self.log_text())
+            time.sleep(0.1)
+
+    def until_led(self, *, in_sync: int = 1, without: str = "") -> dict[str, Any]:
         """Wait until a broker that runs leads, with so many copies; returns the shard's row of the status.
 
-        Copies of nodes that are alive: one that has died is in sync for a moment longer.
+        A node that has died, or has lost its disk, is in the record's set for a moment longer: only those count
+        that are alive, with the disks that are meant.
+
+        Args:
+            without: a node that must not be in the record's set any more.
         """
         deadline = time.monotonic() + WAIT_SECONDS
         while True:
             told = self.status()
-            alive = {each["node"] for each in told.get("nodes", ()) if each["alive"]}
             for shard in told.get("shards", ()):
                 leader = self.brokers.get(shard["leader"].partition("@")[0])
                 runs = (
                     leader is not None and leader.alive
                 )  # one that was killed has its lease for a while
-                if shard["led"] and runs and len(alive.intersection(shard["in_sync"])) >= in_sync:
+                is_there = shard["led"] and runs and len(shard["alive_in_sync"]) >= in_sync
+                if is_there and without not in shard["in_sync"]:
                     return dict(shard)
             assert time.monotonic() < deadline, (told, self.log_text())
             time.sleep(0.1)

@@ -90,11 +90,14 @@ def test_tls_is_switched_on_with_a_new_etcd(tmp_path: Path) -> None:
     cluster = MirroredBrokers(tmp_path, own=own)
     try:
         cluster.start()
+        # The last one that is ready has its lease a moment later.
+        until(lambda: "cluster init --from" in cluster.log_text(), cluster.log_text)
         told, code = cluster.ask("init", "--from", f"{name}@test")
         assert code == 0, told
         cluster.until_led(in_sync=3)
-        cluster.leader().kill()
-        publish(others(cluster, cluster.brokers[name])[0], "behind it")
+        leader = cluster.leader()
+        leader.kill()
+        publish(others(cluster, leader)[0], "behind it")
         assert drained(cluster.leader()) == ["before", "behind it"]
     finally:
         cluster.stop()
