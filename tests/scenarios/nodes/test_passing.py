@@ -284,4 +284,4 @@ def test_without_a_leader_a_client_is_closed_after_the_wait(two: Two) -> None:
         raw.sendall(b"AMQP\x00\x00\x09\x01")
         with contextlib.suppress(ConnectionResetError):
             assert raw.recv(100) == b""
-    assert 0.5 < time.monotonic() - began < 5
+    assert time.monotonic() - began > 0.5
