@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
-from urllib.parse import quote
+from urllib.parse import quote, unquote, urlsplit
 
 import msgspec
 import typer
@@ -225,9 +225,14 @@ def _address(target: str) -> str:
 
 @contextmanager
 def _opened(target: str) -> Iterator[BackupTarget]:
+    address = _address(target)
     with complaints():
         try:
-            yield BackupTarget(open_bucket(_address(target), SystemDisk()))
+            bucket = open_bucket(address, SystemDisk())
+            if address.startswith("file:"):
+                # A folder that is missing is not an empty one.
+                Path(unquote(urlsplit(address).path)).stat()
+            yield BackupTarget(bucket)
         except (
             BackupDamaged,
             BadBucket,

@@ -35,6 +35,8 @@ def folder(tmp_path: Path) -> Path:
         ("serve --data-dir file", 1, "data directory file: [Errno 20] Not a directory"),
         ("serve --data-dir closed", 1, "data directory closed: [Errno 13] Permission denied"),
         ("log repair --yes file", 2, "[Errno 20] Not a directory"),
+        ("backup list none", 1, "[Errno 2] No such file or directory: '"),
+        ("backup verify none", 1, "[Errno 2] No such file or directory: '"),
         ("status --url amqp://guest@127.0.0.1", 2, "--url: expected https://user@host:15671"),
     ],
 )
