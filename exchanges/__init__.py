@@ -26,6 +26,7 @@ from routelog.exchanges.bindings.message import BARE_MESSAGE, Message
 from routelog.exchanges.bindings.name_table import NameTable
 from routelog.exchanges.bindings.names import DEFAULT_EXCHANGE, check_name, check_not_reserved
 from routelog.exchanges.bindings.route import Route
+from routelog.exchanges.bindings.sorted_name_table import SortedNameTable
 from routelog.exchanges.bindings.topology_change import NO_CHANGE, TopologyChange
 from routelog.exchanges.indexes.deduplication_index import (
     DEDUPLICATION,

@@ -43,6 +43,8 @@ class Listing:
         name: of an item, for the filter; None: there is no filter.
         order: of an item, when no column is chosen; None: the order of `items`.
         columns: what describing an item says in a column, for less: lists are sorted by them.
+        stretch: how many items there are, and those at some places of their own order; None: they are looked
+            for among `items`.
     """
 
     items: Iterable[Any]
@@ -50,6 +52,7 @@ class Listing:
     name: Callable[[Any], str] | None = None
     order: Callable[[Any], tuple[str, ...]] | None = None
     columns: Mapping[str, Callable[[Any], Any]] = field(default_factory=dict)
+    stretch: Callable[[int, int], tuple[int, list[Any]]] | None = None
 
 
 @dataclass(frozen=True, slots=True)

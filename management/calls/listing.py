@@ -109,26 +109,34 @@ async def page_of(listing: Listing, query: ListQuery, number: int) -> tuple[Row,
     Raises:
         Refused: the page is not there, or the pattern is none.
     """
+    first = (number - 1) * query.page_size
+    if listing.stretch is not None and not (query.name or query.sort or query.reverse):
+        await pause(Lane.OPERATORS)
+        total, shown = listing.stretch(first, first + query.page_size)
+        return _head(query, number, total, total, len(shown)), shown
     items = await _collected(listing)
     total = len(items)
     items = await _filtered(items, listing, query)
-    pages = max(1, -(-len(items) // query.page_size))
-    if number > pages:
-        reason = f"page: {number} page size: {query.page_size}, len: {len(items)}"
-        raise Refused(400, OUT_OF_RANGE, f"Page out of range, {reason}")
-    first = (number - 1) * query.page_size
-    shown = await _cut_out(items, listing, query, first)
     filtered = len(items)
+    head = _head(query, number, total, filtered, min(query.page_size, filtered - first))
+    shown = await _cut_out(items, listing, query, first)
     await let_go(items)
-    head = {
+    return head, shown
+
+
+def _head(query: ListQuery, number: int, total: int, filtered: int, shown: int) -> Row:
+    pages = max(1, -(-filtered // query.page_size))
+    if number > pages:
+        reason = f"page: {number} page size: {query.page_size}, len: {filtered}"
+        raise Refused(400, OUT_OF_RANGE, f"Page out of range, {reason}")
+    return {
         "filtered_count": filtered,
-        "item_count": len(shown),
+        "item_count": shown,
         "page": number,
         "page_count": pages,
         "page_size": query.page_size,
         "total_count": total,
     }
-    return head, shown
 
 
 async def _page(
@@ -245,7 +253,9 @@ async def _foremost(
 ) -> list[Any]:
     """The first `count` items in the order of their keys, then of their places, or in the reverse of that."""
     found: list[tuple[Any, int]] = []
-    async for places in in_turns(slices(range(len(items)), at_once), Lane.OPERATORS):
+    # Of equal keys those met first stay, so that a column that says the same of most items moves nothing.
+    all_places = range(len(items))[:: -1 if reverse else 1]
+    async for places in in_turns(slices(all_places, at_once), Lane.OPERATORS):
         fresh = [(key(items[place]), place) for place in places]
         if len(found) == count and count:
             bound = found[-1]

@@ -11,8 +11,10 @@ import msgspec
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from routelog.log_backend import Lane, in_turns, pause
+from routelog.management.calls.listing import slices
 
 TEMPLATES = Path(__file__).parent / "templates"
+SLICE_PIECES = 16  # made between two looks at the time; a row of a list has some 40
 
 
 class Rendering:
@@ -42,7 +44,8 @@ class Rendering:
         """A page."""
         await pause(Lane.OPERATORS)
         pieces = self._environment.get_template(template).generate(values)
-        return "".join([piece async for piece in in_turns(pieces, Lane.OPERATORS)])
+        in_slices = in_turns(slices(pieces, SLICE_PIECES), Lane.OPERATORS)
+        return "".join([piece async for slice_ in in_slices for piece in slice_])
 
 
 def as_part(text: object) -> str:

@@ -34,6 +34,8 @@ def sparkline(details: Mapping[str, Any]) -> Sparkline:
 
 
 def _points(values: Sequence[float]) -> str:
+    if min(values) == max(values):
+        values = (values[0], values[0])  # most lines of a long list are flat: their ends are enough
     # A pixel is left above and below, so that the line is not cut to half of its width. 0 is at the bottom.
     step = WIDTH / max(1, len(values) - 1)
     scale = (HEIGHT - 2) / max(1, *values)

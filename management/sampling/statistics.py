@@ -92,6 +92,8 @@ class Statistics:
         self._lengths_times = _times(now, span(query, "lengths"))
         self._messages_times = _times(now, span(query, "msg_rates"))
         self._data_times = _times(now, span(query, "data_rates"))
+        # Most of a long list is empty and idle: it shares the samples of that, by the identity of their times.
+        self._nothing: dict[int, dict[str, Any]] = {}
 
     def of_queue(self, queue: Queue, ready: int, unacked: int) -> dict[str, Any]:
         """The details of a queue's lengths, and its messages."""
@@ -205,19 +207,34 @@ class Statistics:
         details: dict[str, Any] = {"rate": round(rate, 3)}
         if not times:
             return details
-        samples = [0] * len(times)
-        for history, values in sources:
-            now = sum(values[at] for at in value_columns)
+        histories = [history for history, _ in sources if history is not None]
+        steady = [values for history, values in sources if history is None]
+        now = sum(values[at] for values in steady for at in value_columns)
+        if not (now or histories):
+            return details | self._of_nothing(times)
+        samples = [now] * len(times)
+        for history in histories:
             for at, (_, time) in enumerate(times):
-                samples[at] += now if history is None else history.at(time, columns)
-        seconds = times[0].monotonic - times[-1].monotonic
-        details["samples"] = [
+                samples[at] += history.at(time, columns)
+        return details | _sampled(samples, times)
+
+    def _of_nothing(self, times: Sequence[_Time]) -> dict[str, Any]:
+        found = self._nothing.get(id(times))
+        if found is None:
+            found = self._nothing[id(times)] = _sampled([0] * len(times), times)
+        return found
+
+
+def _sampled(samples: Sequence[int], times: Sequence[_Time]) -> dict[str, Any]:
+    seconds = times[0].monotonic - times[-1].monotonic
+    return {
+        "samples": [
             {"sample": sample, "timestamp": time.timestamp}
             for sample, time in zip(samples, times, strict=True)
-        ]
-        details["avg_rate"] = (samples[0] - samples[-1]) / seconds if seconds else 0.0
-        details["avg"] = sum(samples) / len(samples)
-        return details
+        ],
+        "avg_rate": (samples[0] - samples[-1]) / seconds if seconds else 0.0,
+        "avg": sum(samples) / len(samples),
+    }
 
 
 def _times(now: Moment, wanted: Span | None) -> list[_Time]:

@@ -1,6 +1,7 @@
 """Queues: what there is to say of them, and what operators do with them."""
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -79,7 +80,17 @@ def _listing(call: Call, vhosts: list[VirtualHost]) -> Listing:
         lambda queue: str(queue.name),
         lambda queue: (queue.vhost, queue.name),
         _COLUMNS,
+        partial(_stretch, sorted(vhosts, key=lambda vhost: vhost.name)),
     )
+
+
+def _stretch(vhosts: list[VirtualHost], first: int, end: int) -> tuple[int, list[Queue]]:
+    total = 0
+    found: list[Queue] = []
+    for vhost in vhosts:
+        found += vhost.queues.in_order(first - total, end - total)
+        total += len(vhost.queues)
+    return total, found
 
 
 def _described(call: Call) -> Callable[[Queue], Row | None]:

@@ -18,6 +18,7 @@ from routelog.exchanges import (
     NameTable,
     QueueNotFound,
     RoutingTable,
+    SortedNameTable,
     TopologyChange,
     check_name,
     check_not_reserved,
@@ -125,7 +126,7 @@ class VirtualHost:
         )
         limit = memory_limit or ExchangeMemoryLimit(HISTORIES_BYTES_MAX, logs.memory.hold)
         self.memories = ExchangeMemories(name, logs, take_numbers, limit)
-        self.queues = NameTable[Queue]()
+        self.queues = SortedNameTable[Queue]()
         self._owned: dict[object, NameTable[Queue]] = {}  # exclusive queues by connection
         self._logs = logs
         self._writer = writer

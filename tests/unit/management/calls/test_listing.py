@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -208,6 +208,48 @@ def test_pages_together_are_the_whole_list_in_its_order(
         found = asyncio.run(paged())
     ordered = sorted(rows, key=lambda row: str(row["size"]))
     assert found == (ordered[::-1] if reverse else ordered)
+
+
+async def test_a_page_in_the_own_order_of_a_list_looks_at_no_other_item() -> None:
+    def looked_at() -> Iterator[int]:
+        raise AssertionError("all items were looked at")
+        yield 0
+
+    of = Listing(looked_at(), lambda item: {"n": item}, str, lambda item: (str(item),))
+    of = replace(of, stretch=lambda first, end: (7, list(range(7))[first:end]))
+    page = await answered(of, page="2", page_size="4")
+    assert page == {
+        "items": [{"n": 4}, {"n": 5}, {"n": 6}],
+        "filtered_count": 7,
+        "item_count": 3,
+        "page": 2,
+        "page_count": 2,
+        "page_size": 4,
+        "total_count": 7,
+    }
+    with pytest.raises(Refused, match="Page out of range"):
+        await answered(of, page="3", page_size="4")
+    for query in ({"name": "1"}, {"sort": "n"}, {"sort_reverse": "true"}):
+        with pytest.raises(AssertionError, match="all items"):
+            await answered(replace(of, items=looked_at()), page="1", **query)
+
+
+async def test_a_column_that_says_the_same_of_all_moves_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ranked: list[int] = []
+
+    def watched(values: list[Any], **how: Any) -> list[Any]:
+        ranked.append(len(values))
+        return sorted(values, **how)
+
+    monkeypatch.setattr(listing_module, "sorted", watched, raising=False)
+    of = Listing(range(2_000), lambda item: {"n": 0, "name": item}, columns={"n": lambda item: 0})
+    for reverse in ("false", "true"):
+        page = await answered(of, page="1", page_size="3", sort="n", sort_reverse=reverse)
+        names = [row["name"] for row in page["items"]]
+        assert names == ([1_999, 1_998, 1_997] if reverse == "true" else [0, 1, 2])
+    assert len(ranked) == 2
 
 
 async def test_a_long_list_is_written_in_pieces() -> None:

@@ -57,4 +57,5 @@ def test_a_sparkline_fills_its_box_from_nothing_to_the_most() -> None:
     assert line.points == f"0.0,{HEIGHT - 1}.0 {WIDTH / 2},{HEIGHT / 2} {WIDTH}.0,1.0"
     assert (line.least, line.most, line.latest) == (0, 10, 10)
     assert sparkline(details(0, 0)).points == f"0.0,{HEIGHT - 1}.0 {WIDTH}.0,{HEIGHT - 1}.0"
-    assert sparkline(details(3)).points == "0.0,1.0"
+    assert sparkline(details(3)).points == f"0.0,1.0 {WIDTH}.0,1.0"
+    assert sparkline(details(3, 3, 3)).points == f"0.0,1.0 {WIDTH}.0,1.0", "a flat line is its ends"

@@ -133,6 +133,21 @@ async def test_lengths_have_samples_of_their_own(sampled: Sampled) -> None:
     assert totals["messages_details"]["rate"] == 2.0
 
 
+async def test_what_is_idle_had_its_length_all_the_time(sampled: Sampled) -> None:
+    await sampled.later()
+    statistics = sampled.statistics(lengths_age="10", lengths_incr="5", msg_rates_age="5")
+    rows = [statistics.of_queue(sampled.queue, ready, 0) for ready in (3, 0, 0)]
+    for row, ready in zip(rows, (3, 0, 0), strict=True):
+        for name, length in {"": ready, "_ready": ready, "_unacknowledged": 0}.items():
+            details = row[f"messages{name}_details"]
+            assert [each["sample"] for each in details["samples"]] == [length] * 3
+            assert (details["rate"], details["avg_rate"], details["avg"]) == (0.0, 0.0, length)
+    times = [each["timestamp"] for each in rows[1]["messages_details"]["samples"]]
+    assert [times[0] - each for each in times] == [0, 5_000, 10_000]
+    shared = [row["messages_ready_details"]["samples"] for row in rows[1:]]
+    assert shared[0] is shared[1], "nothing is laid out once for all rows"
+
+
 async def test_what_does_not_change_is_idle_since_its_last_change(sampled: Sampled) -> None:
     counters, statistics = sampled.queue.counters, sampled.statistics
     started = sampled.clock.monotonic() - 60

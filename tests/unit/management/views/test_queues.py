@@ -1,16 +1,25 @@
 """Queues over HTTP."""
 
 from array import array
+from dataclasses import replace
 
 import pytest
 from queue_samples import Taker, records
 from unit.management.managed_node import Connection, ManagedNode
 
 from routelog.log_backend import Records, encode_records
+from routelog.management.calls.answer import Listing
 from routelog.management.calls.failures import Refused
+from routelog.management.calls.listing import list_query, page_of
 from routelog.management.views import queues
 from routelog.mirror_cluster import ReplicaState
-from routelog.vhosts import AccessRefused, InvalidQueueArgument, Policy, QueueNotEmpty
+from routelog.vhosts import (
+    AccessRefused,
+    InvalidQueueArgument,
+    Policy,
+    QueueNotEmpty,
+    QueueProperties,
+)
 
 ALONE = [ReplicaState("n")]
 TIMESTAMP = 1 << 6
@@ -98,6 +107,30 @@ async def test_lists_hold_what_the_caller_sees(node: ManagedNode) -> None:
     assert [row["name"] for row in await node.ask(queues.list_queues)] == ["q"]
     assert [row["name"] for row in await node.ask(queues.list_queues_of_vhost)] == ["q"]
     assert await node.ask(queues.list_queues, stranger) == []
+
+
+@pytest.mark.parametrize("page_size", ["2", "3", "50"])
+async def test_pages_are_the_list_in_the_order_of_vhosts_and_names(
+    node: ManagedNode, page_size: str
+) -> None:
+    others = [await node.broker.vhosts.add(name) for name in ("zero", "a vhost", "none")]
+    for at in range(7):
+        await node.queue(f"q{at * 3 % 7}")
+        for other in others[:2]:
+            other.declare_queue(QueueProperties(f"p{at * 5 % 7}"), object())
+    node.vhost.delete_queue(node.vhost.queues["q4"])
+    listed = sorted((row["vhost"], row["name"]) for row in await node.ask(queues.list_queues))
+    assert len(listed) == 20
+
+    found: list[tuple[str, str]] = []
+    for number in range(1, -(-20 // int(page_size)) + 1):
+        listing = queues.list_queues(node.call())
+        assert isinstance(listing, Listing)
+        listing = replace(listing, items=())  # each page is found without them
+        head, shown = await page_of(listing, list_query({"page_size": page_size}), number)
+        assert (head["total_count"], head["item_count"]) == (20, len(shown))
+        found += [(queue.vhost, queue.name) for queue in shown]
+    assert found == listed
 
 
 async def test_what_is_not_permitted_is_refused(node: ManagedNode) -> None:
