@@ -72,10 +72,15 @@ class RestartedBroker:
         self._process.wait()
         return time.monotonic() - begun
 
+    @property
+    def process_id(self) -> int:
+        """Of the process that runs."""
+        assert self._process is not None
+        return self._process.pid
+
     def memory_bytes(self) -> int:
         """Resident memory of the process."""
-        assert self._process is not None
-        fields = Path(f"/proc/{self._process.pid}/statm").read_text().split()
+        fields = Path(f"/proc/{self.process_id}/statm").read_text().split()
         return int(fields[1]) * os.sysconf("SC_PAGE_SIZE")
 
 

@@ -14,8 +14,8 @@ class SortedNameTable(NameTable[_Value]):
     """Values by name, and by their place in the order of names.
 
     Cost:
-        Of `NameTable`, and 2 us for a name that is added or removed. `in_order` counts the names of each run:
-        10 us for 100,000 names.
+        Of `NameTable`, and 2 us and 9 bytes for each name. `in_order` counts the names of each run: 30 to 60 us
+        for the last 50 of 100,000.
     """
 
     __slots__ = ("_lasts", "_runs")
