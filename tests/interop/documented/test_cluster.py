@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 from broker_process import BrokerProcess
+from cluster.brokers.test_brokers import client
 from interop.documented.page_commands import Shell, blocks, first_cells, lines, told_commands
-from pika_client import PERSISTENT, Clients, wait_until
+from pika_client import PERSISTENT, wait_until
 
 from routelog.benchmarks.brokers.neighbour_ports import neighbour_ports
 
@@ -164,16 +165,16 @@ def test_a_cluster_is_made_looked_at_and_upgraded_as_the_page_shows(
 
 
 def publish(broker: BrokerProcess) -> None:
-    clients = Clients(broker.url)
-    channel = clients.channel()
+    connection = client(broker)
+    channel = connection.channel()
     channel.confirm_delivery()
     channel.queue_declare("orders", durable=True)
     channel.basic_publish("", "orders", b"x", PERSISTENT)
-    clients.close()
+    connection.close()
 
 
 def messages(broker: BrokerProcess) -> int:
-    clients = Clients(broker.url)
-    found = clients.channel().queue_declare("orders", passive=True).method.message_count
-    clients.close()
+    connection = client(broker)
+    found = connection.channel().queue_declare("orders", passive=True).method.message_count
+    connection.close()
     return int(found)
