@@ -41,7 +41,13 @@ async def metrics_door(
         if not broker.takes_clients:
             return None
         services = broker.services
-        return WatchedBroker(services.vhosts, broker.operators, services.confirms.latencies)
+        return WatchedBroker(
+            services.vhosts,
+            broker.operators,
+            services.confirms.latencies,
+            services.deliveries.waits,
+            services.deliveries.sizes,
+        )
 
     def cluster_name() -> str:
         return broker.services.cluster_name() if broker.takes_clients else config.cluster_name

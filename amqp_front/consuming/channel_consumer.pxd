@@ -7,6 +7,7 @@ from routelog.vhosts.messages.delivery cimport Delivery
 cdef class ChannelConsumer:
     cdef object _channel
     cdef bytes _wire_tag
+    cdef long long _until_sample
     cdef public object queue
     cdef public object source
     cdef public object tag

@@ -25,10 +25,12 @@ from routelog.vhosts import (
 from routelog.vhosts.messages.delivery import Delivery
 
 COUNT_HEADER = b"x-delivery-count"
+SAMPLED_ONE_IN = 64  # deliveries of a consumer, the first one included: see `DeliverySamples`
 
 # Compiled code reads these as C variables: a module's names it reads as slowly as Python does.
 _CREDIT_UNLIMITED = cython.declare(cython.longlong, CREDIT_UNLIMITED)
 _BLIND_COPIES = cython.declare(cython.uint, BLIND_COPIES)
+_SAMPLED_ONE_IN = cython.declare(cython.longlong, SAMPLED_ONE_IN)
 
 
 class ConsumingChannel(Protocol):
@@ -42,6 +44,9 @@ class ConsumingChannel(Protocol):
 
     def trace(self, queue: str, delivery: Delivery) -> None:
         """Tell the vhost's listeners of a delivery."""
+
+    def sample(self, delivery: Delivery) -> None:
+        """Measure a delivery."""
 
     def credit(self) -> int:
         """How many deliveries the channel as a whole takes now."""
@@ -78,6 +83,7 @@ class ChannelConsumer:
 
     __slots__ = (
         "_channel",
+        "_until_sample",
         "_wire_tag",
         "exclusive",
         "lapsed",
@@ -106,6 +112,7 @@ class ChannelConsumer:
     ) -> None:
         self._channel = channel
         self._wire_tag = tag.encode()
+        self._until_sample = 1  # deliveries
         self.queue = queue
         self.source: Queue | ConsumerGroup = queue
         self.tag = tag
@@ -160,6 +167,10 @@ class ChannelConsumer:
             channel.write_parts(parts)
             counters = delivery.partition.counters
             counters.delivered(channel.counters, count, self.no_ack, delivery.redelivered)
+            self._until_sample -= 1
+            if not self._until_sample:
+                self._until_sample = _SAMPLED_ONE_IN
+                channel.sample(delivery)
             if channel.vhost.listeners:
                 channel.trace(self.queue.name, delivery)
 

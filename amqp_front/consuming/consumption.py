@@ -150,6 +150,10 @@ class Consumption:
         for each in self.vhost.listeners:
             each.delivered(self._channel, queue, delivery)
 
+    def sample(self, delivery: Delivery) -> None:
+        """See `ConsumingChannel`."""
+        self._channel.services.deliveries.take(delivery)
+
     def fail(self, error: Exception) -> None:
         """See `ConsumingChannel`."""
         self._channel.connection.fail(error)

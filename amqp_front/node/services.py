@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from routelog.amqp_front.node.close_throttle import CloseThrottle
 from routelog.amqp_front.node.configuration import BrokerConfig
 from routelog.amqp_front.node.confirm_board import ConfirmBoard
+from routelog.amqp_front.node.delivery_samples import DeliverySamples
 from routelog.amqp_front.node.direct_reply import DirectReplies
 from routelog.amqp_front.node.gate import PublisherGate
 from routelog.amqp_front.node.intake_budget import IntakeBudget
@@ -50,10 +51,12 @@ class Services:
     replies: DirectReplies = field(default_factory=DirectReplies)
     settlings: deque[object] = field(default_factory=deque)
     pace: PublisherPace = field(init=False)
+    deliveries: DeliverySamples = field(init=False)
 
     def __post_init__(self) -> None:
         """Put together what hangs on the others."""
         self.pace = PublisherPace(self.loop, self.cork, self.confirms)
+        self.deliveries = DeliverySamples(self.clock)
 
     def cluster_name(self) -> str:
         """The cluster name in connection.start; nodes of a cluster have the same."""

@@ -178,6 +178,16 @@ def labelled_text(node: WatchedNode) -> Iterator[str]:
             "From a run of publishes to its confirm, of one run at a time",
             broker.confirm_latencies,
         )
+        yield histogram_text(
+            "routelog_message_delivery_seconds",
+            "From publishing to the first delivery, of one delivery of a consumer in 64",
+            broker.delivery_waits,
+        )
+        yield histogram_text(
+            "routelog_message_size_bytes",
+            "The body of a message, of one delivery of a consumer in 64",
+            broker.message_sizes,
+        )
 
 
 def _samples(name: str, meaning: str, samples: Sequence[tuple[dict[str, str], float]]) -> str:

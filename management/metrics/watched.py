@@ -26,11 +26,14 @@ class WatchedBroker:
 
     Attributes:
         confirm_latencies: see `ConfirmBoard`.
+        delivery_waits, message_sizes: see `DeliverySamples`.
     """
 
     vhosts: VhostDirectory
     connections: Connections
     confirm_latencies: Histogram
+    delivery_waits: Histogram
+    message_sizes: Histogram
 
 
 @dataclass(frozen=True, slots=True)

@@ -188,6 +188,26 @@ def test_a_scrape_tells_what_clients_did(prometheus: Prometheus, clients: Client
     assert told["routelog_journal_sync_seconds_count", ()] >= 5
 
 
+def test_the_first_delivery_of_a_consumer_is_measured(
+    prometheus: Prometheus, clients: Clients
+) -> None:
+    before = prometheus.scrape()
+    channel = clients.channel()
+    channel.queue_declare("measured", exclusive=True)
+    channel.basic_publish("", "measured", b"x" * 2_000)
+    next(channel.consume("measured", auto_ack=True))
+    told = prometheus.scrape()
+    for name, came in {
+        "message_delivery_seconds_count": 1,
+        "message_size_bytes_count": 1,
+        "message_size_bytes_sum": 2_000,
+    }.items():
+        assert told[f"routelog_{name}", ()] - before[f"routelog_{name}", ()] == came, name
+    bucket = "routelog_message_size_bytes_bucket"
+    for bound, came in {"1000": 0, "10000": 1, "1e+06": 1, "+Inf": 1}.items():
+        assert told[bucket, (("le", bound),)] - before[bucket, (("le", bound),)] == came, bound
+
+
 def test_names_that_clients_choose_are_told_as_they_are(
     prometheus: Prometheus, clients: Clients
 ) -> None:

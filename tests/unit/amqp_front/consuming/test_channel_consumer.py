@@ -7,7 +7,7 @@ from typing import Any, cast
 import pytest
 from queue_samples import records
 
-from routelog.amqp_front.consuming.channel_consumer import ChannelConsumer
+from routelog.amqp_front.consuming.channel_consumer import SAMPLED_ONE_IN, ChannelConsumer
 from routelog.amqp_front.consuming.unacked import UnackedRun
 from routelog.log_backend import Octets
 from routelog.vhosts import CREDIT_UNLIMITED, UNCOUNTED, Delivery
@@ -26,6 +26,7 @@ class Channel:
         self.runs: list[UnackedRun] = []
         self.ended: list[ChannelConsumer] = []
         self.faults: list[Exception] = []
+        self.sampled: list[Delivery] = []
 
     def credit(self) -> int:
         return self._credit
@@ -38,6 +39,9 @@ class Channel:
 
     def consumer_ended(self, consumer: ChannelConsumer) -> None:
         self.ended.append(consumer)
+
+    def sample(self, delivery: Delivery) -> None:
+        self.sampled.append(delivery)
 
     def fail(self, error: Exception) -> None:
         self.faults.append(error)
@@ -123,3 +127,12 @@ def test_the_channel_hears_of_the_end() -> None:
     consumer = consumer_of(channel)
     consumer.queue_deleted()
     assert channel.ended == [consumer]
+
+
+def test_the_first_of_many_deliveries_is_measured() -> None:
+    channel = Channel()
+    consumer = consumer_of(channel, no_ack=True)
+    made = [delivery() for _ in range(SAMPLED_ONE_IN + 2)]
+    for each in made:
+        consumer.deliver(each)
+    assert channel.sampled == [made[0], made[SAMPLED_ONE_IN]]

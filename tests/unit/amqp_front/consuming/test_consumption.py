@@ -12,6 +12,7 @@ from routelog.amqp_front.consuming import consumption
 from routelog.amqp_front.consuming.channel_consumer import ChannelConsumer
 from routelog.amqp_front.consuming.consumption import Consumption
 from routelog.amqp_front.consuming.unacked import UnackedRun
+from routelog.amqp_front.node.delivery_samples import DeliverySamples
 from routelog.amqp_front.node.direct_reply import DirectReplies
 from routelog.amqp_front.wire.errors import NOT_ALLOWED, HardError
 from routelog.log_backend import Octets
@@ -57,6 +58,7 @@ class Channel:
             clock=turns.clock,
             loop=turns,
             settlings=deque(),
+            deliveries=DeliverySamples(turns.clock),
         )
         self.left: list[Queue] = []
         self.vhost: Any = SimpleNamespace(listeners=(), consumers_left=self.left.append)

@@ -12,6 +12,7 @@ import pytest
 from queue_samples import fill
 from unit.management.managed_node import Connection, ManagedNode
 
+from routelog.amqp_front.node.delivery_samples import DeliverySamples
 from routelog.log_backend import Histogram
 from routelog.management.metrics import scrape
 from routelog.management.metrics.watched import WatchedBroker, WatchedNode
@@ -40,7 +41,14 @@ class Watched:
         self.follows = False
         side = managed.broker
         self.confirms = Histogram((1.0,))
-        broker = WatchedBroker(side.vhosts, side.connections, self.confirms)
+        self.deliveries = DeliverySamples(side.clock)
+        broker = WatchedBroker(
+            side.vhosts,
+            side.connections,
+            self.confirms,
+            self.deliveries.waits,
+            self.deliveries.sizes,
+        )
         times = Histogram((1.0,))
         self.node = WatchedNode(
             name="routelog@here",
