@@ -50,13 +50,15 @@ class PublisherPace:
             self._loop.call_later(WAIT_SECONDS_MAX, self._cork.run, self._time_is_up)
 
     def _caught_up(self, queue: Recipient) -> None:
-        queue.on_caught_up = None  # they know each other: nothing is left for the garbage collector
         for go_on in self._waiting.pop(queue, ()):
             go_on()
 
     def _time_is_up(self) -> None:
         self._is_timed = False
         for queue in list(self._waiting):
+            queue.on_caught_up = (
+                None  # they know each other: nothing is left for the garbage collector
+            )
             self._caught_up(queue)
 
 

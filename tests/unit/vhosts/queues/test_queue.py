@@ -301,6 +301,15 @@ def take(node: Node, queue: Queue, taker: Taker, times: int) -> None:
         node.turns.pass_seconds(0.001)
 
 
+def behind(node: Node, queue: Queue) -> Taker:
+    """Let a queue be behind; returns its only consumer."""
+    (taker,) = consume(queue, Taker(10))
+    fill(queue, 5_000, 100)
+    take(node, queue, taker, 30)
+    assert queue.is_behind
+    return taker
+
+
 def test_a_queue_is_behind_while_more_is_ready_than_its_consumers_take_in_some_time(
     node: Node, queue: Queue
 ) -> None:
@@ -334,10 +343,7 @@ def test_who_waits_for_a_queue_is_told_once_when_its_consumers_have_caught_up(
 
 
 def test_a_queue_whose_consumers_take_nothing_is_not_behind(node: Node, queue: Queue) -> None:
-    (taker,) = consume(queue, Taker(10))
-    fill(queue, 5_000, 100)
-    take(node, queue, taker, 30)
-    assert queue.is_behind
+    behind(node, queue)
     for _ in range(30):
         fill(queue, 1)
         node.turns.pass_seconds(0.001)
@@ -368,11 +374,7 @@ def test_a_queue_that_holds_more_than_consumers_take_in_a_second_is_a_store(
 
 
 def test_a_queue_without_consumers_is_not_behind(node: Node, queue: Queue) -> None:
-    (taker,) = consume(queue, Taker(10))
-    fill(queue, 5_000, 100)
-    take(node, queue, taker, 30)
-    assert queue.is_behind
-    queue.remove_consumers([taker])
+    queue.remove_consumers([behind(node, queue)])
     fill(queue, 1)
     node.turns.run()
     assert not queue.is_behind
