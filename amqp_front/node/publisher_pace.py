@@ -1,7 +1,7 @@
 """Consumers before publishers: who adds to a backlog waits until consumers have caught up.
 
 Heard as they come, publishers and consumers go at one rate, and a backlog that once arose stands. So while the
-consumers of a queue nearly keep up with what comes, and there is a backlog (`is_behind` of `Dispatcher`),
+consumers of a queue nearly keep up with what comes, and there is a backlog (`vhosts/queues/backlog.py`),
 confirms of what is added to it wait; without confirms, the next read of its publisher does.
 """
 

@@ -19,6 +19,7 @@ from routelog.vhosts.errors import (
 from routelog.vhosts.messages.consumer import Consumer
 from routelog.vhosts.messages.delivery import Delivery
 from routelog.vhosts.partitions.queue_partition import QueuePartition
+from routelog.vhosts.queues.backlog import Backlog
 from routelog.vhosts.queues.credit_ring import CreditRing
 
 DELIVERY_BYTES_MAX = 262_144  # of one delivery: a batch of large messages goes out in pieces
@@ -29,20 +30,7 @@ FRAMES_BYTES = 40  # what a message counts for besides its body: building and se
 HEADED_BYTES_MIN = 8_192  # the least for a message to which a header is added: 11 us
 HEADED_COUNT_MAX = 128  # of one delivery, for the same reason
 
-# Publishers wait for consumers that nearly keep up, see `PublisherPace`. More than this is a backlog: consumers
-# must not run dry meanwhile.
-BACKLOG_SECONDS_MIN = 0.0025  # that consumers need for it; what they hold is no backlog, either
-BACKLOG_MESSAGES_MIN = 64
-BACKLOG_SECONDS_MAX = 1.0  # what they need longer for is a store: nobody waits for them
-CAME_TIMES_MAX = 4  # what comes, as a multiple of what they take: the queue grows, whoever waits
-RATE_SECONDS = 0.01  # what comes and what is taken are counted for so long, or up to ten times
-
 # Compiled code reads these as C variables: a module's names it reads as slowly as Python does.
-_BACKLOG_SECONDS_MIN = cython.declare(cython.double, BACKLOG_SECONDS_MIN)
-_BACKLOG_MESSAGES_MIN = cython.declare(cython.longlong, BACKLOG_MESSAGES_MIN)
-_BACKLOG_SECONDS_MAX = cython.declare(cython.double, BACKLOG_SECONDS_MAX)
-_CAME_TIMES_MAX = cython.declare(cython.longlong, CAME_TIMES_MAX)
-_RATE_SECONDS = cython.declare(cython.double, RATE_SECONDS)
 _DELIVERY_BYTES_MAX = cython.declare(cython.longlong, DELIVERY_BYTES_MAX)
 _TURN_BYTES_MAX = cython.declare(cython.longlong, TURN_BYTES_MAX)
 _DELIVERY_BYTES_MIN = cython.declare(cython.longlong, DELIVERY_BYTES_MIN)
@@ -75,15 +63,12 @@ class Dispatcher:
     """
 
     __slots__ = (
-        "_came",
+        "_backlog",
         "_ends_seen",
         "_next_partition",
-        "_rate",
         "_ring",
         "_scheduler",
-        "_since",
         "_state",
-        "_taken",
         "consumers",
         "deleted",
         "is_behind",
@@ -108,9 +93,7 @@ class Dispatcher:
         self._state = AT_REST
         self.is_behind = False
         self.on_caught_up: Callable[[], None] | None = None
-        self._rate = 0.0  # messages a second that are taken; 0: not known, or not enough
-        self._since = 0.0  # monotonic seconds, when counting began
-        self._came = self._taken = 0  # messages since then
+        self._backlog = Backlog()
         self._ends_seen = 0  # sum of the end offsets of the partitions at the last turn
 
     @property
@@ -131,7 +114,17 @@ class Dispatcher:
     @property
     def unacked(self) -> int:
         """Messages handed out and not settled."""
-        return sum(partition.in_flight for partition in self.partitions)
+        return self._count_unacked()
+
+    @cython.cfunc
+    @cython.returns(cython.longlong)
+    @cython.exceptval(-1, check=True)
+    @cython.locals(count=cython.longlong, partition=QueuePartition)
+    def _count_unacked(self) -> int:
+        count = 0
+        for partition in self.partitions:
+            count += partition.in_flight
+        return count
 
     def add_consumer(self, consumer: Consumer) -> None:
         """Begin to deliver to a consumer.
@@ -199,36 +192,13 @@ class Dispatcher:
     def _serve(self) -> None:
         ready = self._hand_out()
         self.is_behind = (
-            ready > _BACKLOG_MESSAGES_MIN and bool(self.consumers) and self._has_backlog(ready)
+            ready > 0
+            and bool(self.consumers)
+            and self._backlog.stands(ready, self._count_unacked(), self._scheduler.now())
         )
         if self.on_caught_up is not None and not self.is_behind:
             caught_up, self.on_caught_up = self.on_caught_up, None
             caught_up()
-
-    @cython.cfunc
-    @cython.returns(cython.bint)
-    @cython.exceptval(check=True)
-    @cython.locals(
-        ready=cython.longlong,
-        held=cython.longlong,
-        now=cython.double,
-        seconds=cython.double,
-        partition=QueuePartition,
-    )
-    def _has_backlog(self, ready: int) -> bool:
-        now = self._scheduler.now()
-        seconds = now - self._since
-        if seconds >= _RATE_SECONDS:
-            self._rate = 0.0
-            if seconds < 10 * _RATE_SECONDS and self._came <= _CAME_TIMES_MAX * self._taken:
-                self._rate = self._taken / seconds
-            self._since, self._came, self._taken = now, 0, 0
-        if ready <= self._rate * _BACKLOG_SECONDS_MIN or ready > self._rate * _BACKLOG_SECONDS_MAX:
-            return False
-        held = 0
-        for partition in self.partitions:
-            held += partition.in_flight
-        return ready > held
 
     @cython.cfunc
     @cython.returns(cython.longlong)
@@ -287,8 +257,7 @@ class Dispatcher:
                 delivery.partition.settle(delivery.offset, delivery.offset + count)
             if ready <= 0:  # unless messages came, or came back
                 ready, order = self._count_ready(), self._order()
-        self._came += came
-        self._taken += handed
+        self._backlog.count(came, handed)
         return ready
 
     @cython.cfunc

@@ -27,7 +27,7 @@ from routelog.vhosts import (
     TopicPermission,
 )
 from routelog.vhosts.posting.decision import KEYS_MAX, LONG_KEY
-from routelog.vhosts.queues.dispatcher import BACKLOG_MESSAGES_MIN, RATE_SECONDS
+from routelog.vhosts.queues.backlog import BACKLOG_MESSAGES_MIN, RATE_SECONDS
 
 
 class Asker:
