@@ -79,9 +79,8 @@ class AcceptedSockets:
         self._now = now
         self._open_sockets: set[AcceptedSocket] = set()
         self._unauthenticated = 0
-        self._by_source: dict[
-            str, dict[AcceptedSocket, None]
-        ] = {}  # sockets without a login by source, the oldest first
+        # Sockets without a login by source, the oldest first
+        self._by_source: dict[str, dict[AcceptedSocket, None]] = {}
         self._warn_at = float("-inf")
         self._unsaid = 0  # sockets that were dropped since the last warning
 

@@ -46,9 +46,8 @@ class ConfirmDeadline:
         self._refuses = False
         # By look: nothing needs a block up to here that was published behind it
         self._ends: deque[int] = deque()
-        self._answers: dict[
-            asyncio.Future[object], int
-        ] = {}  # and the look that they were asked behind
+        # Of each, the look that it was asked behind
+        self._answers: dict[asyncio.Future[object], int] = {}
         board.in_time = self._in_time
 
     def start(self) -> None:

@@ -56,9 +56,8 @@ class PublisherPace:
     def _time_is_up(self) -> None:
         self._is_timed = False
         for queue in list(self._waiting):
-            queue.on_caught_up = (
-                None  # they know each other: nothing is left for the garbage collector
-            )
+            # They know each other: nothing is left for the garbage collector
+            queue.on_caught_up = None
             self._caught_up(queue)
 
 

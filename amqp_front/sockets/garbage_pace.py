@@ -30,8 +30,7 @@ class GarbagePace:
 
     Python counts a freed object, however old, as one young object less. So while many queues are deleted it
     collects nothing, and then all new objects at once: 1,000 queues declared meanwhile held the loop for 5 ms.
-        That
-    is why young objects are collected by the clock, too.
+    That is why young objects are collected by the clock, too.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, clock: Clock) -> None:

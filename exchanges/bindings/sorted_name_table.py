@@ -22,9 +22,8 @@ class SortedNameTable(NameTable[_Value]):
 
     def __init__(self) -> None:
         super().__init__()
-        self._runs: list[
-            list[str]
-        ] = []  # sorted names, the runs in their order, too; none is empty
+        # Sorted names, the runs in their order, too; none is empty
+        self._runs: list[list[str]] = []
         self._lasts: list[str] = []  # of each run
 
     def __setitem__(self, name: str, value: _Value) -> None:

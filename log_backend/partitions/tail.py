@@ -10,9 +10,8 @@ from routelog.log_backend.partitions.log_intake import LogIntake
 from routelog.log_backend.records.record_batch import RecordBatch
 
 LetGo = Callable[[list[Any]], None]
-DROPPED_AT_ONCE = (
-    64  # batches of one partition that are freed at once; a queue may have 256 partitions
-)
+# Batches of one partition that are freed at once; a queue may have 256 partitions
+DROPPED_AT_ONCE = 64
 _DROPPED_AT_ONCE = cython.declare(cython.Py_ssize_t, DROPPED_AT_ONCE)
 
 

@@ -36,9 +36,8 @@ class SettledSet:
     def __init__(self, low_water: int = 0) -> None:
         self.low_water = low_water
         self.chunks: dict[int, Chunk] = {}
-        self.dirty_chunks: dict[
-            int, None
-        ] = {}  # an empty set, one for each cursor, would take three times as much
+        # A dict: an empty set, one for each cursor, would take three times as much
+        self.dirty_chunks: dict[int, None] = {}
 
     @cython.ccall
     @cython.returns(cython.longlong)

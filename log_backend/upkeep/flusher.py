@@ -38,9 +38,8 @@ class Flusher(ThreadPoolExecutor):
         super().__init__(1, thread_name_prefix="flusher")
         self._loop = loop
         self.removal = SegmentRemoval(disk, metadata, ballast)
-        self._unneeded: list[
-            Unneeded
-        ] = []  # gathered in this pass of the loop: they share one sync
+        # Gathered in this pass of the loop: they share one sync
+        self._unneeded: list[Unneeded] = []
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
         """See `Executor`.

@@ -48,9 +48,8 @@ class Pursuit:
         self._seconds = seconds
         self._clock = clock
         self._sent: list[NodeCommand] = []
-        self._sent_at: dict[
-            tuple[Verb, int], float
-        ] = {}  # by process: one that starts again is told anew
+        # By process: one that starts again is told anew
+        self._sent_at: dict[tuple[Verb, int], float] = {}
 
     async def run(self) -> str:
         """Returns why the goal was not reached; nothing when it was."""

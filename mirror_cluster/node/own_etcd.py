@@ -39,9 +39,8 @@ from routelog.mirror_cluster.node.followed_store import SHARD
 log = logging.getLogger(__name__)
 
 JOIN_TRIES_MAX, JOIN_PAUSE_SECONDS = 30, 1.0
-SILENT_TRIES_MAX = (
-    10  # of others that neither answer nor refuse the connection: then nobody is there
-)
+# Of others that neither answer nor refuse the connection: then nobody is there
+SILENT_TRIES_MAX = 10
 LOOK_SECONDS = 5.0  # while this node leads: who leads etcd
 
 

@@ -45,9 +45,8 @@ class LogDirectory:
         if not self._logs.is_dir():
             raise BadOption("path", f"no broker's data directory: {self._logs} is no directory")
         self._newest: dict[LogPartition, NewestSegment] = {}
-        self._neighbours: dict[
-            LogPartition, Neighbours
-        ] = {}  # of sealed segments, which never change
+        # Of sealed segments, which never change
+        self._neighbours: dict[LogPartition, Neighbours] = {}
 
     def ticket(self, vhost: str) -> Ticket:
         """Nothing: access to the files is enough."""

@@ -30,9 +30,8 @@ class TieredLogs:
         self._remote = remote
         self._broker = broker
         self._folders: dict[LogPartition, RemoteFolder] = {}
-        self._begins: dict[
-            LogPartition, int
-        ] = {}  # of the broker's part, when the folder was listed
+        # Of the broker's part, when the folder was listed
+        self._begins: dict[LogPartition, int] = {}
 
     def ticket(self, vhost: str) -> Ticket:
         """The broker's."""

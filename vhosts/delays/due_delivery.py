@@ -50,9 +50,8 @@ class DueDelivery:
         self._held_messages = held
         self._rule_services = services
         self._next_entries: list[ScheduledRecord] = []
-        self._unread_entries: list[
-            ScheduledRecord
-        ] = []  # of `_next_entries`: not in memory, and no read is under way
+        # Of `_next_entries`: not in memory, and no read is under way
+        self._unread_entries: list[ScheduledRecord] = []
         self._reading: set[ScheduledRecord] = set()
         self._records: dict[ScheduledRecord, StoredRecord] = {}
         self._read_bytes = 0

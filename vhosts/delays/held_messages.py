@@ -60,9 +60,8 @@ class HeldMessages:
         self.on_near: Callable[[], None] = lambda: None
         self.schedule = open_schedule(lambda: self.on_near())
         self._when_settled = when_settled
-        self._unscheduled: list[
-            Sequence[ScheduledRecord]
-        ] = []  # entries of a log that an open transaction holds back
+        # Entries of a log that an open transaction holds back
+        self._unscheduled: list[Sequence[ScheduledRecord]] = []
 
     def recovered(self) -> None:
         """The logs have recovered: count their messages."""

@@ -39,9 +39,8 @@ class PriorityPartition(QueuePartition):
         super().__init__(log, on_ready)
         self._looks = looks
         self._levels = PriorityLevels(priority_max)
-        self._priorities: dict[
-            int, int
-        ] = {}  # by offset, of delivered messages with a priority above 0
+        # By offset, of delivered messages with a priority above 0
+        self._priorities: dict[int, int] = {}
 
     def count_ready(self) -> int:
         """See `QueuePartition`."""

@@ -26,9 +26,8 @@ class _Levels:
     def __init__(self, now: Callable[[], float], seconds: float) -> None:
         self._now = now
         self._seconds = seconds
-        self._empty_at: dict[
-            bytes, float
-        ] = {}  # when the level is 0 again; the last raised is last
+        # When the level is 0 again; the last raised is last
+        self._empty_at: dict[bytes, float] = {}
 
     def level(self, key: bytes) -> float:
         return max(0.0, (self._empty_at.get(key, 0.0) - self._now()) / self._seconds)

@@ -110,9 +110,8 @@ class Queue(Dispatcher):
         self._readers: list[StreamReader | PartitionedReader] = []
         self._next_reader = 0
         self._partitioner = partitioner(properties.arguments)
-        self._plain_log: LogEnd | None = (
-            None  # appends go straight to this log; None: rules or partitions decide
-        )
+        # Appends go straight to this log; None: rules or partitions decide
+        self._plain_log: LogEnd | None = None
         self._loading: list[Callable[[], None]] = []
         single = has_single_active_consumer(properties.arguments)
         self._standby = WaitingConsumers() if single else None

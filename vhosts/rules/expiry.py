@@ -44,9 +44,8 @@ class Expiry:
         self._queue = queue
         self._rule_services = services
         self._discard = discard
-        self._first_unoffered: dict[
-            QueuePartition, int
-        ] = {}  # messages from this offset on were not offered to consumers yet
+        # Messages from this offset on were not offered to consumers yet
+        self._first_unoffered: dict[QueuePartition, int] = {}
         self._looking = False
         self._timer: Timer | None = None
 
