@@ -1,7 +1,7 @@
 """One request, as the handlers see it."""
 
 import re
-from collections.abc import AsyncIterable, AsyncIterator, Mapping
+from collections.abc import AsyncIterable, Mapping
 from typing import Annotated, Any, Protocol, TypeVar, get_args, get_origin
 
 import msgspec
@@ -119,6 +119,10 @@ class Call:
         """Whether the path names a vhost."""
         return "vhost" in self._request.match_info
 
+    def seen_vhosts(self) -> list[VirtualHost]:
+        """The vhosts whose contents the caller may see."""
+        return [vhost for vhost in self.broker.vhosts.all() if self.caller.sees(vhost.name)]
+
     def path(self, name: str) -> str:
         """A part of the path, decoded."""
         return self._request.match_info[name]
@@ -154,7 +158,7 @@ class Call:
             Refused: it is too large, or no JSON.
         """
         body = bytearray()
-        async for piece in self._pieces():
+        async for piece in self._request.content.iter_any():
             body += piece
             if len(body) > bytes_max:
                 raise Refused(
@@ -164,9 +168,6 @@ class Call:
             return {} if _BLANK.fullmatch(body) else await decoded_in_turns(body)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             raise bad_request("not_json") from None
-
-    def _pieces(self) -> AsyncIterator[bytes]:
-        return self._request.content.iter_any().__aiter__()
 
     async def body(self, kind: type[_Struct]) -> _Struct:
         """The body as an object of a kind; unknown keys are ignored.

@@ -50,8 +50,7 @@ def properties_key(binding: Binding) -> str:
 @lists(BindingRow)
 def list_bindings(call: Call) -> Answer:
     """The bindings of the vhosts that the caller sees."""
-    vhosts = [vhost for vhost in call.broker.vhosts.all() if call.caller.sees(vhost.name)]
-    return _listing(vhosts)
+    return _listing(call.seen_vhosts())
 
 
 @lists(BindingRow)

@@ -43,8 +43,7 @@ class PublishBody(msgspec.Struct):
 @lists(ExchangeRow, STATISTICS | DISABLE_STATS)
 def list_exchanges(call: Call) -> Answer:
     """The exchanges of the vhosts that the caller sees."""
-    vhosts = [each for each in call.broker.vhosts.all() if call.caller.sees(each.name)]
-    return _listing(call, vhosts)
+    return _listing(call, call.seen_vhosts())
 
 
 @lists(ExchangeRow, STATISTICS | DISABLE_STATS)

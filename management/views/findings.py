@@ -24,7 +24,7 @@ _WRONG, _LOOK = "wrong", "look"
 async def list_findings(call: Call) -> Answer:
     """What is wrong, or worth a look, in the node and in the vhosts that the caller sees; the worst first."""
     found = [*_of_node(call), *_certificates(call), *_replicas(call)]
-    vhosts = [vhost for vhost in call.broker.vhosts.all() if call.caller.sees(vhost.name)]
+    vhosts = call.seen_vhosts()
     found += await _of_queues(vhosts)
     found.sort(key=lambda row: row["severity"] != _WRONG)
     return Value({"findings": found, "queues": sum(len(vhost.queues) for vhost in vhosts)})

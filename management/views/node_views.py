@@ -295,8 +295,7 @@ def _unless_critical(call: Call, reason: str) -> Answer:
             "virtual_host": queue.vhost,
             "type": queue.type,
         }
-        for vhost in broker.vhosts.all()
-        if call.caller.sees(vhost.name)
+        for vhost in call.seen_vhosts()
         for queue in vhost.queues.values()
         if queue.properties.durable
     )

@@ -61,8 +61,7 @@ class GetBody(msgspec.Struct):
 @lists(QueueRow, STATISTICS | DISABLE_STATS)
 def list_queues(call: Call) -> Answer:
     """The queues of the vhosts that the caller sees."""
-    vhosts = [vhost for vhost in call.broker.vhosts.all() if call.caller.sees(vhost.name)]
-    return _listing(call, vhosts)
+    return _listing(call, call.seen_vhosts())
 
 
 @lists(QueueRow, STATISTICS | DISABLE_STATS)

@@ -12,7 +12,7 @@ from routelog.vhosts import ConsumerGroup, VirtualHost
 @lists(GroupRow)
 def list_all_readers(call: Call) -> Answer:
     """Readers and groups of the vhosts that the caller sees; see `log_readers` for one queue's."""
-    return _listing([vhost for vhost in call.broker.vhosts.all() if call.caller.sees(vhost.name)])
+    return _listing(call.seen_vhosts())
 
 
 @lists(GroupRow)

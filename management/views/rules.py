@@ -56,7 +56,7 @@ class ParameterBody(msgspec.Struct):
 @lists(PolicyRow)
 def list_policies(call: Call) -> Answer:
     """The policies of the vhosts that the caller sees."""
-    return _policies(call, [v for v in call.broker.vhosts.all() if call.caller.sees(v.name)])
+    return _policies(call, call.seen_vhosts())
 
 
 @lists(PolicyRow)
@@ -112,8 +112,7 @@ async def delete_policy(call: Call) -> Answer:
 @lists(VhostLimits)
 def list_vhost_limits(call: Call) -> Answer:
     """The limits of the vhosts that the caller sees."""
-    vhosts = [each for each in call.broker.vhosts.all() if call.caller.sees(each.name)]
-    return Listing([each for each in vhosts if each.limits], _vhost_limits)
+    return Listing([vhost for vhost in call.seen_vhosts() if vhost.limits], _vhost_limits)
 
 
 @lists(VhostLimits)
@@ -198,23 +197,21 @@ async def delete_user_limit(call: Call) -> Answer:
 def list_parameters(call: Call) -> Answer:
     """Parameters of vhosts: limits, and what was imported without effect."""
     items: list[Row] = []
-    for vhost in call.broker.vhosts.all():
-        if call.caller.sees(vhost.name):
-            if vhost.limits:
-                limits = described_parameter(vhost.name, "vhost-limits", "limits", vhost.limits)
-                items.append(limits)
-            items += map(dict, vhost.kept.all("parameters"))
+    for vhost in call.seen_vhosts():
+        if vhost.limits:
+            limits = described_parameter(vhost.name, "vhost-limits", "limits", vhost.limits)
+            items.append(limits)
+        items += map(dict, vhost.kept.all("parameters"))
     return Listing(items, lambda item: item)
 
 
 @lists(ParameterRow)
 def list_parameters_of_component(call: Call) -> Answer:
     """Parameters of one component, of one vhost or all: those without effect."""
-    vhosts = [call.vhost] if call.has_vhost else call.broker.vhosts.all()
+    vhosts = [call.vhost] if call.has_vhost else call.seen_vhosts()
     items = [
         dict(each)
         for vhost in vhosts
-        if call.caller.sees(vhost.name)
         for each in vhost.kept.all("parameters")
         if each["component"] == call.path("component")
     ]
