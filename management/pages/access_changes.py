@@ -22,7 +22,7 @@ ACCESS_CHANGES = (
         "/users/{user}",
         (Field("user", "Name", is_needed=True), _PASSWORD, _TAGS),
         "User {user} is there.",
-        command=("user", "add", "{user}", "--tags", "{tags}"),
+        command="user add {user} --tags {tags}",
     ),
     Change(
         "put-password",
@@ -31,7 +31,7 @@ ACCESS_CHANGES = (
         "/users/{user}",
         (_USER, _PASSWORD, _TAGS),
         "User {user} has another password, and signs in again.",
-        command=("user", "password", "{user}"),
+        command="user password {user}",
     ),
     Change(
         "put-tags",
@@ -40,7 +40,7 @@ ACCESS_CHANGES = (
         "/users/{user}/tags",
         (_USER, _TAGS),
         "User {user} has these tags.",
-        command=("user", "tags", "{user}", "{tags}"),
+        command="user tags {user} {tags}",
     ),
     Change(
         "delete-user",
@@ -50,7 +50,7 @@ ACCESS_CHANGES = (
         done="User {user} is deleted.",
         confirmed_by="user",
         then="/users",
-        command=("user", "delete", "{user}"),
+        command="user delete {user}",
     ),
     Change(
         "put-permission",
@@ -65,16 +65,7 @@ ACCESS_CHANGES = (
             Field("read", "Read", value=".*", sends_empty=True, hint=PATTERN),
         ),
         "User {user} has this permission in {vhost}.",
-        command=(
-            "permission",
-            "set",
-            "{user}",
-            "{configure}",
-            "{write}",
-            "{read}",
-            "--vhost",
-            "{vhost}",
-        ),
+        command="permission set {user} {configure} {write} {read} --vhost {vhost}",
     ),
     Change(
         "clear-permission",
@@ -83,7 +74,7 @@ ACCESS_CHANGES = (
         _PERMISSION,
         done="User {user} may not enter {vhost} any more.",
         confirmed_by="user",
-        command=("permission", "clear", "{user}", "--vhost", "{vhost}"),
+        command="permission clear {user} --vhost {vhost}",
     ),
     Change(
         "put-topic-permission",
@@ -98,16 +89,7 @@ ACCESS_CHANGES = (
             Field("read", "Keys to bind", value=".*", sends_empty=True, hint=PATTERN),
         ),
         "User {user} has this topic permission in {vhost}.",
-        command=(
-            "topic-permission",
-            "set",
-            "{user}",
-            "{exchange}",
-            "{write}",
-            "{read}",
-            "--vhost",
-            "{vhost}",
-        ),
+        command="topic-permission set {user} {exchange} {write} {read} --vhost {vhost}",
     ),
     Change(
         "clear-topic-permission",
@@ -115,7 +97,7 @@ ACCESS_CHANGES = (
         "DELETE",
         f"{_TOPIC}/{{exchange}}",
         done="User {user} may use all keys of {exchange} again.",
-        command=("topic-permission", "clear", "{user}", "{exchange}", "--vhost", "{vhost}"),
+        command="topic-permission clear {user} {exchange} --vhost {vhost}",
     ),
     Change(
         "put-user-limit",
@@ -128,7 +110,7 @@ ACCESS_CHANGES = (
             _LIMIT_VALUE,
         ),
         "User {user} has this limit.",
-        command=("limit", "set", "{limit}", "{value}", "--user", "{user}"),
+        command="limit set {limit} {value} --user {user}",
     ),
     Change(
         "clear-user-limit",
@@ -136,7 +118,7 @@ ACCESS_CHANGES = (
         "DELETE",
         "/user-limits/{user}/{limit}",
         done="User {user} has no {limit} any more.",
-        command=("limit", "clear", "{limit}", "--user", "{user}"),
+        command="limit clear {limit} --user {user}",
     ),
     Change(
         "put-vhost",
@@ -153,7 +135,7 @@ ACCESS_CHANGES = (
             ),
         ),
         "Virtual host {name} is there.",
-        command=("vhost", "add", "{name}"),
+        command="vhost add {name}",
     ),
     Change(
         "put-tracing",
@@ -182,7 +164,7 @@ ACCESS_CHANGES = (
             _LIMIT_VALUE,
         ),
         "Virtual host {vhost} has this limit.",
-        command=("limit", "set", "{limit}", "{value}", "--vhost", "{vhost}"),
+        command="limit set {limit} {value} --vhost {vhost}",
     ),
     Change(
         "clear-vhost-limit",
@@ -190,7 +172,7 @@ ACCESS_CHANGES = (
         "DELETE",
         "/vhost-limits/{vhost}/{limit}",
         done="Virtual host {vhost} has no {limit} any more.",
-        command=("limit", "clear", "{limit}", "--vhost", "{vhost}"),
+        command="limit clear {limit} --vhost {vhost}",
     ),
     Change(
         "delete-vhost",
@@ -200,6 +182,6 @@ ACCESS_CHANGES = (
         done="Virtual host {name} is deleted, with all that was in it.",
         confirmed_by="name",
         then="/vhosts",
-        command=("vhost", "delete", "{name}"),
+        command="vhost delete {name}",
     ),
 )

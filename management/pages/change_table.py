@@ -78,7 +78,7 @@ _CHANGES = (
         f"{_QUEUE}/contents",
         done="Queue {name} has no ready messages any more.",
         confirmed_by="name",
-        command=("queue", "purge", "{name}", "--vhost", "{vhost}"),
+        command="queue purge {name} --vhost {vhost}",
     ),
     Change(
         "delete-queue",
@@ -88,7 +88,7 @@ _CHANGES = (
         done="Queue {name} is deleted.",
         confirmed_by="name",
         then="/queues",
-        command=("queue", "delete", "{name}", "--vhost", "{vhost}"),
+        command="queue delete {name} --vhost {vhost}",
     ),
     Change(
         "publish",
@@ -197,7 +197,7 @@ _CHANGES = (
         "DELETE",
         f"{_DELAYED}/{{id}}",
         done="Message {id} is never delivered.",
-        command=("delayed", "cancel", "{name}", "{id}", "--vhost", "{vhost}"),
+        command="delayed cancel {name} {id} --vhost {vhost}",
     ),
     Change(
         "cancel-all-delayed",
@@ -206,7 +206,7 @@ _CHANGES = (
         _DELAYED,
         tells=_cancelled,
         confirmed_by="name",
-        command=("delayed", "cancel", "{name}", "--all", "--vhost", "{vhost}"),
+        command="delayed cancel {name} --all --vhost {vhost}",
     ),
     Change(
         "move-reader",
@@ -218,7 +218,7 @@ _CHANGES = (
             Field("dry_run", "Only say what that skips or repeats", "flag", value="on"),
         ),
         tells=_moved_reader,
-        command=("reader", "move", "{queue}", "{name}", "--to", "{to}", "--vhost", "{vhost}"),
+        command="reader move {queue} {name} --to {to} --vhost {vhost}",
     ),
     Change(
         "delete-reader",
@@ -227,7 +227,7 @@ _CHANGES = (
         _READER,
         done="Nothing is kept for {name} any more.",
         confirmed_by="name",
-        command=("reader", "delete", "{queue}", "{name}", "--vhost", "{vhost}"),
+        command="reader delete {queue} {name} --vhost {vhost}",
     ),
     Change(
         "bind",
@@ -256,7 +256,7 @@ _CHANGES = (
         "/connections/{name}",
         done="Connection {name} is closed.",
         then="/connections",
-        command=("connection", "close", "{name}"),
+        command="connection close {name}",
     ),
     Change(
         "put-policy",
@@ -273,17 +273,8 @@ _CHANGES = (
         ),
         "Policy {name} is in force.",
         command=(
-            "policy",
-            "set",
-            "{name}",
-            "{pattern}",
-            "{definition}",
-            "--apply-to",
-            "{apply-to}",
-            "--priority",
-            "{priority}",
-            "--vhost",
-            "{vhost}",
+            "policy set {name} {pattern} {definition} --apply-to {apply-to} --priority {priority}"
+            " --vhost {vhost}"
         ),
     ),
     Change(
@@ -293,7 +284,7 @@ _CHANGES = (
         _POLICY,
         done="Policy {name} is deleted.",
         confirmed_by="name",
-        command=("policy", "clear", "{name}", "--vhost", "{vhost}"),
+        command="policy clear {name} --vhost {vhost}",
     ),
 )
 

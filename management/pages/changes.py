@@ -72,7 +72,7 @@ class Change:
         tells: the same, from the value of the answer.
         confirmed_by: the name of the field whose value has to be typed for it; empty: none.
         then: the page that is shown then; empty: the one with the form.
-        command: words of the command line, with fields in braces; none: there is no command.
+        command: of `routelog`, with fields in braces; empty: there is none.
     """
 
     name: str
@@ -84,7 +84,7 @@ class Change:
     tells: Callable[[Any], str] | None = None
     confirmed_by: str = ""
     then: str = ""
-    command: tuple[str, ...] = ()
+    command: str = ""
 
     @property
     def needs_vhost(self) -> bool:
@@ -134,7 +134,7 @@ class Change:
     def command_line(self, known: Parts) -> str:
         """The same by a command; empty: there is none."""
         said = self._said(known)
-        words = [word.format_map(said) for word in self.command]
+        words = [word.format_map(said) for word in self.command.split()]
         return shlex.join(["routelog", *words]) if words else ""
 
     def _said(self, known: Parts) -> dict[str, str]:
