@@ -63,7 +63,6 @@ async def _verdict(visit: Visit) -> tuple[Any, str]:
 async def show_vhost(visit: Visit) -> Shows:
     """One virtual host."""
     row = await visit.get(VHOST, visit.parts, SAMPLED)
-    charts = [chart for chart in (length_chart(row), message_chart(row)) if chart is not None]
     permissions = f"{VHOST}/permissions"
     sees = visit.opens("GET", permissions)
     limits = await visit.get("/vhost-limits/{vhost}", visit.parts)
@@ -71,7 +70,7 @@ async def show_vhost(visit: Visit) -> Shows:
         "vhost.html",
         {
             "vhost": row,
-            "charts": charts,
+            "charts": (length_chart(row), message_chart(row)),
             "permissions": await visit.table(permissions, FIRST_ROWS, visit.parts)
             if sees
             else None,

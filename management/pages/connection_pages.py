@@ -30,7 +30,7 @@ async def show_connection(visit: Visit) -> Shows:
         {
             "connection": row,
             "channels": await visit.table(f"{CONNECTION}/channels", FIRST_ROWS, visit.parts),
-            "charts": [chart for chart in [octet_chart(row)] if chart is not None],
+            "charts": (octet_chart(row),),
             "waits_for": [WAITS_FOR.get(reason, reason) for reason in row["blocked_by"]],
             "tls": TLS,
             "changes": CHANGES,
@@ -41,5 +41,4 @@ async def show_connection(visit: Visit) -> Shows:
 async def show_channel(visit: Visit) -> Shows:
     """One channel."""
     row = await visit.get(CHANNEL, visit.parts, SAMPLED)
-    charts = [chart for chart in [message_chart(row)] if chart is not None]
-    return Shown("channel.html", {"channel": row, "charts": charts})
+    return Shown("channel.html", {"channel": row, "charts": (message_chart(row),)})

@@ -10,13 +10,13 @@ async def overview(visit: Visit) -> Shows:
     # Of the whole node: the samples of many vhosts would be added up in one turn.
     sees_all = visit.opens("GET", "/nodes")
     totals = await visit.get("/overview", query=SAMPLED if sees_all else NOTHING)
-    charts = [length_chart(totals["queue_totals"]), message_chart(totals)] if sees_all else []
+    charts = (length_chart(totals["queue_totals"]), message_chart(totals)) if sees_all else ()
     return Shown(
         "overview.html",
         {
             "findings": found["findings"],
             "looked_at": found["queues"],
             "totals": totals,
-            "charts": [chart for chart in charts if chart is not None],
+            "charts": charts,
         },
     )
