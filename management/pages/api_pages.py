@@ -4,13 +4,14 @@ import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import quote, urlencode
+from urllib.parse import urlencode
 
 import msgspec
 
 from routelog.management.calls.answer import Answer, Empty, Listing, Pieces, Row, Stored, Value
 from routelog.management.calls.failures import Refused, not_found
 from routelog.management.calls.listing import list_query, listed
+from routelog.management.calls.path_template import filled
 from routelog.management.pages.changes import Field
 from routelog.management.pages.visit import Shown, Shows, Visit
 
@@ -155,8 +156,7 @@ async def _tried(visit: Visit, operation: Operation, said: Mapping[str, str]) ->
     body = said.get("body", "")
     path = operation.path.removeprefix(_PREFIX)
     asked = f"?{urlencode(query)}" if query else ""
-    encoded = {name: quote(value, safe="") for name, value in parts.items()}
-    tried = operation.method, f"{operation.path.format_map(encoded)}{asked}", body
+    tried = operation.method, f"{filled(operation.path, parts)}{asked}", body
     try:
         answer = await visit.ask_as_sent(operation.method, path, parts, query, body.encode())
         status, content = await _content(answer, query)

@@ -6,14 +6,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
-from urllib.parse import quote
 
 import msgspec
 
 from routelog.management.calls.failures import bad_request, not_found
+from routelog.management.calls.path_template import filled, part_names
 from routelog.management.pages.visit import Moved, Parts, Shows, Visit, value_of
 
-_PART = re.compile(r"\{(\w+)(?::[^}]*)?\}")
 # A path of this site. Browsers take // and /\ for the begin of another one, and leave out white space.
 _OWN_PATH = re.compile(r"/(?![/\\])[\x21-\x7e]*")
 
@@ -94,7 +93,7 @@ class Change:
     @cached_property
     def parts(self) -> tuple[str, ...]:
         """The names of the path's parts."""
-        return tuple(_PART.findall(self.path))
+        return part_names(self.path)
 
     def body(self, said: Mapping[str, str]) -> Any:
         """The body of the call, from the texts in the fields; None: it has none.
@@ -123,8 +122,8 @@ class Change:
             known: what the page has of the fields.
         """
         said = self._said(known)
-        path = _PART.sub(lambda part: quote(said[part[1]], safe=""), self.path)
-        words = ["curl", "-u", user, "-X", self.method, f"{origin}/api{path}"]
+        url = f"{origin}/api{filled(self.path, said)}"
+        words = ["curl", "-u", user, "-X", self.method, url]
         body = self.body(said)
         if body is not None:
             words += ["-H", "Content-Type: application/json"]
@@ -168,8 +167,7 @@ async def make_change(visit: Visit, changes: Mapping[str, Change]) -> Shows:
     value = await value_of(answer)
     tells = change.tells(value) if change.tells is not None else change.done.format_map(said)
     visit.session.notice = tells
-    back = own_path(visit.field("back"))
-    return Moved(_PART.sub(lambda part: quote(said[part[1]], safe=""), change.then) or back)
+    return Moved(filled(change.then, said) or own_path(visit.field("back")))
 
 
 def check_confirmed(visit: Visit, wanted: str) -> None:

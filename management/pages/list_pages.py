@@ -1,19 +1,17 @@
 """Pages that are one list of the API: its columns, what can be done with a row, and what can be added."""
 
-import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import quote
 
 from routelog.management.calls.listing import list_query
+from routelog.management.calls.path_template import filled, part_names
 from routelog.management.pages.change_table import CHANGES
 from routelog.management.pages.queue_pages import vhost_names
 from routelog.management.pages.visit import Shown, Shows, Visit
 from routelog.management.views.bindings import DEFAULT_NAME
 
 PAGE_ITEMS = "50"
-_PART = re.compile(r"\{(\w+)\}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,28 +34,24 @@ class ListPage:
     changes: tuple[str, ...] = ()
     link: str = ""
 
-    def handler(self) -> Callable[[Visit], Awaitable[Shows]]:
-        """What shows it."""
-
-        async def show(visit: Visit) -> Shows:
-            asked = {name: visit.asked(name) for name in ("page", "name", "sort", "sort_reverse")}
-            query = {name: value for name, value in asked.items() if value}
-            query = {"page": "1", **query, "page_size": PAGE_ITEMS}
-            return Shown(
-                "list.html",
-                {
-                    "list": self,
-                    "table": await visit.table(self.api, list_query(query)),
-                    "asked": asked,
-                    "value_at": value_at,
-                    "path_of": path_of,
-                    "known_of": known_of,
-                    "vhosts": await vhost_names(visit),
-                    "all_changes": CHANGES,
-                },
-            )
-
-        return show
+    async def show(self, visit: Visit) -> Shows:
+        """One page of the list."""
+        asked = {name: visit.asked(name) for name in ("page", "name", "sort", "sort_reverse")}
+        query = {name: value for name, value in asked.items() if value}
+        query = {"page": "1", **query, "page_size": PAGE_ITEMS}
+        return Shown(
+            "list.html",
+            {
+                "list": self,
+                "table": await visit.table(self.api, list_query(query)),
+                "asked": asked,
+                "value_at": value_at,
+                "path_of": path_of,
+                "known_of": known_of,
+                "vhosts": await vhost_names(visit),
+                "all_changes": CHANGES,
+            },
+        )
 
 
 def value_at(row: Mapping[str, Any], column: str) -> Any:
@@ -221,7 +215,7 @@ LISTS = (EXCHANGES, READERS, CONNECTIONS, CHANNELS, USERS, PERMISSIONS, POLICIES
 
 def path_of(template: str, row: Mapping[str, Any]) -> str:
     """The path of a row's own page; an exchange without a name has one in paths."""
-    return _PART.sub(lambda part: quote(row[part[1]] or DEFAULT_NAME, safe=""), template)
+    return filled(template, {name: row[name] or DEFAULT_NAME for name in part_names(template)})
 
 
 def known_of(fields: Mapping[str, str], row: Mapping[str, Any]) -> dict[str, str]:

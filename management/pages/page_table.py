@@ -68,7 +68,7 @@ PAGES = (
     Page(f"{QUEUE}/messages/chosen", choose_messages, QUEUE, method="POST"),
     Page(f"{QUEUE}/messages/move", move_messages, QUEUE, method="POST"),
     Page(f"{QUEUE}/get", take_messages, QUEUE, method="POST"),
-    *(Page(each.api, each.handler(), each.api, each.title) for each in LISTS),
+    *(Page(each.api, each.show, each.api, each.title) for each in LISTS),
     Page("/cluster", show_cluster, "/cluster", "Cluster"),
     Page("/log", show_log, "/log", "Log"),
     Page(DEFINITIONS, show_definitions, DEFINITIONS, "Definitions"),

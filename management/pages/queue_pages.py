@@ -1,11 +1,12 @@
 """Queues: the list, one queue, and messages that are taken from it."""
 
 from typing import Any
-from urllib.parse import quote, unquote
+from urllib.parse import unquote
 
 from routelog.management.calls.failures import Refused, bad_request, not_found
 from routelog.management.calls.listing import list_query
 from routelog.management.calls.message_wanted import number_of
+from routelog.management.calls.path_template import filled
 from routelog.management.pages.change_table import CHANGES, moved_text
 from routelog.management.pages.changes import check_confirmed, counted
 from routelog.management.pages.charts import SAMPLED, length_chart, message_chart
@@ -100,7 +101,7 @@ async def show_queue(visit: Visit) -> Shows:
     """One queue."""
     row = await visit.get(QUEUE, visit.parts, SAMPLED)
     bindings = await visit.table(f"{QUEUE}/bindings", FIRST_ROWS, visit.parts)
-    charts = [chart for chart in (length_chart(row), message_chart(row)) if chart is not None]
+    charts = length_chart(row), message_chart(row)
     return Shown(
         "queue.html", {"queue": row, "charts": charts, "bindings": bindings, "changes": CHANGES}
     )
@@ -190,8 +191,7 @@ async def move_messages(visit: Visit) -> Shows:
     body = _move(chosen, visit.field("mode"), visit.field("to"))
     value = await value_of(await visit.ask("POST", MOVE, visit.parts, body=body))
     visit.session.notice = moved_text(value)
-    parts = (quote(visit.parts[name], safe="") for name in ("vhost", "name"))
-    return Moved("/".join(("/queues", *parts, "messages")))
+    return Moved(filled(f"{QUEUE}/messages", visit.parts))
 
 
 def _move(chosen: list[str], mode: str, to: str) -> dict[str, Any]:

@@ -1,6 +1,5 @@
 """From a route of the HTTP API and a request to the answer, for clients and for the web page."""
 
-import re
 from collections.abc import AsyncIterator, Awaitable, Mapping
 from dataclasses import dataclass, field
 
@@ -11,13 +10,12 @@ from routelog.management.calls.caller import Caller, Need
 from routelog.management.calls.failures import bad_request, not_authorised, refused
 from routelog.management.calls.log_tokens import LogTokens
 from routelog.management.calls.operation import UNSAID
+from routelog.management.calls.path_template import PART, plain
 from routelog.management.calls.request_origin import SAFE_METHODS
 from routelog.management.sampling.sampler import Sampler
 from routelog.management.server.openapi import openapi_document
 from routelog.management.server.routes import ROUTES, Route, Scope
 from routelog.vhosts import Actor, acts
-
-_PART = re.compile(r"\{(\w+)(?::[^}]*)?\}")
 
 _WITHOUT_TAG = {
     Need.MANAGEMENT: "Not management user",
@@ -38,7 +36,7 @@ class ApiCalls:
         self._broker = broker
         self._sampler = sampler
         self._log_tokens = log_tokens
-        self._routes = {(route.method, _plain(route.path)): route for route in ROUTES}
+        self._routes = {(route.method, plain(route.path)): route for route in ROUTES}
         self.document = openapi_document(ROUTES, broker.node.version)
 
     async def carried_out(
@@ -68,7 +66,7 @@ class ApiCalls:
 
     def opens(self, caller: Caller, method: str, path: str) -> bool:
         """See `visit.Api`."""
-        return caller.has(self._routes[method, _plain(path)].need)
+        return caller.has(self._routes[method, plain(path)].need)
 
     async def ask(
         self,
@@ -81,11 +79,11 @@ class ApiCalls:
         body: bytes,
     ) -> Answer:
         """See `visit.Api`."""
-        decoded = _PART.sub(lambda part: parts[part[1]], path)
+        decoded = PART.sub(lambda part: parts[part[1]], path)
         request = _InnerRequest(f"/api{decoded}", parts, query, _Body(body))
         try:
             return await self.carried_out(
-                self._routes[method, _plain(path)], method, request, caller, address
+                self._routes[method, plain(path)], method, request, caller, address
             )
         except Exception as error:
             raise refused(error) or error from None
@@ -111,10 +109,6 @@ class ApiCalls:
         }[scope]
         if not allowed:
             raise not_authorised("User not authorised to access virtual host")
-
-
-def _plain(path: str) -> str:
-    return _PART.sub(r"{\1}", path)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,9 +9,9 @@ import msgspec
 from routelog.management.calls.answer import Row
 from routelog.management.calls.listing import COLUMNS, LISTING
 from routelog.management.calls.operation import Operation, Parameter
+from routelog.management.calls.path_template import PART, plain
 from routelog.management.server.routes import Route
 
-_PARAMETER = re.compile(r"\{(\w+)(?::([^}]*))?\}")
 _JSON = "application/json"
 _DONE = {
     200: "what was asked for",
@@ -32,11 +32,6 @@ def operation_id(route: Route) -> str:
     return re.sub(r"\W+", "_", f"{route.method.lower()}{route.path}").strip("_")
 
 
-def path_of(route: Route) -> str:
-    """The path as OpenAPI writes it."""
-    return "/api" + _PARAMETER.sub(r"{\1}", route.path)
-
-
 def openapi_document(routes: Iterable[Route], version: str) -> Row:
     """Paths, methods, who may call them, what they take and what they answer.
 
@@ -50,7 +45,8 @@ def openapi_document(routes: Iterable[Route], version: str) -> Row:
     known = dict(zip(types, schemas, strict=True))
     paths: dict[str, Row] = {}
     for route in routes:
-        paths.setdefault(path_of(route), {})[route.method.lower()] = _operation(route, known)
+        methods = paths.setdefault(f"/api{plain(route.path)}", {})
+        methods[route.method.lower()] = _operation(route, known)
     return {
         "openapi": "3.1.0",
         "info": {"title": "RouteLog management", "version": version},
@@ -113,7 +109,7 @@ def _operation(route: Route, schemas: dict[Any, Row]) -> Row:
 
 
 def _of_path(path: str) -> Iterator[Row]:
-    for name, pattern in _PARAMETER.findall(path):
+    for name, pattern in PART.findall(path):
         schema: Row = {"type": "string", "minLength": 1}
         if pattern:
             schema = {"type": "string", "pattern": f"^{pattern}$"}

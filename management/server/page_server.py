@@ -13,6 +13,7 @@ from routelog.management.calls.broker_side import BrokerSide
 from routelog.management.calls.caller import Caller, Need
 from routelog.management.calls.failures import Refused, bad_request, refused
 from routelog.management.calls.http_connection import HttpConnection
+from routelog.management.calls.path_template import matched
 from routelog.management.calls.request_origin import check_site
 from routelog.management.pages.changes import own_path
 from routelog.management.pages.definition_pages import DOCUMENT_BYTES_MAX
@@ -23,7 +24,6 @@ from routelog.management.pages.static_files import StaticFiles
 from routelog.management.pages.visit import Moved, Saved, Shown, Shows, Visit
 from routelog.management.server.api_calls import ApiCalls
 from routelog.management.server.client import client_address, client_host, fault
-from routelog.management.server.paths import matched
 from routelog.vhosts import may_connect_from
 
 FORM_BYTES_MAX = 256 * 1024  # read and taken apart in one turn: 2 ms

@@ -14,6 +14,7 @@ from routelog.management.calls.failures import Refused, refused
 from routelog.management.calls.http_connection import HttpConnection
 from routelog.management.calls.listing import list_query, listed
 from routelog.management.calls.log_tokens import LogTokens
+from routelog.management.calls.path_template import matched
 from routelog.management.calls.request_origin import SAFE_METHODS, check_origin
 from routelog.management.calls.stored_answer import StoredAnswers
 from routelog.management.sampling.sampler import Sampler
@@ -21,7 +22,6 @@ from routelog.management.server.api_calls import ApiCalls
 from routelog.management.server.client import client_address, client_host, fault, is_gone
 from routelog.management.server.http_server import HttpServer
 from routelog.management.server.page_server import PageServer
-from routelog.management.server.paths import matched
 from routelog.management.server.routes import ROUTES, Route
 from routelog.management.views.rabbitmq_views import CLI
 
