@@ -44,14 +44,11 @@ def check_site(headers: Mapping[str, str], scheme: str) -> None:
         Refused: 403.
     """
     site, origin = headers.get("Sec-Fetch-Site"), headers.get("Origin")
-    if site is not None and site not in _OWN_SITES:
-        raise _foreign()
-    if origin is not None and not _is_own(origin, headers.get("Host", ""), scheme):
-        raise _foreign()
-
-
-def _foreign() -> Refused:
-    return Refused(403, "forbidden", "a request from another site")
+    is_other_site = site is not None and site not in _OWN_SITES
+    if is_other_site or (
+        origin is not None and not _is_own(origin, headers.get("Host", ""), scheme)
+    ):
+        raise Refused(403, "forbidden", "a request from another site")
 
 
 def _is_own(origin: str, host: str, scheme: str) -> bool:

@@ -41,7 +41,8 @@ class StoredAnswers:
     async def _sent(
         self, request: web.Request, stretch: StoredStretch, headers: Mapping[str, str]
     ) -> web.StreamResponse:
-        response = web.StreamResponse(headers={**headers, "RouteLog-Offsets": _covered(stretch)})
+        covered = f"{stretch.start}-{stretch.end}"
+        response = web.StreamResponse(headers={**headers, "RouteLog-Offsets": covered})
         response.content_type = "application/octet-stream"
         response.content_length = stretch.size
         transport, descriptor = request.transport, stretch.descriptor
@@ -83,10 +84,6 @@ class StoredAnswers:
                     await _writable(socket)
         finally:
             os.close(socket)
-
-
-def _covered(stretch: StoredStretch) -> str:
-    return f"{stretch.start}-{stretch.end}"
 
 
 async def _writable(socket: int) -> None:

@@ -5,7 +5,7 @@ import logging
 from aiohttp import web
 
 from routelog.management.calls.failures import Refused
-from routelog.management.calls.http_connection import HttpConnection
+from routelog.management.calls.http_connection import FAILED, HttpConnection
 
 log = logging.getLogger(__name__)
 
@@ -35,4 +35,4 @@ def is_gone(request: web.Request) -> bool:
 def fault(request: web.Request, error: Exception) -> Refused:
     """Log an error of the broker, and say nothing of it to the client."""
     log.error("%s %s: an error of the broker", request.method, request.path, exc_info=error)
-    return Refused(500, "internal_server_error", "the broker failed; see its log")
+    return FAILED

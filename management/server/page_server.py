@@ -21,16 +21,14 @@ from routelog.management.pages.page_table import PAGES, Page
 from routelog.management.pages.rendering import Rendering
 from routelog.management.pages.sessions import SESSION_SECONDS, Session, Sessions
 from routelog.management.pages.static_files import StaticFiles
-from routelog.management.pages.visit import Moved, Saved, Shown, Shows, Visit
+from routelog.management.pages.visit import Moved, Saved, Shown, Visit
 from routelog.management.server.api_calls import ApiCalls
 from routelog.management.server.client import client_address, client_host, fault
 from routelog.vhosts import may_connect_from
 
 FORM_BYTES_MAX = 256 * 1024  # read and taken apart in one turn: 2 ms
 FIELDS_MAX = 1_000
-UPLOAD_BYTES_MAX = (
-    DOCUMENT_BYTES_MAX + FORM_BYTES_MAX
-)  # of a form with a file; it is read in pieces
+UPLOAD_BYTES_MAX = DOCUMENT_BYTES_MAX + FORM_BYTES_MAX  # of a form with a file, read in pieces
 
 PAGE_HEADERS = {
     "Content-Security-Policy": (
@@ -142,9 +140,7 @@ class PageServer:
     def _refusal(self, request: web.Request, error: Exception, user: str | None) -> Refused:
         if isinstance(error, ConnectionError):
             raise error  # the client left
-        answer = refused(error)
-        if answer is None:
-            answer = fault(request, error)
+        answer = refused(error) or fault(request, error)
         if answer.status in (401, 403):
             self._note_refusal(request, answer, user)
         return answer
@@ -157,7 +153,12 @@ class PageServer:
             visit = self._visit(request, session, form)
             if page.method == "POST" and not visit.may_change:
                 raise Refused(403, "forbidden", "A user whose only tag is monitoring looks on")
-            return await self._answer(request, session, await page.handler(visit))
+            answer = await page.handler(visit)
+            if isinstance(answer, Moved):
+                return _moved(answer.to)
+            if isinstance(answer, Saved):
+                return await _saved(request, answer)
+            return await self._html(request, answer, self._frame(request, session))
 
         return show
 
@@ -185,15 +186,6 @@ class PageServer:
             {name: request.query.getall(name) for name in request.query},
             form,
         )
-
-    async def _answer(
-        self, request: web.Request, session: Session, answer: Shows
-    ) -> web.StreamResponse:
-        if isinstance(answer, Moved):
-            return _moved(answer.to)
-        if isinstance(answer, Saved):
-            return await _saved(request, answer)
-        return await self._html(request, answer, self._frame(request, session))
 
     def _frame(self, request: web.Request, session: Session) -> dict[str, Any]:
         visit = self._visit(request, session, {})

@@ -95,9 +95,7 @@ class ManagementServer(HttpServer):
         except Exception as error:
             if isinstance(error, ConnectionError) and is_gone(request):
                 raise  # the client left
-            answer = refused(error)
-            if answer is None:
-                answer = fault(request, error)
+            answer = refused(error) or fault(request, error)
             if answer.status in (401, 403):
                 caller: Caller | None = request.get(_CALLER)
                 user = None if caller is None else caller.actor_name

@@ -21,32 +21,28 @@ REASON = "Closed via management plugin"  # RabbitMQ's words
 @lists(ConnectionRow, STATISTICS)
 def list_connections(call: Call) -> Answer:
     """The connections that the caller sees: his own, or all."""
-    return _listing(call, lambda connection: _is_seen(call, connection))
+    return _listing(call, _seen(call))
 
 
 @lists(ConnectionRow, STATISTICS)
 def list_connections_of_vhost(call: Call) -> Answer:
     """The connections to a vhost."""
-    name = call.vhost.name
-    return _listing(
-        call, lambda connection: connection.vhost.name == name and _is_seen(call, connection)
-    )
+    return _listing(call, _seen_in_vhost(call))
 
 
 @lists(ConnectionRow, STATISTICS)
 def list_connections_of_user(call: Call) -> Answer:
     """The connections of a user."""
     name = call.path("name")
-    return _listing(call, lambda connection: connection.user == name and _is_seen(call, connection))
+    return _listing(call, (each for each in _seen(call) if each.user == name))
 
 
-def _listing(call: Call, belongs: Any) -> Listing:
-    connections, statistics = call.broker.connections, call.statistics()
-    items = (each for each in connections.connections() if belongs(each))
+def _listing(call: Call, connections: Iterator[Any]) -> Listing:
+    statistics = call.statistics()
     return Listing(
-        items,
+        connections,
         lambda connection: connection_row(call.broker, connection, statistics),
-        connections.name,
+        call.broker.connections.name,
     )
 
 
@@ -111,23 +107,19 @@ def delete_connections_of_user(call: Call) -> Answer:
 @lists(ChannelRow, STATISTICS)
 def list_channels(call: Call) -> Answer:
     """The channels of the connections that the caller sees."""
-    return _channels(call, lambda connection: _is_seen(call, connection))
+    return _channels(call, _seen(call))
 
 
 @lists(ChannelRow, STATISTICS)
 def list_channels_of_vhost(call: Call) -> Answer:
     """The channels of the connections to a vhost."""
-    name = call.vhost.name
-    return _channels(
-        call, lambda connection: connection.vhost.name == name and _is_seen(call, connection)
-    )
+    return _channels(call, _seen_in_vhost(call))
 
 
 @lists(ChannelRow, STATISTICS)
 async def list_channels_of_connection(call: Call) -> Answer:
     """The channels of a connection."""
-    wanted = await _connection(call)
-    return _channels(call, lambda connection: connection is wanted)
+    return _channels(call, iter([await _connection(call)]))
 
 
 @answers(OneChannel, query=STATISTICS)
@@ -146,17 +138,14 @@ async def get_channel(call: Call) -> Answer:
     raise not_found()
 
 
-def _channels(call: Call, belongs: Any) -> Listing:
+def _channels(call: Call, connections: Iterator[Any]) -> Listing:
     statistics = call.statistics()
-
-    def items() -> Iterator[tuple[Any, Any]]:
-        for connection in call.broker.connections.connections():
-            if belongs(connection):
-                for channel in call.broker.connections.channels(connection):
-                    yield connection, channel
-
     return Listing(
-        items(),
+        (
+            (connection, channel)
+            for connection in connections
+            for channel in call.broker.connections.channels(connection)
+        ),
         lambda item: channel_row(call.broker, item, statistics),
         lambda item: f"{call.broker.connections.name(item[0])} ({item[1].number})",
     )
@@ -196,20 +185,24 @@ async def _connection(call: Call) -> Any:
     name = call.path("name")
     async for connection in in_turns(call.broker.connections.connections(), Lane.OPERATORS):
         if call.broker.connections.name(connection) == name:
-            _check_seen(call, connection)
+            if not _is_seen(call, connection):
+                raise not_authorised("User not authorised to access this connection")
             return connection
     raise not_found()
-
-
-def _check_seen(call: Call, connection: Any) -> None:
-    if not _is_seen(call, connection):
-        raise not_authorised("User not authorised to access this connection")
 
 
 def _check_closes(call: Call, connection: Any) -> None:
     # As in RabbitMQ: who may look at the connections of others may not end them.
     if not (call.caller.has(Need.ADMINISTRATOR) or connection.user == call.caller.name):
         raise not_authorised("User not authorised to access object")
+
+
+def _seen(call: Call) -> Iterator[Any]:
+    return (each for each in call.broker.connections.connections() if _is_seen(call, each))
+
+
+def _seen_in_vhost(call: Call) -> Iterator[Any]:
+    return (each for each in _seen(call) if each.vhost.name == call.vhost.name)
 
 
 def _is_seen(call: Call, connection: Any) -> bool:

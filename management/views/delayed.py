@@ -10,6 +10,7 @@ from routelog.log_backend import ScheduledRecord
 from routelog.management.calls.answer import Answer, Empty, Row, Value
 from routelog.management.calls.call import Call
 from routelog.management.calls.failures import bad_request, not_found
+from routelog.management.calls.message_wanted import number_of
 from routelog.management.calls.operation import Parameter, answers, changes
 from routelog.management.shapes.message import Cancelled, DelayedPage
 from routelog.management.views.bindings import exchange_name
@@ -39,16 +40,10 @@ _NUMBER_MAX = 2**63 - 1
 async def list_delayed(call: Call) -> Answer:
     """A page of what an exchange holds, what is due next first."""
     held = _held(call, Verb.READ)
-    count = call.query.get("count", str(COUNT))
-    if (
-        not (count.isascii() and count.isdigit())
-        or len(count) > len(str(COUNT_MAX))
-        or not 1 <= int(count) <= COUNT_MAX
-    ):
-        raise bad_request(f"count is not between 1 and {COUNT_MAX}")
+    count = number_of(call.query, "count", COUNT, COUNT_MAX, least=1)
     after = call.query.get("from")
     first = NOTHING_BEFORE if after is None else _entry(after)
-    page = await call.vhost.delays.page(held, first, int(count))
+    page = await call.vhost.delays.page(held, first, count)
     return Value(
         {
             "messages": held.count,

@@ -77,9 +77,7 @@ class PlaceBody(msgspec.Struct):
 async def move_reader(call: Call) -> Answer:
     """Let a group, or a reader, go on elsewhere in the log; nobody may consume by it meanwhile."""
     body = await call.body(PlaceBody)
-    group = _queue(call).groups.get(call.path("name"))
-    if group is None:
-        raise not_found()
+    group = _group(call)
     place, now = log_place(body.to), call.broker.clock.now()
     if body.dry_run:
         return Value(_move(group, call.vhost.groups.begins(group, place, now)))
@@ -113,9 +111,7 @@ def _move(group: ConsumerGroup, begins: list[int]) -> dict[str, Any]:
 @changes()
 async def delete_reader(call: Call) -> Answer:
     """Hold nothing for a reader any more."""
-    group = _queue(call).groups.get(call.path("name"))
-    if group is None:
-        raise not_found()
+    group = _group(call)
     if group.consumers:
         raise bad_request(f"{group} has consumers")
     durable = call.vhost.groups.delete(group)
@@ -131,6 +127,13 @@ def _queue(call: Call) -> Queue:
     if queue is None or queue.deleted:
         raise not_found()
     return queue
+
+
+def _group(call: Call) -> ConsumerGroup:
+    group = _queue(call).groups.get(call.path("name"))
+    if group is None:
+        raise not_found()
+    return group
 
 
 def _offsets(queue: Queue, body: ProgressBody) -> dict[int, int]:

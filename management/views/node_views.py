@@ -26,11 +26,8 @@ ALIVENESS_QUEUE = "aliveness-test"  # RabbitMQ's
 CRITICAL_QUEUES_MAX = 100  # of all durable ones, which are concerned alike
 
 _UNIT_DAYS = {"days": 1, "weeks": 7, "months": 30, "years": 365}
-_PROTOCOLS = {
-    "amqp091": "amqp",
-    "amqp0-9-1": "amqp",
-    "amqps": "amqp/ssl",
-}  # as a health check may say
+# As a health check may say
+_PROTOCOLS = {"amqp091": "amqp", "amqp0-9-1": "amqp", "amqps": "amqp/ssl"}
 
 
 class ClusterNameBody(msgspec.Struct):
@@ -112,11 +109,6 @@ async def _replica_row(call: Call, replica: Replica) -> Row:
         "blocks_behind": replica.blocks_behind,
     }
     return row | await _node_row(call) if replica.name == call.broker.node.name else row
-
-
-def _check_name(call: Call) -> None:
-    if call.path("name") != call.broker.node.name:
-        raise not_found()
 
 
 async def _node_row(call: Call) -> Row:
@@ -225,7 +217,8 @@ def check_alarms(call: Call) -> Answer:
 @answers(Healthy, failure=Unhealthy)
 def check_node(call: Call) -> Answer:
     """As `check_alarms`, if the node has this name."""
-    _check_name(call)
+    if call.path("name") != call.broker.node.name:
+        raise not_found()
     return check_alarms(call)
 
 

@@ -64,18 +64,21 @@ def whoami(call: Call) -> Answer:
 @lists(UserRow)
 def list_users(call: Call) -> Answer:
     """All users."""
-    users = call.broker.users
-    return Listing(
-        users.users(), lambda user: described_user(user, users), lambda user: str(user.name)
-    )
+    return _users(call, call.broker.users.users())
 
 
 @lists(UserRow)
 def list_users_without_permissions(call: Call) -> Answer:
     """Users who can enter no vhost."""
     users = call.broker.users
-    without = [user for user in users.users() if not users.permissions.of_user(user.name)]
-    return Listing(without, lambda user: described_user(user, users), lambda user: str(user.name))
+    return _users(
+        call, [user for user in users.users() if not users.permissions.of_user(user.name)]
+    )
+
+
+def _users(call: Call, shown: Iterable[User]) -> Listing:
+    users = call.broker.users
+    return Listing(shown, lambda user: described_user(user, users), lambda user: str(user.name))
 
 
 @answers(UserRow)

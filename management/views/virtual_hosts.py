@@ -12,7 +12,6 @@ from routelog.management.calls.call import DEFINITIONS_BYTES_MAX, STATISTICS, Ca
 from routelog.management.calls.failures import bad_request, not_found
 from routelog.management.calls.listing import SLICE_ITEMS, slices
 from routelog.management.calls.operation import Parameter, Query, answers, changes, lists, puts
-from routelog.management.sampling.statistics import Statistics
 from routelog.management.shapes.definitions import DefinitionsDocument, ImportAnswer
 from routelog.management.shapes.vhost import VhostRow
 from routelog.vhosts import (
@@ -53,7 +52,7 @@ def list_vhosts(call: Call) -> Answer:
 
     def described(vhost: VirtualHost) -> Row:
         row = vhost_row(vhost, replicas) | statistics.sampled_lengths(vhost)
-        return _with_traffic(vhost, row, statistics)
+        return row | statistics.messages(vhost.counters.channels)
 
     return Listing(
         vhosts,
@@ -78,11 +77,7 @@ async def get_vhost(call: Call) -> Answer:
     statistics = call.statistics()
     row = vhost_row(call.vhost, call.broker.replicas())
     row |= statistics.lengths([call.vhost.counters], ready, unacked)
-    return Value(_with_traffic(call.vhost, row, statistics))
-
-
-def _with_traffic(vhost: VirtualHost, row: Row, statistics: Statistics) -> Row:
-    return row | statistics.messages(vhost.counters.channels)
+    return Value(row | statistics.messages(call.vhost.counters.channels))
 
 
 async def counted_messages(vhosts: list[VirtualHost]) -> tuple[int, int]:
