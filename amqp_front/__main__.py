@@ -60,6 +60,12 @@ EXIT_CONFIGURATION = 2  # what wrong usage of the command line exits with, too
 
 CONFIGURATION_FILE = "routelog.toml"
 
+ConfigFile = Annotated[
+    Path | None,
+    typer.Option(help="Configuration file; ./routelog.toml is read when it is there."),
+]
+DataDir = Annotated[str | None, typer.Option(help="Directory of everything kept.")]
+
 
 class CommandLine(TyperGroup):
     """The commands of this file, and the tools, which are loaded when another one is asked for."""
@@ -119,11 +125,8 @@ def _failing_in_words() -> Iterator[None]:
 @command_line.command()
 @_failing_in_words()
 def serve(
-    config: Annotated[
-        Path | None,
-        typer.Option(help="Configuration file; ./routelog.toml is read when it is there."),
-    ] = None,
-    data_dir: Annotated[str | None, typer.Option(help="Directory of everything kept.")] = None,
+    config: ConfigFile = None,
+    data_dir: DataDir = None,
     host: Annotated[str | None, typer.Option(help="Address to listen on.")] = None,
     port: Annotated[str | None, typer.Option(help="Port to listen on; 0 takes a free one.")] = None,
     management_port: Annotated[
@@ -146,7 +149,7 @@ def serve(
         "management_port": management_port,
         "log_level": log_level,
     }
-    configuration = _configuration(config, os.environ, options, settings or ())
+    configuration = _configuration(config, options, settings or ())
     cluster = _cluster_options(configuration)
     standbys = listen_options(configuration)
     _set_up(configuration, config)
@@ -158,14 +161,11 @@ def serve(
 @_failing_in_words()
 def follow(
     address: Annotated[str, typer.Argument(help="HOST:PORT, the node's `standby_listen`.")],
-    config: Annotated[
-        Path | None,
-        typer.Option(help="Configuration file; ./routelog.toml is read when it is there."),
-    ] = None,
-    data_dir: Annotated[str | None, typer.Option(help="Directory of everything kept.")] = None,
+    config: ConfigFile = None,
+    data_dir: DataDir = None,
 ) -> None:
     """Keep a copy of a running node, as its warm standby, until SIGTERM or SIGINT."""
-    configuration = _configuration(config, os.environ, {"data_dir": data_dir}, ())
+    configuration = _configuration(config, {"data_dir": data_dir})
     options = follow_options(configuration, address)
     _set_up(configuration, config)
     service_manager = ServiceManager.from_environment(os.environ)
@@ -187,14 +187,11 @@ def follow(
 @command_line.command()
 @_failing_in_words()
 def promote(
-    config: Annotated[
-        Path | None,
-        typer.Option(help="Configuration file; ./routelog.toml is read when it is there."),
-    ] = None,
-    data_dir: Annotated[str | None, typer.Option(help="Directory of everything kept.")] = None,
+    config: ConfigFile = None,
+    data_dir: DataDir = None,
 ) -> None:
     """Make a standby's data directory a node's: the next `routelog serve` takes clients there."""
-    data = _configuration(config, os.environ, {"data_dir": data_dir}, ()).data_dir
+    data = _configuration(config, {"data_dir": data_dir}).data_dir
     try:
         end = promote_standby(data, SystemDisk())
     except DirectoryLocked as error:
@@ -218,7 +215,7 @@ def _refuse_standby(data: Path) -> None:
 
 def _set_up(configuration: BrokerConfig, chosen_file: Path | None) -> None:
     set_up_logs(configuration.log_level, configuration.log_format)
-    file, _ = _configuration_file(chosen_file, os.environ)
+    file, _ = _configuration_file(chosen_file)
     log.info(
         "RouteLog %s starts: configuration file %s, data directory %s, process %d",
         distribution_version("routelog"),
@@ -263,16 +260,13 @@ def ready_line(address: BrokerAddress, process_id: int) -> str:
 
 
 def _configuration(
-    chosen_file: Path | None,
-    environment: Mapping[str, str],
-    options: Mapping[str, object],
-    settings: Sequence[str],
+    chosen_file: Path | None, options: Mapping[str, object], settings: Sequence[str] = ()
 ) -> BrokerConfig:
-    file, required = _configuration_file(chosen_file, environment)
+    file, required = _configuration_file(chosen_file)
     return load_configuration(
         file_name=str(file),
         file_text=_file_text(file, required=required),
-        environment=environment,
+        environment=os.environ,
         options=options,
         settings=settings,
     )
@@ -285,17 +279,15 @@ def _cluster_options(configuration: BrokerConfig) -> ClusterOptions | None:
 @_failing_in_words()
 def _cluster_of(config: Path | None) -> ClusterOptions:
     """The cluster that the configuration tells of; exits when there is none."""
-    options = _cluster_options(_configuration(config, os.environ, {}, ()))
+    options = _cluster_options(_configuration(config, {}))
     if options is None:
         raise ConfigurationError("cluster_nodes: there is no cluster")
     return options
 
 
-def _configuration_file(
-    chosen_file: Path | None, environment: Mapping[str, str]
-) -> tuple[Path, bool]:
+def _configuration_file(chosen_file: Path | None) -> tuple[Path, bool]:
     # And whether it must be there.
-    named = chosen_file or environment.get("ROUTELOG_CONFIG")
+    named = chosen_file or os.environ.get("ROUTELOG_CONFIG")
     return Path(named or CONFIGURATION_FILE), bool(named)
 
 
