@@ -5,7 +5,7 @@ import logging
 import signal
 import sys
 from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager, nullcontext
+from contextlib import AbstractAsyncContextManager
 from typing import NoReturn
 
 import uvloop
@@ -32,21 +32,21 @@ def run(
     on_ready: Callable[[BrokerAddress], None],
     claim_epoch: ClaimEpoch,
     *,
-    definitions: Definitions | None = None,
-    doors: Doors | None = None,
-    watch: Doors | None = None,
-    join: Callable[[], Mirror] | None = None,
-    on_end: Callable[[str], NoReturn] | None = None,
+    definitions: Definitions | None,
+    doors: Doors,
+    watch: Doors,
+    join: Callable[[], Mirror] | None,
+    on_end: Callable[[str], NoReturn],
 ) -> None:
     """Run a broker until SIGTERM or SIGINT.
 
     Args:
         on_ready: called when connections are accepted.
         claim_epoch: makes a node on its own the leader of its partitions; returns the leader epoch.
-        definitions: what to import at the start, instead of making the default user and vhost.
+        definitions: what to import at the start; None: the default user and vhost are made.
         doors: what else to open while it takes clients, and to close before it stops.
         watch: the same, while it listens: also as a node that passes clients on.
-        join: called on the event loop; makes the node of a cluster.
+        join: called on the event loop; makes the node of a cluster. None: the node is on its own.
         on_end: ends the process of such a node, and begins another one where there is a reason for that.
 
     Raises:
@@ -68,14 +68,12 @@ def run(
                 garbage.look_at_whole()  # once: what start made lives as long as the process
                 on_ready(address)
 
-            opened, watched = doors or _nothing, watch or _nothing
             if mirror is not None:
-                reason = await _run_mirrored(broker, mirror, opened, watched, ready, stopped)
-                assert on_end is not None
+                reason = await _run_mirrored(broker, mirror, doors, watch, ready, stopped)
                 on_end(reason)  # what a thread waits for may never come
             address = await broker.start(claim_epoch)
             try:
-                async with watched(broker, address), opened(broker, address):
+                async with watch(broker, address), doors(broker, address):
                     ready(address)
                     await stopped.wait()
                     log.info("stopping")
@@ -83,10 +81,6 @@ def run(
                 await broker.stop()
 
     uvloop.run(serve())
-
-
-def _nothing(broker: Broker, address: BrokerAddress) -> AbstractAsyncContextManager[None]:
-    return nullcontext()
 
 
 async def _run_mirrored(
