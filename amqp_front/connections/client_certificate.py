@@ -1,6 +1,7 @@
 """The user that a verified client certificate names: whom SASL EXTERNAL logs in."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from itertools import chain
 from typing import Any
 
 # As `ssl.SSLSocket.getpeercert` gives it: {"subject": ((("commonName", "app"),),), ...}.
@@ -39,7 +40,8 @@ def login_name(certificate: Certificate, source: str) -> str | None:
     if source == "distinguished_name":
         return distinguished_name(certificate) or None
     if source == "common_name":
-        found = [value for name, value in _attributes(certificate) if name == "commonName"]
+        names = chain.from_iterable(certificate.get("subject", ()))
+        found = [value for name, value in names if name == "commonName"]
     else:
         wanted = _ALTERNATIVE_NAMES[source]
         names = certificate.get("subjectAltName", ())
@@ -52,17 +54,10 @@ def distinguished_name(certificate: Certificate, whose: str = "subject") -> str:
 
     Source: RFC 4514, section 2.
     """
-    parts = []
-    for relative in reversed(certificate.get(whose, ())):
-        parts.append(
-            "+".join(f"{_SHORT.get(name, name)}={_escaped(text)}" for name, text in relative)
-        )
-    return ",".join(parts)
-
-
-def _attributes(certificate: Certificate) -> Iterator[tuple[str, str]]:
-    for relative in certificate.get("subject", ()):
-        yield from relative
+    return ",".join(
+        "+".join(f"{_SHORT.get(name, name)}={_escaped(text)}" for name, text in relative)
+        for relative in reversed(certificate.get(whose, ()))
+    )
 
 
 def _escaped(value: str) -> str:

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from platform import python_version
 from typing import Any
 
@@ -24,10 +24,8 @@ from routelog.amqp_front.wire.methods import encode_method
 from routelog.vhosts import RABBITMQ_PRODUCT, RABBITMQ_VERSION, plain_arguments
 
 PROTOCOL_HEADER = b"AMQP\x00\x00\x09\x01"
-ACCEPTED_HEADERS = (
-    PROTOCOL_HEADER,
-    b"AMQP\x01\x01\x00\x09",
-)  # 0-9-1, and 0-9 as old clients say it
+# 0-9-1, and 0-9 as old clients say it
+ACCEPTED_HEADERS = (PROTOCOL_HEADER, b"AMQP\x01\x01\x00\x09")
 FRAME_MIN = 4_096  # of the specification
 FRAME_BEFORE_TUNE = 8_192  # RabbitMQ's; enough for the client properties of every known client
 
@@ -70,7 +68,7 @@ def start_frame(cluster_name: str, mechanisms: tuple[str, ...]) -> bytes:
     properties = {
         "product": RABBITMQ_PRODUCT,
         "version": RABBITMQ_VERSION,
-        "platform": f"RouteLog {distribution_version()}, Python {python_version()}",
+        "platform": f"RouteLog {version('routelog')}, Python {python_version()}",
         "copyright": "The RouteLog authors",
         "information": "Licensed under the Apache License 2.0",
         "cluster_name": cluster_name,
@@ -137,12 +135,3 @@ def client_capability(properties: Mapping[str, object], name: str) -> bool:
     """Whether the client said that it can handle something."""
     capabilities = properties.get("capabilities")
     return isinstance(capabilities, dict) and capabilities.get(name) is True
-
-
-@cache
-def distribution_version() -> str:
-    """Version of the installed distribution."""
-    try:
-        return version("routelog")
-    except PackageNotFoundError:
-        return "0"  # run from a source tree

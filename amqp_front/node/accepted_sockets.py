@@ -45,7 +45,7 @@ class AcceptedSocket:
         self._sockets = sockets
         self.handle = handle
         self.source = source
-        self.drop: Callable[[], object] = _nothing
+        self.drop: Callable[[], object] = lambda: None
         self.taken = -1
         self.idle_looks = 0
 
@@ -60,9 +60,6 @@ class AcceptedSocket:
     def closed(self) -> None:
         """The socket is closed; may be called more than once."""
         self._sockets.closed(self)
-
-
-def _nothing() -> None: ...
 
 
 class AcceptedSockets:

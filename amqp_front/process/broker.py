@@ -46,7 +46,6 @@ from routelog.exchanges import InvalidName
 from routelog.log_backend import (
     Backups,
     BadBucket,
-    Bucket,
     DirectoryLocked,
     DiskSpace,
     EpochBeginning,
@@ -228,7 +227,8 @@ class Broker:
         self._umask = keep_private()
         narrow(config.data_dir)
         try:
-            self._bucket = _bucket(config)
+            url = config.remote_storage
+            self._bucket = open_bucket(url, SystemDisk()) if url else None
             self._logs = logs = open_logs(config, loop)
         except BadBucket as error:
             raise StartError(f"remote_storage: {error}") from None
@@ -300,8 +300,18 @@ class Broker:
         confirms = ConfirmBoard(cork.call_soon, clock.monotonic)
         confirms.durable(logs.journal.committed)
         if logs.journal.is_replicated:
-            self._deadline = self._confirm_deadline(confirms, loop)
+            self._deadline = ConfirmDeadline(
+                confirms,
+                lambda: logs.journal.end.position,
+                config.cluster_confirm_seconds,
+                lambda seconds, look: loop.call_later(seconds, cork.run, look),
+            )
             self._deadline.start()
+        limits = IntakeLimits(
+            config.intake_connection_bytes_max,
+            config.intake_user_bytes_max,
+            config.intake_bytes_max,
+        )
         self._services = Services(
             config=config,
             loop=loop,
@@ -317,7 +327,7 @@ class Broker:
             admission=Admission(vhosts, users),
             confirms=confirms,
             gate=self._gate,
-            intake=IntakeBudget(loop, _intake_limits(config), logs.memory.hold),
+            intake=IntakeBudget(loop, limits, logs.memory.hold),
             heartbeats=HeartbeatWheel(loop),
             node_name=self._name,
             close_throttle=CloseThrottle(loop.call_soon),
@@ -337,17 +347,6 @@ class Broker:
         self._group_expiry.start()
         self._log_exchange = LogExchange(vhosts, loop, self._services.node_name)
         logging.getLogger().addHandler(self._log_exchange)
-
-    def _confirm_deadline(
-        self, confirms: ConfirmBoard, loop: asyncio.AbstractEventLoop
-    ) -> ConfirmDeadline:
-        journal, cork = self._logs.journal, self._cork
-        return ConfirmDeadline(
-            confirms,
-            lambda: journal.end.position,
-            self._config.cluster_confirm_seconds,
-            lambda seconds, look: loop.call_later(seconds, cork.run, look),
-        )
 
     def _start_remote(self, loop: asyncio.AbstractEventLoop) -> None:
         logs, bucket = self._logs, self._bucket
@@ -537,14 +536,3 @@ class Broker:
         await self._logs.aclose()
         if self._spans is not None:
             await asyncio.to_thread(self._spans.close)
-
-
-def _intake_limits(config: BrokerConfig) -> IntakeLimits:
-    return IntakeLimits(
-        config.intake_connection_bytes_max, config.intake_user_bytes_max, config.intake_bytes_max
-    )
-
-
-def _bucket(config: BrokerConfig) -> Bucket | None:
-    url = config.remote_storage
-    return open_bucket(url, SystemDisk()) if url else None

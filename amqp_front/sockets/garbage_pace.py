@@ -37,7 +37,7 @@ class GarbagePace:
         self._loop = loop
         self._clock = clock
         self._thresholds = gc.get_threshold()
-        self._new_objects = self._new_objects_before = 0
+        self._new_objects = 0
         self._stayed = 0
         self._new_objects_before = 0  # at the last tick
         self._thread_seconds = clock.thread_seconds()
