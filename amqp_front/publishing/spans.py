@@ -7,7 +7,7 @@ Source: W3C Trace Context, 3.2 "traceparent header"; OpenTelemetry, "Semantic co
 
 import re
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.sdk.resources import Resource
@@ -21,6 +21,7 @@ from opentelemetry.trace import (
     set_span_in_context,
 )
 
+from routelog.amqp_front.publishing.firehose import TracedChannel
 from routelog.amqp_front.wire.command import PublishRun
 from routelog.log_backend import Clock
 from routelog.vhosts import Delivery
@@ -30,16 +31,6 @@ _HEADER = b"\x0btraceparentS"
 _CONTEXT = re.compile(rb"00-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})")
 _CONTEXT_BYTES = 55
 _SAMPLED = 1
-
-
-class TracedChannel(Protocol):
-    """Whose message it is."""
-
-    number: int
-
-    @property
-    def connection_name(self) -> str:
-        """What its connection is called."""
 
 
 class Spans:

@@ -14,18 +14,13 @@ from routelog.amqp_front.wire.frame_cutter import FRAME_OVERHEAD
 from routelog.vhosts import ChannelSnapshot, ConnectionSnapshot, ConsumerSnapshot
 
 
-def connection_name(connection: Connection) -> str:
-    """The name of a connection, as in RabbitMQ: the client's address, then the broker's."""
-    return ends_name(connection.socket)
-
-
 def connection_snapshot(connection: Connection) -> ConnectionSnapshot:
     """A snapshot of a connection that is in a vhost."""
     peer, own = _ends(connection.socket)
     identity = connection.socket.identity if connection.socket is not None else None
     properties: dict[str, Any] = msgspec.json.decode(identity.properties) if identity else {}
     return ConnectionSnapshot(
-        name=connection_name(connection),
+        name=ends_name(connection.socket),
         user=connection.user,
         vhost=connection.vhost.name,
         peer_host=peer[0],

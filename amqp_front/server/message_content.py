@@ -3,9 +3,10 @@
 from base64 import b64encode
 
 from routelog.amqp_front.server.message_holders import MessageHolders
+from routelog.amqp_front.wire.content_frames import body_view
 from routelog.amqp_front.wire.errors import HardError
 from routelog.amqp_front.wire.properties import Properties, visible_properties
-from routelog.log_backend import Records
+from routelog.log_backend import PROPERTY_NAMES, Records
 from routelog.vhosts import (
     BrowsedMessage,
     Delivery,
@@ -16,9 +17,6 @@ from routelog.vhosts import (
     plain_arguments,
 )
 
-PROPERTIES = {"content_type", "content_encoding", "headers", "delivery_mode", "priority", "type"}
-PROPERTIES |= {"correlation_id", "reply_to", "expiration", "message_id", "timestamp", "user_id"}
-PROPERTIES |= {"app_id", "cluster_id"}
 _NUMBERS = {"delivery_mode", "priority", "timestamp"}
 
 
@@ -29,20 +27,16 @@ def taken_message(queue: Queue, delivery: Delivery) -> TakenMessage:
         records.exchange.decode(errors="replace"),
         records.routing_key(index).decode(errors="replace"),
         delivery.redelivered,
-        _plain_properties(Properties(visible_properties(records, index))),
-        _body(records, index),
+        _properties(records, index),
+        body_view(records, index),
         queue.ready,
     )
 
 
-def _body(records: Records, index: int) -> memoryview:
-    at, offsets = records.bodies_at, records.offset_columns()
-    return memoryview(records.payload)[at + offsets[index] : at + offsets[index + 1]]
-
-
-def _plain_properties(properties: Properties) -> dict[str, object]:
+def _properties(records: Records, index: int) -> dict[str, object]:
+    properties = Properties(visible_properties(records, index))
     plain: dict[str, object] = {}
-    for name in sorted(PROPERTIES):
+    for name in sorted(PROPERTY_NAMES):
         value = properties.value(name)
         if value is None:
             continue
@@ -77,6 +71,6 @@ def browsed_message(queue: Queue, found: FoundMessage, holders: MessageHolders) 
         records.routing_key(index).decode(errors="replace"),
         0 if is_settled else partition.delivery_count(found.offset),
         holders.of(found.partition, found.offset) if is_unacked else None,
-        _plain_properties(Properties(visible_properties(records, index))),
-        _body(records, index),
+        _properties(records, index),
+        body_view(records, index),
     )

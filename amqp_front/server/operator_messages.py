@@ -10,18 +10,14 @@ from pamqp import commands
 
 from routelog.amqp_front.node.services import Services
 from routelog.amqp_front.publishing.publisher import Publisher
-from routelog.amqp_front.server.message_content import (
-    PROPERTIES,
-    browsed_message,
-    taken_message,
-)
+from routelog.amqp_front.server.message_content import browsed_message, taken_message
 from routelog.amqp_front.server.message_holders import message_holders
 from routelog.amqp_front.server.message_moves import MessageMoves
 from routelog.amqp_front.server.operator_view import OperatorView
 from routelog.amqp_front.wire.errors import AmqpError, SoftError
 from routelog.amqp_front.wire.properties import Properties
 from routelog.amqp_front.wire.single_run import single_run
-from routelog.log_backend import Lane, Reason, pause
+from routelog.log_backend import PROPERTY_NAMES, Lane, Reason, pause
 from routelog.vhosts import (
     FULL_PERMISSION,
     BrowsedMessage,
@@ -219,11 +215,8 @@ def _ranges(held: Iterable[Delivery]) -> list[tuple[DeliverySource, int, int]]:
     # Neighbours are one range: each costs as much as many do.
     ranges: list[tuple[DeliverySource, int, int]] = []
     for delivery in held:
-        partition, first, end = (
-            delivery.partition,
-            delivery.offset,
-            delivery.offset + delivery.count,
-        )
+        partition, first = delivery.partition, delivery.offset
+        end = first + delivery.count
         if ranges and ranges[-1][0] is partition and ranges[-1][2] == first:
             first = ranges.pop()[1]
         ranges.append((partition, first, end))
@@ -232,7 +225,7 @@ def _ranges(held: Iterable[Delivery]) -> list[tuple[DeliverySource, int, int]]:
 
 def _encoded_properties(properties: Mapping[str, object]) -> Properties:
     values = dict(properties)
-    unknown = values.keys() - PROPERTIES
+    unknown = values.keys() - set(PROPERTY_NAMES)
     if unknown:
         raise MessageRefused(f"there is no property '{min(unknown)}'")
     if isinstance(values.get("timestamp"), int):

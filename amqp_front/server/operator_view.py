@@ -2,11 +2,11 @@
 
 from collections.abc import Callable, Collection, Iterator
 
+from routelog.amqp_front.connections.client_socket import ends_name
 from routelog.amqp_front.connections.connection import Connection
 from routelog.amqp_front.connections.connection_state import State
 from routelog.amqp_front.server.connection_snapshot import (
     channel_snapshots,
-    connection_name,
     connection_snapshot,
     consumer_snapshots,
 )
@@ -38,8 +38,8 @@ class OperatorView:
         return [each for each in list(self._connections) if each.state is State.OPEN]
 
     def name(self, connection: Connection) -> str:
-        """The name of a connection."""
-        return connection_name(connection)
+        """The name of a connection, as in RabbitMQ: the client's address, then the broker's."""
+        return ends_name(connection.socket)
 
     def describe(self, connection: Connection) -> ConnectionSnapshot:
         """A snapshot of a connection."""
