@@ -176,14 +176,6 @@ def _append(content: _Content, shard: int, epoch: int, session: int) -> Append:
     return Append(shard, epoch, session, after, committed, stamp, blocks)
 
 
-def _acknowledge(content: _Content, shard: int, epoch: int, session: int) -> Acknowledge:
-    return Acknowledge(shard, epoch, session, *content.numbers(_ACKNOWLEDGE))
-
-
-def _truncate_to(content: _Content, shard: int, epoch: int, session: int) -> TruncateTo:
-    return TruncateTo(shard, epoch, session, content.mark())
-
-
 _KINDS: Mapping[type[Message], int] = {
     Hello: 1,
     TruncateTo: 2,
@@ -195,10 +187,10 @@ _KINDS: Mapping[type[Message], int] = {
 }
 _READERS: Mapping[int, Callable[[_Content, int, int, int], Message]] = {
     1: _hello,
-    2: _truncate_to,
+    2: lambda content, shard, epoch, session: TruncateTo(shard, epoch, session, content.mark()),
     3: lambda _, *head: CopyFrom(*head),
     4: _append,
-    5: _acknowledge,
+    5: lambda content, *head: Acknowledge(*head, *content.numbers(_ACKNOWLEDGE)),
     6: lambda _, *head: Leave(*head),
     7: lambda _, *head: Fenced(*head),
 }

@@ -22,9 +22,8 @@ class Chain:
         self._byte_ends = array("Q")
         self._base_bytes = 0
         self._epochs = [base.epoch]  # rising
-        self._firsts = [
-            base.position
-        ]  # the first position of each, that of the base for the base's
+        # The first position of each, that of the base for the base's
+        self._firsts = [base.position]
 
     @property
     def end(self) -> Mark:
