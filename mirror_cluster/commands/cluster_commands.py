@@ -3,7 +3,7 @@
 import asyncio
 import sys
 from collections.abc import Callable, Coroutine, Iterator
-from contextlib import contextmanager
+from contextlib import aclosing, contextmanager
 from pathlib import Path
 from typing import Annotated, Any, NoReturn, TypeVar
 
@@ -15,7 +15,7 @@ from rich.progress import Progress as ProgressBar
 from rich.table import Table
 
 from routelog.log_backend import SystemClock
-from routelog.mirror_cluster.commands.cluster_status import cluster_status, listed
+from routelog.mirror_cluster.commands.cluster_status import cluster_status
 from routelog.mirror_cluster.commands.goals import (
     DrainGoal,
     Goal,
@@ -223,7 +223,7 @@ def _bar() -> Iterator[Progress]:
 
 def _with_node(options: ClusterOptions, node: str) -> ClusterOptions:
     if node and node not in options.addresses:
-        _fail(f"{node}: expected one of {listed(options.addresses)}", EXIT_NOT_REACHABLE)
+        _fail(f"{node}: expected one of {', '.join(options.addresses)}", EXIT_NOT_REACHABLE)
     return options
 
 
@@ -240,11 +240,8 @@ def _asked(asking: Coroutine[Any, Any, _T]) -> _T:
 
 
 async def _read(options: ClusterOptions) -> ClusterView:
-    coordinator = open_coordinator(options)
-    try:
+    async with aclosing(open_coordinator(options)) as coordinator:
         return await coordinator.read()
-    finally:
-        await coordinator.aclose()
 
 
 async def _nothing_more() -> str:
@@ -274,8 +271,7 @@ async def _reach(
     options: ClusterOptions, goal_of: Callable[[ClusterView], Goal], seconds: float
 ) -> tuple[ClusterView, str]:
     """What the coordinator holds in the end, and why the goal is not reached."""
-    coordinator = open_coordinator(options)
-    try:
+    async with aclosing(open_coordinator(options)) as coordinator:
         view = await coordinator.read()
         goal = goal_of(view)
         if goal.is_reached(view, ()):
@@ -286,8 +282,6 @@ async def _reach(
         pursuit = Pursuit(coordinator, goal, view, seconds, SystemClock())
         problem = await pursuit.run()
         return pursuit.view, problem
-    finally:
-        await coordinator.aclose()
 
 
 async def _leave_etcd(options: ClusterOptions, node: str, seconds: float) -> str:

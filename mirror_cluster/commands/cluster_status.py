@@ -1,6 +1,6 @@
 """What the coordinator holds of a cluster, for people and programs."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -92,10 +92,10 @@ def in_words(options: ClusterOptions, view: ClusterView) -> str:
         return f"{told}: {_not_led(record, view)}"
     behind = [name for name in record.replicas if name in view.nodes and name not in record.in_sync]
     if behind:
-        told += f", {listed(behind)} not in sync"
+        told += f", {', '.join(behind)} not in sync"
     without = [name for name in sorted(view.nodes) if name not in record.replicas]
     if without:
-        told += f", {listed(without)} without a copy (`routelog cluster join NODE`)"
+        told += f", {', '.join(without)} without a copy (`routelog cluster join NODE`)"
     spare = len(alive_in_sync(record, view)) - options.min_in_sync
     if spare < 0:
         return f"{told}: nothing is confirmed until {options.min_in_sync} are in sync"
@@ -115,19 +115,15 @@ def _alive(names: Sequence[str], view: ClusterView) -> str:
 def _not_begun(names: list[str], view: ClusterView) -> str:
     missing = [name for name in names if name not in view.nodes]
     if missing:
-        return f"the cluster begins when all are there; {listed(missing)} missing"
+        return f"the cluster begins when all are there; {', '.join(missing)} missing"
     return "the cluster has not begun; if several have data: `routelog cluster init --from NODE`"
 
 
 def _not_led(record: ShardRecord, view: ClusterView) -> str:
     if alive_in_sync(record, view):
         return "nobody leads; an election is under way"
+    names = ", ".join(sorted(record.in_sync))
     return (
-        f"nobody leads, and only {listed(sorted(record.in_sync))} had everything: start one of them,"
+        f"nobody leads, and only {names} had everything: start one of them,"
         " or lose what the others lack: `routelog cluster recover --accept-loss NODE`"
     )
-
-
-def listed(names: Iterable[str]) -> str:
-    """Names in a sentence."""
-    return ", ".join(names)

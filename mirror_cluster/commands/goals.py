@@ -7,11 +7,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Protocol
 
-from routelog.mirror_cluster.commands.cluster_status import alive_in_sync, is_led, listed
+from routelog.mirror_cluster.commands.cluster_status import alive_in_sync, is_led
 from routelog.mirror_cluster.coordination.coordinator import ClusterView, NodeCommand, Verb
-from routelog.mirror_cluster.protocol.shard_record import ShardRecord
+from routelog.mirror_cluster.protocol.shard_record import SHARD, ShardRecord
 
-SHARD = 0  # the only one of a cluster yet
 _END = (
     "to end the cluster, stop all nodes, the leader last, and start that one without cluster_nodes"
 )
@@ -202,7 +201,7 @@ class RecoverGoal(_NodesOnly):
             return f"{record.leader} leads: there is nothing to recover"
         able = alive_in_sync(record, self._begun)
         if able:
-            return f"{listed(sorted(able))} will lead, without a loss"
+            return f"{', '.join(sorted(able))} will lead, without a loss"
         return "" if self._node in self._begun.nodes else f"{self._node} is not alive"
 
     def command(self, view: ClusterView) -> NodeCommand | None:
@@ -293,7 +292,7 @@ def would_stop(record: ShardRecord, view: ClusterView, node: str, min_in_sync: i
     left = alive_in_sync(record, view) - {node}
     if len(left) >= min_in_sync:
         return ""
-    names = listed(sorted(left)) or "nobody"
+    names = ", ".join(sorted(left)) or "nobody"
     wanted = f"cluster_min_in_sync is {min_in_sync}"
     return f"confirms would stop: without it, {names} would be in sync, and {wanted}"
 

@@ -19,7 +19,6 @@ from routelog.log_backend import (
     next_key,
     random_key,
 )
-from routelog.mirror_cluster.commands.cluster_status import listed
 from routelog.mirror_cluster.links.copy_stream import Stream, stream_over
 from routelog.mirror_cluster.links.digest_stream import receive_digest, send_digest
 from routelog.mirror_cluster.links.given_link import connect, connect_given
@@ -135,11 +134,10 @@ class _Comparison:
         )
 
     def _in_words(self, compared: Sequence[NodeResult]) -> str:
-        names = listed(each.node for each in compared)
+        names = ", ".join(each.node for each in compared)
         if len(compared) < 2:
             return f"nothing was compared: {names or 'nobody'} alone has a digest"
-        left = listed(self._problems)
-        left = f"; not compared: {left}" if left else ""
+        left = f"; not compared: {', '.join(self._problems)}" if self._problems else ""
         at = f"up to position {self._position:,}"
         if self._count:
             differ = _counted(self._count, "difference")

@@ -89,7 +89,7 @@ class EtcdCoordinator:
                 record = _record(each)
                 records[record.shard] = record
             elif kind == "nodes":
-                nodes[name] = _entry(each)
+                nodes[name] = _stored(each, NodeEntry)
             elif kind == "commands":
                 command = _stored(each, NodeCommand)
                 commands[name] = replace(command, revision=each.mod_revision)
@@ -123,7 +123,7 @@ class EtcdCoordinator:
         """See `Coordinator`."""
         key = f"nodes/{entry.node}"
         there = await self._range((self._prefix + key).encode())
-        if any(_entry(each).incarnation != entry.incarnation for each in there.kvs):
+        if any(_stored(each, NodeEntry).incarnation != entry.incarnation for each in there.kvs):
             raise NodeNameTaken(entry.node)
         revision = there.kvs[0].mod_revision if there.kvs else 0
         granted = await self._grant(self._lease_seconds)
@@ -190,10 +190,6 @@ def _record(found: _KeyValue) -> ShardRecord:
         return decode_record(decoded(found.value), found.mod_revision)
     except BadRecord as error:
         raise _unreadable(found, error) from None
-
-
-def _entry(found: _KeyValue) -> NodeEntry:
-    return _stored(found, NodeEntry)
 
 
 def _stored(found: _KeyValue, kind: type[_T]) -> _T:

@@ -35,7 +35,7 @@ from routelog.mirror_cluster.node.copy_sender import CopySender
 from routelog.mirror_cluster.node.digest_sender import DigestSender
 from routelog.mirror_cluster.node.disk_probe import DiskProbe
 from routelog.mirror_cluster.node.first_record import FirstRecord
-from routelog.mirror_cluster.node.followed_store import SHARD, FollowedStore
+from routelog.mirror_cluster.node.followed_store import FollowedStore
 from routelog.mirror_cluster.node.incarnation import read_incarnation, renew_incarnation
 from routelog.mirror_cluster.node.leadership_history import LeadershipHistory
 from routelog.mirror_cluster.node.operator_commands import OperatorCommands
@@ -46,7 +46,7 @@ from routelog.mirror_cluster.node.own_etcd import (
 )
 from routelog.mirror_cluster.node.replica_state import ReplicaState
 from routelog.mirror_cluster.protocol.block import Block
-from routelog.mirror_cluster.protocol.shard_record import Member
+from routelog.mirror_cluster.protocol.shard_record import SHARD, Member
 from routelog.mirror_cluster.replica.events import Drain
 from routelog.mirror_cluster.replica.settings import ReplicaSettings
 

@@ -39,10 +39,10 @@ class FirstRecord:
             return
         missing = [name for name in self._names if name not in view.nodes]
         if missing:
-            return self._tell(f"the cluster begins when all nodes are there: {_listed(missing)}")
+            return self._tell(f"the cluster begins when all nodes are there: {', '.join(missing)}")
         with_data = [name for name in self._names if _has_data(view, name, self._shard)]
         if len(with_data) > 1:
-            who = _listed(with_data)
+            who = ", ".join(with_data)
             return self._tell(f"whose data count? `routelog cluster init --from` one of {who}")
         maker = (with_data or self._names)[0]
         if maker == self._node.name:
@@ -71,7 +71,3 @@ class FirstRecord:
 def _has_data(view: ClusterView, name: str, shard: int) -> bool:
     _, position = view.nodes[name].ends.get(shard, (0, 0))
     return position > 0
-
-
-def _listed(names: Sequence[str]) -> str:
-    return ", ".join(names)

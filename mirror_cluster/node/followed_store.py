@@ -17,8 +17,7 @@ from routelog.mirror_cluster.node.copy_receiver import CopyReceiver
 from routelog.mirror_cluster.node.journal_storage import JournalStorage
 from routelog.mirror_cluster.node.kept_number import KeptNumber
 from routelog.mirror_cluster.protocol.block import Block
-
-SHARD = 0  # the only one of a node yet
+from routelog.mirror_cluster.protocol.shard_record import SHARD
 
 
 class FollowedStore:

@@ -11,6 +11,7 @@ import asyncio
 import logging
 import socket
 from collections.abc import Set
+from contextlib import aclosing
 from dataclasses import replace
 from pathlib import Path
 
@@ -34,7 +35,7 @@ from routelog.mirror_cluster.coordination.managed_etcd import (
 )
 from routelog.mirror_cluster.node.cluster_coordinator import open_coordinator
 from routelog.mirror_cluster.node.cluster_options import ClusterOptions
-from routelog.mirror_cluster.node.followed_store import SHARD
+from routelog.mirror_cluster.protocol.shard_record import SHARD
 
 log = logging.getLogger(__name__)
 
@@ -108,21 +109,18 @@ class OwnEtcd:
             self._changing = None
 
     async def _lead_elsewhere(self, peer_urls: Set[str]) -> None:
-        own = EtcdGateway(EtcdEndpoints([self._member.client_url], tls=self._options.tls))
+        endpoints = EtcdEndpoints([self._member.client_url], tls=self._options.tls)
         try:
-            await lead_elsewhere(own, peer_urls)
+            async with aclosing(EtcdGateway(endpoints)) as own:
+                await lead_elsewhere(own, peer_urls)
         except (CoordinatorRefused, CoordinatorUnavailable) as error:
             log.debug("etcd goes on to be led here: %s", error)
         finally:
-            await own.aclose()
             self._changing = None
 
     async def _join(self, *, may_begin: bool) -> None:
-        gateway = self._others()
-        try:
+        async with aclosing(self._others()) as gateway:
             member = await self._joining(gateway, may_begin=may_begin)
-        finally:
-            await gateway.aclose()
         if member is not None:
             self._forget()
             await self._run(member)
@@ -168,11 +166,8 @@ class OwnEtcd:
         self._child = None  # `viewed` has it join anew, if the node still has a copy
 
     async def _has_copy(self) -> bool:
-        coordinator = open_coordinator(self._options)
-        try:
+        async with aclosing(open_coordinator(self._options)) as coordinator:
             record = (await coordinator.read()).records.get(SHARD)
-        finally:
-            await coordinator.aclose()
         return record is None or self._options.node in record.replicas
 
     async def _run(self, member: EtcdMember) -> None:
@@ -185,11 +180,8 @@ class OwnEtcd:
 
     async def _leave(self) -> None:
         # First: of two members, the other one alone could not take this one out.
-        gateway = self._others()
-        try:
+        async with aclosing(self._others()) as gateway:
             await remove_member(self._member.peer_urls[self._member.name], gateway)
-        finally:
-            await gateway.aclose()
         log.info("this node has left: its etcd ends, and forgets everything")
         child, self._child = self._child, None
         if child is not None:

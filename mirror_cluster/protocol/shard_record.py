@@ -16,6 +16,7 @@ from typing import NamedTuple
 import msgspec
 
 FORMAT_VERSION = 1
+SHARD = 0  # the only one of a cluster yet
 
 
 class BadRecord(Exception):

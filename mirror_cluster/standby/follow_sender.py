@@ -23,11 +23,11 @@ from routelog.mirror_cluster.links.copy_stream import (
     send_message,
     stream_over,
 )
-from routelog.mirror_cluster.node.followed_store import SHARD
 from routelog.mirror_cluster.node.shipping import APPEND_BYTES_MAX
 from routelog.mirror_cluster.protocol.block import Block, Mark
 from routelog.mirror_cluster.protocol.message_format import BadMessage
 from routelog.mirror_cluster.protocol.messages import Acknowledge, Append, CopyFrom, Hello
+from routelog.mirror_cluster.protocol.shard_record import SHARD
 from routelog.mirror_cluster.standby.standby_lag import LagTimes, StandbyLag
 
 log = logging.getLogger(__name__)

@@ -17,12 +17,13 @@ from routelog.mirror_cluster.links.copy_stream import (
 from routelog.mirror_cluster.links.given_link import TakeConnection, connect, connect_given
 from routelog.mirror_cluster.links.introduction import Opening, Purpose
 from routelog.mirror_cluster.node.copy_receiver import CopyReceiver
-from routelog.mirror_cluster.node.followed_store import SHARD, FollowedStore
+from routelog.mirror_cluster.node.followed_store import FollowedStore
 from routelog.mirror_cluster.node.incarnation import new_number
 from routelog.mirror_cluster.node.replica_storage import CopyFailed, CopyWaits, Notice
 from routelog.mirror_cluster.protocol.block import Block
 from routelog.mirror_cluster.protocol.message_format import BadMessage
 from routelog.mirror_cluster.protocol.messages import Acknowledge, Append, CopyFrom, Hello
+from routelog.mirror_cluster.protocol.shard_record import SHARD
 from routelog.mirror_cluster.replica.events import Durable
 from routelog.mirror_cluster.standby.standby_directory import mark_standby
 from routelog.mirror_cluster.standby.standby_options import LEADER, StandbyOptions
@@ -199,9 +200,8 @@ class Standby:
         if isinstance(notice, Durable):
             try:
                 self._storage.commit(notice.mark.position)
-            except (
-                Exception
-            ) as error:  # the metadata, or a fault of ours: nothing is applied any more
+            except Exception as error:
+                # The metadata, or a fault of ours: nothing is applied any more
                 log.error("position %d was not applied", notice.mark.position, exc_info=error)
                 self._failed(error)
 
