@@ -90,7 +90,7 @@ def throughput(
             run_ahead=run_ahead,
             each=each,
         )
-        target = _Target(with_tls_options(uri, tls_ca, insecure=tls_insecure))
+        target = _Target(uri, tls_ca, tls_insecure)
         cpu = processor_clock(pid, Endpoint.parse(target.uri))
         limits = _machine(workload, folder) if with_machine else None
         with progress("throughput") as on_tick:
@@ -142,7 +142,7 @@ def latency(
             prefetch=prefetch,
             queue_arguments=options.queue_arguments(argument),
         )
-        target = _Target(with_tls_options(uri, tls_ca, insecure=tls_insecure))
+        target = _Target(uri, tls_ca, tls_insecure)
         limits = _machine(workload, folder) if with_machine else None
         with progress("latency") as on_tick:
             found = measure(target.uri, workload, rate, warm_up, seconds, on_tick)
@@ -187,7 +187,7 @@ def drain(
             queue_arguments=options.queue_arguments(argument),
             messages=messages,
         )
-        target = _Target(with_tls_options(uri, tls_ca, insecure=tls_insecure))
+        target = _Target(uri, tls_ca, tls_insecure)
         limits = _machine(workload, folder) if with_machine else None
         with progress("drain") as on_tick:
             found = measure_drain(target.uri, workload, on_tick)
@@ -212,7 +212,7 @@ def churn(
 ) -> None:
     """Connections, channels and queues opened and closed a second."""
     with refusals():
-        target = _Target(with_tls_options(uri, tls_ca, insecure=tls_insecure))
+        target = _Target(uri, tls_ca, tls_insecure)
         limits = _machine(Workload(), folder) if with_machine else None
         found = measure_churn(target.uri, seconds, parallel, durable=durable)
         rows = [(name, f"{value:,.0f} a second") for name, value in asdict(found).items()]
@@ -232,7 +232,7 @@ def idle(
 ) -> None:
     """Memory that a broker needs for connections that do nothing."""
     with refusals():
-        target = _Target(with_tls_options(uri, tls_ca, insecure=tls_insecure))
+        target = _Target(uri, tls_ca, tls_insecure)
         with progress("logins", "connections") as on_tick:
             found = measure_idle(
                 target.uri, connections, channels, lambda: resident_bytes(pid), on_tick
@@ -279,9 +279,9 @@ def machine(
 class _Target:
     """The broker to measure; it is asked for its name first, so that a wrong URI shows at once."""
 
-    def __init__(self, uri: str) -> None:
-        self.uri = uri
-        connection = Connection(uri)
+    def __init__(self, uri: str, tls_ca: str | None, tls_insecure: bool) -> None:
+        self.uri = with_tls_options(uri, tls_ca, insecure=tls_insecure)
+        connection = Connection(self.uri)
         self.server = connection.server
         connection.close()
 

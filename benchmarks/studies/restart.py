@@ -19,6 +19,7 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
+from routelog.benchmarks.perf.idle import resident_bytes
 from routelog.benchmarks.perf.outcome import refusals
 from routelog.benchmarks.traffic.confirms import ConfirmTally
 from routelog.benchmarks.traffic.connection import Connection
@@ -80,8 +81,7 @@ class RestartedBroker:
 
     def memory_bytes(self) -> int:
         """Resident memory of the process."""
-        fields = Path(f"/proc/{self.process_id}/statm").read_text().split()
-        return int(fields[1]) * os.sysconf("SC_PAGE_SIZE")
+        return resident_bytes(self.process_id)
 
 
 @contextmanager
