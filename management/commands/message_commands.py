@@ -14,7 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from routelog.log_backend import SystemClock
 from routelog.management.commands.broker_option import with_broker
 from routelog.management.commands.client import AnswerRefused, ManagementClient
-from routelog.management.commands.options import AsJson, Vhost, named_values
+from routelog.management.commands.options import AsJson, Transient, Vhost, named_values
 from routelog.management.commands.queue_commands import queue as queue
 from routelog.management.commands.terminal import printable, show
 
@@ -236,9 +236,7 @@ def publish(
     name: QueueName,
     body: Annotated[str, typer.Argument(help="Of the message; else standard input.")] = "-",
     header: Annotated[list[str] | None, typer.Option(help="name=value")] = None,
-    transient: Annotated[
-        bool, typer.Option("--transient", help="It ends with the broker's run.")
-    ] = False,
+    transient: Transient = False,
     vhost: Vhost = "/",
 ) -> None:
     """Publish one message to a queue, and wait until it is confirmed."""

@@ -9,6 +9,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="JSON Lines with all there 
 Arguments = Annotated[
     list[str] | None, typer.Option("--argument", help="name=value; a value that is JSON is that.")
 ]
+Transient = Annotated[bool, typer.Option("--transient", help="It ends with the broker's run.")]
 Vhost = Annotated[str, typer.Option("--vhost", "-p", help="The virtual host.")]
 
 

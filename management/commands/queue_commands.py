@@ -6,7 +6,13 @@ import typer
 
 from routelog.management.commands.broker_option import with_broker
 from routelog.management.commands.client import ManagementClient
-from routelog.management.commands.options import Arguments, Vhost, command_group, named_values
+from routelog.management.commands.options import (
+    Arguments,
+    Transient,
+    Vhost,
+    command_group,
+    named_values,
+)
 
 queue = command_group("queue", "Declare, bind, purge and delete queues; look at and move messages.")
 exchange = command_group("exchange", "Declare exchanges.")
@@ -42,9 +48,7 @@ def declare_queue(
     name: str,
     kind: Annotated[str | None, typer.Option("--type", help="classic, quorum or stream.")] = None,
     argument: Arguments = None,
-    transient: Annotated[
-        bool, typer.Option("--transient", help="It ends with the broker's run.")
-    ] = False,
+    transient: Transient = False,
     auto_delete: Annotated[
         bool, typer.Option("--auto-delete", help="It goes with its last consumer.")
     ] = False,
@@ -78,9 +82,7 @@ def declare_exchange(
     name: str,
     kind: Annotated[str, typer.Option("--type", help="direct, fanout, topic, headers ...")],
     argument: Arguments = None,
-    transient: Annotated[
-        bool, typer.Option("--transient", help="It ends with the broker's run.")
-    ] = False,
+    transient: Transient = False,
     auto_delete: Annotated[
         bool, typer.Option("--auto-delete", help="It goes with its last binding.")
     ] = False,

@@ -20,10 +20,14 @@ def unless_log_failed(check: Check) -> Check:
         if not failure:
             return check(call)
         reason = f"{failure}; this node accepts no more writes until it is started again"
-        alarms = alarm_rows(call, [LOG_ALARM, *call.broker.alarms()])
-        return Value({"status": "failed", "reason": reason, "alarms": alarms}, 503)
+        return failed(reason, alarms=alarm_rows(call, [LOG_ALARM, *call.broker.alarms()]))
 
     return checked
+
+
+def failed(reason: str, **more: object) -> Value:
+    """The answer of a check that finds something wrong, with what it looked at."""
+    return Value({"status": "failed", "reason": reason, **more}, 503)
 
 
 def alarm_rows(call: Call, alarms: Iterable[str]) -> list[Row]:

@@ -18,7 +18,7 @@ from routelog.management.calls.operation import answers, changes, lists
 from routelog.management.calls.process_usage import ProcessUsage, process_usage
 from routelog.management.shapes.health import Healthy, Unhealthy
 from routelog.management.shapes.node import ClusterName, NodeRow, Overview
-from routelog.management.views.health import alarm_rows
+from routelog.management.views.health import alarm_rows, failed
 from routelog.management.views.virtual_hosts import counted_messages
 from routelog.vhosts import CLUSTER_NAME, RABBITMQ_VERSION, QueueProperties, ResourceKind, Verb
 
@@ -210,8 +210,7 @@ def check_alarms(call: Call) -> Answer:
     alarms = call.broker.alarms()
     if not alarms:
         return Value({"status": "ok"})
-    reason = "There are alarms in effect in the cluster"
-    return Value({"status": "failed", "reason": reason, "alarms": alarm_rows(call, alarms)}, 503)
+    return failed("There are alarms in effect in the cluster", alarms=alarm_rows(call, alarms))
 
 
 @answers(Healthy, failure=Unhealthy)
@@ -253,8 +252,7 @@ def check_certificates(call: Call) -> Answer:
     ]
     if not expired:
         return Value({"status": "ok"})
-    reason = "Certificates expiring"
-    return Value({"status": "failed", "reason": reason, "expired": expired}, 503)
+    return failed("Certificates expiring", expired=expired)
 
 
 @answers(Healthy, failure=Unhealthy)
@@ -292,8 +290,7 @@ def _unless_critical(call: Call, reason: str) -> Answer:
         for queue in vhost.queues.values()
         if queue.properties.durable
     )
-    told = list(islice(queues, CRITICAL_QUEUES_MAX))
-    return Value({"status": "failed", "reason": reason, "queues": told}, 503)
+    return failed(reason, queues=list(islice(queues, CRITICAL_QUEUES_MAX)))
 
 
 @answers(Healthy, failure=Unhealthy)
@@ -304,8 +301,7 @@ def check_port(call: Call) -> Answer:
     ports = [listening for _, listening in call.broker.node.listeners.values()]
     if port in ports:
         return Value({"status": "ok", "port": port})
-    reason = "No active listener"
-    return Value({"status": "failed", "reason": reason, "missing": port, "ports": ports}, 503)
+    return failed("No active listener", missing=port, ports=ports)
 
 
 @answers(Healthy, failure=Unhealthy)
@@ -315,8 +311,7 @@ def check_protocol(call: Call) -> Answer:
     protocols = list(call.broker.node.listeners)
     if _PROTOCOLS.get(protocol.lower(), protocol.lower()) in protocols:
         return Value({"status": "ok", "protocol": protocol})
-    failed = {"status": "failed", "reason": "No active listener"}
-    return Value({**failed, "missing": protocol, "protocols": protocols}, 503)
+    return failed("No active listener", missing=protocol, protocols=protocols)
 
 
 @answers(Healthy, failure=Unhealthy)
