@@ -72,9 +72,8 @@ class Composition:
     @asynccontextmanager
     async def doors(self, broker: Broker, address: BrokerAddress) -> AsyncIterator[None]:
         """Keep the doors for standbys and operators open, of a node that takes clients."""
-        listeners = {}
-        if self._member is not None:
-            listeners["clustering"] = self._member.listens
+        member = self._member
+        listeners = {} if member is None else {"clustering": member.listens}
         async with AsyncExitStack() as doors:
             if self._standby_options is not None:
                 door = await _open_standby_door(self._standby_options, broker)
@@ -86,8 +85,8 @@ class Composition:
                 address,
                 listeners,
                 replicas=self._replicas,
-                min_in_sync=self._config.cluster_min_in_sync if self._member is not None else 1,
-                leadership=self._leadership,
+                min_in_sync=1 if member is None else self._config.cluster_min_in_sync,
+                leadership=(lambda: None) if member is None else member.leadership,
                 standbys=self._standbys,
             )
             await doors.enter_async_context(operators)
@@ -112,9 +111,6 @@ class Composition:
 
     def _replicas(self) -> list[ReplicaState]:
         return self._alone if self._member is None else self._member.replicas()
-
-    def _leadership(self) -> dict[str, Any] | None:
-        return None if self._member is None else self._member.leadership()
 
     def _standbys(self) -> list[dict[str, Any]]:
         return [] if self._standby_door is None else [*map(asdict, self._standby_door.lags())]
