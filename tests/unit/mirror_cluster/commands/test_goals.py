@@ -6,7 +6,6 @@ import pytest
 from unit.mirror_cluster.journals import record
 
 from routelog.mirror_cluster.commands.goals import (
-    SHARD,
     DrainGoal,
     Goal,
     InitGoal,
@@ -22,7 +21,7 @@ from routelog.mirror_cluster.coordination.coordinator import (
     NodeEntry,
     Verb,
 )
-from routelog.mirror_cluster.protocol.shard_record import ShardRecord
+from routelog.mirror_cluster.protocol.shard_record import SHARD, ShardRecord
 
 
 def view(
