@@ -34,6 +34,8 @@ from routelog.vhosts import (
     nowhere,
 )
 
+# What says which messages: these of the parameters of GET messages.
+FILTER_KEYS = ("offset", "time", "until", "partition", "state", "key", "header", "text")
 COUNT = 100
 COUNT_MAX = 1_000  # of one page
 TRUNCATE_BYTES = 50_000  # of a body, that are shown unless more are asked for
@@ -284,6 +286,9 @@ def search_of(
         raise bad_request(f"limit is not between 1 and {LIMIT_MAX}")
     now = call.broker.clock.now()
     said = {name: str(value) for name, value in (body.filter or {}).items()}
+    # A condition that is misspelt must not mean all messages.
+    if unknown := ", ".join(sorted(said.keys() - FILTER_KEYS)):
+        raise bad_request(f"filter: expected {', '.join(FILTER_KEYS)}, not {unknown}")
     wanted = message_filter(said, now)
     if messages is not None:
         if not 0 < len(messages) <= NAMED_MAX:

@@ -221,6 +221,10 @@ def test_what_cannot_be_is_refused(world: World) -> None:
     assert "`to`" in world.refused("a", "move", mode="delete", filter={}, to=to)
     assert "which messages" in world.refused("a", "move", mode="delete")
     assert "limit" in world.refused("a", "move", mode="delete", filter={}, limit=0)
+    misspelt = world.refused("a", "move", mode="delete", filter={"kye": "k", "count": 1})
+    assert misspelt.endswith(" key, header, text, not count, kye")
+    assert "not kye" in world.refused("a", "redrive", filter={"kye": "k"})
+    assert "not kye" in world.refused("a", "replay", filter={"kye": "k"}, to={"queue": "s"})
     assert "place" in world.refused("a", "move", mode="delete", messages=["x"])
     assert "place" in world.refused("a", "move", mode="delete", messages=["1:0"])
 
