@@ -6,6 +6,7 @@ from typing import Any
 from urllib.parse import quote
 
 import msgspec
+import typer
 
 from routelog.management.commands.api_address import ApiAddress, NotReachable
 
@@ -45,6 +46,8 @@ class ManagementClient:
             body: encoded as JSON, unless it is bytes; None: none.
 
         Raises:
+            typer.BadParameter: a part is empty: it was meant to name something, and without it the path is
+                another one, such as that of all users.
             NotReachable: the broker does not answer.
             AnswerRefused: it refuses.
         """
@@ -54,6 +57,8 @@ class ManagementClient:
         self, method: str, *parts: str, body: object = None, query: str = ""
     ) -> Iterator[bytes]:
         """The answer to a request, as it comes in; see `ask`."""
+        if not all(parts):
+            raise typer.BadParameter("a name is empty")
         path = "/api/" + "/".join(quote(part, safe="") for part in parts)
         content = body if isinstance(body, bytes) else msgspec.json.encode(body)
         connection = self._door.connection()

@@ -82,7 +82,9 @@ def operator_commands(command_line: typer.Typer) -> None:
 def list_things(
     broker: ManagementClient,
     kind: Annotated[str, typer.Argument(help=", ".join(COLUMNS))],
-    vhost: Annotated[str | None, typer.Option(help="Only of this virtual host.")] = None,
+    vhost: Annotated[
+        str | None, typer.Option("--vhost", "-p", help="Only of this virtual host.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """List what is in the running broker."""
@@ -294,14 +296,19 @@ def delete_vhost(broker: ManagementClient, name: str) -> None:
 @with_broker
 def trace_on(broker: ManagementClient, vhost: Vhost = "/") -> None:
     """Copy all of a virtual host from now on."""
-    broker.ask("PUT", "vhosts", vhost, body={"tracing": True})
+    _trace(broker, vhost, switched_on=True)
 
 
 @firehose.command("off")
 @with_broker
 def trace_off(broker: ManagementClient, vhost: Vhost = "/") -> None:
     """Copy nothing of it any more."""
-    broker.ask("PUT", "vhosts", vhost, body={"tracing": False})
+    _trace(broker, vhost, switched_on=False)
+
+
+def _trace(broker: ManagementClient, vhost: str, *, switched_on: bool) -> None:
+    broker.ask("GET", "vhosts", vhost)  # PUT would make one that is not there
+    broker.ask("PUT", "vhosts", vhost, body={"tracing": switched_on})
 
 
 # -- policies
@@ -363,7 +370,9 @@ def list_policies(
 def export_definitions(
     broker: ManagementClient,
     file: Annotated[typer.FileBinaryWrite, typer.Argument(help="- is standard output.")],
-    vhost: Annotated[str | None, typer.Option(help="Only what is in this one.")] = None,
+    vhost: Annotated[
+        str | None, typer.Option("--vhost", "-p", help="Only what is in this one.")
+    ] = None,
 ) -> None:
     """Write users, virtual hosts and topology to a file, in RabbitMQ's form."""
     path = ["definitions"] if vhost is None else ["definitions", vhost]
@@ -376,7 +385,9 @@ def export_definitions(
 def import_definitions(
     broker: ManagementClient,
     file: Annotated[typer.FileBinaryRead, typer.Argument(help="- is standard input.")],
-    vhost: Annotated[str | None, typer.Option(help="Import everything into this one.")] = None,
+    vhost: Annotated[
+        str | None, typer.Option("--vhost", "-p", help="Import everything into this one.")
+    ] = None,
     keep_unknown: Annotated[
         bool,
         typer.Option(
@@ -389,10 +400,13 @@ def import_definitions(
     as_json: AsJson = False,
 ) -> None:
     """Import a file that RabbitMQ or this broker wrote; a bad entry is named, and changes nothing."""
+    content = file.read()
+    if not content.strip():
+        raise typer.BadParameter(f"{file.name} is empty")
     path = ["definitions"] if vhost is None else ["definitions", vhost]
     said = {"unknown": "keep"} if keep_unknown else {}
     query = urlencode(said | ({"dry_run": "true"} if dry_run else {}))
-    answer = broker.ask("POST", *path, body=file.read(), query=query)
+    answer = broker.ask("POST", *path, body=content, query=query)
     if dry_run:
         _show_plan(msgspec.json.decode(answer), as_json=as_json)
     for entry in msgspec.json.decode(answer)["kept_without_effect"] if answer else ():

@@ -17,7 +17,7 @@ Limit = Annotated[
         help="max-queues or max-connections of a virtual host; max-connections or max-channels of a user."
     ),
 ]
-OfVhost = Annotated[str | None, typer.Option("--vhost", help="The virtual host limited.")]
+OfVhost = Annotated[str | None, typer.Option("--vhost", "-p", help="The virtual host limited.")]
 OfUser = Annotated[str | None, typer.Option("--user", help="The user limited.")]
 
 

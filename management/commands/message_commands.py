@@ -137,6 +137,8 @@ def move(
         raise typer.BadParameter("expected --message, a filter such as --key, or --all")
     if copy and delete:
         raise typer.BadParameter("--copy or --delete")
+    if delete and (to_queue, to_exchange, routing_key) != (None, None, None):
+        raise typer.BadParameter("--delete sends messages nowhere: leave out --delete, or where to")
     mode = "copy" if copy else "delete" if delete else "move"
     body: dict[str, Any] = {"mode": mode}
     if not delete:
@@ -284,6 +286,8 @@ def _is_place(begin: str | None) -> bool:
 def _target(queue: str | None, exchange: str | None, key: str | None) -> dict[str, str]:
     if (queue is None) == (exchange is None):
         raise typer.BadParameter("expected --to-queue, or --to-exchange")
+    if exchange is None and key is not None:
+        raise typer.BadParameter("--routing-key is for --to-exchange")
     said = {"queue": queue, "exchange": exchange, "routing_key": key}
     return {name: value for name, value in said.items() if value is not None}
 

@@ -107,6 +107,10 @@ def test_the_firehose_is_switched_on_and_off(world: BrokerProcess) -> None:
     assert traces(world)
     succeed(world, "trace", "off", "--vhost", "/")
     assert not traces(world)
+    for switch in ("on", "off"):
+        done = run(world.data_dir, "trace", switch, "--vhost", "ordres")
+        assert (done.exit_code, "of this name: vhosts ordres" in done.stderr) == (1, True)
+    assert "ordres" not in succeed(world, "list", "vhosts")
 
 
 def traces(world: BrokerProcess) -> bool:

@@ -11,6 +11,7 @@ from typing import ClassVar
 
 import pytest
 import trustme
+import typer
 
 from routelog.management.commands.api_address import (
     FILE,
@@ -130,6 +131,14 @@ def test_parts_of_a_path_are_encoded_and_bodies_are_json(client: ManagementClien
         ("PUT", "/api/users/u", "Bearer t", b'{"tags":[]}'),
         ("PUT", "/api/definitions", "Bearer t", b"{}"),
     ]
+
+
+def test_an_empty_name_is_asked_of_nobody(client: ManagementClient) -> None:
+    with pytest.raises(typer.BadParameter, match="a name is empty"):
+        client.ask("DELETE", "topic-permissions", "/", "u", "")
+    with pytest.raises(typer.BadParameter, match="a name is empty"):
+        client.get("definitions", "")
+    assert Answers.seen == []
 
 
 @pytest.mark.parametrize(

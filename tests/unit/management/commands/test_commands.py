@@ -74,6 +74,10 @@ DELAYED = ("exchanges", "/", "x", "delayed")
             ("PUT", ("vhost-limits", "v", "max-queues"), {"value": -1}, ""),
         ),
         (
+            "limit set max-queues -1 -p v",
+            ("PUT", ("vhost-limits", "v", "max-queues"), {"value": -1}, ""),
+        ),
+        (
             "limit clear max-channels --user u",
             ("DELETE", ("user-limits", "u", "max-channels"), None, ""),
         ),
@@ -140,6 +144,9 @@ def test_a_command_is_one_request(run: Run, broker: Broker, line: str, asked: As
         "policy set p ^q {",
         "queue declare q --argument x",
         "queue move q --all",
+        "queue move q --all --delete --to-queue other",
+        "queue move q --all --delete --to-exchange x",
+        "queue move q --all --to-queue other --routing-key k",
         "queue replay q",
         "delayed cancel x",
         "delayed cancel x 1-0-1 --all",
@@ -156,6 +163,7 @@ def test_what_cannot_be_meant_is_asked_of_nobody(run: Run, broker: Broker, line:
     [
         ("list queues", ("queues",)),
         ("list queues --vhost v", ("queues", "v")),
+        ("list queues -p v", ("queues", "v")),
         ("list connections --vhost v", ("vhosts", "v", "connections")),
         ("permission list", ("permissions",)),
         ("topic-permission list", ("topic-permissions",)),
@@ -225,6 +233,16 @@ def test_definitions_go_through_files(run: Run, broker: Broker, tmp_path: Path) 
     result = run("definitions", "import", str(file), "--vhost", "v", "--keep-unknown")
     assert result.output == "kept without effect: shovel \\x1b[31m\n"
     assert broker.asked == [("POST", ("definitions", "v"), file.read_bytes(), "unknown=keep")]
+    assert run("definitions", "export", str(file), "-p", "v").exit_code == 0
+    assert "kept_without_effect" in file.read_text()
+
+
+def test_an_empty_file_holds_no_definitions(run: Run, broker: Broker, tmp_path: Path) -> None:
+    file = tmp_path / "cut.json"
+    file.write_text("\n")
+    result = run("definitions", "import", str(file), "-p", "v")
+    assert (result.exit_code, "empty" in result.output) == (2, True)
+    assert broker.asked == []
 
 
 def test_a_refusal_is_one_line_and_exit_code_1(run: Run, broker: Broker) -> None:
