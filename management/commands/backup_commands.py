@@ -146,7 +146,10 @@ def verify(
     """Read backups whole and say what is damaged. Exit code 0: nothing, 1: something."""
     rows: list[dict[str, Any]] = []
     with _opened(target) as kept:
-        for each in [name] if name is not None else kept.names():
+        names = [name] if name is not None else kept.names()
+        if not names:
+            raise AnswerRefused("there is no backup there")
+        for each in names:
             found = list(_verified(kept, each))
             rows += [{"name": each, "found": text} for text in found] or [{"name": each}]
     show([{"found": "", **row} for row in rows], ("name", "found"), as_json=as_json)
