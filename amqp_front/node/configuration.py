@@ -2,14 +2,15 @@
 
 import difflib
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from ipaddress import ip_network
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 import msgspec
 from msgspec import Meta
 
-from routelog.log_backend import without_secrets
+from routelog.log_backend import BadBucket, check_address, without_secrets
 
 KIB = 1024
 MIB = 1024 * KIB
@@ -165,6 +166,7 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True):
 _SECRETS = ("default_password", "cluster_secret", "cluster_etcd_password")
 KEY_TYPES: Mapping[str, Any] = get_type_hints(BrokerConfig, include_extras=True)
 KEYS_OF_LISTS = [key for key, kind in KEY_TYPES.items() if get_origin(kind) is tuple]
+CHOICES = {key: get_args(kind) for key, kind in KEY_TYPES.items() if get_origin(kind) is Literal}
 
 
 def load_configuration(
@@ -250,10 +252,28 @@ def _checked(source: str, spelling: str, key: str, value: object, *, strict: boo
         raise ConfigurationError(f"{source}: {spelling}: there is no such key{hint}")
     if not strict and key in KEYS_OF_LISTS and isinstance(value, str):
         value = [entry for entry in value.split(",") if entry]
+    if isinstance(value, str) and value not in CHOICES.get(key, (value,)):
+        expected = ", ".join(CHOICES[key])
+        raise ConfigurationError(f"{source}: {spelling}: expected one of {expected}")
     try:
-        return msgspec.convert(value, KEY_TYPES[key], strict=strict, dec_hook=_decode_path)
-    except msgspec.ValidationError as error:
+        found = msgspec.convert(value, KEY_TYPES[key], strict=strict, dec_hook=_decode_path)
+        if key in CHECKS and found:
+            CHECKS[key](found)
+    except (msgspec.ValidationError, BadBucket, ValueError) as error:
         raise ConfigurationError(f"{source}: {spelling}: {error}") from None
+    return found
+
+
+def _check_networks(networks: Sequence[str]) -> None:
+    for each in networks:
+        ip_network(each)
+
+
+# What their types do not say of values: each raises an error that names no secret.
+CHECKS: Mapping[str, Callable[[Any], None]] = {
+    "proxy_protocol_sources": _check_networks,
+    "remote_storage": check_address,
+}
 
 
 def _decode_path(wanted: type, value: object) -> Path:

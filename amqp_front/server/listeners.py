@@ -82,7 +82,7 @@ class Listeners:
         """
         config = self._config
         try:
-            self._proxies = [_network(text) for text in config.proxy_protocol_sources]
+            self._proxies = [ip_network(text) for text in config.proxy_protocol_sources]
             plain = await self._listen(config.port)
             log.info("listening for AMQP on %s:%d", *plain)
             if config.tls_certificate:
@@ -187,13 +187,6 @@ def tls_options(config: BrokerConfig) -> TlsOptions:
         names={name: Path(file) for name, file in named},
         version_min=config.tls_version_min,
     )
-
-
-def _network(text: str) -> Network:
-    try:
-        return ip_network(text)
-    except ValueError as error:
-        raise CannotListen(f"proxy_protocol_sources: {error}") from None
 
 
 def _listening_unix(path: str) -> socket.socket:

@@ -35,7 +35,10 @@ def check_address(url: str) -> None:
     """
     parts = urlsplit(url)
     if parts.scheme not in ("file", "s3"):
-        raise BadBucket(f"expected s3://... or file:///..., not {parts.scheme or 'no'}://")
+        found = f", not {parts.scheme}://" if parts.scheme else ""
+        raise BadBucket(f"expected s3://... or file:///...{found}")
+    if parts.scheme == "s3" and not parts.netloc.rpartition("@")[2]:
+        raise BadBucket("the address names no bucket")
     is_whole = parts.path.startswith("/") and not (parts.netloc or parts.query)
     if parts.scheme == "file" and not is_whole:
         raise BadBucket("expected file:///folder, with the whole path")

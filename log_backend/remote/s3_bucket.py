@@ -53,8 +53,6 @@ class S3Bucket:
             self._files, self._root = FileSystem.from_uri(url)
         except (OSError, ArrowException) as error:
             raise BadBucket(str(error)) from None
-        if not self._root:
-            raise BadBucket("the address names no bucket")
 
     def folders(self, folder: str) -> list[str]:
         """See `Bucket`."""

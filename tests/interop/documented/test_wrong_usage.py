@@ -36,6 +36,8 @@ def folder(tmp_path: Path) -> Path:
         ("serve --data-dir closed", 1, "data directory closed: [Errno 13] Permission denied"),
         ("log repair --yes file", 2, "[Errno 20] Not a directory"),
         ("backup list none", 1, "[Errno 2] No such file or directory: '"),
+        ("serve --set remote_storage=none", 2, "--set remote_storage: expected s3://... or file:"),
+        ("backup verify .", 1, "there is no backup there"),
         ("backup verify none", 1, "[Errno 2] No such file or directory: '"),
         ("status --url amqp://guest@127.0.0.1", 2, "--url: expected https://user@host:15671"),
     ],

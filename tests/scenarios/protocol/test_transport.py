@@ -302,7 +302,7 @@ def test_a_proxy_header_comes_before_tls(fresh_broker, server_pem) -> None:
 
 
 def test_a_network_that_is_none_stops_the_start(fresh_broker) -> None:
-    with pytest.raises(BrokerFailed, match=r"proxy_protocol_sources: 10\.0\.0\.1/8 has host bits"):
+    with pytest.raises(BrokerFailed, match=r"PROXY_PROTOCOL_SOURCES: 10\.0\.0\.1/8 has host bits"):
         fresh_broker(ROUTELOG_PROXY_PROTOCOL_SOURCES="10.0.0.1/8")
 
 

@@ -77,6 +77,17 @@ def test_a_setting_of_the_command_line_beats_environment_and_file() -> None:
         (("channel_max",), "--set: expected KEY=VALUE"),
         (("s3cret",), "--set: expected KEY=VALUE"),
         (("=1",), "--set : there is no such key"),
+        (("log_format=xml",), "--set log_format: expected one of text, json"),
+        (
+            ("proxy_protocol_sources=10.0.0.0/8,10.0.0.1/8",),
+            "--set proxy_protocol_sources: 10.0.0.1/8 has host bits set",
+        ),
+        (("remote_storage=/mnt/archive",), "--set remote_storage: expected s3://... or file"),
+        (("remote_storage=file://archive",), "--set remote_storage: expected file:///folder"),
+        (
+            ("remote_storage=s3://key:hidden@?region=eu",),
+            "--set remote_storage: the address names no bucket",
+        ),
         (("channel_max=1", "channel_max=2"), "--set channel_max: given twice"),
         (("port=1",), "--set port: given twice"),
     ],

@@ -10,11 +10,13 @@ from routelog.log_backend.remote.bucket_address import open_bucket, without_secr
 @pytest.mark.parametrize(
     ("url", "reason"),
     [
-        ("", "not no://"),
+        ("", r"file:///\.\.\.$"),
+        ("/mnt/archive", r"file:///\.\.\.$"),
         ("ftp://host/x", "not ftp://"),
         ("file://folder", "the whole path"),
         ("file:///folder?region=x", "the whole path"),
-        ("s3://", "."),
+        ("s3://", "names no bucket"),
+        ("s3://key:secret@", "names no bucket"),
         ("s3://bucket?colour=blue", "colour"),
     ],
 )
