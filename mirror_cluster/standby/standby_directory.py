@@ -36,7 +36,7 @@ def promote(data: Path, disk: Disk) -> Mark:
         The last block that it has.
 
     Raises:
-        NoStandby: it is none; nothing was changed.
+        NoStandby: it is none, or has nothing of its node yet; nothing was changed.
         NoDataDirectory, DirectoryLocked: it is no data directory, or a standby that runs has it.
         JournalDamaged, MetadataCorrupt, MetadataUnavailable, OSError: the data cannot be used.
     """
@@ -44,6 +44,8 @@ def promote(data: Path, disk: Disk) -> Mark:
         raise NoStandby(f"{data} is no standby's: 'routelog follow' makes one")
     with open_metadata(data, disk, read_only=False) as metadata:
         end = journal_end(data / "journal", disk, JournalExtent(metadata))
+        if end.position == 0:
+            raise NoStandby(f"{data} has nothing of its node yet")
         disk.remove(data / _FILE)
         disk.sync_directory(data)
     return end

@@ -214,6 +214,9 @@ async def test_who_does_not_know_the_secret_gets_nothing(
     assert follower.store.journal.end.position == 0
     await follower.aclose()
     await leader.aclose()
+    with pytest.raises(NoStandby, match="has nothing of its node yet"):
+        promote(tmp_path / "b", SystemDisk())
+    assert is_standby(tmp_path / "b", SystemDisk())
 
 
 @pytest.mark.parametrize("bad", [b"\xff" * 64, b"\x40\0\0\0" + bytes(80), None])
