@@ -26,6 +26,7 @@ def compact_table(path: Path, target_bytes: int, before: int | None) -> dict[str
     if before is not None:
         today = datetime.fromtimestamp(before / 1_000_000, UTC).date()
         filters = [("date", "<", today.isoformat())]
+    _check_there(path)
     try:
         done = DeltaTable(path).optimize.compact(
             partition_filters=filters,
@@ -43,7 +44,13 @@ def vacuum_table(path: Path, hours: int, *, dry_run: bool) -> list[str]:
     Raises:
         TableUnusable: there is no table.
     """
+    _check_there(path)
     try:
         return DeltaTable(path).vacuum(hours, dry_run=dry_run, enforce_retention_duration=False)
     except DeltaError as error:
         raise TableUnusable(f"{path}: {error}") from None
+
+
+def _check_there(path: Path) -> None:
+    if not (path / "_delta_log").is_dir():
+        raise TableUnusable(f"{path}: there is no Delta table")

@@ -47,6 +47,14 @@ class TableFormat(StrEnum):
     ICEBERG = "iceberg"
 
 
+# What tables of a format have in their folder from their beginning.
+MARKS = {
+    TableFormat.DELTA: "_delta_log",
+    TableFormat.PARQUET: "batch=*",
+    TableFormat.ICEBERG: "catalog.db",
+}
+
+
 TableArgument = Annotated[Path, typer.Argument(help="The table's directory.")]
 PathOption = Annotated[Path | None, typer.Option("--path", help="The broker's data directory.")]
 UrlOption = Annotated[
@@ -215,6 +223,12 @@ def open_table(
     Raises:
         TableUnusable: the table is of another kind, or belongs to another exporter.
     """
+    from routelog.spark_bridge.lakes.lake_table import TableUnusable
+
+    for found, mark in MARKS.items():
+        # Spark's VACUUM of a Delta table would remove the files of another one.
+        if found is not table_format and any(table.glob(mark)):
+            raise TableUnusable(f"{table}: there is a table of format {found} already")
     disk, clock = SystemDisk(), SystemClock()
     disk.make_directory(table.absolute())
     if table_format is TableFormat.DELTA:

@@ -17,6 +17,7 @@ from routelog.log_backend import SystemClock, SystemDisk
 from routelog.log_backend.segments.log_directory import segment_path
 from routelog.spark_bridge.columns.declared_columns import parse_declared_columns
 from routelog.spark_bridge.columns.record_table import RecordRows, TableLayout
+from routelog.spark_bridge.lakes import export_commands
 from routelog.spark_bridge.lakes.delta_lake import DeltaLake
 from routelog.spark_bridge.lakes.delta_upkeep import compact_table, vacuum_table
 from routelog.spark_bridge.lakes.exporter import Exported, Exporter
@@ -194,6 +195,26 @@ def test_a_folder_of_somebody_else_is_refused(tmp_path: Path) -> None:
     (tmp_path / "strange" / "batch=000000000007").mkdir(parents=True)
     with pytest.raises(TableUnusable, match="no export has made it"):
         open_table("parquet", tmp_path / "strange")
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_a_folder_has_tables_of_one_format(kind: str, tmp_path: Path) -> None:
+    LogFiles(tmp_path).numbered_segment(0, 5)
+    path = tmp_path / "table"
+    export(kind, tmp_path, path)
+    for other in set(FORMATS) - {kind}:
+        with pytest.raises(TableUnusable, match=f"table of format {kind} already"):
+            export_commands.open_table(path, export_commands.TableFormat(other), PLAIN, "e")
+    export_commands.open_table(path, export_commands.TableFormat(kind), PLAIN, "e")
+    assert len(places(kind, path)) == 5
+
+
+def test_only_a_delta_table_is_looked_after(tmp_path: Path) -> None:
+    for path in (tmp_path, tmp_path / "missing"):
+        with pytest.raises(TableUnusable, match="there is no Delta table"):
+            compact_table(path, 10**9, before=None)
+        with pytest.raises(TableUnusable, match="there is no Delta table"):
+            vacuum_table(path, 0, dry_run=True)
 
 
 def test_two_exporters_of_one_name_do_not_export_twice(tmp_path: Path) -> None:
