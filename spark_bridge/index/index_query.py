@@ -17,12 +17,14 @@ def ask(book: IndexBook, sql: str) -> tuple[list[str], list[list[object]]]:
     Raises:
         BadQuery: DuckDB refuses the query.
     """
+    unfilled = []
     with duckdb.connect() as connection:
         for index in book.all():
             try:
                 table = DeltaTable(book.path(index))
             except TableNotFoundError:
-                continue  # never updated
+                unfilled.append(index.name)
+                continue
             connection.register(index.name, table.to_pyarrow_dataset())
         connection.execute("SET enable_external_access = false")
         try:
@@ -31,4 +33,9 @@ def ask(book: IndexBook, sql: str) -> tuple[list[str], list[list[object]]]:
                 return [], []
             return found.columns, [list(row) for row in found.fetchall()]
         except duckdb.Error as error:
-            raise BadQuery(str(error)) from None
+            hint = (
+                f"\n'routelog index update' has not filled: {', '.join(unfilled)}"
+                if unfilled
+                else ""
+            )
+            raise BadQuery(f"{error}{hint}") from None
