@@ -1,5 +1,6 @@
 """The command line: `routelog serve`, and its tools, which are loaded when one of them is asked for."""
 
+import errno
 import logging
 import os
 import socket
@@ -249,7 +250,13 @@ def common(
 
 def main() -> None:
     """The console script."""
-    command_line()
+    try:
+        command_line()
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        _complain(error)  # what a command prints or writes finds no room
+        sys.exit(EXIT_START_FAILED)
 
 
 def ready_line(address: BrokerAddress, process_id: int) -> str:

@@ -150,6 +150,8 @@ def _opened(path: Path, *, read_only: bool = True) -> Iterator[DataDirectory]:
     try:
         with open_metadata(path, disk, read_only=read_only) as metadata:
             yield DataDirectory(path, disk, metadata, partition_names(metadata))
+    except BrokenPipeError:  # whoever reads what is printed has had enough
+        raise
     except DirectoryLocked as error:
         _refuse(f"{error.path} is held: stop the broker, or the other tool, first")
     except (

@@ -308,6 +308,8 @@ def complaints() -> Iterator[None]:
     except ImportError as error:
         _complain(f"{error}; install routelog[lake]")
         raise typer.Exit(EXIT_USAGE) from None
+    except BrokenPipeError:  # whoever reads what is printed has had enough
+        raise
     except (LogUnreadable, OSError, TableUnusable) as error:
         _complain(str(error))
         raise typer.Exit(EXIT_FAILED) from None

@@ -57,3 +57,17 @@ def test_what_cannot_be_used_is_named_in_a_line(
     assert "Traceback" not in done.stderr
     (line,) = [each for each in done.stderr.splitlines() if each.startswith("routelog: ")]
     assert told in line
+
+
+def test_a_disk_without_room_for_what_is_printed_is_a_line() -> None:
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "routelog", "--version"],
+            env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    expected = "routelog: [Errno 28] No space left on device\n"
+    assert (done.returncode, done.stderr) == (1, expected)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -168,6 +169,12 @@ def test_a_dump_shows_queues_records_and_journal(damaged) -> None:
         result = routelog("dump", data, *arguments)
         assert (result.returncode, result.stderr) == (0, "")
     assert "fine" in result.stdout
+    read, write = os.pipe()
+    os.close(read)  # as `head` does when it has seen enough
+    command = [sys.executable, "-m", "routelog", "log", "dump", data, "--json"]
+    with os.fdopen(write) as pipe:
+        cut = subprocess.run(command, cwd=ROOT, stdout=pipe, stderr=subprocess.PIPE, check=False)
+    assert (cut.returncode, cut.stderr) == (1, b"")
 
 
 def test_the_tools_refuse_with_one_line(damaged, tmp_path: Path) -> None:
