@@ -1,7 +1,7 @@
 """The command line's way to a broker: its HTTP API."""
 
 from collections.abc import Iterator, Sequence
-from http.client import HTTPException
+from http.client import BadStatusLine, HTTPException, RemoteDisconnected
 from typing import Any
 from urllib.parse import quote
 
@@ -77,7 +77,11 @@ class ManagementClient:
         except ConnectionRefusedError as error:
             raise self._nobody_there(error) from None
         except (OSError, HTTPException) as error:
-            raise NotReachable(f"the broker at {self._door.url}: {error}") from None
+            url = self._door.url
+            if isinstance(error, BadStatusLine) and not isinstance(error, RemoteDisconnected):
+                reason = f"what answers at {url} does not speak HTTP: is that the HTTP API's port?"
+                raise NotReachable(reason) from None
+            raise NotReachable(f"the broker at {url}: {error}") from None
         finally:
             connection.close()
 
@@ -91,7 +95,8 @@ class ManagementClient:
         try:
             answer = msgspec.json.decode(content, type=dict[str, Any])
         except msgspec.MsgspecError:
-            return AnswerRefused(f"status {status}")
+            reason = f"status {status}, which is no answer of a broker"
+            return AnswerRefused(f"{self._door.url}: {reason}")
         url, data_dir = self._door.url, self._door.data_dir
         if data_dir is not None and answer.get("error") == LOGIN_FAILED:
             reason = "another process listens there, if the broker of this directory was killed"

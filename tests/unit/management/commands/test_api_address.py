@@ -1,6 +1,7 @@
 """Where the HTTP API is, and the requests that a command makes of it."""
 
 import json
+import socket
 import threading
 from base64 import b64encode
 from collections.abc import Iterator
@@ -147,7 +148,6 @@ def test_an_empty_name_is_asked_of_nobody(client: ManagementClient) -> None:
         ("401", "not you"),
         ("404", "there is nothing of this name: users 404"),
         ("400", "this is no JSON object"),
-        ("500", "status 500"),
         ("503", "status 503"),
     ],
 )
@@ -155,6 +155,25 @@ def test_a_refusal_says_why(client: ManagementClient, status: str, reason: str) 
     with pytest.raises(AnswerRefused) as raised:
         client.get("users", status)
     assert str(raised.value) == reason
+
+
+def test_a_port_of_something_else_is_named(client: ManagementClient, url: str) -> None:
+    with pytest.raises(AnswerRefused, match=f"^{url}: status 500, which is no answer of a broker"):
+        client.get("users", "500")
+    with socket.create_server(("127.0.0.1", 0)) as amqp:
+        other = f"http://127.0.0.1:{amqp.getsockname()[1]}"
+
+        def answer() -> None:
+            connection, _ = amqp.accept()
+            with connection:
+                connection.recv(65_536)
+                connection.sendall(b"AMQP\0\0\x09\x01")
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        with pytest.raises(NotReachable, match=f"at {other} does not speak HTTP"):
+            ManagementClient(ApiAddress(other, "Bearer t")).get("overview")
+        thread.join()
 
 
 def test_who_is_no_broker_or_not_there_is_not_reachable(client: ManagementClient) -> None:
