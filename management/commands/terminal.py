@@ -65,8 +65,8 @@ def complaints() -> Iterator[None]:
     except NotReachable as error:
         _complain(str(error))
         raise typer.Exit(EXIT_NOT_REACHABLE) from None
-    except UnicodeEncodeError:
-        _complain("an argument is not UTF-8")  # which one is not repeated: it may be a password
+    except UnicodeError:  # which one is not repeated: it may be a password
+        _complain("an argument, or standard input, is not UTF-8")
         raise typer.Exit(EXIT_NOT_REACHABLE) from None
 
 

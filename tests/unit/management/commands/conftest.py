@@ -23,7 +23,7 @@ def run(broker: Broker) -> Run:
     operator_commands(command_line)
     rabbitmqctl_names(command_line)
 
-    def run(*arguments: str, typed: str | None = None) -> Result:
+    def run(*arguments: str, typed: str | bytes | None = None) -> Result:
         return CliRunner().invoke(command_line, list(arguments), input=typed)
 
     return run

@@ -218,6 +218,17 @@ def test_a_user_is_added_once_with_a_password_that_may_be_read(run: Run, broker:
     assert len(broker.asked) == 2
 
 
+@pytest.mark.parametrize("line", ["user password u", "queue publish q"])
+def test_standard_input_that_is_no_text_is_a_line(run: Run, broker: Broker, line: str) -> None:
+    broker.answers[("users", "u")] = {"name": "u", "tags": []}
+    result = run(*line.split(" "), typed=b"\xff\xfe\n")
+    assert (result.exit_code, result.output) == (
+        2,
+        "routelog: an argument, or standard input, is not UTF-8\n",
+    )
+    assert broker.asked == []
+
+
 def test_a_new_password_leaves_the_tags(run: Run, broker: Broker) -> None:
     broker.answers[("users", "u")] = {"name": "u", "tags": ["a"]}
     assert run("user", "password", "u", typed="new\n").exit_code == 0
