@@ -464,7 +464,7 @@ def test_a_broker_without_remote_storage_says_so(start: Callable[..., BrokerProc
 def test_an_address_that_is_none_stops_the_start_and_fails_the_query(
     start: Callable[..., BrokerProcess], url: str, reason: str
 ) -> None:
-    with pytest.raises(BrokerFailed, match=f"remote_storage: .*{reason}"):
+    with pytest.raises(BrokerFailed, match=f"(?i)remote_storage: .*{reason}"):
         start(url)
     with pytest.raises(BadOption, match=f"option remote: .*{reason}"):
         ObjectLogs(url)
