@@ -66,7 +66,7 @@ crash: setup ## N=2000: kill -9, power cuts and disk faults, all of them; an hou
 	@ROUTELOG_TEST_KILLS=$(N) ROUTELOG_TEST_CUTS=all ROUTELOG_TEST_CUT_OUTCOMES=2 ROUTELOG_TEST_FAULTS=all \
 		ROUTELOG_TEST_POWER_CUTS=400 ROUTELOG_TEST_EXT4_CUTS=50 ROUTELOG_TEST_DAMAGES=2500 \
 		ROUTELOG_TEST_READER_KILLS=100 ROUTELOG_TEST_EVERY_BYTE=1 $(TESTS) \
-		-o faulthandler_timeout=0 -m crash tests/crash
+		-o faulthandler_timeout=0 -m crash tests/crash/kills tests/crash/damage tests/crash/disks
 
 model: setup ## STEPS=1000000: random clients against a model of queues and settlement; an hour
 	@ROUTELOG_TEST_MODEL_STEPS=$(STEPS) $(BIN)/python -m pytest -s -o faulthandler_timeout=0 tests/model
