@@ -199,6 +199,9 @@ def load_configuration(
     found = BrokerConfig(**chosen)  # type: ignore[arg-type]  # each value was checked by its key
     if found.default_durability == "mirrored" and not found.cluster_nodes:
         raise ConfigurationError('default_durability: "mirrored" needs a cluster: `cluster_nodes`')
+    for key in ("tls_key", "tls_authorities", "tls_names"):
+        if getattr(found, key) and not found.tls_certificate:
+            raise ConfigurationError(f"{key}: without `tls_certificate` there is no TLS")
     return found
 
 

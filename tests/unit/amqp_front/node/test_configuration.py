@@ -244,6 +244,16 @@ def test_every_key_is_documented() -> None:
     assert undocumented == []
 
 
+@pytest.mark.parametrize(
+    "setting", ["tls_key=key.pem", "tls_authorities=authorities.pem", "tls_names=b.org=b.pem"]
+)
+def test_what_goes_with_a_certificate_is_refused_without_one(setting: str) -> None:
+    key = setting.partition("=")[0]
+    with pytest.raises(ConfigurationError, match=f"^{key}: without `tls_certificate`"):
+        load_configuration(environment={}, options={}, settings=(setting,))
+    load_configuration(environment={}, options={}, settings=(setting, "tls_certificate=a.pem"))
+
+
 def test_mirrored_by_default_needs_a_cluster() -> None:
     settings = ("default_durability=mirrored",)
     assert "`cluster_nodes`" in complaint(settings=settings)
