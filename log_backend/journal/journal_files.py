@@ -69,7 +69,7 @@ class JournalFiles:
     def __init__(self, directory: Path, disk: Disk) -> None:
         self._directory = directory
         self._disk = disk
-        self._recycling_failed = False
+        self._not_recycled: OSError | None = None  # why an earlier file is still there
 
     def marks(self) -> list[FileMark]:
         """The files that are there, in the order of their numbers."""
@@ -157,16 +157,17 @@ class JournalFiles:
         Args:
             size: it is cut to this when it has grown for a large block.
         """
-        if self._recycling_failed:
+        if self._not_recycled is not None:
             # An earlier file stays, so all behind it must: recovery reads on without a gap.
-            raise OSError("an earlier journal file could not be recycled")
+            reason = f"an earlier journal file could not be recycled: {self._not_recycled}"
+            raise OSError(reason) from self._not_recycled
         mark = FileMark(number, random_number())
         path = self.path(mark)
         try:
             self._disk.rename(old.path, path)
             self._disk.sync_directory(self._directory)
-        except OSError:
-            self._recycling_failed = True
+        except OSError as error:
+            self._not_recycled = error
             raise
         file = JournalFile(mark, path, old.file, old.size)
         if file.size + BLOCK_ALIGNMENT > size:
@@ -179,14 +180,14 @@ class JournalFiles:
             self._disk.close(old.file)
         except OSError as error:  # it goes nevertheless: one that stayed would need all behind it
             log.error("%s could not be closed: %s", old.path, error)
-        if self._recycling_failed:
+        if self._not_recycled is not None:
             return
         try:
             self._disk.remove(old.path)
             # It must not come back when a later one has gone
             self._disk.sync_directory(self._directory)
         except OSError as error:
-            self._recycling_failed = True
+            self._not_recycled = error
             log.error("%s could not be removed: %s", old.path, error)
 
     def _cut(self, file: JournalFile, size: int) -> None:
