@@ -61,7 +61,7 @@ test-spark-all: setup java ## the tests of Spark with 4.0, 4.1 and 4.2, too; an 
 	@.ci/spark-matrix
 	@$(TESTS) -m spark
 
-crash: setup ## N=2000: kill -9, power cuts and disk faults, all of them; an hour
+crash: setup ## N=2000: kill -9, power cuts and disk faults, all of them; hours
 	@.ci/system-packages crash
 	@ROUTELOG_TEST_KILLS=$(N) ROUTELOG_TEST_CUTS=all ROUTELOG_TEST_CUT_OUTCOMES=2 ROUTELOG_TEST_FAULTS=all \
 		ROUTELOG_TEST_POWER_CUTS=400 ROUTELOG_TEST_EXT4_CUTS=50 ROUTELOG_TEST_DAMAGES=2500 \
