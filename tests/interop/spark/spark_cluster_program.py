@@ -2,18 +2,21 @@
 
     python spark_cluster_program.py JSON
 
-Tasks leave a mark where they are, as a file `<micro-batch>-<task>-<attempt>`. Half-way through its rows,
-- the first attempt of task 0 fails, in micro-batch 0;
-- the first attempt of task 0 stalls until another one is there, in micro-batch 1;
-- all first attempts wait to be killed, in micro-batch 2, until there is a file `killed`.
+Half-way through its rows, an attempt of a task leaves a mark: a file `<micro-batch>-<task>-<number>`, where
+the first attempt of the task that came so far has number 0. It need not be the first one that Spark started.
+- number 0 of task 0 fails, in micro-batch 0;
+- number 0 of task 0 stalls until number 1 is there, in micro-batch 1;
+- number 0 of all tasks waits to be killed, in micro-batch 2, until there is a file `killed`.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
 import sys
 import time
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 
 from interop.spark.spark_stream import run_to_its_end
@@ -33,23 +36,32 @@ WAIT_SECONDS = 240
 _seen: Counter[str] = Counter()
 
 
+def leave_mark(task: str) -> int:
+    """Returns how many attempts of the task have left one before."""
+    for number in itertools.count():
+        with suppress(FileExistsError):
+            (Path(MARKS) / f"{task}-{number}").touch(exist_ok=False)
+            return number
+    raise AssertionError
+
+
 @udf(StringType())
 def troubled(place: str) -> str:
     context = TaskContext.get()
     assert context is not None
     batch = context.getLocalProperty(BATCH_PROPERTY)
-    task, attempt = context.partitionId(), context.attemptNumber()
-    mark = f"{batch}-{task}-{attempt}"
-    _seen[mark] += 1
-    if _seen[mark] != TROUBLE_AT:
+    task = context.partitionId()
+    attempt = f"{batch}-{task}-{context.attemptNumber()}"
+    _seen[attempt] += 1
+    if _seen[attempt] != TROUBLE_AT:
         return place
-    (Path(MARKS) / mark).touch()
+    number = leave_mark(f"{batch}-{task}")
     awaited = ""
-    if attempt == 0 and (batch, task) == ("0", 0):
+    if number == 0 and (batch, task) == ("0", 0):
         raise RuntimeError("the first attempt")
-    if attempt == 0 and (batch, task) == ("1", 0):
+    if number == 0 and (batch, task) == ("1", 0):
         awaited = "1-0-1"
-    if attempt == 0 and batch == "2":
+    if number == 0 and batch == "2":
         awaited = "killed"
     deadline = time.monotonic() + WAIT_SECONDS
     while awaited and not (Path(MARKS) / awaited).exists():

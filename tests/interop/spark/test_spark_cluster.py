@@ -37,7 +37,7 @@ CONFIGURATION = {
     "spark.speculation": "true",
     "spark.speculation.interval": "100ms",
     "spark.speculation.multiplier": "1.5",
-    "spark.speculation.quantile": "0.5",
+    "spark.speculation.quantile": "0.75",  # the last task alone gets a second attempt
     "spark.speculation.efficiency.enabled": "false",  # else a task that has read quickly may stall for ever
 }
 
@@ -132,9 +132,10 @@ def test_a_cluster_is_exact_while_tasks_fail_stall_and_a_worker_is_killed(
         driver.finish()
     finally:
         driver.kill()
-    # Of the last micro-batch, only what ran on the killed worker ran again.
-    again = {path.name for path in marks.iterdir() if path.name.startswith("2-")}
-    assert len(again) == PARTITIONS + CORES, again
+    # Of the last micro-batch, only what ran on the killed worker ran again; Spark may try the last task twice.
+    left = [path.name.split("-") for path in marks.iterdir() if path.name.startswith("2-")]
+    again = {task for _, task, number in left if number != "0"}
+    assert len(again) == CORES, left
     clients = Clients(broker.url)
     assert copied(clients.channel()) == places
     clients.close()
