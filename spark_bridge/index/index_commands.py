@@ -1,5 +1,6 @@
 """`routelog index create | list | drop | update | query`: queues as tables of declared columns."""
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -10,6 +11,7 @@ from rich.table import Table
 
 from routelog.log_backend import SystemDisk
 from routelog.spark_bridge.lakes.export_commands import (
+    EXIT_FAILED,
     EveryOption,
     FollowOption,
     JsonOption,
@@ -17,11 +19,13 @@ from routelog.spark_bridge.lakes.export_commands import (
     RemoteOption,
     TableFormat,
     UrlOption,
+    complain,
     complaints,
-    export_all,
+    export,
     open_store,
     open_table,
     progress_bar,
+    rounds,
     tell,
 )
 
@@ -63,8 +67,6 @@ def create(
 def list_indexes(folder: FolderOption, as_json: JsonOption = False) -> None:
     """Show what is declared."""
     with complaints():
-        from dataclasses import asdict
-
         from routelog.spark_bridge.index.index_book import IndexBook
 
         rows = [asdict(index) for index in IndexBook(folder, SystemDisk()).all()]
@@ -95,19 +97,23 @@ def update(
     every: EveryOption = 60.0,
     as_json: JsonOption = False,
 ) -> None:
-    """Bring indexes up to date; with --follow, keep them so."""
+    """Bring indexes up to date; with --follow, keep them so.
+
+    One whose queue has no log, or has lost records, is named on stderr, and the others go on.
+    """
     with complaints():
         from routelog.spark_bridge.columns.record_table import RecordRows
         from routelog.spark_bridge.index.index_book import IndexBook
         from routelog.spark_bridge.lakes.exporter import Exporter
+        from routelog.spark_bridge.logs.errors import BadOption, RecordsLost
         from routelog.spark_bridge.logs.queue_selection import NamedQueues
 
         book = IndexBook(folder, SystemDisk())
         chosen = [book.find(name) for name in names] if names else book.all()
         store = open_store(path, url, remote)
         with progress_bar() as (bar, advance):
-            exporters = [
-                Exporter(
+            exporters = {
+                index.name: Exporter(
                     store,
                     index.vhost,
                     NamedQueues(frozenset([index.queue])),
@@ -116,8 +122,21 @@ def update(
                     progress=advance,
                 )
                 for index in chosen
-            ]
-            export_all(exporters, bar, follow=follow, every=every, as_json=as_json)
+            }
+            for stop in rounds(follow=follow, every=every):
+                failed = False
+                for name, exporter in exporters.items():
+                    try:
+                        backlog = exporter.backlog()
+                    except (BadOption, RecordsLost) as error:
+                        complain(f"index {name}: {error}")
+                        failed = True
+                        continue
+                    done = export(exporter, backlog, bar, stop)
+                    if done.transactions or not follow:
+                        tell({"index": name, **asdict(done)}, as_json=as_json)
+        if failed and not follow:
+            raise typer.Exit(EXIT_FAILED)
 
 
 @index_commands.command()

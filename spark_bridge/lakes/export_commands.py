@@ -21,9 +21,9 @@ from routelog.log_backend import SystemClock, SystemDisk
 
 if TYPE_CHECKING:
     from routelog.spark_bridge.columns.record_table import TableLayout
-    from routelog.spark_bridge.lakes.exporter import Exporter
+    from routelog.spark_bridge.lakes.exporter import Exported, Exporter
     from routelog.spark_bridge.lakes.lake_table import LakeTable
-    from routelog.spark_bridge.logs.log_store import LogStore
+    from routelog.spark_bridge.logs.log_store import LogStore, OffsetRange
 
 EXIT_FAILED = 1
 EXIT_USAGE = 2
@@ -140,7 +140,10 @@ def run(
                 lost_is_error=not skip_lost,
                 progress=advance,
             )
-            export_all([exporter], bar, follow=follow, every=every, as_json=as_json)
+            for stop in rounds(follow=follow, every=every):
+                done = export(exporter, exporter.backlog(), bar, stop)
+                if done.transactions or not follow:
+                    tell(asdict(done), as_json=as_json)
 
 
 @export_commands.command()
@@ -244,15 +247,8 @@ def open_table(
     return ParquetLake(table, layout, name, disk)
 
 
-def export_all(
-    exporters: "Sequence[Exporter]",
-    bar: Progress | None,
-    *,
-    follow: bool,
-    every: float,
-    as_json: bool,
-) -> None:
-    """Export once, or with `follow` until a signal, after which the open transaction is committed."""
+def rounds(*, follow: bool, every: float) -> Iterator[Event]:
+    """Once, or with `follow` every so many seconds until a signal; yields the event that the signal sets."""
     stop = Event()
 
     def stopping(number: int, frame: FrameType | None) -> None:
@@ -261,16 +257,19 @@ def export_all(
     for number in (signal.SIGTERM, signal.SIGINT) if follow else ():
         signal.signal(number, stopping)
     while True:
-        for exporter in exporters:
-            backlog = exporter.backlog()
-            if bar is not None:
-                total = sum(each.bytes_estimate for each in backlog)
-                bar.update(bar.task_ids[0], total=total, completed=0)
-            done = exporter.run(backlog, stop.is_set)
-            if done.transactions or not follow:
-                tell(asdict(done), as_json=as_json)
+        yield stop
         if not follow or stop.wait(every):
             return
+
+
+def export(
+    exporter: "Exporter", backlog: "Sequence[OffsetRange]", bar: Progress | None, stop: Event
+) -> "Exported":
+    """Export a backlog; where `stop` is set, the open transaction is the last one."""
+    if bar is not None:
+        total = sum(each.bytes_estimate for each in backlog)
+        bar.update(bar.task_ids[0], total=total, completed=0)
+    return exporter.run(backlog, stop.is_set)
 
 
 @contextmanager
@@ -298,20 +297,20 @@ def complaints() -> Iterator[None]:
         from routelog.spark_bridge.lakes.lake_table import TableUnusable
         from routelog.spark_bridge.logs.errors import BadOption, LogUnreadable
     except ImportError as error:
-        _complain(f"{error}; install routelog[lake]")
+        complain(f"{error}; install routelog[lake]")
         raise typer.Exit(EXIT_USAGE) from None
     try:
         yield
     except BadOption as error:
-        _complain(str(error))
+        complain(str(error))
         raise typer.Exit(EXIT_USAGE) from None
     except ImportError as error:
-        _complain(f"{error}; install routelog[lake]")
+        complain(f"{error}; install routelog[lake]")
         raise typer.Exit(EXIT_USAGE) from None
     except BrokenPipeError:  # whoever reads what is printed has had enough
         raise
     except (LogUnreadable, OSError, TableUnusable) as error:
-        _complain(str(error))
+        complain(str(error))
         raise typer.Exit(EXIT_FAILED) from None
 
 
@@ -320,12 +319,15 @@ def tell(facts: dict[str, Any], *, as_json: bool) -> None:
     if as_json:
         typer.echo(msgspec.json.encode(facts).decode())
     else:
-        typer.echo(
-            ", ".join(f"{name.replace('_', ' ')}: {value:,}" for name, value in facts.items())
-        )
+        shown = {
+            name.replace("_", " "): value if isinstance(value, str) else f"{value:,}"
+            for name, value in facts.items()
+        }
+        typer.echo(", ".join(f"{name}: {value}" for name, value in shown.items()))
 
 
-def _complain(reason: str) -> None:
+def complain(reason: str) -> None:
+    """Print an error in one line on stderr."""
     printable = "".join(each if each.isprintable() else ascii(each)[1:-1] for each in reason)
     line = Text("routelog: ", style="bold red") + Text(printable, style="default")
     Console(stderr=True).print(line, soft_wrap=True)

@@ -1,6 +1,6 @@
 """Copies logs to a table, one transaction after the other, exactly once."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from routelog.spark_bridge.columns.record_table import RecordRows
@@ -76,7 +76,7 @@ class Exporter:
             )
         return found
 
-    def run(self, backlog: list[OffsetRange], stopping: Callable[[], bool]) -> Exported:
+    def run(self, backlog: Sequence[OffsetRange], stopping: Callable[[], bool]) -> Exported:
         """Copy a backlog; if `stopping` returns True it commits, and ends early.
 
         Raises:

@@ -61,6 +61,26 @@ def test_an_index_is_declared_filled_asked_and_dropped(tmp_path: Path) -> None:
     assert "no index orders" in run(folder, "drop", "orders", status=2)
 
 
+def test_an_index_without_its_queue_is_named_and_those_behind_it_are_updated(
+    tmp_path: Path,
+) -> None:
+    folder, data = tmp_path / "indexes", tmp_path / "data"
+    fill(data)
+    for queue in ("gone", "orders"):
+        run(folder, "create", queue, "--queue", queue, "--columns", COLUMNS)
+    update = ["index", "update", "--path", str(data), "--json", "--in", str(folder)]
+    done = CliRunner().invoke(command_line, update)
+    assert done.exit_code == 1, done.output
+    assert "index gone: option subscribe: no log of 'gone'" in done.stderr
+    (line,) = done.stdout.splitlines()
+    assert json.loads(line) | {"body_bytes": 0} == {
+        "index": "orders",
+        "records": 10,
+        "body_bytes": 0,
+        "transactions": 1,
+    }
+
+
 def test_a_query_sees_indexes_and_no_files(tmp_path: Path) -> None:
     secret = tmp_path / "secret.csv"
     secret.write_text("a,b\n1,2\n")
