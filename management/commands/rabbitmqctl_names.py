@@ -1,7 +1,7 @@
 """The names that rabbitmqctl has for commands, so that scripts go on; they are not in the help."""
 
-from collections.abc import Callable
-from typing import Annotated
+from collections.abc import Callable, Sequence
+from typing import Annotated, NamedTuple
 
 import typer
 
@@ -12,23 +12,58 @@ from routelog.management.commands.options import AsJson, Vhost
 from routelog.management.commands.password_prompt import prompt_password
 from routelog.management.commands.queue_commands import delete_queue, purge_queue
 from routelog.management.commands.terminal import show
+from routelog.management.shapes.binding import BindingRow
+from routelog.management.shapes.connection import ChannelRow, ConnectionRow
+from routelog.management.shapes.consumer import ConsumerRow
+from routelog.management.shapes.exchange import ExchangeRow
+from routelog.management.shapes.queue import QueueRow
+from routelog.management.shapes.rule import PolicyRow
+from routelog.management.shapes.user import PermissionRow, TopicPermissionRow, UserRow
+from routelog.management.shapes.vhost import VhostRow
 
-# What each list shows when no columns are named, as rabbitmqctl does.
+
+class Listing(NamedTuple):
+    """A list: the shape of its rows, and the columns that it shows when none are named, as rabbitmqctl does."""
+
+    row: type
+    columns: tuple[str, ...]
+
+    def choose(self, named: list[str] | None) -> Sequence[str]:
+        """The columns to show.
+
+        Raises:
+            typer.BadParameter: no row can have one of those that are named.
+        """
+        known = self.row.__annotations__
+        for column in named or ():
+            if column not in known:
+                raise typer.BadParameter(
+                    f"no column '{column}'; there are {', '.join(sorted(known))}"
+                )
+        return named or self.columns
+
+
+_POLICIES = Listing(PolicyRow, ("vhost", "name", "pattern", "apply-to", "definition", "priority"))
 OF_VHOST = {
-    "queues": ("name", "messages"),
-    "exchanges": ("name", "type"),
-    "bindings": ("source", "destination", "destination_type", "routing_key", "arguments"),
-    "consumers": ("queue", "channel_details", "consumer_tag", "ack_required", "prefetch_count"),
-    "permissions": ("user", "configure", "write", "read"),
-    "policies": ("vhost", "name", "pattern", "apply-to", "definition", "priority"),
-    "operator-policies": ("vhost", "name", "pattern", "apply-to", "definition", "priority"),
-    "topic-permissions": ("user", "exchange", "write", "read"),
+    "queues": Listing(QueueRow, ("name", "messages")),
+    "exchanges": Listing(ExchangeRow, ("name", "type")),
+    "bindings": Listing(
+        BindingRow, ("source", "destination", "destination_type", "routing_key", "arguments")
+    ),
+    "consumers": Listing(
+        ConsumerRow,
+        ("queue", "channel_details", "consumer_tag", "ack_required", "prefetch_count"),
+    ),
+    "permissions": Listing(PermissionRow, ("user", "configure", "write", "read")),
+    "policies": _POLICIES,
+    "operator-policies": _POLICIES,
+    "topic-permissions": Listing(TopicPermissionRow, ("user", "exchange", "write", "read")),
 }
 OF_ALL = {
-    "connections": ("user", "peer_host", "peer_port", "state"),
-    "channels": ("name", "user", "consumer_count", "messages_unacknowledged"),
-    "users": ("name", "tags"),
-    "vhosts": ("name",),
+    "connections": Listing(ConnectionRow, ("user", "peer_host", "peer_port", "state")),
+    "channels": Listing(ChannelRow, ("name", "user", "consumer_count", "messages_unacknowledged")),
+    "users": Listing(UserRow, ("name", "tags")),
+    "vhosts": Listing(VhostRow, ("name",)),
 }
 BY_VHOST = ("permissions", "topic-permissions")  # whose path begins with the virtual host
 
@@ -100,8 +135,9 @@ def _list_of_vhost(kind: str) -> Callable[..., None]:
         vhost: Vhost = "/",
         as_json: AsJson = False,
     ) -> None:
+        shown = OF_VHOST[kind].choose(columns)
         path = ("vhosts", vhost, kind) if kind in BY_VHOST else (kind, vhost)
-        show(broker.get(*path), columns or OF_VHOST[kind], as_json=as_json)
+        show(broker.get(*path), shown, as_json=as_json)
 
     return list_them
 
@@ -111,6 +147,7 @@ def _list_of_all(kind: str) -> Callable[..., None]:
     def list_them(
         broker: ManagementClient, columns: Columns = None, as_json: AsJson = False
     ) -> None:
-        show(broker.get(kind), columns or OF_ALL[kind], as_json=as_json)
+        shown = OF_ALL[kind].choose(columns)
+        show(broker.get(kind), shown, as_json=as_json)
 
     return list_them

@@ -271,9 +271,8 @@ RABBITMQCTL = {
     "set_permissions": "-p shop ann '.*' '.*' '.*'",
     "set_topic_permissions": "ann amq.topic '^a' '^b'",
     "set_policy": """short '^tmp' '{"max-length": 5}'""",
-    **dict.fromkeys(
-        ["list_queues", "list_exchanges", "list_bindings", "list_consumers"], "-p / name"
-    ),
+    **dict.fromkeys(["list_queues", "list_exchanges"], "-p / name"),
+    **dict.fromkeys(["list_bindings", "list_consumers"], "-p / arguments"),
     **dict.fromkeys(["list_connections", "list_channels", "list_users", "list_vhosts"], "name"),
     **dict.fromkeys(["list_permissions", "list_topic_permissions"], "-p shop user"),
     **dict.fromkeys(["list_policies", "list_operator_policies"], "-p / name"),

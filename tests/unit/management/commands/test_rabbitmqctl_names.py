@@ -75,6 +75,16 @@ def test_a_list_has_the_columns_that_are_named(
     assert json.loads(as_json) == ROWS[0]
 
 
+@pytest.mark.parametrize(
+    "line", ["list_queues name TYPO", "list_users TYPO", "list_policies name messages"]
+)
+def test_a_column_that_no_row_can_have_is_refused(run: Run, broker: Broker, line: str) -> None:
+    result = run(*line.split())
+    assert result.exit_code == 2
+    assert f"no column '{line.split()[-1]}'" in result.output
+    assert broker.asked == []
+
+
 def test_a_password_is_changed_and_tags_stay(run: Run, broker: Broker) -> None:
     broker.answers[("users", "u")] = {"tags": ["monitoring"]}
     assert run("change_password", "u", "new").exit_code == 0
