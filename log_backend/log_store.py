@@ -24,7 +24,7 @@ from pathlib import Path
 
 from routelog.log_backend.copies.arriving_copy import take_copied
 from routelog.log_backend.copies.copies import Copies
-from routelog.log_backend.copies.restore import refuse_unfinished
+from routelog.log_backend.copies.restore import refuse_backups, refuse_unfinished
 from routelog.log_backend.doors.ballast import Ballast
 from routelog.log_backend.doors.clock import Clock
 from routelog.log_backend.doors.disk import LOCK_FILE, Disk
@@ -99,6 +99,7 @@ class LogStore:
         self.clock = clock
         self._loop = loop
         self._options = options
+        refuse_backups(data, disk)
         disk.make_directory(data)
         self._lock = disk.lock(data / LOCK_FILE)
         refuse_unfinished(data, disk)

@@ -1,9 +1,16 @@
 """Makes a data directory of a backup."""
 
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 
-from routelog.log_backend.copies.backup_target import BackupDamaged, BackupTarget, Progress
+from routelog.log_backend.copies.backup_target import (
+    BACKUPS,
+    MANIFEST,
+    BackupDamaged,
+    BackupTarget,
+    Progress,
+)
 from routelog.log_backend.copies.data_writer import DataWriter, NotBelow
 from routelog.log_backend.copies.manifest import Manifest
 from routelog.log_backend.doors.disk import LOCK_FILE, Buffer, Disk
@@ -27,6 +34,26 @@ def refuse_unfinished(data: Path, disk: Disk) -> None:
     """
     if RESTORING in disk.list_directory(data):
         raise RestoreUnfinished("its restore was not finished: remove it, and restore again")
+
+
+class OnlyBackups(OSError):
+    """A directory has backups, and no data of a broker."""
+
+
+def refuse_backups(data: Path, disk: Disk) -> None:
+    """See that what is to be a data directory is not the folder that backups are kept in.
+
+    Raises:
+        OnlyBackups: it is.
+    """
+    if "journal" in disk.list_directory(data):  # a broker has started there
+        return
+    with suppress(NotADirectoryError):  # a file of the operator's
+        backups = data / BACKUPS
+        if any(
+            MANIFEST in disk.list_directory(backups / name) for name in disk.list_directory(backups)
+        ):
+            raise OnlyBackups("it has backups: 'routelog restore' makes a data directory of one")
 
 
 class Restore:

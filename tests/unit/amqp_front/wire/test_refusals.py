@@ -41,6 +41,7 @@ NOT_CAUSED_BY_CLIENTS = {
     "log_backend.copies.data_writer.NotBelow": "of backups and other nodes",
     "log_backend.copies.manifest.ManifestDamaged": "of the command line's tools",
     "log_backend.copies.restore.NotEmpty": "of the command line's tools",
+    "log_backend.copies.restore.OnlyBackups": "at start",
     "log_backend.copies.restore.RestoreUnfinished": "at start",
     "log_backend.records.property_list.MalformedProperties": "the front makes a HardError of it",
     "log_backend.records.property_list.UnknownFieldType": "as MalformedProperties",

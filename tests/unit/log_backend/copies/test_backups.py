@@ -29,6 +29,7 @@ from routelog.log_backend.copies.backups import BackupRefused, Backups, BackupSt
 from routelog.log_backend.copies.restore import (
     RESTORING,
     NotEmpty,
+    OnlyBackups,
     Restore,
     RestoreUnfinished,
 )
@@ -324,3 +325,28 @@ async def test_a_restore_that_was_killed_is_not_started_from(data: Path) -> None
     SystemDisk().close(SystemDisk().open(data / RESTORING, create=True))
     with pytest.raises(RestoreUnfinished):
         open_store(data)
+
+
+def paths_below(folder: Path) -> list[Path]:
+    return sorted(folder.rglob("*"))
+
+
+async def test_a_folder_of_backups_is_not_started_from(data: Path, target: Path) -> None:
+    store, backups = await with_segments(data)
+    await made(backups, target, "first")
+    await backups.aclose()
+    await store.aclose()
+    before = paths_below(target)
+    with pytest.raises(OnlyBackups, match="routelog restore"):
+        open_store(target)
+    assert paths_below(target) == before
+
+
+async def test_a_data_directory_may_have_the_folder_of_its_backups(data: Path) -> None:
+    (data / "backups").mkdir(parents=True)
+    (data / "backups" / "letter").write_text("dear")
+    store, backups = await with_segments(data)
+    await made(backups, data / "backups", "first")
+    await backups.aclose()
+    await store.aclose()
+    await open_store(data).aclose()
