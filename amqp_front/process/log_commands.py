@@ -69,6 +69,8 @@ def dump(
     as_json: JsonOption = False,
 ) -> None:
     """Show what is stored: an overview, the records of a queue, or the journal."""
+    if journal and queue is not None:
+        raise typer.BadParameter("give either --queue or --journal")
     with _opened(data_dir) as data:
         if queue is not None:
             found = _partition(data, vhost, queue, partition)

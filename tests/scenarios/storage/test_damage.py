@@ -241,6 +241,12 @@ def test_a_node_of_a_cluster_is_not_repaired_but_copied(damaged) -> None:
     assert json_lines("repair", str(broker.data_dir))  # what it would do is said
 
 
+def test_records_and_the_journal_are_not_dumped_at_once(tmp_path) -> None:
+    asked = routelog("dump", str(tmp_path), "--journal", "--queue", "q")
+    assert asked.returncode == 2
+    assert "either --queue or --journal" in asked.stderr
+
+
 def test_a_damaged_journal_stops_the_start_until_it_is_repaired(fresh_broker) -> None:
     # What a segment has, a damaged journal does not lose.
     broker: BrokerProcess = fresh_broker(ROUTELOG_FLUSH_SECONDS="3600")
