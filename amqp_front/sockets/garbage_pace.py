@@ -16,9 +16,9 @@ TICK_SECONDS = 1.0
 IDLE_SHARE = 0.1  # of a tick: below it the loop is idle
 # New objects of a tick: above it the loop is busy, and only waits for the processor
 IDLE_CAME_MAX = 50_000
-WHOLE_MIN = 4_000_000  # new objects before a full collection, when the loop is idle
-WHOLE_MAX = 16_000_000  # new objects before a full collection, when the loop is never idle
-WHOLE_SHARE = 0.5  # of the objects at the last full collection: so that full collections are rare
+WHOLE_MIN = 4_000_000  # new objects before all are counted, when the loop is idle
+WHOLE_MAX = 16_000_000  # new objects before all are counted, when the loop is never idle
+WHOLE_GROWTH = 1.5  # times as many as the last full collection left: there is another one
 
 
 class GarbagePace:
@@ -26,7 +26,8 @@ class GarbagePace:
 
     Python by itself runs a full collection whenever the number of objects has grown by a quarter: with 100,000
     queues, three million objects, that takes half a second. Deleted queues and closed connections leave no
-    cycles, so full collections only find unexpected ones: they are rare, and run when the loop is idle.
+    cycles, so full collections only find unexpected ones. To count what is there takes a ninth of one: without
+    more objects than after the last one, there are no cycles to find.
 
     Python counts a freed object, however old, as one young object less. So while many queues are deleted it
     collects nothing, and then all new objects at once: 1,000 queues declared meanwhile held the loop for 5 ms.
@@ -87,6 +88,14 @@ class GarbagePace:
         )
         idle = self._thread_seconds - before < IDLE_SHARE * TICK_SECONDS and came <= IDLE_CAME_MAX
         limit = WHOLE_MIN if idle else WHOLE_MAX
-        if self._new_objects > max(limit, self._stayed * WHOLE_SHARE):
-            self.look_at_whole()
+        if self._new_objects > limit:
+            self._count_whole()
         self._timer = self._loop.call_later(TICK_SECONDS, self._tick)
+
+    def _count_whole(self) -> None:
+        there = gc.get_freeze_count()
+        if there > self._stayed * WHOLE_GROWTH:
+            self.look_at_whole()
+        else:
+            self._new_objects = 0
+            self._stayed = min(self._stayed, there)

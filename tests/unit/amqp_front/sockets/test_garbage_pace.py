@@ -19,7 +19,9 @@ WHOLE_MIN, WHOLE_MAX = 40_000, 200_000  # a hundredth of what they are: time
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(garbage_pace, "WHOLE_MIN", WHOLE_MIN)
     monkeypatch.setattr(garbage_pace, "WHOLE_MAX", WHOLE_MAX)
-    monkeypatch.setattr(garbage_pace, "WHOLE_SHARE", 0)  # there is much: all that tests have loaded
+    monkeypatch.setattr(
+        garbage_pace, "WHOLE_GROWTH", 0
+    )  # there is much: all that tests have loaded
 
 
 class Cycle:
@@ -120,15 +122,35 @@ def test_a_loop_that_is_never_idle_looks_when_very_much_has_come(
     assert kept
 
 
-def test_the_more_there_is_the_more_has_to_come(
+def test_nothing_is_looked_for_while_there_is_not_much_more(
     pace: GarbagePace, ticks: Ticks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     old = old_cycle()
-    monkeypatch.setattr(garbage_pace, "WHOLE_SHARE", 2 * WHOLE_MAX / gc.get_freeze_count())
+    monkeypatch.setattr(garbage_pace, "WHOLE_GROWTH", 1 + 2 * WHOLE_MAX / gc.get_freeze_count())
+    for _ in range(3):
+        assert come(WHOLE_MAX), "it goes at once"
+        ticks.tick(busy=TICK_SECONDS)
+        assert old() is not None
     kept = [come(WHOLE_MAX)]
     ticks.tick(busy=TICK_SECONDS)
     assert old() is not None
     kept.append(come(WHOLE_MAX))
+    ticks.tick(busy=TICK_SECONDS)
+    assert old() is None
+    assert kept
+
+
+def test_what_went_is_not_expected_back(
+    pace: GarbagePace, ticks: Ticks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    much = come(3 * WHOLE_MAX)
+    pace.look_at_whole()
+    monkeypatch.setattr(garbage_pace, "WHOLE_GROWTH", 1 + WHOLE_MAX / gc.get_freeze_count())
+    much.clear()
+    kept = [come(WHOLE_MAX)]
+    ticks.tick(busy=TICK_SECONDS)
+    old = old_cycle()
+    kept.append(come(2 * WHOLE_MAX))
     ticks.tick(busy=TICK_SECONDS)
     assert old() is None
     assert kept
