@@ -47,8 +47,9 @@ class DeltaLake:
         self._disk = disk
         self._clock = clock
         self._intent = path / INTENTS / f"{_safe(exporter)}.writing"
-        self._lock = WriterLock(self._intent.with_suffix(".lock"), disk)
+        self._lock = WriterLock(self._intent.with_suffix(".lock"), exporter, disk)
         self._table = self._opened()
+        disk.make_directory(self._intent.parent)
         self._remove_orphans()
         self._parts: ParquetParts | None = None
 
@@ -62,7 +63,7 @@ class DeltaLake:
     def add(self, queue: str, rows: pa.RecordBatch) -> None:
         """See `LakeTable`."""
         if self._parts is None:
-            self._take_lock()
+            self._lock.take()
             token = random_name()
             self._intend(token)
             self._parts = ParquetParts(
@@ -72,11 +73,8 @@ class DeltaLake:
 
     def commit(self, ends: Mapping[LogPartition, int]) -> None:
         """See `LakeTable`."""
-        self._take_lock()
-        try:
+        with self._lock:
             self._commit(ends)
-        finally:
-            self._lock.release()
 
     def _commit(self, ends: Mapping[LogPartition, int]) -> None:
         parts = self._parts.close() if self._parts is not None else []
@@ -117,10 +115,6 @@ class DeltaLake:
             raise TableUnusable(f"{self._path}: the table has other columns: {columns}")
         return table
 
-    def _take_lock(self) -> None:
-        self._disk.make_directory(self._intent.parent)
-        self._lock.take(self._exporter)
-
     def _intend(self, token: str) -> None:
         """Store the token of files that are not committed yet, before the first of them is written."""
         content = json.dumps({"token": token}).encode()
@@ -130,11 +124,8 @@ class DeltaLake:
         """Remove the files of a transaction that was not committed before a crash."""
         if not self._intent.exists():
             return
-        self._take_lock()
-        try:
+        with self._lock:
             self._remove_unnamed()
-        finally:
-            self._lock.release()
 
     def _remove_unnamed(self) -> None:
         with self._intent.open("rb") as file:

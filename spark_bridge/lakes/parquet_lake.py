@@ -40,7 +40,7 @@ class ParquetLake:
         self._layout = layout
         self._exporter = exporter
         self._disk = disk
-        self._lock = WriterLock(path / LOCK, disk)
+        self._lock = WriterLock(path / LOCK, exporter, disk)
         batches = sorted(path.glob("batch=*"))
         self._next_batch = int(batches[-1].name.removeprefix("batch=")) + 1 if batches else 0
         self._offsets = self._read_offsets(batches[-1]) if batches else {}
@@ -55,7 +55,7 @@ class ParquetLake:
     def add(self, queue: str, rows: pa.RecordBatch) -> None:
         """See `LakeTable`."""
         if self._parts is None:
-            self._lock.take(self._exporter)
+            self._lock.take()
             self._parts = ParquetParts(
                 self._path / WRITING,
                 self._layout.stored,
@@ -67,11 +67,8 @@ class ParquetLake:
 
     def commit(self, ends: Mapping[LogPartition, int]) -> None:
         """See `LakeTable`."""
-        self._lock.take(self._exporter)
-        try:
+        with self._lock:
             self._commit(ends)
-        finally:
-            self._lock.release()
 
     def _commit(self, ends: Mapping[LogPartition, int]) -> None:
         if (self._path / f"batch={self._next_batch:012}").exists():
@@ -108,13 +105,10 @@ class ParquetLake:
         writing = self._path / WRITING
         if not writing.exists():
             return
-        self._lock.take(self._exporter)
-        try:
+        with self._lock:
             for path in sorted(writing.rglob("*"), reverse=True):
                 path.rmdir() if path.is_dir() else path.unlink()
             writing.rmdir()
-        finally:
-            self._lock.release()
 
 
 def _key(partition: LogPartition) -> str:

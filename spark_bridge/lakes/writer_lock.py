@@ -9,19 +9,21 @@ from routelog.spark_bridge.lakes.lake_table import TableUnusable
 class WriterLock:
     """Held while a table has uncommitted files, and while files left by a crash are removed.
 
-    It ends with the process.
+    A `with` block takes it, if it is not held already, and releases it. It ends with the process.
 
     Args:
         path: of a file, made when it is not there, that stays.
+        exporter: the name under which the process exports.
         disk: has the folder of that file.
     """
 
-    def __init__(self, path: Path, disk: Disk) -> None:
+    def __init__(self, path: Path, exporter: str, disk: Disk) -> None:
         self._path = path
+        self._exporter = exporter
         self._disk = disk
         self._file: int | None = None
 
-    def take(self, exporter: str) -> None:
+    def take(self) -> None:
         """Take the lock, if it is not held already.
 
         Raises:
@@ -33,11 +35,13 @@ class WriterLock:
             self._file = self._disk.lock(self._path)
         except DirectoryLocked:
             raise TableUnusable(
-                f"{self._path.parent}: somebody else exports as '{exporter}' at this moment"
+                f"{self._path.parent}: somebody else exports as '{self._exporter}' at this moment"
             ) from None
 
-    def release(self) -> None:
-        """Release the lock, if it is held."""
+    def __enter__(self) -> None:
+        self.take()
+
+    def __exit__(self, *error: object) -> None:
         if self._file is not None:
             self._disk.close(self._file)
             self._file = None
