@@ -12,8 +12,8 @@ import time
 from pathlib import Path
 
 from routelog.benchmarks.studies.spark_read import write_logs
-from routelog.spark_bridge.columns.record_table import RecordRows
-from routelog.spark_bridge.lakes.export_commands import TableFormat, open_table, table_layout
+from routelog.spark_bridge.columns.record_table import RecordRows, TableLayout
+from routelog.spark_bridge.lakes.export_commands import TableFormat, open_table
 from routelog.spark_bridge.lakes.exporter import Exporter
 from routelog.spark_bridge.logs.log_directory import LogDirectory
 from routelog.spark_bridge.logs.queue_selection import NamedQueues
@@ -21,7 +21,7 @@ from routelog.spark_bridge.logs.queue_selection import NamedQueues
 
 def _export(data: Path, table: Path, table_format: TableFormat) -> tuple[float, float, int]:
     """Seconds, seconds of the processors, and bytes of bodies."""
-    layout = table_layout("", "json", envelope=True, body=True)
+    layout = TableLayout()
     exporter = Exporter(
         LogDirectory(data),
         "/",

@@ -26,6 +26,7 @@ _TYPES = {
     "timestamp": pa.timestamp("us", tz="UTC"),
 }
 _TOKEN = re.compile(r"\s*(?:(`[^`]+`|[\w.\-]+)|([<>,:]))")
+OPTION = "--columns"
 KEY_PART_MAX = 64
 DEPTH_MAX = 16
 
@@ -50,34 +51,33 @@ class DeclaredColumn:
         return not self.header and not self.key_part
 
 
-def parse_declared_columns(text: str, option: str) -> tuple[DeclaredColumn, ...]:
+def parse_declared_columns(text: str) -> tuple[DeclaredColumn, ...]:
     """Read a declaration.
 
     Raises:
         BadOption: it is malformed; the text says where.
     """
-    parser = _Parser(text, option)
+    parser = _Parser(text)
     columns = [parser.column()]
     while parser.taken(","):
         columns.append(parser.column())
     parser.end()
     names = [column.name for column in columns]
     if twice := {name for name in names if names.count(name) > 1}:
-        raise BadOption(option, f"column {min(twice)} is declared twice")
+        raise BadOption(OPTION, f"column {min(twice)} is declared twice")
     return tuple(columns)
 
 
 class _Parser:
     """A recursive descent parser; tokens are words and one-character signs."""
 
-    def __init__(self, text: str, option: str) -> None:
-        self._option = option
+    def __init__(self, text: str) -> None:
         self._tokens: list[str] = []
         at = 0
         while at < len(text.rstrip()):
             match = _TOKEN.match(text, at)
             if match is None:
-                raise BadOption(option, f"cannot be read from here on: {text[at:].strip()[:40]!r}")
+                raise BadOption(OPTION, f"cannot be read from here on: {text[at:].strip()[:40]!r}")
             self._tokens.append(match[1] or match[2])
             at = match.end()
         self._at = 0
@@ -93,14 +93,12 @@ class _Parser:
             self._must_be_text(name, found)
             return DeclaredColumn(name, found, header=self.word("a header's name"))
         if source != "key":
-            raise BadOption(
-                self._option, f"column {name}: expected from header or key, not {source}"
-            )
+            raise BadOption(OPTION, f"column {name}: expected from header or key, not {source}")
         self._must_be_text(name, found)
         part = self.word("a number")
         if not part.isdecimal() or not 0 < int(part) <= KEY_PART_MAX:
             raise BadOption(
-                self._option, f"column {name}: expected a part from 1 to {KEY_PART_MAX}, not {part}"
+                OPTION, f"column {name}: expected a part from 1 to {KEY_PART_MAX}, not {part}"
             )
         return DeclaredColumn(name, found, key_part=int(part))
 
@@ -108,7 +106,7 @@ class _Parser:
         """`string`, `array<type>` or `struct<name: type, ...>`."""
         word = self.word("a type").lower()
         if depth > DEPTH_MAX:
-            raise BadOption(self._option, f"types are nested more than {DEPTH_MAX} deep")
+            raise BadOption(OPTION, f"types are nested more than {DEPTH_MAX} deep")
         if word == "array":
             self.sign("<")
             inner = self.type(depth + 1)
@@ -123,7 +121,7 @@ class _Parser:
             return pa.struct(fields)
         if word not in _TYPES:
             known = ", ".join(sorted(_TYPES))
-            raise BadOption(self._option, f"no type {word}; there are {known}, array<>, struct<>")
+            raise BadOption(OPTION, f"no type {word}; there are {known}, array<>, struct<>")
         return _TYPES[word]
 
     def field(self, depth: int) -> pa.Field:
@@ -136,7 +134,7 @@ class _Parser:
         """Take the next token, which must be a word."""
         token = self._tokens[self._at] if self._at < len(self._tokens) else ""
         if not token or token in "<>,:":
-            raise BadOption(self._option, f"expected {wanted}, not {token or 'the end'}")
+            raise BadOption(OPTION, f"expected {wanted}, not {token or 'the end'}")
         self._at += 1
         return token.strip("`")
 
@@ -144,7 +142,7 @@ class _Parser:
         """Take the next token, which must be this sign."""
         if not self.taken(sign):
             token = self._tokens[self._at] if self._at < len(self._tokens) else "the end"
-            raise BadOption(self._option, f"expected {sign}, not {token}")
+            raise BadOption(OPTION, f"expected {sign}, not {token}")
 
     def taken(self, token: str) -> bool:
         """Take the next token if it is this one; returns whether it is."""
@@ -156,8 +154,8 @@ class _Parser:
     def end(self) -> None:
         """Check that there are no more tokens."""
         if self._at < len(self._tokens):
-            raise BadOption(self._option, f"expected a comma, not {self._tokens[self._at]}")
+            raise BadOption(OPTION, f"expected a comma, not {self._tokens[self._at]}")
 
     def _must_be_text(self, name: str, found: pa.DataType) -> None:
         if found != pa.string():
-            raise BadOption(self._option, f"column {name}: of a header or key it is a string")
+            raise BadOption(OPTION, f"column {name}: of a header or key it is a string")

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from routelog.spark_bridge.columns.body_columns import BodyColumns
-from routelog.spark_bridge.columns.declared_columns import DeclaredColumn
+from routelog.spark_bridge.columns.body_columns import BODY_FORMATS, BodyColumns
+from routelog.spark_bridge.columns.declared_columns import DeclaredColumn, parse_declared_columns
 from routelog.spark_bridge.columns.record_columns import arrow_batch
 from routelog.spark_bridge.columns.row_group import RowGroup
 from routelog.spark_bridge.logs.errors import BadOption
@@ -77,18 +77,27 @@ class TableLayout:
         """All columns; those by which tables are partitioned come first."""
         return pa.schema([("date", pa.date32()), ("queue", _TEXT), *self.stored])
 
-    def check(self, option: str) -> None:
-        """Refuse declared columns with a name that every table has.
 
-        Raises:
-            BadOption: names the column.
-        """
-        bare = TableLayout().schema.names
-        for column in self.declared:
-            if column.name in (*bare, CORRUPT):
-                raise BadOption(
-                    option, f"every table has a column {column.name}: choose another name"
-                )
+def parse_layout(
+    columns: str | None, body_format: str, *, envelope: bool, body: bool
+) -> TableLayout:
+    """Return the layout that the options of a command ask for.
+
+    Args:
+        columns: see `parse_declared_columns`; None: there are no declared columns.
+
+    Raises:
+        BadOption: an option is malformed, or declares a column with a name that every table has.
+    """
+    if body_format not in BODY_FORMATS:
+        expected = " or ".join(BODY_FORMATS)
+        raise BadOption("--body-format", f"expected {expected}, not '{body_format}'")
+    declared = () if columns is None else parse_declared_columns(columns)
+    taken = (*TableLayout().schema.names, CORRUPT)
+    for name in (column.name for column in declared):
+        if name in taken:
+            raise BadOption("--columns", f"every table has a column {name}: choose another name")
+    return TableLayout(declared, body_format, envelope, body)
 
 
 class RecordRows:

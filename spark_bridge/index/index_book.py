@@ -10,9 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from routelog.log_backend import Disk, replace_file
-from routelog.spark_bridge.columns.body_columns import BODY_FORMATS
-from routelog.spark_bridge.columns.declared_columns import parse_declared_columns
-from routelog.spark_bridge.columns.record_table import TableLayout
+from routelog.spark_bridge.columns.record_table import TableLayout, parse_layout
 from routelog.spark_bridge.lakes.delta_lake import INTENTS
 from routelog.spark_bridge.logs.errors import BadOption
 
@@ -44,10 +42,7 @@ class Index:
         Raises:
             BadOption: they cannot be read.
         """
-        declared = parse_declared_columns(self.columns, "--columns")
-        layout = TableLayout(declared, self.body_format, False, self.with_body)
-        layout.check("--columns")
-        return layout
+        return parse_layout(self.columns, self.body_format, envelope=False, body=self.with_body)
 
 
 class IndexBook:
@@ -85,10 +80,7 @@ class IndexBook:
         """
         if not NAME.fullmatch(index.name):
             raise BadOption("name", f"expected letters, digits and _, not '{index.name}'")
-        if index.body_format not in BODY_FORMATS:
-            expected = " or ".join(BODY_FORMATS)
-            raise BadOption("--body-format", f"expected {expected}, not '{index.body_format}'")
-        _ = index.layout
+        _ = index.layout  # refused before anything is written
         for known in self.all():
             if known == index:
                 return

@@ -19,7 +19,7 @@ from deltalake.transaction import AddAction, CommitProperties, Transaction
 
 from routelog.log_backend import Clock, Disk, random_name, replace_file
 from routelog.spark_bridge.columns.record_table import PARTITION_COLUMNS, TableLayout
-from routelog.spark_bridge.lakes.lake_table import TableUnusable
+from routelog.spark_bridge.lakes.lake_table import DELTA_LOG, TableUnusable
 from routelog.spark_bridge.lakes.parquet_parts import ParquetParts, Part
 from routelog.spark_bridge.lakes.writer_lock import WriterLock
 from routelog.spark_bridge.logs.log_store import LogPartition
@@ -144,7 +144,7 @@ class DeltaLake:
 
     def _is_committed(self, token: str) -> bool:
         needle = f"part-{token}-".encode()
-        log = self._path / "_delta_log"
+        log = self._path / DELTA_LOG
         for commit in sorted(log.glob("*.json"), reverse=True):
             with commit.open("rb") as file:
                 if needle in file.read():

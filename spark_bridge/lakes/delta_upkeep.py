@@ -6,7 +6,7 @@ from pathlib import Path
 from deltalake import DeltaTable, WriterProperties
 from deltalake.exceptions import DeltaError
 
-from routelog.spark_bridge.lakes.lake_table import TableUnusable
+from routelog.spark_bridge.lakes.lake_table import DELTA_LOG, TableUnusable
 from routelog.spark_bridge.lakes.parquet_parts import ZSTD_LEVEL
 
 
@@ -52,5 +52,5 @@ def vacuum_table(path: Path, hours: int, *, dry_run: bool) -> list[str]:
 
 
 def _check_there(path: Path) -> None:
-    if not (path / "_delta_log").is_dir():
+    if not (path / DELTA_LOG).is_dir():
         raise TableUnusable(f"{path}: there is no Delta table")

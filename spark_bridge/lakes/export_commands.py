@@ -47,14 +47,6 @@ class TableFormat(StrEnum):
     ICEBERG = "iceberg"
 
 
-# What tables of a format have in their folder from their beginning.
-MARKS = {
-    TableFormat.DELTA: "_delta_log",
-    TableFormat.PARQUET: "batch=*",
-    TableFormat.ICEBERG: "catalog.db",
-}
-
-
 TableArgument = Annotated[Path, typer.Argument(help="The table's directory.")]
 PathOption = Annotated[Path | None, typer.Option("--path", help="The broker's data directory.")]
 UrlOption = Annotated[
@@ -114,7 +106,7 @@ def run(
 ) -> None:
     """Copy what is stored and not in the table yet; the table itself knows how far it is."""
     with complaints():
-        from routelog.spark_bridge.columns.record_table import RecordRows
+        from routelog.spark_bridge.columns.record_table import RecordRows, parse_layout
         from routelog.spark_bridge.lakes.exporter import Exporter
         from routelog.spark_bridge.logs.errors import BadOption
         from routelog.spark_bridge.logs.queue_selection import NamedQueues, parse_selection
@@ -128,7 +120,7 @@ def run(
             else parse_selection({"subscribePattern": pattern or ""})
         )
         size = OptionValues({"--transaction-bytes": transaction_bytes}).size("--transaction-bytes")
-        layout = table_layout(columns, body_format, envelope=envelope, body=body)
+        layout = parse_layout(columns or None, body_format, envelope=envelope, body=body)
         with progress_bar() as (bar, advance):
             exporter = Exporter(
                 open_store(path, url, remote),
@@ -197,27 +189,6 @@ def open_store(path: Path | None, url: str | None, remote: str | None) -> "LogSt
     return LogPlace(path, endpoint, remote or "").open()
 
 
-def table_layout(columns: str, body_format: str, *, envelope: bool, body: bool) -> "TableLayout":
-    """Return the columns that options ask for.
-
-    Raises:
-        BadOption: names the option that is invalid.
-    """
-    from routelog.spark_bridge.columns.body_columns import BODY_FORMATS
-    from routelog.spark_bridge.columns.declared_columns import parse_declared_columns
-    from routelog.spark_bridge.columns.record_table import TableLayout
-    from routelog.spark_bridge.logs.errors import BadOption
-
-    if body_format not in BODY_FORMATS:
-        raise BadOption(
-            "--body-format", f"expected {' or '.join(BODY_FORMATS)}, not '{body_format}'"
-        )
-    declared = parse_declared_columns(columns, "--columns") if columns else ()
-    layout = TableLayout(declared, body_format, envelope, body)
-    layout.check("--columns")
-    return layout
-
-
 def open_table(
     table: Path, table_format: TableFormat, layout: "TableLayout", name: str
 ) -> "LakeTable":
@@ -226,11 +197,11 @@ def open_table(
     Raises:
         TableUnusable: the table is of another kind, or belongs to another exporter.
     """
-    from routelog.spark_bridge.lakes.lake_table import TableUnusable
+    from routelog.spark_bridge.lakes.lake_table import MARKS, TableUnusable
 
     for found, mark in MARKS.items():
         # Spark's VACUUM of a Delta table would remove the files of another one.
-        if found is not table_format and any(table.glob(mark)):
+        if found != table_format and any(table.glob(mark)):
             raise TableUnusable(f"{table}: there is a table of format {found} already")
     disk, clock = SystemDisk(), SystemClock()
     disk.make_directory(table.absolute())

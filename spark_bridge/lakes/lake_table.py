@@ -7,6 +7,10 @@ import pyarrow as pa
 
 from routelog.spark_bridge.logs.log_store import LogPartition
 
+DELTA_LOG = "_delta_log"
+# What a table of a format has in its folder from its beginning.
+MARKS = {"delta": DELTA_LOG, "parquet": "batch=*", "iceberg": "catalog.db"}
+
 
 class TableUnusable(Exception):
     """The table is missing, belongs to another exporter, or has other columns."""

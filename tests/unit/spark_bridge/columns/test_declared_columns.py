@@ -9,13 +9,9 @@ from routelog.spark_bridge.columns.declared_columns import DeclaredColumn, parse
 from routelog.spark_bridge.logs.errors import BadOption
 
 
-def parse(text: str) -> tuple[DeclaredColumn, ...]:
-    return parse_declared_columns(text, "--columns")
-
-
 def test_columns_come_from_bodies_headers_and_keys() -> None:
     text = "id long, `a name` string, tenant string from header x-tenant, area STRING from key 2"
-    assert parse(text) == (
+    assert parse_declared_columns(text) == (
         DeclaredColumn("id", pa.int64()),
         DeclaredColumn("a name", pa.string()),
         DeclaredColumn("tenant", pa.string(), header="x-tenant"),
@@ -24,7 +20,7 @@ def test_columns_come_from_bodies_headers_and_keys() -> None:
 
 
 def test_types_may_be_nested() -> None:
-    (column,) = parse("lines array<struct<sku: string, at timestamp, count: int>>")
+    (column,) = parse_declared_columns("lines array<struct<sku: string, at timestamp, count: int>>")
     inner = [("sku", pa.string()), ("at", pa.timestamp("us", tz="UTC")), ("count", pa.int32())]
     assert column.type == pa.list_(pa.struct(inner))
 
@@ -50,6 +46,6 @@ def test_types_may_be_nested() -> None:
 )
 def test_what_is_no_declaration_is_refused(text: str, reason: str) -> None:
     with pytest.raises(BadOption) as caught:
-        parse(text)
+        parse_declared_columns(text)
     assert reason in str(caught.value)
     assert caught.value.option == "--columns"

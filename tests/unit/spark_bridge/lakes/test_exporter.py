@@ -16,7 +16,7 @@ from unit.spark_bridge.log_files import LogFiles, numbered, records
 from routelog.log_backend import SystemClock, SystemDisk
 from routelog.log_backend.segments.log_directory import segment_path
 from routelog.spark_bridge.columns.declared_columns import parse_declared_columns
-from routelog.spark_bridge.columns.record_table import RecordRows, TableLayout
+from routelog.spark_bridge.columns.record_table import RecordRows, TableLayout, parse_layout
 from routelog.spark_bridge.lakes import export_commands
 from routelog.spark_bridge.lakes.delta_lake import DeltaLake
 from routelog.spark_bridge.lakes.delta_upkeep import compact_table, vacuum_table
@@ -128,7 +128,7 @@ def test_columns_are_declared_and_bad_bodies_are_kept(kind: str, tmp_path: Path)
     declared = (
         "id long, lines array<struct<n: int>>, area string from key 1, kind string from key 2"
     )
-    layout = TableLayout(parse_declared_columns(declared, "x"), "json", False, False)
+    layout = TableLayout(parse_declared_columns(declared), "json", False, False)
     export(kind, tmp_path, tmp_path / "table", layout)
     found = rows(kind, tmp_path / "table")
     assert "body" not in found[0]
@@ -147,9 +147,7 @@ def test_columns_come_from_headers(tmp_path: Path) -> None:
     table = b"\x02hiS\x00\x00\x00\x05there"
     properties = b"\x20\x00" + len(table).to_bytes(4, "big") + table
     LogFiles(tmp_path).segment(0, (0, records([b"a", b"b"], properties=[properties, b"\x00\x00"])))
-    layout = TableLayout(
-        parse_declared_columns("h string from header hi", "x"), "json", False, True
-    )
+    layout = TableLayout(parse_declared_columns("h string from header hi"), "json", False, True)
     export("delta", tmp_path, tmp_path / "table", layout)
     assert [row["h"] for row in rows("delta", tmp_path / "table")] == ["there", None]
 
@@ -285,10 +283,5 @@ def test_a_compacted_table_goes_on_where_it_was(tmp_path: Path) -> None:
 
 def test_declared_names_that_every_table_has_are_refused() -> None:
     for name in ("offset", "queue", "date", "body", "_corrupt"):
-        layout = TableLayout(parse_declared_columns(f"{name} string", "--columns"))
-        if name in ("date", "queue"):
-            with pytest.raises(BadOption, match=name):
-                layout.check("--columns")
-        else:
-            with pytest.raises(BadOption, match=f"every table has a column {name}"):
-                layout.check("--columns")
+        with pytest.raises(BadOption, match=f"every table has a column {name}"):
+            parse_layout(f"{name} string", "json", envelope=True, body=True)
