@@ -50,16 +50,41 @@ class Limit(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class OffsetLimit:
-    """Limits as offsets.
-
-    `everywhere` is EARLIEST or LATEST; None: `places` has the offset of each (queue, partition), which may be
-    EARLIEST or LATEST, too.
-    """
+class _Values:
+    """The value of an option: `everywhere` for all partitions, or that of each (queue, partition)."""
 
     option: str
     everywhere: int | None
     places: Mapping[tuple[str, int], int]
+
+    def check_covers(self, partitions: list[LogPartition]) -> None:
+        """See `Limit`."""
+        if self.everywhere is None:
+            read = self._check_has(partitions)
+            if surplus := self.places.keys() - read:
+                raise BadOption(self.option, f"names {_names(surplus)}, which are not read")
+
+    def of(self, partition: LogPartition) -> int:
+        """The value for one partition.
+
+        Raises:
+            BadOption: there is none.
+        """
+        if self.everywhere is not None:
+            return self.everywhere
+        self._check_has([partition])
+        return self.places[partition.queue, partition.partition]
+
+    def _check_has(self, partitions: list[LogPartition]) -> set[tuple[str, int]]:
+        read = {(each.queue, each.partition) for each in partitions}
+        if missing := read - self.places.keys():
+            raise BadOption(self.option, f"has nothing for {_names(missing)}, which are read")
+        return read
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetLimit(_Values):
+    """Limits as offsets, each of which may be EARLIEST or LATEST."""
 
     @property
     def is_lasting(self) -> bool:
@@ -70,30 +95,19 @@ class OffsetLimit:
         """Whether EARLIEST or LATEST is meant anywhere."""
         return symbol == self.everywhere or symbol in self.places.values()
 
-    def check_covers(self, partitions: list[LogPartition]) -> None:
-        """See `Limit`."""
-        if self.everywhere is None:
-            _check_covers(self.option, self.places, partitions)
-
     def offset(self, store: LogStore, held: OffsetRange) -> int:
         """See `Limit`; `held` is from the earliest to the latest offset."""
-        value = self.everywhere
-        if value is None:
-            value = _place(self.option, self.places, held.partition)
+        value = self.of(held.partition)
         return {EARLIEST: held.start, LATEST: held.end}.get(value, value)
 
 
 @dataclass(frozen=True, slots=True)
-class TimeLimit:
+class TimeLimit(_Values):
     """Limits as times, in microseconds since 1970: the first record received then or later.
 
-    `everywhere` is for all partitions; None: `places` has the time of each (queue, partition). If there is no
-    such record, the latest offset is taken; with `must_match`, that is an error.
+    If there is no such record, the latest offset is taken; with `must_match`, that is an error.
     """
 
-    option: str
-    everywhere: int | None
-    places: Mapping[tuple[str, int], int]
     must_match: bool
 
     @property
@@ -101,17 +115,9 @@ class TimeLimit:
         """Whether it never gives the latest offset."""
         return self.must_match
 
-    def check_covers(self, partitions: list[LogPartition]) -> None:
-        """See `Limit`."""
-        if self.everywhere is None:
-            _check_covers(self.option, self.places, partitions)
-
     def offset(self, store: LogStore, held: OffsetRange) -> int:
         """See `Limit`."""
-        time = self.everywhere
-        if time is None:
-            time = _place(self.option, self.places, held.partition)
-        found = store.offset_at(held.partition, time)
+        found = store.offset_at(held.partition, self.of(held.partition))
         if found is None and self.must_match:
             reason = f"{held.partition} has no record of that time or later yet"
             hint = "startingOffsetsByTimestampStrategy=latest starts behind its last one"
@@ -165,11 +171,6 @@ def _parse_places(
         raise BadOption(option, form) from None
 
 
-def _place(option: str, places: Mapping[tuple[str, int], int], partition: LogPartition) -> int:
-    _check_covers(option, places, [partition], surplus_is_error=False)
-    return places[partition.queue, partition.partition]
-
-
 def _offset(value: object) -> int:
     if type(value) is not int or value < EARLIEST:
         raise ValueError
@@ -187,20 +188,6 @@ def _time(value: object) -> int:
     if milliseconds < 0:
         raise ValueError
     return milliseconds * 1000
-
-
-def _check_covers(
-    option: str,
-    places: Mapping[tuple[str, int], int],
-    partitions: list[LogPartition],
-    *,
-    surplus_is_error: bool = True,
-) -> None:
-    read = {(each.queue, each.partition) for each in partitions}
-    if missing := read - places.keys():
-        raise BadOption(option, f"has nothing for {_names(missing)}, which are read")
-    if surplus_is_error and (surplus := places.keys() - read):
-        raise BadOption(option, f"names {_names(surplus)}, which are not read")
 
 
 def _names(places: set[tuple[str, int]]) -> str:
