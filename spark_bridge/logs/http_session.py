@@ -58,16 +58,16 @@ class HttpSession:
             with attempts.excused(), self.answer(vhost, path, query) as answer:
                 return None if answer is None else json.loads(answer.read())
 
-    def put(self, vhost: str, path: tuple[str, ...], body: object) -> bool:
-        """Put JSON to a path of a vhost, with the endpoint's password; False if the path does not exist.
+    def put(self, vhost: str, path: tuple[str, ...], body: object) -> None:
+        """Put JSON to a path of a vhost, with the endpoint's password; nothing if the path does not exist.
 
         Raises:
             BadOption, ServiceUnreachable, ServiceRefused: as with `get`.
         """
         attempts = Attempts(self._endpoint)
         while True:
-            with attempts.excused(), self.answer(vhost, path, {}, body) as answer:
-                return answer is not None
+            with attempts.excused(), self.answer(vhost, path, {}, body):
+                return
 
     @contextmanager
     def answer(

@@ -96,15 +96,14 @@ class TieredLogs:
                     continue
                 if lost_is_error:
                     raise
-                yield from self._left(replace(wanted, start=reached, end=end), segment is None)
+                if segment is None:
+                    rest = replace(wanted, start=reached, end=end)
+                    yield from self._broker.read(rest, lost_is_error=False)
                 reached = end
 
     def report(self, consumer: str, position: Mapping[LogPartition, int]) -> None:
         """See `BrokerLogs`."""
         self._broker.report(consumer, position)
-
-    def _left(self, wanted: OffsetRange, is_near: bool) -> Iterator[RecordBatch]:
-        return self._broker.read(wanted, lost_is_error=False) if is_near else iter(())
 
     def _known(self, partition: LogPartition, near: list[OffsetRange]) -> RemoteFolder:
         """The segments in remote storage; listed again if the begin of the broker's part has moved."""
