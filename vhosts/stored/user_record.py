@@ -12,7 +12,6 @@ into another's key. Names are read from the values.
 """
 
 from typing import Literal, TypeVar
-from urllib.parse import quote
 
 import msgspec
 
@@ -21,6 +20,7 @@ from routelog.vhosts.arguments.limits import Limits
 from routelog.vhosts.errors import InvalidPermission, InvalidUser
 from routelog.vhosts.stored.permission import Permission
 from routelog.vhosts.stored.topic_permission import TopicPermission
+from routelog.vhosts.stored.topology_record import record_key
 from routelog.vhosts.stored.user import User
 
 USERS_PREFIX = b"users/"
@@ -68,23 +68,23 @@ _Record = TypeVar(
 def user_change(user: User) -> Change:
     """Write the user."""
     record = _UserRecord(user.name, user.password_hash, list(user.tags))
-    return Change(_user_key(user.name), msgspec.json.encode(record))
+    return Change(record_key("users", user.name), msgspec.json.encode(record))
 
 
 def user_deletion(user: str) -> Change:
     """Delete the user, but not his permissions."""
-    return Change(_user_key(user), None)
+    return Change(record_key("users", user), None)
 
 
 def permission_change(user: str, vhost: str, permission: Permission) -> Change:
     """Write what the user may do in the virtual host."""
     record = _PermissionRecord(vhost, user, permission.configure, permission.write, permission.read)
-    return Change(_permission_key(user, vhost), msgspec.json.encode(record))
+    return Change(record_key("permissions", vhost, user), msgspec.json.encode(record))
 
 
 def permission_deletion(user: str, vhost: str) -> Change:
     """Delete what the user may do in the virtual host."""
-    return Change(_permission_key(user, vhost), None)
+    return Change(record_key("permissions", vhost, user), None)
 
 
 def topic_permission_change(user: str, vhost: str, permission: TopicPermission) -> Change:
@@ -92,18 +92,18 @@ def topic_permission_change(user: str, vhost: str, permission: TopicPermission) 
     record = _TopicPermissionRecord(
         vhost, user, permission.exchange, permission.write, permission.read
     )
-    key = _topic_permission_key(user, vhost, permission.exchange)
+    key = record_key("topic-permissions", vhost, user, permission.exchange)
     return Change(key, msgspec.json.encode(record))
 
 
 def topic_permission_deletion(user: str, vhost: str, exchange: str) -> Change:
     """Delete which keys of a topic exchange the user may use."""
-    return Change(_topic_permission_key(user, vhost, exchange), None)
+    return Change(record_key("topic-permissions", vhost, user, exchange), None)
 
 
 def user_limits_change(user: str, limits: Limits) -> Change:
     """Write the user's limits; delete them when there are none."""
-    key = USER_LIMITS_PREFIX + _encode(user)
+    key = record_key("user-limits", user)
     record = _UserLimitsRecord(user, dict(limits))
     return Change(key, msgspec.json.encode(record) if limits else None)
 
@@ -161,19 +161,3 @@ def _decode(key: bytes, value: bytes, record_type: type[_Record]) -> _Record:
         return msgspec.json.decode(value, type=record_type)
     except msgspec.MsgspecError as error:
         raise MetadataCorrupt(f"{key!r}: {error}") from error
-
-
-def _user_key(user: str) -> bytes:
-    return USERS_PREFIX + _encode(user)
-
-
-def _permission_key(user: str, vhost: str) -> bytes:
-    return PERMISSIONS_PREFIX + _encode(vhost) + b"/" + _encode(user)
-
-
-def _topic_permission_key(user: str, vhost: str, exchange: str) -> bytes:
-    return TOPIC_PERMISSIONS_PREFIX + b"/".join(map(_encode, (vhost, user, exchange)))
-
-
-def _encode(name: str) -> bytes:
-    return quote(name, safe="").encode()
