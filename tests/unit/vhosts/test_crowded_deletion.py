@@ -126,12 +126,6 @@ async def test_what_is_deleted_unasked_is_gone_at_once_too(node: Node, how: str)
     assert not vhost.routing._graph.departed
 
 
-@pytest.fixture
-async def node(tmp_path: Path):
-    async with running_node(tmp_path) as running:
-        yield running
-
-
 async def test_who_leaves_while_waiting_takes_nobody_along(node: Node) -> None:
     vhost = node.vhost
     await crowd(vhost)

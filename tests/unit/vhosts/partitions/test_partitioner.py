@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import AsyncIterator, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any, cast
 
 import pytest
 from pamqp.commands import Basic
-from queue_samples import Node, running_node
+from queue_samples import Node
 
 from routelog.log_backend import PERSISTENT, Records, encode_records, key_partition
 from routelog.vhosts import Queue, QueueProperties
@@ -18,12 +17,6 @@ from routelog.vhosts.partitions.partitioner import partition_count, partitioner
 PARTITIONS = 5
 KEYS = [b"key %d" % (number % 17) for number in range(100)]
 BODIES = [b"m%d" % number for number in range(100)]
-
-
-@pytest.fixture
-async def node(tmp_path: Path) -> AsyncIterator[Node]:
-    async with running_node(tmp_path) as running:
-        yield running
 
 
 def declare(node: Node, name: str = "q", **arguments: object) -> Queue:

@@ -1,10 +1,7 @@
 """Connections and channels within the limits of vhosts and users."""
 
-from collections.abc import AsyncIterator
-from pathlib import Path
-
 import pytest
-from queue_samples import Node, running_node
+from queue_samples import Node
 
 from routelog.vhosts import (
     FULL_PERMISSION,
@@ -24,12 +21,6 @@ from routelog.vhosts import (
 
 async def no_hash(password: bytes) -> str:
     return ""
-
-
-@pytest.fixture
-async def node(tmp_path: Path) -> AsyncIterator[Node]:
-    async with running_node(tmp_path) as running:
-        yield running
 
 
 @pytest.fixture

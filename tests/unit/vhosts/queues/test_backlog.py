@@ -1,28 +1,13 @@
 """A backlog: while a queue's consumers nearly keep up with what comes, its publishers are to wait."""
 
-from collections.abc import AsyncIterator
-from pathlib import Path
+from queue_samples import Node, Taker, fill, settle
 
-import pytest
-from queue_samples import Node, Taker, fill, running_node, settle
-
-from routelog.vhosts import Queue, QueueProperties
+from routelog.vhosts import Queue
 from routelog.vhosts.queues.backlog import (
     BACKLOG_SECONDS_MAX,
     BACKLOG_SECONDS_MIN,
     CAME_TIMES_MAX,
 )
-
-
-@pytest.fixture
-async def node(tmp_path: Path) -> AsyncIterator[Node]:
-    async with running_node(tmp_path, clocked=True) as running:
-        yield running
-
-
-@pytest.fixture
-def queue(node: Node) -> Queue:
-    return node.vhost.declare_queue(QueueProperties("q"), object())[0]
 
 
 def take(node: Node, queue: Queue, taker: Taker, times: int) -> None:

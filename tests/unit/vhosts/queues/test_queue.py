@@ -1,7 +1,5 @@
 """A queue: who gets what, in which order, and when not."""
 
-from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,7 +11,6 @@ from queue_samples import (
     give_back,
     numbered,
     records,
-    running_node,
     settle,
 )
 
@@ -26,17 +23,6 @@ from routelog.vhosts.queues.dispatcher import (
     FRAMES_BYTES,
     TURN_BYTES_MAX,
 )
-
-
-@pytest.fixture
-async def node(tmp_path: Path) -> AsyncIterator[Node]:
-    async with running_node(tmp_path, clocked=True) as running:
-        yield running
-
-
-@pytest.fixture
-def queue(node: Node) -> Queue:
-    return node.vhost.declare_queue(QueueProperties("q"), object())[0]
 
 
 def consume(queue: Queue, *takers: Taker) -> tuple[Taker, ...]:

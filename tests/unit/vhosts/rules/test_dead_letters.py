@@ -31,12 +31,6 @@ class StoppedClock(SystemClock):
         return 0.0
 
 
-@pytest.fixture
-async def node(tmp_path: Path) -> AsyncIterator[Node]:
-    async with running_node(tmp_path) as node:
-        yield node
-
-
 async def declared(node: Node, name: str, *, durable: bool = False, **arguments: object) -> Queue:
     hyphened = {key.replace("_", "-"): value for key, value in arguments.items()}
     properties = QueueProperties(name, durable=durable, arguments=hyphened)

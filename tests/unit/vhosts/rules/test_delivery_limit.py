@@ -1,19 +1,10 @@
 """How often a message may come back, by ranges."""
 
-from collections.abc import AsyncIterator
-from pathlib import Path
-
 import pytest
-from queue_samples import Node, bodies, fill, give_back, numbered, running_node
+from queue_samples import Node, bodies, fill, give_back, numbered
 
 from routelog.vhosts import Queue, QueueProperties
 from routelog.vhosts.rules.delivery_limit import QUORUM_DEFAULT, delivery_limit
-
-
-@pytest.fixture
-async def node(tmp_path: Path) -> AsyncIterator[Node]:
-    async with running_node(tmp_path) as node:
-        yield node
 
 
 def declared(node: Node, name: str = "q", **arguments: object) -> Queue:

@@ -1,13 +1,12 @@
 """Groups that nobody uses go, by a clock that the test moves."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from queue_samples import Node, SetClock, Taker, records, running_node, settle
+from queue_samples import Node, SetClock, Taker, records, settle
 from unit.log_backend.open_store import until
 
 from routelog.log_backend import MetadataUnavailable, Scheduler
@@ -45,12 +44,6 @@ class Clock:
             made += 1
         self.seconds = end
         return made
-
-
-@pytest.fixture
-async def node(tmp_path: Path) -> AsyncIterator[Node]:
-    async with running_node(tmp_path) as running:
-        yield running
 
 
 @pytest.fixture

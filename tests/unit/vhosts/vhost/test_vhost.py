@@ -1,7 +1,7 @@
 """A virtual host: what is declared, refused, deleted, and found again after a restart."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -27,12 +27,6 @@ from routelog.vhosts.queues.queue_declaration import server_name
 from routelog.vhosts.vhost.vhost import DELETIONS_MAX
 
 CONNECTION, OTHER = object(), object()
-
-
-@pytest.fixture
-async def node(tmp_path: Path) -> AsyncIterator[Node]:
-    async with running_node(tmp_path) as running:
-        yield running
 
 
 @pytest.fixture

@@ -1,11 +1,10 @@
 """What goes with a connection or a channel, also when nothing more can be stored."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 
 import pytest
-from queue_samples import Node, Taker, running_node
+from queue_samples import Node, Taker
 
 from routelog.log_backend import Change, MetadataUnavailable
 from routelog.vhosts import QueueProperties, VirtualHost
@@ -28,12 +27,6 @@ class Writer:
         stored: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         stored.set_result(1)
         return stored
-
-
-@pytest.fixture
-async def node(tmp_path: Path) -> AsyncIterator[Node]:
-    async with running_node(tmp_path) as running:
-        yield running
 
 
 @pytest.fixture

@@ -1,12 +1,11 @@
 """A vhost whose changes become durable late, or never."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
-from pathlib import Path
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
-from queue_samples import Node, SlowDisk, Taker, records, running_node
+from queue_samples import Node, SlowDisk, Taker, records
 from unit.log_backend.open_store import until
 
 from routelog.exchanges import ExchangeNotFound, QueueNotFound
@@ -14,12 +13,6 @@ from routelog.log_backend import Change, JournalFailed, MetadataUnavailable
 from routelog.vhosts import Durable, QueueProperties, VirtualHost
 
 CONNECTION, OTHER = object(), object()
-
-
-@pytest.fixture
-async def node(tmp_path: Path) -> AsyncIterator[Node]:
-    async with running_node(tmp_path) as running:
-        yield running
 
 
 async def when_durable(*changes: Durable) -> None:

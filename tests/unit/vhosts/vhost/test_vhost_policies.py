@@ -1,7 +1,7 @@
 """Policies of a vhost at work: queues and exchanges that come and go, restarts included."""
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine, Mapping
+from collections.abc import Coroutine, Mapping
 from pathlib import Path
 
 import pytest
@@ -21,12 +21,6 @@ from routelog.vhosts.vhost.vhost import DELETIONS_MAX
 
 CONNECTION = object()
 STREAM = {"x-queue-type": "stream"}
-
-
-@pytest.fixture
-async def node(tmp_path: Path) -> AsyncIterator[Node]:
-    async with running_node(tmp_path) as running:
-        yield running
 
 
 @pytest.fixture

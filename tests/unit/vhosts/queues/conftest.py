@@ -1,0 +1,20 @@
+"""A queue on a node whose clock goes when it is told."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from queue_samples import Node, running_node
+
+from routelog.vhosts import Queue, QueueProperties
+
+
+@pytest.fixture
+async def node(tmp_path: Path) -> AsyncIterator[Node]:
+    async with running_node(tmp_path, clocked=True) as running:
+        yield running
+
+
+@pytest.fixture
+def queue(node: Node) -> Queue:
+    return node.vhost.declare_queue(QueueProperties("q"), object())[0]
