@@ -37,14 +37,6 @@ class ExchangeMemories:
         self._take_numbers = take_numbers
         self.by_name: dict[str, ExchangeMemory] = {}
 
-    def restore(self, exchange: Exchange, partition: int) -> None:
-        """Open the memory of a stored exchange, before the log store recovers.
-
-        Args:
-            partition: number of its log; 0: it has none.
-        """
-        self._open(exchange, partition)
-
     async def load(self) -> None:
         """Fill the memories; the log store has recovered."""
         for memory in self.by_name.values():
@@ -57,10 +49,10 @@ class ExchangeMemories:
             The number of its log or 0, and metadata changes to apply together with its declaration.
         """
         if not _wants_log(exchange):
-            self._open(exchange, 0)
+            self.open(exchange, 0)
             return 0, []
         numbers, change = self._take_numbers(1)
-        self._open(exchange, numbers[0])
+        self.open(exchange, numbers[0])
         return numbers[0], [change]
 
     def undone(self, exchanges: Iterable[Exchange]) -> None:
@@ -86,7 +78,12 @@ class ExchangeMemories:
             return [], []
         return memory.log.close(), [memory.log.remove_files]
 
-    def _open(self, exchange: Exchange, partition: int) -> None:
+    def open(self, exchange: Exchange, partition: int) -> None:
+        """Open the memory of an exchange, if its type has one; of a stored one before the log store recovers.
+
+        Args:
+            partition: number of its log; 0: it has none.
+        """
         opened = partial(ExchangeLog, self._logs, partition, self._vhost, exchange.name)
         if exchange.type == DEDUPLICATION:
             log = opened() if partition else None

@@ -104,8 +104,16 @@ class TopologyKeeper:
             await pause(Lane.UPKEEP)
         return revision
 
-    def store(self, change: TopologyChange, more: Sequence[Change] = ()) -> Durable:
+    def store(
+        self,
+        change: TopologyChange,
+        more: Sequence[Change] = (),
+        when_durable: Sequence[Callable[[], None]] = (),
+    ) -> Durable:
         """Store a change, and others with it.
+
+        Args:
+            when_durable: called then, before whoever awaits it goes on.
 
         Raises:
             MetadataUnavailable: nothing more can be written.
@@ -136,6 +144,7 @@ class TopologyKeeper:
             return None
         self._submitted = asyncio.ensure_future(self._writer.submit(changes))
         self._tell_of(change)
+        removals += when_durable
         if removals:
             self._submitted.add_done_callback(partial(self._remove, removals))
         return self._submitted

@@ -157,7 +157,7 @@ class VirtualHost:
             record = msgspec.json.decode(entry.value, type=ExchangeRecord)
             exchange = record.exchange()
             self.routing.restore_exchange(exchange)
-            self.memories.restore(exchange, record.partition)
+            self.memories.open(exchange, record.partition)
         self.delays.load(store)
         self.groups.load(store)
         for _, entry in store.scan(prefix("queues", self.name)):
@@ -170,7 +170,7 @@ class VirtualHost:
                 self.routing.restore_binding(binding.binding())
             except (ExchangeNotFound, QueueNotFound):
                 self.routing.restore_departed(binding.binding())
-        self.policies.load(store)
+        self.policies.book.load(store)
         self.kept.load(store)
 
     def recovered(self) -> None:
@@ -409,32 +409,24 @@ class VirtualHost:
         del self.queues[queue.name]
         self._owned.get(queue.owner, NameTable[Queue]()).pop(queue.name, None)
         change = self.routing.remove_queue(queue.name)
-        numbers = [partition.log.number for partition in queue.partitions]
+        partitions = [partition.log for partition in queue.partitions]
         gone = self.groups.queue_deleted(queue)
-        gone += self._logs.close_partitions(*(partition.log for partition in queue.partitions))
+        gone += self._logs.close_partitions(*partitions)
         queue.delete()
         self.counters.node.churn.queue_deleted += 1
         tell_of_queue(self._tell, "queue.deleted", queue)
+        removals = []
         if stored:
+            numbers = [each.number for each in partitions]
             gone.append(queue_change(self.name, queue.properties, numbers, deleted=True))
+            # Before a later declaration of this name is answered: futures resolve in order.
+            removals.append(partial(self._logs.remove_files, *partitions))
         durable: Durable = None
         try:
-            durable = self._keeper.store(change, gone)
+            durable = self._keeper.store(change, gone, removals)
         except MetadataUnavailable as error:  # it is not stored, but exchanges that go with it are
             log.error("what ended with %s may come back with a restart: %s", queue, error)
-        if durable is not None and stored:
-            # Called before a later declaration of this name is answered: futures resolve in order.
-            asyncio.ensure_future(durable).add_done_callback(partial(self._remove_files, queue))
         return count, self._keeper.whole(change, durable)
-
-    def _remove_files(self, queue: Queue, deleted: asyncio.Future[int]) -> None:
-        if deleted.cancelled():
-            return
-        error = deleted.exception()
-        if isinstance(error, Exception):
-            self._logs.deletion_failed(error)
-            return
-        self._logs.remove_files(*(partition.log for partition in queue.partitions))
 
     def remove_consumer(self, queue: Queue, consumer: Consumer) -> Durable:
         """Take a consumer off its queue, which may delete an auto-delete queue."""

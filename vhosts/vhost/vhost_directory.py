@@ -171,7 +171,7 @@ class VhostDirectory:
         await vhost.clear()
         await self._writer.submit(
             [
-                *vhost.policies.deletions(),
+                *vhost.policies.book.deletions(),
                 *vhost.kept.deletions(),
                 vhost_change(vhost.record, deleted=True),
             ]

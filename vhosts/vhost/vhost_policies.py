@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 
 from routelog.exchanges import RoutingTable
-from routelog.log_backend import Change, Durability, Lane, MetadataStore, in_turns, pause
+from routelog.log_backend import Durability, Lane, in_turns, pause
 from routelog.vhosts.arguments.match_budget import MatchBudget
 from routelog.vhosts.arguments.policy import ALTERNATE_EXCHANGE, Policy
 from routelog.vhosts.arguments.queue_arguments import durability, retention
@@ -21,7 +21,7 @@ class VhostPolicies:
     """The policies of a vhost, and that its queues and exchanges go by them.
 
     Attributes:
-        book: read by anyone, changed only here.
+        book: read by anyone, changed only here once it is loaded.
     """
 
     def __init__(
@@ -40,14 +40,6 @@ class VhostPolicies:
         self._queues = queues
         self._default_durability = default_durability
         self._tell = tell
-
-    def load(self, store: MetadataStore) -> None:
-        """Read what the store holds.
-
-        Raises:
-            MetadataCorrupt: a policy cannot be read.
-        """
-        self.book.load(store)
 
     def recovered(self) -> None:
         """All queues and exchanges are there: let them go by their policies."""
@@ -85,10 +77,6 @@ class VhostPolicies:
         self._tell("policy.cleared", name=name, vhost=self._vhost)
         await self._follow_all()
         await durable
-
-    def deletions(self) -> list[Change]:
-        """What deletes the records of all policies."""
-        return self.book.deletions()
 
     def follow_exchange(self, name: str) -> None:
         """Let an exchange go by its policy."""
