@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from routelog.log_backend import JournalFailed
+from routelog.log_backend import DELIVERY_MODE, FIRST_FLAG, HEADERS, TIMESTAMP, JournalFailed
 from routelog.vhosts.arguments.argument_table import encode_arguments
 from routelog.vhosts.posting.internal_publish import OutgoingMessage
 from routelog.vhosts.posting.internal_publisher import InternalPublisher
@@ -11,7 +11,7 @@ TRACE_EXCHANGE = "amq.rabbitmq.trace"
 EVENT_EXCHANGE = "amq.rabbitmq.event"
 LOG_EXCHANGE = "amq.rabbitmq.log"
 
-_CONTENT_TYPE, _HEADERS, _DELIVERY_MODE, _TIMESTAMP = 1 << 15, 1 << 13, 1 << 12, 1 << 6
+_CONTENT_TYPE = FIRST_FLAG
 KEY_BYTES_MAX = 255  # AMQP 0-9-1, 4.2.5.3
 _PERSISTENT = b"\x02"
 
@@ -31,14 +31,14 @@ def tell(
     Args:
         timestamp: seconds since 1970.
     """
-    flags = _HEADERS
+    flags = HEADERS
     table = encode_arguments(headers)
     parts = [len(table).to_bytes(4, "big") + table]
     if content_type:
         flags |= _CONTENT_TYPE
         parts.insert(0, bytes((len(content_type),)) + content_type.encode())
     if timestamp is not None:
-        flags |= _DELIVERY_MODE | _TIMESTAMP
+        flags |= DELIVERY_MODE | TIMESTAMP
         parts.append(_PERSISTENT + timestamp.to_bytes(8, "big"))
     properties = flags.to_bytes(2, "big") + b"".join(parts)
     message = OutgoingMessage(properties, (_short(key),), body)

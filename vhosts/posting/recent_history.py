@@ -115,12 +115,8 @@ class RecentHistory:
         self._limit.grew(size)
 
     def _forget(self) -> None:
-        self._forget_oldest(HISTORY_BYTES_MAX)
+        self.forget_down_to(HISTORY_BYTES_MAX)
         self._limit.keep(self)
-
-    def forget_down_to(self, size: int) -> None:
-        """Keep so many bytes of the newest messages at most."""
-        self._forget_oldest(size)
 
     def close(self) -> None:
         """The exchange is gone."""
@@ -129,8 +125,9 @@ class RecentHistory:
         self._count = 0
         self._limit.remove(self)
 
-    def _forget_oldest(self, bytes_max: int) -> None:
-        while self._count > self._length or self.bytes > bytes_max:
+    def forget_down_to(self, size: int) -> None:
+        """Keep so many bytes of the newest messages at most."""
+        while self._count > self._length or self.bytes > size:
             oldest = self._stretches.popleft()
             surplus = self._count - self._length
             gone = oldest.count if surplus <= 0 else min(surplus, oldest.count)

@@ -1,35 +1,15 @@
 """Messages on their way through exchanges that remember: what is let through, and what is noted of it."""
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
-from typing import Protocol
 
 from routelog.exchanges import Message, Route, RoutingTable
-from routelog.log_backend import NOTHING, JournalPositions, Records
+from routelog.log_backend import NOTHING, JournalPositions, LogStore, Records
 from routelog.vhosts.errors import TooLargeToRemember
 from routelog.vhosts.messages.recipient import Recipient
 from routelog.vhosts.posting.appending import Appending
 from routelog.vhosts.posting.exchange_memory import ExchangeMemory, Note
 
 TOGETHER_BYTES_MAX = 1 << 30  # of one block, whose length has 32 bits
-
-
-class CheckedJournal(Protocol):
-    """What a passage needs of the journal."""
-
-    def check(self) -> None:
-        """Refuse to go on when the disk has failed."""
-
-
-class StatefulRouteLogs(Protocol):
-    """What a passage needs of the log store."""
-
-    @property
-    def journal(self) -> CheckedJournal:
-        """Where what is stored together is one block."""
-
-    def together(self) -> AbstractContextManager[object]:
-        """See `LogStore`."""
 
 
 class StatefulRoute:
@@ -52,7 +32,7 @@ class StatefulRoute:
         self,
         routing: RoutingTable,
         memories: Mapping[str, ExchangeMemory],
-        logs: StatefulRouteLogs,
+        logs: LogStore,
         undecided: set[tuple[str, bytes]] | None = None,
     ) -> None:
         self._routing = routing
