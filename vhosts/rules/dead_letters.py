@@ -86,7 +86,7 @@ class DeadLetters:
 
     @property
     def waiting(self) -> int:
-        """Whether messages left the queue whose dead letters are not durable yet."""
+        """How many messages left the queue whose dead letters are not durable yet."""
         left = sum(each.end - each.first for each in (*self._departures, *self._retry_ranges))
         return left + self._letters_in_flight
 

@@ -5,6 +5,7 @@ A queue without such arguments has no rules object, so its hot path checks one a
 
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 
 from routelog.log_backend import Reason, Records, split_records
 from routelog.vhosts.messages.return_reason import ReturnReason
@@ -50,7 +51,7 @@ class QueueRules:
         self._queue = queue
         self._rule_services = services
         self.dead_letters = DeadLetters(queue.name, services)
-        self.expiry = Expiry(queue, services, self._expired)
+        self.expiry = Expiry(queue, services, partial(self._discard, reason=DeathReason.EXPIRED))
         self.delivery_limit: int | None = None
         self.length: LengthLimit | None = None
         self.lease: QueueLease | None = None
@@ -92,8 +93,9 @@ class QueueRules:
             before.stop()
         self.length = None
         if options is not None:
+            discard = partial(self._discard, reason=DeathReason.MAXLEN)
             scheduler = self._rule_services.scheduler
-            self.length = LengthLimit(self._queue, options, scheduler, self._pushed_out)
+            self.length = LengthLimit(self._queue, options, scheduler, discard)
 
     def stop(self) -> None:
         """The queue was deleted."""
@@ -198,12 +200,6 @@ class QueueRules:
         partition.make_ready(first, end)
         self.returned(partition, first, end)
         partition.on_ready()
-
-    def _expired(self, partition: QueuePartition, first: int, end: int) -> None:
-        self._discard(partition, first, end, DeathReason.EXPIRED)
-
-    def _pushed_out(self, partition: QueuePartition, first: int, end: int) -> None:
-        self._discard(partition, first, end, DeathReason.MAXLEN)
 
 
 def has_rules(arguments: Mapping[str, object]) -> bool:

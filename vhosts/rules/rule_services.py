@@ -7,7 +7,7 @@ from routelog.log_backend import Lane, LogStore, Scheduler, Segment, StoredRecor
 from routelog.vhosts.posting.internal_publish import Posted
 from routelog.vhosts.posting.internal_publisher import InternalPublisher
 from routelog.vhosts.rules.dead_letter_publisher import DeadLetterPublisher
-from routelog.vhosts.timer import CallLater, Timer
+from routelog.vhosts.timer import CallLater
 
 
 class RuleServices:
@@ -17,6 +17,9 @@ class RuleServices:
         post: publishes messages of the vhost itself.
         letters: publishes dead letters.
         scheduler: of the node.
+        now: microseconds since 1970.
+        monotonic: seconds of a clock that is never set; it starts anew with each run.
+        call_later: runs a function after some seconds.
 
     Args:
         remove: deletes a queue whose lease ended, by its name.
@@ -35,23 +38,13 @@ class RuleServices:
         self.letters = DeadLetterPublisher(post)
         self.remove = remove
         self.scheduler = scheduler
-        self._call_later = call_later
-
-    def now(self) -> int:
-        """Microseconds since 1970."""
-        return self._logs.now()
-
-    def monotonic(self) -> float:
-        """Seconds of a clock that is never set; it starts anew with each run."""
-        return self._logs.clock.monotonic()
+        self.now = logs.now
+        self.monotonic = logs.clock.monotonic
+        self.call_later = call_later
 
     def call_soon(self, call: Callable[[], None]) -> None:
         """Run a function after this turn of the event loop."""
         self.scheduler.call(Lane.FRESH, call)
-
-    def call_later(self, seconds: float, call: Callable[[], None]) -> Timer:
-        """Run a function after some seconds."""
-        return self._call_later(seconds, call)
 
     def is_pressed(self) -> bool:
         """Whether publishers are held back: the disk or the memory is short."""
