@@ -54,6 +54,12 @@ def _content(value: bytes) -> bytes:
 def _key(kind: int, content: bytes) -> bytes | None:
     if kind in _TEXT:
         return content
+    number = whole_number(kind, content)
+    return None if number is None else b"%d" % number
+
+
+def whole_number(kind: int, content: bytes) -> int | None:
+    """The integer that a value is, by the letter of its type; None when it is something else."""
     if kind in _SIGNED or kind in _UNSIGNED:
-        return b"%d" % int.from_bytes(content, "big", signed=kind in _SIGNED)
+        return int.from_bytes(content, "big", signed=kind in _SIGNED)
     return None

@@ -21,7 +21,7 @@ from routelog.log_backend import (
 )
 
 _SIZED = (DELIVERY_MODE, PRIORITY, TIMESTAMP)  # no length goes before them
-_LOOKED_AT = {"correlation_id": 1 << 10, "message_id": 1 << 7, "timestamp": 1 << 6}
+_LOOKED_AT = {"correlation_id": 1 << 10, "message_id": 1 << 7, "timestamp": TIMESTAMP}
 _EXPIRATION_DIGITS_MAX = 15  # ten years of milliseconds have twelve
 
 
@@ -81,8 +81,6 @@ def expiration(raw: bytes) -> int | None:
     Cost:
         One look at the flags when there is none, else a walk over what stands before it.
     """
-    if not int.from_bytes(raw[:2], "big") & EXPIRATION:
-        return None
     content = _content(raw, EXPIRATION)
     if content is None or not content[1:].isdigit() or len(content) > _EXPIRATION_DIGITS_MAX + 1:
         return None
@@ -91,15 +89,11 @@ def expiration(raw: bytes) -> int | None:
 
 def is_persistent(raw: bytes) -> bool:
     """Whether the delivery mode of a message is 2."""
-    if not int.from_bytes(raw[:2], "big") & DELIVERY_MODE:
-        return False
     return _content(raw, DELIVERY_MODE) == b"\x02"
 
 
 def priority(raw: bytes) -> int:
     """The priority of a message; 0 when it has none."""
-    if not int.from_bytes(raw[:2], "big") & PRIORITY:
-        return 0
     content = _content(raw, PRIORITY)
     return content[0] if content else 0
 
@@ -111,6 +105,8 @@ def timestamp(raw: bytes) -> int | None:
 
 
 def _content(raw: bytes, wanted: int) -> bytes | None:
+    if not int.from_bytes(raw[:2], "big") & wanted:
+        return None
     try:
         places = property_places(raw)
     except MalformedProperties:

@@ -18,9 +18,9 @@ from routelog.log_backend import (
     array_items,
     table_fields,
 )
+from routelog.vhosts.messages.message_header import whole_number
 from routelog.vhosts.messages.property_list import PropertyList, encode_table
 
-_SIGNED = b"bsUIlL"
 _WHAT = ("queue", "reason", "exchange")
 SHORT_STRING_BYTES_MAX = 255  # a name or a key on the wire: AMQP 0-9-1, 4.2.5.3
 DEATH_HEADERS = (
@@ -178,9 +178,7 @@ def _items(value: bytes) -> list[bytes]:
 
 
 def _count(value: bytes) -> int:
-    if value[:1] not in tuple(bytes((letter,)) for letter in b"bBsuUIilL"):
-        return 0
-    return max(0, int.from_bytes(value[1:], "big", signed=value[0] in _SIGNED))
+    return max(0, whole_number(value[0], value[1:]) or 0) if value else 0
 
 
 def _long(number: int) -> bytes:
