@@ -34,15 +34,7 @@ class ChurnCounters:
 
     def values(self) -> tuple[int, ...]:
         """All counts, in the order of `NAMES`."""
-        return (
-            self.connection_created,
-            self.connection_closed,
-            self.channel_created,
-            self.channel_closed,
-            self.queue_declared,
-            self.queue_created,
-            self.queue_deleted,
-        )
+        return tuple(getattr(self, name) for name in self.NAMES)
 
 
 class NodeCounters:

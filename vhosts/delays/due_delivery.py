@@ -219,7 +219,9 @@ class DueDelivery:
         for entry in gone:
             if (known := self._records.pop(entry, None)) is not None:
                 self._read_bytes -= len(known.body) + len(known.properties)
-        self._post_all(due)
+        # Only neighbours are grouped, so that messages go on in the order in which they are due.
+        for (exchange, attributes), group in groupby(due, _kind):
+            self._post(exchange, attributes, list(group))
         return more or bool(gone and self._next_entries and self._next_entries[0].due <= now)
 
     def _record(self, entry: ScheduledRecord) -> StoredRecord | None:
@@ -248,11 +250,6 @@ class DueDelivery:
             return True
         self._held_messages.schedule.strike_out([entry])
         return False
-
-    def _post_all(self, due: Sequence[tuple[ScheduledRecord, StoredRecord]]) -> None:
-        # Only neighbours are grouped, so that messages go on in the order in which they are due.
-        for (exchange, attributes), group in groupby(due, _kind):
-            self._post(exchange, attributes, list(group))
 
     def _post(
         self,

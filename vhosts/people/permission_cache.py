@@ -51,7 +51,9 @@ class PermissionCache:
         if question in self._allowed:
             return
         self._book.authorize(self._user, self._vhost, kind, name, verb)
-        self._keep(question)
+        if len(self._allowed) >= ENTRIES_MAX:
+            del self._allowed[next(iter(self._allowed))]
+        self._allowed[question] = None
 
     def authorize_any(self, kind: ResourceKind, name: str) -> None:
         """Let the connection's user see that `name` exists.
@@ -74,8 +76,3 @@ class PermissionCache:
         """
         ask = self._book.authorize_topic
         ask(self._user, self._vhost, exchange, verb, routing_key, budget)
-
-    def _keep(self, question: tuple[ResourceKind, str, Verb]) -> None:
-        if len(self._allowed) >= ENTRIES_MAX:
-            del self._allowed[next(iter(self._allowed))]
-        self._allowed[question] = None
