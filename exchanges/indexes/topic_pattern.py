@@ -55,8 +55,5 @@ def _plain_words(words: list[bytes]) -> Iterator[bytes]:
     yield from _plain_run(stars, pound)
 
 
-def _plain_run(stars: int, pound: bool) -> Iterator[bytes]:
-    for _ in range(stars):
-        yield STAR
-    if pound:
-        yield POUND
+def _plain_run(stars: int, pound: bool) -> list[bytes]:
+    return [STAR] * stars + [POUND] * pound

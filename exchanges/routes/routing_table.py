@@ -47,7 +47,7 @@ class RoutingTable(Topology):
         Cost:
             A dict look-up for a key seen before, unless headers matter.
         """
-        routes = self._routes(exchange)
+        routes = self.cached_routes(exchange)
         if routes is None:
             return self._walk(exchange, (routing_key,), message, visit)
         route = routes.get(routing_key)
@@ -79,7 +79,11 @@ class RoutingTable(Topology):
         Raises:
             ExchangeNotFound: the exchange does not exist.
         """
-        return self._routes(exchange)
+        try:
+            return self._cache.routes[exchange]
+        except KeyError:
+            traits = walk_traits(self._graph.exchanges, self._exchange_node(exchange))
+            return self._cache.open(exchange, traits)
 
     def needs_headers(self, exchange: str) -> bool:
         """Tell whether this exchange, or one that its messages may reach, reads headers.
@@ -87,7 +91,7 @@ class RoutingTable(Topology):
         Raises:
             ExchangeNotFound: the exchange does not exist.
         """
-        self._routes(exchange)
+        self.cached_routes(exchange)
         return self._cache.traits[exchange].reads_headers
 
     def remembers(self, exchange: str) -> bool:
@@ -96,15 +100,8 @@ class RoutingTable(Topology):
         Raises:
             ExchangeNotFound: the exchange does not exist.
         """
-        self._routes(exchange)
+        self.cached_routes(exchange)
         return self._cache.traits[exchange].remembers
-
-    def _routes(self, exchange: str) -> dict[bytes, Route] | None:
-        try:
-            return self._cache.routes[exchange]
-        except KeyError:
-            traits = walk_traits(self._graph.exchanges, self._exchange_node(exchange))
-            return self._cache.open(exchange, traits)
 
     def _walk(
         self,

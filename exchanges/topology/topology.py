@@ -84,21 +84,15 @@ class Topology(TopologyListing):
         auto_delete: bool = False,
         internal: bool = False,
         arguments: Mapping[str, object] | None = None,
-        passive: bool = False,
     ) -> TopologyChange:
         """Declare an exchange, or check that an equivalent one exists.
 
-        A passive declaration only checks that the name exists.
-
         Raises:
-            DefaultExchangeProtected, ExchangeNotFound (passive), UnknownExchangeType,
-            ExchangeInequivalent, InvalidName, ReservedName, InvalidExchangeArgument.
+            DefaultExchangeProtected, UnknownExchangeType, ExchangeInequivalent, InvalidName, ReservedName,
+            InvalidExchangeArgument.
             ValueError: see `check_free`.
         """
         self._check_not_default(name)
-        if passive:
-            self.exchange(name)
-            return NO_CHANGE
         wanted = Exchange(name, type, durable, auto_delete, internal, arguments or NO_ARGUMENTS)
         self._known_type(type)
         if name not in self._graph.exchanges:

@@ -58,15 +58,11 @@ def test_a_declaration_is_reported_once(table: RoutingTable) -> None:
     assert table.exchange("new") == exchange
 
 
-def test_a_passive_declaration_asks_for_the_name_alone(table: RoutingTable) -> None:
-    assert table.declare("x", "no-such-type", durable=True, passive=True) is NO_CHANGE
-
-
 @pytest.mark.parametrize(
     ("call", "error", "text"),
     [
         (
-            lambda t: t.declare("nope", passive=True),
+            lambda t: t.exchange("nope"),
             ExchangeNotFound,
             "no exchange 'nope' in vhost '/'",
         ),
@@ -153,7 +149,6 @@ def test_a_refused_call_says_why_and_changes_nothing(
     "call",
     [
         lambda t: t.declare("", "direct"),
-        lambda t: t.declare("", passive=True),
         lambda t: t.delete(""),
         lambda t: t.bind_queue("q", "", "k"),
         lambda t: t.unbind_queue("q", "", "q"),
