@@ -165,15 +165,16 @@ def read_file(disk: Disk, path: Path) -> bytearray:
         return disk.read(file, 0, disk.size(file))
 
 
-def replace_file(disk: Disk, path: Path, scratch: Path, content: bytes) -> None:
+def replace_file(disk: Disk, path: Path, scratch: Path, *content: Buffer) -> None:
     """Create or replace a file durably: after a crash it has the old content or the new one.
 
     Args:
         scratch: another name in the same directory, for the unfinished file.
+        content: buffers, end to end.
     """
     with opened(disk, scratch, create=True) as file:
         disk.truncate(file, 0)
-        disk.write(file, 0, [content])
+        disk.write(file, 0, content)
         disk.sync(file)
     disk.rename(scratch, path)
     disk.sync_directory(path.parent)

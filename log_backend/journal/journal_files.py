@@ -21,7 +21,7 @@ from array import array
 from collections.abc import Sequence
 from pathlib import Path
 
-from routelog.log_backend.doors.disk import Disk, DiskFull, is_full
+from routelog.log_backend.doors.disk import Disk, DiskFull, is_full, opened, read_file
 from routelog.log_backend.doors.randomness import random_number
 from routelog.log_backend.journal.journal_block import BLOCK_ALIGNMENT, FileMark, aligned
 from routelog.log_backend.journal.journal_chain import START
@@ -92,21 +92,14 @@ class JournalFiles:
 
     def read(self, mark: FileMark) -> bytearray:
         """The whole content of a file."""
-        file = self._disk.open(self.path(mark))
-        try:
-            return self._disk.read(file, 0, self._disk.size(file))
-        finally:
-            self._disk.close(file)
+        return read_file(self._disk, self.path(mark))
 
     def erase(self, mark: FileMark, blocks: list[int]) -> None:
         """Make the blocks that begin at some places unreadable, for good."""
-        file = self._disk.open(self.path(mark))
-        try:
+        with opened(self._disk, self.path(mark)) as file:
             for at in blocks:
                 self._disk.write(file, at, [bytes(BLOCK_ALIGNMENT)])
             self._disk.sync(file)
-        finally:
-            self._disk.close(file)
 
     def open(
         self, mark: FileMark, last_page: int, doubtful: Sequence[tuple[int, int]] = ()

@@ -7,7 +7,7 @@ from pathlib import Path
 from urllib.parse import unquote
 
 from routelog.log_backend.copies.arriving_copy import take_copied
-from routelog.log_backend.doors.disk import LOCK_FILE, Disk
+from routelog.log_backend.doors.disk import LOCK_FILE, Disk, opened
 from routelog.log_backend.metadata.metadata import MetadataStore
 from routelog.log_backend.partitions.cursor import Cursor
 from routelog.log_backend.segments.damage import DamageRecord, load_damage
@@ -127,11 +127,8 @@ class DataDirectory:
         return sum(self._size(path) for path in paths)
 
     def _size(self, path: Path) -> int:
-        file = self.disk.open(path)
-        try:
+        with opened(self.disk, path) as file:
             return self.disk.size(file)
-        finally:
-            self.disk.close(file)
 
     def marks(self, number: int) -> Marks:
         """The snapshots of a partition's cursors.

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from routelog.log_backend.doors.disk import Buffer, Disk, read_file
+from routelog.log_backend.doors.disk import Buffer, Disk, opened, read_file, replace_file
 from routelog.log_backend.doors.randomness import random_number
 from routelog.log_backend.journal.journal_block import (
     BLOCK_ALIGNMENT,
@@ -48,7 +48,6 @@ from routelog.log_backend.segments.log_directory import (
     PLAIN,
     base_offsets,
     segment_path,
-    with_following,
 )
 from routelog.log_backend.segments.partition_file import PARTITION_FILE, encode_number
 from routelog.log_backend.segments.segment import Segment
@@ -60,6 +59,7 @@ from routelog.log_backend.tools.log_verification import (
     SegmentCheck,
     Verification,
     check_journal,
+    segment_checks,
 )
 
 MOVED_SUFFIX = ".moved"  # a segment on its way to its right name
@@ -122,11 +122,11 @@ class Repair:
         if partition.bases and partition.owner is None:
             yield self._done(partition, "PARTITION written again", directory / PARTITION_FILE)
             self._set_aside(directory / PARTITION_FILE)
-            self._replace(directory / PARTITION_FILE, [encode_number(number)])
+            self._replace(directory / PARTITION_FILE, encode_number(number))
         yield from self._place(partition)
         plan = [
             SegmentRepair(self._disk, path, check)
-            for path, check in self._checks(partition, promised)
+            for path, check in segment_checks(self._data, partition, promised)
         ]
         # What the broker noted may not show any more, once other segments lie behind it.
         noted = [(each.first, each.end) for each in record.found if each.end < EVERYTHING_BEHIND]
@@ -150,18 +150,6 @@ class Repair:
             first_kept = first_kept_change(number, bases[0] if is_synced else None)
             ended = damage_change(number, DamageRecord([], known.lost))
             self._data.metadata.apply([ended, first_kept])
-
-    def _checks(
-        self, partition: StoredPartition, promised: int
-    ) -> Iterator[tuple[Path, SegmentCheck]]:
-        there = base_offsets(self._names(partition))
-        for base, next_base in with_following(self._data.expected_bases(partition)):
-            path = segment_path(partition.directory, base)
-            content = read_segment(self._disk, path)
-            index = None if next_base is None else read_index(self._disk, path)
-            check = SegmentCheck(base, next_base, content, index, promised)
-            check.is_missing = base not in there
-            yield path, check
 
     def _place(self, partition: StoredPartition) -> Iterator[Repaired]:
         """Give segments with another one's name their own, or set them aside when it is taken."""
@@ -193,13 +181,11 @@ class Repair:
                 self._rename(path, target)
 
     def _first_offset(self, path: Path) -> int | None:
-        file = self._disk.open(path)
-        try:
-            return decode_header(self._disk.read(file, 0, HEADER_BYTES)).base_offset
-        except CorruptBatch:
-            return None
-        finally:
-            self._disk.close(file)
+        with opened(self._disk, path) as file:
+            try:
+                return decode_header(self._disk.read(file, 0, HEADER_BYTES)).base_offset
+            except CorruptBatch:
+                return None
 
     def _rewrite(self, step: "SegmentRepair") -> None:
         if self._is_dry:
@@ -209,7 +195,7 @@ class Repair:
             self._set_aside(path.with_suffix(suffix))
         if step.kept:
             target = segment_path(path.parent, step.kept[0][0].base_offset)
-            self._replace(target, [content for _, content in step.kept])
+            self._replace(target, *(content for _, content in step.kept))
             if target == path:
                 self._remove(path, (COMPRESSED,))
                 return
@@ -239,7 +225,7 @@ class Repair:
                     segment.add(stretch.batch, stretch.position, stretch.size)
             segment.next_base = next_base
             for index_path, content in segment.index_files():
-                self._replace(index_path, [content])
+                self._replace(index_path, content)
 
     # -- the journal
 
@@ -277,13 +263,10 @@ class Repair:
             before = block.mark
         size = sum(map(len, parts)) + BLOCK_ALIGNMENT
         path = self._journal_files.path(mark)
-        file = self._disk.open(path.with_suffix(UNFINISHED), create=True)
-        try:
+        with opened(self._disk, path.with_suffix(UNFINISHED), create=True) as file:
             self._disk.truncate(file, size)
             self._disk.write(file, 0, parts)
             write_end(self._disk, file, size)
-        finally:
-            self._disk.close(file)
         self._rename(path.with_suffix(UNFINISHED), path.with_suffix(REPAIRED))
 
     def _complete_journal(self) -> None:
@@ -322,20 +305,11 @@ class Repair:
         if target.name in self._disk.list_directory(target.parent):
             return
         self._disk.make_directory(target.parent)
-        self._replace(target, [read_file(self._disk, path)])
+        self._replace(target, read_file(self._disk, path))
 
-    def _replace(self, path: Path, content: list[Buffer]) -> None:
-        if self._is_dry:
-            return
-        temporary = path.with_name(path.name + ".new")
-        file = self._disk.open(temporary, create=True)
-        try:
-            self._disk.truncate(file, 0)
-            self._disk.write(file, 0, content)
-            self._disk.sync(file)
-        finally:
-            self._disk.close(file)
-        self._rename(temporary, path)
+    def _replace(self, path: Path, *content: Buffer) -> None:
+        if not self._is_dry:
+            replace_file(self._disk, path, path.with_name(path.name + ".new"), *content)
 
     def _rename(self, source: Path, target: Path) -> None:
         self._disk.rename(source, target)

@@ -15,7 +15,8 @@ from routelog.log_backend.journal.journal_files import JournalFiles, find_end
 from routelog.log_backend.journal.journal_reader import UNKNOWN_FILE, claims_block, whole_blocks
 from routelog.log_backend.metadata.metadata import MetadataCorrupt
 from routelog.log_backend.segments.damage import Damage
-from routelog.log_backend.segments.log_directory import segment_path, with_following
+from routelog.log_backend.segments.log_directory import base_offsets, segment_path, with_following
+from routelog.log_backend.segments.partition_file import PARTITION_FILE
 from routelog.log_backend.segments.segment_file import FILE_MISSING
 from routelog.log_backend.segments.segment_index import SegmentIndex, read_index
 from routelog.log_backend.segments.segment_scan import Stretch, read_segment, scan
@@ -113,7 +114,7 @@ class Verification:
     def _owner(self, partition: StoredPartition) -> Iterator[Finding]:
         if not partition.bases or partition.owner == partition.number:
             return
-        path = partition.directory / "PARTITION"
+        path = partition.directory / PARTITION_FILE
         if partition.owner is None:
             reason = "it cannot be read" if partition.has_owner_file else "it is missing"
             yield self._finding(
@@ -126,15 +127,10 @@ class Verification:
     def _segments(
         self, partition: StoredPartition, marks: Marks, promised: int
     ) -> Iterator[Finding]:
-        for base, next_base in with_following(self._data.expected_bases(partition)):
-            path = segment_path(partition.directory, base)
-            content = read_segment(self._data.disk, path)
-            index = None if next_base is None else read_index(self._data.disk, path)
-            check = SegmentCheck(base, next_base, content, index, promised)
-            check.is_missing = base not in partition.bases
+        for path, check in segment_checks(self._data, partition, promised):
             yield from self._check(partition, path, check)
-            self._progress(len(content))
-            self.bytes_done += len(content)
+            self._progress(check.size)
+            self.bytes_done += check.size
             self.batches += check.batches
 
     def _check(
@@ -333,6 +329,20 @@ class SegmentCheck:
         elif next_base != index.next_base:
             reason = f"the segment of offset {index.next_base}, which follows it, is missing"
             yield Stretch(self.size, 0, None, reason, end, next_base)
+
+
+def segment_checks(
+    data: DataDirectory, partition: StoredPartition, promised: int
+) -> Iterator[tuple[Path, SegmentCheck]]:
+    """The segments of a known partition, as they are now, each with its check."""
+    there = base_offsets(data.disk.list_directory(partition.directory))
+    for base, next_base in with_following(data.expected_bases(partition)):
+        path = segment_path(partition.directory, base)
+        content = read_segment(data.disk, path)
+        index = None if next_base is None else read_index(data.disk, path)
+        check = SegmentCheck(base, next_base, content, index, promised)
+        check.is_missing = base not in there
+        yield path, check
 
 
 class JournalCheck:
