@@ -61,7 +61,6 @@ from routelog.log_backend.upkeep.emptied_logs import EmptiedLogs
 from routelog.log_backend.upkeep.flusher import Flusher
 from routelog.log_backend.upkeep.memory_watch import MemoryWatch
 from routelog.log_backend.upkeep.partition_removal import PartitionRemoval, empty_spill
-from routelog.log_backend.upkeep.partition_snapshot import store
 from routelog.log_backend.upkeep.pressures import Pressures
 from routelog.log_backend.upkeep.retention_timer import RetentionTimer
 from routelog.log_backend.upkeep.scrub import Scrub
@@ -434,7 +433,7 @@ class LogStore:
         """See `LogOwner`."""
         if partition.durable:  # else its files end with the run
             change = damage_change(partition.number, partition.damage)
-            self._flusher.do(partial(store, self.metadata, [change]))
+            self._flusher.do(partial(self.metadata.apply, [change]))
 
     def now(self) -> int:
         """Microseconds since 1970."""

@@ -10,29 +10,20 @@ everything is appended, none of it is delivered, nor anything behind it in its p
 an error in any step takes back all steps.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import Any
 
 from routelog.log_backend.journal.journal import Journal
 from routelog.log_backend.journal.journal_groups import GroupEnd
 from routelog.log_backend.partitions.log_intake import LogIntake
+from routelog.log_backend.partitions.partition_log import PartitionLog
 from routelog.log_backend.partitions.settled_entries import SettledEntries
 from routelog.log_backend.records.record_batch import RecordBatch
 
 Settled = Iterable[SettledEntries]
 
 SHOWN_AT_ONCE = 64  # batches of one call of `show_some`: 0.1 us each
-
-
-class CommittingPartition(Protocol):
-    """A partition, as a transaction sees it."""
-
-    def show(self, batch: RecordBatch) -> None:
-        """See `LogEnd`."""
-
-    def take_back(self, batches: Sequence[RecordBatch]) -> None:
-        """See `PartitionLog`."""
 
 
 @contextmanager
@@ -149,8 +140,8 @@ class LogTransaction:
         if self._takes_turns:
             self._takes_turns = self._intake.is_committing = False
 
-    def _batches(self) -> dict[CommittingPartition, list[RecordBatch]]:
-        batches: dict[CommittingPartition, list[RecordBatch]] = {}
+    def _batches(self) -> dict[PartitionLog, list[RecordBatch]]:
+        batches: dict[PartitionLog, list[RecordBatch]] = {}
         for at in range(0, len(self._appended), 2):
             batches.setdefault(self._appended[at], []).append(self._appended[at + 1])
         return batches

@@ -12,35 +12,31 @@ class PartitionTable(MutableMapping[int, PartitionLog]):
     """Partitions by number. Iteration may include partitions that are added or removed meanwhile, or not."""
 
     def __init__(self) -> None:
-        self._parts: list[dict[int, PartitionLog]] = [{} for _ in range(_PARTS)]
+        self.parts: list[dict[int, PartitionLog]] = [{} for _ in range(_PARTS)]
 
     def __getitem__(self, number: int) -> PartitionLog:
-        return self._parts[number % _PARTS][number]
+        return self.parts[number % _PARTS][number]
 
     def __setitem__(self, number: int, partition: PartitionLog) -> None:
-        self._parts[number % _PARTS][number] = partition
+        self.parts[number % _PARTS][number] = partition
 
     def __delitem__(self, number: int) -> None:
-        del self._parts[number % _PARTS][number]
+        del self.parts[number % _PARTS][number]
 
     def __iter__(self) -> Iterator[int]:
-        for part in self._parts:
+        for part in self.parts:
             yield from list(part)
 
     def __len__(self) -> int:
-        return sum(map(len, self._parts))
+        return sum(map(len, self.parts))
 
     def values(self) -> ValuesView[PartitionLog]:
         """See `Mapping`."""
         return _Partitions(self)
-
-    def by_parts(self) -> Iterator[list[PartitionLog]]:
-        """The partitions of one dict after the other."""
-        return (list(part.values()) for part in self._parts)
 
 
 class _Partitions(ValuesView[PartitionLog]):
     _mapping: PartitionTable
 
     def __iter__(self) -> Iterator[PartitionLog]:
-        return chain.from_iterable(self._mapping.by_parts())
+        return chain.from_iterable(list(part.values()) for part in self._mapping.parts)

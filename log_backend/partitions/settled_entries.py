@@ -16,10 +16,6 @@ class SettledPart:
     partition: int
     settlement: Settlement
 
-    def entry(self) -> JournalEntry:
-        """The entry for the journal."""
-        return JournalEntry(self.partition, self.settlement)
-
 
 class SettledEntries:
     """Settlements as the journal entries of a block.
@@ -39,7 +35,7 @@ class SettledEntries:
 
     def add(self, settled: SettledPart) -> None:
         """Encode and add an entry."""
-        self.content += settled.entry().encode()
+        self.content += JournalEntry(settled.partition, settled.settlement).encode()
         self.count += 1
 
 

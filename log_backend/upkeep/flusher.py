@@ -49,7 +49,7 @@ class Flusher(ThreadPoolExecutor):
         self.remove_unneeded()
         return super().submit(fn, *args, **kwargs)
 
-    def do(self, work: Callable[[], None]) -> None:
+    def do(self, work: Callable[[], object]) -> None:
         """Submit work that nobody waits for; its failure is logged."""
         self.submit(work).add_done_callback(_log_failure)
 

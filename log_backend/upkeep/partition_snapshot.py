@@ -59,9 +59,3 @@ def store_snapshots(
         if isinstance(outcome, Exception):
             raise outcome
     metadata.sync()
-
-
-def store(metadata: MetadataStore, changes: Sequence[Change]) -> None:
-    """Make changes durable."""
-    if changes:
-        metadata.apply(changes)

@@ -7,7 +7,6 @@ from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Protocol
 
 from routelog.log_backend.doors.clock import Clock
 from routelog.log_backend.doors.disk import Disk
@@ -29,25 +28,21 @@ class ReadBack:
     offset: int
 
 
-class InThread(Protocol):
-    """Runs work in a thread."""
-
-    def __call__(self, work: Callable[[], ReadBack]) -> "asyncio.Future[ReadBack]":
-        """Return the result of `work`."""
-
-
 class Scrub:
     """Reads all sealed segments, again and again, at a bounded rate.
 
     Attributes:
         bytes, segments, rounds: read since the start.
         damages: found since the start.
+
+    Args:
+        in_thread: runs work in a thread.
     """
 
     def __init__(
         self,
         partitions: Mapping[int, PartitionLog],
-        in_thread: InThread,
+        in_thread: Callable[[Callable[[], ReadBack]], asyncio.Future[ReadBack]],
         disk: Disk,
         clock: Clock,
         *,
