@@ -195,15 +195,6 @@ class CompressedSegment:
             number += 1
         return found
 
-    def verify(self) -> None:
-        """Read every block.
-
-        Raises:
-            CorruptCompression: a block fails a check; it is the first one.
-        """
-        for number in range(len(self.blocks)):
-            self._content(number)
-
     def _read_table(self, count: int, crc: int, file_bytes: int) -> list[Block]:
         table_at = file_bytes - count * ENTRY_BYTES
         if table_at < HEADER_BYTES + count * ENTRY_BYTES:

@@ -22,6 +22,7 @@ from routelog.log_backend.partitions.cursor import Cursor
 from routelog.log_backend.partitions.declared_partition import DeclaredPartition, PartitionRecords
 from routelog.log_backend.records.checksum import crc32c
 from routelog.log_backend.records.record_batch import RecordBatch
+from routelog.log_backend.segments.damage import merged
 from routelog.log_backend.segments.log_directory import (
     base_offsets,
     partition_directory,
@@ -188,7 +189,7 @@ class _PartitionDigest:
             for number, cursor in sorted(cursors.items())
         }
         self.state = PartitionState(self._name, end, unsettled)
-        self.needed = _united(unsettled.values())
+        self.needed = merged([each for ranges in unsettled.values() for each in ranges])
 
     def records(self) -> Iterator[Records]:
         """Its records, those that are stored and those that are only in the journal."""
@@ -197,7 +198,7 @@ class _PartitionDigest:
         found = _ascending(heapq.merge(self._stored(), journaled, key=itemgetter(0)))
         expected = _chunks(self.needed)
         awaited = next(expected, None)
-        for chunk, pairs in groupby(found, lambda pair: pair[0] // CHUNK):
+        for chunk, pairs in groupby(found, lambda pair: _chunk(pair[0])):
             while awaited is not None and awaited < chunk:
                 yield self._piece(awaited, {})
                 awaited = next(expected, None)
@@ -260,16 +261,6 @@ def _unsettled(settled: SettledSet, end: int) -> Iterator[tuple[int, int]]:
         behind = settled.settled_from(first, end)
         yield first, behind
         first = settled.unsettled_from(behind)
-
-
-def _united(sets: Iterable[Ranges]) -> Ranges:
-    united: Ranges = []
-    for first, end in sorted(each for ranges in sets for each in ranges):
-        if united and first <= united[-1][1]:
-            united[-1] = (united[-1][0], max(end, united[-1][1]))
-        else:
-            united.append((first, end))
-    return united
 
 
 def _chunks(ranges: Ranges) -> Iterator[int]:
