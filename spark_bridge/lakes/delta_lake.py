@@ -49,7 +49,6 @@ class DeltaLake:
         self._intent = path / INTENTS / f"{_safe(exporter)}.writing"
         self._lock = WriterLock(self._intent.with_suffix(".lock"), exporter, disk)
         self._table = self._opened()
-        disk.make_directory(self._intent.parent)
         self._remove_orphans()
         self._parts: ParquetParts | None = None
 

@@ -12,9 +12,9 @@ class WriterLock:
     A `with` block takes it, if it is not held already, and releases it. It ends with the process.
 
     Args:
-        path: of a file, made when it is not there, that stays.
+        path: of a file that stays; it and its folder are made when they are not there.
         exporter: the name under which the process exports.
-        disk: has the folder of that file.
+        disk: has that file.
     """
 
     def __init__(self, path: Path, exporter: str, disk: Disk) -> None:
@@ -31,6 +31,7 @@ class WriterLock:
         """
         if self._file is not None:
             return
+        self._disk.make_directory(self._path.parent)
         try:
             self._file = self._disk.lock(self._path)
         except DirectoryLocked:
