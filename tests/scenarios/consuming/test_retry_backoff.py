@@ -12,8 +12,7 @@ from pika.adapters.blocking_connection import BlockingChannel
 from pika_client import PERSISTENT, Clients, Inbox, declare, drain, ready_count, send, wait_until
 
 MIN = 300  # ms
-LATE = 5.0  # s: other tests may run on the same machine
-A_WHILE = 2_000  # ms: in which the next requests are answered, also by a busy machine
+A_WHILE = 1_000  # ms
 
 pytestmark = pytest.mark.differs_from_rabbitmq("no retry")
 
@@ -49,7 +48,7 @@ def test_the_wait_grows_with_each_delivery_up_to_its_limit(channel, queue_type):
     times, counts = arrivals(channel, queue, 4, channel.basic_nack)
     waits = [later - earlier for earlier, later in itertools.pairwise(times)]
     for wait, expected in zip(waits, (MIN, 2 * MIN, 2 * MIN), strict=True):
-        assert expected / 1_000 - 0.005 <= wait < expected / 1_000 + LATE
+        assert expected / 1_000 - 0.005 <= wait
     assert counts == [None, 1, 2, 3]
     channel.queue_delete(queue)
 
@@ -81,18 +80,22 @@ def test_the_end_of_a_channel_is_a_failure(clients, channel, kind, waits):
     other = clients.channel()
     send(channel, queue, b"m")
     other.basic_get(queue)
+    began = time.monotonic()
     other.close()
-    assert ready_count(channel, queue) == (0 if waits else 1)
+    is_back = ready_count(channel, queue) == 1
     wait_until(lambda: ready_count(channel, queue) == 1)
+    assert time.monotonic() - began >= A_WHILE / 1_000 if waits else is_back
 
 
 def test_others_go_on_meanwhile_and_order_comes_back(channel):
     queue = declare(channel, arguments=retrying())
     send(channel, queue, b"1", b"2", b"3")
     method, _, _ = channel.basic_get(queue)
+    began = time.monotonic()
     channel.basic_nack(method.delivery_tag)
-    assert ready_count(channel, queue) == 2
+    assert ready_count(channel, queue) >= 2
     wait_until(lambda: ready_count(channel, queue) == 3)
+    assert time.monotonic() - began >= A_WHILE / 1_000
     assert drain(channel, queue) == [b"1", b"2", b"3"]
 
 
