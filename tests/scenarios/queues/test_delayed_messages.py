@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import shlex
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from decimal import Decimal
+from pathlib import Path
 
 import pika
 import pytest
-from broker_process import ROOT
+from broker_process import COMMAND_VARIABLE, ROOT
 from management_door import ManagementDoor
 from pika.adapters.blocking_connection import BlockingChannel
 from pika_client import (
@@ -24,13 +27,22 @@ from pika_client import (
     wait_until,
 )
 from scenarios.clients.bad_input import Peer
-from scenarios.clients.raw_client import content_header, long, message, publish, short
+from scenarios.clients.raw_client import (
+    content_body,
+    content_header,
+    long,
+    message,
+    method,
+    publish,
+    short,
+)
 
 pytestmark = pytest.mark.differs_from_rabbitmq("needs a plugin")
 
-A_WHILE = 2_000  # ms: in which the next requests are answered, also by a busy machine
-LATE = 5.0  # s: other tests may run on the same machine
-YEAR = 365 * 86_400_000
+A_WHILE = 1_000  # ms
+HOUR = 3_600_000
+YEAR = 365 * 24 * HOUR
+AHEAD_BROKER = Path(__file__).with_name("ahead_broker.py")
 KEPT = {"durable": True, "exclusive": False}
 
 
@@ -60,9 +72,11 @@ def refusal(channel: BlockingChannel, **declaration) -> tuple[int, str]:
 def test_messages_come_in_the_order_in_which_they_are_due_and_none_early(channel, name):
     exchange(channel, name)
     inbox = Inbox(channel, bound(channel, name), auto_ack=True)
-    began = time.time()
+    channel.tx_select()  # they are held from one moment on
     for delay in (3_000, 1_000, 2_000, 0, None, -5):
         channel.basic_publish(name, "k", str(delay).encode(), delayed(delay))
+    began = time.time()
+    channel.tx_commit()
     arrived: dict[bytes, float] = {}
 
     def all_came() -> bool:
@@ -73,9 +87,7 @@ def test_messages_come_in_the_order_in_which_they_are_due_and_none_early(channel
     wait_until(all_came, channel.connection)
     assert inbox.bodies == [b"0", b"None", b"-5", b"1000", b"2000", b"3000"]
     for delay in (1_000, 2_000, 3_000):
-        late = arrived[b"%d" % delay] - delay / 1000
-        assert 0 <= late < LATE
-    assert arrived[b"None"] < arrived[b"1000"]
+        assert arrived[b"%d" % delay] >= delay / 1000
 
 
 def test_a_delivered_message_says_how_long_it_was_held(channel, name):
@@ -102,9 +114,11 @@ def test_a_delivered_message_says_how_long_it_was_held(channel, name):
 def test_the_delay_may_be_a_text_or_a_fraction_as_in_rabbitmq(channel, name, delay, held):
     exchange(channel, name)
     queue = bound(channel, name)
+    began = time.time()
     channel.basic_publish(name, "k", b"m", delayed(delay))
-    assert ready_count(channel, queue) == (0 if held else 1)
+    is_there = ready_count(channel, queue) == 1
     wait_until(lambda: ready_count(channel, queue) == 1)
+    assert time.time() - began >= A_WHILE / 1_000 if held else is_there
 
 
 @pytest.mark.parametrize("kind", ["fanout", "topic", "headers"])
@@ -148,10 +162,13 @@ def test_a_message_that_was_seen_is_not_held_or_not_delivered(channel, name, bef
     assert drain(channel, queue) == [b"1", b"2", b"3"]
 
 
-def test_routing_is_decided_when_a_message_is_due(channel, name):
+def test_routing_is_decided_when_a_message_is_due(peer, channel, name):
     exchange(channel, name)
-    channel.basic_publish(name, "k", b"m", delayed(A_WHILE))
-    queue = bound(channel, name)
+    queue = declare(channel, exclusive=False, auto_delete=True)
+    held = content_header(1, b"\x20\0" + long(short("x-delay") + b"I" + A_WHILE.to_bytes(4)))
+    bind = method(50, 20, b"\0\0" + short(queue) + short(name) + short("k") + b"\1" + b"\0\0\0\0")
+    # In one piece: the queue is bound before the message is due.
+    peer.send_bytes(publish(name, "k") + held + content_body(b"m") + bind)
     assert Inbox(channel, queue, auto_ack=True).wait_for(1).bodies == [b"m"]
 
 
@@ -184,10 +201,13 @@ def test_a_message_is_held_wherever_it_meets_the_exchange(channel, name):
     channel.exchange_bind(second, first)
     queue = bound(channel, second)
     channel.exchange_declare(alternate, "direct", arguments={"alternate-exchange": second})
+    began = time.time()
     for source in (first, alternate):
         channel.basic_publish(source, "k", source.encode(), delayed(A_WHILE))
-    assert ready_count(channel, queue) == 0
-    inbox = Inbox(channel, queue, auto_ack=True).wait_for(2)
+    inbox = Inbox(channel, queue, auto_ack=True)
+    inbox.wait_for_at_least(1)
+    assert time.time() - began >= A_WHILE / 1_000
+    inbox.wait_for(2)
     assert sorted(method.exchange for method, _, _ in inbox.deliveries) == [first, alternate]
 
 
@@ -258,11 +278,21 @@ def test_a_message_due_while_its_queue_is_full_waits_for_room(channel, name):
         channel.basic_publish(name, "k", body, delayed(50))
     wait_until(lambda: ready_count(channel, queue) == 1)
     inbox = Inbox(channel, queue, auto_ack=True)
-    wait_until(lambda: len(inbox.bodies) == 2, channel.connection, seconds=9)
+    wait_until(lambda: len(inbox.bodies) == 2, channel.connection)
     assert inbox.bodies == [b"1", b"2"]
 
 
-def test_messages_that_became_due_while_the_broker_was_down_come_at_once(fresh_broker):
+@pytest.fixture
+def hours_pass(monkeypatch) -> Callable[[], None]:
+    """Brokers that start later have a clock that is ahead."""
+
+    def pass_hours() -> None:
+        monkeypatch.setenv(COMMAND_VARIABLE, shlex.join([sys.executable, str(AHEAD_BROKER)]))
+
+    return pass_hours
+
+
+def test_messages_that_became_due_while_the_broker_was_down_come_at_once(fresh_broker, hours_pass):
     broker = fresh_broker()
     clients = Clients(broker.url)
     channel = clients.channel()
@@ -271,12 +301,12 @@ def test_messages_that_became_due_while_the_broker_was_down_come_at_once(fresh_b
     for number in range(50):
         mode = 2 if number % 2 else 1
         body = b"%d" % number
-        channel.basic_publish("later", "k", body, delayed(3_000 + number, delivery_mode=mode))
+        channel.basic_publish("later", "k", body, delayed(HOUR + number, delivery_mode=mode))
     channel.confirm_delivery()  # of the last one: it stands behind the others
     channel.basic_publish("later", "k", b"far", delayed(100 * YEAR))
     broker.kill()
     clients.close()
-    time.sleep(3.1)
+    hours_pass()
     broker.start()
     clients = Clients(broker.url)
     channel = clients.channel()
@@ -316,7 +346,7 @@ def test_a_crash_loses_none_and_brings_none_early(fresh_broker):
     clients.close()
 
 
-def test_deleting_the_exchange_deletes_what_it_holds(fresh_broker):
+def test_deleting_the_exchange_deletes_what_it_holds(fresh_broker, hours_pass):
     broker = fresh_broker()
     clients = Clients(broker.url)
     channel = clients.channel()
@@ -324,10 +354,11 @@ def test_deleting_the_exchange_deletes_what_it_holds(fresh_broker):
         exchange(channel, "later", durable=True)
         queue = bound(channel, "later", **KEPT)
         channel.confirm_delivery()
-        channel.basic_publish("later", "k", b"m", delayed(A_WHILE, delivery_mode=2))
+        channel.basic_publish("later", "k", b"m", delayed(HOUR, delivery_mode=2))
         channel.exchange_delete("later")
     exchange(channel, "later", durable=True)
     channel.queue_bind(queue, "later", "k")
+    hours_pass()
     let_stop(broker.restart, channel.connection)
     clients = Clients(broker.url)
     channel = clients.channel()
@@ -336,7 +367,7 @@ def test_deleting_the_exchange_deletes_what_it_holds(fresh_broker):
     clients.close()
 
 
-def test_operators_list_and_cancel_what_is_held(fresh_broker):
+def test_operators_list_and_cancel_what_is_held(fresh_broker, hours_pass):
     broker = fresh_broker()
     clients, door = Clients(broker.url), ManagementDoor(broker)
     channel = clients.channel()
@@ -345,15 +376,16 @@ def test_operators_list_and_cancel_what_is_held(fresh_broker):
     channel.confirm_delivery()
     now = time.time() * 1000
     for number in range(5):
-        channel.basic_publish("later", f"k{number}", b"x" * number, delayed(YEAR - 1_000 * number))
-    channel.basic_publish("later", "soon", b"", delayed(2 * A_WHILE, delivery_mode=2))
+        channel.basic_publish("later", f"k{number}", b"x" * number, delayed(YEAR - HOUR * number))
+    channel.basic_publish("later", "soon", b"", delayed(HOUR, delivery_mode=2))
+    done = time.time() * 1000
     path = ("exchanges", "/", "later", "delayed")
     page = door.get(*path, query="count=3")
     assert page["messages"] == 6
     assert [row["routing_key"] for row in page["items"]] == ["soon", "k4", "k3"]
     soon, row = page["items"][0]["id"], page["items"][1]
-    assert (row["payload_bytes"], row["delay"], row["exchange"]) == (4, YEAR - 4_000, "later")
-    assert 0 <= row["due_at"] - (now + row["delay"]) < 5_000
+    assert (row["payload_bytes"], row["delay"], row["exchange"]) == (4, YEAR - 4 * HOUR, "later")
+    assert now - 1 <= row["due_at"] - row["delay"] <= done
     rest = door.get(*path, query=f"count=500&from={page['next']}")
     assert [row["routing_key"] for row in rest["items"]] == ["k2", "k1", "k0"]
     assert rest["next"] is None
@@ -366,6 +398,7 @@ def test_operators_list_and_cancel_what_is_held(fresh_broker):
     # What is confirmed behind a cancellation is in no earlier block of the journal.
     channel.basic_publish("later", "last", b"", delayed(YEAR + 1_000))
     broker.kill()
+    hours_pass()
     broker.start()
     door = ManagementDoor(broker)
     left = ["k3", "k2", "k1", "k0", "last"]
