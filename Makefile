@@ -92,7 +92,8 @@ check: setup ## format, lint, strict types, architecture, unit tests
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy setup.py src tests
-	@$(IN_MEMORY) $(TESTS) -q tests/test_architecture.py tests/test_links.py tests/unit
+	@$(IN_MEMORY) $(BIN)/python -m pytest -n "$$(nproc)" --dist worksteal -q \
+		tests/test_architecture.py tests/test_links.py tests/unit
 
 coverage: setup ## which lines the unit tests reach, in build/coverage; the kernel uncompiled
 	@ROUTELOG_PURE=1 $(IN_MEMORY) $(TESTS) -q --cov=src/routelog --cov-report=html:build/coverage --cov-report=term:skip-covered tests/unit

@@ -1,7 +1,8 @@
 """The OpenAPI document of the HTTP API, made from the table of routes and the types that its handlers name."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
+from functools import cache
 from typing import Any, TypedDict
 
 import msgspec
@@ -32,12 +33,12 @@ def operation_id(route: Route) -> str:
     return re.sub(r"\W+", "_", f"{route.method.lower()}{route.path}").strip("_")
 
 
-def openapi_document(routes: Iterable[Route], version: str) -> Row:
+@cache
+def openapi_document(routes: tuple[Route, ...], version: str) -> Row:
     """Paths, methods, who may call them, what they take and what they answer.
 
     A handler's docstring is the summary.
     """
-    routes = tuple(routes)
     types = list(dict.fromkeys(each for route in routes for each in _types(route.operation)))
     schemas, components = msgspec.json.schema_components(
         types, ref_template="#/components/schemas/{name}"

@@ -3,6 +3,7 @@
 import asyncio
 import hmac
 from collections.abc import Awaitable, Callable, Mapping
+from functools import cache
 from typing import Any
 from urllib.parse import parse_qs
 
@@ -60,7 +61,6 @@ class PageServer:
         self._calls = calls
         self._note_refusal = note_refusal
         self._sessions = Sessions(broker.users, broker.clock)
-        self._loading: asyncio.Task[tuple[Rendering, StaticFiles]] | None = None
 
     def add_to(self, router: web.UrlDispatcher) -> None:
         """Add the pages' paths."""
@@ -225,13 +225,10 @@ class PageServer:
 
     async def _files(self) -> tuple[Rendering, StaticFiles]:
         # With the first page, as most brokers show none; in a thread, as it takes a tenth of a second.
-        # A failure, as of too many open files, is not kept.
-        loading = self._loading
-        if loading is None or (loading.done() and loading.exception() is not None):
-            loading = self._loading = asyncio.create_task(asyncio.to_thread(_loaded))
-        return await asyncio.shield(loading)
+        return await asyncio.to_thread(_loaded)
 
 
+@cache  # but not a failure, as of too many open files
 def _loaded() -> tuple[Rendering, StaticFiles]:
     return Rendering(), StaticFiles()
 

@@ -105,6 +105,6 @@ def test_what_is_said_of_a_handler_is_found_behind_what_wraps_it() -> None:
         return 1
 
     assert operation_of(handler) == Operation(int, failure=str)
-    document = openapi_document([Route("GET", "/one", Need.LOGIN, handler)], "0.1")
+    document = openapi_document((Route("GET", "/one", Need.LOGIN, handler),), "0.1")
     failed = document["paths"]["/api/one"]["get"]["responses"]["503"]["content"]
     assert {"type": "string"} in failed["application/json"]["schema"]["anyOf"]
