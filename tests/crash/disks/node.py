@@ -355,9 +355,15 @@ def answer(durable: Durable, note: Callable[[], None]) -> Answer:
 
 
 async def until_gone(node: Node, name: str) -> None:
-    """Wait until an empty queue has let go of its files."""
+    """Wait until an empty queue has let go of its files.
+
+    Raises:
+        JournalFailed: it never will.
+    """
     async with asyncio.timeout(WAIT_SECONDS):
-        while node.log(name).segments:  # noqa: ASYNC110
+        while node.log(name).segments:
+            if node.store.journal.failure is not None:
+                raise node.store.journal.failure
             await asyncio.sleep(0.001)
 
 

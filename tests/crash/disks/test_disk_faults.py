@@ -85,6 +85,8 @@ class Run:
         try:
             await self.node.start()
             self.node = await WORKLOADS[workload](self.node, self.root)
+        except TimeoutError:  # an OSError, too
+            raise
         except REFUSALS as error:
             self.refused = error
         except AssertionError as error:
