@@ -1,12 +1,15 @@
 """A streaming driver that writes exactly once, and that a test kills: `python spark_sink_program.py JSON`.
 
-The first attempt of each task of the first micro-batch fails half-way.
+The first attempt of each task of the first micro-batch fails half-way. Rows from `WAITS_AT` on, if that is
+in the environment, wait to be killed.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import sys
+import time
 from collections import Counter
 from pathlib import Path
 
@@ -20,6 +23,8 @@ from routelog.spark_bridge import register
 from routelog.spark_bridge.writing.exchange_writer import BATCH_PROPERTY
 
 FAILS_AT = 2_000  # rows of a task
+WAITS_AT = int(os.environ.get("WAITS_AT", sys.maxsize))
+WAITS_SECONDS = 3_600
 
 _seen: Counter[int] = Counter()
 
@@ -32,6 +37,8 @@ def failing_once(body: bytearray) -> bytearray:
         _seen[context.partitionId()] += 1
         if _seen[context.partitionId()] == FAILS_AT:
             raise RuntimeError("the first attempt")
+    if int(body) >= WAITS_AT:
+        time.sleep(WAITS_SECONDS)
     return body
 
 

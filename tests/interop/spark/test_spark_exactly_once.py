@@ -206,6 +206,8 @@ def _run(given: dict[str, object], channel: BlockingChannel, kill_at: int | None
             "PYTHONPATH": os.pathsep.join(filter(None, paths)),
             "PYSPARK_PYTHON": sys.executable,
             "SPARK_LOCAL_IP": "127.0.0.1",
+            # Its end waits, as this process may look late.
+            **({} if kill_at is None else {"WAITS_AT": str(ROWS - 1_000)}),
         },
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

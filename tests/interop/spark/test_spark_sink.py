@@ -79,9 +79,9 @@ def test_rows_may_take_longer_than_confirms(
     def slow() -> Iterator[Row]:
         for body in (b"1", b"2"):
             yield Row(body=body, routing_key=queue)
-            time.sleep(1.2)
+            time.sleep(2.5)
 
-    assert writer(broker, confirmTimeout="500ms").write(slow()) == Published(2)
+    assert writer(broker, confirmTimeout="2s").write(slow()) == Published(2)
     assert taken(channel, queue) == [b"1", b"2"]
 
 
