@@ -226,7 +226,7 @@ def test_a_leader_that_was_stopped_for_longer_than_its_lease_starts_again(
 def test_without_enough_nodes_publishes_are_refused_in_time_and_consumers_go_on(
     tmp_path: Path,
 ) -> None:
-    with mirrored_brokers(tmp_path, ROUTELOG_CLUSTER_CONFIRM_SECONDS="2") as cluster:
+    with mirrored_brokers(tmp_path, ROUTELOG_CLUSTER_CONFIRM_SECONDS="4") as cluster:
         cluster.until_led(in_sync=3)
         leader = cluster.leader()
         publish(leader, "1", "2")

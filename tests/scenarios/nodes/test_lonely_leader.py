@@ -21,7 +21,7 @@ from scenarios.clients.raw_client import RawClient, message
 pytestmark = pytest.mark.differs_from_rabbitmq("its nodes cannot be made to fail from here")
 
 PROGRAM = Path(__file__).with_name("lonely_leader.py")
-SECONDS = 1.0
+SECONDS = 3.0
 PENDING_BYTES = 32 * 1024 * 1024  # what the broker lets wait for its journal
 BODY_BYTES = 65_536
 COUNT = 2 * PENDING_BYTES // BODY_BYTES
@@ -54,7 +54,7 @@ def test_a_publish_is_refused_in_time_and_consumers_go_on(alone, fresh_broker):
     started = time.monotonic()
     with pytest.raises(NackError):
         channel.basic_publish("", "q", b"not known", PERSISTENT)
-    assert SECONDS <= time.monotonic() - started < 4 * SECONDS
+    assert SECONDS <= time.monotonic() - started < WAIT_SECONDS
     for _ in range(2):
         consuming.basic_ack(inbox.delivery_tags[-1])
         inbox.wait_for(len(inbox.bodies) + 1)
