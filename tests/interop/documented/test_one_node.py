@@ -313,4 +313,4 @@ def test_the_names_of_rabbitmqctl_do_what_the_page_says(service: Service) -> Non
     service.run("routelog user delete NAME")
     for name, arguments in RABBITMQCTL.items():
         service.run(f"routelog {name} {arguments}")
-    assert ManagementDoor(service.broker).get("connections") == []
+    wait_until(lambda: ManagementDoor(service.broker).get("connections") == [])

@@ -226,6 +226,9 @@ async def test_who_does_not_read_stops_the_other_end() -> None:
                 stop.resume_reading()
                 await until(lambda: len(client.received) == 5 + total)
         await reader.readexactly(total)
+        client.transport.close()  # or the node waits five seconds for both to say goodbye
+        writer.close()
+        await until(lambda: len(made.passing) == 0)
 
 
 # -- TLS
