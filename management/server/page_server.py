@@ -61,6 +61,7 @@ class PageServer:
         self._calls = calls
         self._note_refusal = note_refusal
         self._sessions = Sessions(broker.users, broker.clock)
+        self._loaded: tuple[Rendering, StaticFiles] | None = None
 
     def add_to(self, router: web.UrlDispatcher) -> None:
         """Add the pages' paths."""
@@ -225,10 +226,13 @@ class PageServer:
 
     async def _files(self) -> tuple[Rendering, StaticFiles]:
         # With the first page, as most brokers show none; in a thread, as it takes a tenth of a second.
-        return await asyncio.to_thread(_loaded)
+        # A failure, as of too many open files, is not kept.
+        if self._loaded is None:
+            self._loaded = await asyncio.to_thread(_loaded)
+        return self._loaded
 
 
-@cache  # but not a failure, as of too many open files
+@cache
 def _loaded() -> tuple[Rendering, StaticFiles]:
     return Rendering(), StaticFiles()
 

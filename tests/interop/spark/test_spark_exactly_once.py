@@ -206,7 +206,7 @@ def _run(given: dict[str, object], channel: BlockingChannel, kill_at: int | None
             "PYTHONPATH": os.pathsep.join(filter(None, paths)),
             "PYSPARK_PYTHON": sys.executable,
             "SPARK_LOCAL_IP": "127.0.0.1",
-            # Its end waits, as this process may look late.
+            # The last rows wait for the kill, however late this process looks.
             **({} if kill_at is None else {"WAITS_AT": str(ROWS - 1_000)}),
         },
         stdout=subprocess.PIPE,

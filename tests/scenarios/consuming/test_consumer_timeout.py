@@ -20,9 +20,8 @@ from pika_client import (
 
 TIMEOUT = 1_500  # ms
 GONE = {"x-consumer-timeout": TIMEOUT}
-PATIENT = {
-    "x-consumer-timeout": 3_600_000
-}  # of a consumer that settles in time, however slow the machine is
+# Of a consumer that settles in time, however slow the machine is.
+PATIENT = {"x-consumer-timeout": 3_600_000}
 
 pytestmark = pytest.mark.differs_from_rabbitmq("closes the channel")
 
