@@ -90,6 +90,8 @@ from routelog.log_backend.records.property_list import (
 from routelog.log_backend.records.record_batch import (
     BLIND_COPIES,
     EXPIRING,
+    OWN_DEATHS,
+    OWN_DEATHS_SHIFT,
     PERSISTENT,
     Octets,
     RecordBatch,

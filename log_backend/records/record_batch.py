@@ -13,7 +13,8 @@ A batch is a header of 64 bytes and a payload of columns; all integers are littl
     28  count          u32  records              bodies               bodies bytes, end to end
     32  first time     i64  us since 1970        padding              zeros, to a length that is a multiple of 8
     40  last time      i64
-    48  attributes     u16  bit 0 KEY_COLUMN, 1 PERSISTENT, 2 EXPIRING, 3 BLIND_COPIES; others are zero
+    48  attributes     u16  bit 0 KEY_COLUMN, 1 PERSISTENT, 2 EXPIRING, 3 BLIND_COPIES, 4 to 7 zero;
+                            8 to 15 OWN_DEATHS
     50  exchange length u8
     51  reserved       u8   zero
     52  keys bytes     u32  one key shared by all records, or the column of keys
@@ -44,7 +45,11 @@ KEY_COLUMN = 1
 PERSISTENT = 2
 EXPIRING = 4  # some record has the property `expiration`
 BLIND_COPIES = 8  # some record has a header BCC, which its consumers must not see
-_KNOWN_ATTRIBUTES = KEY_COLUMN | PERSISTENT | EXPIRING | BLIND_COPIES
+# How many entries at the head of each record's `x-death` the broker wrote: a publisher may make up such a
+# header, and has no way to set these bits.
+OWN_DEATHS = 0xFF00
+OWN_DEATHS_SHIFT = 8
+_KNOWN_ATTRIBUTES = KEY_COLUMN | PERSISTENT | EXPIRING | BLIND_COPIES | OWN_DEATHS
 
 _HEADER = struct.Struct("<4sIIIQIIqqHBBIII")
 

@@ -13,6 +13,7 @@ from routelog.log_backend import (
     BLIND_COPIES,
     EXPIRATION,
     EXPIRING,
+    OWN_DEATHS,
     PERSISTENT,
     PartitionLog,
     Reason,
@@ -294,7 +295,7 @@ class DueDelivery:
 def _kind(due: tuple[ScheduledRecord, StoredRecord]) -> tuple[bytes, int]:
     # Exchange and attributes for the batch in which a message is published.
     record = due[1]
-    attributes = record.attributes & BLIND_COPIES
+    attributes = record.attributes & (BLIND_COPIES | OWN_DEATHS)
     if is_persistent(record.properties):
         attributes |= PERSISTENT
     if int.from_bytes(record.properties[:2], "big") & EXPIRATION:

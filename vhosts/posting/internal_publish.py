@@ -4,6 +4,7 @@ import logging
 from array import array
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import NamedTuple, Protocol
 
 from routelog.exchanges import (
@@ -14,6 +15,7 @@ from routelog.exchanges import (
     RoutingTable,
 )
 from routelog.log_backend import (
+    OWN_DEATHS_SHIFT,
     PERSISTENT,
     Clock,
     JournalFailed,
@@ -59,12 +61,14 @@ class OutgoingMessage(NamedTuple):
         properties: its property list.
         keys: routing keys; it carries the first.
         not_to: queues that it must not come to.
+        own_deaths: entries at the head of its `x-death` that the broker wrote.
     """
 
     properties: bytes
     keys: Sequence[bytes]
     body: bytes
     not_to: Collection[str] = ()
+    own_deaths: int = 0
 
 
 class OutgoingMessages(Protocol):
@@ -223,7 +227,11 @@ class InternalPublish:
                     chosen.setdefault(left, []).append(place)
         ordered = disjoint({route: sorted(places) for route, places in chosen.items()})
         # Whom a message is for is settled when its route is found; later, some of them may have gone.
-        found = [(self._ways.recipients(route), places) for route, places in ordered.items()]
+        found = [
+            (self._ways.recipients(route), list(alike))
+            for route, places in ordered.items()
+            for _, alike in groupby(places, lambda place: self._made[place].own_deaths)
+        ]
         return ((self._encoded(places), to, places) for to, places in found)
 
     # What its messages are to a decision, see `Messages`.
@@ -254,7 +262,7 @@ class InternalPublish:
             len(messages),
             self._origin,
             keys.pop() if len(keys) == 1 else None,
-            self._attributes,
+            self._attributes | messages[0].own_deaths << OWN_DEATHS_SHIFT,
             self._ways.clock.now(),
         )
         return batch

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from routelog.exchanges import Binding, Message
-from routelog.log_backend import BLIND_COPIES, PERSISTENT, Records, split_records
+from routelog.log_backend import BLIND_COPIES, OWN_DEATHS, PERSISTENT, Records, split_records
 from routelog.vhosts.errors import PublishRefused
 from routelog.vhosts.messages.recipient import Recipient
 from routelog.vhosts.posting.exchange_log import ExchangeLog
@@ -173,7 +173,7 @@ def hand_over(
             OutgoingMessage(records.properties(at), (records.routing_key(at),), records.body(at))
             for at in places
         ]
-        attributes = records.attributes & (PERSISTENT | BLIND_COPIES)
+        attributes = records.attributes & (PERSISTENT | BLIND_COPIES | OWN_DEATHS)
         post.publish(binding.destination, messages, attributes, records.exchange)
 
 

@@ -14,6 +14,7 @@ from routelog.log_backend import (
     BLIND_COPIES,
     EXPIRATION,
     EXPIRING,
+    OWN_DEATHS,
     PERSISTENT,
     MalformedProperties,
 )
@@ -21,7 +22,7 @@ from routelog.vhosts.messages.property_list import PropertyList
 from routelog.vhosts.posting.internal_publish import decoded_message
 from routelog.vhosts.queues.message_search import FoundMessage, MessageState, Place
 from routelog.vhosts.queues.queue import Queue
-from routelog.vhosts.rules.death import DEATH_HEADERS, last_death
+from routelog.vhosts.rules.death import DEATH_HEADERS, last_death, own_deaths
 
 SAMPLE_MAX = 10  # messages that a report shows
 
@@ -134,7 +135,8 @@ class ToExchange:
 class ToOrigin:
     """See `Destination`: the queue in which a dead letter died last, as it was before it died.
 
-    It has its exchange and routing key of then, and no headers of deaths: whoever counts them begins anew.
+    It has its exchange and routing key of then, and no headers of deaths: whoever counts them begins anew. A
+    message that only says itself that it died stays.
     """
 
     def __init__(self, queue: Queue, queues: Mapping[str, Queue]) -> None:
@@ -145,7 +147,7 @@ class ToOrigin:
         """See `Destination`."""
         try:
             properties = PropertyList(found.records.properties(found.index))
-            death = last_death(properties.headers)
+            death = last_death(properties.headers, own_deaths(found.records.attributes))
         except MalformedProperties:
             death = None
         if death is None:
@@ -158,12 +160,13 @@ class ToOrigin:
         for name in DEATH_HEADERS:
             properties.headers.pop(name, None)
         moved = _moved(found, (death.queue,), death.exchange, death.routing_key)
-        return replace(moved, properties=properties.encode())
+        attributes = moved.attributes & ~OWN_DEATHS
+        return replace(moved, properties=properties.encode(), attributes=attributes)
 
 
 def _moved(found: FoundMessage, route: Route, exchange: bytes, key: bytes) -> MovedMessage:
     properties = found.records.properties(found.index)
-    attributes = found.records.attributes & (PERSISTENT | BLIND_COPIES)
+    attributes = found.records.attributes & (PERSISTENT | BLIND_COPIES | OWN_DEATHS)
     if int.from_bytes(properties[:2], "big") & EXPIRATION:
         attributes |= EXPIRING
     return MovedMessage(found, route, exchange, key, properties, attributes)

@@ -3,7 +3,7 @@
 from routelog.log_backend import BLIND_COPIES, PERSISTENT, Records
 from routelog.vhosts.posting.internal_publish import OutgoingMessage
 from routelog.vhosts.posting.internal_publisher import Done, InternalPublisher
-from routelog.vhosts.rules.death import DeadLetter, Death, dead_letter
+from routelog.vhosts.rules.death import DeadLetter, Death, dead_letter, own_deaths
 
 
 class DeadLetterPublisher:
@@ -43,6 +43,9 @@ class _Letters:
         origin = (records.properties(at), records.routing_key(at))
         letter = self._letters.get(origin)
         if letter is None:
-            letter = dead_letter(origin[0], records.exchange, origin[1], self._death)
+            own = own_deaths(records.attributes)
+            letter = dead_letter(origin[0], own, records.exchange, origin[1], self._death)
             self._letters[origin] = letter
-        return OutgoingMessage(letter.properties, letter.keys, records.body(at), letter.cycles_to)
+        return OutgoingMessage(
+            letter.properties, letter.keys, records.body(at), letter.cycles_to, letter.own_deaths
+        )

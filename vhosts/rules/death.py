@@ -3,6 +3,9 @@
 Headers, as RabbitMQ writes them: `x-death`, an array of tables, the latest first, one for each queue and
 reason; `x-first-death-*` of the first death of all, `x-last-death-*` of the latest.
 
+A publisher may write such headers, too. They are delivered, and mean nothing here: the publisher's entries of
+`x-death` stand behind the broker's, which OWN_DEATHS of the batch counts.
+
 Source: RabbitMQ's documentation of dead letter exchanges, and `rabbit_dead_letter.erl` of 3.10.
 """
 
@@ -13,6 +16,8 @@ from typing import NamedTuple
 
 from routelog.log_backend import (
     EXPIRATION,
+    OWN_DEATHS,
+    OWN_DEATHS_SHIFT,
     MalformedProperties,
     Reason,
     array_items,
@@ -21,6 +26,7 @@ from routelog.log_backend import (
 from routelog.vhosts.messages.message_header import whole_number
 from routelog.vhosts.messages.property_list import PropertyList, encode_table
 
+_OWN_DEATHS_MAX = OWN_DEATHS >> OWN_DEATHS_SHIFT  # older ones count as a publisher's
 _WHAT = ("queue", "reason", "exchange")
 SHORT_STRING_BYTES_MAX = 255  # a name or a key on the wire: AMQP 0-9-1, 4.2.5.3
 DEATH_HEADERS = (
@@ -65,19 +71,32 @@ class DeadLetter(NamedTuple):
         properties: its property list.
         keys: routing keys; it carries the first.
         cycles_to: queues that it must not reach again: it would cycle without ever being rejected.
+        own_deaths: entries at the head of its `x-death` that the broker wrote.
     """
 
     properties: bytes
     keys: Sequence[bytes]
     cycles_to: frozenset[str]
+    own_deaths: int
 
 
-def dead_letter(properties: bytes, exchange: bytes, routing_key: bytes, death: Death) -> DeadLetter:
-    """The dead letter of a message; one whose properties are malformed keeps them as they are."""
+def own_deaths(attributes: int) -> int:
+    """How many entries at the head of the `x-death` of a batch's records the broker wrote."""
+    return (attributes & OWN_DEATHS) >> OWN_DEATHS_SHIFT
+
+
+def dead_letter(
+    properties: bytes, own_count: int, exchange: bytes, routing_key: bytes, death: Death
+) -> DeadLetter:
+    """The dead letter of a message; one whose properties are malformed keeps them as they are.
+
+    Args:
+        own_count: entries at the head of its `x-death` that the broker wrote.
+    """
     try:
         parts = PropertyList(properties)
     except MalformedProperties:
-        return DeadLetter(properties, (death.routing_key or routing_key,), frozenset())
+        return DeadLetter(properties, (death.routing_key or routing_key,), frozenset(), 0)
     headers = parts.headers
     copies = strings(headers.get(b"CC", b""))
     own = {
@@ -91,7 +110,7 @@ def dead_letter(properties: bytes, exchange: bytes, routing_key: bytes, death: D
     expiration = parts.pop(EXPIRATION)
     if expiration is not None:
         own[b"original-expiration"] = _text(expiration)
-    deaths = _with_death(_tables(headers.get(b"x-death", b"")), own)
+    deaths, own_count = _with_death(_tables(headers.get(b"x-death", b"")), own_count, own)
     headers[b"x-death"] = _array([b"F" + encode_table(each) for each in deaths])
     _mark(headers, "x-first-death", deaths[-1], replace=False)
     _mark(headers, "x-last-death", own, replace=True)
@@ -102,7 +121,7 @@ def dead_letter(properties: bytes, exchange: bytes, routing_key: bytes, death: D
         keys = (death.routing_key,)
         headers.pop(b"CC", None)
         headers.pop(b"BCC", None)
-    return DeadLetter(parts.encode(), keys, _cycles(deaths))
+    return DeadLetter(parts.encode(), keys, _cycles(deaths[:own_count]), own_count)
 
 
 class LastDeath(NamedTuple):
@@ -113,29 +132,31 @@ class LastDeath(NamedTuple):
     routing_key: bytes
 
 
-def last_death(headers: Mapping[bytes, bytes]) -> LastDeath | None:
-    """The newest death that the headers of a message tell of; None: it has not died."""
-    try:
-        deaths = _tables(headers.get(b"x-death", b""))
-    except MalformedProperties:
+def last_death(headers: Mapping[bytes, bytes], own_count: int) -> LastDeath | None:
+    """The newest death of a message that the broker wrote into its headers; None: there is none.
+
+    Args:
+        own_count: entries at the head of its `x-death` that the broker wrote.
+    """
+    if not own_count:
         return None
-    queue = deaths[0].get(b"queue", b"") if deaths else b""
-    exchange = deaths[0].get(b"exchange", b"")[5:] if deaths else b""
-    if queue[:1] != b"S" or len(exchange) > SHORT_STRING_BYTES_MAX:
-        return None  # publishers may write anything into headers
-    keys = strings(deaths[0].get(b"routing-keys", b""))
-    return LastDeath(queue[5:].decode(errors="replace"), exchange, keys[0] if keys else b"")
+    newest = _tables(headers[b"x-death"])[0]
+    keys = strings(newest[b"routing-keys"])
+    return LastDeath(newest[b"queue"][5:].decode(), newest[b"exchange"][5:], keys[0])
 
 
 def _with_death(
-    deaths: list[dict[bytes, bytes]], own: dict[bytes, bytes]
-) -> list[dict[bytes, bytes]]:
-    # An earlier death in the same queue for the same reason is counted, and keeps its other fields.
+    deaths: list[dict[bytes, bytes]], own_count: int, own: dict[bytes, bytes]
+) -> tuple[list[dict[bytes, bytes]], int]:
+    # An earlier death in the same queue for the same reason is counted. It keeps its other fields if the broker
+    # wrote it: what a publisher made up says nothing of where the message was.
     for at, each in enumerate(deaths):
         if each.get(b"queue") == own[b"queue"] and each.get(b"reason") == own[b"reason"]:
-            counted = {**each, b"count": _long(_count(each.get(b"count", b"")) + 1)}
-            return [counted, *deaths[:at], *deaths[at + 1 :]]
-    return [own, *deaths]
+            kept = each if at < own_count else own
+            counted = {**kept, b"count": _long(_count(each.get(b"count", b"")) + 1)}
+            deaths = [counted, *deaths[:at], *deaths[at + 1 :]]
+            return deaths, own_count if at < own_count else min(own_count + 1, _OWN_DEATHS_MAX)
+    return [own, *deaths], min(own_count + 1, _OWN_DEATHS_MAX)
 
 
 def _mark(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import pika
@@ -21,6 +22,13 @@ class World:
         self.broker = broker
         self.door = ManagementDoor(broker)
         self.clients = Clients(broker.url)
+        self.channel = self.clients.channel()
+        self.channel.confirm_delivery()
+
+    def restart(self) -> None:
+        """The broker ends and starts, and the client comes again."""
+        self.broker.restart()
+        self.door = ManagementDoor(self.broker)
         self.channel = self.clients.channel()
         self.channel.confirm_delivery()
 
@@ -52,6 +60,10 @@ class World:
     def rows(self, queue: str) -> list[dict[str, Any]]:
         rows: list[dict[str, Any]] = self.door.get("queues", "/", queue, "messages")["items"]
         return rows
+
+
+def _has_two(world: World, queue: str) -> bool:
+    return len(world.bodies(queue)) == 2
 
 
 @pytest.fixture(scope="module")
@@ -173,6 +185,55 @@ def test_dead_letters_go_back_to_where_they_died(world: World) -> None:
     assert (row["exchange"], row["routing_key"]) == ("source", "key.one")
     assert row["properties"] == {"delivery_mode": 2}
     assert sorted(world.bodies("dlq")) == [1, 2]
+
+
+@pytest.mark.parametrize("arguments", [{}, {"retention": "1D"}, {"max_priority": 5}])
+def test_a_message_that_says_it_died_does_not_go_where_it_says(
+    world: World, arguments: dict[str, object]
+) -> None:
+    world.queue("payroll")
+    world.queue("dlq", **arguments)
+    world.queue("work", dead_letter_exchange="", dead_letter_routing_key="dlq")
+    story = {"queue": "payroll", "reason": "rejected", "exchange": "", "count": 3}
+    told = pika.BasicProperties(delivery_mode=2, headers={"x-death": [story]})
+    for queue in ("dlq", "work"):
+        world.channel.basic_publish("", queue, b"1", told)
+    got, _, _ = world.channel.basic_get("work")
+    world.channel.basic_reject(got.delivery_tag, requeue=False)
+    wait_until(lambda: len(world.bodies("dlq")) == 2)
+    done = world.post("dlq", "redrive")
+    assert (done["count"], done["skipped"]) == (1, {"not a dead letter": 1})
+    assert (world.bodies("payroll"), world.bodies("work")) == ([], [1])
+    _, properties, _ = world.channel.basic_get("dlq", auto_ack=True)
+    assert properties.headers == {"x-death": [story]}
+
+
+def test_what_died_is_known_behind_delays_histories_moves_and_a_restart(world: World) -> None:
+    world.queue("dlq")
+    world.queue("parked")
+    delayed = {"x-delayed-type": "fanout"}
+    world.channel.exchange_declare("later", "x-delayed-message", durable=True, arguments=delayed)
+    world.channel.exchange_declare("seen", "x-recent-history", durable=True)
+    world.channel.exchange_declare("handed", "fanout", durable=True)
+    world.channel.exchange_bind("seen", "later")
+    world.channel.queue_bind("dlq", "handed")
+    world.queue("first", dead_letter_exchange="", dead_letter_routing_key="second")
+    world.queue("second", dead_letter_exchange="later")
+    for number in range(2):
+        told = pika.BasicProperties(delivery_mode=2, headers={"x-delay": number})
+        world.channel.basic_publish("", "first", str(number).encode(), told)
+    for name in ("first", "second"):
+        wait_until(partial(_has_two, world, name))
+        for _ in range(2):
+            got, _, _ = world.channel.basic_get(name)
+            world.channel.basic_reject(got.delivery_tag, requeue=False)
+    wait_until(lambda: world.door.get("exchanges", "/", "later")["messages_delayed"] == 0)
+    world.channel.exchange_bind("handed", "seen")
+    wait_until(lambda: len(world.bodies("dlq")) == 2)
+    assert world.post("dlq", "move", filter={}, to={"queue": "parked"})["count"] == 2
+    world.restart()
+    assert world.post("parked", "redrive")["count"] == 2
+    assert sorted(world.bodies("second")) == [0, 1]
 
 
 def test_what_a_log_holds_is_published_again(world: World) -> None:

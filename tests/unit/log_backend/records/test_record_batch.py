@@ -101,7 +101,7 @@ def test_batches_follow_each_other_without_a_gap() -> None:
     assert [decode_batch(whole, at).base_offset for at in (0, second)] == [7, 1 << 40]
 
 
-@pytest.mark.parametrize("change", [{"attributes": 16}, {"attributes": 0x8000}])
+@pytest.mark.parametrize("change", [{"attributes": 16}, {"attributes": 128}])
 def test_a_well_signed_header_with_unknown_attributes_is_refused(change: dict[str, int]) -> None:
     content = records([b"x"])
     content.attributes |= change["attributes"]

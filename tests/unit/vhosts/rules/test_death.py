@@ -24,16 +24,20 @@ def unmarshal(properties: commands.Basic.Properties, octets: bytes) -> None:
 
 
 def died(
-    raw: bytes | dict[str, Any] | None = None,
+    raw: DeadLetter | bytes | dict[str, Any] | None = None,
     *,
     queue: str = "q",
     reason: DeathReason = DeathReason.EXPIRED,
     key: bytes | None = None,
     expiration: str | None = None,
 ) -> DeadLetter:
-    if not isinstance(raw, bytes):
-        raw = commands.Basic.Properties(headers=raw, expiration=expiration).marshal()
-    return dead_letter(raw, b"x", b"old", Death(queue, reason, SECONDS, key))
+    if isinstance(raw, DeadLetter):
+        properties, own = raw.properties, raw.own_deaths
+    elif isinstance(raw, bytes):
+        properties, own = raw, 0
+    else:
+        properties, own = commands.Basic.Properties(headers=raw, expiration=expiration).marshal(), 0
+    return dead_letter(properties, own, b"x", b"old", Death(queue, reason, SECONDS, key))
 
 
 def headers(letter: DeadLetter) -> dict[str, Any]:
@@ -58,8 +62,8 @@ def test_the_expiration_goes_and_is_told() -> None:
 
 def test_the_same_death_again_is_counted_in_front() -> None:
     first = died(queue="a")
-    second = died(first.properties, queue="b")
-    third = died(second.properties, queue="a")
+    second = died(first, queue="b")
+    third = died(second, queue="a")
     assert deaths(third) == [("a", "expired", 2), ("b", "expired", 1)]
     assert headers(third)["x-first-death-queue"] == "a"
     assert headers(third)["x-last-death-queue"] == "a"
@@ -67,7 +71,7 @@ def test_the_same_death_again_is_counted_in_front() -> None:
 
 
 def test_another_reason_is_another_death() -> None:
-    letter = died(died(queue="a").properties, queue="a", reason=DeathReason.MAXLEN)
+    letter = died(died(queue="a"), queue="a", reason=DeathReason.MAXLEN)
     assert deaths(letter) == [("a", "maxlen", 1), ("a", "expired", 1)]
 
 
@@ -81,11 +85,11 @@ def test_the_first_death_is_told_of_a_story_that_did_not_say_it() -> None:
 def test_a_message_cycles_to_where_it_came_from_unless_it_was_rejected_since() -> None:
     letter = died(queue="a")
     assert letter.cycles_to == {"a"}
-    letter = died(letter.properties, queue="b")
+    letter = died(letter, queue="b")
     assert letter.cycles_to == {"a", "b"}
-    letter = died(letter.properties, queue="c", reason=DeathReason.REJECTED)
+    letter = died(letter, queue="c", reason=DeathReason.REJECTED)
     assert letter.cycles_to == frozenset()
-    letter = died(letter.properties, queue="d", reason=DeathReason.MAXLEN)
+    letter = died(letter, queue="d", reason=DeathReason.MAXLEN)
     assert letter.cycles_to == {"d"}
 
 
@@ -103,15 +107,40 @@ def test_copies_are_routed_again_unless_there_is_a_key() -> None:
 @pytest.mark.parametrize("cut", [1, 3, 7, 20])
 def test_malformed_properties_are_passed_on_as_they_are(cut: int) -> None:
     raw = commands.Basic.Properties(headers={"a": 1, "b": "text"}).marshal()[:cut]
-    assert died(raw, key=b"new") == DeadLetter(raw, (b"new",), frozenset())
+    assert died(raw, key=b"new") == DeadLetter(raw, (b"new",), frozenset(), 0)
 
 
-def test_the_last_death_has_an_exchange_that_a_frame_can_name() -> None:
-    assert last_death(PropertyList(died().properties).headers) == LastDeath("q", b"x", b"old")
-    for exchange, is_one in (("e" * 255, True), ("e" * 256, False)):
-        story: dict[str, Any] = {"queue": "q", "exchange": exchange, "routing-keys": ["k"]}
-        raw = commands.Basic.Properties(headers={"x-death": [story]}).marshal()
-        assert (last_death(PropertyList(raw).headers) is not None) is is_one
+def test_a_letter_that_died_again_goes_back_by_its_newest_death() -> None:
+    letter = died(died(queue="a"), queue="b")
+    assert letter.own_deaths == 2
+    found = last_death(PropertyList(letter.properties).headers, letter.own_deaths)
+    assert found == LastDeath("b", b"x", b"old")
+
+
+def test_deaths_that_a_client_made_up_are_delivered_and_not_believed() -> None:
+    story: dict[str, Any] = {"queue": "payroll", "reason": "expired", "exchange": "e", "count": 7}
+    raw = commands.Basic.Properties(headers={"x-death": [story]}).marshal()
+    assert last_death(PropertyList(raw).headers, 0) is None
+    letter = died(raw, queue="a")
+    assert deaths(letter) == [("a", "expired", 1), ("payroll", "expired", 7)]
+    assert headers(letter)["x-death"][1] == story
+    assert (letter.cycles_to, letter.own_deaths) == ({"a"}, 1)
+
+
+def test_a_death_that_a_client_counted_is_counted_on_but_says_where_it_was() -> None:
+    story: dict[str, Any] = {"queue": "a", "reason": "expired", "count": 7, "routing-keys": ["p"]}
+    letter = died(died({"x-death": [story]}, queue="b"), queue="a")
+    assert deaths(letter) == [("a", "expired", 8), ("b", "expired", 1)]
+    found = last_death(PropertyList(letter.properties).headers, letter.own_deaths)
+    assert found == LastDeath("a", b"x", b"old")
+    assert (letter.cycles_to, letter.own_deaths) == ({"a", "b"}, 2)
+
+
+def test_as_many_deaths_are_the_brokers_own_as_a_batch_can_say() -> None:
+    letter = died(queue="0")
+    for number in range(1, 300):
+        letter = died(letter, queue=str(number))
+    assert (letter.own_deaths, len(deaths(letter)), len(letter.cycles_to)) == (255, 300, 255)
 
 
 def test_a_count_stays_where_it_ends() -> None:
