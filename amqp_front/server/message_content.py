@@ -2,11 +2,12 @@
 
 from base64 import b64encode
 
+from routelog.amqp_front.consuming.channel_consumer import COUNT_HEADER, delivery_counts
 from routelog.amqp_front.server.message_holders import MessageHolders
 from routelog.amqp_front.wire.content_frames import body_view
 from routelog.amqp_front.wire.errors import HardError
 from routelog.amqp_front.wire.properties import Properties, visible_properties
-from routelog.log_backend import PROPERTY_NAMES, Records
+from routelog.log_backend import PROPERTY_NAMES
 from routelog.vhosts import (
     BrowsedMessage,
     Delivery,
@@ -23,18 +24,22 @@ _NUMBERS = {"delivery_mode", "priority", "timestamp"}
 def taken_message(queue: Queue, delivery: Delivery) -> TakenMessage:
     """A message that was handed out."""
     records, index = delivery.records, delivery.index
+    properties = visible_properties(records, index)
+    if queue.counts_deliveries:  # 0 as well, as in the answer to a basic.get
+        (count,) = delivery_counts(delivery)
+        properties = Properties(properties).with_integers({COUNT_HEADER: count})
     return TakenMessage(
         records.exchange.decode(errors="replace"),
         records.routing_key(index).decode(errors="replace"),
         delivery.redelivered,
-        _properties(records, index),
+        _plain(properties),
         body_view(records, index),
         queue.ready,
     )
 
 
-def _properties(records: Records, index: int) -> dict[str, object]:
-    properties = Properties(visible_properties(records, index))
+def _plain(property_list: bytes) -> dict[str, object]:
+    properties = Properties(property_list)
     plain: dict[str, object] = {}
     for name in sorted(PROPERTY_NAMES):
         value = properties.value(name)
@@ -71,6 +76,6 @@ def browsed_message(queue: Queue, found: FoundMessage, holders: MessageHolders) 
         records.routing_key(index).decode(errors="replace"),
         0 if is_settled else partition.delivery_count(found.offset),
         holders.of(found.partition, found.offset) if is_unacked else None,
-        _properties(records, index),
+        _plain(visible_properties(records, index)),
         body_view(records, index),
     )

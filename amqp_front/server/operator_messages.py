@@ -30,6 +30,7 @@ from routelog.vhosts import (
     PermissionCache,
     Queue,
     Recipient,
+    ReturnReason,
     TakenMessage,
     VirtualHost,
     encoded_arguments,
@@ -101,11 +102,13 @@ class OperatorMessages:
             channel.publisher.close()
         return not channel.returned
 
-    async def take(self, queue: Queue, count: int, *, requeue: bool) -> list[TakenMessage]:
+    async def take(
+        self, queue: Queue, count: int, outcome: Reason | ReturnReason
+    ) -> list[TakenMessage]:
         """Take up to so many messages, and no more when their bodies come to TAKEN_BYTES_MAX.
 
         Args:
-            requeue: put all of them back; otherwise they are gone.
+            outcome: of all of them, as if a client acknowledged, rejected or returned them.
 
         Raises:
             MessageRefused: the queue is a stream.
@@ -116,7 +119,9 @@ class OperatorMessages:
         held: list[Delivery] = []
         taken: list[TakenMessage] = []
         taker = self._services.vhosts.get(queue.vhost).counters.channel()
-        size, goes_back = 0, True  # until all is known: nobody may see what was taken
+        size = 0
+        # Until all is known they go back: nobody may see what was taken.
+        becomes: Reason | ReturnReason = ReturnReason.UNUSED
         try:
             while len(taken) < count and size < TAKEN_BYTES_MAX:
                 delivery = queue.get()
@@ -126,19 +131,21 @@ class OperatorMessages:
                     continue
                 held.append(delivery)
                 counters = delivery.partition.counters
-                counters.got(taker, not requeue, delivery.redelivered)
+                counters.got(taker, outcome is Reason.ACKED, delivery.redelivered)
                 taken.append(taken_message(queue, delivery))
                 size += len(taken[-1].body)
                 if len(taken) % TURN_MESSAGES == 0:
                     await pause(Lane.OPERATORS)
-            goes_back = requeue
+            becomes = outcome
         finally:
             for partition, first, end in _ranges(held):
-                if goes_back:
-                    partition.give_back(first, end)
+                if isinstance(becomes, ReturnReason):
+                    partition.give_back(first, end, becomes)
                     partition.on_ready()
-                else:
-                    partition.settle(first, end, Reason.ACKED)
+                    continue
+                partition.settle(first, end, becomes)
+                if becomes is Reason.REJECTED:
+                    partition.counters.refused(taker, end - first)
         return taken
 
     async def browse(self, queue: Queue, search: MessageSearch, count: int) -> list[BrowsedMessage]:

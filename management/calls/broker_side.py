@@ -6,7 +6,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Protocol
 
-from routelog.log_backend import Backups, Clock, DiskSpace, StoredLogs
+from routelog.log_backend import Backups, Clock, DiskSpace, Reason, StoredLogs
 from routelog.vhosts import (
     BrowsedMessage,
     ChannelSnapshot,
@@ -18,6 +18,7 @@ from routelog.vhosts import (
     MoveReport,
     PasswordVerifier,
     Queue,
+    ReturnReason,
     TakenMessage,
     UserDirectory,
     VhostDirectory,
@@ -71,8 +72,10 @@ class Messages(Protocol):
             user: whose permissions are checked; None: none are.
         """
 
-    async def take(self, queue: Queue, count: int, *, requeue: bool) -> Iterable[TakenMessage]:
-        """Take messages, and requeue them if `requeue` is set."""
+    async def take(
+        self, queue: Queue, count: int, outcome: Reason | ReturnReason
+    ) -> Iterable[TakenMessage]:
+        """Take messages, and settle or return all of them."""
 
     async def browse(
         self, queue: Queue, search: MessageSearch, count: int

@@ -8,7 +8,7 @@ from itertools import islice
 import msgspec
 
 from routelog.exchanges import EXCHANGE_TYPES
-from routelog.log_backend import Lane, in_turns
+from routelog.log_backend import Lane, Reason, in_turns
 from routelog.management.calls.answer import Answer, Empty, Listing, Row, Value
 from routelog.management.calls.broker_side import Replica
 from routelog.management.calls.call import STATISTICS, Call
@@ -328,6 +328,6 @@ async def check_aliveness(call: Call) -> Answer:
     queue = vhost.declare_queue(QueueProperties(ALIVENESS_QUEUE), call)[0]
     messages = call.broker.messages
     await messages.publish(vhost, caller.user, "", ALIVENESS_QUEUE, {}, b"test_message")
-    if not list(await messages.take(queue, 1, requeue=False)):
+    if not list(await messages.take(queue, 1, Reason.ACKED)):
         raise Refused(503, "failed", "the message did not come back")
     return Value({"status": "ok"})

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from routelog.log_backend import Lane, in_turns
+from routelog.log_backend import Lane, Reason, in_turns
 from routelog.management.calls.answer import Answer, Empty, Listing, Pieces, Row, Value, put
 from routelog.management.calls.broker_side import Replica
 from routelog.management.calls.call import DISABLE_STATS, STATISTICS, Call
@@ -25,6 +25,7 @@ from routelog.vhosts import (
     Queue,
     QueueProperties,
     ResourceKind,
+    ReturnReason,
     Verb,
     VirtualHost,
     checked_arguments,
@@ -45,6 +46,15 @@ class QueueBody(msgspec.Struct):
     durable: bool = True
     auto_delete: bool = False
     arguments: dict[str, Any] = {}
+
+
+# What becomes of messages that are taken: as a client's basic.ack, basic.reject, or nothing.
+_OUTCOMES: Mapping[str, Reason | ReturnReason] = {
+    "ack_requeue_true": ReturnReason.UNUSED,
+    "ack_requeue_false": Reason.ACKED,
+    "reject_requeue_true": ReturnReason.FAILED,
+    "reject_requeue_false": Reason.REJECTED,
+}
 
 
 class GetBody(msgspec.Struct):
@@ -320,8 +330,7 @@ async def get_messages(call: Call) -> Answer:
     count = int(body.count)
     if not 1 <= count <= GET_MESSAGES_MAX:
         raise bad_request(f"count is not between 1 and {GET_MESSAGES_MAX}")
-    requeue = body.ackmode.endswith("true")
-    taken = await call.broker.messages.take(queue, count, requeue=requeue)
+    taken = await call.broker.messages.take(queue, count, _OUTCOMES[body.ackmode])
     bytes_max = None if body.truncate is None else max(0, int(body.truncate))
     rows = ((taken_row(each), each.body) for each in taken)
     return Pieces(message_rows(rows, as_text=body.encoding == "auto", bytes_max=bytes_max))

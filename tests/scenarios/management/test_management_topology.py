@@ -180,6 +180,43 @@ def test_messages_are_published_and_taken_for_debugging(door, clients, name):
     assert got.headers == headers | {"f": 0}  # pika makes a whole number of every double
 
 
+@pytest.mark.parametrize("queue_type", ["classic", "quorum"])
+def test_what_is_rejected_over_http_becomes_a_dead_letter(door, clients, name, queue_type):
+    dead = f"{name}-dead"
+    door.do("PUT", "queues", "/", dead, body={})
+    arguments = {"x-queue-type": queue_type, "x-dead-letter-exchange": ""}
+    arguments["x-dead-letter-routing-key"] = dead
+    door.do("PUT", "queues", "/", name, body={"durable": True, "arguments": arguments})
+    send(clients.channel(), name, b"one", b"two")
+    take = {"count": 1, "encoding": "auto"}
+    for ackmode, payload in (
+        ("reject_requeue_true", "one"),
+        ("reject_requeue_false", "one"),
+        ("ack_requeue_false", "two"),
+    ):
+        (taken,) = door.do("POST", "queues", "/", name, "get", body=take | {"ackmode": ackmode})
+        assert taken["payload"] == payload
+    assert door.get("queues", "/", name)["messages"] == 0
+    wait_until(lambda: door.get("queues", "/", dead)["messages"] == 1)
+    _, properties, body = clients.channel().basic_get(dead, auto_ack=True)
+    (death,) = properties.headers["x-death"]
+    assert (body, death["queue"], death["reason"], death["count"]) == (b"one", name, "rejected", 1)
+
+
+def test_what_comes_back_over_http_is_counted_and_a_rejection_waits_for_its_retry(door, name):
+    arguments = {"x-queue-type": "quorum", "x-delayed-retry-type": "failed"}
+    arguments |= {"x-delayed-retry-min": 600_000, "x-delayed-retry-max": 600_000}
+    door.do("PUT", "queues", "/", name, body={"durable": True, "arguments": arguments})
+    message = {"properties": {}, "routing_key": name, "payload": "", "payload_encoding": "string"}
+    door.do("POST", "exchanges", "/", "amq.default", "publish", body=message)
+    take = {"count": 1, "encoding": "auto"}
+    for count, ackmode in enumerate(("ack_requeue_true", "reject_requeue_true")):
+        (taken,) = door.do("POST", "queues", "/", name, "get", body=take | {"ackmode": ackmode})
+        assert taken["properties"]["headers"]["x-delivery-count"] == count
+    queue = door.get("queues", "/", name)
+    assert (queue["messages_ready"], queue["messages_delayed"]) == (0, 1)
+
+
 def test_a_message_whose_headers_cannot_be_read_is_shown_and_stays(world, door, name):
     door.do("PUT", "queues", "/", name, body={})
     table = short(b"\xff\xfe") + b"t\x01"

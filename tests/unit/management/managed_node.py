@@ -16,7 +16,7 @@ from aiohttp import StreamReader
 from aiohttp.test_utils import make_mocked_request
 from queue_samples import Node, running_node
 
-from routelog.log_backend import Backups, StoredLogs, SystemDisk
+from routelog.log_backend import Backups, Reason, StoredLogs, SystemDisk
 from routelog.management.calls.answer import Answer, Empty, Listing, Pieces, Value
 from routelog.management.calls.broker_side import BrokerSide, NodeFacts
 from routelog.management.calls.call import Call
@@ -38,6 +38,7 @@ from routelog.vhosts import (
     Permission,
     Queue,
     QueueProperties,
+    ReturnReason,
     TakenMessage,
     User,
     UserDirectory,
@@ -133,7 +134,7 @@ class Messages:
 
     def __init__(self) -> None:
         self.published: list[tuple[object, ...]] = []
-        self.taken: list[tuple[str, int, bool]] = []
+        self.taken: list[tuple[str, int, Reason | ReturnReason]] = []
         self.left: list[TakenMessage] = [TAKEN]
         self.orders: list[MoveOrder] = []
 
@@ -141,8 +142,10 @@ class Messages:
         self.published.append((vhost.name, *message))
         return True
 
-    async def take(self, queue: Queue, count: int, *, requeue: bool) -> Iterable[TakenMessage]:
-        self.taken.append((queue.name, count, requeue))
+    async def take(
+        self, queue: Queue, count: int, outcome: Reason | ReturnReason
+    ) -> Iterable[TakenMessage]:
+        self.taken.append((queue.name, count, outcome))
         return self.left
 
     async def browse(

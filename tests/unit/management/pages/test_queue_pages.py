@@ -8,6 +8,7 @@ from queue_samples import records
 from unit.management.managed_node import TAKEN
 from unit.management.page_browser import Browser, pairs, values
 
+from routelog.log_backend import Reason
 from routelog.management.pages import queue_pages
 from routelog.vhosts import (
     BrowsedMessage,
@@ -16,6 +17,7 @@ from routelog.vhosts import (
     Policy,
     Queue,
     QueueProperties,
+    ReturnReason,
 )
 
 
@@ -143,7 +145,7 @@ async def test_messages_are_shown_as_text_json_or_octets(browser: Browser) -> No
         replace(TAKEN, body=memoryview(b"x" * (queue_pages.BODY_BYTES_MAX + 1))),
     ]
     answer = await browser.send("/queues/%2F/q", "/queues/%2F/q/get", count="3")
-    assert browser.node.messages.taken == [("q", 3, True)]
+    assert browser.node.messages.taken == [("q", 3, ReturnReason.UNUSED)]
     first, second, third = answer.page.all("article")
     assert first.one("pre").raw_text == '{\n  "a": [\n    1.50\n  ]\n}'
     assert first.one("ol").text == (
@@ -153,6 +155,9 @@ async def test_messages_are_shown_as_text_json_or_octets(browser: Browser) -> No
     assert second.one("pre").text.startswith("000000 00 ff 3c 69 3e")
     assert second.one("pre").text.endswith("..<i>")
     assert "There is more of the body" in third.text
+    rejecting = {"count": "1", "ackmode": "reject_requeue_false"}
+    await browser.send("/queues/%2F/q", "/queues/%2F/q/get", **rejecting)
+    assert browser.node.messages.taken[1:] == [("q", 1, Reason.REJECTED)]
     for count in ("0", "51", "000000001000", "x", ""):
         answer = await browser.send("/queues/%2F/q", "/queues/%2F/q/get", count=count)
         assert answer.status == 400

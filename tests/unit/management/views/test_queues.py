@@ -7,7 +7,7 @@ import pytest
 from queue_samples import Taker, records
 from unit.management.managed_node import Connection, ManagedNode
 
-from routelog.log_backend import Records, encode_records
+from routelog.log_backend import Reason, Records, encode_records
 from routelog.management.calls.answer import Listing
 from routelog.management.calls.failures import Refused
 from routelog.management.calls.listing import list_query, page_of
@@ -19,6 +19,7 @@ from routelog.vhosts import (
     Policy,
     QueueNotEmpty,
     QueueProperties,
+    ReturnReason,
 )
 
 ALONE = [ReplicaState("n")]
@@ -199,7 +200,10 @@ async def test_messages_are_taken_as_the_body_says(node: ManagedNode) -> None:
     without = {**GET, "ackmode": "reject_requeue_false", "encoding": "base64", "truncate": 2}
     (row,) = await node.ask(queues.get_messages, name="q", body=without)
     assert (row["payload"], row["payload_encoding"], row["payload_bytes"]) == ("Ym8=", "base64", 4)
-    assert node.messages.taken == [("q", 7, True), ("q", 1, False)]
+    assert node.messages.taken == [
+        ("q", 7, ReturnReason.UNUSED),
+        ("q", 1, Reason.REJECTED),
+    ]
 
 
 @pytest.mark.parametrize(
