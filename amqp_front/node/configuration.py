@@ -18,11 +18,12 @@ MIB = 1024 * KIB
 COMMAND_LINE = "command line"  # as a source of values, in messages
 ENVIRONMENT_PREFIX = "ROUTELOG_"
 
-# Read elsewhere: the file's own place, the uncompiled kernel, what tests are told, where commands go
-# and where indexes are.
+# Read elsewhere: the file's own place, the uncompiled kernel, the etcd of a node that starts itself again, what
+# tests are told, where commands go and where indexes are.
 ENVIRONMENT_RESERVED = (
     "ROUTELOG_CONFIG",
     "ROUTELOG_PURE",
+    "ROUTELOG_KEPT_CHILD",
     "ROUTELOG_TEST_",
     "ROUTELOG_URL",
     "ROUTELOG_CA_FILE",

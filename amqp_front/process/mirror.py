@@ -48,3 +48,6 @@ class Mirror(Leaders, Protocol):
 
     async def aclose(self) -> None:
         """End: other nodes hear of it at once."""
+
+    async def part(self, *, starts_again: bool) -> None:
+        """What outlives the node ends, or goes on for the program that takes the place of this one."""

@@ -111,6 +111,7 @@ async def _run_mirrored(
     mirror.on_serve, mirror.on_stop_serving = serve, broker.suspend
     address = await broker.follow(mirror)
     if address is None:
+        await mirror.part(starts_again=True)
         return mirror.ended.result()
     async with watch(broker, address):
         ready(address)
@@ -138,4 +139,7 @@ async def _run_mirrored(
                 log.warning("something waits for what does not come; the process ends without it")
     if reason:
         await asyncio.sleep(begun + RESTART_SECONDS_MIN - loop.time())
-    return "" if stopped.is_set() else reason  # told to stop meanwhile: it does not start again
+        if stopped.is_set():
+            reason = ""  # told to stop meanwhile: it does not start again
+    await mirror.part(starts_again=bool(reason))
+    return reason

@@ -1,18 +1,17 @@
 """An etcd that the broker starts, watches over and ends: a cluster of three needs no service of its own.
 
 The child is Debian's or the operator's own binary. It has a directory and two ports of its own, and ends with
-the broker, even when that is killed. When it ends by itself it is started again.
+the broker, even when that is killed; a broker that starts itself again goes on with it, so that no vote is
+missing meanwhile. When it ends by itself it is started again.
 
 Source:
     https://etcd.io/docs/v3.5/op-guide/configuration/
 """
 
 import asyncio
-import ctypes
 import logging
 import re
 import signal
-import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -21,6 +20,7 @@ from pathlib import Path
 import aiohttp
 import msgspec
 
+from routelog.mirror_cluster.coordination.child_process import ChildProcess
 from routelog.mirror_cluster.coordination.etcd_gateway import EtcdGateway, is_refusal
 from routelog.mirror_cluster.node_tls import NodeTls, TlsFiles
 
@@ -35,7 +35,6 @@ STOP_SECONDS_MAX = 5.0  # then it is killed: its log survives that
 # The journal syncs on the same disk: with etcd's defaults, 100 and 1,000 ms, a slow one would cause elections.
 # No lease is shorter than 1.5 election timeouts, in whole seconds: these are the longest that allow 2 s.
 HEARTBEAT_MILLISECONDS, ELECTION_MILLISECONDS = 150, 1_200
-_PR_SET_PDEATHSIG = 1
 _REMOVED = 0  # exit status of a member that has been removed; a signal ends it with another one
 
 
@@ -264,10 +263,9 @@ class EtcdChild:
     def __init__(
         self, binary: str, member: EtcdMember, on_removed: Callable[[], None] = lambda: None
     ) -> None:
-        self._binary = binary
-        self._member = member
+        self._command = [binary, *member.arguments()]
         self._on_removed = on_removed
-        self._process: asyncio.subprocess.Process | None = None
+        self._process: ChildProcess | None = None
         self._task: asyncio.Task[None] | None = None
         self.starts = 0
 
@@ -275,12 +273,26 @@ class EtcdChild:
     def pid(self) -> int | None:
         """Of the process that runs; None between two of them."""
         process = self._process
-        return None if process is None or process.returncode is not None else process.pid
+        return None if process is None or process.status is not None else process.pid
 
-    async def start(self) -> None:
-        """Start it. Whether it can serve depends on the other members: ask it."""
-        await self._spawn()
+    async def start(self, kept: ChildProcess | None = None) -> None:
+        """Start it. Whether it can serve depends on the other members: ask it.
+
+        Args:
+            kept: by the program before this one: goes on, unless it was told something else than this one is.
+        """
+        if kept is not None and _of_a_run(kept.command) == _of_a_run(self._command):
+            self._process = kept
+        else:
+            if kept is not None:
+                await end_process(kept)
+            await self._spawn()
         self._task = asyncio.create_task(self._supervise())
+
+    def keep(self) -> None:
+        """Leave it to the program that takes the place of this one."""
+        if self._process is not None and self.pid is not None:
+            self._process.keep()
 
     async def stop(self) -> None:
         """End it."""
@@ -289,24 +301,11 @@ class EtcdChild:
             with suppress(asyncio.CancelledError):
                 await self._task
         process, self._process = self._process, None
-        if process is None or process.returncode is not None:
-            return
-        process.terminate()
-        try:
-            async with asyncio.timeout(STOP_SECONDS_MAX):
-                await process.wait()
-        except TimeoutError:
-            process.kill()
-            await process.wait()
+        if process is not None:
+            await end_process(process)
 
     async def _spawn(self) -> None:
-        self._process = await asyncio.create_subprocess_exec(
-            self._binary,
-            *self._member.arguments(),
-            stdout=asyncio.subprocess.DEVNULL,
-            stderr=asyncio.subprocess.PIPE,
-            preexec_fn=_end_with_parent,
-        )
+        self._process = await ChildProcess.spawn(self._command)
         self.starts += 1
 
     async def _supervise(self) -> None:
@@ -314,12 +313,13 @@ class EtcdChild:
         pause = RESTART_SECONDS_MIN
         while True:
             process = self._process
-            if process is None or process.stderr is None:
+            if process is None:
                 return
             started = loop.time()
-            async for line in process.stderr:
+            async for line in process.errors:
                 log.warning("etcd: %s", line.decode(errors="replace").rstrip())
             status = await process.wait()
+            process.close()
             if status == _REMOVED:
                 self._on_removed()
                 return
@@ -342,7 +342,18 @@ class EtcdChild:
                 return pause
 
 
-def _end_with_parent() -> None:
-    """In the child: the system ends it when the broker's main thread is gone."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+async def end_process(process: ChildProcess) -> None:
+    """Have an etcd end in order, or at once when that takes too long."""
+    process.signal(signal.SIGTERM)
+    try:
+        async with asyncio.timeout(STOP_SECONDS_MAX):
+            await process.wait()
+    except TimeoutError:
+        process.signal(signal.SIGKILL)
+        await process.wait()
+    process.close()
+
+
+def _of_a_run(command: Sequence[str]) -> list[str]:
+    """What counts at each start of a member, not only at its first."""
+    return [each for each in command if not each.startswith("--initial-")]

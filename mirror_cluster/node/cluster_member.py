@@ -159,8 +159,6 @@ class ClusterMember:
         log.error("%s: all is given up here, as other nodes have it", damage)
         self._give_up_data()
         await self._node.coordinator.aclose()
-        if self._etcd is not None:
-            await self._etcd.stop()
         self.end("what is here was damaged: a copy of another node's data is to take its place")
 
     def _repair(self) -> None:
@@ -227,14 +225,19 @@ class ClusterMember:
                 log.warning("no other node has taken the lead in %g s", DRAIN_SECONDS_MAX)
 
     async def aclose(self) -> None:
-        """End: the lease is given up, and a managed etcd is stopped."""
-        try:
-            await self._copies.aclose()
-            await self._digests.aclose()
-            await self._node.aclose()
-        finally:  # also when that takes too long: the next process starts another one
-            if self._etcd is not None:
-                await self._etcd.stop()
+        """End: the lease is given up."""
+        await self._copies.aclose()
+        await self._digests.aclose()
+        await self._node.aclose()
+
+    async def part(self, *, starts_again: bool) -> None:
+        """Leave a managed etcd to the program that takes the place of this one, or end it."""
+        if self._etcd is None:
+            return
+        if starts_again:  # a vote less would be one failure more
+            await self._etcd.keep()
+        else:
+            await self._etcd.stop()
 
     # -- for clients: who leads
 

@@ -16,6 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from routelog.log_backend import Disk
+from routelog.mirror_cluster.coordination.child_process import ChildProcess
 from routelog.mirror_cluster.coordination.coordinator import (
     ClusterView,
     CoordinatorRefused,
@@ -27,6 +28,7 @@ from routelog.mirror_cluster.coordination.managed_etcd import (
     EtcdChild,
     EtcdMember,
     check_etcd,
+    end_process,
     found_members,
     have_never_elected,
     joining,
@@ -63,10 +65,13 @@ class OwnEtcd:
             EtcdMissing: there is none.
             CoordinatorRefused, CoordinatorUnavailable: the other members do not take it.
         """
+        kept = await ChildProcess.kept()
         await check_etcd("etcd")
         if self._disk.list_directory(self._member.directory):
-            await self._run(self._member)
+            await self._run(self._member, kept)
         else:
+            if kept is not None:  # its directory was taken away
+                await end_process(kept)
             await self._join(may_begin=True)
 
     def viewed(self, view: ClusterView) -> None:
@@ -91,11 +96,20 @@ class OwnEtcd:
 
     async def stop(self) -> None:
         """End it."""
+        await self._stop_changing()
+        if self._child is not None:
+            await self._child.stop()
+
+    async def keep(self) -> None:
+        """Leave it to the program that takes the place of this one."""
+        await self._stop_changing()
+        if self._child is not None:
+            self._child.keep()
+
+    async def _stop_changing(self) -> None:
         if self._changing is not None:
             self._changing.cancel()
             await asyncio.gather(self._changing, return_exceptions=True)
-        if self._child is not None:
-            await self._child.stop()
 
     async def _change(self, is_wanted: bool) -> None:
         try:
@@ -170,12 +184,12 @@ class OwnEtcd:
             record = (await coordinator.read()).records.get(SHARD)
         return record is None or self._options.node in record.replicas
 
-    async def _run(self, member: EtcdMember) -> None:
+    async def _run(self, member: EtcdMember, kept: ChildProcess | None = None) -> None:
         loop = asyncio.get_running_loop()
         found = await loop.getaddrinfo(self._options.listen[0], None, type=socket.SOCK_STREAM)
         member = replace(member, listen_host=str(found[0][4][0]))
         child = EtcdChild("etcd", member, self._removed)
-        await child.start()
+        await child.start(kept)
         self._child = child
 
     async def _leave(self) -> None:

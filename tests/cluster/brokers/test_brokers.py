@@ -213,7 +213,7 @@ def test_a_leader_that_was_stopped_for_longer_than_its_lease_starts_again(
     cluster: MirroredBrokers,
 ) -> None:
     leader = cluster.leader()
-    begin = len(leader.log_text())
+    begin, etcd = len(leader.log_text()), leader.children
     publish(leader, "1")
     leader.signal(signal.SIGSTOP)
     publish(others(cluster, leader)[0], "2")
@@ -221,6 +221,7 @@ def test_a_leader_that_was_stopped_for_longer_than_its_lease_starts_again(
     cluster.until_led(in_sync=3)
     assert drained(leader) == ["1", "2"]
     assert "to start again" in leader.log_text()[begin:]
+    assert leader.children == etcd, "no vote was missing meanwhile"
 
 
 def test_without_enough_nodes_publishes_are_refused_in_time_and_consumers_go_on(

@@ -31,9 +31,13 @@ class DeposedMirror:
         self.ended = asyncio.get_running_loop().create_future()
         self.ended.set_result("another node leads")
         self.is_closed = False
+        self.starts_again = False
 
     async def aclose(self) -> None:
         self.is_closed = True
+
+    async def part(self, *, starts_again: bool) -> None:
+        self.starts_again = starts_again
 
 
 async def test_the_clusters_node_is_closed_whatever_the_broker_waits_for(
@@ -52,3 +56,4 @@ async def test_the_clusters_node_is_closed_whatever_the_broker_waits_for(
     )
     assert reason == "another node leads"
     assert mirror.is_closed
+    assert mirror.starts_again

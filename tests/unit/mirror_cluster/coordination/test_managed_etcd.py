@@ -219,6 +219,45 @@ async def test_it_ends_with_a_broker_that_is_killed(tmp_path: Path) -> None:
     await until(lambda: _state(pid) == "Z")
 
 
+SUCCESSOR = """
+import asyncio, os, sys
+from pathlib import Path
+from routelog.mirror_cluster.coordination.child_process import ChildProcess
+from routelog.mirror_cluster.coordination.managed_etcd import EtcdChild, EtcdMember
+
+async def main():
+    folder, turn = Path(sys.argv[2]), int(sys.argv[3])
+    peers = {"a": "http://y:2"}
+    # As at a first start, as at a later one, and with another address
+    host = "::2" if turn == 2 else "::1"
+    member = EtcdMember("a", folder / "data", "http://x:1", host, peers, "t", joins=turn == 0)
+    child = EtcdChild(sys.argv[1], member)
+    await child.start(await ChildProcess.kept())
+    print(child.pid, child.starts, flush=True)
+    if turn < 2:
+        child.keep()
+        given = (*sys.argv[1:3], str(turn + 1), sys.argv[4])
+        os.execv(sys.executable, [sys.executable, "-c", sys.argv[4], *given])
+    await child.stop()
+
+asyncio.run(main())
+"""
+
+
+async def test_a_broker_that_starts_itself_again_goes_on_with_it(tmp_path: Path) -> None:
+    etcd = script(tmp_path, "exec sleep 3600")
+    broker = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", SUCCESSOR, etcd, str(tmp_path), "0", SUCCESSOR),
+        stdout=asyncio.subprocess.PIPE,
+    )
+    told, _ = await broker.communicate()
+    first, second, third = (line.split() for line in told.decode().splitlines())
+    assert (first[1], second) == ("1", [first[0], "0"])
+    assert third[0] != first[0], "what it was told is not true any more"
+    assert third[1] == "1"
+    assert _state(int(first[0])) == _state(int(third[0])) == "Z"
+
+
 def _state(pid: int) -> str:
     """Of a process, as Linux has it; Z when it has ended."""
     try:

@@ -173,6 +173,7 @@ async def test_a_member_whose_node_has_left_ends_when_the_others_have_removed_it
     async with listening(other) as url:
         etcd = own_etcd(tmp_path, url)
         await etcd.start()
+        await until(lambda: bool(told(starts)))
         other.silent = 1
         left = ClusterView(1, {0: replace(RECORD, replicas=("b",))})
         etcd.viewed(left)
