@@ -5,6 +5,7 @@ and what has been described is written before much more is.
 """
 
 import heapq
+import re
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
@@ -30,18 +31,25 @@ MATCH_SECONDS_MAX = 1.0  # of all names, processor time: 100,000 take an honest 
 _PAGE = Annotated[int, msgspec.Meta(ge=1, le=999_999_999)]
 _PAGE_SIZE = Annotated[int, msgspec.Meta(ge=1, le=PAGE_ITEMS_MAX)]
 
-# Of every list, and of whatever is an object or has objects in it: see `list_query`.
-LISTING: Query = {
+# Of lists that have pages.
+PAGES: Query = {
     "page": Parameter("one page alone, from 1; else the whole list", _PAGE),
     "page_size": Parameter(f"rows of a page, else {PAGE_ITEMS}", _PAGE_SIZE),
-    "name": Parameter("what names contain"),
+    "name": Parameter("with `page`: what names contain, in capital letters or not"),
     "use_regex": Parameter("`name` is a regular expression", bool),
+}
+# Of every list.
+ORDER: Query = {
     "sort": Parameter("by this key; `a.b` is b in a"),
     "sort_reverse": Parameter("the last first", bool),
 }
+# Of whatever is an object or has objects in it.
 COLUMNS: Query = {"columns": Parameter("the answer has these keys alone, such as name,type")}
 
+_WHOLE_NUMBER = re.compile(r"[+-]?[0-9]{1,9}")
+
 _Item = TypeVar("_Item")
+_Default = TypeVar("_Default", int, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,34 +66,39 @@ class ListQuery:
 
 
 def list_query(query: Mapping[str, str]) -> ListQuery:
-    """Read the query of a list.
+    """Read the query of a list. As in RabbitMQ, only pages are filtered.
 
     Raises:
         Refused: page or page_size cannot be.
     """
-    page = _number(query, "page")
-    page_size = _number(query, "page_size")
-    if page is not None and not (page >= 1 and 1 <= (page_size or PAGE_ITEMS) <= PAGE_ITEMS_MAX):
+    page = _number(query, "page", None)
+    page_size = _number(query, "page_size", PAGE_ITEMS)
+    if page is not None and not (page >= 1 and 1 <= page_size <= PAGE_ITEMS_MAX):
         reason = f"Invalid pagination parameters: page number {page}, page size {page_size}"
         raise Refused(400, "invalid_pagination_parameters", reason)
-    columns = query.get("columns")
     sort = query.get("sort")
     return ListQuery(
-        columns=[each.split(".") for each in columns.split(",")] if columns else None,
+        columns=wanted_columns(query),
         page=page,
-        page_size=page_size or PAGE_ITEMS,
-        name=query.get("name", ""),
+        page_size=page_size,
+        name="" if page is None else query.get("name", ""),
         use_regex=query.get("use_regex") == "true",
         sort=sort.split(".") if sort else None,
         reverse=query.get("sort_reverse") == "true",
     )
 
 
-def _number(query: Mapping[str, str], name: str) -> int | None:
+def wanted_columns(query: Mapping[str, str]) -> list[list[str]] | None:
+    """The keys that an answer is to have; None: all."""
+    columns = query.get("columns")
+    return [each.split(".") for each in columns.split(",")] if columns else None
+
+
+def _number(query: Mapping[str, str], name: str, default: _Default) -> int | _Default:
     text = query.get(name)
     if text is None:
-        return None
-    if not text.isascii() or not text.isdigit() or len(text) > 9:
+        return default
+    if _WHOLE_NUMBER.fullmatch(text) is None:
         raise bad_request("Pagination parameters are invalid")
     return int(text)
 
@@ -125,15 +138,15 @@ async def page_of(listing: Listing, query: ListQuery, number: int) -> tuple[Row,
 
 
 def _head(query: ListQuery, number: int, total: int, filtered: int, shown: int) -> Row:
-    pages = max(1, -(-filtered // query.page_size))
-    if number > pages:
+    # RabbitMQ's: just behind an exact last page there is one more, which is empty.
+    if (number - 1) * query.page_size > filtered:
         reason = f"page: {number} page size: {query.page_size}, len: {filtered}"
         raise Refused(400, OUT_OF_RANGE, f"Page out of range, {reason}")
     return {
         "filtered_count": filtered,
         "item_count": shown,
         "page": number,
-        "page_count": pages,
+        "page_count": -(-filtered // query.page_size),
         "page_size": query.page_size,
         "total_count": total,
     }
@@ -201,9 +214,10 @@ async def _filtered(items: list[Any], listing: Listing, query: ListQuery) -> lis
 def _name_filter(query: ListQuery) -> Callable[[str], bool]:
     text = query.name
     if not query.use_regex:
-        return lambda name: text in name
+        folded = text.casefold()
+        return lambda name: folded in name.casefold()
     try:
-        pattern = Pattern(text)
+        pattern = Pattern(text, ignores_case=True)
     except BadPattern as error:
         raise bad_request(f"the pattern is no regular expression: {error}") from None
     budget = MatchBudget(MATCH_SECONDS_MAX)

@@ -34,7 +34,8 @@ class Operation:
 
     Attributes:
         answer: type of the JSON; bytes: it is none; None: there is no content.
-        is_list: the answer is a list of such, whole or in pages.
+        is_list: the answer is a list of such.
+        has_pages: a page of the list can be asked for; where RabbitMQ has none, tools read a list.
         body: type of the JSON that it takes; None: it takes none.
         statuses: when it is done; the answer comes with the first.
         failure: type of what comes with 503 in place of an error.
@@ -46,6 +47,7 @@ class Operation:
     query: Query = field(default_factory=dict)
     statuses: tuple[int, ...] = (200,)
     failure: Any = None
+    has_pages: bool = False
 
 
 UNSAID = Operation(Any)  # of a handler above which nothing stands: it takes any query
@@ -66,9 +68,11 @@ def _said(operation: Operation) -> Callable[[_Handler], _Handler]:
     return note
 
 
-def lists(row: Any, query: Query = NO_QUERY) -> Callable[[_Handler], _Handler]:
+def lists(
+    row: Any, query: Query = NO_QUERY, *, has_pages: bool = False
+) -> Callable[[_Handler], _Handler]:
     """The handler answers a list of rows of a type."""
-    return _said(Operation(row, is_list=True, query=query))
+    return _said(Operation(row, is_list=True, query=query, has_pages=has_pages))
 
 
 def answers(

@@ -173,11 +173,14 @@ class Visit:
         """
         answer = await self.ask("GET", path, parts)
         assert isinstance(answer, Listing)
+        number = query.page or 1
         try:
-            head, items = await page_of(answer, query, query.page or 1)
+            head, items = await page_of(answer, query, number)
         except Refused as error:
             if error.error != OUT_OF_RANGE:
                 raise
+            return await self.table(path, replace(query, page=1), parts, more)
+        if number > 1 and not items:  # behind an exact last page
             return await self.table(path, replace(query, page=1), parts, more)
         detailed = await self.ask("GET", path, parts, more) if more else answer
         assert isinstance(detailed, Listing)

@@ -8,7 +8,7 @@ from typing import Any, TypedDict
 import msgspec
 
 from routelog.management.calls.answer import Row
-from routelog.management.calls.listing import COLUMNS, LISTING
+from routelog.management.calls.listing import COLUMNS, ORDER, PAGES
 from routelog.management.calls.operation import Operation, Parameter
 from routelog.management.calls.path_template import PART, plain
 from routelog.management.server.routes import Route
@@ -64,8 +64,10 @@ def query_of(route: Route) -> dict[str, Parameter]:
     """All parameters of the query of a route."""
     operation = route.operation
     found = dict(operation.query)
+    if operation.has_pages:
+        found |= PAGES
     if operation.is_list:
-        found |= LISTING
+        found |= ORDER
     if route.method == "GET" and operation.answer not in (None, bytes):
         found |= COLUMNS
     return found
@@ -76,7 +78,12 @@ def _types(operation: Operation) -> Iterator[Any]:
     for each in (operation.answer, operation.body, operation.failure):
         if each is not None:
             yield each
-    for parameter in (*operation.query.values(), *LISTING.values(), *COLUMNS.values()):
+    for parameter in (
+        *operation.query.values(),
+        *PAGES.values(),
+        *ORDER.values(),
+        *COLUMNS.values(),
+    ):
         yield parameter.type
 
 
@@ -138,6 +145,8 @@ def _answered(operation: Operation, schemas: dict[Any, Row]) -> Row:
     if not operation.is_list:
         return schema
     whole = {"type": "array", "items": schema}
+    if not operation.has_pages:
+        return whole
     numbers = (
         "filtered_count",
         "item_count",

@@ -12,7 +12,7 @@ from routelog.management.calls.call import DEFINITIONS_BYTES_MAX
 from routelog.management.calls.caller import Caller
 from routelog.management.calls.failures import Refused, refused
 from routelog.management.calls.http_connection import HttpConnection
-from routelog.management.calls.listing import list_query, listed
+from routelog.management.calls.listing import PAGES, list_query, listed, wanted_columns
 from routelog.management.calls.log_tokens import LogTokens
 from routelog.management.calls.path_template import matched
 from routelog.management.calls.request_origin import SAFE_METHODS, check_origin
@@ -122,7 +122,7 @@ class ManagementServer(HttpServer):
             )
             if isinstance(answer, Stored):
                 return await self._stored_answers.answer(request, answer.stretch, HEADERS)
-            return await _response(request, answer)
+            return await _response(request, answer, has_pages=route.operation.has_pages)
 
         return handle
 
@@ -142,7 +142,7 @@ class ManagementServer(HttpServer):
 
 
 async def _response(
-    request: web.Request, answer: Value | Empty | Pieces | Listing
+    request: web.Request, answer: Value | Empty | Pieces | Listing, *, has_pages: bool
 ) -> web.StreamResponse:
     if isinstance(answer, Empty):
         place = {"Location": answer.location} if answer.location else None
@@ -154,11 +154,12 @@ async def _response(
         if answer.file_name:
             headers["Content-Disposition"] = f'attachment; filename="{_safe(answer.file_name)}"'
         return await _streamed(request, answer.pieces, headers)
-    return await _streamed(request, await listed(answer, list_query(request.query)), {})
+    query = {n: request.query[n] for n in request.query if has_pages or n not in PAGES}
+    return await _streamed(request, await listed(answer, list_query(query)), {})
 
 
 def _columns_of(value: object, request: web.Request) -> object:
-    columns = list_query(request.query).columns if "columns" in request.query else None
+    columns = wanted_columns(request.query)
     if columns is None or request.method not in SAFE_METHODS:
         return value
     if isinstance(value, list):

@@ -18,7 +18,7 @@ from routelog.management.views.flows import flows_of_channel
 REASON = "Closed via management plugin"  # RabbitMQ's words
 
 
-@lists(ConnectionRow, STATISTICS)
+@lists(ConnectionRow, STATISTICS, has_pages=True)
 def list_connections(call: Call) -> Answer:
     """The connections that the caller sees: his own, or all."""
     return _listing(call, _seen(call))
@@ -30,7 +30,7 @@ def list_connections_of_vhost(call: Call) -> Answer:
     return _listing(call, _seen_in_vhost(call))
 
 
-@lists(ConnectionRow, STATISTICS)
+@lists(ConnectionRow, STATISTICS, has_pages=True)
 def list_connections_of_user(call: Call) -> Answer:
     """The connections of a user."""
     name = call.path("name")
@@ -104,7 +104,7 @@ def delete_connections_of_user(call: Call) -> Answer:
     return Empty()
 
 
-@lists(ChannelRow, STATISTICS)
+@lists(ChannelRow, STATISTICS, has_pages=True)
 def list_channels(call: Call) -> Answer:
     """The channels of the connections that the caller sees."""
     return _channels(call, _seen(call))

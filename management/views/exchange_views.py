@@ -40,13 +40,13 @@ class PublishBody(msgspec.Struct):
     payload_encoding: Literal["string", "base64"]
 
 
-@lists(ExchangeRow, STATISTICS | DISABLE_STATS)
+@lists(ExchangeRow, STATISTICS | DISABLE_STATS, has_pages=True)
 def list_exchanges(call: Call) -> Answer:
     """The exchanges of the vhosts that the caller sees."""
     return _listing(call, call.seen_vhosts())
 
 
-@lists(ExchangeRow, STATISTICS | DISABLE_STATS)
+@lists(ExchangeRow, STATISTICS | DISABLE_STATS, has_pages=True)
 def list_exchanges_of_vhost(call: Call) -> Answer:
     """The exchanges of a vhost."""
     return _listing(call, [call.vhost])

@@ -49,7 +49,7 @@ async def post_token(call: Call) -> Answer:
     return Value({"token": token, "seconds": body.seconds})
 
 
-@lists(LogRow, {"queues": Parameter('names as a JSON array, such as ["audit"]')})
+@lists(LogRow, {"queues": Parameter('names as a JSON array, such as ["audit"]')}, has_pages=True)
 def list_logs(call: Call) -> Answer:
     """Queues with logs in a vhost: those that `queues` names, or all that the caller may read."""
     named = _named_queues(call)

@@ -68,13 +68,13 @@ class GetBody(msgspec.Struct):
     truncate: int | Annotated[str, WHOLE_NUMBER] | None = None
 
 
-@lists(QueueRow, STATISTICS | DISABLE_STATS)
+@lists(QueueRow, STATISTICS | DISABLE_STATS, has_pages=True)
 def list_queues(call: Call) -> Answer:
     """The queues of the vhosts that the caller sees."""
     return _listing(call, call.seen_vhosts())
 
 
-@lists(QueueRow, STATISTICS | DISABLE_STATS)
+@lists(QueueRow, STATISTICS | DISABLE_STATS, has_pages=True)
 def list_queues_of_vhost(call: Call) -> Answer:
     """The queues of a vhost."""
     return _listing(call, [call.vhost])

@@ -9,13 +9,13 @@ from routelog.management.shapes.log import GroupRow
 from routelog.vhosts import ConsumerGroup, VirtualHost
 
 
-@lists(GroupRow)
+@lists(GroupRow, has_pages=True)
 def list_all_readers(call: Call) -> Answer:
     """Readers and groups of the vhosts that the caller sees; see `log_readers` for one queue's."""
     return _listing(call.seen_vhosts())
 
 
-@lists(GroupRow)
+@lists(GroupRow, has_pages=True)
 def list_readers_of_vhost(call: Call) -> Answer:
     """Readers and groups of a vhost's queues."""
     return _listing([call.vhost])

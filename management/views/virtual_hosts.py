@@ -44,7 +44,7 @@ class VhostBody(msgspec.Struct):
     tracing: bool | None = None
 
 
-@lists(VhostRow, STATISTICS)
+@lists(VhostRow, STATISTICS, has_pages=True)
 def list_vhosts(call: Call) -> Answer:
     """The vhosts that the caller knows."""
     vhosts = [each for each in call.broker.vhosts.all() if call.caller.knows(each.name)]

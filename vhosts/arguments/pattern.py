@@ -28,18 +28,22 @@ class Pattern:
     Attributes:
         ran_out_for: the first name for which it ran out of time; None: it never did.
 
+    Args:
+        ignores_case: capital letters are as good as small ones.
+
     Raises:
         BadPattern: it is too long or is no regular expression.
     """
 
     __slots__ = ("_matcher", "ran_out_for", "text")
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, *, ignores_case: bool = False) -> None:
         if len(text) > CHARACTERS_MAX:
             raise BadPattern(f"longer than {CHARACTERS_MAX} characters")
         try:
             regex.compile(text)  # its errors have positions in the original text
-            self._matcher = regex.compile(_DOLLAR.sub(_very_end, text))
+            flags = regex.IGNORECASE if ignores_case else 0
+            self._matcher = regex.compile(_DOLLAR.sub(_very_end, text), flags)
         except (regex.error, RecursionError, OverflowError) as error:
             raise BadPattern(str(error)) from error
         self.text = text

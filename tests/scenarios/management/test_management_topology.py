@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 import os
 import shutil
 import socket
@@ -273,6 +274,44 @@ def test_a_message_that_cannot_be_is_refused(door, change, reason):
     assert reason in answer["reason"]
 
 
+@pytest.mark.parametrize(
+    "path",
+    [
+        "bindings",
+        "bindings/%2F",
+        "channels",
+        "connections",
+        "connections/username/guest",
+        "consumers",
+        "exchanges",
+        "exchanges/%2F",
+        "exchanges/%2F/amq.topic/bindings/source",
+        "global-parameters",
+        "nodes",
+        "parameters",
+        "permissions",
+        "policies",
+        "queues",
+        "queues/%2F",
+        "topic-permissions",
+        "user-limits",
+        "users",
+        "users/guest/permissions",
+        "vhost-limits",
+        "vhosts",
+        "vhosts/%2F/channels",
+        "vhosts/%2F/connections",
+        "vhosts/%2F/permissions",
+    ],
+)
+def test_lists_have_pages_where_rabbitmq_has_them(door, path):
+    have_pages = ("channels", "connections", "exchanges", "queues", "vhosts")
+    status, _, answer = door.raw("GET", f"/{path}?page=1&page_size=1&name=zzz")
+    assert status == 200
+    is_paged = path.split("/")[0] in have_pages and path.count("/") < 2
+    assert isinstance(json.loads(answer), dict if is_paged or "username" in path else list)
+
+
 def test_lists_have_pages_columns_filters_and_orders(door, name):
     for at in range(5):
         door.do("PUT", "queues", "/", f"{name}-{at}", body={"arguments": {"x-max-length": 9 - at}})
@@ -284,18 +323,20 @@ def test_lists_have_pages_columns_filters_and_orders(door, name):
         {"name": f"{name}-2", "arguments": {"x-max-length": 7}},
         {"name": f"{name}-3", "arguments": {"x-max-length": 6}},
     ]
-    found = door.get(
-        "queues", query=f"name=^{name}-[34]$&use_regex=true&sort=arguments.x-max-length"
-    )
+    query = f"page=1&name=^{name.upper()}-[34]$&use_regex=true&sort=arguments.x-max-length"
+    found = door.get("queues", query=query)["items"]
     assert [each["name"] for each in found] == [f"{name}-4", f"{name}-3"]
-    found = door.get("queues", "/", query=f"name={name}&sort=name&sort_reverse=true&columns=name")
+    query = f"page=1&name={name.upper()}&sort=name&sort_reverse=true&columns=name"
+    found = door.get("queues", "/", query=query)["items"]
     assert [each["name"] for each in found] == [f"{name}-{at}" for at in (4, 3, 2, 1, 0)]
+    assert len(door.get("queues", query="name=nothing&page_size=0")) >= 5  # only pages are filtered
     for query, error in (
         ("page=9", "page_out_of_range"),
         ("page=x", "bad_request"),
         ("page=0", "invalid_pagination_parameters"),
         ("page=1&page_size=501", "invalid_pagination_parameters"),
-        ("name=(&use_regex=true", "bad_request"),
+        ("page=1&page_size=0", "invalid_pagination_parameters"),
+        ("page=1&name=(&use_regex=true", "bad_request"),
     ):
         status, answer = door.ask("GET", "queues", query=query)
         assert (status, answer["error"]) == (400, error)

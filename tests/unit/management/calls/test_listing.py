@@ -37,25 +37,36 @@ async def names(**query: str) -> list[str]:
     return [row["name"] for row in await answered(listing(ROWS), **query)]
 
 
+async def found(**query: str) -> list[str]:
+    """The names on the first page of those that a filter finds."""
+    page = await answered(listing(ROWS), page="1", **query)
+    return [row["name"] for row in page["items"]]
+
+
 async def test_rows_come_in_their_order_filtered_and_sorted() -> None:
     assert await names() == ["a", "ab", "b", "c"]
-    assert await names(name="b") == ["ab", "b"]
-    assert await names(name="b$", use_regex="true") == ["ab", "b"]
-    assert await names(name="^.$", use_regex="true", sort_reverse="true") == ["c", "b", "a"]
-    assert await names(name=".") == []
+    assert await found(name="b") == await found(name="B") == ["ab", "b"]
+    assert await found(name="B$", use_regex="true") == ["ab", "b"]
+    assert await found(name="^.$", use_regex="true", sort_reverse="true") == ["c", "b", "a"]
+    assert await found(name=".") == []
+    assert await names(name="b") == ["a", "ab", "b", "c"]  # as RabbitMQ: only pages are filtered
     assert await names(sort="size") == ["a", "ab", "b", "c"]
     assert await names(sort="of.x", sort_reverse="true") == ["b", "ab", "c", "a"]
     assert await names(sort="nothing.of.this") == ["b", "a", "c", "ab"]
 
 
 async def test_columns_are_cut_out() -> None:
-    rows = await answered(listing(ROWS), columns="name,of.x,missing", name="b", use_regex="false")
-    assert rows == [{"name": "ab"}, {"name": "b", "of": {"x": 1}}]
+    query = {"columns": "name,of.x,missing", "page": "1", "name": "b", "use_regex": "false"}
+    assert (await answered(listing(ROWS), **query))["items"] == [
+        {"name": "ab"},
+        {"name": "b", "of": {"x": 1}},
+    ]
 
 
 async def test_what_has_no_name_is_not_filtered_and_what_has_gone_is_left_out() -> None:
     of = Listing([1, 2, 3], lambda item: None if item == 2 else {"n": item})
-    assert await answered(of, name="x") == [{"n": 1}, {"n": 3}]
+    assert await answered(of) == [{"n": 1}, {"n": 3}]
+    assert (await answered(of, page="1", name="x"))["items"] == [{"n": 1}, {"n": 3}]
     assert await answered(Listing([], lambda item: item)) == []
     assert await answered(Listing([1], lambda item: None)) == []
 
@@ -72,7 +83,17 @@ async def test_pages_are_counted() -> None:
         "total_count": 4,
     }
     empty = await answered(listing([]), page="1")
-    assert (empty["items"], empty["page_count"]) == ([], 1)
+    assert (empty["items"], empty["page_count"]) == ([], 0)
+
+
+async def test_behind_an_exact_last_page_there_is_one_that_is_empty() -> None:
+    page = await answered(listing(ROWS), page="3", page_size="2")
+    assert (page["items"], page["page"], page["page_count"]) == ([], 3, 2)
+    for query in ({"page": "4", "page_size": "2"}, {"page": "3", "page_size": "3"}):
+        with pytest.raises(Refused, match="Page out of range"):
+            await answered(listing(ROWS), **query)
+    with pytest.raises(Refused, match="Page out of range"):
+        await answered(listing(ROWS), page="2", name="nothing")
 
 
 @pytest.mark.parametrize(
@@ -85,9 +106,12 @@ async def test_pages_are_counted() -> None:
         {"page": "9" * 5000},
         {"page": "4", "page_size": "2"},
         {"page": "1", "page_size": "501"},
-        {"name": "(", "use_regex": "true"},
-        {"name": "x" * 1025, "use_regex": "true"},
-        {"name": "(a|aa)+$", "use_regex": "true"},
+        {"page": "1", "page_size": "0"},
+        {"page": "1", "page_size": "-1"},
+        {"page": "1", "page_size": ""},
+        {"page": "1", "name": "(", "use_regex": "true"},
+        {"page": "1", "name": "x" * 1025, "use_regex": "true"},
+        {"page": "1", "name": "(a|aa)+$", "use_regex": "true"},
     ],
 )
 async def test_what_a_query_cannot_ask_is_refused(query: Mapping[str, str]) -> None:
@@ -97,7 +121,7 @@ async def test_what_a_query_cannot_ask_is_refused(query: Mapping[str, str]) -> N
     assert caught.value.status == 400
 
 
-@pytest.mark.parametrize("query", [{}, {"sort": "n"}, {"lengths_age": "60"}])
+@pytest.mark.parametrize("query", [{}, {"sort": "n"}, {"page": "1", "name": "1"}])
 async def test_others_have_their_turn_while_a_long_list_is_made(
     monkeypatch: pytest.MonkeyPatch, query: dict[str, str]
 ) -> None:
@@ -118,9 +142,10 @@ async def test_others_have_their_turn_while_a_long_list_is_made(
 
     watcher = asyncio.ensure_future(watch())
     of = Listing(range(2_000), describe, str, lambda item: (str(item),))
-    rows = await answered(of, name="1", **query)
+    rows = await answered(of, **query)
     watcher.cancel()
-    assert rows[0]["n"] == (-1_999 if "sort" in query else -1)
+    first = (rows["items"] if "page" in query else rows)[0]["n"]
+    assert first == (-1_999 if "sort" in query else -1 if "name" in query else 0)
     assert longest == 1
 
 
@@ -144,9 +169,9 @@ async def test_others_have_their_turn_while_a_hard_pattern_is_matched(
 
     watcher = asyncio.ensure_future(watch())
     of = Listing(ROWS * 25, lambda row: row, name)
-    rows = await answered(of, name="^b$", use_regex="true")
+    page = await answered(of, page="1", name="^b$", use_regex="true")
     watcher.cancel()
-    assert rows == ROWS[:1] * 25
+    assert page["items"] == ROWS[:1] * 25
     assert matched == 100
     assert longest == 1
 
@@ -177,7 +202,7 @@ async def test_all_names_share_the_time_of_a_request(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr("routelog.management.calls.listing.MatchBudget", budget)
     rows = [{"name": f"{'a' * 200}{number}"} for number in range(1_000)]
     with pytest.raises(Refused, match="takes too long"):
-        await answered(listing(rows), name="^(a|aa)+$", use_regex="true")
+        await answered(listing(rows), page="1", name="^(a|aa)+$", use_regex="true")
     assert len(given) == 1
 
 

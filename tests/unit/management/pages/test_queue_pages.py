@@ -46,8 +46,9 @@ async def test_the_list_is_filtered_sorted_and_paged_by_its_address(
     assert (sorted_by.text, sorted_by["aria-sort"]) == ("Ready", "descending")
     page = await browser.page("/queues" + sorted_by.one("a")["href"])
     assert [row[1:] for row in page.rows()] == [["b", "0"], ["a1", "1"]]
-    page = await browser.page("/queues?page=99")  # as after deletions
-    assert [row[1] for row in page.rows()] == ["a1", "a2"]
+    for number in (3, 99):  # as after deletions
+        page = await browser.page(f"/queues?page={number}")
+        assert [row[1] for row in page.rows()] == ["a1", "a2"]
     page = await browser.page("/queues?name=nothing")
     assert "No queue is like that" in page.text
     assert (await browser.get("/queues?page=x")).status == 400

@@ -63,6 +63,10 @@ def test_a_list_is_answered_whole_or_in_pages_and_has_parameters_for_both() -> N
     whole, page = listed["responses"]["200"]["content"]["application/json"]["schema"]["anyOf"]
     assert whole["items"] == {"$ref": "#/components/schemas/QueueRow"}
     assert page["properties"]["items"] == whole
+    listed = openapi_document(ROUTES, "0.1")["paths"]["/api/users"]["get"]
+    assert {each["name"] for each in listed["parameters"]} == {"sort", "sort_reverse", "columns"}
+    schema = listed["responses"]["200"]["content"]["application/json"]["schema"]
+    assert schema == {"type": "array", "items": {"$ref": "#/components/schemas/UserRow"}}
 
 
 def test_every_reference_of_the_document_leads_somewhere() -> None:
