@@ -121,6 +121,20 @@ def test_what_goes_as_a_whole_is_not_left(tmp_path: Path, metadata: MetadataStor
     assert list(directory.iterdir())
 
 
+def test_where_a_forgotten_log_begins_is_not_stored_any_more(
+    tmp_path: Path, metadata: MetadataStore
+) -> None:
+    disk, directory = WatchedDisk(), tmp_path / "q"
+    removal = SegmentRemoval(disk, metadata, Ballast(tmp_path, disk, 0))
+    disk.capacity = CHANGE_BYTES - 1
+    removal.remove([Unneeded(directory, [segment(directory, 0)], first_kept_change(1, 5))])
+    removal.forget(directory)
+    disk.capacity = CHANGE_BYTES
+    removal.remove([Unneeded(directory, [segment(directory, 0)], None)])
+    assert not list(directory.iterdir())
+    assert metadata.revision == 0, "the metadata of a partition that goes as a whole is gone"
+
+
 async def test_removals_of_a_turn_come_before_what_is_submitted_next(
     tmp_path: Path, metadata: MetadataStore
 ) -> None:
