@@ -21,6 +21,7 @@ from routelog.amqp_front.composition import Composition
 from routelog.amqp_front.node.configuration import (
     BrokerConfig,
     ConfigurationError,
+    check_default_user,
     load_configuration,
 )
 from routelog.amqp_front.node.node_name import node_name
@@ -151,6 +152,7 @@ def serve(
         "log_level": log_level,
     }
     configuration = _configuration(config, options, settings or ())
+    check_default_user(configuration)
     cluster = _cluster_options(configuration)
     standbys = listen_options(configuration)
     _set_up(configuration, config)

@@ -87,7 +87,7 @@ async def operators_door(
         min_in_sync=min_in_sync,
         leadership=leadership,
         clock=services.clock,
-        loopback_users=config.loopback_users,
+        loopback_rule=config.loopback_rule,
         expiries=broker.renewal.expiries,
         alarms=lambda: broker.alarms,
         in_time=services.confirms.in_time,

@@ -108,7 +108,7 @@ from routelog.vhosts.people.imported_password import (
     imported_hash,
     rabbitmq_hash,
 )
-from routelog.vhosts.people.loopback import may_connect_from
+from routelog.vhosts.people.loopback import DEFAULT_PASSWORD, DEFAULT_USER, LoopbackRule, is_local
 from routelog.vhosts.people.password import PasswordVerifier
 from routelog.vhosts.people.permission_book import PermissionBook, ResourceKind
 from routelog.vhosts.people.permission_cache import PermissionCache

@@ -7,7 +7,7 @@ from routelog.amqp_front.connections.client_certificate import Certificate, logi
 from routelog.amqp_front.node.services import Services
 from routelog.amqp_front.wire.errors import ACCESS_REFUSED, LoginRefused
 from routelog.amqp_front.wire.sasl import EXTERNAL, MECHANISMS, credentials
-from routelog.vhosts import TooManyFailedLogins, User, may_connect_from
+from routelog.vhosts import TooManyFailedLogins, User
 
 PROTOCOL = "AMQP 0-9-1"
 REFUSED = "Login was refused using authentication mechanism {}. For details see the broker logfile."
@@ -76,16 +76,21 @@ async def _by_password(
     # The user may have been changed or deleted while the password was verified.
     if user is None or not verified or services.users.find(name) != user:
         user, cause = None, "wrong password" if user is not None else "no such user"
-    return _admitted(services, client, mechanism, user, name, cause)
+    return _admitted(services, client, mechanism, user, name, cause, password)
 
 
 def _admitted(
-    services: Services, client: Client, mechanism: str, user: User | None, name: str, cause: str
+    services: Services,
+    client: Client,
+    mechanism: str,
+    user: User | None,
+    name: str,
+    cause: str,
+    password: bytes = b"",
 ) -> User:
-    if user is not None and not may_connect_from(
-        user.name, client.peer, services.config.loopback_users
-    ):
-        cause = "the user may log in from this machine only (loopback_users)"
+    rule = services.config.loopback_rule
+    if user is not None and not rule.allows(user.name, client.peer, password):
+        cause = "the user, or the built-in password, is for this machine only (loopback_users)"
     if user is None or cause:
         refused(services, client, mechanism, name, cause)
         raise LoginRefused(ACCESS_REFUSED, REFUSED.format(mechanism))

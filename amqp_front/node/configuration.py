@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Meta
 
 from routelog.log_backend import BadBucket, check_address, without_secrets
+from routelog.vhosts import DEFAULT_PASSWORD, DEFAULT_USER, LoopbackRule
 
 KIB = 1024
 MIB = 1024 * KIB
@@ -38,6 +39,9 @@ NodeName = Annotated[str, Meta(max_length=255, pattern=r"^[A-Za-z0-9_.-]+(@[A-Za
 # db@a=10.0.0.1:25672; where they do not go with each other, `mirror_cluster` says so.
 NamedAddress = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_.@-]+=.+:[0-9]+$")]
 NamedFile = Annotated[str, Meta(pattern=r"^[^=]+=.+$")]  # mq.example.com=/etc/routelog/mq.pem
+
+
+_LOOPBACK_USERS = (DEFAULT_USER,)
 
 
 class ConfigurationError(ValueError):
@@ -133,10 +137,10 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True):
 
     definitions_file: str = ""  # none
     definitions_unknown: Literal["refuse", "keep"] = "refuse"
-    default_user: Name = "guest"
-    default_password: Annotated[str, Meta(min_length=1)] = "guest"
+    default_user: Name = DEFAULT_USER
+    default_password: Annotated[str, Meta(min_length=1)] = DEFAULT_PASSWORD.decode()
     default_vhost: Name = "/"
-    loopback_users: tuple[Name, ...] = ("guest",)
+    loopback_users: tuple[Name, ...] = _LOOPBACK_USERS
 
     cluster_nodes: tuple[NamedAddress, ...] = ()  # none: this node runs on its own
     cluster_name: Annotated[str, Meta(pattern=r"^[A-Za-z0-9_.-]{1,64}\Z")] = "routelog"
@@ -156,6 +160,12 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True):
 
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     log_format: Literal["text", "json"] = "text"
+
+    @property
+    def loopback_rule(self) -> LoopbackRule:
+        """Who may log in from this machine only: by default, everybody with the built-in password, too."""
+        by_default = self.loopback_users == _LOOPBACK_USERS
+        return LoopbackRule(self.loopback_users, default_password=by_default)
 
     def __repr__(self) -> str:
         hidden = dict.fromkeys(_SECRETS, "***")
@@ -204,6 +214,22 @@ def load_configuration(
         if getattr(found, key) and not found.tls_certificate:
             raise ConfigurationError(f"{key}: without `tls_certificate` there is no TLS")
     return found
+
+
+def check_default_user(config: BrokerConfig) -> None:
+    """Refuse a first user who could log in from everywhere with the password that everybody knows.
+
+    Raises:
+        ConfigurationError: it is refused.
+    """
+    # `guest` without `loopback_users` is what an operator has asked for: there is a warning.
+    is_open = config.default_user not in (DEFAULT_USER, *config.loopback_users)
+    is_known = config.default_password.encode() == DEFAULT_PASSWORD
+    if is_open and is_known and not config.definitions_file:
+        raise ConfigurationError(
+            f"default_user: '{config.default_user}' needs a password: set ROUTELOG_DEFAULT_PASSWORD, "
+            "or default_password, to another one than the built-in"
+        )
 
 
 def _from_file(file_name: str, text: str) -> Iterator[tuple[str, object]]:

@@ -20,6 +20,7 @@ from routelog.amqp_front.node.services import Services
 from routelog.amqp_front.passing.passed_doors import PassedDoors
 from routelog.amqp_front.passing.passing import CHANGED, STOPPED, Passing
 from routelog.amqp_front.process.data_directory import START_FAULTS, StartError, open_logs
+from routelog.amqp_front.process.default_passwords import warn_of_default_passwords
 from routelog.amqp_front.process.event_log import EventLog
 from routelog.amqp_front.process.log_exchange import LogExchange
 from routelog.amqp_front.process.memory_allocator import MemoryTrim
@@ -122,6 +123,7 @@ class Broker:
         self._is_loaded = self._is_suspended = False
         self._clock = SystemClock()
         self._group_expiry: GroupExpiry | None = None
+        self._warning: asyncio.Task[None] | None = None
         self._remote: RemoteStorage | None = None
         self._deadline: ConfirmDeadline | None = None
         self._umask = 0  # of who started the process
@@ -345,6 +347,9 @@ class Broker:
             vhosts.all, clock.monotonic, loop.call_later, scheduler_of(loop)
         )
         self._group_expiry.start()
+        self._warning = loop.create_task(
+            warn_of_default_passwords(users, self._passwords, config.loopback_rule)
+        )
         self._log_exchange = LogExchange(vhosts, loop, self._services.node_name)
         logging.getLogger().addHandler(self._log_exchange)
 
@@ -528,6 +533,8 @@ class Broker:
         self._trim.stop()
 
     async def _close_stores(self) -> None:
+        if self._warning is not None:
+            self._warning.cancel()
         self._passwords.close()
         if self._group_expiry is not None:
             self._group_expiry.stop()

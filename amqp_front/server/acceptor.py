@@ -146,19 +146,19 @@ class Acceptor:
         accepted.drop = served.abort
 
     async def _proxied(self, client: socket.socket, address: object) -> Endpoint | None:
-        if not self._is_proxy(address):
+        if not isinstance(address, tuple) or not self._is_proxy(address[0]):
             return None
 
         async def receive(count: int) -> bytes:
             return await self._loop.sock_recv(client, count)
 
         async with asyncio.timeout(OPENING_SECONDS_MAX):
-            return await proxied_client(receive)
+            return await proxied_client(receive, address[1])
 
-    def _is_proxy(self, address: object) -> bool:
-        if not self._proxies or not isinstance(address, tuple):
+    def _is_proxy(self, address: str) -> bool:
+        if not self._proxies:
             return False
-        peer = ip_address(address[0])
+        peer = ip_address(address)
         if isinstance(peer, IPv6Address) and peer.ipv4_mapped is not None:
             peer = peer.ipv4_mapped
         return any(peer in network for network in self._proxies)

@@ -42,6 +42,11 @@ _LENGTH_MAX = 65_535
 Receive = Callable[[int], Awaitable[bytes]]  # up to so many bytes; empty at the end
 
 
+# A client of whom the proxy does not say where it is. It must not count as the proxy, which is often on this
+# machine: who has to be local is not.
+UNKNOWN = "0.0.0.0"
+
+
 class MalformedProxyHeader(Exception):
     """What came first is no PROXY header; the text says what is wrong with it."""
 
@@ -76,11 +81,14 @@ class PassedClient(Endpoint):
     certificate: Mapping[str, Any] | None = None
 
 
-async def proxied_client(receive: Receive) -> Endpoint | None:
+async def proxied_client(receive: Receive, proxy_port: int) -> Endpoint:
     """Take a PROXY header from a socket, and not a byte more.
 
+    Args:
+        proxy_port: the proxy's end of the socket.
+
     Returns:
-        The client; None when the proxy speaks for itself, or cannot say for whom.
+        The client; where the proxy speaks for itself, or cannot say for whom, UNKNOWN with the proxy's port.
 
     Raises:
         MalformedProxyHeader: there is none, or it is cut off.
@@ -89,14 +97,14 @@ async def proxied_client(receive: Receive) -> Endpoint | None:
     if line == SIGNATURE[: len(line)]:
         line += await _exactly(receive, len(SIGNATURE) - len(line))
         if line == SIGNATURE:
-            return await _version_2(receive)
+            return await _version_2(receive) or Endpoint(UNKNOWN, proxy_port)
     if line != LINE_START:
         raise MalformedProxyHeader("the proxy sent no PROXY header")
     while not line.endswith(b"\r\n"):
         if len(line) >= LINE_BYTES_MAX:
             raise MalformedProxyHeader(f"a PROXY line of more than {LINE_BYTES_MAX} bytes")
         line += await _exactly(receive, 1)
-    return _version_1(line)
+    return _version_1(line) or Endpoint(UNKNOWN, proxy_port)
 
 
 def _version_1(line: bytes) -> Endpoint | None:

@@ -8,7 +8,7 @@ from routelog.management.calls.broker_side import BrokerSide
 from routelog.management.calls.caller import Caller
 from routelog.management.calls.failures import NOT_AUTHORISED, Refused
 from routelog.management.calls.log_tokens import PREFIX, LogTokens
-from routelog.vhosts import may_connect_from
+from routelog.vhosts import is_local
 
 HEADER_CHARACTERS_MAX = 4_096  # far above the base64 of any name and password
 
@@ -46,15 +46,15 @@ async def by_password(broker: BrokerSide, name: str, password: bytes, peer: str 
     # The user may have been changed or deleted while the password was verified.
     if not verified or user is None or broker.users.find(name) != user:
         raise _failed("wrong password" if user is not None else "no such user", name)
-    if not may_connect_from(name, peer, broker.loopback_users):
+    if not broker.loopback_rule.allows(name, peer, password):
         raise _not_from_here(name)
     return Caller(name, user.tags, broker.users.permissions)
 
 
 def _by_token(broker: BrokerSide, token: str, shown: str, peer: str | None) -> Caller:
-    # The rule for users who must be local, applied to the token.
-    is_local = may_connect_from("", peer, ("",))
-    if not is_local or not hmac.compare_digest(token.encode(), shown.encode(errors="replace")):
+    if not is_local(peer) or not hmac.compare_digest(
+        token.encode(), shown.encode(errors="replace")
+    ):
         raise _failed("not the token of this run, or from another machine")
     return Caller("", ("administrator",), broker.users.permissions, is_local=True)
 
@@ -64,7 +64,7 @@ def _by_log_token(broker: BrokerSide, tokens: LogTokens, shown: str, peer: str |
     if found is None:
         raise Refused(*_REFUSED, "the token is not valid, or not any more")
     user, vhost = found
-    if not may_connect_from(user.name, peer, broker.loopback_users):
+    if not broker.loopback_rule.allows(user.name, peer):
         raise _not_from_here(user.name)
     return Caller(user.name, (), broker.users.permissions, only_vhost=vhost)
 

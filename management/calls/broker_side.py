@@ -13,6 +13,7 @@ from routelog.vhosts import (
     ConnectionSnapshot,
     ConsumerSnapshot,
     GlobalParameters,
+    LoopbackRule,
     MessageSearch,
     MoveOrder,
     MoveReport,
@@ -139,7 +140,7 @@ class BrokerSide:
         replicas: all nodes of the cluster; a node on its own is the only one.
         min_in_sync: how many of them must be in sync for a confirm.
         leadership: who leads, in which epoch and since when, and what changed; None: a node on its own.
-        loopback_users: users who may connect from this machine only.
+        loopback_rule: who may log in from this machine only.
         expiries: of certificates, by protocol and file.
         alarms: why publishers wait; empty when they do not.
         in_time: what is done, or fails when too few nodes of a cluster store it in time.
@@ -167,7 +168,7 @@ class BrokerSide:
     min_in_sync: int
     leadership: Callable[[], dict[str, Any] | None]
     clock: Clock
-    loopback_users: tuple[str, ...]
+    loopback_rule: LoopbackRule
     expiries: Callable[[], Mapping[str, Mapping[Path, datetime]]]
     alarms: Callable[[], list[str]]
     in_time: Callable[[Awaitable[Any]], Awaitable[Any]]

@@ -25,7 +25,6 @@ from routelog.management.pages.static_files import StaticFiles
 from routelog.management.pages.visit import Moved, Saved, Shown, Visit
 from routelog.management.server.api_calls import ApiCalls
 from routelog.management.server.client import client_address, client_host, fault
-from routelog.vhosts import may_connect_from
 
 FORM_BYTES_MAX = 256 * 1024  # read and taken apart in one turn: 2 ms
 FIELDS_MAX = 1_000
@@ -121,9 +120,8 @@ class PageServer:
     ) -> Handler:
         async def handle(request: web.Request) -> web.StreamResponse:
             session = self._sessions.find(request.cookies.get(_cookie_name(request), ""))
-            if session is None or not may_connect_from(
-                session.user.name, client_host(request), self._broker.loopback_users
-            ):
+            rule = self._broker.loopback_rule
+            if session is None or not rule.allows(session.user.name, client_host(request)):
                 return await self._sign_in_form(request, _path(request))
             assert isinstance(request.protocol, HttpConnection)
             request.protocol.authenticated()

@@ -1,22 +1,48 @@
 """The rule that some users, `guest` above all, may log in from the broker's own machine only."""
 
 from collections.abc import Collection
+from dataclasses import dataclass
 from ipaddress import IPv6Address, ip_address
 
+# RabbitMQ's, which everybody knows
+DEFAULT_USER = "guest"
+DEFAULT_PASSWORD = b"guest"
 
-def may_connect_from(user: str, peer_address: str | None, loopback_users: Collection[str]) -> bool:
-    """Tell whether `user` may log in from `peer_address`.
+
+@dataclass(frozen=True, slots=True)
+class LoopbackRule:
+    """Who has to be local.
+
+    Attributes:
+        users: by name.
+        default_password: whether the same holds for everybody who shows DEFAULT_PASSWORD.
+    """
+
+    users: Collection[str]
+    default_password: bool = False
+
+    def allows(self, user: str, peer_address: str | None, password: bytes = b"") -> bool:
+        """Tell whether `user` may log in from `peer_address`.
+
+        Args:
+            peer_address: see `is_local`.
+            password: that the user has shown; empty: none.
+        """
+        return is_local(peer_address) or not self.holds_for(user, password)
+
+    def holds_for(self, user: str, password: bytes) -> bool:
+        """Tell whether a user with this password has to be local."""
+        return user in self.users or (self.default_password and password == DEFAULT_PASSWORD)
+
+
+def is_local(peer_address: str | None) -> bool:
+    """Tell whether somebody is on the broker's own machine.
 
     Args:
         peer_address: the peer's end of the socket as the kernel gives it (never the address of
             the listener): an IP address, or for a Unix socket its path, which is empty for an
             unnamed peer. None: the peer is unknown; it counts as remote.
-        loopback_users: users who must be local.
     """
-    return user not in loopback_users or _is_local(peer_address)
-
-
-def _is_local(peer_address: str | None) -> bool:
     if peer_address is None:
         return False
     if peer_address == "" or peer_address[0] in "/\0":

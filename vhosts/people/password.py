@@ -161,9 +161,20 @@ class PasswordVerifier:
         Raises:
             AuthenticationBusy: too many wait already.
         """
+        return cast(str, await self._worked(partial(hash_password, password)))
+
+    async def matches(self, password_hash: str, password: bytes) -> bool:
+        """Tell whether the hash is of this password; nobody is logging in, and no failure is counted.
+
+        Raises:
+            AuthenticationBusy: too many wait already.
+        """
+        return bool(await self._worked(partial(verify_password, password_hash, password)))
+
+    async def _worked(self, work: Callable[[], object]) -> object:
         answer: asyncio.Future[object] = asyncio.get_running_loop().create_future()
-        self._add(LoginJob("hash", False, b"", None, partial(hash_password, password), answer))
-        return cast(str, await asyncio.shield(answer))
+        self._add(LoginJob("hash", False, b"", None, work, answer))
+        return await asyncio.shield(answer)
 
     def close(self) -> None:
         """End the threads; waiting jobs are cancelled."""

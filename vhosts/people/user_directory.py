@@ -6,6 +6,7 @@ from dataclasses import replace
 from routelog.log_backend import Change, MetadataCorrupt, MetadataStore
 from routelog.vhosts.arguments.limits import USER_LIMITS, Limits, checked_limits
 from routelog.vhosts.errors import InvalidPermission, UserExists, UserNotFound
+from routelog.vhosts.people.loopback import DEFAULT_PASSWORD, DEFAULT_USER
 from routelog.vhosts.people.permission_book import PermissionBook
 from routelog.vhosts.queues.event_feed import TellEvent, tell_nobody
 from routelog.vhosts.stored.permission import FULL_PERMISSION, Permission
@@ -30,8 +31,6 @@ from routelog.vhosts.stored.user_record import (
     user_limits_change,
 )
 
-DEFAULT_USER = "guest"
-DEFAULT_PASSWORD = b"guest"  # as RabbitMQ's; loopback only unless the operator says otherwise
 DEFAULT_VHOST = "/"
 
 

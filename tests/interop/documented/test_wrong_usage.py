@@ -32,6 +32,7 @@ def folder(tmp_path: Path) -> Path:
     [
         ("serve --config cut.toml", 2, "cut.toml: not TOML"),
         ("serve --config wrong.toml", 2, "did you mean port?"),
+        ("serve --set default_user=admin", 2, "needs a password: set ROUTELOG_DEFAULT_PASSWORD"),
         ("serve --data-dir file", 1, "data directory file: [Errno 20] Not a directory"),
         ("serve --data-dir closed", 1, "data directory closed: [Errno 13] Permission denied"),
         ("log repair --yes file", 2, "[Errno 20] Not a directory"),

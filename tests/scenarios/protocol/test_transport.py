@@ -30,6 +30,8 @@ pytestmark = pytest.mark.differs_from_rabbitmq("it has to be configured otherwis
 AUTHORITY = trustme.CA()
 HEADER = b"AMQP\x00\x00\x09\x01"
 PROXIED = b"PROXY TCP4 192.0.2.7 127.0.0.1 40312 5672\r\n"
+SIGNATURE = b"\r\n\r\n\x00\r\nQUIT\n"
+_ALL = {"configure": ".*", "write": ".*", "read": ".*"}
 LOOPBACK_PROXIED = b"PROXY TCP4 127.0.0.1 127.0.0.1 40312 5672\r\n"
 
 
@@ -256,9 +258,11 @@ def tcp(broker: BrokerProcess) -> socket.socket:
     return socket.create_connection(("127.0.0.1", broker.port), 5)
 
 
-def login(raw: socket.socket, header: bytes = b"") -> bytes:
-    """What the default user is answered, up to connection.tune."""
-    start_ok = pika.spec.Connection.StartOk({}, "PLAIN", "\0guest\0guest", "en_US")
+def login(
+    raw: socket.socket, header: bytes = b"", user: str = "guest", password: str = "guest"
+) -> bytes:
+    """What a user is answered, up to connection.tune."""
+    start_ok = pika.spec.Connection.StartOk({}, "PLAIN", f"\0{user}\0{password}", "en_US")
     with raw:
         raw.settimeout(20)
         raw.sendall(header + HEADER)
@@ -273,6 +277,32 @@ def test_a_proxied_client_counts_as_where_it_comes_from(fresh_broker) -> None:
     assert login(tcp(broker), LOOPBACK_PROXIED)[7:11] == struct.pack(">HH", 10, 30)
     assert login(tcp(broker), PROXIED) == b""  # guest is for this machine only
     wait_until(lambda: "192.0.2.7:40312" in broker.log_text())
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        b"PROXY UNKNOWN\r\n",
+        SIGNATURE + b"\x20\x00\x00\x00",  # LOCAL: a health check of the proxy
+        SIGNATURE + b"\x21\x31\x00\xd8" + bytes(216),  # a Unix socket of the proxy's machine
+    ],
+)
+def test_a_client_whom_the_proxy_does_not_name_is_not_local(fresh_broker, header: bytes) -> None:
+    broker = fresh_broker(ROUTELOG_PROXY_PROTOCOL_SOURCES="127.0.0.0/8")
+    assert login(tcp(broker), header) == b""
+    wait_until(lambda: "0.0.0.0:" in broker.log_text())
+
+
+def test_the_built_in_password_is_for_this_machine_whatever_the_user(fresh_broker) -> None:
+    settings = {"ROUTELOG_PROXY_PROTOCOL_SOURCES": "127.0.0.0/8"}
+    broker = fresh_broker(**settings)
+    door = ManagementDoor(broker)
+    door.do("PUT", "users", "admin", body={"password": "guest", "tags": "administrator"})
+    door.do("PUT", "permissions", "/", "admin", body=_ALL)
+    assert login(tcp(broker), LOOPBACK_PROXIED, "admin")[7:11] == struct.pack(">HH", 10, 30)
+    assert login(tcp(broker), PROXIED, "admin") == b""
+    door.do("PUT", "users", "admin", body={"password": "other", "tags": "administrator"})
+    assert login(tcp(broker), PROXIED, "admin", "other")[7:11] == struct.pack(">HH", 10, 30)
 
 
 def test_a_proxy_that_sends_no_header_is_dropped(fresh_broker) -> None:

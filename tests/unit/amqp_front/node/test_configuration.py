@@ -10,6 +10,7 @@ import pytest
 from routelog.amqp_front.node.configuration import (
     BrokerConfig,
     ConfigurationError,
+    check_default_user,
     load_configuration,
 )
 
@@ -264,3 +265,41 @@ def test_mirrored_by_default_needs_a_cluster() -> None:
 @pytest.mark.parametrize("seconds", ["0", "0.9", "3601", "soon"])
 def test_confirms_are_waited_for_at_least_a_second(seconds: str) -> None:
     assert "cluster_confirm_seconds" in complaint(settings=(f"cluster_confirm_seconds={seconds}",))
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        ("default_user=admin",),
+        ("default_user=admin", "default_password=guest"),
+        ("default_user=admin", "loopback_users="),
+        ("default_user=admin", "loopback_users=guest,probe"),
+    ],
+)
+def test_a_first_user_of_everywhere_needs_a_password(settings: tuple[str, ...]) -> None:
+    with pytest.raises(ConfigurationError, match="'admin' needs a password: set ROUTELOG_DEF"):
+        check_default_user(load(settings=settings))
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        (),
+        ("loopback_users=",),
+        ("default_user=admin", "default_password=other"),
+        ("default_user=admin", "loopback_users=admin"),
+        ("default_user=admin", "definitions_file=users.json"),
+    ],
+)
+def test_a_first_user_who_has_to_be_local_needs_none(settings: tuple[str, ...]) -> None:
+    check_default_user(load(settings=settings))
+
+
+def test_the_built_in_password_has_to_be_local_unless_users_are_named() -> None:
+    rule = load().loopback_rule
+    assert not rule.allows("admin", "192.0.2.7", b"guest")
+    assert rule.allows("admin", "192.0.2.7", b"other")
+    assert not rule.allows("guest", "192.0.2.7", b"other")
+    named = load(settings=("loopback_users=guest,probe",)).loopback_rule
+    assert named.allows("admin", "192.0.2.7", b"guest")
+    assert not named.allows("probe", "192.0.2.7", b"other")

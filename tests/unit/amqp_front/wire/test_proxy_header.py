@@ -12,6 +12,7 @@ from routelog.amqp_front.wire.proxy_header import (
     AMQP,
     HTTP,
     SIGNATURE,
+    UNKNOWN,
     Endpoint,
     MalformedProxyHeader,
     PassedClient,
@@ -37,7 +38,7 @@ def taken(header: bytes, step: int = 4_096) -> tuple[Endpoint | None, bytes]:
         given, left = left[: min(count, step)], left[min(count, step) :]
         return given
 
-    return asyncio.run(proxied_client(receive)), left
+    return asyncio.run(proxied_client(receive, 7)), left
 
 
 @pytest.mark.parametrize("step", [1, 5, 4_096])
@@ -46,18 +47,18 @@ def taken(header: bytes, step: int = 4_096) -> tuple[Endpoint | None, bytes]:
     [
         (b"PROXY TCP4 192.0.2.7 198.51.100.1 40312 5672\r\n", Endpoint("192.0.2.7", 40_312)),
         (b"PROXY TCP6 2001:db8::7 2001:db8::7 0 5672\r\n", Endpoint("2001:db8::7", 0)),
-        (b"PROXY UNKNOWN\r\n", None),
-        (b"PROXY UNKNOWN ffff::1 ffff::2 1 2\r\n", None),
+        (b"PROXY UNKNOWN\r\n", Endpoint(UNKNOWN, 7)),
+        (b"PROXY UNKNOWN ffff::1 ffff::2 1 2\r\n", Endpoint(UNKNOWN, 7)),
         (version_2(), Endpoint("192.0.2.7", 40_312)),
         (version_2(family=0x21, block=SIX), Endpoint("2001:db8::7", 40_312)),
         (version_2(block=FOUR + b"\x04\x00\x03abc"), Endpoint("192.0.2.7", 40_312)),
-        (version_2(command=0x20, family=0, block=b""), None),
-        (version_2(command=0x20), None),
-        (version_2(family=0x31, block=b"\0" * 216), None),
+        (version_2(command=0x20, family=0, block=b""), Endpoint(UNKNOWN, 7)),
+        (version_2(command=0x20), Endpoint(UNKNOWN, 7)),
+        (version_2(family=0x31, block=b"\0" * 216), Endpoint(UNKNOWN, 7)),
     ],
 )
 def test_a_header_is_taken_and_nothing_behind_it(
-    header: bytes, client: Endpoint | None, step: int
+    header: bytes, client: Endpoint, step: int
 ) -> None:
     assert taken(header + b"AMQP\x00\x00\x09\x01", step) == (client, b"AMQP\x00\x00\x09\x01")
 

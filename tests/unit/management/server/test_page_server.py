@@ -8,6 +8,7 @@ from unit.management.page_browser import Browser, browsing
 from routelog.management.pages.visit import Visit
 from routelog.management.server import page_server
 from routelog.management.server.page_server import PAGE_HEADERS
+from routelog.vhosts import LoopbackRule
 
 EVIL = {"Origin": "http://evil.example"}
 
@@ -119,7 +120,7 @@ async def test_a_session_ends_when_the_user_may_not_come_from_there_any_more(
 ) -> None:
     await browser.sign_in_as("guest", "administrator")
     assert (await browser.get("/")).status == 200
-    monkeypatch.setattr(page_server, "may_connect_from", lambda *_: False)
+    monkeypatch.setattr(LoopbackRule, "allows", lambda *_: False)
     assert (await browser.get("/")).status == 401
 
 

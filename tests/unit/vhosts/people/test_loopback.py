@@ -1,6 +1,8 @@
 import pytest
 
-from routelog.vhosts.people.loopback import may_connect_from
+from routelog.vhosts.people.loopback import DEFAULT_PASSWORD, LoopbackRule
+
+GUEST = LoopbackRule({"guest"})
 
 LOCAL = ["127.0.0.1", "127.8.9.10", "::1", "::ffff:127.0.0.1", "::ffff:7f00:1", "", "/run/x.sock"]
 REMOTE = [
@@ -23,20 +25,28 @@ REMOTE = [
 
 @pytest.mark.parametrize("address", LOCAL)
 def test_a_loopback_user_may_come_from_this_machine(address: str) -> None:
-    assert may_connect_from("guest", address, {"guest"})
+    assert GUEST.allows("guest", address)
 
 
 @pytest.mark.parametrize("address", ["\0abstract"])
 def test_an_abstract_unix_socket_is_this_machine(address: str) -> None:
-    assert may_connect_from("guest", address, {"guest"})
+    assert GUEST.allows("guest", address)
 
 
 @pytest.mark.parametrize("address", REMOTE)
 def test_a_loopback_user_may_not_come_from_elsewhere(address: str | None) -> None:
-    assert not may_connect_from("guest", address, {"guest"})
+    assert not GUEST.allows("guest", address)
 
 
 @pytest.mark.parametrize("address", [*LOCAL, *REMOTE])
 def test_all_others_may_come_from_anywhere(address: str | None) -> None:
-    assert may_connect_from("alice", address, {"guest"})
-    assert may_connect_from("guest", address, set())
+    assert GUEST.allows("alice", address, DEFAULT_PASSWORD)
+    assert LoopbackRule(()).allows("guest", address, DEFAULT_PASSWORD)
+
+
+@pytest.mark.parametrize("address", [*LOCAL, *REMOTE])
+def test_who_has_the_built_in_password_has_to_be_local(address: str | None) -> None:
+    rule = LoopbackRule({"guest"}, default_password=True)
+    assert rule.allows("admin", address, DEFAULT_PASSWORD) is (address in LOCAL)
+    assert rule.allows("admin", address, b"another")
+    assert rule.allows("admin", address)  # by a certificate
