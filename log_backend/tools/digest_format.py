@@ -86,10 +86,15 @@ class DigestBlock(msgspec.Struct, frozen=True, tag="block"):
 
 
 class DigestStand(msgspec.Struct, frozen=True, tag="stand"):
-    """A position of the journal."""
+    """A position of the journal.
+
+    Attributes:
+        replicas: names of all nodes that are to have copies, as the node knows; none: who compares says it.
+    """
 
     position: int
     version: int = VERSION
+    replicas: list[str] = []
 
 
 class DigestRefused(msgspec.Struct, frozen=True, tag="refused"):

@@ -54,7 +54,7 @@ class Verified(msgspec.Struct, frozen=True):
 
     Attributes:
         equal: several nodes were compared, and have the same.
-        complete: all nodes were compared.
+        complete: all nodes were compared, those among them that only the nodes know.
         position: of the journal, at which they were.
         count: of the differences, of which `differences` may be the first ones.
     """
@@ -97,11 +97,15 @@ class _Comparison:
             for name in options.addresses
         }
         self._problems: dict[str, str] = {}
+        self._unknown: list[NodeResult] = []
         self._differences: list[Difference] = []
         self._count = self._position = 0
 
     async def run(self) -> None:
         await self._all(lambda each: each.open())
+        for name in sorted({name for each in self._able.values() for name in each.replicas}):
+            if name not in self._digests:
+                self._unknown.append(NodeResult(name, "it has a copy, and is not in cluster_nodes"))
         if len(self._able) > 1:
             self._position = max(each.stands for each in self._able.values())
             await self._all(lambda each: each.begin(self._position))
@@ -120,24 +124,25 @@ class _Comparison:
 
     def result(self) -> Verified:
         nodes = [each.result(self._problems.get(name, "")) for name, each in self._digests.items()]
+        nodes += self._unknown
         compared = [each for each in nodes if not each.problem]
         is_compared = len(compared) > 1
         return Verified(
             self._options.name,
             equal=is_compared and not self._count,
-            complete=is_compared and not self._problems,
-            summary=self._in_words(compared),
+            complete=len(compared) == len(nodes) > 1,
+            summary=self._in_words(compared, [each.node for each in nodes if each.problem]),
             position=self._position,
             nodes=nodes,
             count=self._count,
             differences=self._differences,
         )
 
-    def _in_words(self, compared: Sequence[NodeResult]) -> str:
+    def _in_words(self, compared: Sequence[NodeResult], missing: Sequence[str]) -> str:
         names = ", ".join(each.node for each in compared)
         if len(compared) < 2:
             return f"nothing was compared: {names or 'nobody'} alone has a digest"
-        left = f"; not compared: {', '.join(self._problems)}" if self._problems else ""
+        left = f"; not compared: {', '.join(missing)}" if missing else ""
         at = f"up to position {self._position:,}"
         if self._count:
             differ = _counted(self._count, "difference")
@@ -184,6 +189,7 @@ class _NodeDigest:
 
     Attributes:
         stands: position of the node's files.
+        replicas: names of all nodes that are to have copies, as this one knows.
         head: the piece that comes next; None: that was all.
     """
 
@@ -191,6 +197,7 @@ class _NodeDigest:
         self, options: ClusterOptions, name: str, heard: Callable[[DigestProgress], None]
     ) -> None:
         self.stands = 0
+        self.replicas: Sequence[str] = ()
         self.head: Piece | None = None
         self._options = options
         self._name = name
@@ -216,7 +223,7 @@ class _NodeDigest:
         stand = await self._receive()
         if not isinstance(stand, DigestStand):
             raise NodeFailed(f"it sent a {type(stand).__name__}")
-        self.stands = stand.position
+        self.stands, self.replicas = stand.position, stand.replicas
 
     async def begin(self, position: int) -> None:
         """Ask for the digest at a position."""

@@ -138,7 +138,7 @@ class ClusterMember:
         # Also before this node serves: for that it may need who waits for a copy.
         self._node.links.take_copier = self._copies.take
         self._digests = DigestSender(
-            logs.copies, logs.journal, self._digest_program, self._has_copy
+            logs.copies, logs.journal, self._digest_program, self._has_copy, self._replicas
         )
         self._node.links.take_verifier = self._digests.take
         try:
@@ -284,6 +284,10 @@ class ClusterMember:
     def take_clients(self, take: TakeConnection | None) -> None:
         """Take the clients that other nodes pass on; None: close them."""
         self._node.links.take_client = take
+
+    def _replicas(self) -> Sequence[str]:
+        record = self._node.view.records.get(SHARD)
+        return record.replicas if record is not None else ()
 
     def _has_copy(self) -> bool:
         record = self._node.view.records.get(SHARD)

@@ -59,6 +59,7 @@ class DigestSender:
     Args:
         program: the command line of what makes a digest, as `digest_format` of `log_backend` says.
         has_copy: whether this node is to have one; else what it has stays as it was when it left.
+        replicas: names of all nodes that are to have one.
     """
 
     def __init__(
@@ -67,11 +68,13 @@ class DigestSender:
         journal: CommittedJournal,
         program: Sequence[str],
         has_copy: Callable[[], bool],
+        replicas: Callable[[], Sequence[str]],
     ) -> None:
         self._copies = copies
         self._journal = journal
         self._program = program
         self._has_copy = has_copy
+        self._replicas = replicas
         self._tasks: set[asyncio.Task[None]] = set()
 
     def take(self, who: str, transport: asyncio.Transport, unread: bytes) -> None:
@@ -118,7 +121,8 @@ class DigestSender:
             with self._copies.keeping_journal():
                 await self._taken(copy, writer)
                 log.info("an operator compares nodes: the digest of position %d", copy.position)
-                await send_digest(writer, DigestStand(copy.position))
+                stand = DigestStand(copy.position, replicas=[*self._replicas()])
+                await send_digest(writer, stand)
                 wanted = await _wanted(reader, writer)
                 await self._applied(wanted, writer)
                 behind = await self._behind(copy.position, wanted)

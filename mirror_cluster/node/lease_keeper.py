@@ -23,6 +23,10 @@ from routelog.mirror_cluster.replica.lease import (
 
 log = logging.getLogger(__name__)
 
+TELL_SECONDS = (
+    60.0  # between two lines that say the same trouble: it is tried several times a second
+)
+
 
 class LeaseKeeper:
     """Carries out what `Lease` decides.
@@ -50,6 +54,7 @@ class LeaseKeeper:
         self._probe = probe
         self._changed = changed
         self._spawn = spawn
+        self._tell_from = float("-inf")
         self._is_asking = False  # two registrations at once would find each other's entry
 
     def tick(self) -> None:
@@ -78,10 +83,17 @@ class LeaseKeeper:
             if not await self._coordinator.renew():
                 await self._coordinator.register(self._entry)
         except NodeNameTaken:
-            log.warning("another node is called %s, or was a moment ago", self._entry.node)
+            self._tell(f"another node is called {self._entry.node}, or was a moment ago")
         except (CoordinatorUnavailable, CoordinatorRefused) as error:
-            log.info("the lease was not renewed: %s", error)
+            self._tell(f"the lease was not renewed: {error}")
         else:
+            self._tell_from = float("-inf")
             self._carry_out(self._lease.renewed(sent_at, self._clock.monotonic()))
         finally:
             self._is_asking = False
+
+    def _tell(self, trouble: str) -> None:
+        now = self._clock.monotonic()
+        if now >= self._tell_from:
+            self._tell_from = now + TELL_SECONDS
+            log.warning("%s", trouble)

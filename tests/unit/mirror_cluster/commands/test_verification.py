@@ -87,7 +87,14 @@ class Node:
         script = f"cat > '{self.asked}'; cat '{file}'; echo 'no room' >&2; exit {status}"
         self.copies = copies
         self.has_copy = True
-        self.sender = DigestSender(copies, Journal(9), ["sh", "-c", script], lambda: self.has_copy)
+        self.replicas: list[str] = []
+        self.sender = DigestSender(
+            copies,
+            Journal(9),
+            ["sh", "-c", script],
+            lambda: self.has_copy,
+            lambda: self.replicas,
+        )
         entry = NodeEntry(name, 1, "", 1)
         self.links = NodeLinks("orders", entry, LinkSecurity(SECRET), _drop, lambda gone: None)
         self.links.take_verifier = self.sender.take
@@ -170,6 +177,15 @@ async def test_a_node_that_has_left_is_not_waited_for(tmp_path: Path) -> None:
     found = await compared(nodes | {"c": gone})
     assert (found.equal, found.complete) == (True, False)
     assert found.nodes[2].problem == "it has no copy: it has left, or not joined yet"
+
+
+async def test_a_replica_that_only_the_nodes_know_is_named(tmp_path: Path) -> None:
+    nodes = {name: Node(tmp_path, name, Copies(9), END) for name in "ab"}
+    nodes["b"].replicas = ["a", "b", "d"]
+    found = await compared(nodes)
+    assert (found.equal, found.complete) == (True, False)
+    assert found.nodes[2].problem == "it has a copy, and is not in cluster_nodes"
+    assert found.summary.endswith("; not compared: d")
 
 
 async def test_one_node_that_is_unlike_several_others_is_to_be_repaired(tmp_path: Path) -> None:

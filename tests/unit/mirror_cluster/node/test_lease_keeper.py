@@ -3,6 +3,8 @@
 import asyncio
 from collections.abc import Coroutine
 
+import pytest
+
 from routelog.mirror_cluster.coordination.coordinator import (
     CoordinatorUnavailable,
     NodeEntry,
@@ -105,3 +107,23 @@ async def test_a_coordinator_that_refuses_or_is_away_is_asked_again() -> None:
     node.problem = None
     await node.live(1)
     assert node.held == [True]
+
+
+async def test_a_trouble_that_stays_is_told_at_once_and_then_once_a_minute(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    node = Node()
+
+    def told() -> int:
+        return sum("the lease was not renewed: away" in each for each in caplog.messages)
+
+    node.problem = CoordinatorUnavailable("away")
+    await node.live(50)
+    assert told() == 1
+    await node.live(20)
+    assert told() == 2
+    node.problem = None
+    await node.live(1)
+    node.problem = CoordinatorUnavailable("away")
+    await node.live(1)
+    assert told() == 3, "it is another one"
