@@ -17,6 +17,7 @@ from contextlib import ExitStack
 from datetime import datetime
 from pathlib import Path
 
+from cluster.brokers.lanes import DURABLE, LANES, Lane
 from cluster.brokers.mirrored_brokers import NODES, MirroredBrokers
 from cluster.brokers.node_networks import NodeNetworks, NoNetworks, node_networks
 from cluster.brokers.queue_load import QueueLoad
@@ -36,10 +37,10 @@ class Run:
         faults: when something went wrong.
     """
 
-    def __init__(self, cluster: MirroredBrokers) -> None:
+    def __init__(self, cluster: MirroredBrokers, lanes: Sequence[Lane]) -> None:
         self.faults: list[float] = []
         self._cluster = cluster
-        self.load = QueueLoad({name: each.url for name, each in cluster.brokers.items()})
+        self.load = QueueLoad({name: each.url for name, each in cluster.brokers.items()}, lanes)
 
     async def measure(self, runs: int, fault: str) -> None:
         """One fault at the leader after another, each healed before the next."""
@@ -79,6 +80,7 @@ class Run:
         self, seconds: float, seed: int, *, groups: Sequence[str], wipes: bool
     ) -> None:
         """Faults that overlap, then peace."""
+        self.load.ledger.mind_early = "clock" not in groups
         faults = BrokerFaults(self._cluster, seed, groups=groups, wipes=wipes)
         self.faults = faults.times
         try:
@@ -97,7 +99,12 @@ class Run:
     async def end(self) -> None:
         """Take what is left in the queue, and wait until nothing happens any more."""
         await self.load.stop_publishing()
-        await self.load.drain(DRAIN_SECONDS_MAX)
+        try:
+            await self.load.drain(DRAIN_SECONDS_MAX)
+        except TimeoutError:
+            self.load.ledger.wrong.append(f"not drained in {DRAIN_SECONDS_MAX:g} s")
+            for refusal, count in self.load.rounds.refusals.most_common(12):
+                print(f"{count:6}  {refusal}", flush=True)
         await self.until_in_sync()
         await asyncio.sleep(IDLE_SECONDS)
 
@@ -127,6 +134,9 @@ def main() -> int | str:
     parser.add_argument(
         "--groups", nargs="+", choices=GROUPS, default=GROUPS, help="of kinds; default: all"
     )
+    parser.add_argument(
+        "--lanes", nargs="+", choices=LANES, default=list(LANES), help="of queues; default: all"
+    )
     parser.add_argument("--wipe", action="store_true", help="wipe data directories, too")
     parser.add_argument("--folder", type=Path, help="where data and the nodes' log are kept")
     arguments = parser.parse_args()
@@ -141,7 +151,7 @@ def main() -> int | str:
     except NoNetworks as error:
         return f"no network namespaces here: {error}"
     print(
-        f"{len(load.confirmed):,} confirmed, {load.deliveries.total():,} delivered, "
+        f"{len(load.confirmed):,} confirmed, {load.ledger.deliveries.total():,} delivered, "
         f"{len(verdict.late)} again without a mark around a fault"
     )
     for fault in verdict.faults:
@@ -158,7 +168,8 @@ def hurt(
     try:
         cluster.start()
         cluster.until_led(in_sync=len(NODES))
-        run = Run(cluster)
+        lanes = [LANES[name] for name in arguments.lanes] if arguments.seconds else [DURABLE]
+        run = Run(cluster, lanes)
         asyncio.run(work(run, arguments))
     finally:
         cluster.stop()

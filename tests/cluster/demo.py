@@ -20,7 +20,7 @@ from tempfile import TemporaryDirectory
 from broker_process import BrokerFailed, BrokerProcess
 from cluster.brokers.mirrored_brokers import NODES, MirroredBrokers
 from cluster.brokers.node_networks import NodeNetworks, NoNetworks, node_networks
-from cluster.brokers.queue_load import QueueLoad, Session
+from cluster.brokers.queue_load import QueueLoad
 from cluster.brokers.verdict import Verdict
 from rich.console import Console
 from rich.table import Table
@@ -69,7 +69,9 @@ class Demo:
         load = self._load
         directories = {name: each.data_dir for name, each in self._cluster.brokers.items()}
         verdict = Verdict.of(load, directories, self._faults)
-        table = Table("", "found", title=f"{load.published:,} published", title_justify="left")
+        table = Table(
+            "", "found", title=f"{len(load.ledger.told):,} published", title_justify="left"
+        )
         for name, found in (
             ("confirmed", load.confirmed),
             ("confirmed, not delivered", verdict.lost),
@@ -152,7 +154,7 @@ class Demo:
 
     async def _taken_over(self, since: float) -> None:
         self._faults.append(since)
-        session: Session = await self._load.until_confirmed(since)
+        session = await self._load.until_confirmed(since)
         seconds = session.confirmed - since
         name, _ = await self._leader()
         self._say(f"first confirm after {seconds:.2f} s, through {session.node}: {name} leads")

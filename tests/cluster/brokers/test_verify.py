@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+from cluster.brokers.lanes import QUEUE
 from cluster.brokers.mirrored_brokers import mirrored_brokers
-from cluster.brokers.queue_load import QUEUE, QueueLoad
+from cluster.brokers.queue_load import QueueLoad
 
 from routelog.log_backend import crc32c
 from routelog.log_backend.records.record_batch import HEADER_BYTES, batch_bytes, decode_batch

@@ -1,12 +1,15 @@
 """What clients were told, held against the logs of all nodes when they are stopped."""
 
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
-from cluster.brokers.queue_load import QUEUE, QueueLoad
+from cluster.brokers.lanes import Lane
+from cluster.brokers.ledger import Ledger, number_in
+from cluster.brokers.queue_load import QueueLoad
 from whole_digests import digest_differences
 
 from routelog.log_backend import (
@@ -23,29 +26,42 @@ from routelog.log_backend.tools.log_dump import stored_records
 from routelog.log_backend.tools.log_verification import check_journal
 from routelog.vhosts import DeclaredPartitions, partition_names
 
-# A hand-out that is not committed is forgotten when another node leads: around a fault that is no surprise.
+# A hand-out that is not committed is forgotten when another node leads: around a fault that is no surprise. A
+# lease, and what finding out takes.
 LATE_SECONDS = 3.0
+
+Log = dict[int, int]  # numbers by offset
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """See the module.
+    """See the module. Each is the numbers of messages, in words with their lane.
 
     Attributes:
         lost: confirmed, and never delivered.
         missing: confirmed, and not in the log of some node.
         doubled: more than once in the log of some node.
+        invented: in a log, and not published.
+        halved: in one of the queues of a transaction only.
+        disordered: before one in the log that was confirmed when it was not published yet.
+        overtaken: delivered the first time behind one that stands behind it in the log.
         unmarked: delivered twice without a mark, and there was no fault when it was delivered first.
         late: the same, around a fault.
+        wrong: what clients saw that can never be right.
         differences: of nodes.
         digests: one number a node.
     """
 
-    lost: list[int]
-    missing: list[int]
-    doubled: list[int]
-    unmarked: list[int]
-    late: list[int]
+    lost: list[str]
+    missing: list[str]
+    doubled: list[str]
+    invented: list[str]
+    halved: list[str]
+    disordered: list[str]
+    overtaken: list[str]
+    unmarked: list[str]
+    late: list[str]
+    wrong: list[str]
     differences: list[str]
     digests: dict[str, int]
 
@@ -58,28 +74,35 @@ class Verdict:
         Args:
             faults: when something went wrong.
         """
+        ledger = load.ledger
         digests: dict[str, list[Piece]] = {}
-        missing: set[int] = set()
-        doubled: set[int] = set()
+        found = _Found(ledger)
         for name, path in directories.items():
             with _opened(path) as data:
                 records = DeclaredPartitions(data.metadata)
                 digests[name] = list(digest_pieces(data, records, JournalContent(data)))
-                times = Counter(_logged(data).values())
-            missing |= load.confirmed - times.keys()
-            doubled |= {number for number, count in times.items() if count > 1}
-        twice = load.twice
+                logs = _logs(
+                    data, {queue for lane in load.lanes for queue in (lane.home, *lane.along)}
+                )
+            for lane in load.lanes:
+                found.look_at(lane, logs)
         late = {
             number
-            for number, at in twice.items()
-            if any(abs(at - fault) < LATE_SECONDS for fault in faults)
+            for number, times in ledger.twice.items()
+            if any(abs(times[0] - fault) < LATE_SECONDS for fault in faults)
         }
+        words = found.words
         return cls(
-            sorted(load.lost),
-            sorted(missing),
-            sorted(doubled),
-            sorted(twice.keys() - late),
-            sorted(late),
+            words(ledger.lost),
+            words(found.missing),
+            words(found.doubled),
+            words(found.invented),
+            words(found.halved),
+            words(found.disordered),
+            words(found.overtaken),
+            words(ledger.twice.keys() - late),
+            words(late),
+            ledger.wrong,
             [each.told() for each in digest_differences(digests)],
             {
                 name: each.checksum
@@ -92,10 +115,77 @@ class Verdict:
     @property
     def faults(self) -> list[str]:
         """What must not be."""
-        kinds = ("lost", "missing", "doubled", "unmarked")
+        kinds = (
+            "lost", "missing", "doubled", "invented", "halved", "disordered", "overtaken",
+            "unmarked", "wrong",
+        )  # fmt: skip
         found = {kind: getattr(self, kind) for kind in kinds}
         told = [f"{kind}: {len(each)}, such as {each[:5]}" for kind, each in found.items() if each]
         return told + self.differences
+
+
+class _Found:
+    """What is in the logs of the nodes."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self.missing: set[int] = set()
+        self.doubled: set[int] = set()
+        self.invented: set[int] = set()
+        self.halved: set[int] = set()
+        self.disordered: set[int] = set()
+        self.overtaken: set[int] = set()
+
+    def look_at(self, lane: Lane, logs: Mapping[str, Log]) -> None:
+        """The log of one node for a lane's home, and for what the same transaction went to."""
+        told = self._ledger.told
+        home = logs.get(lane.home, {})
+        there = [home[offset] for offset in sorted(home)]
+        left = self._ledger.leftover
+        confirmed = {at for at, each in enumerate(told) if each.lane is lane and each.confirmed}
+        self.missing |= confirmed - {*there} - left
+        ours = [at for at in there if at < len(told) and told[at].lane is lane]
+        self.invented |= {*there} - {*ours}
+        self.doubled |= _twice(ours) | ({*ours} & left)
+        if lane.is_ordered:
+            self._look_at_order(ours)
+        if lane.comes_in_order:
+            self._look_at_deliveries(lane, home)
+        for queue in lane.along:
+            along = list(logs.get(queue, {}).values())
+            self.halved |= {*along} ^ {*ours}
+            self.doubled |= _twice(along)
+
+    def _look_at_order(self, there: list[int]) -> None:
+        told, latest = self._ledger.told, 0.0
+        for number in there:
+            each = told[number]
+            if each.confirmed and each.confirmed < latest:
+                self.disordered.add(number)
+            latest = max(latest, each.published)
+
+    def _look_at_deliveries(self, lane: Lane, home: Log) -> None:
+        places = {number: offset for offset, number in home.items()}
+        for hearing in self._ledger.hearings:
+            if hearing.lane is not lane or hearing.queue != lane.home:
+                continue
+            # What is not there was delivered before it was confirmed, by a leader that was deposed.
+            there = [number for number in hearing.firsts if number in places]
+            for before, after in pairwise(there):
+                if places[after] < places[before]:
+                    self.overtaken.add(after)
+
+    def words(self, numbers: set[int]) -> list[str]:
+        """Each with its lane."""
+        told = self._ledger.told
+        return [
+            f"{told[number].lane.name if number < len(told) else 'nobody'} {number}"
+            for number in sorted(numbers)
+        ]
+
+
+def _twice(numbers: list[int]) -> set[int]:
+    return {number for number, count in Counter(numbers).items() if count > 1}
 
 
 @contextmanager
@@ -105,18 +195,22 @@ def _opened(path: Path) -> Iterator[DataDirectory]:
         yield DataDirectory(path, disk, metadata, partition_names(metadata))
 
 
-def _logged(data: DataDirectory) -> dict[int, int]:
-    """The messages of the queue by offset, from segments and journal."""
-    (partition,) = [each for each in data.partitions() if each.queue == QUEUE]
-    found = {}
-    for record in stored_records(data, partition, 0, with_bodies=True):
-        assert record.body is not None
-        found[record.offset] = int(bytes.fromhex(record.body))
+def _logs(data: DataDirectory, queues: Set[str]) -> Mapping[str, Log]:
+    """The messages of queues by offset, from segments and journal."""
+    found: defaultdict[str, Log] = defaultdict(dict)
+    partitions = [each for each in data.partitions() if each.queue in queues]
+    numbers = {each.number: each.queue for each in partitions}
+    for partition in partitions:
+        for record in stored_records(data, partition, 0, with_bodies=True):
+            assert record.body is not None
+            found[partition.queue][record.offset] = number_in(bytes.fromhex(record.body))
     for check in check_journal(data):
         for _, block in check.blocks:
             for entry in block.entries:
                 batch = entry.change
-                if entry.partition == partition.number and isinstance(batch, RecordBatch):
+                queue = numbers.get(entry.partition)
+                if isinstance(batch, RecordBatch) and queue is not None:
                     for offset in range(batch.base_offset, batch.end_offset):
-                        found[offset] = int(batch.records.body(offset - batch.base_offset))
+                        body = batch.records.body(offset - batch.base_offset)
+                        found[queue][offset] = number_in(bytes(body))
     return found
