@@ -39,6 +39,7 @@ class NodeTls:
     Attributes:
         server: of a listener; a handshake replaces it by the latest one.
         client: for who connects; the latest one.
+        advice: beside what is said when one end does not accept the other: nothing.
         expiries: when the certificate expires, by file.
 
     Args:
@@ -47,6 +48,8 @@ class NodeTls:
     Raises:
         TlsUnusable: one of the files, or the certificate is not one that other nodes accept.
     """
+
+    advice = ""
 
     def __init__(self, files: TlsFiles, host: str | None) -> None:
         self.files = files
@@ -105,11 +108,17 @@ def described(error: Exception) -> str:
     return str(error)
 
 
-def _context(files: TlsFiles, protocol: int) -> ssl.SSLContext:
+def tls_context(protocol: int) -> ssl.SSLContext:
+    """A context without certificates, that wants one of the other end."""
     context = ssl.SSLContext(protocol)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.options |= ssl.OP_NO_COMPRESSION | ssl.OP_NO_RENEGOTIATION
     context.verify_mode = ssl.CERT_REQUIRED
+    return context
+
+
+def _context(files: TlsFiles, protocol: int) -> ssl.SSLContext:
+    context = tls_context(protocol)
     loads: tuple[tuple[str, Path, Callable[[], None]], ...] = (
         (
             "cluster_tls_authorities",

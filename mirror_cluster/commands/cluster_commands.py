@@ -290,7 +290,7 @@ async def _leave_etcd(options: ClusterOptions, node: str, seconds: float) -> str
         return ""
     own = list(options.addresses).index(node)
     others = [url for url in options.etcd if url != options.etcd[own]]
-    gateway = EtcdGateway(EtcdEndpoints(others, tls=options.tls))
+    gateway = EtcdGateway(EtcdEndpoints(others, tls=options.etcd_tls))
     problem = ""
     try:
         async with asyncio.timeout(seconds):

@@ -11,7 +11,7 @@ import ssl
 from base64 import b64decode, b64encode
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import aiohttp
 import msgspec
@@ -21,12 +21,24 @@ from routelog.mirror_cluster.coordination.coordinator import (
     CoordinatorUnavailable,
     NobodyListens,
 )
-from routelog.mirror_cluster.node_tls import NodeTls, handshake_failure
+from routelog.mirror_cluster.node_tls import handshake_failure
 
 # gRPC status codes, in the body of an answer that is no success.
 _UNAVAILABLE = frozenset((1, 4, 8, 13, 14))  # cancelled, too late, too many, internal, no leader
 _UNAUTHENTICATED = 16
 _INVALID_TOKEN = "invalid auth token"
+
+
+class EtcdTls(Protocol):
+    """What is used of a `NodeTls` or a `SecretAuthority`."""
+
+    @property
+    def client(self) -> ssl.SSLContext:
+        """For who connects; the latest one."""
+
+    @property
+    def advice(self) -> str:
+        """What is wrong when one end does not accept the other; empty: the failure says it."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +55,7 @@ class EtcdEndpoints:
     urls: Sequence[str]
     user: str = ""
     password: str = ""
-    tls: NodeTls | None = None
+    tls: EtcdTls | None = None
     request_seconds: float = 1.0
 
 
@@ -87,7 +99,7 @@ class EtcdGateway:
             try:
                 return await self._ask_logged_in(url, path, body)
             except (TimeoutError, aiohttp.ClientError, OSError) as error:
-                problems.append(f"{url}: {_described(error)}")
+                problems.append(f"{url}: {_described(error, self._endpoints.tls)}")
                 refusals += is_refusal(error)
                 # Counted from what this request asked: others that fail meanwhile make it pass over none.
                 self._next = at = (at + 1) % len(urls)
@@ -144,12 +156,12 @@ def is_refusal(error: Exception) -> bool:
     )
 
 
-def _described(error: Exception) -> str:
-    if isinstance(error, aiohttp.ClientConnectorError):
-        cause = error.os_error
-        if isinstance(cause, ssl.SSLError):
-            return handshake_failure(cause)
-    return str(error) or type(error).__name__
+def _described(error: Exception, tls: EtcdTls | None) -> str:
+    cause = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error
+    if not isinstance(cause, ssl.SSLError):
+        return str(error) or type(error).__name__
+    advice = "" if tls is None else tls.advice
+    return handshake_failure(cause) + (advice and f" ({advice})")
 
 
 def _error(answer: bytes, status: int) -> Exception:

@@ -21,8 +21,8 @@ import aiohttp
 import msgspec
 
 from routelog.mirror_cluster.coordination.child_process import ChildProcess
-from routelog.mirror_cluster.coordination.etcd_gateway import EtcdGateway, is_refusal
-from routelog.mirror_cluster.node_tls import NodeTls, TlsFiles
+from routelog.mirror_cluster.coordination.etcd_gateway import EtcdGateway, EtcdTls, is_refusal
+from routelog.mirror_cluster.node_tls import TlsFiles
 
 log = logging.getLogger(__name__)
 
@@ -54,6 +54,7 @@ class EtcdMember:
         token: of the cluster: members of two clusters do not mix.
         joins: a cluster that runs already, as one of its members: see `joining`.
         tls: for clients and for other members; None: anybody who reaches the ports may read and write.
+        checks_addresses: another member has to connect from an address of its certificate, too.
     """
 
     name: str
@@ -63,6 +64,7 @@ class EtcdMember:
     peer_urls: Mapping[str, str]
     token: str
     tls: TlsFiles | None = None
+    checks_addresses: bool = True
     joins: bool = False
 
     def arguments(self) -> list[str]:
@@ -94,6 +96,8 @@ class EtcdMember:
                 arguments[f"{kind}key-file"] = str(self.tls.key)
                 arguments[f"{kind}trusted-ca-file"] = str(self.tls.authorities)
                 arguments[f"{kind}client-cert-auth"] = "true"
+            if not self.checks_addresses:
+                arguments["experimental-peer-skip-client-san-verification"] = "true"
         return [f"--{name}={value}" for name, value in arguments.items()]
 
     def _listening(self, url: str) -> str:
@@ -151,7 +155,7 @@ class _ListedMember(msgspec.Struct, rename={"client_urls": "clientURLs"}):
     client_urls: list[str] = []
 
 
-async def have_never_elected(peer_urls: Sequence[str], tls: NodeTls | None) -> bool:
+async def have_never_elected(peer_urls: Sequence[str], tls: EtcdTls | None) -> bool:
     """Whether members that run wait for their first majority: to clients, they do not answer until then.
 
     Where nobody listens, none runs. A member publishes where clients reach it behind the first election, and

@@ -10,5 +10,6 @@ LEASE_SECONDS = 2
 
 def open_coordinator(options: ClusterOptions) -> EtcdCoordinator:
     """Connects when it is asked something; close it."""
-    endpoints = EtcdEndpoints(options.etcd, options.etcd_user, options.etcd_password, options.tls)
+    tls = options.etcd_tls
+    endpoints = EtcdEndpoints(options.etcd, options.etcd_user, options.etcd_password, tls)
     return EtcdCoordinator(EtcdGateway(endpoints), f"/routelog/{options.name}", LEASE_SECONDS)

@@ -3,9 +3,13 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
+from routelog.mirror_cluster.coordination.etcd_gateway import EtcdTls
 from routelog.mirror_cluster.node_tls import NodeTls, TlsFiles, TlsUnusable
+
+if TYPE_CHECKING:
+    from routelog.mirror_cluster.secret_authority import SecretAuthority
 
 MANAGED = "managed"
 SECRET_BYTES_MIN = 16
@@ -39,7 +43,7 @@ class ClusterKeys(Protocol):
 
     @property
     def cluster_tls_certificate(self) -> str:
-        """A PEM file; empty: connections between nodes have no TLS."""
+        """A PEM file; empty: connections between nodes have no TLS, and etcd has that of the secret."""
 
     @property
     def cluster_tls_key(self) -> str:
@@ -74,9 +78,10 @@ class ClusterOptions:
         node: this one's name; empty for a command that is no node.
         addresses: `HOST:PORT` of each node, by name.
         listen: host and port.
-        tls: between nodes, and with etcd; None: there is none.
+        tls: between nodes, and with etcd; None: there is none between nodes.
         etcd: URLs of all members.
         etcd_peers: of a managed one, where members reach each other, in the order of the addresses; else none.
+        authority: of a managed etcd without `tls`.
     """
 
     name: str
@@ -90,11 +95,17 @@ class ClusterOptions:
     etcd_user: str
     etcd_password: str = field(repr=False)
     min_in_sync: int
+    authority: "SecretAuthority | None" = None
 
     @property
     def is_managed(self) -> bool:
         """Each node runs a member of etcd."""
         return bool(self.etcd_peers)
+
+    @property
+    def etcd_tls(self) -> EtcdTls | None:
+        """With etcd; None: there is none."""
+        return self.tls or self.authority
 
 
 def cluster_options(keys: ClusterKeys, node: str) -> ClusterOptions | None:
@@ -118,8 +129,11 @@ def cluster_options(keys: ClusterKeys, node: str) -> ClusterOptions | None:
     secret = checked_secret(keys.cluster_secret)
     if keys.cluster_min_in_sync > len(addresses):
         raise BadClusterOption(f"cluster_min_in_sync: there are only {len(addresses)} nodes")
-    tls = node_tls(keys, host_and_port("cluster_nodes", addresses[node])[0])
+    host = host_and_port("cluster_nodes", addresses[node])[0]
+    tls = node_tls(keys, host)
     is_managed = MANAGED in keys.cluster_etcd
+    etcd = _managed_etcd(keys, addresses) if is_managed else _etcd(keys)
+    has_authority = is_managed and tls is None
     return ClusterOptions(
         keys.cluster_name,
         node,
@@ -127,11 +141,12 @@ def cluster_options(keys: ClusterKeys, node: str) -> ClusterOptions | None:
         host_and_port("cluster_listen", keys.cluster_listen or addresses[node]),
         secret,
         tls,
-        _managed_etcd(keys, addresses) if is_managed else _etcd(keys),
-        _ports_behind(keys, addresses, ETCD_PEER_PORT_STEP) if is_managed else [],
+        etcd,
+        _ports_behind(addresses, ETCD_PEER_PORT_STEP) if is_managed else [],
         keys.cluster_etcd_user,
         keys.cluster_etcd_password,
         keys.cluster_min_in_sync,
+        _authority(secret, keys.cluster_name, host) if has_authority else None,
     )
 
 
@@ -200,13 +215,22 @@ def _managed_etcd(keys: ClusterKeys, addresses: Mapping[str, str]) -> list[str]:
         raise BadClusterOption('cluster_etcd: either "managed" alone or URLs')
     if len(addresses) < MANAGED_NODES_MIN:
         raise BadClusterOption('cluster_etcd: "managed" needs three nodes: give URLs of an etcd')
-    return _ports_behind(keys, addresses, ETCD_PORT_STEP)
+    return _ports_behind(addresses, ETCD_PORT_STEP)
 
 
-def _ports_behind(keys: ClusterKeys, addresses: Mapping[str, str], step: int) -> list[str]:
-    scheme = "https" if keys.cluster_tls_certificate else "http"
+def _ports_behind(addresses: Mapping[str, str], step: int) -> list[str]:
     parts = (address.rpartition(":") for address in addresses.values())
-    return [f"{scheme}://{host}:{int(port) + step}" for host, _, port in parts]
+    return [f"https://{host}:{int(port) + step}" for host, _, port in parts]
+
+
+def _authority(secret: bytes, cluster: str, host: str) -> "SecretAuthority":
+    # Here: a node without a managed etcd does without the library, which takes 70 ms and 9 MB.
+    from routelog.mirror_cluster.secret_authority import SecretAuthority
+
+    try:
+        return SecretAuthority(secret, cluster, host)
+    except ValueError as error:
+        raise BadClusterOption(f"cluster_nodes: {host}: {error}") from None
 
 
 def _etcd(keys: ClusterKeys) -> list[str]:

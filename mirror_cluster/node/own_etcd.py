@@ -14,8 +14,9 @@ from collections.abc import Set
 from contextlib import aclosing
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from routelog.log_backend import Disk
+from routelog.log_backend import Disk, replace_file
 from routelog.mirror_cluster.coordination.child_process import ChildProcess
 from routelog.mirror_cluster.coordination.coordinator import (
     ClusterView,
@@ -37,7 +38,11 @@ from routelog.mirror_cluster.coordination.managed_etcd import (
 )
 from routelog.mirror_cluster.node.cluster_coordinator import open_coordinator
 from routelog.mirror_cluster.node.cluster_options import ClusterOptions
+from routelog.mirror_cluster.node_tls import TlsFiles
 from routelog.mirror_cluster.protocol.shard_record import SHARD
+
+if TYPE_CHECKING:
+    from routelog.mirror_cluster.secret_authority import SecretAuthority
 
 log = logging.getLogger(__name__)
 
@@ -54,6 +59,7 @@ class OwnEtcd:
         self._options = options
         self._disk = disk
         self._member = _member(options, data)
+        self._tls_folder = data / "etcd-tls"
         self._child: EtcdChild | None = None
         self._changing: asyncio.Task[None] | None = None
         self._looked_at = float("-inf")
@@ -123,7 +129,7 @@ class OwnEtcd:
             self._changing = None
 
     async def _lead_elsewhere(self, peer_urls: Set[str]) -> None:
-        endpoints = EtcdEndpoints([self._member.client_url], tls=self._options.tls)
+        endpoints = EtcdEndpoints([self._member.client_url], tls=self._options.etcd_tls)
         try:
             async with aclosing(EtcdGateway(endpoints)) as own:
                 await lead_elsewhere(own, peer_urls)
@@ -141,7 +147,7 @@ class OwnEtcd:
 
     def _others(self) -> EtcdGateway:
         urls = [url for url in self._options.etcd if url != self._member.client_url]
-        return EtcdGateway(EtcdEndpoints(urls, tls=self._options.tls))
+        return EtcdGateway(EtcdEndpoints(urls, tls=self._options.etcd_tls))
 
     async def _joining(self, others: EtcdGateway, *, may_begin: bool) -> EtcdMember | None:
         """How this node's member begins: beside those that run, or together with all.
@@ -173,7 +179,7 @@ class OwnEtcd:
         """For this one, as it is the first start of all of them: no majority has been there yet."""
         own = self._member.peer_urls[self._member.name]
         others = [url for url in self._options.etcd_peers if url != own]
-        return await have_never_elected(others, self._options.tls)
+        return await have_never_elected(others, self._options.etcd_tls)
 
     def _removed(self) -> None:
         log.warning("etcd on this node has ended: the other members have removed it")
@@ -187,10 +193,26 @@ class OwnEtcd:
     async def _run(self, member: EtcdMember, kept: ChildProcess | None = None) -> None:
         loop = asyncio.get_running_loop()
         found = await loop.getaddrinfo(self._options.listen[0], None, type=socket.SOCK_STREAM)
-        member = replace(member, listen_host=str(found[0][4][0]))
+        authority = self._options.authority
+        member = replace(
+            member,
+            listen_host=str(found[0][4][0]),
+            tls=self._member.tls if authority is None else self._issued(authority),
+            # Who has a certificate of the secret's authority can have one for any address.
+            checks_addresses=authority is None,
+        )
         child = EtcdChild("etcd", member, self._removed)
         await child.start(kept)
         self._child = child
+
+    def _issued(self, authority: "SecretAuthority") -> TlsFiles:
+        """What proves to other members, and to who asks this one, that it knows the secret."""
+        folder = self._tls_folder
+        own, issuer = folder / "own.pem", folder / "authority.pem"
+        self._disk.make_directory(folder)
+        for path, content in ((own, authority.own), (issuer, authority.certificate)):
+            replace_file(self._disk, path, path.with_suffix(".new"), content)
+        return TlsFiles(own, own, issuer)
 
     async def _leave(self) -> None:
         # First: of two members, the other one alone could not take this one out.

@@ -8,9 +8,9 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import aclosing, asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +25,9 @@ from routelog.mirror_cluster.coordination.coordinator import (
     CoordinatorRefused,
     CoordinatorUnavailable,
 )
+from routelog.mirror_cluster.coordination.etcd_gateway import EtcdEndpoints, EtcdGateway
 from routelog.mirror_cluster.node.cluster_coordinator import open_coordinator
-from routelog.mirror_cluster.node.cluster_options import cluster_options
+from routelog.mirror_cluster.node.cluster_options import ClusterOptions, cluster_options
 
 NODES = ("a", "b", "c")
 SPARES = ("d", "e")  # that may join
@@ -44,7 +45,6 @@ class MirroredBrokers:
 
     Attributes:
         brokers, systems: by short name.
-        etcd_urls: where its members are reached.
     """
 
     def __init__(
@@ -76,7 +76,6 @@ class MirroredBrokers:
         }
         own = own or {}
         self._own = own.get("a", {})
-        self.etcd_urls = [f"http://{hosts[name]}:{port + 1}" for name, port in ports.items()]
         self.systems: dict[str, HurtSystem] = {}
         if is_hurt:
             library = hurting_library(folder)
@@ -144,12 +143,23 @@ class MirroredBrokers:
         with ThreadPoolExecutor(1) as thread:
             return thread.submit(asyncio.run, self._read_status()).result()
 
-    async def _read_status(self) -> dict[str, Any]:
-        options = cluster_options(
-            load_configuration(environment=self._of_commands(), options={}),
-            next(iter(self.addresses)),
-        )
+    def options(self, environment: Mapping[str, str] | None = None) -> ClusterOptions:
+        """Those of commands, with another environment beside theirs."""
+        keys = load_configuration(environment=self._of_commands(environment), options={})
+        options = cluster_options(keys, next(iter(self.addresses)))
         assert options is not None
+        return options
+
+    @asynccontextmanager
+    async def etcd(self) -> AsyncIterator[EtcdGateway]:
+        """The managed one, as its nodes reach it."""
+        options = self.options()
+        endpoints = EtcdEndpoints(options.etcd, tls=options.etcd_tls)
+        async with aclosing(EtcdGateway(endpoints)) as gateway:
+            yield gateway
+
+    async def _read_status(self) -> dict[str, Any]:
+        options = self.options()
         coordinator = open_coordinator(options)
         try:
             view = await coordinator.read()
@@ -162,11 +172,13 @@ class MirroredBrokers:
         finally:
             await coordinator.aclose()
 
-    def _of_commands(self) -> dict[str, str]:
+    def _of_commands(self, environment: Mapping[str, str] | None = None) -> dict[str, str]:
         node = {"ROUTELOG_NODE_NAME": next(iter(self.addresses))}
-        return node | self.environment | self._own
+        return {**node, **self.environment, **self._own, **(environment or {})}
 
-    def ask(self, *command: str) -> tuple[dict[str, Any], int]:
+    def ask(
+        self, *command: str, environment: Mapping[str, str] | None = None
+    ) -> tuple[dict[str, Any], int]:
         """What `routelog cluster COMMAND --json` says, and its exit code; nothing without an etcd."""
         asked = subprocess.run(
             [sys.executable, "-m", "routelog.amqp_front", "cluster", *command, "--json"],
@@ -174,7 +186,7 @@ class MirroredBrokers:
             env={
                 "PATH": "/usr/bin:/bin",
                 "PYTHONPATH": str(ROOT / "src"),
-                **self._of_commands(),
+                **self._of_commands(environment),
             },
             capture_output=True,
             text=True,

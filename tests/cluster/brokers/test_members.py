@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 from cluster.brokers.mirrored_brokers import MirroredBrokers, mirrored_brokers
@@ -12,26 +10,14 @@ from cluster.brokers.queue_load import QueueLoad
 from cluster.brokers.test_brokers import drained, publish
 from cluster.brokers.verdict import Verdict
 
-from routelog.mirror_cluster.coordination.etcd_gateway import EtcdEndpoints, EtcdGateway
 from routelog.mirror_cluster.coordination.managed_etcd import found_members, remove_member
 
 JOIN_SECONDS_MAX = 30.0
 
 
-@asynccontextmanager
-async def etcd(cluster: MirroredBrokers) -> AsyncIterator[EtcdGateway]:
-    """The managed one."""
-    ports = (int(address.rpartition(":")[2]) for address in cluster.addresses.values())
-    gateway = EtcdGateway(EtcdEndpoints([f"http://127.0.0.1:{port + 1}" for port in ports]))
-    try:
-        yield gateway
-    finally:
-        await gateway.aclose()
-
-
 async def members(cluster: MirroredBrokers) -> set[str]:
     """Which members of the managed etcd have started, by identity; one that is behind answers, too."""
-    async with etcd(cluster) as gateway:
+    async with cluster.etcd() as gateway:
         return {each.id for each in await found_members(gateway) if each.client_urls}
 
 
@@ -106,9 +92,9 @@ async def test_under_load_one_joins_the_leader_leaves_and_a_dead_one_is_replaced
             await has_joined(cluster, 4)
 
             # Removed by hand, it ends, and another one takes its place.
-            async with etcd(cluster) as gateway:
+            async with cluster.etcd() as gateway:
                 port = int(cluster.addresses[first].rpartition(":")[2])
-                peer_url = f"http://127.0.0.1:{port + 2}"
+                peer_url = f"https://127.0.0.1:{port + 2}"
                 removed = next(
                     each.id for each in await found_members(gateway) if peer_url in each.peer_urls
                 )

@@ -20,7 +20,7 @@ from routelog.mirror_cluster.coordination.coordinator import (
     CoordinatorRefused,
     CoordinatorUnavailable,
 )
-from routelog.mirror_cluster.coordination.etcd_gateway import EtcdEndpoints, EtcdGateway, encoded
+from routelog.mirror_cluster.coordination.etcd_gateway import EtcdGateway, encoded
 
 DOWN_SECONDS_MAX = 3.0
 START_SECONDS_MAX = 30.0  # of tries, on a disk that failed a moment ago
@@ -292,13 +292,11 @@ class BrokerFaults(RandomFaults):
             await gateway.request("lease/revoke", {"ID": lease["ID"]})
 
     async def _ask_etcd(self, work: Callable[[EtcdGateway], Awaitable[None]]) -> None:
-        gateway = EtcdGateway(EtcdEndpoints(self._cluster.etcd_urls))
         try:
-            await work(gateway)
+            async with self._cluster.etcd() as gateway:
+                await work(gateway)
         except (CoordinatorUnavailable, CoordinatorRefused):
             self.struck[-1] += " in vain"
-        finally:
-            await gateway.aclose()
 
 
 def flip_bit(path: Path, at: float = 0.0) -> str:

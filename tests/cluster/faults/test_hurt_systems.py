@@ -18,7 +18,7 @@ from pika.exceptions import AMQPError, NackError
 from pika_client import PERSISTENT, wait_until
 
 from routelog.log_backend.journal.journal_block import MAGIC
-from routelog.mirror_cluster.coordination.etcd_gateway import EtcdEndpoints, EtcdGateway, encoded
+from routelog.mirror_cluster.coordination.etcd_gateway import encoded
 
 HOURS = 3_600 * 10**9
 BODY = b"x" * 100_000
@@ -203,14 +203,11 @@ def test_a_node_that_does_not_know_its_own_number_says_so_and_does_not_start(
 
 async def put_record(cluster: MirroredBrokers, value: str) -> str:
     """Put another record of the shard into etcd; returns the one that was there, as the gateway has it."""
-    gateway = EtcdGateway(EtcdEndpoints(cluster.etcd_urls))
-    try:
+    async with cluster.etcd() as gateway:
         key = encoded(b"/routelog/routelog/shards/0")
         before = json.loads(await gateway.request("kv/range", {"key": key}))["kvs"][0]["value"]
         await gateway.request("kv/put", {"key": key, "value": value})
         return str(before)
-    finally:
-        await gateway.aclose()
 
 
 def test_a_record_that_cannot_be_read_is_told_and_waited_for(cluster: MirroredBrokers) -> None:

@@ -38,7 +38,9 @@ def test_each_node_runs_its_etcd_at_the_port_behind_its_own() -> None:
     found = cluster_options(KEYS, "q@b")
     assert found is not None
     assert found.is_managed
-    assert found.etcd == ["http://10.0.0.1:25673", "http://[::1]:25673", "http://c:25683"]
+    assert found.etcd == ["https://10.0.0.1:25673", "https://[::1]:25673", "https://c:25683"]
+    assert found.tls is None
+    assert found.etcd_tls is found.authority is not None
     assert found.listen == ("::1", 25672)
     assert found.addresses["q@c"] == "c:25682"
     assert "sixteen" not in repr(found)
@@ -50,6 +52,7 @@ def test_with_a_certificate_the_managed_etcd_speaks_tls(tmp_path: Path) -> None:
     assert found is not None
     assert found.tls is not None
     assert found.tls.files == files
+    assert (found.etcd_tls, found.authority) == (found.tls, None)
     assert found.etcd == ["https://10.0.0.1:25673", "https://[::1]:25673", "https://c:25683"]
     assert found.etcd_peers[1] == "https://[::1]:25674"
     with pytest.raises(BadClusterOption, match=r"^cluster_tls_certificate: .* not valid for 'c'"):
@@ -80,6 +83,7 @@ def test_an_etcd_of_the_operator_may_serve_two_nodes() -> None:
     assert found is not None
     assert (found.etcd, found.is_managed) == (["https://etcd:2379", "http://other:2379"], False)
     assert found.listen == ("0.0.0.0", 1)
+    assert found.etcd_tls is None
 
 
 @pytest.mark.parametrize(
@@ -89,6 +93,10 @@ def test_an_etcd_of_the_operator_may_serve_two_nodes() -> None:
         ({"cluster_nodes": ("q@a=a:1", "q@a=c:1")}, "cluster_nodes: q@a=c:1: its name or address"),
         ({"cluster_nodes": ("q@a=a:1", "q@b=a:1")}, "cluster_nodes: q@b=a:1: its name or address"),
         ({"cluster_nodes": ("q@a=a:65536",)}, "cluster_nodes: a:65536: expected HOST:PORT"),
+        (
+            {"cluster_nodes": ("q@a=\xfc:1", "q@b=b:1", "q@c=c:1")},
+            "cluster_nodes: \xfc: DNSName values should be passed as an A-label",
+        ),
         ({"cluster_listen": "25672"}, "cluster_listen: 25672: expected HOST:PORT"),
         ({"cluster_secret": "short"}, "cluster_secret: expected 16 bytes or more"),
         ({"cluster_etcd": ()}, "cluster_etcd: expected URLs of an etcd"),

@@ -18,6 +18,7 @@ from routelog.mirror_cluster.coordination.coordinator import ClusterView
 from routelog.mirror_cluster.node.cluster_options import ClusterOptions
 from routelog.mirror_cluster.node.own_etcd import OwnEtcd
 from routelog.mirror_cluster.protocol.shard_record import ShardRecord
+from routelog.mirror_cluster.secret_authority import SecretAuthority
 
 UNAVAILABLE = {"code": 14, "message": "etcdserver: no leader"}
 RECORD = ShardRecord(0, "b", 1, 1, frozenset("b"), ("a", "b"))
@@ -71,7 +72,7 @@ def starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return file
 
 
-def own_etcd(folder: Path, other_url: str) -> OwnEtcd:
+def own_etcd(folder: Path, other_url: str, authority: SecretAuthority | None = None) -> OwnEtcd:
     options = ClusterOptions(
         name="orders",
         node="a",
@@ -79,6 +80,7 @@ def own_etcd(folder: Path, other_url: str) -> OwnEtcd:
         listen=("127.0.0.1", 1),
         secret=b"",
         tls=None,
+        authority=authority,
         etcd=[f"http://127.0.0.1:{unused_port()}", other_url],
         etcd_peers=["http://127.0.0.1:3", other_url],
         etcd_user="",
@@ -208,3 +210,29 @@ async def test_a_member_that_was_removed_joins_anew_with_an_empty_directory(
     assert "--initial-cluster-state=existing" in told(starts)[1]
     assert not old.exists()
     assert set(other.asked) == {"list", "range", "add"}
+
+
+async def test_without_certificates_of_the_operator_the_secret_makes_them(
+    tmp_path: Path, starts: Path
+) -> None:
+    first = SecretAuthority(b"a secret of this test", "orders", "127.0.0.1")
+    own, issuer = (tmp_path / "data" / "etcd-tls" / name for name in ("own.pem", "authority.pem"))
+    etcd = own_etcd(tmp_path, f"https://127.0.0.1:{unused_port()}", first)
+    await etcd.start()
+    await until(lambda: bool(told(starts)))
+    await etcd.stop()
+    assert own.read_bytes() == first.own
+    assert issuer.read_bytes() == first.certificate
+    for kind in ("", "peer-"):
+        assert f"--{kind}cert-file={own}" in told(starts)[0]
+        assert f"--{kind}key-file={own}" in told(starts)[0]
+        assert f"--{kind}trusted-ca-file={issuer}" in told(starts)[0]
+        assert f"--{kind}client-cert-auth=true" in told(starts)[0]
+
+    # With each start others, as the secret may be another one.
+    second = SecretAuthority(b"another one of this test", "orders", "127.0.0.1")
+    etcd = own_etcd(tmp_path, f"https://127.0.0.1:{unused_port()}", second)
+    await etcd.start()
+    await etcd.stop()
+    assert own.read_bytes() == second.own
+    assert sorted(os.listdir(own.parent)) == ["authority.pem", "own.pem"]
