@@ -7,10 +7,10 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontext
 from dataclasses import asdict
 from typing import Any, NoReturn
 
-from routelog.amqp_front.metrics_door import metrics_door
+from routelog.amqp_front.metrics_door import load_metrics_door, metrics_door
 from routelog.amqp_front.node.configuration import BrokerConfig
 from routelog.amqp_front.node.node_name import node_name
-from routelog.amqp_front.operators_door import operators_door, remove_left_door
+from routelog.amqp_front.operators_door import load_door, operators_door, remove_left_door
 from routelog.amqp_front.process.broker import Broker, BrokerAddress
 from routelog.amqp_front.process.data_directory import StartError
 from routelog.amqp_front.process.run import run
@@ -58,6 +58,9 @@ class Composition:
         Raises:
             StartError, CannotJoin: it cannot start.
         """
+        if self._cluster is not None:
+            load_door(self._config)
+            load_metrics_door(self._config)
         run(
             self._config,
             on_ready,

@@ -1,6 +1,7 @@
 """The door for Prometheus, of a node that takes clients or passes them on.
 
-The code of `management` is loaded where metrics are switched on: a broker without them starts faster.
+The code of `management` is loaded where metrics are switched on: a broker without them starts faster. A node of
+a cluster loads it before it joins.
 """
 
 import asyncio
@@ -16,6 +17,12 @@ from routelog.amqp_front.process.broker import Broker, BrokerAddress
 from routelog.amqp_front.process.open_files import open_files_limit
 from routelog.amqp_front.server.stalled_sockets import StalledSockets
 from routelog.mirror_cluster import ReplicaState
+
+
+def load_metrics_door(config: BrokerConfig) -> None:
+    """Load what the door needs, if the configuration wants it."""
+    if config.prometheus:
+        import routelog.management  # noqa: F401
 
 
 @asynccontextmanager

@@ -1,6 +1,7 @@
 """The HTTP API of a node that takes clients, and the file that lets this machine's command line in.
 
-The code of `management` is loaded where the API is switched on: a broker without it starts faster.
+The code of `management` is loaded where the API is switched on: a broker without it starts faster. A node of a
+cluster loads it before it joins: when it begins to lead, its lease would have to wait for that.
 """
 
 import logging
@@ -15,6 +16,7 @@ from typing import Any
 import msgspec
 
 from routelog.amqp_front.node.accepted_sockets import AcceptedSocket
+from routelog.amqp_front.node.configuration import BrokerConfig
 from routelog.amqp_front.process.broker import Broker, BrokerAddress
 from routelog.amqp_front.process.open_files import open_files_limit
 from routelog.amqp_front.publishing.firehose import Firehose
@@ -30,6 +32,14 @@ log = logging.getLogger(__name__)
 # In the data directory.
 MANAGEMENT_FILE = "management.json"  # for the command line
 LOG_TOKEN_FILE = "log_token.key"  # tokens outlive a restart
+
+
+def load_door(config: BrokerConfig) -> None:
+    """Load what the door needs, if the configuration wants it."""
+    if config.management:
+        from routelog.management import prepare
+
+        prepare(distribution_version("routelog"))
 
 
 @asynccontextmanager

@@ -6,7 +6,7 @@ from routelog.management.commands.log_command import tail_log
 from routelog.management.commands.rabbitmqctl_names import rabbitmqctl_names
 from routelog.management.metrics.watched import WatchedBroker, WatchedNode
 from routelog.management.server.metrics_server import MetricsServer
-from routelog.management.server.server import ManagementServer
+from routelog.management.server.server import ManagementServer, prepare
 
 __all__ = [
     "BrokerSide",
@@ -16,6 +16,7 @@ __all__ = [
     "WatchedBroker",
     "WatchedNode",
     "operator_commands",
+    "prepare",
     "rabbitmqctl_names",
     "tail_log",
 ]

@@ -295,9 +295,9 @@ async def running_node(
     node = Node(logs, logs.metadata_writer, turns)
     try:
         logs.recover_metadata()
-        node.vhosts.load(logs.metadata)
+        await node.vhosts.load(logs.metadata)
         logs.recover()
-        node.vhosts.recovered()
+        await node.vhosts.recovered()
         logs.start(1)
         await node.vhosts.load_memories()
         await node.vhosts.add("/")

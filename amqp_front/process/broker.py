@@ -276,9 +276,9 @@ class Broker:
         try:
             users.load(logs.metadata)
             self._parameters.load(logs.metadata)
-            vhosts.load(logs.metadata)
+            await vhosts.load(logs.metadata)
             replayed = logs.recover()
-            vhosts.recovered()
+            await vhosts.recovered()
             logs.pressures.on_change = self._gate.close_for
             queues = sum(len(vhost.queues) for vhost in vhosts.all())
             counts = len(vhosts.all()), queues, len(users.users()), replayed

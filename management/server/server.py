@@ -21,9 +21,16 @@ from routelog.management.sampling.sampler import Sampler
 from routelog.management.server.api_calls import ApiCalls
 from routelog.management.server.client import client_address, client_host, fault, is_gone
 from routelog.management.server.http_server import HttpServer
+from routelog.management.server.openapi import openapi_document
 from routelog.management.server.page_server import PageServer
 from routelog.management.server.routes import ROUTES, Route
 from routelog.management.views.rabbitmq_views import CLI
+
+
+def prepare(version: str) -> None:
+    """Make what takes long and any server needs: a node that begins to lead must not hold the event loop."""
+    openapi_document(ROUTES, version)
+
 
 _CALLER = "routelog caller"  # of a request that has one
 

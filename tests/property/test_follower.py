@@ -78,9 +78,9 @@ def vhosts_of(store: LogStore) -> VhostDirectory:
 async def start(store: LogStore, epoch: int) -> VirtualHost:
     """Start as a broker does, from what the metadata have."""
     vhosts = vhosts_of(store)
-    vhosts.load(store.metadata)
+    await vhosts.load(store.metadata)
     store.recover()
-    vhosts.recovered()
+    await vhosts.recovered()
     store.start(epoch)
     await vhosts.load_memories()
     return await vhosts.add("/")

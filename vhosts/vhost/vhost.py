@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -151,9 +151,10 @@ class VirtualHost:
             self.routing, writer, logs, self.memories, self.delays, follow, tell, self.counters
         )
 
-    def load(self, store: MetadataStore) -> None:
-        """Fill an empty vhost with what the store holds."""
+    def loading(self, store: MetadataStore) -> Iterator[None]:
+        """Fill an empty vhost with what the store holds, one object a step."""
         for _, entry in store.scan(prefix("exchanges", self.name)):
+            yield
             record = msgspec.json.decode(entry.value, type=ExchangeRecord)
             exchange = record.exchange()
             self.routing.restore_exchange(exchange)
@@ -161,10 +162,12 @@ class VirtualHost:
         self.delays.load(store)
         self.groups.load(store)
         for _, entry in store.scan(prefix("queues", self.name)):
+            yield
             queue = msgspec.json.decode(entry.value, type=QueueRecord)
             self._add_queue(queue.properties(), None, queue.partitions)
             self.routing.add_queue(queue.name, durable=True)
         for _, entry in store.scan(prefix("bindings", self.name)):
+            yield
             binding = msgspec.json.decode(entry.value, type=BindingRecord)
             try:
                 self.routing.restore_binding(binding.binding())
@@ -173,9 +176,10 @@ class VirtualHost:
         self.policies.book.load(store)
         self.kept.load(store)
 
-    def recovered(self) -> None:
-        """The journal has been replayed into the logs: look at them again."""
-        for queue in self.queues.values():
+    def recovering(self) -> Iterator[None]:
+        """The journal has been replayed into the logs: look at them again, one queue a step."""
+        for queue in [*self.queues.values()]:
+            yield
             self._queue_logs.recovered(queue)
             queue.apply(queue.properties.arguments)
             self.groups.recovered(queue)

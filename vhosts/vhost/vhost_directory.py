@@ -1,12 +1,20 @@
 """All virtual hosts of a node, and the numbers of their partitions."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import msgspec
 
 from routelog.exchanges import check_name
-from routelog.log_backend import Change, Durability, LogStore, MetadataStore, Scheduler
+from routelog.log_backend import (
+    Change,
+    Durability,
+    Lane,
+    LogStore,
+    MetadataStore,
+    Scheduler,
+    in_turns,
+)
 from routelog.vhosts.arguments.argument_checks import QUEUE_TYPES
 from routelog.vhosts.arguments.limits import VHOST_LIMITS, checked_limits
 from routelog.vhosts.counters.totals import NodeCounters
@@ -78,21 +86,29 @@ class VhostDirectory:
         self._clearing: set[str] = set()
         self.on_deleted: Callable[[str], None] = lambda name: None
 
-    def load(self, store: MetadataStore) -> None:
-        """Open all stored vhosts; call it before the log store recovers."""
+    async def load(self, store: MetadataStore) -> None:
+        """Open all stored vhosts, in turns; call it before the log store recovers."""
+        async for _ in in_turns(self._loading(store), Lane.JOBS):
+            pass
+
+    def _loading(self, store: MetadataStore) -> Iterator[None]:
         stored = store.get(NEXT_PARTITION_KEY)
         if stored is not None:
             self._next_partition = int(stored.value)
         for _, entry in store.scan(VHOSTS_PREFIX):
             record = msgspec.json.decode(entry.value, type=VhostRecord)
-            self._open(record).load(store)
+            yield from self._open(record).loading(store)
 
-    def recovered(self) -> None:
-        """The log store has recovered."""
+    async def recovered(self) -> None:
+        """The log store has recovered: look at all queues, in turns."""
+        async for _ in in_turns(self._recovering(), Lane.JOBS):
+            pass
+
+    def _recovering(self) -> Iterator[None]:
         held = [number for vhost in self._vhosts.values() for number in vhost.delays.schedules]
         self._logs.schedules.keep_only(held)
         for vhost in self._vhosts.values():
-            vhost.recovered()
+            yield from vhost.recovering()
 
     async def load_memories(self) -> None:
         """The journal accepts entries: load what exchanges remember, then deliver due messages."""

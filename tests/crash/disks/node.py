@@ -100,9 +100,9 @@ class Node:
         self.writer = self.store.metadata_writer
         self.promises.topology.follow(self.writer)
         self.vhosts = VhostDirectory(self.store, self.writer, scheduler_of(loop), loop.call_later)
-        self.vhosts.load(self.store.metadata)
+        await self.vhosts.load(self.store.metadata)
         self.store.recover()
-        self.vhosts.recovered()
+        await self.vhosts.recovered()
         self.store.on_committed = self._durable
         self.store.on_failure = self.failures.append
         self.store.start(claim_epoch(self.store.metadata, self.store.journal.recovered_epoch))

@@ -177,3 +177,25 @@ async def test_a_default_type_is_for_queues_that_can_have_it(tmp_path: Path) -> 
         assert plain.type == "quorum"
         assert node.vhost.declare_queue(exclusive, CONNECTION)[0].type == "classic"
         assert node.vhost.declare_queue(classic, CONNECTION)[0].type == "classic"
+
+
+async def test_opening_queues_goes_in_turns(tmp_path: Path) -> None:
+    async with running_node(tmp_path) as node:
+        for number in range(1_000):
+            properties = QueueProperties(f"q{number}", durable=True)
+            _, done = node.vhost.declare_queue(properties, CONNECTION)
+            assert done is not None
+            await done
+    passes = 0
+
+    async def count() -> None:
+        nonlocal passes
+        while True:
+            passes += 1
+            await asyncio.sleep(0)
+
+    counting = asyncio.create_task(count())
+    async with running_node(tmp_path) as node:
+        assert len(node.vhost.queues) == 1_000
+        assert passes > 8  # of half a millisecond each; the rest of a start takes a few
+    counting.cancel()
