@@ -12,7 +12,6 @@ from importlib.metadata import version as distribution_version
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
-import msgspec
 import typer
 from typer.core import TyperGroup
 from typer.main import get_group
@@ -53,7 +52,13 @@ from routelog.mirror_cluster import (
     listen_options,
 )
 from routelog.mirror_cluster import promote as promote_standby
-from routelog.vhosts import Definitions, InvalidDefinition, read_definitions
+from routelog.vhosts import (
+    Definitions,
+    InvalidDefinition,
+    MalformedJson,
+    decoded_json,
+    read_definitions,
+)
 
 log = logging.getLogger(__name__)
 
@@ -318,13 +323,13 @@ def _definitions(configuration: BrokerConfig) -> Definitions | None:
         return None
     file = Path(configuration.definitions_file)
     try:
-        document = msgspec.json.decode(file.read_bytes())
+        document = decoded_json(file.read_bytes())
         keeps = configuration.definitions_unknown == "keep"
         return read_definitions(document, keep_unknown=keeps)
     except OSError as error:
         raise StartError(f"definitions {file}: cannot be read: {error.strerror}") from None
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        raise StartError(f"definitions {file}: not JSON") from None
+    except MalformedJson as error:
+        raise StartError(f"definitions {file}: not JSON: {error}") from None
     except InvalidDefinition as error:
         raise StartError(f"definitions {file}: {error}") from None
 
@@ -356,11 +361,12 @@ def _end(service_manager: ServiceManager, reason: str) -> NoReturn:
 
 
 def _complain(error: Exception) -> None:
-    """One line on stderr, in colour where somebody watches."""
+    """A line on stderr, or some, in colour where somebody watches."""
     from rich.console import Console
     from rich.text import Text
 
-    line = Text("routelog: ", style="bold red") + Text(escape_control(str(error)), style="default")
+    said = "\n".join(escape_control(line) for line in str(error).split("\n"))
+    line = Text("routelog: ", style="bold red") + Text(said, style="default")
     Console(stderr=True).print(line, soft_wrap=True)
 
 

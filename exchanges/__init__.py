@@ -24,7 +24,12 @@ from routelog.exchanges.bindings.exchange import Exchange, check_equivalent
 from routelog.exchanges.bindings.field_values import comparable, field_type, octets
 from routelog.exchanges.bindings.message import BARE_MESSAGE, Message
 from routelog.exchanges.bindings.name_table import NameTable
-from routelog.exchanges.bindings.names import DEFAULT_EXCHANGE, check_name, check_not_reserved
+from routelog.exchanges.bindings.names import (
+    DEFAULT_EXCHANGE,
+    RESERVED_PREFIX,
+    check_name,
+    check_not_reserved,
+)
 from routelog.exchanges.bindings.route import Route
 from routelog.exchanges.bindings.sorted_name_table import SortedNameTable
 from routelog.exchanges.bindings.topology_change import NO_CHANGE, TopologyChange

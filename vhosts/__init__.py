@@ -24,7 +24,12 @@ from routelog.vhosts.counters.counters import (
     TrafficCounters,
 )
 from routelog.vhosts.counters.totals import ChurnCounters, NodeCounters, VhostCounters
-from routelog.vhosts.definitions.definition_entries import ARGON2ID, PolicyEntry, split_tags
+from routelog.vhosts.definitions.definition_entries import (
+    ARGON2ID,
+    PolicyEntry,
+    UserContent,
+    split_tags,
+)
 from routelog.vhosts.definitions.definitions import (
     Definitions,
     read_definitions,
@@ -41,6 +46,12 @@ from routelog.vhosts.definitions.definitions_export import (
 )
 from routelog.vhosts.definitions.definitions_import import DefinitionsImport
 from routelog.vhosts.definitions.import_plan import planned_import
+from routelog.vhosts.definitions.json_document import (
+    BYTE_ORDER_MARK,
+    JSON_FAULTS,
+    MalformedJson,
+    decoded_json,
+)
 from routelog.vhosts.delays.held_messages import HeldMessages
 from routelog.vhosts.delays.held_page import NOTHING_BEFORE, HeldMessage
 from routelog.vhosts.errors import (

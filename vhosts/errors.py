@@ -77,10 +77,15 @@ class ParameterNotFound(Exception):
 
 
 class InvalidDefinition(InvalidRequest):
-    """An entry of definitions is not valid; nothing was imported."""
+    """Entries of definitions are not valid; nothing was imported.
 
-    def __init__(self, place: str, reason: str) -> None:
-        super().__init__(f"{place}: {reason}")
+    Attributes:
+        problems: what is wrong, each with its place.
+    """
+
+    def __init__(self, *problems: str) -> None:
+        super().__init__("; ".join(problems))
+        self.problems = problems
 
 
 class InvalidLimit(InvalidRequest):

@@ -293,7 +293,10 @@ class Broker:
         except (InvalidDefinition, InvalidName) as error:
             if self._mirror is None:
                 await self._close_stores()
-            raise StartError(str(error)) from None
+            text = str(error)
+            if isinstance(error, InvalidDefinition):
+                text = "\n".join([f"definitions {self._config.definitions_file}:", *error.problems])
+            raise StartError(text) from None
 
     def _wire(self, loop: asyncio.AbstractEventLoop) -> None:
         """Make what connections share, and tell each part who hears of what happens in it."""

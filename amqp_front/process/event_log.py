@@ -42,6 +42,7 @@ TITLES: Mapping[str, tuple[int, str]] = {
     "http.malformed": (WARNING, "malformed HTTP request"),
     "http.traffic": (DEBUG, "HTTP request carried out"),
     "http.changed": (INFO, "HTTP request carried out"),
+    "definitions.skipped": (INFO, "definitions skipped"),
     "definitions.imported": (INFO, "definitions imported"),
     "definitions.kept": (WARNING, "definitions kept without effect"),
     "vhost.created": (INFO, "virtual host created"),

@@ -9,12 +9,13 @@ import msgspec
 from routelog.management.calls.broker_side import BrokerSide
 from routelog.management.calls.caller import Caller
 from routelog.management.calls.failures import Refused, bad_request
+from routelog.management.calls.form_upload import BadForm, file_in_form, is_form
 from routelog.management.calls.json_turns import decoded_in_turns
 from routelog.management.calls.log_tokens import LogTokens
 from routelog.management.calls.operation import Parameter, Query
 from routelog.management.sampling.sampler import Sampler
 from routelog.management.sampling.statistics import BadSpan, Statistics
-from routelog.vhosts import VirtualHost
+from routelog.vhosts import MalformedJson, VirtualHost
 
 BODY_BYTES_MAX = 1024 * 1024  # RabbitMQ's limit is larger, but only definitions need more
 DEFINITIONS_BYTES_MAX = 20 * 1024 * 1024  # RabbitMQ's limit for all bodies
@@ -157,6 +158,23 @@ class Call:
         Raises:
             Refused: it is too large, or no JSON.
         """
+        return await _decoded(await self._content(bytes_max))
+
+    async def document(self, *, bytes_max: int) -> Any:
+        """The body as of `json`, or the file in it if it is a form.
+
+        Raises:
+            Refused: it is too large, no JSON, or a form without a file.
+        """
+        body, content_type = await self._content(bytes_max), self.header("Content-Type")
+        try:
+            return await _decoded(
+                file_in_form(content_type, bytes(body)) if is_form(content_type) else body
+            )
+        except BadForm as error:
+            raise bad_request(str(error)) from None
+
+    async def _content(self, bytes_max: int) -> bytearray:
         body = bytearray()
         async for piece in self._request.content.iter_any():
             body += piece
@@ -164,10 +182,7 @@ class Call:
                 raise Refused(
                     413, "payload_too_large", f"the body is larger than {bytes_max} bytes"
                 )
-        try:
-            return {} if _BLANK.fullmatch(body) else await decoded_in_turns(body)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            raise bad_request("not_json") from None
+        return body
 
     async def body(self, kind: type[_Struct]) -> _Struct:
         """The body as an object of a kind; unknown keys are ignored.
@@ -182,6 +197,13 @@ class Call:
             return msgspec.convert(_with_values(content, kind), kind)
         except msgspec.ValidationError as error:
             raise bad_request(str(error)) from None
+
+
+async def _decoded(body: bytes | bytearray) -> Any:
+    try:
+        return {} if _BLANK.fullmatch(body) else await decoded_in_turns(body)
+    except MalformedJson as error:
+        raise bad_request(f"not_json: {error}") from None
 
 
 def _with_values(content: dict[str, Any], kind: type[msgspec.Struct]) -> dict[str, Any]:

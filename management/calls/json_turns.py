@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from routelog.log_backend import Lane, in_turns
+from routelog.vhosts import BYTE_ORDER_MARK, JSON_FAULTS, MalformedJson, decoded_json
 
 WHOLE_BYTES_MAX = 65_536  # decoded at once: 0.3 ms
 GROUP_BYTES = 16_384  # of elements, decoded at once
@@ -23,15 +24,25 @@ _MARK = re.compile(rb'[^"\[\]{},]*+(?:"(?:[^"\\]|\\.)*+"[^"\[\]{},]*+)*+([\[\]{}
 
 
 async def decoded_in_turns(document: bytes | bytearray) -> Any:
-    """What a document says, as `msgspec.json.decode` does.
+    """What a document says, as `decoded_json` does.
 
     Raises:
-        msgspec.DecodeError, UnicodeDecodeError, RecursionError: it is no JSON, or large and no object.
+        MalformedJson: it is no JSON, or large and no object.
     """
     if len(document) <= WHOLE_BYTES_MAX:
-        return msgspec.json.decode(document)
+        return decoded_json(document)
+    document = document.removeprefix(BYTE_ORDER_MARK)
     if not _OBJECT.match(document):
-        raise msgspec.DecodeError("a large document that is no object")
+        raise MalformedJson("a large document that is no object")
+    try:
+        return await _decoded_in_groups(document)
+    except JSON_FAULTS:
+        # Once more as a whole, to say where it is wrong: this holds the loop for some 5 ms a MB.
+        decoded_json(document)
+        raise MalformedJson("it is no JSON") from None
+
+
+async def _decoded_in_groups(document: bytes | bytearray) -> Any:
     cutter = _Cutter(document)
     async for _ in in_turns(cutter.marks(), Lane.OPERATORS):
         pass

@@ -37,6 +37,7 @@ class Operation:
         is_list: the answer is a list of such.
         has_pages: a page of the list can be asked for; where RabbitMQ has none, tools read a list.
         body: type of the JSON that it takes; None: it takes none.
+        takes_form: the body may be a form with a file of such JSON.
         statuses: when it is done; the answer comes with the first.
         failure: type of what comes with 503 in place of an error.
     """
@@ -48,6 +49,7 @@ class Operation:
     statuses: tuple[int, ...] = (200,)
     failure: Any = None
     has_pages: bool = False
+    takes_form: bool = False
 
 
 UNSAID = Operation(Any)  # of a handler above which nothing stands: it takes any query
@@ -82,9 +84,10 @@ def answers(
     query: Query = NO_QUERY,
     statuses: tuple[int, ...] = (200,),
     failure: Any = None,
+    takes_form: bool = False,
 ) -> Callable[[_Handler], _Handler]:
     """The handler answers a value of a type."""
-    return _said(Operation(value, False, body, query, statuses, failure))
+    return _said(Operation(value, False, body, query, statuses, failure, takes_form=takes_form))
 
 
 def changes(

@@ -8,6 +8,7 @@ from typing import Any, TypedDict
 import msgspec
 
 from routelog.management.calls.answer import Row
+from routelog.management.calls.form_upload import FILE, FORM
 from routelog.management.calls.listing import COLUMNS, ORDER, PAGES
 from routelog.management.calls.operation import Operation, Parameter
 from routelog.management.calls.path_template import PART, plain
@@ -112,7 +113,12 @@ def _operation(route: Route, schemas: dict[Any, Row]) -> Row:
     }
     if operation.body is not None:
         # Not required: an empty body is an empty object.
-        row["requestBody"] = {"content": {_JSON: {"schema": schemas[operation.body]}}}
+        content = {_JSON: {"schema": schemas[operation.body]}}
+        if operation.takes_form:
+            file = {"type": "string", "contentMediaType": _JSON}
+            form = {"type": "object", "required": [FILE], "properties": {FILE: file}}
+            content[FORM] = {"schema": form}
+        row["requestBody"] = {"content": content}
     return row
 
 

@@ -1,6 +1,7 @@
 """Users, permissions and topic permissions."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 import msgspec
 
@@ -11,26 +12,22 @@ from routelog.management.calls.operation import answers, changes, lists, puts
 from routelog.management.shapes.user import PermissionRow, TopicPermissionRow, UserRow, WhoAmI
 from routelog.vhosts import (
     ARGON2ID,
-    DEFAULT_ALGORITHM,
     Permission,
     TopicPermission,
     TopicRule,
     User,
+    UserContent,
     described_permission,
     described_topic_permission,
     described_user,
-    imported_hash,
     split_tags,
 )
 
 
-class UserBody(msgspec.Struct):
-    """What a user is made with: a password, a hash of one, or neither."""
+class TagsBody(msgspec.Struct):
+    """The tags of a user."""
 
     tags: list[str] | str | None = None
-    password: str | None = None
-    password_hash: str | None = None
-    hashing_algorithm: str = DEFAULT_ALGORITHM
 
 
 class UserNames(msgspec.Struct):
@@ -88,39 +85,28 @@ def get_user(call: Call) -> Answer:
     return Value(described_user(users.get(call.path("user")), users))
 
 
-@puts(UserBody)
+@puts(UserContent)
 async def put_user(call: Call) -> Answer:
     """Make a user, or replace the one of this name."""
-    body = await call.body(UserBody)
-    users, name = call.broker.users, call.path("user")
-    if body.tags is None:
-        raise bad_request("tags_not_present")
-    tags = tuple(split_tags(body.tags))
-    User(name, "", tags)  # refuses a bad name before the time for hashing is spent
-    password_hash = await _password_hash(call, body)
-    existed = users.find(name) is not None
-    await users.put_user(User(name, password_hash, tags))
+    body = await call.body(UserContent)
+    if body.password_hash and body.hashing_algorithm == ARGON2ID:
+        raise bad_request("a hash of this broker comes back by definitions only")
+    users, user = call.broker.users, body.user(call.path("user"))
+    if body.password is not None:
+        user = replace(user, password_hash=await users.hash_password(body.password.encode()))
+    existed = users.find(user.name) is not None
+    await users.put_user(user)
     return put(existed)
 
 
-@changes(UserBody)
+@changes(TagsBody)
 async def put_tags(call: Call) -> Answer:
     """Replace a user's tags, and nothing else."""
-    body = await call.body(UserBody)
+    body = await call.body(TagsBody)
     if body.tags is None:
         raise bad_request("tags_not_present")
     await call.broker.users.set_tags(call.path("user"), tuple(split_tags(body.tags)))
     return Empty()
-
-
-async def _password_hash(call: Call, body: UserBody) -> str:
-    if body.password is not None:
-        return await call.broker.passwords.hash(body.password.encode())
-    if not body.password_hash:
-        return ""
-    if body.hashing_algorithm == ARGON2ID:
-        raise bad_request("a hash of this broker comes back by definitions only")
-    return imported_hash(body.hashing_algorithm, body.password_hash)
 
 
 @changes()

@@ -154,13 +154,13 @@ def _header(call: Call) -> Row:
     }
 
 
-@answers(ImportAnswer, body=DefinitionsDocument, query=IMPORT, statuses=(200, 204))
+@answers(ImportAnswer, body=DefinitionsDocument, query=IMPORT, statuses=(200, 204), takes_form=True)
 async def post_definitions(call: Call) -> Answer:
     """Import a document: all of it, or nothing when an entry cannot be."""
     return await _import(call, None)
 
 
-@answers(ImportAnswer, body=DefinitionsDocument, query=IMPORT, statuses=(200, 204))
+@answers(ImportAnswer, body=DefinitionsDocument, query=IMPORT, statuses=(200, 204), takes_form=True)
 async def post_definitions_of_vhost(call: Call) -> Answer:
     """Import what is for a vhost into it."""
     return await _import(call, call.vhost.name)
@@ -170,7 +170,7 @@ async def _import(call: Call, vhost: str | None) -> Answer:
     unknown = call.query.get("unknown", "refuse")
     if unknown not in ("refuse", "keep"):
         raise bad_request("unknown: expected refuse or keep")
-    document = await call.json(bytes_max=DEFINITIONS_BYTES_MAX)
+    document = await call.document(bytes_max=DEFINITIONS_BYTES_MAX)
     definitions = await read_definitions_in_turns(document, vhost, keep_unknown=unknown == "keep")
     broker = call.broker
     if call.flag("dry_run"):

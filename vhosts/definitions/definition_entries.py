@@ -7,38 +7,59 @@ import msgspec
 from routelog.exchanges import Binding, Exchange
 from routelog.vhosts.arguments.policy import Policy
 from routelog.vhosts.arguments.queue_properties import QueueProperties
+from routelog.vhosts.errors import InvalidUser
 from routelog.vhosts.people.imported_password import DEFAULT_ALGORITHM, imported_hash
 from routelog.vhosts.people.password import check_hash
 from routelog.vhosts.stored.topology_record import VhostRecord
-from routelog.vhosts.stored.user import User
+from routelog.vhosts.stored.user import ADMINISTRATOR, User
 
 ARGON2ID = "argon2id"  # what exported hashes of our own are called
 
 
-class UserEntry(msgspec.Struct):
-    """A user with a hash of RabbitMQ, or one of our own."""
+class UserContent(msgspec.Struct):
+    """What a user is made with: a password, a hash of one (of RabbitMQ, or our own), or neither.
 
-    name: str
-    password_hash: str
-    tags: list[str] | str
-    hashing_algorithm: str = DEFAULT_ALGORITHM
-    limits: dict[str, Any] = {}
+    Attributes:
+        administrator: what RabbitMQ 2 had in place of tags.
+    """
 
-    def user(self) -> User:
-        """The user.
+    tags: list[str] | str | None = None
+    password: str | None = None
+    password_hash: str | None = None
+    hashing_algorithm: str | None = None
+    administrator: bool | Literal["true", "false"] | None = None
+
+    def user(self, name: str) -> User:
+        """The user; who comes with a password has no hash yet.
 
         Raises:
-            InvalidUser: a name, tag or hash cannot be.
+            InvalidUser: a name, tag or hash cannot be, or there are both a password and a hash.
         """
-        return User(self.name, self._hash(), tuple(split_tags(self.tags)))
+        if self.password is not None and self.password_hash is not None:
+            raise InvalidUser("both_password_and_password_hash_are_provided")
+        return User(name, self._hash(), self._tags())
+
+    def _tags(self) -> tuple[str, ...]:
+        if self.tags is not None:
+            return tuple(split_tags(self.tags))
+        if self.administrator is None:
+            raise InvalidUser("tags_not_present")
+        return (ADMINISTRATOR,) if self.administrator in (True, "true") else ()
 
     def _hash(self) -> str:
         if not self.password_hash:
             return ""
         if self.hashing_algorithm != ARGON2ID:
-            return imported_hash(self.hashing_algorithm, self.password_hash)
+            return imported_hash(self.hashing_algorithm or DEFAULT_ALGORITHM, self.password_hash)
         check_hash(self.password_hash)
         return self.password_hash
+
+
+class UserEntry(UserContent, kw_only=True):
+    """A user with his name and limits."""
+
+    name: str
+    limits: dict[str, Any] = {}
 
 
 class VhostEntry(msgspec.Struct):
@@ -166,7 +187,7 @@ class BindingEntry(msgspec.Struct):
     source: str
     destination: str
     destination_type: Literal["queue", "exchange"]
-    routing_key: str
+    routing_key: str = ""
     vhost: str = ""
     arguments: dict[str, Any] = {}
 

@@ -1,13 +1,17 @@
 """Definitions: users, vhosts and topology as one document, in RabbitMQ's form, read and checked."""
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 
 from routelog.exchanges import (
     DEFAULT_EXCHANGE,
+    NODE_EXCHANGES,
+    PREDECLARED,
+    RESERVED_PREFIX,
     Binding,
     Exchange,
     RoutingError,
@@ -64,8 +68,12 @@ ADVICE = '--keep-unknown, ?unknown=keep or definitions_unknown = "keep" keep it 
 
 EXCHANGE_TYPES = frozenset(type_table(lambda count: 0))
 
-_Entry = TypeVar("_Entry", bound=msgspec.Struct)
-_Any = TypeVar("_Any")
+RESERVED = f"names that begin with {RESERVED_PREFIX} are the broker's"
+PROBLEMS_MAX = 100  # that are said: who has more mends these first
+
+# What is said of definitions beside their entries.
+_NO_KINDS = frozenset(("passwords", "without_effect", "skipped", "problems", "unread"))
+_PREDECLARED = frozenset(each.name for each in PREDECLARED + NODE_EXCHANGES)
 
 
 class UnknownDefinition(Exception):
@@ -81,13 +89,52 @@ class KeptEntry:
     entry: Mapping[str, Any]
 
 
+class Problems:
+    """What is wrong with a document: each problem with its place, up to a limit."""
+
+    def __init__(self) -> None:
+        self._texts: list[str] = []
+        self._more = 0
+
+    def note(self, text: str) -> None:
+        """Add one."""
+        if len(self._texts) < PROBLEMS_MAX:
+            self._texts.append(text)
+        else:
+            self._more += 1
+
+    @contextmanager
+    def of(self, place: str) -> Iterator[None]:
+        """Note what is wrong with an entry, instead of raising it."""
+        try:
+            yield
+        except UnknownDefinition as error:
+            self.note(f"{place}: {error}; {ADVICE}")
+        except WRONG as error:
+            self.note(f"{place}: {error}")
+
+    def check(self) -> None:
+        """Refuse a document that has any.
+
+        Raises:
+            InvalidDefinition: it has.
+        """
+        if self._texts:
+            more = [f"and {self._more} more"] if self._more else []
+            raise InvalidDefinition(*self._texts, *more)
+
+
 @dataclass(slots=True)
 class Definitions:
     """What a document says; what belongs to a vhost or a user stands beside its name.
 
     Attributes:
         kept: entries without effect.
+        passwords: of users who come with one; they are hashed when the users are made.
         without_effect: what has none, in words: these entries, and keys of policies.
+        skipped: entries whose names are the broker's own, in words.
+        problems: entries that cannot be.
+        unread: what these would have declared: a kind, a vhost (of users and vhosts none), a name.
     """
 
     users: list[tuple[User, Limits]] = field(default_factory=list)
@@ -101,11 +148,15 @@ class Definitions:
     queues: list[tuple[str, QueueProperties]] = field(default_factory=list)
     bindings: list[tuple[str, Binding]] = field(default_factory=list)
     kept: list[KeptEntry] = field(default_factory=list)
+    passwords: dict[str, str] = field(default_factory=dict, repr=False)
     without_effect: list[str] = field(default_factory=list)
+    skipped: list[str] = field(default_factory=list)
+    problems: Problems = field(default_factory=Problems)
+    unread: set[tuple[str, str, str]] = field(default_factory=set)
 
     def counts(self) -> dict[str, int]:
         """How many entries there are of each kind, those without effect under `kept`."""
-        kinds = [each.name for each in fields(self) if each.name != "without_effect"]
+        kinds = [each.name for each in fields(self) if each.name not in _NO_KINDS]
         return {kind: len(getattr(self, kind)) for kind in kinds}
 
 
@@ -114,13 +165,15 @@ def read_definitions(
 ) -> Definitions:
     """The definitions of a document, each of them checked on its own.
 
+    What cannot be is among their problems: importing them is refused.
+
     Args:
         document: as decoded from JSON. Keys that are not known are passed over.
         vhost: where everything belongs that does not say it, or says another one.
         keep_unknown: what RabbitMQ and its plugins have and this broker has not is kept without effect.
 
     Raises:
-        InvalidDefinition: names the first entry that cannot be.
+        InvalidDefinition: it is no object.
     """
     reader = _Reader(document, vhost, keep_unknown)
     for _ in reader.steps():
@@ -147,7 +200,7 @@ class _Reader:
         self, document: object, vhost: str | None, keep_unknown: bool, *, takes: bool = False
     ) -> None:
         if not isinstance(document, dict):
-            raise InvalidDefinition("the document", "it is no JSON object")
+            raise InvalidDefinition("the document: it is no JSON object")
         self._document: Mapping[str, Any] = document
         self._vhost = vhost
         self._keep_unknown = keep_unknown
@@ -174,28 +227,45 @@ class _Reader:
         ours = ("parameters", "policies", "exchanges", "queues", "bindings")
         for kind, entry_type, take in kinds:
             if self._vhost is None or kind in ours:
-                for place, entry in self._entries(kind, entry_type):
-                    self._place_of_entry = place
-                    named(place, take, entry)
+                for place, content in self._entries(kind):
+                    self._place_of_entry, self._entry = place, content
+                    taken = False
+                    with self.read.problems.of(place):
+                        take(msgspec.convert(_with_objects(content), entry_type))
+                        taken = True
+                    if not taken and isinstance(content, dict):
+                        self._note_unread(kind, content)
                     yield
 
-    def _entries(self, kind: str, entry_type: type[_Entry]) -> Iterator[tuple[str, _Entry]]:
+    def _entries(self, kind: str) -> Iterator[tuple[str, Any]]:
         entries = self._document.get(kind, [])
         if not isinstance(entries, list):
-            raise InvalidDefinition(kind, "it is no array")
+            self.read.problems.note(f"{kind}: it is no array")
+            return
         for at, content in enumerate(entries):
             if self._takes:
                 entries[at] = None
             name = content.get("name", content.get("user", "")) if isinstance(content, dict) else ""
-            place = f"{kind}[{at}] '{name}'" if name else f"{kind}[{at}]"
-            self._entry = content
-            try:
-                yield place, msgspec.convert(_with_objects(content), entry_type)
-            except msgspec.ValidationError as error:
-                raise InvalidDefinition(place, str(error)) from None
+            yield (f"{kind}[{at}] '{name}'" if name else f"{kind}[{at}]"), content
+
+    def _note_unread(self, kind: str, content: Mapping[str, Any]) -> None:
+        name, vhost = content.get("name"), self._vhost or content.get("vhost", "")
+        if isinstance(name, str) and isinstance(vhost, str):
+            self.read.unread.add((kind, "" if kind in ("users", "vhosts") else vhost, name))
+
+    def _skips(self, name: str) -> bool:
+        # As in RabbitMQ: what the broker made itself is made again, or was somebody's for a moment.
+        is_reserved = name.startswith(RESERVED_PREFIX)
+        if is_reserved and name not in _PREDECLARED:
+            self.read.skipped.append(f"{self._place_of_entry}: {RESERVED}")
+        return is_reserved
 
     def _user(self, entry: UserEntry) -> None:
-        self.read.users.append((entry.user(), checked_limits(USER_LIMITS, entry.limits)))
+        self.read.users.append((entry.user(entry.name), checked_limits(USER_LIMITS, entry.limits)))
+        if entry.password is not None:
+            self.read.passwords[entry.name] = entry.password
+        else:
+            self.read.passwords.pop(entry.name, None)
 
     def _vhost_entry(self, entry: VhostEntry) -> None:
         record = entry.record()
@@ -255,7 +325,7 @@ class _Reader:
         self._take_policy(self._place(entry.vhost), entry)
 
     def _exchange(self, entry: ExchangeEntry) -> None:
-        if entry.name != DEFAULT_EXCHANGE:
+        if entry.name != DEFAULT_EXCHANGE and not self._skips(entry.name):
             check_name("exchange", entry.name)
             checked_arguments(entry.arguments)
             vhost = self._place(entry.vhost)
@@ -266,6 +336,8 @@ class _Reader:
                 self._unknown_exchanges.add((vhost, entry.name))
 
     def _queue(self, entry: QueueEntry) -> None:
+        if self._skips(entry.name):
+            return
         vhost = self._place(entry.vhost)
         properties = entry.properties()
         check_name("queue", entry.name)
@@ -288,7 +360,7 @@ class _Reader:
     def _place(self, vhost: str) -> str:
         place = self._vhost or vhost
         if not place:
-            raise InvalidDefinition("vhost", "it is not said")
+            raise InvalidDefinition("vhost: it is not said")
         return place
 
 
@@ -301,17 +373,3 @@ def _with_objects(content: Any) -> Any:
 def _object(value: Any) -> Any:
     # RabbitMQ writes an object that has become empty as an empty array.
     return {} if value == [] else value
-
-
-def named(place: str, take: Callable[[_Any], None], entry: _Any) -> None:
-    """Take an entry; what is wrong with it is said with its place.
-
-    Raises:
-        InvalidDefinition: it was refused.
-    """
-    try:
-        take(entry)
-    except UnknownDefinition as error:
-        raise InvalidDefinition(place, f"{error}; {ADVICE}") from error
-    except WRONG as error:
-        raise InvalidDefinition(place, str(error)) from error

@@ -1,19 +1,22 @@
 """Carries out definitions: first all of them on paper, so that bad ones change nothing."""
 
+from asyncio import to_thread
 from collections import deque
 from collections.abc import Iterator, Mapping
-from functools import partial
+from contextlib import suppress
+from dataclasses import replace
 from typing import TypeVar
 
 import msgspec
 
-from routelog.exchanges import Binding, Exchange, RoutingTable
+from routelog.exchanges import RESERVED_PREFIX, Binding, Exchange, RoutingError, RoutingTable
 from routelog.log_backend import Lane, in_turns, pause
 from routelog.vhosts.actor import Actor, acts, current_actor
 from routelog.vhosts.arguments.limits import MAX_QUEUES, Limits, reached
 from routelog.vhosts.arguments.queue_properties import QueueProperties
-from routelog.vhosts.definitions.definitions import Definitions, named
+from routelog.vhosts.definitions.definitions import RESERVED, Definitions
 from routelog.vhosts.errors import InvalidDefinition, QueueLimitReached, VhostNotFound
+from routelog.vhosts.people.password import verify_password
 from routelog.vhosts.people.user_directory import UserDirectory
 from routelog.vhosts.queues.queue_declaration import check_declaration
 from routelog.vhosts.stored.global_parameters import GlobalParameters
@@ -50,14 +53,18 @@ class DefinitionsImport:
             MetadataUnavailable: the store takes no more; what came before is there.
             Others: somebody deleted meanwhile what an entry needs.
         """
-        counts, without_effect = definitions.counts(), definitions.without_effect
+        counts = definitions.counts()
         actor = current_actor() or Actor("", "", "start")
         with acts(actor):
             with actor.imports():
                 await self._carry_out(definitions)
             self._vhosts.events.note("definitions.imported", **counts)
-            async for what in in_turns(without_effect, Lane.OPERATORS):
-                self._vhosts.events.note("definitions.kept", entry=what)
+            for event, entries in (
+                ("definitions.kept", definitions.without_effect),
+                ("definitions.skipped", definitions.skipped),
+            ):
+                async for what in in_turns(entries, Lane.OPERATORS):
+                    self._vhosts.events.note(event, entry=what)
 
     async def _carry_out(self, definitions: Definitions) -> None:
         await self.rehearse(definitions)
@@ -77,12 +84,23 @@ class DefinitionsImport:
             record = self._vhosts.get(name).record
             await self._vhosts.put(msgspec.structs.replace(record, limits=dict(limits)))
         for user, limits in definitions.users:
+            password = definitions.passwords.get(user.name)
+            if password is not None:
+                user = replace(user, password_hash=await self._hash_of(user.name, password))
             await self._users.put_user(user)
             await self._users.set_limits(user.name, limits)
         for name, vhost, permission in definitions.permissions:
             await self._users.set_permissions(name, vhost, permission)
         for name, vhost, topic in definitions.topic_permissions:
             await self._users.set_topic_permission(name, vhost, topic)
+
+    async def _hash_of(self, name: str, password: str) -> str:
+        # The same password keeps its hash: a document is imported at every start.
+        known = self._users.find(name)
+        content = password.encode()
+        if known is not None and await to_thread(verify_password, known.password_hash, content):
+            return known.password_hash
+        return await self._users.hash_password(content)
 
     def merged(self, record: VhostRecord) -> VhostRecord:
         """What becomes of a vhost of which a document says this."""
@@ -125,55 +143,76 @@ class DefinitionsImport:
         """Check everything on paper.
 
         Raises:
-            InvalidDefinition: names what cannot be.
+            InvalidDefinition: names all that cannot be.
         """
+        problems, unread = definitions.problems, definitions.unread
         for record in definitions.vhosts:
-            named(f"vhosts '{record.name}'", check_vhost, self.merged(record))
+            with problems.of(f"vhosts '{record.name}'"):
+                check_vhost(self.merged(record))
         users = {user.name for user in self._users.users()}
         users |= {user.name for user, _ in definitions.users}
+        users |= {name for kind, _, name in unread if kind == "users"}
         stages = self._stages(definitions)
         for kind, entries in (
             ("permissions", [each[:2] for each in definitions.permissions]),
             ("topic_permissions", [each[:2] for each in definitions.topic_permissions]),
         ):
             for user, vhost in entries:
-                place = f"{kind} of '{user}' in '{vhost}'"
-                _stage(stages, place, vhost)
-                if user not in users:
-                    raise InvalidDefinition(place, f"no user '{user}'")
+                with problems.of(f"{kind} of '{user}' in '{vhost}'"):
+                    _stage(stages, vhost)
+                    if user not in users:
+                        raise InvalidDefinition(f"no user '{user}'")
         for vhost, policy in definitions.policies:
-            _stage(stages, f"policies '{policy.name}'", vhost)
+            with problems.of(f"policies '{policy.name}'"):
+                _stage(stages, vhost)
         real = {vhost.name: vhost for vhost in self._vhosts.all()}
         for vhost in {each.vhost for each in definitions.kept}:
-            _stage(stages, "entries without effect", vhost)
-            kept = [(each.kind, each.entry) for each in definitions.kept if each.vhost == vhost]
-            check_room(vhost, real[vhost].kept if vhost in real else None, kept)
+            with problems.of("entries without effect"):
+                _stage(stages, vhost)
+                kept = [(each.kind, each.entry) for each in definitions.kept if each.vhost == vhost]
+                check_room(vhost, real[vhost].kept if vhost in real else None, kept)
         for vhost, limits in definitions.vhost_limits:
-            _stage(stages, f"limits of '{vhost}'", vhost).limits = limits
+            with problems.of(f"limits of '{vhost}'"):
+                _stage(stages, vhost).limits = limits
         await self._rehearse_topology(definitions, stages)
+        problems.check()
 
     async def _rehearse_topology(
         self, definitions: Definitions, stages: Mapping[str, "_Stage"]
     ) -> None:
+        problems = definitions.problems
         async for vhost, exchange in in_turns(definitions.exchanges, Lane.OPERATORS):
-            place = f"exchanges '{exchange.name}'"
-            named(place, _stage(stages, place, vhost).exchange, exchange)
+            with problems.of(f"exchanges '{exchange.name}'"):
+                _stage(stages, vhost).exchange(exchange)
         async for vhost, properties in in_turns(definitions.queues, Lane.OPERATORS):
-            place = f"queues '{properties.name}'"
-            has_remote = self._vhosts.has_remote
-            named(place, partial(check_declaration, vhost, has_remote=has_remote), properties)
-            named(place, _stage(stages, place, vhost).queue, properties)
+            with problems.of(f"queues '{properties.name}'"):
+                check_declaration(vhost, properties, has_remote=self._vhosts.has_remote)
+                _stage(stages, vhost).queue(properties)
+        kept: list[tuple[str, Binding]] = []
         async for vhost, binding in in_turns(definitions.bindings, Lane.OPERATORS):
             place = f"bindings from '{binding.source}' to '{binding.destination}'"
-            named(place, _stage(stages, place, vhost).binding, binding)
+            with problems.of(place):
+                stage = _stage(stages, vhost)
+                if stage.lacks_reserved(binding):
+                    definitions.skipped.append(f"{place}: {RESERVED}")
+                else:
+                    stage.binding(binding)
+                    kept.append((vhost, binding))
+        definitions.bindings = kept
         async for vhost, properties in in_turns(definitions.queues, Lane.OPERATORS):
-            stages[vhost].forget(properties.name)  # all paper at once would be long to let go of
+            if vhost in stages:
+                stages[vhost].forget(properties.name)  # all at once would be long to let go of
 
     def _stages(self, definitions: Definitions) -> dict[str, "_Stage"]:
         queues_max = self._vhosts.queues_max
         real = {vhost.name: vhost for vhost in self._vhosts.all()}
         names = real.keys() | {record.name for record in definitions.vhosts}
-        return {name: _Stage(name, real.get(name), queues_max) for name in names}
+        names |= {name for kind, _, name in definitions.unread if kind == "vhosts"}
+        stages = {name: _Stage(name, real.get(name), queues_max) for name in names}
+        for kind, vhost, name in definitions.unread:
+            if vhost in stages:
+                stages[vhost].expect(kind, name)
+        return stages
 
 
 class _Stage:
@@ -201,6 +240,26 @@ class _Stage:
             self._queues += 1
         self._paper.add_queue(properties.name, durable=properties.durable)
 
+    def expect(self, kind: str, name: str) -> None:
+        """Something would be there, were its entry right: what needs it is not wrong, too."""
+        with suppress(RoutingError):
+            if kind == "exchanges":
+                self._paper.restore_exchange(Exchange(name, "direct"))
+            elif kind == "queues":
+                self._paper.add_queue(name, durable=True)
+
+    def lacks_reserved(self, binding: Binding) -> bool:
+        """Whether an end of a binding has a name of the broker's own, and is not there."""
+        ends = [(binding.source, "exchange"), (binding.destination, binding.destination_kind)]
+        for name, kind in ends:
+            has_queue = kind == "queue" and self._is_real_queue(name)
+            has_exchange = kind == "exchange" and (
+                self._is_real_exchange(name) or self._paper.has_exchange(name)
+            )
+            if name.startswith(RESERVED_PREFIX) and not (has_queue or has_exchange):
+                return True
+        return False
+
     def forget(self, queue: str) -> None:
         self._paper.remove_queue(queue)
 
@@ -221,10 +280,10 @@ class _Stage:
         return self._real is not None and name in self._real.queues
 
 
-def _stage(stages: Mapping[str, _Stage], place: str, vhost: str) -> _Stage:
+def _stage(stages: Mapping[str, _Stage], vhost: str) -> _Stage:
     stage = stages.get(vhost)
     if stage is None:
-        raise InvalidDefinition(place, f"vhost {vhost} not found")
+        raise InvalidDefinition(f"vhost {vhost} not found")
     return stage
 
 

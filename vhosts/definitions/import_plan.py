@@ -12,6 +12,7 @@ from routelog.vhosts.arguments.queue_properties import QueueProperties
 from routelog.vhosts.definitions.definitions import Definitions
 from routelog.vhosts.definitions.definitions_import import DefinitionsImport
 from routelog.vhosts.errors import QueueInequivalent, QueueLocked
+from routelog.vhosts.people.imported_password import hash_fault
 from routelog.vhosts.people.user_directory import UserDirectory
 from routelog.vhosts.queues.queue_declaration import check_redeclared, with_type
 from routelog.vhosts.stored.global_parameters import GlobalParameters
@@ -120,7 +121,9 @@ class _Comparison:
         for user, limits in definitions.users:
             found = users.find(user.name)
             there = None if found is None else (found, dict(users.limits(user.name)))
-            yield _compared("users", "", user.name, there, (user, dict(limits)))
+            wanted = None if user.name in definitions.passwords else (user, dict(limits))
+            planned = _compared("users", "", user.name, there, wanted)
+            yield planned._replace(reason=hash_fault(user.password_hash))
         book = users.permissions
         for name, vhost, permission in definitions.permissions:
             there = book.of_user(name).get(vhost)

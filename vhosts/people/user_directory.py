@@ -1,11 +1,13 @@
 """All users and their permissions, in memory and in the metadata store."""
 
+import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 
 from routelog.log_backend import Change, MetadataCorrupt, MetadataStore
 from routelog.vhosts.arguments.limits import USER_LIMITS, Limits, checked_limits
 from routelog.vhosts.errors import InvalidPermission, UserExists, UserNotFound
+from routelog.vhosts.people.imported_password import hash_fault
 from routelog.vhosts.people.loopback import DEFAULT_PASSWORD, DEFAULT_USER
 from routelog.vhosts.people.permission_book import PermissionBook
 from routelog.vhosts.queues.event_feed import TellEvent, tell_nobody
@@ -33,6 +35,8 @@ from routelog.vhosts.stored.user_record import (
 
 DEFAULT_VHOST = "/"
 
+log = logging.getLogger(__name__)
+
 
 class UserDirectory:
     """The users of this node, and the `permissions` they have.
@@ -45,8 +49,6 @@ class UserDirectory:
     Attributes:
         on_deleted: called with the name of each user that is deleted.
         tell: emits events.
-
-    Args:
         hash_password: hashes off the event loop, such as `PasswordVerifier.hash`; it may raise
             AuthenticationBusy, which add_user and create_default_user pass on.
     """
@@ -56,7 +58,7 @@ class UserDirectory:
     ) -> None:
         self.permissions = PermissionBook()
         self._writer = writer
-        self._hash_password = hash_password
+        self.hash_password = hash_password
         self._users: dict[str, User] = {}
         self._limits: dict[str, Limits] = {}
         self.on_deleted: Callable[[str], None] = lambda name: None
@@ -124,7 +126,7 @@ class UserDirectory:
         """
         self._refuse_existing(name)
         User(name, "", tags)  # refuses a bad name before the password is hashed
-        user = User(name, await self._hash_password(password), tags)
+        user = User(name, await self.hash_password(password), tags)
         self._refuse_existing(name)  # another call may have added the user meanwhile
         await self.put_user(user)
         return user
@@ -132,6 +134,8 @@ class UserDirectory:
     async def put_user(self, user: User) -> None:
         """Create the user as given, with a hash made elsewhere, or replace the one of his name."""
         known = self._users.get(user.name)
+        if fault := hash_fault(user.password_hash):
+            log.warning("user '%s' cannot log in: %s", user.name, fault)
         durable = self._writer.submit([user_change(user)])
         self._put(user)
         if known is None:
@@ -276,7 +280,7 @@ class UserDirectory:
         """
         if self._users:
             return False
-        password_hash = await self._hash_password(password)
+        password_hash = await self.hash_password(password)
         user = User(name, password_hash, (ADMINISTRATOR,))
         if self._users:  # a user was added meanwhile
             return False

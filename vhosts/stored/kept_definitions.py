@@ -128,7 +128,7 @@ def check_kept(entry: Entry) -> None:
         InvalidDefinition: it is.
     """
     if len(msgspec.json.encode(entry)) > ENTRY_BYTES_MAX:
-        raise InvalidDefinition("the entry", f"it is larger than {ENTRY_BYTES_MAX} bytes")
+        raise InvalidDefinition(f"the entry: it is larger than {ENTRY_BYTES_MAX} bytes")
 
 
 def check_room(
@@ -146,7 +146,7 @@ def check_room(
     places = {_place(kind, entry) for kind, entry in entries}
     if len(places | (known.places() if known is not None else set())) > ENTRIES_MAX:
         reason = f"above {ENTRIES_MAX} entries without effect in vhost '{vhost}'"
-        raise InvalidDefinition("the document", reason)
+        raise InvalidDefinition(f"the document: {reason}")
 
 
 def exchanges_of(binding: Entry) -> set[str]:

@@ -7,6 +7,7 @@ import msgspec
 import pytest
 
 from routelog.management.calls.json_turns import GROUP_BYTES, WHOLE_BYTES_MAX, decoded_in_turns
+from routelog.vhosts import MalformedJson
 
 AWKWARD = {"name": 'a "]}, [{', "escaped": "\\", "nested": [[1, [2]], {"x": []}], "ü": None}
 
@@ -62,28 +63,39 @@ async def test_others_have_their_turn_meanwhile() -> None:
 async def test_what_is_no_json_is_refused(part: bytes, broken: bytes) -> None:
     encoded = document()
     assert part in encoded
-    with pytest.raises((msgspec.DecodeError, UnicodeDecodeError)):
+    with pytest.raises(MalformedJson):
         await decoded_in_turns(encoded.replace(part, broken, 1))
+
+
+async def test_a_fault_of_a_large_document_is_found_by_its_line() -> None:
+    encoded = document().replace(b'"number": 1500', b'"number" 1500', 1)
+    line = encoded[: encoded.index(b'"number" 1500')].count(b"\n") + 1
+    with pytest.raises(MalformedJson, match=f"^line {line}, column 13: expected ':'"):
+        await decoded_in_turns(encoded)
+
+
+async def test_a_large_document_may_begin_with_a_byte_order_mark() -> None:
+    assert await decoded_in_turns(b"\xef\xbb\xbf" + document()) == json.loads(document())
 
 
 @pytest.mark.parametrize("bad", [document()[:-1], document()[:-9_000], document() + b"]"])
 async def test_what_is_cut_off_or_goes_on_is_refused(bad: bytes) -> None:
-    with pytest.raises(msgspec.DecodeError):
+    with pytest.raises(MalformedJson):
         await decoded_in_turns(bad)
 
 
 async def test_a_comma_behind_the_last_group_is_refused() -> None:
     entries = b"[" + b'"%b",' % (b"x" * GROUP_BYTES) * 8 + b"]"
-    with pytest.raises(msgspec.DecodeError):
+    with pytest.raises(MalformedJson):
         await decoded_in_turns(b'{"entries": ' + entries + b"}")
 
 
 async def test_a_large_document_that_is_no_object_is_refused() -> None:
-    with pytest.raises(msgspec.DecodeError):
+    with pytest.raises(MalformedJson):
         await decoded_in_turns(b"[" + b"1," * WHOLE_BYTES_MAX + b"1]")
 
 
 async def test_too_deep_a_nest_is_refused() -> None:
     deep = b'{"entries": [' + b"[" * 100_000 + b"]" * 100_000 + b"]}"
-    with pytest.raises(RecursionError):
+    with pytest.raises(MalformedJson, match="nested"):
         await decoded_in_turns(deep)

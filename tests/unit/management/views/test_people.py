@@ -5,7 +5,7 @@ import json
 import pytest
 from unit.management.managed_node import ManagedNode
 
-from routelog.management.calls.failures import Refused
+from routelog.management.calls.failures import Refused, refused
 from routelog.management.calls.listing import list_query, listed
 from routelog.management.views import people
 from routelog.vhosts import InvalidPermission, InvalidUser, TopicPermission, User, UserNotFound
@@ -52,16 +52,51 @@ async def test_a_hash_that_was_exported_elsewhere_is_taken(node: ManagedNode) ->
     ("body", "reason"),
     [
         ({"password": "secret"}, "tags_not_present"),
+        (
+            {"tags": "", "password": "p", "password_hash": HASH},
+            "both_password_and_password_hash_are_provided",
+        ),
+        ({"tags": "", "password_hash": HASH, "hashing_algorithm": "a:b"}, "hashing algorithm"),
         ({"tags": "", "password_hash": HASH, "hashing_algorithm": "argon2id"}, "definitions only"),
         ({"tags": 1}, "tags"),
         (b'"u"', "not_json"),
     ],
 )
 async def test_what_is_no_user_is_refused(node: ManagedNode, body: object, reason: str) -> None:
-    with pytest.raises(Refused, match=reason) as raised:
+    with pytest.raises((Refused, InvalidUser), match=reason) as raised:
         await node.ask(people.put_user, user="u", body=body)
-    assert raised.value.status == 400
+    answer = refused(raised.value)
+    assert answer is not None
+    assert answer.status == 400
     assert node.users.users() == []
+
+
+@pytest.mark.parametrize(
+    ("body", "tags"),
+    [
+        ({"tags": "", "password_hash": HASH, "hashing_algorithm": None}, ()),
+        ({"tags": "", "password_hash": "", "hashing_algorithm": "odd"}, ()),
+        ({"password": "p", "administrator": "true"}, ("administrator",)),
+        ({"password": "p", "administrator": False}, ()),
+    ],
+)
+async def test_a_user_of_another_form_is_taken(
+    node: ManagedNode, body: object, tags: tuple[str, ...]
+) -> None:
+    assert await node.ask(people.put_user, user="u", body=body) == 201
+    assert node.users.get("u").tags == tags
+
+
+@pytest.mark.parametrize("odd", [{"password_hash": "abcd"}, {"hashing_algorithm": "odd"}])
+async def test_a_hash_that_no_password_has_is_kept_and_warned_of(
+    node: ManagedNode, odd: dict[str, str], caplog: pytest.LogCaptureFixture
+) -> None:
+    body = {"tags": "", "password_hash": HASH, **odd}
+    assert await node.ask(people.put_user, user="u", body=body) == 201
+    assert "user 'u' cannot log in: the " in caplog.text
+    shown = await node.ask(people.get_user, user="u")
+    assert shown["password_hash"] == body["password_hash"]
+    assert shown["hashing_algorithm"] == odd.get("hashing_algorithm", SHA256)
 
 
 async def test_a_bad_name_or_hash_is_refused(node: ManagedNode) -> None:

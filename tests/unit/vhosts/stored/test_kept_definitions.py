@@ -39,9 +39,11 @@ class World:
         self.users.load(node.logs.metadata)
         self.parameters.load(node.logs.metadata)
 
-    async def keep(self, document: object, vhost: str | None = None) -> list[str]:
+    async def keep(
+        self, document: object, vhost: str | None = None, *, keep_unknown: bool = True
+    ) -> list[str]:
         """Import it; returns what has no effect."""
-        definitions = read_definitions(document, vhost, keep_unknown=True)
+        definitions = read_definitions(document, vhost, keep_unknown=keep_unknown)
         await DefinitionsImport(self.vhosts, self.users, self.parameters).run(definitions)
         return definitions.without_effect
 
@@ -119,7 +121,7 @@ async def test_strict_is_the_default_and_names_the_option(world: World, section:
     with pytest.raises(
         InvalidDefinition, match=r"--keep-unknown, .unknown=keep or definitions_unknown"
     ):
-        read_definitions(only)
+        await world.keep(only, keep_unknown=False)
     assert await world.exported() == before
 
 
