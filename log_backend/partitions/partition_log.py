@@ -14,7 +14,8 @@ from os import PathLike
 from typing import Protocol
 
 from routelog.log_backend.doors.clock import Clock, moment
-from routelog.log_backend.journal.journal_block import Reason
+from routelog.log_backend.journal.journal_block import Reason, Settlement
+from routelog.log_backend.journal.journal_entry import JournalEntry
 from routelog.log_backend.journal.journal_groups import JournalGroup
 from routelog.log_backend.journal.journal_waiters import JournalWaiters
 from routelog.log_backend.partitions.cursor import Cursor
@@ -330,6 +331,21 @@ class PartitionLog(QuarantinedLog):
             notify = self._has_state if self.durable else None
             cursor = self.cursors[number] = Cursor(number, notify)
         return cursor
+
+    def journal_settlement(self, settlement: Settlement) -> int:
+        """Put a settlement into the block that gathers; its cursor must not learn of it before that is durable.
+
+        Returns:
+            The journal position of the block; 0: the partition is closed, or does not survive a restart.
+
+        Raises:
+            JournalFailed: the disk failed before; nothing was written.
+        """
+        if self.closed or not self.durable:
+            return 0
+        entry = JournalEntry(self.number, settlement)
+        position: int = self._owner.intake.groups.append(entry, True, self.synced)
+        return position
 
     def _has_unflushed(self) -> None:
         self._owner.has_unflushed(self)

@@ -31,7 +31,7 @@ from routelog.log_backend.partitions.log_intake import LogIntake
 from routelog.vhosts import Delivery, PublishRefused, Queue, QueuePartition, QueueProperties
 from routelog.vhosts.partitions.priority_partition import PriorityPartition
 from routelog.vhosts.partitions.priority_scan_budget import PriorityScanBudget
-from routelog.vhosts.posting.internal_publish import Posted
+from routelog.vhosts.posting.internal_publish import Posted, Settle
 from routelog.vhosts.posting.internal_publisher import Done
 from routelog.vhosts.rules.death import Death
 
@@ -82,13 +82,23 @@ class House:
         raise AssertionError("no queue here has a lease")
 
     def send(
-        self, records: Records, index: int, count: int, exchange: str, death: Death, done: Done
+        self,
+        records: Records,
+        index: int,
+        count: int,
+        exchange: str,
+        death: Death,
+        done: Done,
+        settle: Settle | None = None,
     ) -> None:
         for at in range(index, index + count):
             self.dead.append((records.body(at).decode(), death.reason))
-        done(Posted(0, 0, frozenset()))
+        posted = Posted(0, 0, frozenset())
+        if settle is not None:
+            settle(range(count), posted)
+        done(posted)
 
-    def when_reached(self, posted: Posted, done: Callable[[], None]) -> None:
+    def when_moved(self, posted: Posted, settled: object, done: Callable[[], None]) -> None:
         done()
 
 

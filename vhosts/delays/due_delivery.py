@@ -1,7 +1,7 @@
 """Delivery of held messages: read a little before they are due, then routed as if just published.
 
-A held message is settled only when its copies in queues are as durable as those queues promise. So a crash
-loses no message, and may deliver one twice: from a queue, and again from the exchange.
+The block of the journal that has a message in its queues settles it here, so after a crash it is in one place.
+In memory it is settled when that block is durable.
 """
 
 import logging
@@ -262,27 +262,35 @@ class DueDelivery:
         entries = [entry for entry, _ in group]
         self._open_posts += 1
         self._held_messages.leaving.update(entries)
-        done = partial(self._posted, entries)
         self._rule_services.post.begin(
-            self._held_messages.exchange, letters, attributes, exchange, done
+            self._held_messages.exchange,
+            letters,
+            attributes,
+            exchange,
+            self._posted,
+            partial(self._settle, entries),
         )
 
-    def _posted(self, entries: list[ScheduledRecord], posted: Posted | None) -> None:
+    def _posted(self, posted: Posted | None) -> None:
         if posted is None:
             return  # the journal has logged it; a restart delivers the messages
         self._open_posts -= 1
         if not self._open_posts:
             self.look_soon()
+
+    def _settle(self, entries: Sequence[ScheduledRecord], places: range, posted: Posted) -> None:
         # A message that failed is held until a restart tries it again.
+        held = self._held_messages
         kept = posted.refused | posted.failed
-        self._held_messages.leaving.difference_update([entries[place] for place in kept])
-        if posted.refused:
-            refused = [entries[place] for place in posted.refused]
+        held.leaving.difference_update([entries[place] for place in places if place in kept])
+        refused = [entries[place] for place in places if place in posted.refused]
+        if refused:
             self._refused_count += len(refused)
             self._rule_services.call_later(REFUSED_SECONDS, partial(self._try_again, refused))
-        gone = [entry for place, entry in enumerate(entries) if place not in kept]
+        gone = [entries[place] for place in places if place not in kept]
         if gone:
-            self._rule_services.when_reached(posted, partial(self._held_messages.settle, gone))
+            settle = partial(held.settle, gone)
+            self._rule_services.when_moved(posted, held.settlements(gone), settle)
 
     def _try_again(self, refused: Sequence[ScheduledRecord]) -> None:
         self._refused_count -= len(refused)

@@ -5,7 +5,7 @@ it came in, and held until it is settled. The schedule is an index by due time; 
 """
 
 from array import array
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 from routelog.exchanges import held_name
@@ -17,6 +17,7 @@ from routelog.log_backend import (
     Records,
     Schedule,
     ScheduledRecord,
+    Settlement,
     StoredRecord,
     record_at,
     split_records,
@@ -170,6 +171,22 @@ class HeldMessages:
         if batch is None or batch.base_offset > entry.offset:
             return None
         return record_at(batch, entry.offset)
+
+    def settlements(
+        self, entries: Sequence[ScheduledRecord]
+    ) -> Iterator[tuple[PartitionLog, Settlement]]:
+        """What `settle` will come to, for the journal: with the log of each part."""
+        for part in {entry.part for entry in entries}:
+            offsets = sorted(entry.offset for entry in entries if entry.part == part)
+            ranges: list[tuple[int, int]] = []
+            for offset in offsets:
+                if ranges and ranges[-1][1] == offset:
+                    ranges[-1] = (ranges[-1][0], offset + 1)
+                else:
+                    ranges.append((offset, offset + 1))
+            log = self.logs[part]
+            if not log.closed:
+                yield log, Settlement(log.open_cursor().number, ranges)
 
     def settle(self, entries: Sequence[ScheduledRecord], reason: Reason = Reason.ACKED) -> None:
         """Settle messages."""

@@ -3,6 +3,7 @@
 import logging
 from array import array
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from itertools import groupby
 from typing import NamedTuple, Protocol
@@ -20,6 +21,7 @@ from routelog.log_backend import (
     Clock,
     JournalFailed,
     JournalPositions,
+    LogStore,
     MalformedProperties,
     Records,
     encode_records,
@@ -29,12 +31,14 @@ from routelog.vhosts.errors import TooLargeToRemember
 from routelog.vhosts.messages.property_list import PropertyList, encode_table
 from routelog.vhosts.messages.recipient import Recipient
 from routelog.vhosts.posting.appending import Appending
-from routelog.vhosts.posting.decision import Router
+from routelog.vhosts.posting.decision import Decision, Router
 from routelog.vhosts.posting.fan_out import disjoint
 from routelog.vhosts.posting.stateful_route import StatefulRoute
 
 # In the routes of messages that go together: to tell which queues they share takes up to 1.5 ms.
 NAMES_MAX = 4_096
+# What all queues get of the messages that move together: a block of the journal is built in memory.
+MOVED_BYTES_MAX = 64 * 1024 * 1024
 
 log = logging.getLogger(__name__)
 
@@ -46,11 +50,13 @@ class PublishRoutes:
     Attributes:
         passage: the way through exchanges that remember.
         recipients: what takes the messages of a route, see `RouteTargets.gradually`.
+        logs: what the messages are appended to.
     """
 
     routing: RoutingTable
     passage: Callable[[], StatefulRoute]
     recipients: Callable[[Route], Iterable[Recipient]]
+    logs: LogStore
     clock: Clock
 
 
@@ -100,15 +106,25 @@ class Posted(NamedTuple):
     failed: frozenset[int] = frozenset()
 
 
+# Settles messages in their old place: their indexes, and what became of all messages so far.
+Settle = Callable[[range, Posted], None]
+
+
 class InternalPublish:
     """The messages of one publish to an exchange; one that is not there takes none.
 
     Each queue has them in order. They are made and routed as their turn comes. An error of the broker stops the
     message that it comes with; those that were tried with it may come twice.
 
+    A message that moves is settled in its old place by the block of the journal that has it in all its new
+    queues. If that takes several turns, the block stays open, as that of a transaction does. The exception is a
+    message of which its queues get more than MOVED_BYTES_MAX: of its several blocks, the last one settles it.
+
     Args:
         attributes: of their batches, but KEY_COLUMN.
         origin: name of the exchange that they are said to come from.
+        settle: called whenever some messages are in all their queues; its entries join the block. None: the
+            messages do not move, they have no old place.
     """
 
     def __init__(
@@ -118,8 +134,15 @@ class InternalPublish:
         messages: OutgoingMessages,
         attributes: int,
         origin: bytes,
+        settle: Settle | None = None,
     ) -> None:
         self._ways = ways
+        self._settle = settle
+        self._settled_end = 0  # `settle` was called for the messages before
+        # What does not survive a crash needs no block; see MOVED_BYTES_MAX, too.
+        self._moves = settle is not None and bool(attributes & PERSISTENT)
+        self._is_one_block = False  # the messages whose way was looked for last
+        self._holds = False  # the journal's block is open for them
         self._exchange = exchange
         self._messages = messages
         self._attributes = attributes
@@ -151,6 +174,7 @@ class InternalPublish:
             try:
                 return self._go_on(whole)
             except JournalFailed:
+                self._let_go()
                 raise
             except Exception as error:
                 self._go_back(error)
@@ -159,6 +183,7 @@ class InternalPublish:
 
     def _go_back(self, error: Exception) -> None:
         # To find whose error it is: the others have their way without it.
+        self._let_go()
         tried = range(self._first, self._at)
         self._untaken.difference_update(tried)
         self._refused.difference_update(tried)
@@ -173,15 +198,18 @@ class InternalPublish:
     def _go_on(self, whole: bool) -> bool:
         appending = self._appending
         if appending.is_under_way:
-            self._reached(appending.go_on())
+            self._append(appending.go_on)
         else:
             appending.begin(True)
         while not appending.is_under_way:
             if self._at == len(self._messages):
+                self._settle_some()  # if the last one failed
                 return True
             is_over = appending.is_over()  # the turn's time begins with the first look
             if is_over and self._at and not whole:
                 return False
+            if self._moves and not whole and self._ways.logs.journal.is_held:
+                return False  # its holder might let it go before all of these messages are in it
             try:
                 self._publish_some(whole)
             except ExchangeNotFound:
@@ -196,18 +224,56 @@ class InternalPublish:
         is_alone = self._first < self._alone_until or self._ways.routing.remembers(self._exchange)
         end = self._first + 1 if is_alone else len(self._messages)
         decision = self._router.decide(self._exchange, self, self._first, end, whole)
+        self._is_one_block = self._moves and self._bytes(decision) <= MOVED_BYTES_MAX
+        if self._moves and not self._is_one_block and decision.end > self._first + 1:
+            self._at, self._alone_until = self._first, decision.end
+            return
         self._at = decision.end
         self._untaken.update(decision.returned)
         batches, passage = self._batches(decision.deliver), decision.passage
         if passage is None:
-            self._reached(self._appending.append(batches, whole))
+            self._append(lambda: self._appending.append(batches, whole))
             return
         asked = bool(self._attributes & PERSISTENT)
         stored = [(records, tuple(to), places) for records, to, places in batches]
         try:
-            self._reached(passage.store(stored, self._appending, asked, self._encoded))
+            self._append(lambda: passage.store(stored, self._appending, asked, self._encoded))
         except TooLargeToRemember:
             self._untaken.add(self._first)
+
+    def _bytes(self, decision: Decision) -> int:
+        # What all queues get of the messages.
+        sizes = {at: len(each.body) + len(each.properties) for at, each in self._made.items()}
+        routes = decision.deliver.items()
+        return sum(len(route) * sum(sizes[at] for at in places) for route, places in routes)
+
+    def _append(self, append: Callable[[], JournalPositions]) -> None:
+        logs = self._ways.logs
+        with logs.together() if self._is_one_block else nullcontext():
+            self._reached(append())
+            if not self._appending.is_under_way:
+                self._settle_some()
+        if not self._appending.is_under_way:
+            self._let_go()
+        elif self._is_one_block and not self._holds:
+            logs.journal.hold()
+            self._holds = True
+
+    def _settle_some(self) -> None:
+        first, self._settled_end = self._settled_end, self._at
+        if self._settle is None or first == self._at:
+            return
+        try:
+            self._settle(range(first, self._at), self.posted)
+        except JournalFailed:
+            raise
+        except Exception as error:  # a fault of ours: they are published, and must not be once more
+            log.error("an error of the broker, behind what it published", exc_info=error)
+
+    def _let_go(self) -> None:
+        if self._holds:
+            self._holds = False
+            self._ways.logs.journal.let_go()
 
     def _reached(self, positions: JournalPositions) -> None:
         self._written = max(self._written, positions.written)

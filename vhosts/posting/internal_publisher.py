@@ -10,6 +10,7 @@ from routelog.vhosts.posting.internal_publish import (
     OutgoingMessages,
     Posted,
     PublishRoutes,
+    Settle,
 )
 
 log = logging.getLogger(__name__)
@@ -59,14 +60,16 @@ class InternalPublisher:
         attributes: int,
         origin: bytes,
         done: Done,
+        settle: Settle | None = None,
     ) -> None:
         """Publish messages in as many turns as it takes, behind those that are under way.
 
         Args:
             exchange, attributes, origin: see `publish`.
+            settle: see `InternalPublish`.
             done: called when each has come to all of its queues, in this turn if it can be.
         """
-        posting = InternalPublish(self._ways, exchange, messages, attributes, origin)
+        posting = InternalPublish(self._ways, exchange, messages, attributes, origin, settle)
         self._under_way.append((posting, done))
         if self._is_busy:
             return

@@ -1,7 +1,7 @@
 """Publishing of dead letters to the dead letter exchange of their queue."""
 
 from routelog.log_backend import BLIND_COPIES, PERSISTENT, Records
-from routelog.vhosts.posting.internal_publish import OutgoingMessage
+from routelog.vhosts.posting.internal_publish import OutgoingMessage, Settle
 from routelog.vhosts.posting.internal_publisher import Done, InternalPublisher
 from routelog.vhosts.rules.death import DeadLetter, Death, dead_letter, own_deaths
 
@@ -13,16 +13,24 @@ class DeadLetterPublisher:
         self._post = post
 
     def send(
-        self, records: Records, index: int, count: int, exchange: str, death: Death, done: Done
+        self,
+        records: Records,
+        index: int,
+        count: int,
+        exchange: str,
+        death: Death,
+        done: Done,
+        settle: Settle | None = None,
     ) -> None:
         """Publish the dead letters of some neighbouring messages of a batch.
 
         Args:
-            done: see `InternalPublisher.begin`; letters dropped because they would cycle count as taken.
+            done, settle: see `InternalPublisher.begin`; letters dropped because they would cycle count as
+                taken.
         """
         letters = _Letters(records, index, count, death)
         attributes = records.attributes & (PERSISTENT | BLIND_COPIES)
-        self._post.begin(exchange, letters, attributes, exchange.encode(), done)
+        self._post.begin(exchange, letters, attributes, exchange.encode(), done, settle)
 
 
 class _Letters:

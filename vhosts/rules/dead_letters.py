@@ -1,17 +1,17 @@
 """Dead letters of one queue: rejected, expired or dropped messages, published to the dead letter exchange.
 
-A message is settled only when its dead letter is as durable as the queues that took it promise. So a crash
-loses no message, and may bring one twice: as a dead letter, and in its old place.
+The block of the journal that has a dead letter in its queues settles the message in its old one, so after a
+crash it is in one place. In memory it is settled when that block is durable.
 
 Strategy `at-least-once`: a dead letter that no queue took is kept and tried again, instead of dropped.
 """
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from routelog.log_backend import Lane, Reason, RecordBatch, Records
+from routelog.log_backend import Lane, Reason, RecordBatch, Records, Settlement
 from routelog.vhosts.messages.delivery import fitting
 from routelog.vhosts.partitions.queue_partition import QueuePartition
 from routelog.vhosts.posting.internal_publish import Posted
@@ -199,42 +199,46 @@ class DeadLetters:
             return
         death = self._death(reason, address)
         self._letters_in_flight = count
-        done = partial(self._letters_sent, partition, first, count, reason, address)
-        self._rule_services.letters.send(batch.records, index, count, address.exchange, death, done)
+        settle = partial(self._settle, partition, first, reason, address)
+        self._rule_services.letters.send(
+            batch.records, index, count, address.exchange, death, self._letters_sent, settle
+        )
 
-    def _letters_sent(
+    def _settle(
         self,
         partition: QueuePartition,
         first: int,
-        count: int,
         reason: DeathReason,
         address: LetterAddress,
-        posted: Posted | None,
+        places: range,
+        posted: Posted,
     ) -> None:
-        if posted is None:
-            return  # the journal has logged it; a restart brings back unsettled messages
-        self._arrived()
         # A message that failed stays unsettled until a restart tries it again.
         kept = posted.untaken if address.at_least_once else frozenset()
-        start = first
-        for place in sorted(kept | posted.failed):
+        ranges: list[tuple[int, int]] = []
+        start = places.start
+        for place in sorted(each for each in kept | posted.failed if each in places):
             if place in kept:
                 self._keep(_Departure(partition, first + place, first + place + 1, reason))
-            self._settle_later(posted, partition, start, first + place, reason)
-            start = first + place + 1
-        self._settle_later(posted, partition, start, first + count, reason)
+            ranges.append((first + start, first + place))
+            start = place + 1
+        ranges.append((first + start, first + places.stop))
+        gone = [(begin, end) for begin, end in ranges if begin < end]
+        if gone:
+            settlement = Settlement(partition.cursor.number, gone, reason.settlement)
+            done = partial(_finish, partition, gone, reason)
+            self._rule_services.when_moved(posted, [(partition.log, settlement)], done)
+
+    def _letters_sent(self, posted: Posted | None) -> None:
+        if (
+            posted is not None
+        ):  # else the journal logged it; a restart brings back unsettled messages
+            self._arrived()
 
     def _arrived(self) -> None:
         self._letters_in_flight = 0
         if self._departures or self._refused_records:
             self._wake()
-
-    def _settle_later(
-        self, posted: Posted, partition: QueuePartition, first: int, end: int, reason: DeathReason
-    ) -> None:
-        if first < end:
-            done = partial(partition.finish, first, end, reason.settlement)
-            self._rule_services.when_reached(posted, done)
 
     def _keep(self, leaving: _Departure) -> None:
         if not self._retry_ranges:
@@ -249,3 +253,10 @@ class DeadLetters:
     def _death(self, reason: DeathReason, address: LetterAddress) -> Death:
         seconds = self._rule_services.now() // 1_000_000
         return Death(self._queue, reason, seconds, address.routing_key)
+
+
+def _finish(
+    partition: QueuePartition, ranges: Sequence[tuple[int, int]], reason: DeathReason
+) -> None:
+    for first, end in ranges:
+        partition.finish(first, end, reason.settlement)

@@ -1,9 +1,17 @@
 """The services of a node that rules and delayed exchanges use."""
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from routelog.log_backend import Lane, LogStore, Scheduler, Segment, StoredRecord
+from routelog.log_backend import (
+    Lane,
+    LogStore,
+    PartitionLog,
+    Scheduler,
+    Segment,
+    Settlement,
+    StoredRecord,
+)
 from routelog.vhosts.posting.internal_publish import Posted
 from routelog.vhosts.posting.internal_publisher import InternalPublisher
 from routelog.vhosts.rules.dead_letter_publisher import DeadLetterPublisher
@@ -65,13 +73,37 @@ class RuleServices:
 
         self._logs.reads.fetch(segment, offsets, bytes_max).add_done_callback(fetched)
 
-    def when_reached(self, posted: Posted, done: Callable[[], None]) -> None:
-        """Call `done` when the journal has reached the positions of published copies; maybe at once."""
+    def when_moved(
+        self,
+        posted: Posted,
+        settled: Iterable[tuple[PartitionLog, Settlement]],
+        done: Callable[[], None],
+    ) -> None:
+        """Journal the settlements of moved messages, and call `done` when a crash takes them back no more.
+
+        Until then no cursor may know of them, or a snapshot or a removed segment would be ahead of the copies.
+        `done` is called at once if the journal has nothing of the copies, which do not survive a crash then, or
+        if they are duplicates of messages that are safe.
+
+        Args:
+            posted: the copies; the settlements join the block that gathers, which has the copies.
+            settled: with their partitions.
+            done: settles them in memory.
+
+        Raises:
+            JournalFailed: the disk failed before; `done` is not called.
+        """
         journal = self._logs.journal
+        written, durable = posted.written, posted.durable
+        if written > journal.written or durable > journal.committed:
+            for log, settlement in settled:
+                position = log.journal_settlement(settlement)
+                written = max(written, position)
+                durable = max(durable, position if log.synced else 0)
         # A duplicate waits for an older position, which no later commit may announce again.
-        needed = [(posted.written, False)] if posted.written > journal.written else []
-        if posted.durable > journal.committed:
-            needed.append((posted.durable, True))
+        needed = [(written, False)] if written > journal.written else []
+        if durable > journal.committed:
+            needed.append((durable, True))
         left = len(needed)
 
         def one_reached() -> None:

@@ -140,7 +140,11 @@ class VirtualHost:
             name, writer, self.routing, self.queues, default_durability, tell
         )
         ways = PublishRoutes(
-            self.routing, self.passage, lambda route: self.targets.gradually(route), logs.clock
+            self.routing,
+            self.passage,
+            lambda route: self.targets.gradually(route),
+            logs,
+            logs.clock,
         )
         self.post = InternalPublisher(ways, scheduler)
         self._rule_services = RuleServices(logs, self.post, self._expire, scheduler, call_later)
@@ -386,8 +390,8 @@ class VirtualHost:
 
     @property
     def is_committing(self) -> bool:
-        """A transaction is being appended in several turns: another such one has to wait, of any vhost."""
-        return self._logs.intake.is_committing
+        """The journal's block is open for several turns: a transaction that takes as many has to wait."""
+        return self._logs.intake.is_committing or self._logs.journal.is_held
 
     def delete_queue(
         self, queue: Queue, *, if_unused: bool = False, if_empty: bool = False
