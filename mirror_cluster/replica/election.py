@@ -11,15 +11,25 @@ def can_lead(record: ShardRecord, member: Member) -> bool:
     return member in record.members
 
 
-def rank(record: ShardRecord, member: Member, alive: Mapping[str, int]) -> int | None:
+def rank(
+    record: ShardRecord,
+    member: Member,
+    alive: Mapping[str, int],
+    damaged: frozenset[str] = frozenset(),
+) -> int | None:
     """How many candidates go first; None when there is nothing to claim.
+
+    Who cannot read all that it has waits for a member that can, also for one that does not run: its leadership
+    would take queues away that the other one has.
 
     Args:
         alive: nodes that are known to run, the member's own among them, each with its process.
+        damaged: nodes that are known to be damaged, the member's own among them if it is.
     """
     if not can_lead(record, member) or alive.get(record.leader) == record.claim:
         return None
-    candidates = [node for node in record.replicas if node in record.in_sync and node in alive]
+    fit = record.in_sync - damaged or record.in_sync
+    candidates = [node for node in record.replicas if node in fit and node in alive]
     if record.claim == 0 and record.leader in candidates:  # the one that was asked to
         candidates.remove(record.leader)
         candidates.insert(0, record.leader)

@@ -1,7 +1,7 @@
 """What happens to a replica: the inputs of its state machine."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from routelog.mirror_cluster.protocol.block import Block, Mark
 from routelog.mirror_cluster.protocol.messages import Message
@@ -71,7 +71,20 @@ class Copied:
 
 @dataclass(frozen=True, slots=True)
 class CopyFailed:
-    """The copy broke off; the old data are as they were."""
+    """The copy broke off; the old data are as they were.
+
+    Attributes:
+        is_damaged: all of it came, and a part of it cannot be read.
+    """
+
+    is_damaged: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Damaged:
+    """Some partition here is quarantined: a part of its records cannot be read; or none is any more."""
+
+    is_damaged: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,9 +110,16 @@ class Proposed:
 
 @dataclass(frozen=True, slots=True)
 class NodesAlive:
-    """The nodes whose lease the coordinator holds, each with the process that has it."""
+    """The nodes whose lease the coordinator holds, each with the process that has it.
+
+    Attributes:
+        damaged: those of them that cannot read all that they have.
+        incarnations: of their disks.
+    """
 
     processes: Mapping[str, int]
+    damaged: frozenset[str] = frozenset()
+    incarnations: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +172,7 @@ Event = (
     | Recycled
     | Copied
     | CopyFailed
+    | Damaged
     | RecordSeen
     | Proposed
     | NodesAlive

@@ -47,11 +47,17 @@ class FollowerState(Enum):
 
 
 class Follower:
-    """One replica's view of the leader that it follows."""
+    """One replica's view of the leader that it follows.
+
+    Attributes:
+        draining: this node is about to stop.
+        heals: a copy of the leader's data is to take the place of what is here, which is damaged.
+    """
 
     def __init__(self, identity: Identity, log: ShardLog, settings: ReplicaSettings) -> None:
         self.state = FollowerState.IDLE
         self.draining = False
+        self.heals = False
         self._identity = identity
         self._log = log
         self._settings = settings
@@ -101,12 +107,25 @@ class Follower:
         """Ask again, when nothing was heard for some time; the record tells whether somebody else leads."""
         if self.state in (FollowerState.IDLE, FollowerState.COPYING):
             return []
+        if self.heals and self._has_begun():
+            self._wants_copy = True
+            return self._hello(now)
         limit = self._settings.retry_seconds
         if self.state is FollowerState.STREAMING:
             limit += self._settings.heartbeat_seconds
         if now - self._heard_at < limit:
             return []
         return [ReadRecord(), *self._hello(now)]
+
+    def _has_begun(self) -> bool:
+        """Whether the leader has committed a block of its epoch, so that its copies have all that is committed.
+
+        Before that it may know less of what is committed than this member has on its disk.
+        """
+        assert self._record is not None
+        mark = self._log.chain.mark(self._log.committed)
+        is_streaming = self.state is FollowerState.STREAMING
+        return is_streaming and mark is not None and mark.epoch == self._record.epoch
 
     def synced(self) -> list[Action]:
         """More of the journal is durable."""
@@ -124,8 +143,9 @@ class Follower:
         self._wants_copy = False
         return self._hello(now)
 
-    def copy_failed(self, now: float) -> list[Action]:
-        """The copy has broken off."""
+    def copy_failed(self, is_damaged: bool, now: float) -> list[Action]:
+        """The copy has broken off, or is damaged itself: then it is not asked for again."""
+        self._wants_copy = self._wants_copy and not is_damaged
         return self._hello(now) if self.state is FollowerState.COPYING else []
 
     def drain(self) -> list[Action]:

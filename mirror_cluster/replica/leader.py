@@ -34,9 +34,17 @@ from routelog.mirror_cluster.replica.peer import HAS_ENDED, Peer
 from routelog.mirror_cluster.replica.settings import ReplicaSettings
 from routelog.mirror_cluster.replica.shard_log import Identity, ShardLog
 
+# Of `lag_seconds`, between two tries to hand over to a member that is whole: each one closes all clients.
+HEAL_LAGS = 3
+
 
 class Leader:
-    """The replica that a record names, in the process that claimed it."""
+    """The replica that a record names, in the process that claimed it.
+
+    Attributes:
+        is_damaged: a partition here is quarantined: a member that is whole is to lead.
+        damaged: other nodes of which this is known; they do not lead.
+    """
 
     def __init__(
         self,
@@ -49,6 +57,8 @@ class Leader:
         self.epoch = record.epoch
         self.serving = False
         self.lease_lost = False
+        self.is_damaged = False
+        self.damaged: frozenset[str] = frozenset()
         self._identity = identity
         self._log = log
         self._settings = settings
@@ -60,6 +70,7 @@ class Leader:
         self._open_revision: int | None = None  # of the proposal that waits for its answer
         self._target = ""  # of a transfer
         self._transfer_ends = 0.0
+        self._heals_at = now
         self._begun_at = now
         self._begin = log.chain.end_position + 1
 
@@ -92,7 +103,7 @@ class Leader:
         if message.epoch > self.epoch:
             return [Exit(f"{sender} follows epoch {message.epoch}")]
         if isinstance(message, Hello):
-            return self._hello(sender, message)
+            return self._hello(sender, message, now)
         peer = self._peers.get(sender)
         if message.epoch < self.epoch or peer is None or message.session != peer.session:
             return []
@@ -155,12 +166,15 @@ class Leader:
         actions: list[Action] = []
         if self._target and now >= self._transfer_ends:
             self._target = ""
+        if self.is_damaged and self.serving and now >= self._heals_at:
+            self._heals_at = now + HEAL_LAGS * self._settings.lag_seconds
+            actions += self.transfer("", now)
         for _, peer in sorted(self._peers.items()):
             if now - peer.shipped_at >= self._settings.heartbeat_seconds:
                 actions += self._heartbeat(peer, now)
         return actions + self._advance(now)
 
-    def _hello(self, sender: str, message: Hello) -> list[Action]:
+    def _hello(self, sender: str, message: Hello, now: float) -> list[Action]:
         shard = self._identity.shard
         if message.epoch < self.epoch:
             return [Send(sender, Fenced(shard, self.epoch, message.session))]
@@ -168,11 +182,13 @@ class Leader:
             return []
         if any(end.epoch > self.epoch for end in message.epoch_ends):
             return [Exit(f"{sender} has blocks of a later epoch")]
+        member = Member(sender, message.incarnation)
         common = common_point(self._log.chain, message.epoch_ends)
         if common is None:
             self._peers.pop(sender, None)
-            return [Send(sender, CopyFrom(shard, self.epoch, message.session))]
-        member = Member(sender, message.incarnation)
+            self._caught_up.pop(member, None)  # confirms do not wait for it
+            copy = Send(sender, CopyFrom(shard, self.epoch, message.session))
+            return [copy, *self._advance(now)]
         self._peers[sender] = Peer.opened(member, message.session, common)
         return [Send(sender, TruncateTo(shard, self.epoch, message.session, common))]
 
@@ -272,7 +288,7 @@ class Leader:
     def _is_able(self, node: str) -> bool:
         """Whether a node could lead: a member with an open session that is not about to stop."""
         peer = self._peers.get(node)
-        if peer is None or peer.durable is None or peer.leaving:
+        if peer is None or peer.durable is None or peer.leaving or node in self.damaged:
             return False
         return peer.member in self._in_sync.record.members
 

@@ -20,6 +20,7 @@ from routelog.mirror_cluster.replica.events import (
     Appended,
     Copied,
     CopyFailed,
+    Damaged,
     Drain,
     Durable,
     Event,
@@ -71,6 +72,10 @@ class Replica:
         self._follower = Follower(identity, self.log, settings)
         self._record: ShardRecord | None = None
         self._alive: Mapping[str, int] | None = None
+        self._is_damaged = False
+        self._damaged: frozenset[str] = frozenset()  # other nodes
+        self._incarnations: Mapping[str, int] = {}
+        self._unfit = ""  # the leader whose copy was damaged
         self._gone: set[int] = set()  # processes that ended although they have a lease
         self._lease_lost = True  # it is not held yet: who claims must be alive to the others
         self._claim_revision: int | None = None  # of a claim that waits for its answer
@@ -88,6 +93,7 @@ class Replica:
             Recycled: self._recycled,
             Copied: self._copied,
             CopyFailed: self._copy_failed,
+            Damaged: self._damage_changed,
             RecordSeen: self._record_seen,
             Proposed: self._proposed,
             NodesAlive: self._nodes_alive,
@@ -158,10 +164,27 @@ class Replica:
 
     def _copied(self, event: Copied, now: float) -> list[Action]:
         self.log.replace(event.checkpoint)
+        self._is_damaged = self._follower.heals = False
         return [Commit(event.checkpoint.position), *self._follower.copied(now)]
 
     def _copy_failed(self, event: CopyFailed, now: float) -> list[Action]:
-        return self._follower.copy_failed(now)
+        if event.is_damaged and self._record is not None:
+            self._unfit = self._record.leader
+            self._heal()
+        return self._follower.copy_failed(event.is_damaged, now)
+
+    def _damage_changed(self, event: Damaged, now: float) -> list[Action]:
+        self._is_damaged = event.is_damaged
+        self._heal()
+        return []
+
+    def _heal(self) -> None:
+        """A leader that is whole gives a copy of its data; one that is not hands over to a member that is."""
+        if self.leader is not None:
+            self.leader.is_damaged, self.leader.damaged = self._is_damaged, self._damaged
+        elif self._record is not None:
+            helps = self._record.leader not in (*self._damaged, self._unfit)
+            self._follower.heals = self._is_damaged and helps
 
     # Of the coordinator
 
@@ -172,6 +195,7 @@ class Replica:
         before, self._record = self._record, record
         if self.leader is not None:
             return self.leader.adopt(record, now)
+        self._heal()
         told = self._said_when_drained()
         if record.leader and not self._is_replica(record):
             # It has left, and may join again in this process: then it takes part.
@@ -212,6 +236,7 @@ class Replica:
             return self._claim_when_due(now)
         self.leader = Leader(self._identity, self.log, self._settings, record, now)
         self.leader.lease_lost = self._lease_lost
+        self._heal()
         return self.leader.begin()
 
     def _has_claimed(self, record: ShardRecord) -> bool:
@@ -235,6 +260,10 @@ class Replica:
     def _nodes_alive(self, event: NodesAlive, now: float) -> list[Action]:
         self._alive = event.processes
         self._gone &= set(event.processes.values())
+        # Of those that do not run, what was known last.
+        self._damaged = (self._damaged - event.processes.keys()) | event.damaged
+        self._incarnations = {**self._incarnations, **event.incarnations}
+        self._heal()
         return self._claim_when_due(now)
 
     def _node_gone(self, event: NodeGone, now: float) -> list[Action]:
@@ -262,7 +291,7 @@ class Replica:
         member = self._identity.member
         running = {node: process for node, process in alive.items() if process not in self._gone}
         running[member.node] = self._identity.process
-        place = rank(record, member, running)
+        place = rank(record, member, running, self._unable(record))
         if place is None or not self._can_claim(record):
             self._candidate_since = None
             return []
@@ -275,6 +304,16 @@ class Replica:
         newest = self._with_newest_epoch(record)
         wanted = claimed(newest, member, self._identity.process, running, size_min)
         return [Propose(wanted, claim_reason(record, wanted))]
+
+    def _unable(self, record: ShardRecord) -> frozenset[str]:
+        """Members that are damaged, or have another disk than the one that is in sync."""
+        found = {
+            node
+            for node in record.in_sync & self._incarnations.keys()
+            if self._incarnations[node] != record.incarnations[node]
+        }
+        node = self._identity.member.node
+        return (self._damaged - {node}).union(found, {node} if self._is_damaged else ())
 
     def _with_newest_epoch(self, record: ShardRecord) -> ShardRecord:
         # Blocks that this node made while it ran on its own have epochs that the cluster knows nothing of.

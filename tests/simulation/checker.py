@@ -40,6 +40,7 @@ class Checker:
         self._committed_of: dict[int, int] = {}
         self._deposed_at: dict[int, float] = {}
         self._served_epoch = 0
+        self._rotten: set[str] = set()  # at any time
 
     # Steps of a node
 
@@ -66,6 +67,30 @@ class Checker:
             self._must(
                 known == checkpoint, f"I2: {node.name} gets a copy that ends in {checkpoint}"
             )
+            is_member = node.member in self._cluster.coordinator.record.members
+            self._must(
+                not is_member or checkpoint.position >= self._committed_end,
+                f"I3: {node.name} is in sync, and its copy ends in {checkpoint}",
+            )
+
+    def proposed(self, node: "Node", record: ShardRecord) -> None:
+        """A node asks the coordinator for another record."""
+        assert node.replica is not None
+        known = self._cluster.coordinator.record
+        claims = record.leader == node.name and record.epoch > known.epoch
+        if not claims or record.unclean != known.unclean:
+            return
+        nodes = self._cluster.nodes
+        members = {each for each in record.in_sync if nodes[each].member in record.members}
+        whole = members - self._rotten - {node.name}
+        self._must(
+            not (node.disk.platter.is_rotten and whole),
+            f"I17: {node.name} claims, and {sorted(whole)} can read all",
+        )
+
+    def rotten(self, node: "Node") -> None:
+        """A node cannot read all that it has."""
+        self._rotten.add(node.name)
 
     def wiped(self, node: "Node") -> None:
         """Its disk is another one."""

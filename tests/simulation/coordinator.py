@@ -33,14 +33,18 @@ class Coordinator:
         self.under_way = 0  # proposals that were sent
         self._history = [record]
         self._leases: dict[str, tuple[int, float]] = {}
+        self._disks: dict[str, tuple[int, bool]] = {}  # as nodes said when they renewed
         self._scheduler = scheduler
         self._network = network
         self._randomness = randomness
 
     @property
-    def alive(self) -> dict[str, int]:
+    def alive(self) -> NodesAlive:
         """The nodes that have a lease."""
-        return {node: process for node, (process, _) in sorted(self._leases.items())}
+        alive = {node: process for node, (process, _) in sorted(self._leases.items())}
+        disks = {node: self._disks[node] for node in alive}
+        rotten = frozenset(node for node, (_, is_rotten) in disks.items() if is_rotten)
+        return NodesAlive(alive, rotten, {node: disk for node, (disk, _) in disks.items()})
 
     def propose(self, node: str, record: ShardRecord, reply: Reply) -> None:
         """Compare and set; the reply has the new record or None."""
@@ -52,9 +56,9 @@ class Coordinator:
         """The reply has the record, perhaps an old one, and who is alive."""
         self._request(node, self._read, node, reply)
 
-    def renew(self, node: str, process: int, reply: Reply) -> None:
+    def renew(self, node: str, process: int, disk: tuple[int, bool], reply: Reply) -> None:
         """Hold a node's lease."""
-        self._request(node, self._renew, node, process, reply)
+        self._request(node, self._renew, node, process, disk, reply)
 
     def restart(self) -> None:
         """It is back; all leases begin anew."""
@@ -102,12 +106,13 @@ class Coordinator:
             record = self._randomness.choice(self._history[-4:])
         self._answer(node, reply, record, self.alive)
 
-    def _renew(self, node: str, process: int, reply: Reply) -> None:
-        is_new = self.alive.get(node) != process
+    def _renew(self, node: str, process: int, disk: tuple[int, bool], reply: Reply) -> None:
+        before = self.alive
+        self._disks[node] = disk
         self._hold(node, process)
         self._answer(node, reply)
-        if is_new:
-            self._notify(NodesAlive(self.alive))
+        if self.alive != before:
+            self._notify(self.alive)
 
     def _hold(self, node: str, process: int) -> None:
         self._leases[node] = (process, self._scheduler.now + LEASE_SECONDS)
@@ -117,7 +122,7 @@ class Coordinator:
         lease = self._leases.get(node)
         if lease and not self.is_away and lease[1] <= self._scheduler.now:
             del self._leases[node]
-            self._notify(NodesAlive(self.alive))
+            self._notify(self.alive)
 
     def _notify(self, event: Any) -> None:
         for node, watcher in sorted(self.watchers.items()):

@@ -21,6 +21,7 @@ class Platter:
     base: Mark = START
     applied: int = 0
     promise: int = 0
+    is_rotten: bool = False  # a part of what is applied cannot be read
 
 
 class Disk:
@@ -43,8 +44,9 @@ class Disk:
         if not self._syncs:
             self._sync()
 
-    def swap(self, checkpoint: Mark) -> None:
+    def swap(self, checkpoint: Mark, is_rotten: bool) -> None:
         """Put a copy in the place of everything, durably and at once."""
+        self.platter.is_rotten = is_rotten
         events = [event for _, event in self._apply(len(self._pending))]
         self.slots.clear()
         self.platter.base, self.platter.applied = checkpoint, checkpoint.position

@@ -203,6 +203,14 @@ class Faults:
         cluster.wiped += 1
         node.wipe(self._randomness.choice((0.02, 0.3, 3.0)))
 
+    def _rot(self, node: "Node") -> None:
+        others = [each for each in self._cluster.nodes.values() if each is not node]
+        if node.is_paused or all(each.disk.platter.is_rotten for each in others):
+            return
+        self._note(f"rot: {node.name}")
+        self._cluster.checker.rotten(node)
+        node.rot()
+
     def _coordinator(self, node: "Node") -> None:
         coordinator = self._cluster.coordinator
         match self._randomness.randrange(4):
@@ -262,4 +270,5 @@ class Faults:
         _coordinator,
         _command,
         _recover,
+        _rot,
     )

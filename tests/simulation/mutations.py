@@ -10,10 +10,10 @@ from simulation.coordinator import Coordinator
 
 from routelog.mirror_cluster import Chain, Mark, Member, ShardRecord
 from routelog.mirror_cluster.protocol.messages import Hello
-from routelog.mirror_cluster.replica import election, leader
+from routelog.mirror_cluster.replica import election, leader, replica
 from routelog.mirror_cluster.replica.actions import Action, Exit, Send, Truncate
 from routelog.mirror_cluster.replica.events import Promised, Proposed
-from routelog.mirror_cluster.replica.follower import Follower
+from routelog.mirror_cluster.replica.follower import Follower, FollowerState
 from routelog.mirror_cluster.replica.in_sync_set import InSyncSet
 from routelog.mirror_cluster.replica.leader import Leader
 from routelog.mirror_cluster.replica.lease import Lease
@@ -61,9 +61,9 @@ def _promises_in_memory(self: Replica, epoch: int) -> list[Action]:
     return self._promised(Promised(epoch), self._asked_at)
 
 
-def _takes_any_disk(self: Leader, sender: str, message: Hello) -> list[Action]:
+def _takes_any_disk(self: Leader, sender: str, message: Hello, now: float) -> list[Action]:
     known = self._in_sync.record.incarnations.get(sender, message.incarnation)
-    return _HELLO(self, sender, replace(message, incarnation=known))
+    return _HELLO(self, sender, replace(message, incarnation=known), now)
 
 
 def _serves_at_once(self: Leader) -> list[Action]:
@@ -106,6 +106,7 @@ def _undoes(self: Follower, message: Any, now: float) -> list[Action]:
     return actions
 
 
+_RANK = election.rank
 _ACKNOWLEDGE = Follower._acknowledge
 _DURABLE = Leader._durable
 _FOLLOW = Follower.follow
@@ -216,6 +217,16 @@ MUTATIONS: dict[str, list[Patch]] = {
             Follower,
             "_commit",
             lambda self: (setattr(self, "_leader_committed", self._log.durable), _COMMIT(self))[1],
+        )
+    ],
+    "a member takes a copy of what its leader knows to be committed": [
+        (Follower, "_has_begun", lambda self: self.state is FollowerState.STREAMING)
+    ],
+    "who cannot read what it has leads": [
+        (
+            replica,
+            "rank",
+            lambda record, member, alive, damaged: _RANK(record, member, alive),
         )
     ],
     "a leader serves before its epoch is committed": [(Leader, "begin", _serves_at_once)],

@@ -79,6 +79,7 @@ class Node:
         settings = self.cluster.settings
         self.replica = Replica(identity, settings, chain, platter.promise, platter.applied)
         self.cluster.coordinator.watchers[self.name] = self._watcher(self.process)
+        self.handle(on.Damaged(platter.is_rotten))
         self._tick(self.process)
 
     def crash(self, power: bool, restart_after: float | None) -> None:
@@ -92,6 +93,11 @@ class Node:
         lose(self._randomness.getrandbits(63))
         self.cluster.checker.wiped(self)
         self._end(restart_after)
+
+    def rot(self) -> None:
+        """A part of what is applied cannot be read any more."""
+        self.disk.platter.is_rotten = True
+        self.handle(on.Damaged())
 
     def _end(self, restart_after: float | None) -> None:
         self.replica = None
@@ -165,7 +171,9 @@ class Node:
                     self.disk.change(("probe",), _PROBED)
                 case RenewLease(sent_at):
                     reply = self._reply(self._renewed, sent_at)
-                    self.cluster.coordinator.renew(self.name, self.process, reply)
+                    platter = self.disk.platter
+                    disk = platter.incarnation, platter.is_rotten
+                    self.cluster.coordinator.renew(self.name, self.process, disk, reply)
                 case LeaseChanged(is_held):
                     self.handle(on.LeaseHeld() if is_held else on.LeaseLost())
 
@@ -268,13 +276,17 @@ class Node:
         checkpoint = source.replica.log.chain.mark(source.applied)
         assert checkpoint is not None
         self.cluster.checker.copied(self, checkpoint)
-        self.disk.swap(checkpoint)
+        is_rotten = source.disk.platter.is_rotten
+        if is_rotten:
+            self.cluster.checker.rotten(self)
+        self.disk.swap(checkpoint, is_rotten)
         if self.replica is None:
             return
         self._blocks.clear()
         self.applied = checkpoint.position
         self.cluster.trace(self.name, on.Copied(checkpoint))
         self.handle(on.Copied(checkpoint))
+        self.handle(on.Damaged(is_rotten))
 
     def _abort_copy(self, action: act.AbortCopy) -> None:
         self._copies += 1
@@ -302,6 +314,7 @@ class Node:
         self.handle(on.Recycled(position))
 
     def _propose(self, action: act.Propose) -> None:
+        self.cluster.checker.proposed(self, action.record)
         self._requests += 1
         self._open_requests.add(self._requests)
         answered = self._reply(self._proposed, self._requests, action.record.revision)
@@ -316,9 +329,9 @@ class Node:
     def _read_record(self, action: act.ReadRecord) -> None:
         self.cluster.coordinator.read(self.name, self._reply(self._record_read))
 
-    def _record_read(self, record: ShardRecord, alive: dict[str, int]) -> None:
+    def _record_read(self, record: ShardRecord, alive: on.NodesAlive) -> None:
         self.handle(on.RecordSeen(record))
-        self.handle(on.NodesAlive(alive))
+        self.handle(alive)
 
     def _serve(self, action: act.Serve) -> None:
         self.cluster.checker.served(self, action.epoch)

@@ -11,7 +11,7 @@ FIRST = int(os.environ.get("ROUTELOG_TEST_SEED", "0")) * SEEDS
 PIECE = 20
 
 # What a sample must have been through, or it has shown nothing.
-FAULTS = ("kill", "power", "pause", "cut", "flaky", "hang", "wipe", "coordinator", "command")
+FAULTS = ("kill", "power", "pause", "cut", "flaky", "hang", "wipe", "rot", "coordinator", "command")
 EVENTS = ("confirms", "leaders", "records", "truncations")
 
 _counts: Counter[str] = Counter()

@@ -36,6 +36,8 @@ from routelog.mirror_cluster.replica.chain import HEAD_BYTES, Chain
 from routelog.mirror_cluster.replica.events import (
     Appended,
     Copied,
+    CopyFailed,
+    Damaged,
     Drain,
     Durable,
     LeaseHeld,
@@ -414,6 +416,113 @@ def test_a_copy_takes_the_place_of_the_journal() -> None:
     nodes.submit("a", b"one")
     nodes.wait(2)
     assert nodes.nodes["c"].log.committed == nodes.nodes["a"].log.committed
+
+
+def damaged_at(nodes: Cluster, *names: str) -> None:
+    """These nodes cannot read all that they have, and all others are told."""
+    for node in nodes.nodes:
+        if node in names:
+            nodes.tell(node, Damaged())
+        nodes.tell(node, NodesAlive(PROCESSES, frozenset(names)))
+
+
+def test_a_damaged_member_leaves_the_set_and_takes_a_copy() -> None:
+    nodes = cluster()
+    damaged_at(nodes, "c")
+    assert CopyCheckpoint("a") not in nodes.seen["c"]
+    nodes.wait(0.25)
+    assert CopyCheckpoint("a") in nodes.seen["c"]
+    assert nodes.record.in_sync == {"a", "b"}, "confirms do not wait for the copy"
+    nodes.tell("c", Copied(nodes.nodes["a"].log.chain.end))
+    nodes.wait(2)
+    assert nodes.record.in_sync == {"a", "b", "c"}
+    assert nodes.seen["c"].count(CopyCheckpoint("a")) == 1
+
+
+def test_a_damaged_member_that_must_stay_in_the_set_keeps_confirms_waiting() -> None:
+    nodes = cluster()
+    nodes.held = {"b"}
+    nodes.wait(4)
+    assert nodes.record.in_sync == {"a", "c"}
+    damaged_at(nodes, "c")
+    nodes.wait(0.25)
+    nodes.submit("a", b"one")
+    nodes.wait(4)
+    assert nodes.record.in_sync == {"a", "c"}
+    assert nodes.nodes["a"].log.committed == 1
+    nodes.tell("c", Copied(nodes.blocks[1].mark))
+    nodes.wait(1)
+    assert nodes.nodes["a"].log.committed == 2
+
+
+def test_a_damaged_member_follows_until_its_leader_has_begun() -> None:
+    follower = following(chain_of(1), epoch=2)
+    follower.handle(Damaged(), 1.0)
+    (streams,) = follower.handle(told(follower, TruncateTo, chain_of(1).end), 1.0)
+    assert isinstance(streams, Send)
+    block = Block.following(chain_of(1).end, SHARD, 2, b"")
+    append = Append(SHARD, 2, SESSIONS[follower], 1, 0, 0.0, (block,))
+    follower.handle(Received("a", append), 1.0)
+    follower.handle(Durable(block.mark), 1.0)
+    assert not [each for each in follower.handle(Tick(), 1.1) if isinstance(each, Send)]
+    heartbeat = Append(SHARD, 2, SESSIONS[follower], 2, 2, 0.0, ())
+    follower.handle(Received("a", heartbeat), 1.2)
+    (hello,) = [each for each in follower.handle(Tick(), 1.3) if isinstance(each, Send)]
+    assert isinstance(hello.message, Hello)
+    assert hello.message.epoch_ends == ()
+
+
+def test_a_copy_that_is_damaged_itself_is_not_asked_for_again() -> None:
+    nodes = cluster()
+    damaged_at(nodes, "c")
+    nodes.wait(0.25)
+    nodes.tell("c", CopyFailed(is_damaged=True))
+    nodes.submit("a", b"one")
+    nodes.wait(4)
+    assert nodes.record.in_sync == {"a", "b", "c"}
+    assert nodes.nodes["c"].log.committed == 2
+    assert nodes.seen["c"].count(CopyCheckpoint("a")) == 1
+
+
+def test_a_damaged_leader_hands_over_to_a_member_that_is_whole() -> None:
+    nodes = cluster()
+    damaged_at(nodes, "a", "b")
+    nodes.wait(1)
+    assert (nodes.record.leader, nodes.record.claim) == ("c", PROCESSES["c"])
+
+
+def test_a_damaged_leader_leads_on_where_nobody_is_whole() -> None:
+    nodes = cluster()
+    damaged_at(nodes, "a", "b", "c")
+    nodes.wait(4)
+    assert nodes.record.leader == "a"
+    assert nodes.record.in_sync == {"a", "b", "c"}
+    assert not [each for each in nodes.seen["b"] if isinstance(each, CopyCheckpoint)]
+
+
+def test_a_damaged_member_waits_for_one_that_is_whole_and_does_not_run() -> None:
+    nodes = cluster()
+    nodes.held = {"a"}
+    alive = {node: PROCESSES[node] for node in "bc"}
+    for node in ("b", "c"):
+        nodes.tell(node, Damaged(), NodesAlive(alive, frozenset("bc")))
+    nodes.wait(4)
+    assert nodes.record.leader == "a"
+    # It comes back as damaged as they are.
+    for node in ("b", "c"):
+        nodes.tell(node, NodesAlive(PROCESSES | {"a": 21}, frozenset("abc")))
+        nodes.tell(node, NodesAlive(alive, frozenset("bc")))
+    nodes.wait(4)
+    assert nodes.record.leader == "b"
+
+
+def test_a_damaged_member_leads_where_the_others_lost_their_disks() -> None:
+    nodes = cluster()
+    nodes.held = {"a", "c"}
+    alive = {"b": PROCESSES["b"], "c": PROCESSES["c"]}
+    nodes.tell("b", Damaged(), NodesAlive(alive, frozenset("b"), DISKS | {"a": 77, "c": 78}))
+    nodes.wait(4)
+    assert nodes.record.leader == "b"
 
 
 def test_a_late_word_of_a_block_that_was_cut_makes_nothing_durable() -> None:
