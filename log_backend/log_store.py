@@ -117,6 +117,7 @@ class LogStore:
         self.on_written: Callable[[int], None] = lambda position: None
         self.on_failure: Callable[[Exception], None] = lambda error: None
         self.on_removed: Callable[[PartitionLog], None] = lambda partition: None
+        self.on_damage_changed: Callable[[], None] = lambda: None
         self.pressures = Pressures()
         self._background = Background(loop)
         run = self._background.run
@@ -316,6 +317,11 @@ class LogStore:
 
     # -- partitions
 
+    @property
+    def is_damaged(self) -> bool:
+        """Whether a durable partition is quarantined, so that some of its records cannot be read."""
+        return any(each.durable and each.damage.found for each in self.partitions.values())
+
     def open_partition(
         self,
         number: int,
@@ -392,6 +398,8 @@ class LogStore:
         for partition in closed:
             self.partitions.pop(partition.number, None)
             self._emptied.forget(partition)
+        if any(partition.damage.found for partition in closed):
+            self.on_damage_changed()
         self._removal.remove([partition for partition in closed if not partition.durable])
         return [self._removal.change(partition) for partition in closed if partition.durable]
 
@@ -434,6 +442,7 @@ class LogStore:
         if partition.durable:  # else its files end with the run
             change = damage_change(partition.number, partition.damage)
             self._flusher.do(partial(self.metadata.apply, [change]))
+            self.on_damage_changed()
 
     def now(self) -> int:
         """Microseconds since 1970."""

@@ -243,7 +243,7 @@ class QueueQuarantined(Exception):
     def __init__(self, name: str, vhost: str, offset: int) -> None:
         super().__init__(
             f"queue '{name}' in vhost '{vhost}' is quarantined from offset {offset}: its log is damaged; "
-            "stop the broker and run 'routelog log repair'"
+            "run 'routelog cluster repair' in a cluster, else stop the broker and run 'routelog log repair'"
         )
         self.name = name
         self.offset = offset

@@ -11,11 +11,14 @@ lies in the directory stays: it is the same directory of the same node.
 
 import logging
 from collections.abc import Iterable
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 
 from routelog.log_backend.copies.data_writer import DataWriter
 from routelog.log_backend.doors.disk import Buffer, Disk
+from routelog.log_backend.segments.log_directory import base_offsets, segment_path
+from routelog.log_backend.segments.segment_file import open_segment_file
+from routelog.log_backend.upkeep.scrub import ReadBack, read_stretch
 
 log = logging.getLogger(__name__)
 
@@ -50,6 +53,26 @@ class ArrivingCopy:
         self.begin()
         self._disk.make_directory(self._data / NEW / "metadata")
         self.complete()
+
+    def check(self) -> None:
+        """Read every segment of it.
+
+        Raises:
+            SegmentDamaged: a batch fails a check: it is damaged where the copy came from.
+        """
+        logs = self._data / NEW / "logs"
+        for vhost in self._disk.list_directory(logs):
+            for name in self._disk.list_directory(logs / vhost):
+                directory = logs / vhost / name
+                for base in base_offsets(self._disk.list_directory(directory)):
+                    self._check_segment(segment_path(directory, base), base)
+
+    def _check_segment(self, path: Path, base: int) -> None:
+        with closing(open_segment_file(self._disk, path)) as file:
+            size = file.size
+        at = ReadBack(0, base)
+        while at.position < size:
+            at = read_stretch(self._disk, path, at, size)
 
     def keep(self) -> None:
         """The next start takes it, which is durable: from here on nothing may be added to the data."""

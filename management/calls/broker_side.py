@@ -127,6 +127,10 @@ class Replica(Protocol):
         """Whether it has everything that was confirmed."""
 
     @property
+    def is_damaged(self) -> bool:
+        """Whether some of its queues are quarantined, so that it cannot read all that it has."""
+
+    @property
     def blocks_behind(self) -> int | None:
         """Of the journal, that are not known to be on its disk; None: nobody knows."""
 

@@ -12,6 +12,7 @@ class ClusterNode(TypedDict):
     leads: bool
     running: bool
     in_sync: bool
+    damaged: bool
     blocks_behind: int | None
 
 

@@ -54,6 +54,7 @@ class NodeRow(TypedDict):
     being_drained: bool
     partitions: list[str]
     in_sync: bool
+    damaged: bool
     blocks_behind: int | None
     os_pid: NotRequired[str]
     uptime: NotRequired[int]

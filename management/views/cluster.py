@@ -41,5 +41,6 @@ def _row(replica: Replica, leader: str) -> Row:
         "leads": replica.name == leader,
         "running": replica.is_running,
         "in_sync": replica.is_in_sync,
+        "damaged": replica.is_damaged,
         "blocks_behind": replica.blocks_behind,
     }

@@ -64,6 +64,11 @@ def _replicas(call: Call) -> Iterator[Row]:
         elif not replica.is_in_sync:
             text = f"Node {replica.name} does not have all that was confirmed."
             yield _row(_WRONG, "replica", text, node=replica.name)
+        if replica.is_damaged:
+            text = (
+                f"Node {replica.name} has damaged queues: it takes a copy of a node that is whole."
+            )
+            yield _row(_WRONG, "replica", text, node=replica.name)
     if call.caller.has(Need.MONITORING):
         for standby in call.broker.standbys():
             if not standby["is_connected"]:

@@ -106,6 +106,7 @@ async def _replica_row(call: Call, replica: Replica) -> Row:
         "being_drained": False,
         "partitions": [],
         "in_sync": replica.is_in_sync,
+        "damaged": replica.is_damaged,
         "blocks_behind": replica.blocks_behind,
     }
     return row | await _node_row(call) if replica.name == call.broker.node.name else row
@@ -276,7 +277,8 @@ def _unless_critical(call: Call, reason: str) -> Answer:
     broker, replicas = call.broker, call.broker.replicas()
     if len(replicas) == 1:
         return Value({"status": "ok", "reason": "single node cluster"})
-    left = [each for each in replicas if each.is_running and each.is_in_sync]
+    whole = [each for each in replicas if each.is_running and not each.is_damaged]
+    left = [each for each in whole if each.is_in_sync]
     if sum(each.name != broker.node.name for each in left) >= broker.min_in_sync:
         return Value({"status": "ok"})
     queues = (

@@ -34,6 +34,7 @@ def cluster_status(options: ClusterOptions, view: ClusterView) -> dict[str, Any]
             "replica": any(name in record.replicas for record in view.records.values()),
             "in_sync": bool(view.records)
             and all(name in record.in_sync for record in view.records.values()),
+            "damaged": name in view.nodes and view.nodes[name].is_damaged,
             "since": _moment(view.nodes[name].since) if name in view.nodes else "",
         }
         for name, address in _addresses(options, view).items()
@@ -53,9 +54,13 @@ def cluster_status(options: ClusterOptions, view: ClusterView) -> dict[str, Any]
         for shard, record in sorted(view.records.items())
     ]
     # A node that has died is in sync for a moment longer.
-    is_well = bool(view.records) and all(
-        is_led(record, view) and alive_in_sync(record, view) == frozenset(record.replicas)
-        for record in view.records.values()
+    is_well = (
+        bool(view.records)
+        and all(
+            is_led(record, view) and alive_in_sync(record, view) == frozenset(record.replicas)
+            for record in view.records.values()
+        )
+        and not any(entry.is_damaged for entry in view.nodes.values())
     )
     return {
         "cluster": options.name,
@@ -93,6 +98,11 @@ def in_words(options: ClusterOptions, view: ClusterView) -> str:
     behind = [name for name in record.replicas if name in view.nodes and name not in record.in_sync]
     if behind:
         told += f", {', '.join(behind)} not in sync"
+    damaged = [
+        name for name in record.replicas if name in view.nodes and view.nodes[name].is_damaged
+    ]
+    if damaged:
+        told += f", damaged queues at {', '.join(damaged)}"
     without = [name for name in sorted(view.nodes) if name not in record.replicas]
     if without:
         told += f", {', '.join(without)} without a copy (`routelog cluster join NODE`)"
@@ -120,7 +130,13 @@ def _not_begun(names: list[str], view: ClusterView) -> str:
 
 
 def _not_led(record: ShardRecord, view: ClusterView) -> str:
-    if alive_in_sync(record, view):
+    if alive := alive_in_sync(record, view):
+        if all(view.nodes[name].is_damaged for name in alive) and alive != record.in_sync:
+            names = ", ".join(sorted(record.in_sync - alive))
+            return (
+                f"nobody leads: {', '.join(sorted(alive))} has damaged queues. Start {names},"
+                " or lose these queues: `routelog cluster recover --accept-loss NODE`"
+            )
         return "nobody leads; an election is under way"
     names = ", ".join(sorted(record.in_sync))
     return (

@@ -41,6 +41,7 @@ class NodeEntry:
         incarnation: of its data, which one process at a time has locked.
         ends: by shard: the newest epoch that it knew, and the position of its last block, when it started.
         since: when its process started, in microseconds since 1970, by its own clock; for people.
+        is_damaged: some of its queues are quarantined: it cannot read all that it has.
     """
 
     node: str
@@ -49,6 +50,7 @@ class NodeEntry:
     incarnation: int
     ends: Mapping[int, tuple[int, int]] = field(default_factory=dict)
     since: int = 0
+    is_damaged: bool = False
 
 
 class Verb(StrEnum):

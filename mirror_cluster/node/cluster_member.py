@@ -129,7 +129,12 @@ class ClusterMember:
         self._node = self._open(incarnation)
         connect = self._node.links.connect_copy
         receiver = CopyReceiver(
-            connect, self._data, self._disk, self._clock, logs.space.reserve.size
+            connect,
+            self._data,
+            self._disk,
+            self._clock,
+            logs.space.reserve.size,
+            lambda: logs.is_damaged,
         )
         store = FollowedStore(
             logs, self._data, self._disk, incarnation, receiver, self._keep_aside, self._failed
@@ -150,6 +155,8 @@ class ClusterMember:
             await self._node.start([store.storage])
         except OSError as error:
             raise CannotJoin(f"cluster_listen: {error}") from None
+        logs.on_damage_changed = lambda: self._node.damage_changed(logs.is_damaged)
+        logs.on_damage_changed()
         return True
 
     async def _begin_anew(self, damage: JournalDamaged) -> None:
@@ -254,7 +261,13 @@ class ClusterMember:
         leader = self._node.replicas[SHARD].replica.leader
         behind = leader.blocks_behind() if leader is not None else {}
         return [
-            ReplicaState(name, name == own or name in view.nodes, name in in_sync, behind.get(name))
+            ReplicaState(
+                name,
+                name == own or name in view.nodes,
+                name in in_sync,
+                behind.get(name),
+                name in view.nodes and view.nodes[name].is_damaged,
+            )
             for name in (record.replicas if record is not None else self._options.addresses)
         ]
 

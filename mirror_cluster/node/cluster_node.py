@@ -25,6 +25,7 @@ from routelog.mirror_cluster.node.replica_storage import ReplicaStorage
 from routelog.mirror_cluster.protocol.messages import Message
 from routelog.mirror_cluster.protocol.shard_record import ShardRecord
 from routelog.mirror_cluster.replica.events import (
+    Damaged,
     Event,
     LeaseHeld,
     LeaseLost,
@@ -173,6 +174,12 @@ class ClusterNode:
         self.read_soon()
         return made is not None
 
+    def damage_changed(self, is_damaged: bool) -> None:
+        """Whether this node cannot read all that it has; the other nodes hear of it, too."""
+        if is_damaged != self._lease.entry.is_damaged:
+            self._lease.entry = replace(self._lease.entry, is_damaged=is_damaged)
+            self._tell_all(Damaged(is_damaged))
+
     def handle(self, shard: int, event: Event) -> None:
         """Give the replica of a shard an event, such as a command."""
         self.replicas[shard].handle(event)
@@ -255,7 +262,11 @@ class ClusterNode:
         for shard, record in view.records.items():
             if record != before.records.get(shard):
                 log.info("%s", record.told())
-        alive = NodesAlive({name: entry.process for name, entry in view.nodes.items()})
+        alive = NodesAlive(
+            {name: entry.process for name, entry in view.nodes.items()},
+            frozenset(name for name, entry in view.nodes.items() if entry.is_damaged),
+            {name: entry.incarnation for name, entry in view.nodes.items()},
+        )
         for shard, hosted in self.replicas.items():
             if shard in view.records:
                 hosted.handle(RecordSeen(view.records[shard]))

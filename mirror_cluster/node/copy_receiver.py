@@ -6,11 +6,11 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
-from routelog.log_backend import ArrivingCopy, Clock, Disk, Mark, NotBelow
+from routelog.log_backend import ArrivingCopy, Clock, Disk, Mark, NotBelow, SegmentDamaged
 from routelog.mirror_cluster.links.copy_stream import SILENCE_SECONDS_MAX, Stream, stream_over
 from routelog.mirror_cluster.links.given_link import TakeConnection
 from routelog.mirror_cluster.node.copy_sender import TAKING_SECONDS_MAX
-from routelog.mirror_cluster.node.replica_storage import CopyFailed
+from routelog.mirror_cluster.node.replica_storage import CopyDamaged, CopyFailed
 from routelog.mirror_cluster.protocol.copy_format import (
     CRC,
     LENGTH,
@@ -33,11 +33,12 @@ _T = TypeVar("_T")
 
 
 class CopyReceiver:
-    """See the module. The copy is written beside the data, which stay as they are.
+    """Takes copies; each is written beside the data, which stay as they are.
 
     Args:
         connect: connects with a node for a copy, as `NodeLinks.connect_copy` does.
         reserve_bytes: of the disk that a copy leaves free.
+        is_damaged: whether what is here cannot be read: then a copy is read once more before it is kept.
     """
 
     def __init__(
@@ -47,12 +48,14 @@ class CopyReceiver:
         disk: Disk,
         clock: Clock,
         reserve_bytes: int,
+        is_damaged: Callable[[], bool],
     ) -> None:
         self._connect = connect
         self._data = data
         self._disk = disk
         self._clock = clock
         self._reserve_bytes = reserve_bytes
+        self._is_damaged = is_damaged
         self._lock = asyncio.Lock()  # one at a time: another one may still be removed
 
     async def fetch(self, leader: str) -> ArrivingCopy:
@@ -61,6 +64,7 @@ class CopyReceiver:
         Cancelled, it leaves nothing.
 
         Raises:
+            CopyDamaged: what the leader has is damaged, too; nothing is left.
             CopyFailed: nothing is left.
         """
         async with self._lock:
@@ -70,6 +74,8 @@ class CopyReceiver:
                 raise CopyFailed(f"{leader} says nothing any more") from None
             except EOFError:
                 raise CopyFailed(f"{leader} ended the connection before the copy's end") from None
+            except SegmentDamaged as error:
+                raise CopyDamaged(f"it is damaged there, too: {error}") from None
             except (BadCopy, NotBelow, OSError) as error:
                 raise CopyFailed(str(error)) from None
 
@@ -92,7 +98,7 @@ class CopyReceiver:
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
     ) -> Mark:
-        arrival = _Arrival(leader, copy, reader, self._clock, self._room())
+        arrival = _Arrival(leader, copy, reader, self._clock, self._room(), self._is_damaged())
         loop = asyncio.get_running_loop()
         job = loop.run_in_executor(None, arrival.run, loop)
         try:
@@ -117,9 +123,11 @@ class _Arrival:
         reader: asyncio.StreamReader,
         clock: Clock,
         room: int,
+        is_checked: bool,
     ) -> None:
         self._leader = leader
         self._copy = copy
+        self._is_checked = is_checked
         self._reader = reader
         self._clock = clock
         self._room = room
@@ -149,6 +157,8 @@ class _Arrival:
         if left:
             raise CopyFailed("there is less than was said")
         self._copy.complete()
+        if self._is_checked:
+            self._copy.check()
         return head.last
 
     def _told(self, pieces: Iterator[bytes]) -> Iterator[bytes]:

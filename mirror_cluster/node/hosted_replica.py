@@ -191,7 +191,7 @@ class HostedReplica:
         except replica_storage.CopyFailed as error:
             log.warning("shard %d: no copy of %s's checkpoint: %s", self.shard, leader, error)
             await asyncio.sleep(PROBLEM_PAUSE_SECONDS)
-            self.handle(CopyFailed())
+            self.handle(CopyFailed(isinstance(error, replica_storage.CopyDamaged)))
             return
         except replica_storage.CopyWaits as ending:
             self.replica.has_ended = True  # nothing more is stored or promised

@@ -55,7 +55,17 @@ class LeaseKeeper:
         self._changed = changed
         self._spawn = spawn
         self._tell_from = float("-inf")
+        self._is_changed = False
         self._is_asking = False  # two registrations at once would find each other's entry
+
+    @property
+    def entry(self) -> NodeEntry:
+        """How the coordinator lists the node; another one is registered with the next renewal."""
+        return self._entry
+
+    @entry.setter
+    def entry(self, entry: NodeEntry) -> None:
+        self._entry, self._is_changed = entry, True
 
     def tick(self) -> None:
         """Called by the event loop, several times a lease."""
@@ -80,8 +90,10 @@ class LeaseKeeper:
 
     async def _renew(self, sent_at: float) -> None:
         try:
-            if not await self._coordinator.renew():
-                await self._coordinator.register(self._entry)
+            if self._is_changed or not await self._coordinator.renew():
+                entry = self._entry
+                await self._coordinator.register(entry)
+                self._is_changed = self._entry is not entry
         except NodeNameTaken:
             self._tell(f"another node is called {self._entry.node}, or was a moment ago")
         except (CoordinatorUnavailable, CoordinatorRefused) as error:

@@ -21,6 +21,10 @@ class CopyFailed(Exception):
     """A checkpoint could not be copied; the data are as they were."""
 
 
+class CopyDamaged(CopyFailed):
+    """All of a checkpoint was copied, and a part of it cannot be read; the data are as they were."""
+
+
 class CopyWaits(Exception):
     """A copy is whole, and takes the place of the data when the node is started again."""
 

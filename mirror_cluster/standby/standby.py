@@ -19,7 +19,7 @@ from routelog.mirror_cluster.links.introduction import Opening, Purpose
 from routelog.mirror_cluster.node.copy_receiver import CopyReceiver
 from routelog.mirror_cluster.node.followed_store import FollowedStore
 from routelog.mirror_cluster.node.incarnation import new_number
-from routelog.mirror_cluster.node.replica_storage import CopyFailed, CopyWaits, Notice
+from routelog.mirror_cluster.node.replica_storage import CopyDamaged, CopyFailed, CopyWaits, Notice
 from routelog.mirror_cluster.protocol.block import Block
 from routelog.mirror_cluster.protocol.message_format import BadMessage
 from routelog.mirror_cluster.protocol.messages import Acknowledge, Append, CopyFrom, Hello
@@ -68,7 +68,10 @@ class Standby:
         self._data = data
         self._disk = disk
         self._clock = clock
-        receiver = CopyReceiver(self._connect_copy, data, disk, clock, logs.space.reserve.size)
+        reserve = logs.space.reserve.size
+        receiver = CopyReceiver(
+            self._connect_copy, data, disk, clock, reserve, lambda: logs.is_damaged
+        )
         self._store = FollowedStore(logs, data, disk, 0, receiver, _nothing_aside, self._failed)
         self._storage = self._store.storage
         self._unapplied: deque[tuple[int, int]] = deque()  # position and bytes
@@ -92,6 +95,8 @@ class Standby:
         await self._store.open(records)
         self._storage.start(self._noticed)
         self._storage.commit(self._journal.end.position)  # nothing else was ever sent
+        self._was_damaged = self._heals = self._logs.is_damaged
+        self._logs.on_damage_changed = self._damage_changed
         self._tasks = [asyncio.create_task(self._run()), asyncio.create_task(self._tell_lag())]
         self._tasks[0].add_done_callback(self._ran)
 
@@ -115,6 +120,9 @@ class Standby:
                 log.warning("no connection with %s: %s", self._where, error)
             except BadMessage as error:
                 log.error("%s is not understood: %s", self._where, error)
+            except CopyDamaged as error:  # what is here is as good
+                self._heals = False
+                log.error("no copy of %s: %s", self._where, error)
             except CopyFailed as error:
                 log.error("no copy of %s: %s", self._where, error)
             except CopyWaits as reason:
@@ -124,6 +132,9 @@ class Standby:
             pause = min(2 * pause, PAUSE_SECONDS_MAX)
 
     async def _follow(self) -> None:
+        if self._heals:
+            log.warning("a queue is damaged here: a copy of %s takes its place", self._where)
+            await self._storage.copy(LEADER)
         streams: list[Stream] = []
         try:
             await self._connect(Purpose.FOLLOW, lambda *given: streams.append(stream_over(*given)))
@@ -209,6 +220,10 @@ class Standby:
         while self._unapplied and self._unapplied[0][0] <= position:
             self._unapplied_bytes -= self._unapplied.popleft()[1]
         self._is_applied.set()
+
+    def _damage_changed(self) -> None:
+        if self._logs.is_damaged and not self._was_damaged:
+            self._end("a queue is damaged here: the next start takes a copy")
 
     def _failed(self, error: BaseException) -> None:
         self._end(f"the store failed: {error}")

@@ -99,7 +99,8 @@ class StoreNode:
         self.sender = CopySender(
             store.copies, lambda node: node in self.node.view.records[SHARD].in_sync
         )
-        self.storage.receiver = CopyReceiver(self.node.links.connect_copy, data, disk, clock, 0)
+        connect = self.node.links.connect_copy
+        self.storage.receiver = CopyReceiver(connect, data, disk, clock, 0, lambda: False)
 
     async def start(self) -> StoreNode:
         """Recover, follow, and take part."""

@@ -12,6 +12,7 @@ from unit.log_backend.log_records import records
 from unit.log_backend.open_store import append, content, crash, durable, unsettled, until
 
 from routelog.log_backend import DirectoryLocked, SystemDisk
+from routelog.log_backend.segments.damage import Damage
 from routelog.mirror_cluster import NoStandby, is_standby, promote
 from routelog.mirror_cluster.links.copy_stream import receive_message, send_message, stream_over
 from routelog.mirror_cluster.links.given_link import connect, connect_given
@@ -113,6 +114,25 @@ async def test_behind_the_journal_a_copy_comes_first(tmp_path: Path, port: int) 
     await leader.recycle(queue, follower.store.journal.end.position)
     follower = await FollowingStore(tmp_path / "b", port).start()
     assert await follower.ended() == "a copy of the leader's checkpoint is here"
+    await follower.aclose()
+    await leader.aclose()
+
+
+async def test_a_standby_whose_queue_is_damaged_takes_a_copy(tmp_path: Path, port: int) -> None:
+    leader = await LeadingStore(tmp_path / "a", port).start()
+    queue = await leader.declare("q")
+    append(queue, 5)
+    follower = await FollowingStore(tmp_path / "b", port).start()
+    await caught_up(leader, follower)
+    damage = Damage("x.log", 0, "made by a test", 2, 3)
+    follower.store.partitions[1].quarantine(damage)
+    assert await follower.ended() == "a queue is damaged here: the next start takes a copy"
+    await follower.aclose()
+    follower = await FollowingStore(tmp_path / "b", port).start()
+    assert await follower.ended() == "a copy of the leader's checkpoint is here"
+    await follower.aclose()
+    follower = await FollowingStore(tmp_path / "b", port).start()
+    await caught_up(leader, follower)
     await follower.aclose()
     await leader.aclose()
 

@@ -12,7 +12,7 @@ async def test_a_node_on_its_own_is_shown_with_its_standby(browser: Browser) -> 
     page = await browser.page("/cluster")
     assert "runs on its own" in page.text
     assert page.rows() == [
-        ["routelog@here", "yes", "yes", "yes", "0"],
+        ["routelog@here", "yes", "yes", "yes", "", "0"],
         ["warm", "no", "2.0 KiB", "1.2"],
     ]
 
@@ -22,14 +22,14 @@ async def test_a_cluster_is_shown_with_what_changed(browser: Browser) -> None:
     change = {"at": 60_000_000, "epoch": 7, "leader": "routelog@here", "in_sync": ["b", "c"]}
     node.leadership = {"leader": "routelog@here", "epoch": 7, "since": 60, "unclean_epoch": 6}
     node.leadership["history"] = [{**change, "what": "b is gone"}]
-    node.replicas += [ReplicaState("b", False, False, None), ReplicaState("c", True, True, 2)]
+    node.replicas += [ReplicaState("b", False, False, None, True), ReplicaState("c", True, True, 2)]
     await browser.sign_in_as("ann", "administrator")
     page = await browser.page("/cluster")
     assert "one more failure stops them: 2 nodes are in sync, and 2 are needed" in page.text
     assert "Epoch 6 began by an operator's command" in page.text
     assert page.rows()[1:] == [
-        ["b", "", "no", "no", "–"],
-        ["c", "", "yes", "yes", "2"],
+        ["b", "", "no", "no", "yes", "–"],
+        ["c", "", "yes", "yes", "", "2"],
         ["1970-01-01 00:01:00 UTC", "7", "routelog@here", "b, c", "b is gone"],
     ]
     node.replicas[1] = ReplicaState("b")

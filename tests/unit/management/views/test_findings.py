@@ -13,6 +13,8 @@ from routelog.management.views import findings
 from routelog.management.views.findings import list_findings
 from routelog.mirror_cluster import ReplicaState
 
+HURT = "Node hurt has damaged queues: it takes a copy of a node that is whole."
+
 
 async def found(node: ManagedNode, *of: Any) -> list[tuple[str, str, str]]:
     rows = (await node.ask(list_findings, *of))["findings"]
@@ -35,6 +37,7 @@ async def test_what_is_wrong_with_the_node_stands_first(node: ManagedNode) -> No
     node.replicas += [
         ReplicaState("gone", is_running=False, is_in_sync=False, blocks_behind=None),
         ReplicaState("late", is_running=True, is_in_sync=False, blocks_behind=9),
+        ReplicaState("hurt", is_damaged=True),
     ]
     node.standbys = [{"name": "s", "is_connected": False}, {"name": "t", "is_connected": True}]
     failed = (
@@ -46,6 +49,7 @@ async def test_what_is_wrong_with_the_node_stands_first(node: ManagedNode) -> No
         ("wrong", "certificate", f"The certificate /b.pem of https expired on {old:%Y-%m-%d}."),
         ("wrong", "replica", "Node gone does not run."),
         ("wrong", "replica", "Node late does not have all that was confirmed."),
+        ("wrong", "replica", HURT),
         ("look", "certificate", f"The certificate /a.pem of https expires on {expiry:%Y-%m-%d}."),
         ("look", "standby", "Standby s is not connected."),
         ("look", "backlog", "Queue q has no consumer, and messages: 1."),

@@ -67,6 +67,8 @@ async def test_a_node_without_which_confirms_stop_is_critical(
     await node.queue("q")
     node.replicas += [ReplicaState("b"), ReplicaState("c")]
     assert await node.ask(check) == {"status": "ok"}
+    node.replicas[2] = ReplicaState("c", is_damaged=True)
+    assert (await node.ask(check))[0] == 503
     node.replicas[2] = ReplicaState("c", is_in_sync=False)
     status, row = await node.ask(check)
     assert (status, row["status"]) == (503, "failed")

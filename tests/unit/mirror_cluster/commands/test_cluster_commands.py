@@ -105,6 +105,7 @@ def test_who_is_dead_is_told(monkeypatch: pytest.MonkeyPatch, configuration: Pat
             "alive": False,
             "replica": True,
             "in_sync": False,
+            "damaged": False,
             "since": "",
         },
         {
@@ -113,9 +114,21 @@ def test_who_is_dead_is_told(monkeypatch: pytest.MonkeyPatch, configuration: Pat
             "alive": True,
             "replica": True,
             "in_sync": True,
+            "damaged": False,
             "since": "2025-11-25T14:00:01Z",
         },
     ]
+
+
+def test_who_is_damaged_is_told(monkeypatch: pytest.MonkeyPatch, configuration: Path) -> None:
+    damaged = {name: replace(entry, is_damaged=name == "b") for name, entry in NODES.items()}
+    told, code = status(monkeypatch, configuration, replace(WELL, nodes=damaged))
+    assert (told["is_well"], code) == (False, 1)
+    assert ", damaged queues at b: confirms go on" in told["summary"]
+    assert [each["node"] for each in told["nodes"] if each["damaged"]] == ["b"]
+    # It does not lead while another one is whole, also one that does not run.
+    told, code = status(monkeypatch, configuration, replace(WELL, nodes={"b": damaged["b"]}))
+    assert "nobody leads: b has damaged queues. Start a, c, or lose" in told["summary"]
 
 
 def test_an_etcd_that_is_away_is_one_line(configuration: Path) -> None:

@@ -30,7 +30,7 @@ from routelog.mirror_cluster.links import copy_stream
 from routelog.mirror_cluster.node import copy_receiver
 from routelog.mirror_cluster.node.copy_receiver import CopyReceiver
 from routelog.mirror_cluster.node.copy_sender import CopySender
-from routelog.mirror_cluster.node.replica_storage import CopyFailed
+from routelog.mirror_cluster.node.replica_storage import CopyDamaged, CopyFailed
 from routelog.mirror_cluster.protocol.copy_format import (
     PIECE_BYTES,
     CopyHead,
@@ -44,10 +44,18 @@ HEAD = CopyHead(1, 1, 1, 1, 3)
 FILE = FileHead("logs/a", 3, 0)
 
 
-def receiver(node: Node, data: Path, disk: Disk | None = None, reserve: int = 0) -> CopyReceiver:
+def receiver(
+    node: Node,
+    data: Path,
+    disk: Disk | None = None,
+    reserve: int = 0,
+    *,
+    is_damaged: bool = False,
+) -> CopyReceiver:
     disk = disk or SystemDisk()
     disk.make_directory(data)
-    return CopyReceiver(node.links.connect_copy, data, disk, SystemClock(), reserve)
+    connect = node.links.connect_copy
+    return CopyReceiver(connect, data, disk, SystemClock(), reserve, lambda: is_damaged)
 
 
 @asynccontextmanager
@@ -118,6 +126,25 @@ async def test_a_copy_has_what_the_leader_had_committed(data: Path, target: Path
     assert names(target) == ["aside", "incarnation", "journal", "logs", "metadata"]
     found = await content(target)
     assert found == [(offset, b"x" * 30_000) for offset in range(8)] + [(8, bytes(big.body(0)))]
+
+
+async def test_a_copy_for_a_damaged_node_is_read_before_it_is_kept(
+    data: Path, target: Path
+) -> None:
+    store, (partition,) = start_store(data, options=SMALL_SEGMENTS)
+    for _ in range(8):
+        partition.append(records([b"x" * 30_000]), waited=True)
+    await flushed(store)
+    async with leading(store) as nodes:
+        (await receiver(nodes["b"], target, is_damaged=True).fetch("a")).abandon()
+        segment = partition.segments[0].path
+        content = bytearray(segment.read_bytes())
+        content[len(content) // 2] ^= 1
+        segment.write_bytes(content)
+        with pytest.raises(CopyDamaged, match="it is damaged there, too: "):
+            await receiver(nodes["b"], target, is_damaged=True).fetch("a")
+        assert names(target) == ["incarnation", "journal"]
+        (await receiver(nodes["b"], target).fetch("a")).abandon()  # better than nothing
 
 
 async def test_a_leader_that_takes_no_copiers_closes(target: Path) -> None:

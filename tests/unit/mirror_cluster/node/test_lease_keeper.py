@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Coroutine
+from dataclasses import replace
 
 import pytest
 
@@ -52,7 +53,9 @@ class Node:
         return self.is_registered
 
     async def register(self, entry: NodeEntry) -> float:
-        assert entry == ENTRY
+        if self.problem is not None:
+            raise self.problem
+        self.entry = entry
         self.registrations += 1
         self.is_registered = True
         return 2.0
@@ -127,3 +130,15 @@ async def test_a_trouble_that_stays_is_told_at_once_and_then_once_a_minute(
     node.problem = CoordinatorUnavailable("away")
     await node.live(1)
     assert told() == 3, "it is another one"
+
+
+async def test_another_entry_is_registered_with_the_next_renewal() -> None:
+    node = Node()
+    await node.live(3)
+    assert (node.entry, node.registrations) == (ENTRY, 1)
+    node.problem = CoordinatorUnavailable("away")
+    node.keeper.entry = damaged = replace(ENTRY, is_damaged=True)
+    await node.live(1)
+    node.problem = None
+    await node.live(1)
+    assert (node.entry, node.registrations) == (damaged, 2)

@@ -1,0 +1,104 @@
+"""A node of which a queue's file is damaged takes a copy, and never takes that queue from the cluster."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import pika
+from cluster.brokers.mirrored_brokers import WAIT_SECONDS, MirroredBrokers, mirrored_brokers
+from pika_client import PERSISTENT
+
+COUNT = 200
+SMALL = {"ROUTELOG_SCRUB_BYTES_PER_SECOND": "0"}  # only a start finds what is damaged
+
+
+def connected(cluster: MirroredBrokers) -> pika.BlockingConnection:
+    """A client of whoever leads."""
+    return pika.BlockingConnection(pika.URLParameters(cluster.leader().url))
+
+
+def publish(cluster: MirroredBrokers) -> None:
+    """Publish to a queue, and have all nodes write it to its segments: a comparison takes a checkpoint."""
+    connection = connected(cluster)
+    channel = connection.channel()
+    channel.confirm_delivery()
+    channel.queue_declare("hurt", durable=True)
+    for number in range(COUNT):
+        channel.basic_publish("", "hurt", b"%d" % number, PERSISTENT)
+    connection.close()
+    told, code = cluster.ask("verify")
+    assert code == 0, (told, cluster.log_text())
+
+
+def taken(cluster: MirroredBrokers) -> list[int]:
+    """All that is in the queue."""
+    connection = connected(cluster)
+    channel = connection.channel()
+    numbers = []
+    while (got := channel.basic_get("hurt"))[0] is not None:
+        numbers.append(int(got[2]))
+    connection.close()  # which puts all of it back
+    return numbers
+
+
+def flip_a_bit(data: Path) -> None:
+    """In a batch that no start takes for a torn end."""
+    (segment,) = data.glob("logs/*/hurt-0/*.log")
+    content = bytearray(segment.read_bytes())
+    content[100] ^= 1
+    segment.write_bytes(content)
+
+
+def until_damaged(cluster: MirroredBrokers, *names: str) -> dict[str, Any]:
+    """Wait until just these nodes are said to be damaged; returns the status."""
+    deadline = time.monotonic() + WAIT_SECONDS
+    while True:
+        told = cluster.status()
+        if told and {each["node"] for each in told["nodes"] if each["damaged"]} == {
+            f"{name}@test" for name in names
+        }:
+            return told
+        assert time.monotonic() < deadline, (told, cluster.log_text())
+        time.sleep(0.05)
+
+
+def test_a_damaged_follower_takes_a_copy_and_may_lead_then(tmp_path: Path) -> None:
+    with mirrored_brokers(tmp_path, **SMALL) as cluster:
+        cluster.until_led(in_sync=3)
+        publish(cluster)
+        leader = cluster.leader()
+        name, follower = next(each for each in cluster.brokers.items() if each[1] is not leader)
+        follower.terminate()
+        flip_a_bit(follower.data_dir)
+        follower.start()
+        deadline = time.monotonic() + WAIT_SECONDS
+        while "other data take the place of those" not in follower.log_text():
+            assert time.monotonic() < deadline, follower.log_text()
+            time.sleep(0.05)
+        assert "still quarantined" in follower.log_text() or "quarantined:" in follower.log_text()
+        cluster.until_led(in_sync=3)
+        until_damaged(cluster)
+        assert cluster.ask("transfer", "--to", f"{name}@test")[1] == 0, cluster.log_text()
+        assert cluster.until_led(in_sync=3)["leader"] == f"{name}@test"
+        assert taken(cluster) == [*range(COUNT)]
+
+
+def test_a_damaged_leader_hands_over_to_one_that_is_whole(tmp_path: Path) -> None:
+    with mirrored_brokers(tmp_path, **SMALL) as cluster:
+        cluster.until_led(in_sync=3)
+        publish(cluster)
+        leader = cluster.leader()
+        others = [each for each in cluster.brokers.values() if each is not leader]
+        for each in others:
+            each.terminate()
+        leader.terminate()
+        flip_a_bit(leader.data_dir)
+        leader.start()  # alone in its set, or with one that does not run: it does not lead
+        for each in others:
+            each.start()
+        shard = cluster.until_led(in_sync=3)
+        assert cluster.brokers[shard["leader"].partition("@")[0]] is not leader, cluster.log_text()
+        until_damaged(cluster)
+        assert taken(cluster) == [*range(COUNT)]
