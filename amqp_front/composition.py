@@ -8,11 +8,13 @@ from dataclasses import asdict
 from typing import Any, NoReturn
 
 from routelog.amqp_front.metrics_door import load_metrics_door, metrics_door
+from routelog.amqp_front.node.accepted_sockets import AcceptedSockets
 from routelog.amqp_front.node.configuration import BrokerConfig
 from routelog.amqp_front.node.node_name import node_name
 from routelog.amqp_front.operators_door import load_door, operators_door, remove_left_door
 from routelog.amqp_front.process.broker import Broker, BrokerAddress
 from routelog.amqp_front.process.data_directory import StartError
+from routelog.amqp_front.process.open_files import open_files_limit, socket_limits
 from routelog.amqp_front.process.run import run
 from routelog.log_backend import SystemClock, SystemDisk
 from routelog.mirror_cluster import (
@@ -79,7 +81,8 @@ class Composition:
         listeners = {} if member is None else {"clustering": member.listens}
         async with AsyncExitStack() as doors:
             if self._standby_options is not None:
-                door = await _open_standby_door(self._standby_options, broker)
+                sockets = _node_sockets(self._config)
+                door = await _open_standby_door(self._standby_options, broker, sockets)
                 doors.push_async_callback(door.aclose)
                 self._standby_door = door
                 listeners["standby"] = door.address
@@ -109,6 +112,7 @@ class Composition:
             SystemDisk(),
             SystemClock(),
             [sys.executable, "-m", "routelog.amqp_front.process.copy_digest"],
+            _node_sockets(self._config),
         )
         return self._member
 
@@ -119,8 +123,15 @@ class Composition:
         return [] if self._standby_door is None else [*map(asdict, self._standby_door.lags())]
 
 
-async def _open_standby_door(options: StandbyOptions, broker: Broker) -> StandbyDoor:
-    door = StandbyDoor(options, broker.logs, broker.services.clock)
+def _node_sockets(config: BrokerConfig) -> AcceptedSockets:
+    limits = socket_limits(config, open_files_limit()).nodes
+    return AcceptedSockets("nodes", limits, SystemClock().monotonic)
+
+
+async def _open_standby_door(
+    options: StandbyOptions, broker: Broker, sockets: AcceptedSockets
+) -> StandbyDoor:
+    door = StandbyDoor(options, broker.logs, broker.services.clock, sockets)
     if options.tls is not None:
         broker.renewal.watch("standby", options.tls)
     try:

@@ -458,9 +458,17 @@ class Broker:
         """Accept connections, and begin to watch the process."""
         loop = asyncio.get_running_loop()
         config, logs = self._config, self._logs
-        amqp, http = socket_limits(config, open_files_limit())
-        self._amqp_sockets = AcceptedSockets("AMQP", amqp, self._clock.monotonic)
-        self.http_sockets = AcceptedSockets("HTTP", http, self._clock.monotonic)
+        files = open_files_limit()
+        limits = socket_limits(config, files)
+        log.info(
+            "of %d open files %d are for AMQP, %d for HTTP, %d for nodes, the rest for the log",
+            files,
+            limits.amqp.all,
+            limits.http.all,
+            limits.nodes.all,
+        )
+        self._amqp_sockets = AcceptedSockets("AMQP", limits.amqp, self._clock.monotonic)
+        self.http_sockets = AcceptedSockets("HTTP", limits.http, self._clock.monotonic)
         self.passed_doors.open(AMQP, self._amqp_sockets, self._serve)
         self.renewal = CertificateRenewal(loop)
         if self._mirror is not None and self._mirror.certificates is not None:

@@ -7,6 +7,7 @@ import fcntl
 import logging
 import os
 import resource
+from dataclasses import dataclass
 
 from routelog.amqp_front.node.accepted_sockets import SocketLimits
 from routelog.amqp_front.node.configuration import BrokerConfig
@@ -19,6 +20,9 @@ FILES_WANTED = 65_536  # a hard limit may be a billion, and some systems walk th
 # scrapes of metrics.
 FILES_RESERVED = 208
 HTTP_SHARE = 4  # of what is left, HTTP has a quarter at most: messages are what the broker is for
+# Of what is left, the port of nodes or standbys has an eighth at most: a few links, and who is not introduced
+# yet. That may be as many clients of a follower as it takes at once, when it passes them on.
+NODE_SHARE, NODE_SOCKETS_MAX = 8, 512
 
 
 def raise_open_files_limit() -> int:
@@ -64,22 +68,35 @@ def open_files_limit() -> int:
     return FILES_WANTED if soft == resource.RLIM_INFINITY else soft
 
 
-def socket_limits(config: BrokerConfig, files: int) -> tuple[SocketLimits, SocketLimits]:
-    """The limits of client sockets, of AMQP and of the HTTP API.
+@dataclass(frozen=True, slots=True)
+class OpenFilesShares:
+    """The limits of sockets at each kind of door."""
+
+    amqp: SocketLimits
+    http: SocketLimits
+    nodes: SocketLimits
+
+
+def socket_limits(config: BrokerConfig, files: int) -> OpenFilesShares:
+    """The limits of sockets.
 
     Args:
         files: the limit of open files; of a very low one, half is reserved.
     """
     reserved = min(FILES_RESERVED + config.journal_files_max, files // 2)
     left = files - reserved
+    nodes = 0
+    if config.cluster_nodes or config.standby_listen:
+        nodes = min(NODE_SOCKETS_MAX, left // NODE_SHARE)
+        left -= nodes
+    if config.cluster_nodes:
+        left //= 2  # a client that is passed on has two
     http = min(config.management_connections_max, left // HTTP_SHARE)
     amqp = min(config.connections_max or left, left - http)
-    log.info(
-        "of %d open files %d are for AMQP, %d for HTTP, %d for the log", files, amqp, http, reserved
-    )
-    return (
+    return OpenFilesShares(
         _limits(amqp, config.connections_unauthenticated_max),
         _limits(http, config.management_connections_unauthenticated_max),
+        _limits(nodes, config.connections_unauthenticated_max),
     )
 
 

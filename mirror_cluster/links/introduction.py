@@ -1,17 +1,19 @@
 """How two nodes introduce themselves: each proves that it knows the cluster's secret, and neither tells it.
 
-Three frames open a connection, each a `u32` of its length (little-endian) and JSON::
+Four frames open a connection, each a `u32` of its length (little-endian) and JSON::
 
     dialer                                   listener
       │ ── Opening ─────────────────────────► │   who I am, whom I want, a nonce
-      │ ◄──────────────── Opening and proof ─ │   who I am, my nonce, HMAC over both openings
+      │ ◄────────────────────────── Opening ─ │   who I am, my nonce
       │ ── Proof ───────────────────────────► │   HMAC over both openings
+      │ ◄──────────────────────────── Proof ─ │   HMAC over both openings
 
-The two proofs differ by a label, so that one cannot be sent back as the other. Whoever can read or change what
-passes between the nodes is kept out by TLS alone.
+The dialer proves first: a stranger who connects gets nothing to try secrets on. The two proofs differ by a
+label, so that one cannot be sent back as the other. Whoever can read or change what passes between the nodes is
+kept out by TLS alone.
 
 Source:
-    RFC 2104 (HMAC); ISO/IEC 9798-4, mutual authentication in three passes.
+    RFC 2104 (HMAC); ISO/IEC 9798-4, mutual authentication in three passes: those behind the first opening.
 """
 
 import hmac
@@ -19,7 +21,7 @@ import struct
 from dataclasses import dataclass
 from enum import IntEnum
 from hashlib import sha256
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 import msgspec
 
@@ -69,11 +71,6 @@ class Opening(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     versions: tuple[int, int] = VERSIONS
 
 
-class _Answer(msgspec.Struct, forbid_unknown_fields=True):
-    opening: Opening
-    proof: bytes
-
-
 class _Proof(msgspec.Struct, forbid_unknown_fields=True):
     proof: bytes
 
@@ -113,8 +110,32 @@ def take_frame(buffer: bytearray) -> bytes | None:
     return frame
 
 
+class Introduction(Protocol):
+    """One side of it. The frames of the other end are given in their order."""
+
+    def opened(self, frame: bytes) -> bytes:
+        """Check the other end's opening; returns what is to be sent.
+
+        Raises:
+            Stranger: it is, or means, another node or cluster.
+        """
+
+    def proved(self, frame: bytes) -> tuple[bytes, Introduced]:
+        """Check the other end's proof.
+
+        Returns:
+            What is to be sent last, maybe nothing, and who the other end is.
+
+        Raises:
+            Stranger: it does not know the secret.
+        """
+
+
 class DialerIntroduction:
-    """The side that connected.
+    """The side that connected; see `Introduction`.
+
+    Attributes:
+        first: to be sent at once.
 
     Args:
         secret: the cluster's; not empty.
@@ -125,28 +146,26 @@ class DialerIntroduction:
         self._own = opening
         self._first = msgspec.json.encode(opening)
         self.first = _frame(self._first)
+        self._transcript = b""
+        self._introduced: Introduced | None = None
 
-    def answered(self, frame: bytes) -> tuple[bytes, Introduced]:
-        """Check the listener's answer.
-
-        Returns:
-            What is to be sent last, and who the other end is.
-
-        Raises:
-            Stranger: it does not know the secret, or is another node.
-        """
-        answer = _decode(frame, _Answer)
-        transcript = _transcript(self._first, answer.opening)
-        _check_proof(self._secret, _LISTENER, transcript, answer.proof)
-        introduced = _check(self._own, answer.opening)
-        if answer.opening.purpose != self._own.purpose:
+    def opened(self, frame: bytes) -> bytes:
+        """See `Introduction`."""
+        opening = _decode(frame, Opening)
+        introduced = _check(self._own, opening)
+        if opening.purpose != self._own.purpose:
             raise Stranger(f"{introduced.node} answers for another purpose")
-        proof = _Proof(_proof(self._secret, _DIALER, transcript))
-        return _frame(msgspec.json.encode(proof)), introduced
+        self._introduced = introduced
+        self._transcript = self.first + _frame(frame)
+        return _proof_frame(self._secret, _DIALER, self._transcript)
+
+    def proved(self, frame: bytes) -> tuple[bytes, Introduced]:
+        """See `Introduction`."""
+        return b"", _proved(frame, self._secret, _LISTENER, self._transcript, self._introduced)
 
 
 class ListenerIntroduction:
-    """The side that was connected to.
+    """The side that was connected to; see `Introduction`.
 
     Args:
         own: its own opening; whom it means, and for what, comes from the dialer.
@@ -159,28 +178,18 @@ class ListenerIntroduction:
         self._introduced: Introduced | None = None
 
     def opened(self, frame: bytes) -> bytes:
-        """Answer the dialer's opening.
-
-        Raises:
-            Stranger: it means another node or cluster.
-        """
+        """See `Introduction`."""
         opening = _decode(frame, Opening)
         own = msgspec.structs.replace(self._own, to=opening.node, purpose=opening.purpose)
         self._introduced = _check(own, opening)
-        self._transcript = _transcript(frame, own)
-        proof = _proof(self._secret, _LISTENER, self._transcript)
-        return _frame(msgspec.json.encode(_Answer(own, proof)))
+        answer = _frame(msgspec.json.encode(own))
+        self._transcript = _frame(frame) + answer
+        return answer
 
-    def proved(self, frame: bytes) -> Introduced:
-        """Check the dialer's proof.
-
-        Raises:
-            Stranger: it does not know the secret.
-        """
-        _check_proof(self._secret, _DIALER, self._transcript, _decode(frame, _Proof).proof)
-        if self._introduced is None:
-            raise Stranger("a proof before the opening")
-        return self._introduced
+    def proved(self, frame: bytes) -> tuple[bytes, Introduced]:
+        """See `Introduction`."""
+        introduced = _proved(frame, self._secret, _DIALER, self._transcript, self._introduced)
+        return _proof_frame(self._secret, _LISTENER, self._transcript), introduced
 
 
 def _check(own: Opening, other: Opening) -> Introduced:
@@ -202,18 +211,22 @@ def _check(own: Opening, other: Opening) -> Introduced:
     return Introduced(other.node, other.process, purpose, version)
 
 
-def _transcript(first: bytes, answer: Opening) -> bytes:
-    second = msgspec.json.encode(answer)
-    return _frame(first) + _frame(second)
-
-
 def _proof(secret: bytes, label: bytes, transcript: bytes) -> bytes:
     return hmac.digest(secret, label + b"\0" + transcript, sha256)
 
 
-def _check_proof(secret: bytes, label: bytes, transcript: bytes, proof: bytes) -> None:
-    if not hmac.compare_digest(proof, _proof(secret, label, transcript)):
+def _proof_frame(secret: bytes, label: bytes, transcript: bytes) -> bytes:
+    return _frame(msgspec.json.encode(_Proof(_proof(secret, label, transcript))))
+
+
+def _proved(
+    frame: bytes, secret: bytes, label: bytes, transcript: bytes, introduced: Introduced | None
+) -> Introduced:
+    if introduced is None:
+        raise Stranger("a proof before the opening")
+    if not hmac.compare_digest(_decode(frame, _Proof).proof, _proof(secret, label, transcript)):
         raise Stranger("the other end does not know this cluster's secret")
+    return introduced
 
 
 def _frame(octets: bytes) -> bytes:

@@ -3,12 +3,13 @@
 import asyncio
 import logging
 import ssl
+from collections.abc import Callable
 from typing import Protocol, cast
 
 from routelog.mirror_cluster.links.introduction import (
     DialerIntroduction,
     Introduced,
-    ListenerIntroduction,
+    Introduction,
     Stranger,
     take_frame,
 )
@@ -26,6 +27,22 @@ INTRODUCTION_SECONDS_MAX = 5.0  # who connects and says nothing is dropped
 # Before another message is sent, however long that one is: followers acknowledge within a window of bytes, so
 # that more than this is unsent only when the peer reads nothing.
 UNSENT_BYTES_MAX = 256 * 1024 * 1024
+
+
+class DoorSocket(Protocol):
+    """A socket that was accepted, as it is counted.
+
+    Attributes:
+        drop: closes it at once; set by whoever has it.
+    """
+
+    drop: Callable[[], object]
+
+    def authenticated(self) -> None:
+        """The other end is introduced: the socket is not dropped any more."""
+
+    def closed(self) -> None:
+        """It is closed, or somebody else's; may be called more than once."""
 
 
 class LinkOwner(Protocol):
@@ -50,22 +67,29 @@ class NodeLink(asyncio.Protocol):
     Args:
         introduction: of the side that this one is.
         where: the other end is, for the log.
+        accepted: the socket, where the other end has connected; None: this one has.
+        tell: writes to the log why the other end was not introduced: level and text.
     """
 
     def __init__(
         self,
-        introduction: DialerIntroduction | ListenerIntroduction,
+        introduction: Introduction,
         owner: LinkOwner,
         where: str,
+        accepted: DoorSocket | None = None,
+        tell: Callable[[int, str], None] = log.log,
     ) -> None:
         self.other: Introduced | None = None
         self._introduction = introduction
         self._owner = owner
         self._where = where
+        self._tell = tell
+        self._accepted = accepted
         self._transport: asyncio.Transport | None = None
         self._received = bytearray()
         self._deadline: asyncio.TimerHandle | None = None
         self._has_opened = False
+        self._is_refused = False  # and that was told
 
     # -- for its owner
 
@@ -90,6 +114,7 @@ class NodeLink(asyncio.Protocol):
         assert transport is not None
         self._transport = None
         self._received.clear()
+        self._leave_door()
         transport.pause_reading()
         return transport, unread
 
@@ -116,35 +141,50 @@ class NodeLink(asyncio.Protocol):
                 self._introduce()
             if self.other is not None:
                 self._take_messages()
-        except (Stranger, BadMessage) as error:
+        except Stranger as error:
+            self._refuse(f"connection with {self._where} is closed: {error}")
+        except BadMessage as error:
             log.warning("connection with %s is closed: %s", self._name(), error)
             self.close()
 
     def connection_lost(self, error: Exception | None) -> None:
         """See `asyncio.Protocol`."""
-        if isinstance(error, ssl.SSLError):
-            log.warning("no connection with %s: %s", self._name(), handshake_failure(error))
-        elif self.other is None:
-            why = (str(error) if error else "") or "closed"
-            log.info("%s ended before it was introduced: %s", self._name(), why + self._hint())
+        if self.other is None and not self._is_refused:
+            self._tell_end(error)
+        self._leave_door()
         self._stop_deadline()
         self._owner.ended(self)
 
+    def _tell_end(self, error: Exception | None) -> None:
+        if isinstance(error, ssl.SSLError):
+            text = f"no connection with {self._where}: {handshake_failure(error)}"
+            return self._tell(logging.WARNING, text)
+        why = (str(error) if error else "") or "closed"
+        self._tell(
+            logging.INFO, f"{self._where} ended before it was introduced: {why}{self._hint()}"
+        )
+
+    def _refuse(self, why: str) -> None:
+        self._is_refused = True
+        self._tell(logging.WARNING, why)
+        self.close()
+
+    def _leave_door(self) -> None:
+        if self._accepted is not None:
+            self._accepted.closed()
+
     def _introduce(self) -> None:
         while self.other is None and (frame := take_frame(self._received)) is not None:
-            introduction, other = self._introduction, None
-            if isinstance(introduction, DialerIntroduction):
-                last, other = introduction.answered(frame)
-                self._write(last)
-            elif not self._has_opened:
+            if not self._has_opened:
                 self._has_opened = True
-                self._write(introduction.opened(frame))
-            else:
-                other = introduction.proved(frame)
-            if other is not None:
-                self.other = other
-                self._stop_deadline()
-                self._owner.introduced(self, other)
+                self._write(self._introduction.opened(frame))
+                continue
+            last, self.other = self._introduction.proved(frame)
+            self._write(last)
+            self._stop_deadline()
+            if self._accepted is not None:
+                self._accepted.authenticated()
+            self._owner.introduced(self, self.other)
 
     def _take_messages(self) -> None:
         taken = 0
@@ -160,8 +200,7 @@ class NodeLink(asyncio.Protocol):
             self._transport.write(octets)
 
     def _too_late(self) -> None:
-        log.warning("%s did not introduce itself in time", self._name())
-        self.close()
+        self._refuse(f"{self._where} did not introduce itself in time")
 
     def _stop_deadline(self) -> None:
         if self._deadline is not None:

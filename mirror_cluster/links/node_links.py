@@ -27,8 +27,9 @@ from routelog.mirror_cluster.links.introduction import (
     Opening,
     Purpose,
 )
-from routelog.mirror_cluster.links.node_door import NodeDoor
-from routelog.mirror_cluster.links.node_link import NodeLink
+from routelog.mirror_cluster.links.node_door import DoorSockets, NodeDoor
+from routelog.mirror_cluster.links.node_link import DoorSocket, NodeLink
+from routelog.mirror_cluster.links.stranger_log import StrangerLog
 from routelog.mirror_cluster.node_tls import NodeTls
 from routelog.mirror_cluster.protocol.messages import Message
 
@@ -65,6 +66,7 @@ class NodeLinks:
         own: this node.
         received: called with the sender's name for each message.
         gone: called with the name of a node whose machine refuses connections; perhaps several times.
+        sockets: of those who connect.
     """
 
     def __init__(
@@ -74,6 +76,7 @@ class NodeLinks:
         security: LinkSecurity,
         received: Callable[[str, Message], None],
         gone: Callable[[str], None],
+        sockets: DoorSockets,
     ) -> None:
         self._cluster = cluster
         self._own = own
@@ -90,7 +93,8 @@ class NodeLinks:
         self._ends: dict[NodeLink, asyncio.Event] = {}
         self._dialers: dict[str, asyncio.Task[None]] = {}
         self._probes: set[asyncio.Task[None]] = set()
-        self._door = NodeDoor(self._accepted, security.tls)
+        self._strangers = StrangerLog()
+        self._door = NodeDoor(self._accepted, security.tls, sockets)
 
     @property
     def connected(self) -> frozenset[str]:
@@ -159,6 +163,7 @@ class NodeLinks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         await self._door.aclose()
+        self._strangers.end_window()
         for link in [*self._all]:
             link.close()
 
@@ -212,9 +217,9 @@ class NodeLinks:
         own = self._own
         return Opening(self._cluster, own.node, to, own.process, purpose, random_key())
 
-    def _accepted(self, address: str) -> NodeLink:
+    def _accepted(self, address: str, accepted: DoorSocket) -> NodeLink:
         introduction = ListenerIntroduction(self._opening(""), self._security.secret)
-        link = NodeLink(introduction, self, address)
+        link = NodeLink(introduction, self, address, accepted, self._strangers.tell)
         self._all.add(link)
         return link
 

@@ -26,6 +26,7 @@ from routelog.mirror_cluster.coordination.coordinator import (
 )
 from routelog.mirror_cluster.coordination.managed_etcd import EtcdMissing
 from routelog.mirror_cluster.links.given_link import TakeConnection
+from routelog.mirror_cluster.links.node_door import DoorSockets
 from routelog.mirror_cluster.links.node_links import LinkSecurity
 from routelog.mirror_cluster.node.cluster_coordinator import LEASE_SECONDS, open_coordinator
 from routelog.mirror_cluster.node.cluster_node import ClusterNode, NodeSettings
@@ -79,6 +80,7 @@ class ClusterMember:
 
     Args:
         digest_program: see `DigestSender`.
+        sockets: see `NodeLinks`.
     """
 
     def __init__(
@@ -88,6 +90,7 @@ class ClusterMember:
         disk: Disk,
         clock: Clock,
         digest_program: Sequence[str],
+        sockets: DoorSockets,
     ) -> None:
         self.on_serve: Callable[[int], None] = lambda epoch: None
         self.on_stop_serving: Callable[[], None] = lambda: None
@@ -99,6 +102,7 @@ class ClusterMember:
         self._disk = disk
         self._clock = clock
         self._digest_program = digest_program
+        self._sockets = sockets
         self._drained = asyncio.Event()
         self._watchers: list[Callable[[], None]] = []
         self._leader: LeadingNode | None = None
@@ -215,7 +219,9 @@ class ClusterMember:
             ReplicaSettings(min_in_sync=options.min_in_sync, lease_seconds=LEASE_SECONDS),
         )
         probe = DiskProbe(self._data, self._disk)
-        node = ClusterNode(settings, self._clock, open_coordinator(options), probe.sync, self)
+        node = ClusterNode(
+            settings, self._clock, open_coordinator(options), probe.sync, self, self._sockets
+        )
         node.on_view = self._viewed
         self._first_record = FirstRecord(node, SHARD, list(options.addresses))
         self._commands = OperatorCommands(node, SHARD, self._first_record.begin, self._repair)

@@ -17,6 +17,7 @@ from routelog.mirror_cluster.coordination.coordinator import (
     CoordinatorUnavailable,
     NodeEntry,
 )
+from routelog.mirror_cluster.links.node_door import DoorSockets
 from routelog.mirror_cluster.links.node_links import LinkSecurity, NodeLinks
 from routelog.mirror_cluster.node.hosted_replica import HostedReplica, ShardOwner
 from routelog.mirror_cluster.node.incarnation import new_number
@@ -80,6 +81,7 @@ class ClusterNode:
     Args:
         coordinator: closed with the node.
         probe: see `LeaseKeeper`.
+        sockets: see `NodeLinks`.
     """
 
     def __init__(
@@ -89,6 +91,7 @@ class ClusterNode:
         coordinator: Coordinator,
         probe: Callable[[], Awaitable[None]],
         owner: ShardOwner,
+        sockets: DoorSockets,
     ) -> None:
         self.name = settings.node
         self.clock = clock
@@ -108,7 +111,7 @@ class ClusterNode:
             since=clock.now(),
         )
         self.links = NodeLinks(
-            settings.cluster, entry, settings.security, self._received, self._gone
+            settings.cluster, entry, settings.security, self._received, self._gone, sockets
         )
         self._known: dict[str, NodeEntry] = {}
         self._tasks: set[asyncio.Task[None]] = set()

@@ -2,6 +2,7 @@
 
 from routelog.log_backend import Clock, LogStore
 from routelog.mirror_cluster.coordination.coordinator import NodeEntry
+from routelog.mirror_cluster.links.node_door import DoorSockets
 from routelog.mirror_cluster.links.node_links import LinkSecurity, NodeLinks
 from routelog.mirror_cluster.node.copy_sender import CopySender
 from routelog.mirror_cluster.node.incarnation import new_number
@@ -19,15 +20,18 @@ class StandbyDoor:
 
     Args:
         logs: of a node on its own, which runs.
+        sockets: see `NodeLinks`.
     """
 
-    def __init__(self, options: StandbyOptions, logs: LogStore, clock: Clock) -> None:
+    def __init__(
+        self, options: StandbyOptions, logs: LogStore, clock: Clock, sockets: DoorSockets
+    ) -> None:
         self.address = options.address
         self._follows = FollowSender(logs.journal, clock)
         self._copies = CopySender(logs.copies, self._follows.has_caught_up)
         own = NodeEntry(LEADER, new_number(), "", 0)
         security = LinkSecurity(options.secret, options.tls)
-        self._links = NodeLinks(options.cluster, own, security, _drop, lambda name: None)
+        self._links = NodeLinks(options.cluster, own, security, _drop, _ignore, sockets)
         self._links.take_copier = self._copies.take
         self._links.take_follower = self._follows.take
 
@@ -52,3 +56,7 @@ class StandbyDoor:
 
 def _drop(name: str, message: Message) -> None:
     """Standbys send nothing on a connection that is not given away."""
+
+
+def _ignore(name: str) -> None:
+    """Nothing depends on whether a standby is there."""

@@ -1,19 +1,24 @@
-"""Strangers at the ports of a managed etcd: without the cluster's secret they read and change nothing."""
+"""Strangers at the ports of nodes and of their etcd: without the cluster's secret they do no harm."""
 
 from __future__ import annotations
 
 import asyncio
 import os
+import shlex
+import socket
 import ssl
 import stat
-from collections.abc import AsyncIterator, Mapping
-from contextlib import aclosing, asynccontextmanager
+import sys
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import ExitStack, aclosing, asynccontextmanager
 from pathlib import Path
 
 import aiohttp
 import pytest
+from broker_process import COMMAND_VARIABLE
 from cluster.brokers.mirrored_brokers import NODES, MirroredBrokers, mirrored_brokers
-from cluster.brokers.test_brokers import drained, others, publish
+from cluster.brokers.test_brokers import client, drained, others, publish
+from pika_client import PERSISTENT
 
 from routelog.mirror_cluster.coordination.coordinator import CoordinatorUnavailable
 from routelog.mirror_cluster.coordination.etcd_gateway import EtcdEndpoints, EtcdGateway, encoded
@@ -105,3 +110,54 @@ def test_without_the_secret_nobody_reaches_a_managed_etcd(tmp_path: Path) -> Non
             assert {
                 stat.S_IMODE((folder / each).stat().st_mode) for each in os.listdir(folder)
             } == {0o600}
+
+
+FILES, STRANGERS = 1_500, 3_000
+LINES_MAX = 80  # of the log, of all these
+
+
+@pytest.fixture
+def cramped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[MirroredBrokers]:
+    """Nodes with few open files."""
+    limited = ["sh", "-c", f'ulimit -n {FILES} && exec "$0" "$@"', sys.executable, "-m", "routelog"]
+    monkeypatch.setenv(COMMAND_VARIABLE, shlex.join(limited))
+    with mirrored_brokers(tmp_path) as cluster:
+        yield cluster
+
+
+def test_strangers_at_the_port_of_nodes_take_no_file_from_anybody(cramped: MirroredBrokers) -> None:
+    cramped.until_led(in_sync=3)
+    leader = cramped.leader()
+    follower, _ = others(cramped, leader)
+    connection = client(leader)
+    channel = connection.channel()
+    channel.queue_declare("q", durable=True)
+    channel.confirm_delivery()
+    told: list[object] = []
+    connection.add_on_connection_blocked_callback(lambda _, method: told.append(method))
+    name = next(name for name, each in cramped.brokers.items() if each is leader)
+    before = len(leader.log_text().splitlines())
+    with ExitStack() as stack:
+        for number in range(STRANGERS):
+            stranger = stack.enter_context(
+                socket.create_connection(("127.0.0.1", port_of(cramped, name)))
+            )
+            if number % 2:
+                stranger.sendall(b"GET / HTTP/1.1\r\n\r\n")
+            if not number % 30:
+                channel.basic_publish("", "q", b"x" * 4_000, PERSISTENT)  # a nack would be an error
+        assert len(os.listdir(f"/proc/{leader.pid}/fd")) < FILES // 2
+        # Among them another node is known: it comes back, follows, and passes clients on.
+        follower.kill()
+        follower.start()
+        cramped.until_led(in_sync=3)
+        passed = client(follower)
+        passed.channel().basic_publish("", "q", b"", PERSISTENT)
+        passed.close()
+    assert cramped.leader() is leader
+    connection.close()
+    assert not told
+    lines = leader.log_text().splitlines()[before:]
+    assert len(lines) < LINES_MAX, lines
+    assert sum("too many connections of nodes" in each for each in lines) == 1
+    assert not any("ERROR" in each or "Too many open files" in each for each in lines), lines

@@ -17,6 +17,7 @@ import msgspec
 import uvloop
 from cluster.nodes.file_storage import FileStorage
 from cluster.nodes.journal_shard import JournalShard
+from node_sockets import node_sockets
 
 from routelog.log_backend import SystemClock, SystemDisk
 from routelog.mirror_cluster import ReplicaSettings
@@ -68,7 +69,9 @@ class NodeProgram:
             ReplicaSettings(**options.replica),
         )
         probe = DiskProbe(directory, SystemDisk())
-        self.node = ClusterNode(settings, SystemClock(), coordinator, probe.sync, self)
+        self.node = ClusterNode(
+            settings, SystemClock(), coordinator, probe.sync, self, node_sockets()
+        )
         self.serving: dict[int, int] = {}
         self.waiting: list[dict[int, list[asyncio.Future[int]]]] = [
             {} for _ in range(options.shards)

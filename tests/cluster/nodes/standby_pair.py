@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from cluster.nodes.store_node import QUIETER, NamedPartitions
+from node_sockets import node_sockets
 from unit.log_backend.open_store import fill_journal_file, open_store, unsettled, until
 
 from routelog.log_backend import Change, PartitionLog, SystemClock, SystemDisk
@@ -28,7 +29,7 @@ class LeadingStore:
 
     def __init__(self, data: Path, port: int) -> None:
         self.store = store = open_store(data, QUIETER)
-        self.door = StandbyDoor(options(port), store, SystemClock())
+        self.door = StandbyDoor(options(port), store, SystemClock(), node_sockets())
         self.queues: dict[str, PartitionLog] = {}
 
     async def start(self) -> LeadingStore:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from cluster.nodes.etcd_cluster import free_ports
 from cluster.nodes.memory_coordinator import LEASE_SECONDS, Held, MemoryCoordinator
+from node_sockets import node_sockets
 from unit.log_backend.open_store import SMALL, open_store, until
 
 from routelog.log_backend import (
@@ -95,7 +96,9 @@ class StoreNode:
             ReplicaSettings(min_in_sync=1),
         )
         probe = DiskProbe(data, disk)
-        self.node = ClusterNode(settings, clock, MemoryCoordinator(held), probe.sync, self)
+        self.node = ClusterNode(
+            settings, clock, MemoryCoordinator(held), probe.sync, self, node_sockets()
+        )
         self.sender = CopySender(
             store.copies, lambda node: node in self.node.view.records[SHARD].in_sync
         )

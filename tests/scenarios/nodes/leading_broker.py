@@ -10,6 +10,8 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+from node_sockets import node_sockets
+
 from routelog.amqp_front.__main__ import main
 from routelog.amqp_front.composition import Composition
 from routelog.amqp_front.process.broker import Broker, BrokerAddress
@@ -23,7 +25,7 @@ doors_of_node = Composition.doors
 def node_links(name: str) -> NodeLinks:
     """The connections of a node; nothing is replicated."""
     own = NodeEntry(name, os.getpid(), "", 1)
-    return NodeLinks(CLUSTER, own, SECRET, lambda *_: None, lambda _: None)
+    return NodeLinks(CLUSTER, own, SECRET, lambda *_: None, lambda _: None, node_sockets())
 
 
 @asynccontextmanager

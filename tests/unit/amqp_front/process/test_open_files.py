@@ -2,6 +2,7 @@ import os
 import re
 import resource
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -92,9 +93,22 @@ def test_what_is_allowed_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_clients_have_what_the_log_leaves() -> None:
-    amqp, http = socket_limits(BrokerConfig(), 65_536)
-    assert http == SocketLimits(1_024, 256)
-    assert amqp == SocketLimits(65_536 - FILES_RESERVED - 8 - 1_024, 256)
+    limits = socket_limits(BrokerConfig(), 65_536)
+    assert limits.http == SocketLimits(1_024, 256)
+    assert limits.amqp == SocketLimits(65_536 - FILES_RESERVED - 8 - 1_024, 256)
+
+
+@pytest.mark.parametrize(
+    ("keys", "files_of_a_client"),
+    [({"standby_listen": "a:1"}, 1), ({"cluster_nodes": ("a=a:1",)}, 2)],
+)
+def test_nodes_have_a_share_and_clients_that_are_passed_on_have_two_files(
+    keys: dict[str, Any], files_of_a_client: int
+) -> None:
+    limits = socket_limits(BrokerConfig(**keys), 65_536)
+    assert limits.nodes == SocketLimits(512, 256)
+    left = (65_536 - FILES_RESERVED - 8 - 512) // files_of_a_client
+    assert limits.amqp.all == left - limits.http.all
 
 
 def test_limits_that_are_chosen_hold() -> None:
@@ -104,16 +118,22 @@ def test_limits_that_are_chosen_hold() -> None:
         management_connections_max=20,
         management_connections_unauthenticated_max=5,
     )
-    assert socket_limits(config, 65_536) == (SocketLimits(100, 10), SocketLimits(20, 5))
+    limits = socket_limits(config, 65_536)
+    assert (limits.amqp, limits.http) == (SocketLimits(100, 10), SocketLimits(20, 5))
 
 
 @pytest.mark.parametrize("files", [1, 64, 256, 1_024, 4_096])
 def test_all_sockets_together_leave_files_to_the_log(files: int) -> None:
-    config = BrokerConfig(management_connections_max=60_000, connections_max=60_000)
-    amqp, http = socket_limits(config, files)
+    config = BrokerConfig(
+        management_connections_max=60_000, connections_max=60_000, cluster_nodes=("a=a:1",)
+    )
+    limits = socket_limits(config, files)
+    amqp, http, nodes = limits.amqp, limits.http, limits.nodes
     assert amqp.all >= 1
     assert http.all >= 1
+    assert nodes.all >= 1
     if files >= 64:
-        assert amqp.all + http.all + min(FILES_RESERVED + 8, files // 2) <= files
+        of_clients = 2 * (amqp.all + http.all)
+        assert of_clients + nodes.all + min(FILES_RESERVED + 8, files // 2) <= files
         assert amqp.unauthenticated < amqp.all
         assert http.all < amqp.all

@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from cluster.nodes.etcd_cluster import free_ports
+from node_sockets import node_sockets
 from unit.log_backend.open_store import until
 
 from routelog.log_backend import (
@@ -96,7 +97,9 @@ class Node:
             lambda: self.replicas,
         )
         entry = NodeEntry(name, 1, "", 1)
-        self.links = NodeLinks("orders", entry, LinkSecurity(SECRET), _drop, lambda gone: None)
+        self.links = NodeLinks(
+            "orders", entry, LinkSecurity(SECRET), _drop, lambda gone: None, node_sockets()
+        )
         self.links.take_verifier = self.sender.take
 
 

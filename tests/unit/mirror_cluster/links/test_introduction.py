@@ -36,9 +36,11 @@ def introduce(
     """Who the listener is for the dialer, and the dialer for the listener."""
     calling = DialerIntroduction(dialer, dialer_secret)
     called = ListenerIntroduction(listener, listener_secret)
-    answer = called.opened(frame(calling.first))
-    last, listener_found = calling.answered(frame(answer))
-    return listener_found, called.proved(frame(last))
+    proof = calling.opened(frame(called.opened(frame(calling.first))))
+    last, dialer_found = called.proved(frame(proof))
+    nothing, listener_found = calling.proved(frame(last))
+    assert nothing == b""
+    return listener_found, dialer_found
 
 
 def test_both_know_the_other_afterwards() -> None:
@@ -71,24 +73,30 @@ def test_the_newest_version_that_both_speak_is_spoken() -> None:
     assert [each.version for each in introduce(*both)] == [3, 3]
 
 
-@pytest.mark.parametrize("side", ["dialer_secret", "listener_secret"])
-def test_who_does_not_know_the_secret_is_refused_by_the_other(side: str) -> None:
+def test_who_dials_without_the_secret_is_refused_and_learns_nothing_of_it() -> None:
+    calling, called = DialerIntroduction(A, b"x" * 32), ListenerIntroduction(B, SECRET)
+    answer = called.opened(frame(calling.first))
+    assert b"proof" not in answer
+    # No secret has gone into it, so that nothing can be tried on it.
+    assert answer == ListenerIntroduction(B, b"y" * 32).opened(frame(calling.first))
     with pytest.raises(Stranger, match="secret"):
-        introduce(**{side: b"x" * 32})
+        called.proved(frame(calling.opened(frame(answer))))
 
 
-def test_the_listeners_proof_is_no_proof_of_the_dialer() -> None:
-    calling = DialerIntroduction(A, SECRET)
-    called = ListenerIntroduction(B, SECRET)
-    answer = msgspec.json.decode(frame(called.opened(frame(calling.first))))
-    sent_back = msgspec.json.encode({"proof": answer["proof"]})
+def test_who_listens_without_the_secret_is_refused() -> None:
+    calling, knows = DialerIntroduction(A, SECRET), ListenerIntroduction(B, SECRET)
+    proof = calling.opened(frame(knows.opened(frame(calling.first))))
+    with pytest.raises(Stranger, match="secret"):  # the dialer's own, sent back
+        calling.proved(frame(proof))
+    called = ListenerIntroduction(B, b"x" * 32)
+    called.opened(frame(calling.first))
     with pytest.raises(Stranger, match="secret"):
-        called.proved(sent_back)
+        called.proved(frame(proof))
 
 
 def test_what_was_said_once_proves_nothing_the_next_time() -> None:
     calling, called = DialerIntroduction(A, SECRET), ListenerIntroduction(B, SECRET)
-    last, _ = calling.answered(frame(called.opened(frame(calling.first))))
+    last = calling.opened(frame(called.opened(frame(calling.first))))
     again = ListenerIntroduction(msgspec.structs.replace(B, nonce=b"3" * 32), SECRET)
     again.opened(frame(calling.first))
     with pytest.raises(Stranger, match="secret"):
@@ -111,7 +119,9 @@ def test_what_is_no_introduction_is_refused(octets: bytes) -> None:
     with pytest.raises(Stranger):
         ListenerIntroduction(B, SECRET).opened(octets)
     with pytest.raises(Stranger):
-        DialerIntroduction(A, SECRET).answered(octets)
+        DialerIntroduction(A, SECRET).opened(octets)
+    with pytest.raises(Stranger):
+        DialerIntroduction(A, SECRET).proved(octets)
     with pytest.raises(Stranger):
         ListenerIntroduction(B, SECRET).proved(octets)
 

@@ -2,15 +2,17 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import trustme
 from node_certificates import node_files
+from node_sockets import node_sockets
 from unit.log_backend.open_store import until
 
+from routelog.amqp_front.node.accepted_sockets import AcceptedSockets
 from routelog.mirror_cluster.coordination.coordinator import NodeEntry
 from routelog.mirror_cluster.links.node_links import LinkSecurity, NodeLinks
 from routelog.mirror_cluster.node_tls import NodeTls
@@ -23,11 +25,26 @@ SECRET = LinkSecurity(b"s" * 32)
 class Node:
     """One node, and what it was told."""
 
-    def __init__(self, name: str, security: LinkSecurity, cluster: str, process: int) -> None:
+    def __init__(
+        self,
+        name: str,
+        security: LinkSecurity,
+        cluster: str,
+        process: int,
+        sockets: AcceptedSockets | None = None,
+    ) -> None:
         self.entry = NodeEntry(name, process, "", process)
         self.messages: list[tuple[str, Message]] = []
         self.gone: list[str] = []
-        self.links = NodeLinks(cluster, self.entry, security, self.received, self.gone.append)
+        counted = node_sockets() if sockets is None else sockets
+        self.links = NodeLinks(
+            cluster,
+            self.entry,
+            security,
+            self.received,
+            self.gone.append,
+            counted,
+        )
 
     def received(self, sender: str, message: Message) -> None:
         self.messages.append((sender, message))
@@ -190,6 +207,70 @@ async def test_who_says_nothing_is_dropped(monkeypatch: pytest.MonkeyPatch) -> N
         with pytest.raises((asyncio.IncompleteReadError, ConnectionResetError)):
             await reader.readexactly(1)
         writer.close()
+
+
+async def test_strangers_make_room_for_others_and_nobody_who_is_introduced_is_dropped() -> None:
+    sockets = node_sockets(8, 4)
+    b = Node("b", SECRET, "orders", 1, sockets)
+    await b.listen()
+    async with cluster("ac") as nodes:
+        nodes["b"] = b
+        try:
+            tell(nodes)
+            await until(lambda: all_connected(nodes))
+            # From c two sockets are open: that of the link that b has dialed is not counted.
+            assert len(sockets) == 1
+            strangers = [await asyncio.open_connection("127.0.0.1", b.port) for _ in range(20)]
+            for reader, _ in strangers[:-4]:
+                with pytest.raises((asyncio.IncompleteReadError, ConnectionResetError)):
+                    await reader.readexactly(1)
+            assert len(sockets) == 5
+            assert all_connected(nodes)
+            before = nodes["a"].links._links["b"]
+            before.close()
+            await until(lambda: nodes["a"].links._links.get("b") not in (None, before))
+            await until(lambda: all_connected(nodes))
+            for _, writer in strangers:
+                writer.close()
+            await until(lambda: len(sockets) == 1)
+        finally:
+            await b.links.aclose()
+    assert len(sockets) == 0
+
+
+async def test_a_connection_that_is_given_away_is_no_socket_of_the_door() -> None:
+    sockets = node_sockets()
+    b = Node("b", SECRET, "orders", 1, sockets)
+    await b.listen()
+    async with cluster("a") as nodes:
+        nodes["b"] = b
+        tell(nodes)
+        await until(lambda: all_connected(nodes))
+        near, far = Taken(), Taken()
+        b.links.take_client = far.take
+        await nodes["a"].links.connect_client("b", 1, near.take)
+        assert len(sockets) == 1
+        near.transport.close()
+        await far.ends()
+        await b.links.aclose()
+
+
+async def test_of_many_strangers_some_have_a_line_each_and_the_others_are_counted(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level("INFO")
+    async with cluster("b") as nodes:
+        for said in (b"GET / HTTP/1.1\r\n\r\n", b"x" * 4 + b"\n" * 4_000, b"") * 40:
+            reader, writer = await asyncio.open_connection("127.0.0.1", nodes["b"].port)
+            writer.write(said)
+            writer.write_eof()
+            with suppress(ConnectionResetError):
+                await reader.read()
+            writer.close()
+        await until(lambda: not nodes["b"].links._all)
+    lines = [each for each in caplog.messages if "127.0.0.1" in each]
+    assert len(lines) == 60
+    assert caplog.messages[-1] == "60 more lines like these, of who was not introduced"
 
 
 async def test_a_damaged_message_ends_the_connection_and_a_new_one_begins(

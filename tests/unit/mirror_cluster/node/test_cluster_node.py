@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from cluster.nodes.memory_coordinator import Held, MemoryCoordinator
 from cluster.nodes.store_node import SHARD, StoreNode
+from node_sockets import node_sockets
 from unit.log_backend.open_store import until
 
 from routelog.log_backend import SystemClock
@@ -40,7 +41,9 @@ async def synced() -> None:
 
 @pytest.mark.parametrize("turns", range(6))
 async def test_a_node_ends_whenever_something_has_asked_for_a_read(turns: int) -> None:
-    node = ClusterNode(SETTINGS, SystemClock(), MemoryCoordinator(Held()), synced, Owner())
+    node = ClusterNode(
+        SETTINGS, SystemClock(), MemoryCoordinator(Held()), synced, Owner(), node_sockets()
+    )
     await node.start([])
     for _ in range(10):  # turns of the loop: it waits for its next read
         await asyncio.sleep(0)
@@ -72,7 +75,9 @@ async def test_a_record_that_cannot_be_read_is_told_once_and_waited_for(
 ) -> None:
     monkeypatch.setattr(cluster_node, "READ_SECONDS", 0.01)
     viewed = asyncio.Event()
-    node = ClusterNode(SETTINGS, SystemClock(), UnreadableRecord(Held()), synced, Owner())
+    node = ClusterNode(
+        SETTINGS, SystemClock(), UnreadableRecord(Held()), synced, Owner(), node_sockets()
+    )
     node.on_view = lambda view: viewed.set()
     with caplog.at_level(logging.INFO):
         await node.start([])
