@@ -30,6 +30,10 @@ class Leaders(Protocol):
     def leader(self) -> Leader | None:
         """The node that takes clients; None: nobody is known to lead, or this node does."""
 
+    @property
+    def trouble(self) -> str:
+        """Why nobody takes clients, in words; for when that is so."""
+
     def watch(self, changed: Callable[[], None]) -> None:
         """Call a function whenever the leader has changed."""
 

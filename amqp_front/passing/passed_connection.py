@@ -16,7 +16,7 @@ from pamqp import commands
 
 from routelog.amqp_front.node.accepted_sockets import AcceptedSocket
 from routelog.amqp_front.passing.leaders import Leader
-from routelog.amqp_front.wire.errors import CONNECTION_FORCED, reply_text
+from routelog.amqp_front.passing.refusal import Refusal, goodbye
 from routelog.amqp_front.wire.frame_walk import FrameWalk
 from routelog.amqp_front.wire.methods import encode_method
 from routelog.amqp_front.wire.proxy_header import AMQP, Endpoint, PassedClient, passed_header
@@ -139,6 +139,7 @@ class ClientEnd(_End):
     Args:
         door: the protocol that it is to speak.
         proxied: the client, when the other end is a proxy that speaks for it.
+        refusal: made of the protocol and a reason, where no leader has been reached.
         begin: called when it is connected; has the leader's connection given to `reached`.
         ended: called when it is closed.
     """
@@ -148,6 +149,7 @@ class ClientEnd(_End):
         accepted: AcceptedSocket,
         door: str,
         proxied: Endpoint | None,
+        refusal: Callable[[str, str], Refusal],
         begin: Callable[["ClientEnd"], None],
         ended: Callable[["ClientEnd"], None],
     ) -> None:
@@ -157,6 +159,8 @@ class ClientEnd(_End):
         self._accepted = accepted
         self._door = door
         self._proxied = proxied
+        self._refusal_of = refusal
+        self._refusal: Refusal | None = None
         self._begin = begin
         self._ended = ended
         self._is_dropped = False  # before it was connected
@@ -197,7 +201,9 @@ class ClientEnd(_End):
 
     def data_received(self, data: bytes) -> None:
         """See `asyncio.Protocol`."""
-        if self._is_told:
+        if self._refusal is not None:
+            self._refuse(data)
+        elif self._is_told:
             if data.endswith(CLOSE_OK):
                 self.close()
         elif self._other is None:
@@ -265,12 +271,25 @@ class ClientEnd(_End):
         if self._other is not None:
             self._other.close(ConnectionAbortedError())
         if can_close:
-            self.send(_goodbye(reason))
+            self.send(goodbye(reason))
             self.set_reading(True)
             self._abort_after(CLOSE_OK_SECONDS_MAX)
+        elif self._other is None and self._early:
+            self._refusal = self._refusal_of(self._door, reason)
+            self._abort_after(CLOSE_OK_SECONDS_MAX)
+            self.set_reading(True)
+            self._refuse(self._early)
         else:
             self._abort_after(END_SECONDS_MAX)
             self.close()
+
+    def _refuse(self, data: bytes) -> None:
+        """Go on telling the client, which no leader has heard of, why; `data` is what it says."""
+        assert self._refusal is not None
+        if not self._refusal.is_over:
+            self.send(self._refusal.take(data))
+            if self._refusal.is_over or self.has_ended:
+                self.end_side()
 
     def _abort_after(self, seconds: float | None) -> None:
         if self._deadline is not None:
@@ -290,14 +309,3 @@ class ClientEnd(_End):
 def _endpoint(transport: asyncio.BaseTransport, which: str) -> Endpoint:
     address = transport.get_extra_info(which)
     return Endpoint(address[0], address[1]) if isinstance(address, tuple) else Endpoint("", 0)
-
-
-def _goodbye(reason: str) -> bytes:
-    return encode_method(
-        0,
-        commands.Connection.Close,
-        reply_code=CONNECTION_FORCED,
-        reply_text=reply_text(CONNECTION_FORCED, reason),
-        class_id=0,
-        method_id=0,
-    )

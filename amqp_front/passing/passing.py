@@ -8,17 +8,19 @@ from functools import partial
 from routelog.amqp_front.node.accepted_sockets import AcceptedSocket
 from routelog.amqp_front.passing.leaders import Leaders
 from routelog.amqp_front.passing.passed_connection import CLOSE_OK_SECONDS_MAX, ClientEnd
+from routelog.amqp_front.passing.refusal import AmqpRefusal, HttpRefusal, Refusal
 from routelog.amqp_front.server.acceptor import Serve
-from routelog.amqp_front.wire.proxy_header import Endpoint
+from routelog.amqp_front.wire.proxy_header import AMQP, Endpoint
 
 log = logging.getLogger(__name__)
 
 WAIT_SECONDS_MAX = 5.0  # for a leader: a change of leader takes some three
 RETRY_SECONDS = 0.1  # until a leader that could not be reached is tried again
-CHANGED = (
-    "another node leads now: transient messages and queues that are not durable are gone, "
+GONE = (
+    "transient messages and queues that are not durable may be gone, "
     "what was not confirmed may be lost; connect again"
 )
+CHANGED = f"another node leads now: {GONE}"
 STOPPED = "broker forced connection closure with reason 'shutdown'"
 
 
@@ -26,16 +28,20 @@ class Passing:
     """Passes the clients of a node to the leader, until it is closed.
 
     Args:
-        wait_seconds: how long a client waits for a leader; then its socket is closed.
+        cluster_name: clients without a leader are told it.
+        wait_seconds: how long a client waits for a leader; then it is told that there is none.
     """
 
-    def __init__(self, leaders: Leaders, wait_seconds: float = WAIT_SECONDS_MAX) -> None:
+    def __init__(
+        self, leaders: Leaders, cluster_name: str, wait_seconds: float = WAIT_SECONDS_MAX
+    ) -> None:
         self._leaders = leaders
+        self._cluster_name = cluster_name
         self._wait_seconds = wait_seconds
         self._clients: set[ClientEnd] = set()
         self._reaching: dict[ClientEnd, asyncio.Task[None]] = {}
         self._news = asyncio.Event()
-        self._all_ended: asyncio.Event | None = None
+        self._one_ended = asyncio.Event()
         leaders.watch(self._changed)
 
     def door(self, name: str) -> Serve:
@@ -47,21 +53,26 @@ class Passing:
 
     async def aclose(self, reason: str = STOPPED) -> None:
         """Close all clients, when the listeners are closed or serve them otherwise."""
-        for task in [*self._reaching.values()]:
-            task.cancel()
-        for client in [*self._clients]:
+        leaving = {*self._clients}
+        for client in leaving:
+            if task := self._reaching.get(client):
+                task.cancel()
             client.leave(reason)
-        if self._clients:
-            self._all_ended = asyncio.Event()
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self._all_ended.wait(), CLOSE_OK_SECONDS_MAX)
-        for client in [*self._clients]:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(CLOSE_OK_SECONDS_MAX):
+                while leaving & self._clients:
+                    self._one_ended.clear()
+                    await self._one_ended.wait()
+        for client in leaving & self._clients:
             client.abort()
 
     def _serve(self, door: str, accepted: AcceptedSocket, proxied: Endpoint | None) -> ClientEnd:
-        client = ClientEnd(accepted, door, proxied, self._begin, self._ended)
+        client = ClientEnd(accepted, door, proxied, self._refusal, self._begin, self._ended)
         self._clients.add(client)
         return client
+
+    def _refusal(self, door: str, reason: str) -> Refusal:
+        return AmqpRefusal(self._cluster_name, reason) if door == AMQP else HttpRefusal(reason)
 
     def _begin(self, client: ClientEnd) -> None:
         task = asyncio.get_running_loop().create_task(self._reach(client))
@@ -72,8 +83,7 @@ class Passing:
         self._clients.discard(client)
         if task := self._reaching.get(client):
             task.cancel()
-        if not self._clients and self._all_ended is not None:
-            self._all_ended.set()
+        self._one_ended.set()
 
     def _changed(self) -> None:
         self._news.set()
@@ -90,8 +100,8 @@ class Passing:
                         async with asyncio.timeout(RETRY_SECONDS):
                             await self._news.wait()
         except TimeoutError:
-            log.warning("a client is closed: no leader for %g s", self._wait_seconds)
-            client.leave("there is no leader")
+            log.warning("a client is refused: no leader for %g s", self._wait_seconds)
+            client.leave(f"no node takes clients: {self._leaders.trouble}")
 
     async def _connected(self, client: ClientEnd) -> bool:
         leader = self._leaders.leader

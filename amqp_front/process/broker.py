@@ -18,7 +18,7 @@ from routelog.amqp_front.node.intake_budget import IntakeBudget, IntakeLimits
 from routelog.amqp_front.node.node_name import node_name
 from routelog.amqp_front.node.services import Services
 from routelog.amqp_front.passing.passed_doors import PassedDoors
-from routelog.amqp_front.passing.passing import CHANGED, STOPPED, Passing
+from routelog.amqp_front.passing.passing import GONE, STOPPED, Passing
 from routelog.amqp_front.process.data_directory import START_FAULTS, StartError, open_logs
 from routelog.amqp_front.process.default_passwords import warn_of_default_passwords
 from routelog.amqp_front.process.event_log import EventLog
@@ -117,7 +117,7 @@ class Broker:
         self._name = node_name(config.node_name, socket.gethostname())
         self._definitions = definitions
         self._mirror = mirror
-        self._passing = Passing(mirror) if mirror is not None else None
+        self._passing = None if mirror is None else Passing(mirror, config.cluster_name)
         self._door: Serve = self._serve
         self._http_serve: Serve | None = None
         self._is_loaded = self._is_suspended = False
@@ -126,6 +126,7 @@ class Broker:
         self._warning: asyncio.Task[None] | None = None
         self._remote: RemoteStorage | None = None
         self._deadline: ConfirmDeadline | None = None
+        self._leaving: set[asyncio.Task[None]] = set()
         self._umask = 0  # of who started the process
         self.passed_doors = PassedDoors()
         self.recent_log = RecentLog()
@@ -179,17 +180,19 @@ class Broker:
         self._is_loaded = True
         if not self._is_suspended:
             self.go_on()
-        assert self._passing is not None
-        await self._passing.aclose(CHANGED)  # who waited for a leader
 
-    def suspend(self) -> None:
-        """Pass clients on again: another node leads soon, or this one goes on."""
+    def suspend(self, reason: str) -> None:
+        """Pass clients on again: another node leads soon, or this one goes on.
+
+        Args:
+            reason: in words, for clients.
+        """
         assert self._mirror is not None
         assert self._passing is not None
         self._is_suspended = True
         self._mirror.take_clients(None)
         self._door, self.http.serve = self._passing.door(AMQP), self._passing.door(HTTP)
-        self._connections.shut_down(CHANGED)
+        self._connections.shut_down(f"{reason}: {GONE}")
 
     def go_on(self) -> None:
         """Take clients, as soon as everything is loaded: this node leads."""
@@ -198,6 +201,11 @@ class Broker:
         if self._is_loaded:
             self._door, self.http.serve = self._serve, self._http_serve or self.http.serve
             self._mirror.take_clients(self.passed_doors.take)
+            assert self._passing is not None
+            # Who waited for a leader. Nobody waits for those who do not answer.
+            leaving = self._passing.aclose("this node leads now: connect again")
+            self._leaving.add(task := asyncio.create_task(leaving))
+            task.add_done_callback(self._leaving.discard)
 
     def serve_http(self, serve: Serve) -> None:
         """From now on the HTTP API is served so."""

@@ -14,12 +14,13 @@ class Mirror(Leaders, Protocol):
 
     Attributes:
         on_serve: set by the broker; called with the epoch in which this node leads from now on.
-        on_stop_serving: the same; called when it does not lead any more, or not for a while.
+        on_stop_serving: the same; called with the reason, in words, when it takes no clients for a while or for
+            good.
         ended: resolves with the reason why the process has to end and start again.
     """
 
     on_serve: Callable[[int], None]
-    on_stop_serving: Callable[[], None]
+    on_stop_serving: Callable[[str], None]
     ended: asyncio.Future[str]
 
     @property

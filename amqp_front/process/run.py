@@ -11,7 +11,7 @@ from typing import NoReturn
 import uvloop
 
 from routelog.amqp_front.node.configuration import BrokerConfig
-from routelog.amqp_front.passing.passing import CHANGED, STOPPED
+from routelog.amqp_front.passing.passing import GONE, STOPPED
 from routelog.amqp_front.process.broker import Broker, BrokerAddress, ClaimEpoch
 from routelog.amqp_front.process.mirror import Mirror
 from routelog.amqp_front.sockets.garbage_pace import GarbagePace
@@ -131,7 +131,9 @@ async def _run_mirrored(
         ends.set()
 
         async def leave() -> None:
-            await broker.leave(CHANGED if reason else STOPPED)
+            await broker.leave(
+                f"{reason}, and this node starts again: {GONE}" if reason else STOPPED
+            )
             if epoch.done():
                 await leading
             if not reason:

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from socket import gaierror
@@ -73,7 +73,8 @@ class ClusterMember:
 
     Attributes:
         on_serve: set by the owner; called with the epoch in which this node leads from now on.
-        on_stop_serving: the same; called when it does not lead any more, or not for a while.
+        on_stop_serving: the same; called with the reason, in words, when it takes no clients for a while or for
+            good.
         ended: resolves with the reason why the process has to end and start again.
         certificates: that of this node; None: connections between nodes have no TLS.
         listens: for the others, host and port.
@@ -93,7 +94,7 @@ class ClusterMember:
         sockets: DoorSockets,
     ) -> None:
         self.on_serve: Callable[[int], None] = lambda epoch: None
-        self.on_stop_serving: Callable[[], None] = lambda: None
+        self.on_stop_serving: Callable[[str], None] = lambda reason: None
         self.ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self.certificates = options.tls
         self.listens = options.listen
@@ -259,9 +260,30 @@ class ClusterMember:
         """The other node that takes clients; None: nobody is known to lead, or this node does."""
         return self._leader
 
+    @property
+    def trouble(self) -> str:
+        """Why nobody takes clients, in words; for when that is so."""
+        if self._node.trouble:
+            without = "without a majority of its members nobody leads" if self._etcd else ""
+            return "; ".join(filter(None, ("etcd does not answer", without)))
+        record, alive = self._node.view.records.get(SHARD), self._node.view.nodes
+        if record is None:
+            return "the cluster has not begun"
+        if self._leader is not None and record.leader in alive:
+            return f"{record.leader} is to lead, and cannot be reached"
+        running = sum(name in alive for name in record.replicas)
+        return f"nobody leads just now, and {running} of {len(record.replicas)} nodes are alive"
+
+    def _alive(self) -> Set[str]:
+        """Who is known to run: as long as the coordinator is silent, who is connected."""
+        node = self._node
+        return {self._options.node} | (
+            node.links.connected if node.trouble else node.view.nodes.keys()
+        )
+
     def replicas(self) -> list[ReplicaState]:
         """All nodes that are to have copies; how far each is behind is known while this one leads."""
-        view, own = self._node.view, self._options.node
+        view, alive = self._node.view, self._alive()
         record = view.records.get(SHARD)
         in_sync = record.in_sync if record is not None else frozenset[str]()
         leader = self._node.replicas[SHARD].replica.leader
@@ -269,7 +291,7 @@ class ClusterMember:
         return [
             ReplicaState(
                 name,
-                name == own or name in view.nodes,
+                name in alive,
                 name in in_sync,
                 behind.get(name),
                 name in view.nodes and view.nodes[name].is_damaged,
@@ -341,10 +363,10 @@ class ClusterMember:
         log.info("this node leads, in epoch %d", epoch)
         self.on_serve(epoch)
 
-    def stop_serving(self, shard: int) -> None:
+    def stop_serving(self, shard: int, reason: str) -> None:
         """See `ShardOwner`."""
-        log.info("this node stops leading")
-        self.on_stop_serving()
+        log.warning("this node takes no clients: %s", reason)
+        self.on_stop_serving(reason)
 
     def drained(self, shard: int) -> None:
         """See `ShardOwner`."""

@@ -75,6 +75,7 @@ class ClusterNode:
 
     Attributes:
         view: what the coordinator held when it was read last.
+        trouble: with the last read of the coordinator, which failed; empty: it did not.
         on_view: set by the owner; called with each one.
         links: with the other nodes.
 
@@ -116,7 +117,7 @@ class ClusterNode:
         self._known: dict[str, NodeEntry] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._read_wanted = asyncio.Event()
-        self._trouble = ""  # with the last read of the coordinator
+        self.trouble = ""
 
     async def start(self, storages: Sequence[ReplicaStorage]) -> None:
         """Run the replicas of these shards."""
@@ -253,8 +254,8 @@ class ClusterNode:
             await asyncio.sleep(READ_SECONDS / 10)  # whoever wants it often gets it no more often
 
     def _viewed(self, view: ClusterView) -> None:
-        if self._trouble:
-            self._trouble = ""
+        if self.trouble:
+            self.trouble = ""
             log.info("the coordinator answers again")
         before, self.view = self.view, view
         # Who has lost its lease may still answer, and a leader without a coordinator counts on that.
@@ -277,6 +278,6 @@ class ClusterNode:
         self.on_view(view)
 
     def _tell(self, level: int, trouble: str, error: Exception) -> None:
-        if trouble != self._trouble:  # once: it is read several times a second
-            self._trouble = trouble
+        if trouble != self.trouble:  # once: it is read several times a second
+            self.trouble = trouble
             log.log(level, "%s: %s", trouble, error)

@@ -56,8 +56,12 @@ class ShardOwner(Protocol):
         """This node leads, and everything that was committed before is applied: take publishes."""
         ...
 
-    def stop_serving(self, shard: int) -> None:
-        """Take no more publishes; another node leads soon, or this one serves again."""
+    def stop_serving(self, shard: int, reason: str) -> None:
+        """Take no more publishes; another node leads soon, or this one serves again.
+
+        Args:
+            reason: in words, for clients.
+        """
         ...
 
     def drained(self, shard: int) -> None:
@@ -128,7 +132,7 @@ class HostedReplica:
             Propose: self._propose,
             ReadRecord: lambda action: surroundings.read_soon(),
             Serve: lambda action: surroundings.owner.serve(self.shard, action.epoch),
-            StopServing: lambda action: surroundings.owner.stop_serving(self.shard),
+            StopServing: lambda action: surroundings.owner.stop_serving(self.shard, action.reason),
             Drained: lambda action: surroundings.owner.drained(self.shard),
             Exit: lambda action: surroundings.owner.end(action.reason),
         }

@@ -116,7 +116,13 @@ class Serve:
 
 @dataclass(frozen=True, slots=True)
 class StopServing:
-    """Take no more publishes: the leadership is being handed over."""
+    """Take no more publishes: another node is to lead, or could.
+
+    Attributes:
+        reason: in words, for clients.
+    """
+
+    reason: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)

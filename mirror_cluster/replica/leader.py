@@ -71,7 +71,6 @@ class Leader:
         self._target = ""  # of a transfer
         self._transfer_ends = 0.0
         self._heals_at = now
-        self._begun_at = now
         self._begin = log.chain.end_position + 1
 
     @property
@@ -152,18 +151,14 @@ class Leader:
             return []
         self._target = able[0]
         self._transfer_ends = now + self._settings.lag_seconds
-        was_serving, self.serving = self.serving, False
-        return [StopServing()] * was_serving + self._advance(now)
+        return self._stop_serving("another node is to lead") + self._advance(now)
 
     def tick(self, now: float) -> list[Action]:
         """Send heartbeats; look for members that are late, and for the end of what this leader may do."""
-        since = now - self._settings.lease_seconds
-        # Before it serves it does no harm. Its claim may have been accepted when its lease had ended: while the
-        # coordinator had no leader itself.
-        may_wait = not self.serving and self._begun_at >= since
-        if self.lease_lost and not may_wait and not self._is_alone_since(since):
-            return [Exit("the lease is lost, and too few members answer")]
         actions: list[Action] = []
+        if not self._may_serve(now):
+            # It ends when it hears of another leader. If there has been none, it serves again.
+            actions += self._stop_serving("this node has no lease, and too few nodes answer it")
         if self._target and now >= self._transfer_ends:
             self._target = ""
         if self.is_damaged and self.serving and now >= self._heals_at:
@@ -173,6 +168,13 @@ class Leader:
             if now - peer.shipped_at >= self._settings.heartbeat_seconds:
                 actions += self._heartbeat(peer, now)
         return actions + self._advance(now)
+
+    def _stop_serving(self, reason: str) -> list[Action]:
+        was_serving, self.serving = self.serving, False
+        return [StopServing(reason)] * was_serving
+
+    def _may_serve(self, now: float) -> bool:
+        return not self.lease_lost or self._is_alone_since(now - self._settings.lease_seconds)
 
     def _hello(self, sender: str, message: Hello, now: float) -> list[Action]:
         shard = self._identity.shard
@@ -227,7 +229,8 @@ class Leader:
         position = committed_position(self._in_sync, self._durable(), self._settings.min_in_sync)
         if position is not None and self._log.commit(position):
             actions.append(Commit(self._log.committed))
-        if not self.serving and not self._target and self._log.committed >= self._begin:
+        is_ready = not self._target and self._log.committed >= self._begin
+        if not self.serving and is_ready and self._may_serve(now):
             self.serving = True
             actions.append(Serve(self.epoch))
         if self._open_revision is None:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from simulation.cluster import Cluster
     from simulation.node import Node
 
-# A leader that was deposed has noticed by then: two leases, and a turn of its loop.
+# A leader that was deposed serves no more by then: two leases, and a turn of its loop.
 DEPOSED_SECONDS = 5.0
 
 
@@ -191,9 +191,10 @@ class Checker:
 
     def ticked(self, node: "Node") -> None:
         """A turn of a node's loop."""
-        # Who has claimed an epoch and is not followed serves nobody: until it does, the one before may go on.
+        # Who has claimed an epoch and is not followed serves nobody: until it does, the one before may go on. A
+        # leader that has lost its lease takes no publishes, and may be cut off from all news for long.
         replica, served = node.replica, self._served_epoch
-        if replica is None or replica.leader is None or replica.leader.epoch >= served:
+        if replica is None or not replica.serving or replica.leader.epoch >= served:
             self._deposed_at.pop(node.process, None)
             return
         if self._is_outdated(replica.leader.epoch) and len(replica.leader.counted) == 1:
@@ -204,7 +205,7 @@ class Checker:
         since = self._deposed_at.setdefault(node.process, now)
         self._must(
             now - since < DEPOSED_SECONDS,
-            f"I14: {node.name} leads epoch {replica.leader.epoch}, long after {served} was served",
+            f"I14: {node.name} serves epoch {replica.leader.epoch}, long after {served} was served",
         )
 
     # Steps of the coordinator

@@ -2,28 +2,64 @@
 
 from __future__ import annotations
 
+import json
 import re
+import socket
+import time
+from base64 import b64encode
 from collections.abc import Iterator
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
 
+import pika
 import pytest
+from broker_process import BrokerProcess
 from cluster.brokers.mirrored_brokers import MirroredBrokers, mirrored_brokers
-from cluster.brokers.test_brokers import publish
+from cluster.brokers.test_brokers import client, drained, others, publish
 
 # Of a processor, whatever else it does; opening queues is not in it, as that goes in turns
 LEADING_MILLISECONDS_MAX = 50
+TOLD_SECONDS_MAX = 30.0
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MirroredBrokers]:
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MirroredBrokers]:
     # What metrics load would not have to be loaded by a leader
-    with mirrored_brokers(
-        tmp_path_factory.mktemp("leading"), ROUTELOG_PROMETHEUS="false"
-    ) as running:
-        yield running
+    folder = tmp_path_factory.mktemp("leading")
+    with mirrored_brokers(folder, ROUTELOG_PROMETHEUS="false") as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def cluster(running: MirroredBrokers) -> MirroredBrokers:
+    running.until_led(in_sync=3)
+    return running
+
+
+def http_address(broker: BrokerProcess) -> str:
+    """Where the HTTP API of its last process listens, whoever leads."""
+    found = re.findall(r"listening for HTTP on (\S+)", broker.log_text())
+    return f"http://{found[-1]}"
+
+
+def refused_text(broker: BrokerProcess) -> str:
+    """What a new client is told; it must be refused by a close frame."""
+    # As connection.close answers connection.open, pika takes it for a vhost that the user may not enter.
+    with pytest.raises(pika.exceptions.ProbableAccessDeniedError) as closed:
+        pika.BlockingConnection(pika.URLParameters(broker.url))
+    assert "ConnectionClosedByBroker: (320)" in str(closed.value)
+    return str(closed.value)
+
+
+def refused_answer(broker: BrokerProcess) -> tuple[int, str]:
+    """What a request is told."""
+    login = {"Authorization": "Basic " + b64encode(b"guest:guest").decode()}
+    with pytest.raises(HTTPError) as refused:
+        urlopen(Request(f"{http_address(broker)}/api/overview", headers=login), timeout=30)
+    return refused.value.code, json.load(refused.value)["reason"]
 
 
 def test_a_node_that_begins_to_lead_has_loaded_everything_before(cluster: MirroredBrokers) -> None:
-    cluster.until_led(in_sync=3)
     leader = cluster.leader()
     publish(leader, "1")
     leader.kill()
@@ -33,3 +69,35 @@ def test_a_node_that_begins_to_lead_has_loaded_everything_before(cluster: Mirror
     took = re.findall(r"takes clients, (\d+) ms of a processor", cluster.log_text())
     assert len(took) >= 2
     assert max(map(int, took)) <= LEADING_MILLISECONDS_MAX
+    assert drained(leader) == ["1", "2"]
+
+
+@pytest.mark.parametrize("leads", [True, False])
+def test_the_one_node_that_is_left_says_the_truth(cluster: MirroredBrokers, leads: bool) -> None:
+    leader = cluster.leader()
+    left = leader if leads else others(cluster, leader)[0]
+    begin, gone = len(left.log_text()), others(cluster, left)
+    publish(leader, "1")
+    connection = client(left)
+    for broker in gone:
+        broker.kill()
+    with pytest.raises(pika.exceptions.ConnectionClosedByBroker) as closed:
+        connection.process_data_events(TOLD_SECONDS_MAX)
+    assert closed.value.reply_code == 320
+    assert "another node leads" not in closed.value.reply_text
+    began = time.monotonic()
+    while True:  # as soon as it has noticed, it knows the reason; all the time its port is open
+        with socket.create_connection((left.host, left.port), 5):
+            pass
+        if "without a majority of its members nobody leads" in (told := refused_text(left)):
+            break
+        assert time.monotonic() < began + TOLD_SECONDS_MAX, told
+    status, reason = refused_answer(left)
+    assert status == 503
+    assert "without a majority of its members nobody leads" in reason
+    assert "to start again" not in left.log_text()[begin:]
+    for broker in gone:
+        broker.start()
+    cluster.until_led(in_sync=3)
+    publish(left, "2")
+    assert drained(left) == ["1", "2"]

@@ -102,7 +102,7 @@ class NodeProgram:
         with served.open("a") as file:
             file.write(f"{shard} {epoch} {self.node.process}\n")
 
-    def stop_serving(self, shard: int) -> None:
+    def stop_serving(self, shard: int, reason: str) -> None:
         self.serving.pop(shard, None)
 
     def drained(self, shard: int) -> None:

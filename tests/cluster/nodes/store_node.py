@@ -153,7 +153,7 @@ class StoreNode:
         self.node.links.take_copier = self.sender.take
         self.epoch = epoch
 
-    def stop_serving(self, shard: int) -> None:
+    def stop_serving(self, shard: int, reason: str) -> None:
         """See `ShardOwner`."""
 
     def drained(self, shard: int) -> None:

@@ -36,6 +36,8 @@ class ToldLeaders:
         self._links = node_links("passing")
         self._told: Callable[[], None] = lambda: None
 
+    trouble = "nobody leads"
+
     def watch(self, changed: Callable[[], None]) -> None:
         self._told = changed
 
@@ -62,7 +64,7 @@ def note(event: str, **more: object) -> None:
 
 async def main(certificate: str, authority: str) -> None:
     loop, leaders = asyncio.get_running_loop(), ToldLeaders()
-    passing = Passing(leaders, wait_seconds=4.0)
+    passing = Passing(leaders, "orders", wait_seconds=4.0)
     config = BrokerConfig(
         host=HOST,
         port=0,

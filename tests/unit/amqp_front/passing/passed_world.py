@@ -82,7 +82,7 @@ class World:
         self.is_away = False  # nobody listens at the leader
         self.refused = 0  # connections, since it is away
         self.port = self._leader_port = 0
-        self.passing = Passing(self)
+        self.passing = Passing(self, "orders")
 
     def _serve(self, accepted: AcceptedSocket, client: Endpoint | None) -> Served:
         self.clients.append(Served(accepted, client))
@@ -94,6 +94,8 @@ class World:
         self.told()
 
     # -- see `Leaders`
+
+    trouble = "nobody leads"
 
     def watch(self, changed: Callable[[], None]) -> None:
         self.told = changed
@@ -139,7 +141,7 @@ async def world(
     """Both nodes, until the end."""
     loop, made = asyncio.get_running_loop(), World()
     server = await made._accept_of_node()
-    passing = made.passing = Passing(made, wait_seconds)
+    passing = made.passing = Passing(made, "orders", wait_seconds)
     (listening,) = await listening_sockets(loop, "127.0.0.1", 0)
     made.port = listening.getsockname()[1]
     acceptor = Acceptor(

@@ -8,15 +8,26 @@ from functools import partial
 
 import pytest
 import trustme
+from pamqp import commands
 from unit.amqp_front.passing.passed_world import OPEN_OK, Served, World, world
 from unit.log_backend.open_store import until
 
+from routelog.amqp_front.connections.handshake import PROTOCOL_HEADER
 from routelog.amqp_front.passing.passed_connection import CLOSE_OK, LOST, UNSENT_BYTES_HIGH
 from routelog.amqp_front.passing.passing import CHANGED
 from routelog.amqp_front.wire.errors import CONNECTION_FORCED, reply_text
+from routelog.amqp_front.wire.methods import encode_method
 from routelog.amqp_front.wire.proxy_header import Endpoint
 from routelog.mirror_cluster.node.cluster_member import LeadingNode
 
+START_OK = encode_method(
+    0,
+    commands.Connection.StartOk,
+    client_properties={},
+    mechanism="PLAIN",
+    response="\0guest\0guest",
+    locale="en_US",
+)
 CLOSE_METHOD = struct.pack(">HHH", 10, 50, 320)
 BODY = b"\x03\x00\x01\x00\x00\x00\x04four\xce"
 
@@ -67,6 +78,21 @@ async def test_without_a_leader_it_is_closed_after_a_while(is_known: bool) -> No
         made.is_away = True
         made.leader = LeadingNode("a", 1) if is_known else None
         reader, _ = await made.client()
+        assert await asyncio.wait_for(reader.read(), 5) == b""
+        await until(lambda: len(made.near) == 0)
+
+
+async def test_without_a_leader_a_client_is_told_so() -> None:
+    async with world(wait_seconds=0.2) as made:
+        made.leader = None
+        reader, writer = await made.client()
+        writer.write(PROTOCOL_HEADER)
+        await reader.readuntil(b"en_US\xce")  # connection.start
+        writer.write(START_OK)
+        await reader.readexactly(20)  # connection.tune
+        writer.write(encode_method(0, commands.Connection.Open, virtual_host="/"))
+        assert b"no node takes clients: nobody leads" in await reader.readuntil(b"\xce")
+        writer.write(CLOSE_OK)
         assert await asyncio.wait_for(reader.read(), 5) == b""
         await until(lambda: len(made.near) == 0)
 

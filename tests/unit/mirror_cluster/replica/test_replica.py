@@ -280,7 +280,24 @@ def test_a_leader_without_its_lease_goes_on_while_no_other_node_can_serve() -> N
     assert nodes.nodes["a"].serving
     nodes.held = {"b", "c"}
     nodes.wait(3)
-    assert nodes.nodes["a"].has_ended
+    assert not nodes.nodes["a"].serving
+    assert any(isinstance(each, StopServing) for each in nodes.seen["a"])
+    assert not nodes.nodes["a"].has_ended, "nobody has led meanwhile"
+    nodes.tell("a", LeaseHeld())
+    assert isinstance(nodes.seen["a"][-1], Serve)
+
+
+def test_a_leader_that_could_not_serve_ends_when_another_one_leads() -> None:
+    nodes = cluster()
+    nodes.tell("a", LeaseLost())
+    nodes.held = {"a"}
+    nodes.wait(3)
+    assert not nodes.nodes["a"].serving
+    nodes.tell("b", NodesAlive({"b": 12, "c": 13}))
+    nodes.wait(1)
+    assert nodes.record.leader == "b"
+    nodes.tell("a", RecordSeen(nodes.record))
+    assert isinstance(nodes.seen["a"][-1], Exit)
 
 
 def test_a_leader_whose_lease_ends_before_it_serves_waits_for_the_members_or_the_lease() -> None:
@@ -308,7 +325,7 @@ def test_a_leader_without_its_lease_goes_on_while_a_member_opens_another_session
     assert nodes.nodes["a"].serving
     nodes.held = {"b", "c"}
     nodes.wait(3)
-    assert nodes.nodes["a"].has_ended
+    assert not nodes.nodes["a"].serving
 
 
 def test_leadership_is_handed_over_without_a_loss() -> None:
