@@ -26,6 +26,7 @@ from routelog.log_backend.doors.disk import (
     replace_file,
 )
 from routelog.log_backend.doors.file_system import doubt
+from routelog.log_backend.doors.memory_limit import CONTROL_GROUPS, PROC, memory_limit
 from routelog.log_backend.doors.private_files import keep_private, narrow, others_may_read
 from routelog.log_backend.doors.randomness import random_below, random_key, random_name
 from routelog.log_backend.follower import Follower

@@ -44,7 +44,9 @@ from routelog.log_backend.settlement.cursor_snapshot import (
 
 log = logging.getLogger(__name__)
 
-CHANGES_MAX = 1_000  # of metadata, carried out in one batch
+# Of metadata, carried out in one batch
+CHANGES_MAX = 1_000
+CHANGES_BYTES_MAX = 1024 * 1024  # and one block more
 
 
 class Recovery:
@@ -74,20 +76,25 @@ class Recovery:
             committed: position of the last block that counts.
         """
         applied = JournalExtent(self._metadata).applied
-        changed = [
-            (each.position, each.metadata_changes())
-            for each in journal.recover()
-            if applied < each.position <= committed
-        ]
-        if changed:
-            journal.adopt()  # the store must not tell of what a power cut takes from the journal
+        positions = (each.position for each in journal.recover())
+        last = max((each for each in positions if applied < each <= committed), default=0)
+        if not last:
+            return
+        journal.adopt()  # the store must not tell of what a power cut takes from the journal
+        # Read once more rather than kept: the changes of a whole journal may be more than memory has.
         changes: list[Change] = []
-        for position, more in changed:
+        size = 0
+        for block in journal.recover():
+            if not applied < block.position <= last:
+                continue
+            more = block.metadata_changes()
             changes += more
-            if len(changes) >= CHANGES_MAX or position == changed[-1][0]:
-                changes.append(JournalExtent.applied_change(position))
+            size += sum(len(each.key) + len(each.value or b"") for each in more)
+            is_whole = len(changes) >= CHANGES_MAX or size >= CHANGES_BYTES_MAX
+            if is_whole or block.position == last:
+                changes.append(JournalExtent.applied_change(block.position))
                 self._metadata.apply(changes, synced=False)
-                changes.clear()
+                changes, size = [], 0
 
     def load(self, partition: PartitionLog, begins: Mapping[int, int]) -> bool:
         """Restore the cursors of a partition from their snapshots, and open its segments.

@@ -132,6 +132,30 @@ class QueueLimitReached(Exception):
         )
 
 
+class BindingLimitReached(Exception):
+    """A virtual host has as many bindings as it may have."""
+
+    def __init__(self, vhost: str, limit: int) -> None:
+        super().__init__(f"cannot bind: binding limit in vhost '{vhost}' ({limit}) is reached")
+
+
+class UserBindingLimitReached(Exception):
+    """A user has made as many bindings as he may have."""
+
+    def __init__(self, user: str, limit: int) -> None:
+        super().__init__(f"cannot bind: binding limit of user '{user}' ({limit}) is reached")
+
+
+class DefinitionsLimitReached(Exception):
+    """Exchanges, queues and bindings of a user, or of the node, would take more memory than they may."""
+
+    def __init__(self, whose: str, size: int, more: int, limit: int) -> None:
+        super().__init__(
+            f"{whose} definitions of {size} bytes, and with {more} more the limit of {limit} is exceeded "
+            "(definitions_bytes)"
+        )
+
+
 class AuthenticationRefused(Exception):
     """A login failed; the text never says why, so that it tells a guesser nothing."""
 

@@ -56,6 +56,7 @@ from routelog.log_backend import (
     SystemClock,
     SystemDisk,
     keep_private,
+    memory_limit,
     narrow,
     open_bucket,
     random_key,
@@ -78,6 +79,8 @@ from routelog.vhosts import (
 )
 
 log = logging.getLogger(__name__)
+
+MEMORY_SHARE = 4  # of the memory that there is, definitions may have a quarter by default
 
 ClaimEpoch = Callable[[MetadataStore, int], int]  # given the epoch of the journal's last block
 
@@ -264,8 +267,10 @@ class Broker:
             queues_max=config.queues_max,
             default_vhost=config.default_vhost,
             histories_bytes_max=config.histories_bytes_max,
+            definitions_bytes_max=config.definitions_bytes or memory_limit() // MEMORY_SHARE,
             listeners_of=self._listeners_of,
         )
+        self._vhosts.budget.limits_of = self._users.limits
         self._event_log = EventLog(loop.call_later)
         self._vhosts.events.watch = self._event_log.write
         self._connections = OpenConnections(self._vhosts.events)

@@ -14,11 +14,12 @@ DestinationKind = Literal["queue", "exchange"]
 # gc=False: a binding holds strings and one tree of arguments, so it can be in no cycle, and
 # 100,000 of them cost the collector nothing.
 class Binding(msgspec.Struct, frozen=True, eq=False, gc=False):
-    """One binding. Its identity is everything but `durable`, which follows from its ends.
+    """One binding. Its identity is everything but `durable`, which follows from its ends, and `user`.
 
     `arguments` must not be changed.
 
     Attributes:
+        user: who made it; empty: the broker.
         arguments_hash: computed once, because thousands of arguments take milliseconds; 0: not yet.
     """
 
@@ -28,6 +29,7 @@ class Binding(msgspec.Struct, frozen=True, eq=False, gc=False):
     routing_key: str
     arguments: Mapping[str, object] = NO_ARGUMENTS
     durable: bool = False
+    user: str = ""
     arguments_hash: int = 0
 
     def __post_init__(self) -> None:

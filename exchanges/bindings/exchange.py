@@ -14,7 +14,11 @@ _ALTERNATE_ARGUMENTS = ("alternate-exchange", "x-alternate-exchange")
 
 
 class Exchange(msgspec.Struct, frozen=True):
-    """What a declaration fixes for the exchange's life. `arguments` must not be changed."""
+    """What a declaration fixes for the exchange's life. `arguments` must not be changed.
+
+    Attributes:
+        user: who declared it; empty: the broker.
+    """
 
     name: str
     type: str
@@ -22,6 +26,7 @@ class Exchange(msgspec.Struct, frozen=True):
     auto_delete: bool = False
     internal: bool = False
     arguments: Mapping[str, object] = NO_ARGUMENTS
+    user: str = ""
 
     @property
     def alternate(self) -> str | None:

@@ -84,6 +84,7 @@ class Topology(TopologyListing):
         auto_delete: bool = False,
         internal: bool = False,
         arguments: Mapping[str, object] | None = None,
+        user: str = "",
     ) -> TopologyChange:
         """Declare an exchange, or check that an equivalent one exists.
 
@@ -93,7 +94,8 @@ class Topology(TopologyListing):
             ValueError: see `check_free`.
         """
         self._check_not_default(name)
-        wanted = Exchange(name, type, durable, auto_delete, internal, arguments or NO_ARGUMENTS)
+        given = arguments or NO_ARGUMENTS
+        wanted = Exchange(name, type, durable, auto_delete, internal, given, user)
         self._known_type(type)
         if name not in self._graph.exchanges:
             check_not_reserved("exchange", name)
@@ -181,6 +183,7 @@ class Topology(TopologyListing):
         exchange: str,
         routing_key: str,
         arguments: Mapping[str, object] | None = None,
+        user: str = "",
     ) -> TopologyChange:
         """Bind a queue to an exchange; the same binding again changes nothing.
 
@@ -188,7 +191,9 @@ class Topology(TopologyListing):
             DefaultExchangeProtected, ExchangeNotFound, QueueNotFound, InvalidName (of the key),
             InvalidBindingArguments.
         """
-        return self._bind(Binding(exchange, queue, "queue", routing_key, arguments or NO_ARGUMENTS))
+        return self._bind(
+            Binding(exchange, queue, "queue", routing_key, arguments or NO_ARGUMENTS, user=user)
+        )
 
     def unbind_queue(
         self,
@@ -213,6 +218,7 @@ class Topology(TopologyListing):
         source: str,
         routing_key: str,
         arguments: Mapping[str, object] | None = None,
+        user: str = "",
     ) -> TopologyChange:
         """Bind an exchange to another, or to itself.
 
@@ -222,7 +228,9 @@ class Topology(TopologyListing):
         """
         self._check_not_default(destination)
         return self._bind(
-            Binding(source, destination, "exchange", routing_key, arguments or NO_ARGUMENTS)
+            Binding(
+                source, destination, "exchange", routing_key, arguments or NO_ARGUMENTS, user=user
+            )
         )
 
     def unbind_exchange(
@@ -246,9 +254,10 @@ class Topology(TopologyListing):
     def restore_binding(self, binding: Binding) -> TopologyChange:
         """Add a binding from its value, at recovery; its durability follows from its ends again."""
         bind = self.bind_queue if binding.destination_kind == "queue" else self.bind_exchange
-        return bind(binding.destination, binding.source, binding.routing_key, binding.arguments)
+        ends = binding.destination, binding.source
+        return bind(*ends, binding.routing_key, binding.arguments, binding.user)
 
-    def restore_departed(self, binding: Binding) -> None:
+    def restore_departed(self, binding: Binding) -> TopologyChange:
         """At recovery, let `remove_departed` remove a binding of a deleted exchange or queue."""
         source = Exchange(binding.source, "fanout")
         if not self.has_exchange(source.name):
@@ -257,7 +266,7 @@ class Topology(TopologyListing):
         if self._graph.destination(binding) is None:
             end = binding.destination_kind, binding.destination
             self._graph.restore_departed(end, QueueNode(durable=True))
-        self._applied(self._graph.add_binding(binding))
+        return self._applied(self._graph.add_binding(binding))
 
     def remove_departed(self) -> TopologyChange:
         """Remove some more bindings of deleted queues and exchanges; no change: none are left."""

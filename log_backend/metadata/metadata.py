@@ -50,6 +50,7 @@ MANIFEST_PREALLOCATION_BYTES = 64 * 1024
 BATCHES_MAX = 16  # written in one step, with the GIL held: 0.2 ms
 REST_SECONDS = 0.0003  # between two steps, so that other threads get the GIL
 PAGE_ENTRIES_MAX = 512  # read by a scan while it holds the lock: below 1 ms
+PAGE_BYTES_MAX = 1024 * 1024  # unless one entry is larger: values may have 90 KB each
 
 _REVISION = struct.Struct(">Q")
 _STORE_RECORD = struct.Struct(">BQ")
@@ -298,6 +299,7 @@ class MetadataStore:
 
     def _page(self, prefix: bytes, start: bytes) -> list[tuple[bytes, Entry]]:
         page: list[tuple[bytes, Entry]] = []
+        size = 0
         with self._lock, _engine_errors():
             self._refuse_if_closed()
             # The iterator must not outlive the lock: it would keep the directory after close().
@@ -305,11 +307,13 @@ class MetadataStore:
             within = _within(prefix)
             cursor = self._engine.iter(within)
             cursor.seek(start)
-            while len(page) < PAGE_ENTRIES_MAX and cursor.valid():
+            while len(page) < PAGE_ENTRIES_MAX and size < PAGE_BYTES_MAX and cursor.valid():
                 key = cursor.key()
                 if not key.startswith(prefix):
                     break
-                page.append((key, _decode(key, cursor.value())))
+                entry = _decode(key, cursor.value())
+                page.append((key, entry))
+                size += len(key) + len(entry.value)
                 cursor.next()
             cursor.status()
         return page

@@ -1,18 +1,15 @@
 """The resources that the broker's process uses, and their limits.
 
-Source: proc(5): statm, status, fd, cgroup; cgroups(7), "memory.max"
+Source: proc(5): statm, status, fd
 """
 
 import os
 import resource
-from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
-from routelog.log_backend import read_small
+from routelog.log_backend import CONTROL_GROUPS, PROC, memory_limit, read_small
 
-PROC = Path("/proc")
-CONTROL_GROUPS = Path("/sys/fs/cgroup")
 _BYTES_MAX = 65_536  # of a file there
 
 
@@ -42,26 +39,13 @@ def process_usage(proc: Path = PROC, control_groups: Path = CONTROL_GROUPS) -> P
     try:
         return ProcessUsage(
             memory_bytes=int(_text(own / "statm").split()[1]) * os.sysconf("SC_PAGE_SIZE"),
-            memory_bytes_max=min(_memory_limits(own, control_groups)),
+            memory_bytes_max=memory_limit(proc, control_groups),
             threads=_threads(own),
             threads_max=_threads_max(proc),
             files=len(os.listdir(own / "fd")),
         )
     except OSError:
         return None
-
-
-def _memory_limits(own: Path, control_groups: Path) -> Iterator[int]:
-    yield os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    for line in _text(own / "cgroup").splitlines():
-        number, _, name = line.partition("::")
-        if number != "0":
-            continue  # of version 1
-        group = PurePosixPath(name.lstrip("/"))
-        for folder in (group, *group.parents):
-            limit = _text_or_empty(control_groups / folder / "memory.max").strip()
-            if limit.isdecimal():
-                yield int(limit)
 
 
 def _threads(own: Path) -> int:
@@ -78,10 +62,3 @@ def _threads_max(proc: Path) -> int:
 
 def _text(file: Path) -> str:
     return read_small(file, _BYTES_MAX).decode(errors="replace")
-
-
-def _text_or_empty(file: Path) -> str:
-    try:
-        return _text(file)
-    except OSError:
-        return ""  # the root has no limit; a group may be out of sight

@@ -14,7 +14,8 @@ limits = command_group("limit", "Limit virtual hosts and users.")
 Limit = Annotated[
     str,
     typer.Argument(
-        help="max-queues or max-connections of a virtual host; max-connections or max-channels of a user."
+        help="max-queues, max-connections or max-bindings of a virtual host; max-connections, max-channels or "
+        "max-bindings of a user."
     ),
 ]
 OfVhost = Annotated[str | None, typer.Option("--vhost", "-p", help="The virtual host limited.")]

@@ -1,6 +1,7 @@
 """Changes of users, permissions, limits and virtual hosts."""
 
 from routelog.management.pages.changes import NAME, PATTERN, VHOST, Change, Field
+from routelog.vhosts import USER_LIMITS, VHOST_LIMITS
 
 _USER = Field("user", "User", is_needed=True)
 _PERMISSION = "/permissions/{vhost}/{user}"
@@ -106,7 +107,7 @@ ACCESS_CHANGES = (
         "/user-limits/{user}/{limit}",
         (
             _USER,
-            Field("limit", "Limit", choices=("max-connections", "max-channels"), is_needed=True),
+            Field("limit", "Limit", choices=USER_LIMITS, is_needed=True),
             _LIMIT_VALUE,
         ),
         "User {user} has this limit.",
@@ -160,7 +161,7 @@ ACCESS_CHANGES = (
         "/vhost-limits/{vhost}/{limit}",
         (
             VHOST,
-            Field("limit", "Limit", choices=("max-connections", "max-queues"), is_needed=True),
+            Field("limit", "Limit", choices=VHOST_LIMITS, is_needed=True),
             _LIMIT_VALUE,
         ),
         "Virtual host {vhost} has this limit.",

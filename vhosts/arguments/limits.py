@@ -7,9 +7,10 @@ from routelog.vhosts.errors import InvalidLimit
 MAX_CONNECTIONS = "max-connections"
 MAX_QUEUES = "max-queues"
 MAX_CHANNELS = "max-channels"
+MAX_BINDINGS = "max-bindings"  # our own; of a user, those that he has made
 
-VHOST_LIMITS = (MAX_CONNECTIONS, MAX_QUEUES)
-USER_LIMITS = (MAX_CONNECTIONS, MAX_CHANNELS)
+VHOST_LIMITS = (MAX_CONNECTIONS, MAX_QUEUES, MAX_BINDINGS)
+USER_LIMITS = (MAX_CONNECTIONS, MAX_CHANNELS, MAX_BINDINGS)
 
 Limits = Mapping[str, int]  # by name; below zero is no limit, as in RabbitMQ
 

@@ -6,13 +6,18 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class QueueProperties:
-    """What a declaration fixes for the queue's life. `arguments` must not be changed."""
+    """What a declaration fixes for the queue's life. `arguments` must not be changed.
+
+    Attributes:
+        user: who declared it; empty: the broker.
+    """
 
     name: str
     durable: bool = False
     exclusive: bool = False
     auto_delete: bool = False
     arguments: Mapping[str, object] = field(default_factory=dict)
+    user: str = ""
 
     @property
     def is_stored(self) -> bool:

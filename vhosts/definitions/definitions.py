@@ -36,11 +36,14 @@ from routelog.vhosts.definitions.definition_entries import (
     VhostEntry,
 )
 from routelog.vhosts.errors import (
+    BindingLimitReached,
+    DefinitionsLimitReached,
     InvalidDefinition,
     InvalidLimit,
     InvalidPolicy,
     InvalidRequest,
     QueueLimitReached,
+    UserBindingLimitReached,
 )
 from routelog.vhosts.queues.queue_declaration import check_declaration
 from routelog.vhosts.stored.global_parameters import check_parameter
@@ -61,7 +64,15 @@ VHOST_LIMITS_COMPONENT = "vhost-limits"
 _OBJECTS = frozenset(("arguments", "limits", "metadata"))
 
 # How an entry can be wrong.
-WRONG = (InvalidRequest, QueueLimitReached, RoutingError, msgspec.ValidationError)
+WRONG = (
+    InvalidRequest,
+    QueueLimitReached,
+    BindingLimitReached,
+    UserBindingLimitReached,
+    DefinitionsLimitReached,
+    RoutingError,
+    msgspec.ValidationError,
+)
 
 # The three ways to ask for it: the command, the HTTP API, the configuration.
 ADVICE = '--keep-unknown, ?unknown=keep or definitions_unknown = "keep" keep it without effect'

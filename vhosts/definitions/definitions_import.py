@@ -12,16 +12,22 @@ import msgspec
 from routelog.exchanges import RESERVED_PREFIX, Binding, Exchange, RoutingError, RoutingTable
 from routelog.log_backend import Lane, in_turns, pause
 from routelog.vhosts.actor import Actor, acts, current_actor
-from routelog.vhosts.arguments.limits import MAX_QUEUES, Limits, reached
+from routelog.vhosts.arguments.limits import MAX_BINDINGS, MAX_QUEUES, Limits, reached
 from routelog.vhosts.arguments.queue_properties import QueueProperties
 from routelog.vhosts.definitions.definitions import RESERVED, Definitions
-from routelog.vhosts.errors import InvalidDefinition, QueueLimitReached, VhostNotFound
+from routelog.vhosts.errors import (
+    BindingLimitReached,
+    InvalidDefinition,
+    QueueLimitReached,
+    VhostNotFound,
+)
 from routelog.vhosts.people.password import verify_password
 from routelog.vhosts.people.user_directory import UserDirectory
 from routelog.vhosts.queues.queue_declaration import check_declaration
 from routelog.vhosts.stored.global_parameters import GlobalParameters
 from routelog.vhosts.stored.kept_definitions import check_room
 from routelog.vhosts.stored.topology_record import VhostRecord
+from routelog.vhosts.vhost.definitions_budget import definition_bytes
 from routelog.vhosts.vhost.topology_keeper import Durable
 from routelog.vhosts.vhost.vhost import VirtualHost
 from routelog.vhosts.vhost.vhost_directory import VhostDirectory, check_vhost
@@ -199,6 +205,11 @@ class DefinitionsImport:
                     stage.binding(binding)
                     kept.append((vhost, binding))
         definitions.bindings = kept
+        size = sum(stage.added_bytes for stage in stages.values())
+        count = sum(stage.added_bindings for stage in stages.values())
+        actor = current_actor()
+        with problems.of("definitions"):
+            self._vhosts.budget.check("" if actor is None else actor.user, size, count)
         async for vhost, properties in in_turns(definitions.queues, Lane.OPERATORS):
             if vhost in stages:
                 stages[vhost].forget(properties.name)  # all at once would be long to let go of
@@ -223,11 +234,13 @@ class _Stage:
         self._real = real
         self._queues_max = queues_max
         self._queues = 0 if real is None else len(real.queues)
+        self._bindings = 0 if real is None else real.binding_count
+        self.added_bytes = self.added_bindings = 0
         self._paper = RoutingTable(name)
 
     def exchange(self, exchange: Exchange) -> None:
-        if not self._is_real_exchange(exchange.name):
-            self._paper.restore_exchange(exchange)
+        if not self._is_real_exchange(exchange.name) and self._paper.restore_exchange(exchange):
+            self.added_bytes += definition_bytes(exchange)
 
     def queue(self, properties: QueueProperties) -> None:
         if self._paper.has_queue(properties.name):
@@ -238,6 +251,7 @@ class _Stage:
             if limit is not None:
                 raise QueueLimitReached(properties.name, self._name, limit)
             self._queues += 1
+            self.added_bytes += definition_bytes(properties)
         self._paper.add_queue(properties.name, durable=properties.durable)
 
     def expect(self, kind: str, name: str) -> None:
@@ -271,7 +285,13 @@ class _Stage:
             binding.destination
         ):
             self._paper.add_queue(binding.destination, durable=True)
-        self._paper.restore_binding(binding)
+        is_added = bool(self._paper.restore_binding(binding))
+        if is_added and not (self._real is not None and self._real.routing.has_binding(binding)):
+            limit = reached(self.limits, MAX_BINDINGS, self._bindings + self.added_bindings)
+            if limit is not None:
+                raise BindingLimitReached(self._name, limit)
+            self.added_bindings += 1
+            self.added_bytes += definition_bytes(binding)
 
     def _is_real_exchange(self, name: str) -> bool:
         return self._real is not None and self._real.routing.has_exchange(name)

@@ -8,12 +8,15 @@
     bindings/<vhost>/<source>/<kind>/<destination>/<key>/<arguments> {"version":1,...}
     next-partition                                                   the next partition number, decimal
 
+`user` of exchanges, queues and bindings is who made them; it is not there when the broker did.
+
 Names in keys are percent-encoded, and names are read from the values. Arguments are stored as an AMQP
 field table (argument_table.py), because JSON does not know its types.
 """
 
 import hashlib
 from functools import lru_cache
+from sys import intern
 from typing import Literal
 from urllib.parse import quote
 
@@ -50,6 +53,7 @@ class ExchangeRecord(msgspec.Struct, frozen=True):
     internal: bool
     arguments: bytes
     partition: int = 0
+    user: str = ""
     version: Literal[1] = 1
 
     def exchange(self) -> Exchange:
@@ -61,6 +65,7 @@ class ExchangeRecord(msgspec.Struct, frozen=True):
             self.auto_delete,
             self.internal,
             decode_arguments(self.arguments),
+            intern(self.user),
         )
 
 
@@ -71,6 +76,7 @@ class QueueRecord(msgspec.Struct, frozen=True):
     auto_delete: bool
     arguments: bytes
     partitions: list[int]
+    user: str = ""
     version: Literal[1] = 1
 
     def properties(self) -> QueueProperties:
@@ -80,6 +86,7 @@ class QueueRecord(msgspec.Struct, frozen=True):
             durable=True,
             auto_delete=self.auto_delete,
             arguments=decode_arguments(self.arguments),
+            user=intern(self.user),
         )
 
 
@@ -99,6 +106,7 @@ class BindingRecord(msgspec.Struct, frozen=True):
     destination_kind: Literal["queue", "exchange"]
     routing_key: str
     arguments: bytes
+    user: str = ""
     version: Literal[1] = 1
 
     def binding(self) -> Binding:
@@ -110,6 +118,7 @@ class BindingRecord(msgspec.Struct, frozen=True):
             self.routing_key,
             decode_arguments(self.arguments),
             True,
+            intern(self.user),
         )
 
 
@@ -130,6 +139,7 @@ def exchange_change(
         exchange.internal,
         encode_arguments(exchange.arguments),
         partition,
+        exchange.user,
     )
     value = None if deleted else msgspec.json.encode(record)
     return Change(record_key("exchanges", vhost, exchange.name), value)
@@ -139,9 +149,8 @@ def queue_change(
     vhost: str, queue: QueueProperties, partitions: list[int], *, deleted: bool = False
 ) -> Change:
     """Write or delete the queue."""
-    record = QueueRecord(
-        queue.name, queue.auto_delete, encode_arguments(queue.arguments), partitions
-    )
+    arguments = encode_arguments(queue.arguments)
+    record = QueueRecord(queue.name, queue.auto_delete, arguments, partitions, queue.user)
     value = None if deleted else msgspec.json.encode(record)
     return Change(record_key("queues", vhost, queue.name), value)
 
@@ -169,6 +178,7 @@ def binding_change(vhost: str, binding: Binding, *, deleted: bool = False) -> Ch
         binding.destination_kind,
         binding.routing_key,
         arguments,
+        binding.user,
     )
     return Change(key, msgspec.json.encode(record))
 

@@ -5,15 +5,22 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
-from routelog.exchanges import RoutingTable, TopologyChange
+from routelog.exchanges import Binding, Exchange, RoutingTable, TopologyChange
 from routelog.log_backend import Change, Lane, LogStore, MetadataUnavailable, pause, unawaited
 from routelog.vhosts.actor import acts
+from routelog.vhosts.arguments.limits import MAX_BINDINGS, Limits, reached
 from routelog.vhosts.counters.totals import VhostCounters
 from routelog.vhosts.delays.delay_book import DelayBook
+from routelog.vhosts.errors import (
+    BindingLimitReached,
+    DefinitionsLimitReached,
+    UserBindingLimitReached,
+)
 from routelog.vhosts.posting.exchange_memories import ExchangeMemories
 from routelog.vhosts.queues.event_feed import TellEvent
 from routelog.vhosts.stored.topology_record import binding_change, exchange_change
 from routelog.vhosts.stored.topology_writer import TopologyWriter
+from routelog.vhosts.vhost.definitions_budget import DefinitionsBudget, definition_bytes
 
 log = logging.getLogger(__name__)
 
@@ -27,6 +34,11 @@ class TopologyKeeper:
         follow: lets an exchange that has come go by its policies.
         tell: of what has changed.
         counters: of exchanges, which end with them.
+        budget: counts what there is.
+        limits: of the vhost.
+
+    Attributes:
+        bindings: how many there are.
     """
 
     def __init__(
@@ -39,6 +51,8 @@ class TopologyKeeper:
         follow: Callable[[str], None],
         tell: TellEvent,
         counters: VhostCounters,
+        budget: DefinitionsBudget,
+        limits: Callable[[], Limits],
     ) -> None:
         self._vhost = routing.vhost
         self._routing = routing
@@ -49,6 +63,9 @@ class TopologyKeeper:
         self._follow = follow
         self._tell = tell
         self._counters = counters
+        self._budget = budget
+        self._limits = limits
+        self.bindings = 0
         self._submitted: asyncio.Future[int] | None = None  # the last change
         self._removing: asyncio.Task[int] | None = None
 
@@ -57,9 +74,15 @@ class TopologyKeeper:
 
         Raises:
             MetadataUnavailable: nothing more can be written; nothing has changed.
+            BindingLimitReached, UserBindingLimitReached, DefinitionsLimitReached: nothing has changed.
         """
         if not change:
             return self.undecided()
+        try:
+            self._check(change)
+        except (BindingLimitReached, UserBindingLimitReached, DefinitionsLimitReached):
+            self._routing.undo(change)
+            raise
         try:
             return self.whole(change, self.store(change))
         except MetadataUnavailable:
@@ -67,6 +90,24 @@ class TopologyKeeper:
             self._memories.undone(change.exchanges_declared)
             self._delays.undone(change.exchanges_declared)
             raise
+
+    def _check(self, change: TopologyChange) -> None:
+        bindings = change.bindings_added
+        if bindings:
+            count = self.bindings + len(bindings) - 1
+            if (limit := reached(self._limits(), MAX_BINDINGS, count)) is not None:
+                raise BindingLimitReached(self._vhost, limit)
+        added: Sequence[Exchange | Binding] = (*change.exchanges_declared, *bindings)
+        for each in added:  # a call adds one
+            self._budget.check(each.user, definition_bytes(each), len(bindings))
+
+    def count(self, change: TopologyChange) -> None:
+        """Count what has come and gone; also what was stored before."""
+        self.bindings += len(change.bindings_added) - len(change.bindings_removed)
+        self._budget.changed(
+            (*change.exchanges_declared, *change.bindings_added),
+            (*change.exchanges_deleted, *change.bindings_removed),
+        )
 
     def whole(self, change: TopologyChange, stored: Durable) -> Durable:
         """What to await of a change that is stored, with what follows from it in later turns."""
@@ -139,15 +180,16 @@ class TopologyKeeper:
                 changes.append(exchange_change(self._vhost, exchange, number))
             self._follow(exchange.name)
         changes += [binding_change(self._vhost, b) for b in change.bindings_added if b.durable]
-        if not changes:
-            self._tell_of(change)
-            return None
-        self._submitted = asyncio.ensure_future(self._writer.submit(changes))
+        submitted = asyncio.ensure_future(self._writer.submit(changes)) if changes else None
+        self.count(change)
         self._tell_of(change)
+        if submitted is None:
+            return None
+        self._submitted = submitted
         removals += when_durable
         if removals:
-            self._submitted.add_done_callback(partial(self._remove, removals))
-        return self._submitted
+            submitted.add_done_callback(partial(self._remove, removals))
+        return submitted
 
     def _tell_of(self, change: TopologyChange) -> None:
         for what, exchanges in (

@@ -3,7 +3,9 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
+from sys import intern
 from typing import Any
 
 import msgspec
@@ -36,7 +38,8 @@ from routelog.log_backend import (
     random_below,
     unawaited,
 )
-from routelog.vhosts.actor import EXPIRY, acts
+from routelog.vhosts.actor import EXPIRY, acts, current_actor
+from routelog.vhosts.arguments.json_arguments import checked_arguments
 from routelog.vhosts.arguments.limits import MAX_QUEUES, Limits, reached
 from routelog.vhosts.arguments.queue_properties import QueueProperties
 from routelog.vhosts.counters.totals import NodeCounters, VhostCounters
@@ -67,6 +70,7 @@ from routelog.vhosts.stored.topology_record import (
 )
 from routelog.vhosts.stored.topology_writer import TopologyWriter
 from routelog.vhosts.timer import CallLater
+from routelog.vhosts.vhost.definitions_budget import BYTES_MAX, DefinitionsBudget, definition_bytes
 from routelog.vhosts.vhost.route_targets import RouteTargets
 from routelog.vhosts.vhost.topology_keeper import Durable, TopologyKeeper
 from routelog.vhosts.vhost.vhost_policies import VhostPolicies
@@ -94,6 +98,7 @@ class VirtualHost:
         node_tells: the node tells of itself in this vhost.
         tell: of what happens here.
         memory_limit: of what exchanges remember, with other vhosts; None: of its own.
+        budget: of definitions, with other vhosts; None: of its own.
         counters: of the node; None: of its own.
         listeners: beside the firehose.
     """
@@ -112,6 +117,7 @@ class VirtualHost:
         node_tells: bool = False,
         tell: TellEvent = tell_nobody,
         memory_limit: ExchangeMemoryLimit | None = None,
+        budget: DefinitionsBudget | None = None,
         counters: NodeCounters | None = None,
         listeners: Iterable[Any] = (),
     ) -> None:
@@ -133,6 +139,7 @@ class VirtualHost:
         self._take_numbers = take_numbers
         self._scheduler = scheduler
         self._queues_max = queues_max
+        self._budget = budget or DefinitionsBudget(BYTES_MAX, logs.memory.hold)
         self.groups = GroupBook(name, logs, writer, scheduler)
         self._queue_logs = QueueLogs(name, logs, self.groups, default_durability, scheduler)
         self.kept = KeptDefinitions(name, writer)
@@ -152,7 +159,16 @@ class VirtualHost:
         self.targets = RouteTargets(self.routing, self.queues, self.delays)
         follow = self.policies.follow_exchange
         self._keeper = TopologyKeeper(
-            self.routing, writer, logs, self.memories, self.delays, follow, tell, self.counters
+            self.routing,
+            writer,
+            logs,
+            self.memories,
+            self.delays,
+            follow,
+            tell,
+            self.counters,
+            self._budget,
+            lambda: self.limits,
         )
 
     def loading(self, store: MetadataStore) -> Iterator[None]:
@@ -161,22 +177,25 @@ class VirtualHost:
             yield
             record = msgspec.json.decode(entry.value, type=ExchangeRecord)
             exchange = record.exchange()
-            self.routing.restore_exchange(exchange)
+            self._keeper.count(self.routing.restore_exchange(exchange))
             self.memories.open(exchange, record.partition)
         self.delays.load(store)
         self.groups.load(store)
         for _, entry in store.scan(prefix("queues", self.name)):
             yield
             queue = msgspec.json.decode(entry.value, type=QueueRecord)
-            self._add_queue(queue.properties(), None, queue.partitions)
+            properties = queue.properties()
+            self._add_queue(properties, None, queue.partitions)
+            self._budget.changed([properties])
             self.routing.add_queue(queue.name, durable=True)
         for _, entry in store.scan(prefix("bindings", self.name)):
             yield
-            binding = msgspec.json.decode(entry.value, type=BindingRecord)
+            binding = msgspec.json.decode(entry.value, type=BindingRecord).binding()
             try:
-                self.routing.restore_binding(binding.binding())
+                change = self.routing.restore_binding(binding)
             except (ExchangeNotFound, QueueNotFound):
-                self.routing.restore_departed(binding.binding())
+                change = self.routing.restore_departed(binding)
+            self._keeper.count(change)
         self.policies.book.load(store)
         self.kept.load(store)
 
@@ -194,6 +213,11 @@ class VirtualHost:
     def limits(self) -> Limits:
         """What an operator allows here, by name."""
         return self.record.limits
+
+    @property
+    def binding_count(self) -> int:
+        """How many bindings it has, but those of the default exchange."""
+        return self._keeper.bindings
 
     @property
     def firehose(self) -> Any:
@@ -223,7 +247,13 @@ class VirtualHost:
         internal: bool,
         arguments: Mapping[str, object],
     ) -> Durable:
-        """Declare an exchange; see `RoutingTable.declare` for what it refuses."""
+        """Declare an exchange; see `RoutingTable.declare` for what it refuses.
+
+        Raises:
+            InvalidArguments: they are too large.
+            DefinitionsLimitReached: there are too many.
+        """
+        checked_arguments(arguments)
         return self._keeper.applied(
             self.routing.declare(
                 name,
@@ -232,6 +262,7 @@ class VirtualHost:
                 auto_delete=auto_delete,
                 internal=internal,
                 arguments=arguments,
+                user=_user(),
             )
         )
 
@@ -246,11 +277,13 @@ class VirtualHost:
 
     def restore_exchange(self, exchange: Exchange) -> Durable:
         """Declare an exchange from its value, also one whose name is reserved."""
-        return self._keeper.applied(self.routing.restore_exchange(exchange))
+        owned = msgspec.structs.replace(exchange, user=_user())
+        return self._keeper.applied(self.routing.restore_exchange(owned))
 
     def restore_binding(self, binding: Binding) -> Durable:
         """Bind as a value says."""
-        return self._bound(self.routing.restore_binding(binding))
+        owned = msgspec.structs.replace(binding, user=_user())
+        return self._bound(self.routing.restore_binding(owned))
 
     def delete_exchange(self, name: str, *, if_unused: bool) -> Durable:
         """Delete an exchange with its bindings, very many in several turns; see `RoutingTable.delete`."""
@@ -269,8 +302,14 @@ class VirtualHost:
     def bind_queue(
         self, queue: str, exchange: str, routing_key: str, arguments: Mapping[str, object]
     ) -> Durable:
-        """Bind a queue to an exchange."""
-        change = self.routing.bind_queue(queue, exchange, routing_key, arguments)
+        """Bind a queue to an exchange.
+
+        Raises:
+            InvalidArguments: they are too large.
+            BindingLimitReached, UserBindingLimitReached, DefinitionsLimitReached: there are too many.
+        """
+        checked_arguments(arguments)
+        change = self.routing.bind_queue(queue, exchange, routing_key, arguments, _user())
         return self._bound(change)
 
     def unbind_queue(
@@ -284,8 +323,9 @@ class VirtualHost:
     def bind_exchange(
         self, destination: str, source: str, routing_key: str, arguments: Mapping[str, object]
     ) -> Durable:
-        """Bind an exchange to an exchange."""
-        change = self.routing.bind_exchange(destination, source, routing_key, arguments)
+        """Bind an exchange to an exchange; see `bind_queue`."""
+        checked_arguments(arguments)
+        change = self.routing.bind_exchange(destination, source, routing_key, arguments, _user())
         return self._bound(change)
 
     def unbind_exchange(
@@ -332,11 +372,13 @@ class VirtualHost:
 
         Raises:
             InvalidName, ReservedName, InvalidQueueArgument, InvalidQueueProperty,
-            QueueInequivalent, QueueLocked, QueueLimitReached.
+            QueueInequivalent, QueueLocked, QueueLimitReached, DefinitionsLimitReached.
+            InvalidArguments: they are too large.
             ValueError: see `until_free`.
         """
         if not server_named:
             check_not_reserved("queue", properties.name)
+        checked_arguments(properties.arguments)
         churn = self.counters.node.churn
         churn.queue_declared += 1
         properties = with_type(properties, self.record.default_queue_type)
@@ -349,10 +391,13 @@ class VirtualHost:
         check_name("queue", properties.name)
         check_declaration(self.name, properties, self._logs.has_remote)
         self._check_queue_limit(properties.name)
+        properties = replace(properties, user=_user())
+        self._budget.check(properties.user, definition_bytes(properties))
         numbers, number_change = self._take_numbers(partition_count(properties.arguments))
         owner = connection if properties.exclusive else None
         if not properties.is_stored:
             queue = self._add_queue(properties, owner, numbers)
+            self._budget.changed([properties])
             queue.apply(queue.effective.values)
             self.routing.add_queue(queue.name, durable=False)
             churn.queue_created += 1
@@ -361,6 +406,7 @@ class VirtualHost:
         stored = queue_change(self.name, properties, numbers)
         durable = self._writer.submit([number_change, stored])
         queue = self._add_queue(properties, owner, numbers)
+        self._budget.changed([properties])
         churn.queue_created += 1
         queue.apply(queue.effective.values)
         log.debug("queue '%s' in '%s': durability %s", queue.name, self.name, queue.durability)
@@ -377,7 +423,8 @@ class VirtualHost:
         try:
             revision = await durable
         except Exception:
-            self.queues.pop(queue.name, None)
+            if self.queues.pop(queue.name, None) is not None:
+                self._budget.changed([], [queue.properties])
             raise
         queue.declaring = None
         if not queue.deleted:
@@ -415,6 +462,7 @@ class VirtualHost:
             self._writer.check()
         count = queue.ready
         del self.queues[queue.name]
+        self._budget.changed([], [queue.properties])
         self._owned.get(queue.owner, NameTable[Queue]()).pop(queue.name, None)
         change = self.routing.remove_queue(queue.name)
         partitions = [partition.log for partition in queue.partitions]
@@ -515,3 +563,9 @@ class VirtualHost:
     def undecided(self) -> Durable:
         """What an answer must wait for: a crash could undo what somebody else just made or deleted."""
         return self._keeper.undecided()
+
+
+def _user() -> str:
+    # Who makes what is being made.
+    actor = current_actor()
+    return "" if actor is None else intern(actor.user)

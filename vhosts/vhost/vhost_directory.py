@@ -29,6 +29,7 @@ from routelog.vhosts.stored.topology_record import (
 )
 from routelog.vhosts.stored.topology_writer import TopologyWriter
 from routelog.vhosts.timer import CallLater
+from routelog.vhosts.vhost.definitions_budget import BYTES_MAX, DefinitionsBudget
 from routelog.vhosts.vhost.vhost import QUEUES_MAX, VirtualHost
 
 DESCRIPTION_CHARACTERS_MAX = 1_024  # characters; listings show it
@@ -51,6 +52,7 @@ class VhostDirectory:
         events: emits the events of the node.
         counters: of the node.
         on_deleted: called with the name of each vhost that is deleted.
+        budget: of all definitions.
 
     Args:
         listeners_of: who is told of every message of a vhost, from its name.
@@ -67,6 +69,7 @@ class VhostDirectory:
         queues_max: int = QUEUES_MAX,
         default_vhost: str = "/",
         histories_bytes_max: int = HISTORIES_BYTES_MAX,
+        definitions_bytes_max: int = BYTES_MAX,
         listeners_of: Callable[[str], Iterable[Any]] = no_listeners,
     ) -> None:
         self._logs = logs
@@ -75,6 +78,7 @@ class VhostDirectory:
         self._default_durability = default_durability
         self._listeners_of = listeners_of
         self._memory_limit = ExchangeMemoryLimit(histories_bytes_max, logs.memory.hold)
+        self.budget = DefinitionsBudget(definitions_bytes_max, logs.memory.hold)
         self.queues_max = queues_max
         self.has_remote = logs.has_remote
         self.default_vhost = default_vhost
@@ -218,6 +222,7 @@ class VhostDirectory:
             node_tells=record.name == self.default_vhost,
             tell=self.events.tell,
             memory_limit=self._memory_limit,
+            budget=self.budget,
             counters=self.counters,
             listeners=self._listeners_of(record.name),
         )

@@ -26,7 +26,6 @@ NOT_CAUSED_BY_CLIENTS = {
     "vhosts.errors.InvalidPolicy": "policies are set by the operator",
     "vhosts.errors.PolicyNotFound": "policies are set by the operator",
     "vhosts.errors.InvalidVhost": "vhosts are made by the operator",
-    "vhosts.errors.InvalidArguments": "JSON comes from the operator; clients send field tables",
     "vhosts.errors.InvalidDefinition": "definitions are given by the operator",
     "vhosts.definitions.definitions.UnknownDefinition": "definitions are given by the operator",
     "vhosts.errors.InvalidParameter": "parameters are set by the operator",
