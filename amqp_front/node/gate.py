@@ -12,10 +12,11 @@ TELL_SECONDS = 1.0
 _REASONS = {
     "disk": "low on disk",
     "memory": "low on memory",
+    "files": "low on file descriptors",
     "journal": "waiting for a slow disk",
 }
 _TOLD_AT_ONCE = {"disk"}
-_ALARMING = {"disk", "memory"}  # a lag of the journal is no alarm
+_ALARMING = {"disk", "files", "memory"}  # a lag of the journal is no alarm
 
 
 class PublisherGate(Protocol):

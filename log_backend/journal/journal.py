@@ -84,7 +84,8 @@ class Journal:
         groups: what has gathered for the next blocks; partitions append their batches there.
         waiters: who inside of the broker waits for a position.
         sync_times: seconds that writing and syncing of each synced block took.
-        refused: there was no room for another file, or a block that is larger; `go_on` tries again.
+        refused: why another file, or a block that is larger, could not be had; None: it could. `go_on` tries
+            again.
         on_disk_full: called when `refused` is set.
 
     Args:
@@ -137,7 +138,7 @@ class Journal:
         self.waiters = JournalWaiters()
         self.sync_times = Histogram()
         self._awaiting_collected: list[Callable[[], None]] = []
-        self.refused = False
+        self.refused: DiskFull | None = None
         self.on_disk_full: Callable[[], None] = lambda: None
         self._committing = self._uncollected = False
         self._scheduled: asyncio.Handle | None = None
@@ -548,7 +549,7 @@ class Journal:
 
     def _committed(self, group: JournalGroup) -> None:
         self._committing = False
-        self.refused = False
+        self.refused = None
         self.written = group.position
         if group.synced:
             self.durable = group.position
@@ -621,9 +622,9 @@ class Journal:
         self._progress()
 
     def _refuse(self, error: DiskFull) -> None:
-        if not self.refused:
+        if self.refused is None:
             log.warning("no room for the journal: %s", error)
-        self.refused = True
+        self.refused = error
         self.on_disk_full()
 
     def _failed(self, error: Exception) -> None:
@@ -721,7 +722,8 @@ class Journal:
             self._on_file_full(self._full.popleft())
 
     def _file_ready(self) -> None:
-        self.refused = self._held_back is not None
+        if self._held_back is None:
+            self.refused = None
         self._commit()
         self._progress()
 

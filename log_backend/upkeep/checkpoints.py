@@ -40,7 +40,7 @@ class Checkpoints:
 
     Attributes:
         with_state: partitions whose cursors have changes that the journal has not been told.
-        refused: the disk had no room for segments; `go_on` tries again.
+        refused: why the last segments could not be written; None: they could. `go_on` tries again.
         lock: who has it keeps segments and snapshots from being written.
 
     Args:
@@ -91,7 +91,7 @@ class Checkpoints:
         self._changed: set[PartitionLog] = set()  # since the last checkpoint
         self._plan = FlushPlan()  # under way
         self._full_files: list[JournalFile] = []  # that wait for a checkpoint
-        self.refused = False
+        self.refused: DiskFull | None = None
         self._failed = False
         self._flush_asked = False
         self.lock = asyncio.Lock()
@@ -188,14 +188,14 @@ class Checkpoints:
                 await self._loop.run_in_executor(self._flusher, write)
         except DiskFull as error:
             plan.refused()
-            if not self.refused:
+            if self.refused is None:
                 log.warning("no room for segments: %s", error)
-            self.refused = True
+            self.refused = error
             self._on_refused()
             return
         finally:
             self._plan = FlushPlan()
-        self.refused = False
+        self.refused = None
         async for partition in plan.flushed(self._intake.let_go):
             self._compressor.look(partition)
         await plan.synced()

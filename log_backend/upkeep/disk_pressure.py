@@ -1,8 +1,10 @@
 """A disk that is low or full: publishers wait, and refused writes are repeated as soon as there is room.
 
-Nothing is lost meanwhile: refused writes stay in memory, and in the journal if they were there.
+Nothing is lost meanwhile: refused writes stay in memory, and in the journal if they were there. A write that
+finds no file descriptor is refused as well, and told as what it is: the disk may have all the room there is.
 """
 
+from routelog.log_backend.doors.disk import NoDescriptor
 from routelog.log_backend.journal.journal import Journal
 from routelog.log_backend.partitions.log_intake import LogIntake
 from routelog.log_backend.upkeep.checkpoints import Checkpoints
@@ -39,8 +41,8 @@ class DiskPressure:
         self._closing = True
 
     def refused(self) -> None:
-        """The disk had no room for a segment or a block of the journal."""
-        self._pressures.press("disk", True)
+        """There was no room, or no descriptor, for a segment or a block of the journal."""
+        self._press()
         if self._closing:
             self._journal.abandon()
 
@@ -56,5 +58,10 @@ class DiskPressure:
             if space.free >= self._checkpoints.unflushed_bytes:
                 self._checkpoints.go_on()
             self._emptied.press("disk" in self._pressures.reasons)
-        is_refused = self._checkpoints.refused or journal.refused
-        self._pressures.press("disk", space.low or is_refused)
+        self._press()
+
+    def _press(self) -> None:
+        refusals = [self._checkpoints.refused, self._journal.refused]
+        lack_files = [isinstance(each, NoDescriptor) for each in refusals if each is not None]
+        self._pressures.press("disk", self._space.low or not all(lack_files))
+        self._pressures.press("files", any(lack_files))

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 
 class Pressures:
-    """The current reasons, of "disk", "journal" and "memory".
+    """The current reasons, of "disk", "files", "journal" and "memory".
 
     Attributes:
         reasons: if there are none, publishers may go on.

@@ -14,6 +14,7 @@ from routelog.management.commands.terminal import show
 ALARMS = {
     "mem_alarm": "memory",
     "disk_free_alarm": "disk",
+    "files_alarm": "files",
     "journal_alarm": "journal",
     "log_alarm": "log: it cannot be written until the node is started again",
 }  # a node's row: what publishers wait for

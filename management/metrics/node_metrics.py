@@ -66,8 +66,8 @@ NODE_METRICS: Groups[WatchedNode] = {
 ALARM_METRICS: tuple[Metric[WatchedNode], ...] = (
     Metric(
         "rabbitmq_alarms_file_descriptor_limit",
-        "1: no more AMQP clients can connect",
-        lambda node: int(node.sockets() >= node.sockets_max),
+        "1: no more AMQP clients can connect, or publishers wait for a file that cannot be opened",
+        lambda node: int(node.sockets() >= node.sockets_max or "files" in node.alarms()),
     ),
     Metric(
         "rabbitmq_alarms_free_disk_space_watermark",

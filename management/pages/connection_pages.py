@@ -18,6 +18,7 @@ TLS = {
 WAITS_FOR = {
     "disk": "the disk is short of space",
     "memory": "memory is short",
+    "files": "no file can be opened",
     "journal": "the disk is slower than what is published",
 }
 

@@ -74,6 +74,7 @@ class NodeRow(TypedDict):
     disk_free_limit: NotRequired[int]
     mem_alarm: NotRequired[bool]
     disk_free_alarm: NotRequired[bool]
+    files_alarm: NotRequired[bool]
     journal_alarm: NotRequired[bool]
     log_alarm: NotRequired[bool]
     data_dir: NotRequired[str]

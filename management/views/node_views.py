@@ -132,6 +132,7 @@ async def _node_row(call: Call) -> Row:
         "disk_free_limit": broker.space.reserve.size,
         "mem_alarm": any("memory" in alarm for alarm in alarms),
         "disk_free_alarm": any("disk" in alarm for alarm in alarms),
+        "files_alarm": any("files" in alarm for alarm in alarms),
         "journal_alarm": any("journal" in alarm for alarm in alarms),
         "log_alarm": bool(broker.log_failure()),
         "data_dir": node.data_dir,

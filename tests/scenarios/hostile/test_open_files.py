@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from broker_process import COMMAND_VARIABLE, BrokerProcess
+from cluster.nodes.etcd_cluster import free_ports
 from management_door import ManagementDoor
 from pika_client import PERSISTENT, Clients, ready_count
 from scenarios.clients.raw_client import PROTOCOL_HEADER, Dropped, RawClient
@@ -22,6 +23,9 @@ BODIES = 100  # some twenty segments and journal files
 WITHOUT_LOGIN = b"GET /api/overview HTTP/1.1\r\nHost: broker\r\n\r\n"
 
 pytestmark = pytest.mark.differs_from_rabbitmq("its limit of files cannot be set from here")
+
+
+STANDBYS = free_ports(1)[0]  # where the broker listens for them
 
 
 @pytest.fixture
@@ -41,6 +45,8 @@ def cramped(fresh_broker, monkeypatch) -> BrokerProcess:
         ROUTELOG_SEGMENT_BYTES=str(1 << 18),
         ROUTELOG_FLUSH_SECONDS="0.02",
         ROUTELOG_HANDSHAKE_SECONDS="60",  # the flood is not over by itself
+        ROUTELOG_STANDBY_LISTEN=f"127.0.0.1:{STANDBYS}",
+        ROUTELOG_CLUSTER_SECRET="a secret of this test",
     )
 
 
@@ -64,6 +70,7 @@ def test_a_flood_of_connections_takes_no_file_from_the_log(cramped):
         flood(stack, cramped.host, door.address.port, WITHOUT_LOGIN)  # kept alive behind a 401
         flood(stack, cramped.host, door.address.port, b"")
         flood(stack, cramped.host, cramped.port, PROTOCOL_HEADER)
+        flood(stack, "127.0.0.1", STANDBYS, b"")
         for _ in range(BODIES):
             channel.basic_publish("", "q", BODY, PERSISTENT)  # a nack would be an error
         assert files(cramped) < FILES
@@ -71,12 +78,13 @@ def test_a_flood_of_connections_takes_no_file_from_the_log(cramped):
             honest.open()
         assert door.get("health", "checks", "alarms")["status"] == "ok"
         (node,) = door.get("nodes")
-        assert (node["fd_total"], node["sockets_total"]) == (FILES, 96)
+        assert (node["fd_total"], node["sockets_total"]) == (FILES, 84)
     assert ready_count(channel, "q") == BODIES
     clients.close()
     said = cramped.log_text()
     assert said.count("too many connections of HTTP") == 1
     assert said.count("too many connections of AMQP") == 1
+    assert said.count("too many connections of nodes") == 1
     assert "ERROR" not in said
     assert "Traceback" not in said
 

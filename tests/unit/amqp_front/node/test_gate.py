@@ -116,6 +116,16 @@ def test_a_disk_that_is_low_is_told_at_once_to_those_held_and_to_those_who_come(
     assert not again.told
 
 
+def test_a_missing_descriptor_is_no_low_disk() -> None:
+    (gate, loop), held = gate_and_loop(), Waiting()
+    gate.hold(held)
+    gate.close_for(frozenset({"files"}))
+    (timer,) = loop.timers
+    timer.call()
+    assert held.told == ["low on file descriptors"]
+    assert gate.alarms == {"files"}
+
+
 def test_a_short_pause_is_not_told() -> None:
     (gate, loop), held = gate_and_loop(), Waiting()
     gate.close_for(MEMORY)

@@ -273,7 +273,9 @@ NODE: dict[str, Any] = {
     "mem_used": None,
     "disk_free": 5 << 20,
     "disk_free_limit": 1 << 20,
-    **dict.fromkeys(("mem_alarm", "disk_free_alarm", "journal_alarm", "log_alarm"), False),
+    **dict.fromkeys(
+        ("mem_alarm", "disk_free_alarm", "files_alarm", "journal_alarm", "log_alarm"), False
+    ),
 }
 OVERVIEW: dict[str, Any] = {
     "node": "n",

@@ -7,7 +7,12 @@ def told(broker: Broker) -> None:
     """What the broker answers."""
     rates = {"publish_details": {"rate": 1_234.5}}
     node = {"name": "n@h", "mem_used": 5 << 20, "disk_free": 7 << 20, "fd_used": 9}
-    node |= {"mem_alarm": True, "disk_free_alarm": False, "journal_alarm": False}
+    node |= {
+        "mem_alarm": True,
+        "disk_free_alarm": False,
+        "files_alarm": False,
+        "journal_alarm": False,
+    }
     totals = {"messages_ready": 3_000, "messages_unacknowledged": 4}
     queue = {"name": "q\x1b[31m", "vhost": "/", "consumers": 2, "message_stats": rates, **totals}
     connection = {"name": "c", "user": "ann", "state": "running", "channels": 1}

@@ -111,6 +111,7 @@ async def test_a_scrape_tells_of_the_node_itself(watched: Watched) -> None:
     assert told["rabbitmq_process_resident_memory_bytes"] > 1_000_000
     assert told["rabbitmq_alarms_free_disk_space_watermark"] == 1
     assert told["rabbitmq_alarms_memory_used_watermark"] == 0
+    assert told["rabbitmq_alarms_file_descriptor_limit"] == 0
     assert told["routelog_alarms_log"] == 1
     assert told["routelog_journal_committed_position"] == 7
     assert told["routelog_event_loop_held_seconds"] == 0.25

@@ -37,8 +37,8 @@ async def test_the_node_tells_its_limits_and_alarms(node: ManagedNode) -> None:
         "fd_used": 0,
         "proc_used": 0,
     }
-    alarms = ("mem_alarm", "disk_free_alarm", "journal_alarm", "log_alarm")
-    assert [row[alarm] for alarm in alarms] == [False, True, False, True]
+    alarms = ("mem_alarm", "disk_free_alarm", "files_alarm", "journal_alarm", "log_alarm")
+    assert [row[alarm] for alarm in alarms] == [False, True, False, False, True]
     assert (row["disk_free"], row["disk_free_limit"]) == (1_000, 100)
     assert (row["intake_bytes"], row["intake_bytes_limit"]) == (3, 30)
     with pytest.raises(Refused, match="Not Found"):
