@@ -61,7 +61,11 @@ from routelog.log_backend.metadata.metadata import (
     RevisionConflict,
 )
 from routelog.log_backend.metadata.schedule import Schedule
-from routelog.log_backend.metadata.schedule_store import ScheduledRecord, ScheduleStore
+from routelog.log_backend.metadata.schedule_store import (
+    OF_THIS_RUN,
+    ScheduledRecord,
+    ScheduleStore,
+)
 from routelog.log_backend.partitions.cursor import Cursor
 from routelog.log_backend.partitions.declared_partition import DeclaredPartition, PartitionRecords
 from routelog.log_backend.partitions.log_end import PartitionClosed

@@ -294,13 +294,13 @@ class LogStore:
         self._compressor.stop()
         self._retention_timer.stop()
         self._emptied.stop()
-        await self.schedules.aclose()
         if self._failure is None:
             await self._emptied.let_go()
             await self.checkpoints.take()  # which gives files back to the journal
         if self.checkpoints.refused or self.journal.refused:
             self.journal.abandon()
         await self.journal.drain()
+        await self.schedules.aclose()  # they have what is committed
         if self._failure is None:
             await self.checkpoints.take()  # with what was visible too late for the first
         await self.journal.aclose()

@@ -170,6 +170,38 @@ CALL_SOON = {
     "amqp_front/process/broker.py": "wires the farewells of connections: 8 in a pass",
 }
 
+# Who writes to RocksDB or to files: docs/internals/beside-the-journal.md says of each why it tells only of what
+# is committed.
+WRITERS = {
+    "amqp_front/process/copy_digest.py",
+    "log_backend/copies/arriving_copy.py",
+    "log_backend/copies/copies.py",
+    "log_backend/copies/data_writer.py",
+    "log_backend/follower.py",
+    "log_backend/journal/block_writer.py",
+    "log_backend/journal/journal_extent.py",
+    "log_backend/journal/journal_files.py",
+    "log_backend/journal/metadata_writer.py",
+    "log_backend/log_store.py",
+    "log_backend/metadata/schedule_store.py",
+    "log_backend/recovery.py",
+    "log_backend/remote/folder_bucket.py",
+    "log_backend/segments/segment.py",
+    "log_backend/segments/segment_forms.py",
+    "log_backend/segments/segment_removal.py",
+    "log_backend/segments/segment_writer.py",
+    "log_backend/tools/log_repair.py",
+    "log_backend/upkeep/partition_removal.py",
+    "log_backend/upkeep/partition_snapshot.py",
+    "log_backend/upkeep/segment_compressor.py",
+    "mirror_cluster/node/cluster_member.py",
+    "mirror_cluster/node/disk_probe.py",
+    "mirror_cluster/node/kept_number.py",
+    "mirror_cluster/node/own_etcd.py",
+    "mirror_cluster/standalone.py",
+    "mirror_cluster/standby/standby_directory.py",
+}
+
 
 @cache
 def fits(name: str, patterns: tuple[str, ...]) -> bool:
@@ -433,6 +465,25 @@ def test_the_loops_time_is_given_by_the_scheduler() -> None:
     assert list(loop_time(some_module("vhosts/queues/queue.py", "await asyncio.sleep(0)")))
     assert list(loop_time(some_module("vhosts/queues/queue.py", "TURN_SECONDS = 0.0005")))
     assert list(loop_time(some_module("vhosts/queues/queue.py", "self._loop.call_soon(go_on)")))
+
+
+def writes(module: SourceModule) -> bool:
+    """Whether a module writes to RocksDB, or to files of a data directory, and is no door to them."""
+    stores = r"\b_?(metadata|store)\.(apply|apply_each|delete_range)\b"
+    disks = r"\b_?disk\.(write|write_synced|fill_with_zeros|truncate|rename)\b|\breplace_file\("
+    is_door = module.path.startswith(("log_backend/doors/", "log_backend/metadata/metadata.py"))
+    return not is_door and re.search(f"{stores}|{disks}", module.text) is not None
+
+
+def test_what_is_written_beside_the_journal_is_known() -> None:
+    page = (ROOT / "docs" / "internals" / "beside-the-journal.md").read_text()
+    nodes = [module for module in BEHIND_DOORS if module.package != "spark_bridge"]
+    found = {module.path for module in nodes if writes(module)}
+    report(found ^ WRITERS, "say in docs/internals/beside-the-journal.md why it is committed")
+    report((path for path in WRITERS if Path(path).name not in page), "the page does not have it")
+    assert writes(some_module("vhosts/q.py", "self._metadata.apply([change])"))
+    assert writes(some_module("vhosts/q.py", "partial(store.delete_range, first, end)"))
+    assert writes(some_module("vhosts/q.py", "self._disk.rename(one, other)"))
 
 
 def full_folders(files: Iterable[Path]) -> list[str]:

@@ -344,22 +344,22 @@ class Journal:
         if self.failure is not None:
             raise self.failure
 
-    def when_collected(self, done: Callable[[], None]) -> None:
-        """Call `done` when what there is to `collect` is written; if there is nothing, with the next commit."""
+    def when_committed(self, done: Callable[[], None]) -> None:
+        """Call `done` when nothing can take back what cursors know now: no other leader, and no power cut."""
         self._awaiting_collected.append(done)
+        self._marking = True  # or it would wait for somebody's next entry, or for the next sync
+        self.wake_later()
 
     def when_told(self, done: Callable[[], None]) -> None:
-        """Call `done` when nothing that cursors know now can be taken back.
+        """Call `done` when no other leader can take back what cursors know now.
 
         A leader that is deposed forgets what is not committed: until then no file may tell of it, or lack what
         it was about. On a node on its own, an ack that a power cut takes back does no harm: at once.
         """
-        if not self.is_replicated or not self.groups.gathers:
+        if self.is_replicated and self.groups.gathers:
+            self.when_committed(done)
+        else:
             done()
-            return
-        self.when_collected(done)
-        self._marking = True  # or it would wait for somebody's next entry
-        self.wake_later()
 
     async def told(self) -> bool:
         """Wait until nothing that cursors know now can be taken back; returns whether that is so."""
@@ -522,7 +522,7 @@ class Journal:
             self._failed(error)
             return False
         for done in self._awaiting_collected:
-            self.waiters.wait(self.groups.last.position, done, committed=False)
+            self.waiters.wait(self.groups.last.position, done, committed=True)
         self._awaiting_collected.clear()
         return True
 

@@ -7,12 +7,14 @@
 Integers are big-endian, so that the entries of a schedule are ordered by the time at which they are due (us
 since 1970, never negative). A part is one of the schedule's partitions. Every record of a part below its end
 was added; entries of settled records may be left over, and are ignored.
+
+All of it tells only of what is committed, so that no other leader can give the offsets to other records.
 """
 
 import asyncio
 import logging
 import struct
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import islice
@@ -21,6 +23,10 @@ from typing import NamedTuple, TypeVar
 from routelog.log_backend.metadata.metadata import Change, MetadataCorrupt, MetadataStore
 
 CHANGES_MAX = 512  # of one batch, which holds the store's lock and the GIL for 1 ms
+
+OF_THIS_RUN = (
+    2**63
+)  # added to the number of a schedule whose log gives its offsets again after a start
 
 _ENTRIES = b"schedules/"
 _ENDS = b"schedule-ends/"
@@ -61,9 +67,10 @@ class ScheduleStore:
         prefix = _ENDS + _SCHEDULE.pack(schedule)
         return {key[-1]: _end(key, entry.value) for key, entry in self._metadata.scan(prefix)}
 
-    def withdraw_end(self, schedule: int, part: int, end: int) -> None:
-        """Make a lower end of a part durable. It blocks: only for the start."""
-        self._metadata.apply([_end_change(schedule, part, end)])
+    def forget(self, schedule: int) -> None:
+        """Delete a schedule durably. It blocks: only for the start."""
+        self._delete(schedule)
+        self._metadata.sync()
 
     def write(
         self,
@@ -84,12 +91,19 @@ class ScheduleStore:
         """Read up to `count` records from one on; all earlier writes are seen."""
         return self._run(partial(self._read, schedule, first, count))
 
+    def remove_below(
+        self, schedule: int, ends: Sequence[int], kept: Collection[ScheduledRecord]
+    ) -> None:
+        """Remove all records below an offset of their part, but for some."""
+        work = partial(self._remove_below, schedule, tuple(ends), frozenset(kept))
+        self._run(work).add_done_callback(self._report)
+
     def delete(self, schedule: int) -> None:
         """Delete a schedule."""
         self._run(partial(self._delete, schedule)).add_done_callback(self._report)
 
     def keep_only(self, schedules: Collection[int]) -> None:
-        """Delete all other schedules: their partitions are gone."""
+        """Delete all other schedules: their partitions are gone; at a start, also those of the last run."""
         self._run(partial(self._keep_only, frozenset(schedules))).add_done_callback(self._report)
 
     def opened(self, flush: Callable[[], None]) -> None:
@@ -129,26 +143,34 @@ class ScheduleStore:
             self._metadata.apply(changes[first : first + CHANGES_MAX], synced=False)
 
     def _read(self, schedule: int, first: ScheduledRecord, count: int) -> list[ScheduledRecord]:
+        return list(islice(self._from(schedule, first), count))
+
+    def _from(self, schedule: int, first: ScheduledRecord) -> Iterator[ScheduledRecord]:
         prefix = _ENTRIES + _SCHEDULE.pack(schedule)
-        found = self._metadata.scan(prefix, _key(schedule, first))
-        return [
-            ScheduledRecord(*_ENTRY.unpack_from(key, len(prefix)))
-            for key, _ in islice(found, count)
-        ]
+        for key, _ in self._metadata.scan(prefix, _key(schedule, first)):
+            yield ScheduledRecord(*_ENTRY.unpack_from(key, len(prefix)))
+
+    def _remove_below(
+        self, schedule: int, ends: Sequence[int], kept: Collection[ScheduledRecord]
+    ) -> None:
+        found = self._from(schedule, ScheduledRecord(0, 0, 0))
+        gone = (each for each in found if each.offset < ends[each.part] and each not in kept)
+        while some := [Change(_key(schedule, each), None) for each in islice(gone, CHANGES_MAX)]:
+            self._metadata.apply(some, synced=False)
 
     def _delete(self, schedule: int) -> None:
-        for prefix in (_ENTRIES, _ENDS):
+        for prefix in (_ENDS, _ENTRIES):  # entries without an end are made again
             self._metadata.delete_range(
                 prefix + _SCHEDULE.pack(schedule), prefix + _SCHEDULE.pack(schedule + 1)
             )
 
     def _keep_only(self, schedules: frozenset[int]) -> None:
         for prefix in (_ENTRIES, _ENDS):
-            known = self._numbers(prefix)
-            for schedule in [each for each in known if each not in schedules]:
-                self._delete(schedule)
+            for schedule in self._numbers(prefix):
+                if schedule not in schedules:
+                    self._delete(schedule)
 
-    def _numbers(self, prefix: bytes) -> Iterable[int]:
+    def _numbers(self, prefix: bytes) -> Iterator[int]:
         start = prefix
         while found := next(self._metadata.scan(prefix, start), None):
             schedule: int = _SCHEDULE.unpack_from(found[0], len(prefix))[0]

@@ -1,6 +1,6 @@
 """The delayed message exchanges of a virtual host, with their messages: opened, stored, deleted."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable
 from functools import partial
 
 import msgspec
@@ -8,6 +8,7 @@ import msgspec
 from routelog.exchanges import DELAYED_TYPE, Exchange, holding_exchange
 from routelog.log_backend import (
     EXCHANGE_MARK,
+    OF_THIS_RUN,
     Change,
     Durability,
     LogStore,
@@ -48,8 +49,7 @@ class DelayBook:
         """Open what the store knows, before the log store recovers."""
         for _, entry in store.scan(prefix("delays", self._vhost)):
             record = msgspec.json.decode(entry.value, type=DelayRecord)
-            ends = self._logs.schedules.ends(record.partitions[0])
-            self._open(record.exchange, record.partitions, ends, durable=True)
+            self._open(record.exchange, record.partitions, durable=True)
 
     def recovered(self) -> None:
         """The log store has recovered: count the held messages."""
@@ -76,8 +76,9 @@ class DelayBook:
 
     @property
     def schedules(self) -> Collection[int]:
-        """The numbers of all schedules."""
-        return [held.schedule.number for held in self._held_messages.values()]
+        """The numbers of all schedules that are kept over a start."""
+        numbers = (held.schedule.number for held in self._held_messages.values())
+        return [number for number in numbers if number < OF_THIS_RUN]
 
     # -- with the topology
 
@@ -90,7 +91,7 @@ class DelayBook:
         if exchange.type != DELAYED_TYPE:
             return []
         numbers, number_change = self._take_numbers(PARTS)
-        self._begin(self._open(exchange.name, numbers, {}, durable=exchange.durable))
+        self._begin(self._open(exchange.name, numbers, durable=exchange.durable))
         if not exchange.durable:
             return []
         return [number_change, delay_change(self._vhost, exchange.name, numbers)]
@@ -110,18 +111,17 @@ class DelayBook:
         if held is None:
             return [], []
         self._deliveries.pop(exchange.name).stop()
-        held.schedule.delete()
+        held.schedule.close()
         changes = self._logs.close_partitions(*held.logs)
         if not exchange.durable:
+            held.schedule.delete()
             return [], []
         changes.append(delay_change(self._vhost, exchange.name, [], deleted=True))
-        return changes, [partial(self._logs.remove_files, *held.logs)]
+        return changes, [held.schedule.delete, partial(self._logs.remove_files, *held.logs)]
 
     # -- what is open
 
-    def _open(
-        self, exchange: str, numbers: list[int], ends: Mapping[int, int], *, durable: bool
-    ) -> HeldMessages:
+    def _open(self, exchange: str, numbers: list[int], *, durable: bool) -> HeldMessages:
         logs = [
             self._logs.open_partition(
                 number,
@@ -133,17 +133,22 @@ class DelayBook:
             )
             for part, number in enumerate(numbers)
         ]
+        schedules, number = self._logs.schedules, numbers[0]
+        if logs[0].durability is Durability.MEMORY:
+            number += OF_THIS_RUN  # nobody else knows which offsets are given
+        ends = schedules.ends(number) if number < OF_THIS_RUN else {}
         held = self._held_messages[exchange] = HeldMessages(
             exchange,
             logs,
             lambda on_near: Schedule(
-                numbers[0],
-                self._logs.schedules,
+                number,
+                schedules,
                 [ends.get(part, 0) for part in range(PARTS)],
+                lambda part: logs[part].visible_end,
                 self._rule_services.call_later,
                 on_near,
             ),
-            self._logs.journal.when_collected if durable else _at_once,
+            self._logs.journal.when_committed if durable else _at_once,
         )
         return held
 

@@ -134,9 +134,7 @@ class DueDelivery:
             return
         brought = [entry for entry in taken if self._held_messages.is_held(entry)]
         if len(brought) < len(taken):
-            self._held_messages.schedule.strike_out(
-                [e for e in taken if not self._held_messages.is_held(e)]
-            )
+            self._held_messages.forget([e for e in taken if not self._held_messages.is_held(e)])
         self._next_entries += brought
         self._next_entries.sort()
         logs = self._held_messages.logs

@@ -39,7 +39,7 @@ class HeldMessages:
         on_earlier: called with the due time of messages that came in, when it may be the next one.
 
     Args:
-        when_settled: calls a function when all settlements so far are durable.
+        when_settled: calls a function when all settlements so far are committed.
     """
 
     on_caught_up: Callable[[], None] | None = None  # it has no consumers
@@ -198,8 +198,12 @@ class HeldMessages:
         for part in {entry.part for entry in entries}:
             if not self.logs[part].closed:
                 self.logs[part].release()
-        # Not earlier: if a crash takes the settlement back, the message must still be in the schedule.
-        self._when_settled(partial(self.schedule.strike_out, entries))
+        self.forget(entries)
+
+    def forget(self, settled: Sequence[ScheduledRecord]) -> None:
+        """Remove settled messages from the schedule."""
+        # Not earlier: if the settlement is taken back, the message must still be in the schedule.
+        self._when_settled(partial(self.schedule.strike_out, settled))
 
     # -- what operators do
 
@@ -212,16 +216,15 @@ class HeldMessages:
 
     def cancel_all(self) -> int:
         """Cancel all held messages; returns how many."""
-        before = self.count
+        before, ends = self.count, [log.ready_end for log in self.logs]
         for part, log in enumerate(self.logs):
             leaving = sorted(each.offset for each in self.leaving if each.part == part)
             at, cursor = log.open_cursor().low_water, log.open_cursor()
-            for offset in (*leaving, log.ready_end):
+            for offset in (*leaving, ends[part]):
                 self.count -= cursor.settle(at, offset, Reason.PURGED)
                 at = offset + 1
             log.release()
-        self.schedule.clear(list(self.leaving))
-        self._when_settled(self.schedule.flush)
+        self._when_settled(partial(self.schedule.strike_out_below, ends, list(self.leaving)))
         return before - self.count
 
 

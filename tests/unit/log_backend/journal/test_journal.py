@@ -52,14 +52,14 @@ async def test_what_is_there_to_collect_during_a_commit_is_in_the_next(owner: Ow
     assert owner.to_collect == []
 
 
-async def test_who_waits_for_what_is_to_be_collected_is_called_when_it_is_written(
+async def test_who_waits_for_what_is_to_be_collected_is_called_when_it_is_synced(
     owner: Owner, directory: Path
 ) -> None:
     called: list[int] = []
-    owner.journal.append(entry(0), waited=True)
+    owner.journal.append(entry(0), waited=True, synced=False)
     owner.to_collect.append(entry(1))
     owner.journal.wake_later()
-    owner.journal.when_collected(lambda: called.append(owner.journal.written))
+    owner.journal.when_committed(lambda: called.append(owner.journal.durable))
     assert called == []
     await until(lambda: called)
     found = [block.position for block in await recovered(directory) if 1 in offsets([block])]

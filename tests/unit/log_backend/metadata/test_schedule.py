@@ -9,7 +9,14 @@ import pytest
 from queue_samples import Turns
 from unit.passing_time import take_turns
 
-from routelog.log_backend import Change, MetadataStore, Schedule, ScheduledRecord, ScheduleStore
+from routelog.log_backend import (
+    OF_THIS_RUN,
+    Change,
+    MetadataStore,
+    Schedule,
+    ScheduledRecord,
+    ScheduleStore,
+)
 from routelog.log_backend.metadata import schedule
 from routelog.log_backend.metadata.metadata import MetadataCorrupt
 
@@ -24,11 +31,19 @@ class Book:
         self.turns = Turns()
         self.store = ScheduleStore(self.metadata, asyncio.get_running_loop())
         self.near = 0
+        self.committed = [NOWHEN, NOWHEN]  # by part
 
     def open(self, number: int = 1, parts: int = 2) -> Schedule:
         ends = self.store.ends(number)
         known = [ends.get(part, 0) for part in range(parts)]
-        return Schedule(number, self.store, known, self.turns.call_later, self._came_near)
+        return Schedule(
+            number,
+            self.store,
+            known,
+            lambda part: self.committed[part],
+            self.turns.call_later,
+            self._came_near,
+        )
 
     def _came_near(self) -> None:
         self.near += 1
@@ -97,31 +112,64 @@ async def test_schedules_do_not_see_each_other_and_end_alone(book: Book) -> None
         assert dict(book.store.ends(number)) == ({0: 1} if expected else {})
 
 
-async def test_an_end_that_a_log_does_not_reach_is_taken_back_durably(
-    book: Book, tmp_path: Path
-) -> None:
+async def test_what_is_not_committed_is_in_memory_only(book: Book) -> None:
+    one = book.open()
+    one.read_ahead()
+    await book.settle(one)
+    book.committed = [2, 0]
+    one.add(entries(30, 10, 20), 0, 3)
+    one.add(entries(15, part=1), 1, 1)
+    book.turns.pass_seconds(1)
+    assert [each.due for each in await book.store.read(1, schedule.FIRST, 9)] == [10, 30]
+    assert dict(book.store.ends(1)) == {0: 2}
+    assert [each.due for each in await one.page(schedule.FIRST, 3)] == [10, 15, 20]
+    assert [each.due for each in one.take_due(20, 9)] == [10, 15, 20]
+    book.committed = [3, 1]
+    book.turns.pass_seconds(schedule.WRITE_SECONDS)
+    assert [each.due for each in await book.store.read(1, schedule.FIRST, 9)] == [10, 15, 20, 30]
+    assert dict(book.store.ends(1)) == {0: 3, 1: 1}
+    assert book.turns.waiting == 0
+
+
+async def test_a_schedule_of_more_than_its_log_has_is_forgotten_durably(book: Book) -> None:
     one = book.open()
     one.add(entries(1, 2, 3), 0, 3)
+    one.add(entries(4, part=1), 1, 1)
     one.flush()
     await book.settle(one)
     two = book.open()
-    two.check_ends([1, 0])
-    assert two.ends == [1, 0]
-    assert dict(book.store.ends(1)) == {0: 1}
+    two.check_ends([3, 1])
+    assert two.ends == [3, 1]
+    two.check_ends([2, 1])
+    assert two.ends == [0, 0]
+    assert dict(book.store.ends(1)) == {}
+    two.read_ahead()
+    two.add(entries(1, 2), 0, 2)
+    await book.settle(two)
+    assert [each.due for each in two.take_due(NOWHEN, 9)] == [1, 2]
+    assert dict(book.store.ends(1)) == {0: 2}
 
 
-async def test_a_cleared_schedule_has_what_is_kept_and_still_knows_its_ends(book: Book) -> None:
+async def test_all_below_an_offset_of_each_part_are_struck_out_but_those_that_are_kept(
+    book: Book,
+) -> None:
     one = book.open()
-    one.read_ahead()
     one.add(entries(1, 2, 3), 0, 3)
-    await book.settle(one)
-    (first,) = one.take_due(1, 1)
-    one.clear([first])
-    assert one.next_due is None
-    assert await one.page(schedule.FIRST, 10) == [first]
-    assert dict(book.store.ends(1)) == {0: 3, 1: 0}
-    one.add(entries(9, first=3), 0, 4)
-    assert one.next_due == 9
+    one.add(entries(4, 5, part=1), 1, 2)
+    one.strike_out_below([2, 1], entries(1))
+    assert [each.due for each in await one.page(schedule.FIRST, 9)] == [1, 3, 5]
+    assert dict(book.store.ends(1)) == {0: 3, 1: 2}
+
+
+async def test_what_ends_with_the_run_is_gone_at_the_start(book: Book) -> None:
+    of_the_run = OF_THIS_RUN + 1
+    for number in (1, of_the_run):
+        one = book.open(number)
+        one.add(entries(1), 0, 1)
+        one.flush()
+    book.store.keep_only([1])
+    assert len(await book.store.read(1, schedule.FIRST, 9)) == 1
+    assert await book.store.read(of_the_run, schedule.FIRST, 9) == []
 
 
 async def test_a_page_begins_at_an_entry(book: Book) -> None:
@@ -144,9 +192,8 @@ async def test_changes_are_written_soon_and_at_once_when_they_are_many(book: Boo
 async def test_memory_holds_the_near_ones_only_and_none_is_missed(
     book: Book, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(schedule, "NEAR_MAX", 64)
-    monkeypatch.setattr(schedule, "NEAR_MIN", 16)
     monkeypatch.setattr(schedule, "PAGE_RECORDS", 24)
+    monkeypatch.setattr(schedule, "RECENT_MAX", 30)
     monkeypatch.setattr(schedule, "CHANGES_MAX", 40)
     chance = random.Random(7)
     one = book.open(parts=1)
@@ -177,13 +224,15 @@ async def test_memory_holds_the_near_ones_only_and_none_is_missed(
             one.add([added := ScheduledRecord(now + 500, 0, offset)], 0, offset + 1)
             offset += 1
             expected.append(added)
-            assert len(one._near) <= 64 + 24
+            assert len(one._known) <= 24 + 30 + 2 * (
+                40 + 12
+            )  # what gathers, and again while a page is read
     while len(taken) < len(expected):
         some = one.take_due(NOWHEN, 1_000)
         taken += some
         one.strike_out(some)
         await book.settle(one)
-        assert some or len(one._near), (len(taken), len(expected))
+        assert some or len(one._known), (len(taken), len(expected))
     assert sorted(taken) == sorted(expected)
     await book.settle(one)
     assert await one.page(schedule.FIRST, 10) == []

@@ -390,7 +390,7 @@ async def test_what_is_due_reaches_very_many_queues_in_turns_and_is_settled_then
     node.turns.hurry()
     held.publish(message(1_000, 1_001, DAY), True)
     node.turns.clock.microseconds += 2_000_000
-    for alarm in node.turns._alarms:
+    for alarm in list(node.turns._alarms):
         alarm.call()
     served = []
     while node.turns.one():
@@ -418,7 +418,7 @@ async def test_no_more_of_what_is_due_is_on_its_way_than_a_turn_may_begin_with(
     delays = range(1_000, 1_007)
     held.publish(message(*delays, mode=1), True)
     node.turns.clock.microseconds += 2_000_000
-    for alarm in node.turns._alarms:
+    for alarm in list(node.turns._alarms):
         alarm.call()
     most = 0
     while node.turns.one():
