@@ -6,7 +6,8 @@ cluster loads it before it joins: when it begins to lead, its lease would have t
 
 import logging
 import os
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+import socket
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from importlib.metadata import version as distribution_version
@@ -22,7 +23,7 @@ from routelog.amqp_front.process.open_files import open_files_limit
 from routelog.amqp_front.publishing.firehose import Firehose
 from routelog.amqp_front.server.acceptor import ServedSocket
 from routelog.amqp_front.server.stalled_sockets import StalledSockets
-from routelog.amqp_front.wire.proxy_header import Endpoint
+from routelog.amqp_front.wire.proxy_header import Endpoint, PassedClient
 from routelog.log_backend import StoredLogs, SystemDisk, random_key, random_name
 from routelog.mirror_cluster import ReplicaState
 from routelog.vhosts import VirtualHost
@@ -64,7 +65,7 @@ async def operators_door(
     if not config.management:
         yield
         return
-    from routelog.management import BrokerSide, ManagementServer, NodeFacts
+    from routelog.management import BrokerSide, HostNames, ManagementServer, NodeFacts
 
     listeners = {"amqp": (address.host, address.port)}
     if broker.tls_address is not None:
@@ -98,6 +99,7 @@ async def operators_door(
         leadership=leadership,
         clock=services.clock,
         loopback_rule=config.loopback_rule,
+        host_names=HostNames(_own_names(config)),
         expiries=broker.renewal.expiries,
         alarms=lambda: broker.alarms,
         in_time=services.confirms.in_time,
@@ -117,7 +119,9 @@ async def operators_door(
     await server.start()
 
     def serve(accepted: AcceptedSocket, client: Endpoint | None) -> ServedSocket:
-        return server.serve(accepted, None if client is None else (client.address, client.port))
+        is_tls = isinstance(client, PassedClient) and client.is_tls
+        address = None if client is None else (client.address, client.port)
+        return server.serve(accepted, address, is_tls)
 
     stalled = StalledSockets(services.loop, broker.http_sockets, server.stall_seconds)
     broker.serve_http(serve)
@@ -141,6 +145,19 @@ async def operators_door(
 def remove_left_door(data: Path) -> None:
     """Remove the file of a process that was killed, as long as there is no door of this one."""
     (data / MANAGEMENT_FILE).unlink(missing_ok=True)
+
+
+def _own_names(config: BrokerConfig) -> Iterator[str]:
+    """What the configuration and the system call this node, and the other nodes, which pass clients on."""
+    yield socket.gethostname()
+    yield config.node_name.partition("@")[2]
+    for addresses in (config.host, config.management_host):
+        yield from addresses.split(",")
+    for node in config.cluster_nodes:
+        yield node.partition("=")[2].rpartition(":")[0]
+    for certificate in config.tls_names:
+        yield certificate.partition("=")[0]
+    yield from config.management_names
 
 
 def _trace(node: str, vhost: VirtualHost, wanted: bool) -> None:

@@ -98,6 +98,7 @@ from routelog.log_backend.records.record_batch import (
     OWN_DEATHS,
     OWN_DEATHS_SHIFT,
     PERSISTENT,
+    CorruptBatch,
     Octets,
     RecordBatch,
     Records,
@@ -110,7 +111,12 @@ from routelog.log_backend.records.record_selection import (
 )
 from routelog.log_backend.records.single_record import SingleRecord
 from routelog.log_backend.remote.bucket import BadBucket, Bucket, BucketFailed
-from routelog.log_backend.remote.bucket_address import check_address, open_bucket, without_secrets
+from routelog.log_backend.remote.bucket_address import (
+    check_address,
+    check_outside,
+    open_bucket,
+    without_secrets,
+)
 from routelog.log_backend.segments.log_directory import EXCHANGE_MARK
 from routelog.log_backend.segments.record_fetch import StoredRecord, record_at
 from routelog.log_backend.segments.retention import Hold, Retention

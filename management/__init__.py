@@ -1,6 +1,7 @@
 """The operators' doors: the HTTP API, the command line that uses it, and metrics."""
 
 from routelog.management.calls.broker_side import BrokerSide, NodeFacts
+from routelog.management.calls.host_names import HostNames
 from routelog.management.commands.commands import operator_commands
 from routelog.management.commands.log_command import tail_log
 from routelog.management.commands.rabbitmqctl_names import rabbitmqctl_names
@@ -10,6 +11,7 @@ from routelog.management.server.server import ManagementServer, prepare
 
 __all__ = [
     "BrokerSide",
+    "HostNames",
     "ManagementServer",
     "MetricsServer",
     "NodeFacts",

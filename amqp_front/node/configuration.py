@@ -127,6 +127,7 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True):
     management_tls_host: str = ""  # empty: as `management_host`
     management_tls_port: Annotated[int, Meta(ge=0, le=65_535)] = 15671
     management_tls_verify: Literal["none", "optional", "required"] = "none"
+    management_names: tuple[str, ...] = ()  # beside those that the node knows
     management_banner: Annotated[str, Meta(max_length=100)] = ""  # empty: none
 
     prometheus: bool = True

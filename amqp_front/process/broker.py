@@ -55,6 +55,7 @@ from routelog.log_backend import (
     RemoteStorage,
     SystemClock,
     SystemDisk,
+    check_outside,
     keep_private,
     memory_limit,
     narrow,
@@ -242,6 +243,8 @@ class Broker:
         try:
             url = config.remote_storage
             self._bucket = open_bucket(url, SystemDisk()) if url else None
+            if url:
+                check_outside(url, config.data_dir)
             self._logs = logs = open_logs(config, loop)
         except BadBucket as error:
             raise StartError(f"remote_storage: {error}") from None

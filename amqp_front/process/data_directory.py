@@ -13,7 +13,6 @@ from routelog.log_backend import (
     MetadataUnavailable,
     SystemClock,
     SystemDisk,
-    UnknownEntry,
     doubt,
 )
 
@@ -25,7 +24,6 @@ START_FAULTS = (
     JournalDamaged,
     MetadataCorrupt,
     MetadataUnavailable,
-    UnknownEntry,
 )
 
 

@@ -19,6 +19,7 @@ from routelog.amqp_front.process.logs import escape_control
 from routelog.log_backend import (
     EXCHANGE_MARK,
     INCARNATION_FILE,
+    CorruptBatch,
     DataDirectory,
     DirectoryLocked,
     Finding,
@@ -30,7 +31,6 @@ from routelog.log_backend import (
     StoredPartition,
     SystemClock,
     SystemDisk,
-    UnknownEntry,
     Verification,
     journal_reports,
     keep_private,
@@ -160,7 +160,7 @@ def _opened(path: Path, *, read_only: bool = True) -> Iterator[DataDirectory]:
         NoDataDirectory,
         MetadataCorrupt,
         MetadataUnavailable,
-        UnknownEntry,
+        CorruptBatch,
         msgspec.MsgspecError,
         OSError,
     ) as error:

@@ -15,7 +15,12 @@ from routelog.log_backend.copies.manifest import BackupHeader
 from routelog.log_backend.doors.clock import Clock
 from routelog.log_backend.doors.disk import Disk
 from routelog.log_backend.remote.bucket import BadBucket, BucketFailed
-from routelog.log_backend.remote.bucket_address import check_address, open_bucket, without_secrets
+from routelog.log_backend.remote.bucket_address import (
+    check_address,
+    check_outside,
+    open_bucket,
+    without_secrets,
+)
 
 log = logging.getLogger(__name__)
 
@@ -94,10 +99,11 @@ class Backups:
             name: empty: the time, in UTC.
 
         Raises:
-            BadBucket: the address makes no sense.
+            BadBucket: the address makes no sense, or is a folder inside the data directory.
             BackupRefused: the name makes none, or another backup is under way.
         """
         check_address(url)
+        check_outside(url, self._copies.data)
         now = datetime.fromtimestamp(self._clock.now() / 1_000_000, UTC)
         name = name or now.strftime("%Y%m%dT%H%M%SZ")
         if not is_backup_name(name):

@@ -78,7 +78,7 @@ class _Links:
     """Second names of segments; used in the flusher's thread, which removes and replaces segments."""
 
     def __init__(self, data: Path, folder: Path, disk: Disk, rest: Callable[[], None]) -> None:
-        self._data = data
+        self.data = data
         self._folder = folder
         self._disk = disk
         self._rest = rest
@@ -124,12 +124,15 @@ class _Links:
             self._disk.link(path, held)
         except FileNotFoundError:
             return []
-        name = path.relative_to(self._data).as_posix()
+        name = path.relative_to(self.data).as_posix()
         return [CopiedFile(name, size, held, is_sealed)]
 
 
 class Copies:
     """The copies of one store; each is there until its owner, or a full disk, ends it.
+
+    Attributes:
+        data: the store's directory.
 
     Args:
         journal_files: names the files of the journal.
@@ -153,7 +156,7 @@ class Copies:
         space: DiskSpace,
         has_started: Callable[[], bool],
     ) -> None:
-        self._data = data
+        self.data = data
         self._folder = data / FOLDER
         self._disk = disk
         self._clock = clock
@@ -250,7 +253,7 @@ class Copies:
         copy.check()
         if self._checkpoints.refused or self._journal.failure is not None:
             raise CopyFailed("the log cannot be written")
-        links = _Links(self._data, files, self._disk, self._rest)
+        links = _Links(self.data, files, self._disk, self._rest)
         await self._link(copy, links.sealed)
         with self._checkpoints.keeping_files():
             async with self._checkpoints.lock:

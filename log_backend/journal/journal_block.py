@@ -66,7 +66,7 @@ from routelog.log_backend.journal.journal_groups import (
 from routelog.log_backend.journal.metadata_changes import METADATA, MetadataChanges
 from routelog.log_backend.metadata.metadata import Change
 from routelog.log_backend.records.checksum import crc32c
-from routelog.log_backend.records.record_batch import decode_batch
+from routelog.log_backend.records.record_batch import CorruptBatch, decode_batch
 from routelog.log_backend.settlement.settled_chunk import set_bits
 
 SETTLED = 2
@@ -84,7 +84,7 @@ _U64 = struct.Struct("<Q")
 _U64_BYTES = _U64.size
 
 
-class UnknownEntry(Exception):
+class UnknownEntry(CorruptBatch):
     """A whole, undamaged block holds an entry that this version cannot read: a later one wrote it."""
 
     def __init__(self, kind: int, partition: int, problem: str) -> None:
@@ -359,6 +359,7 @@ def decode_entries(payload: bytes) -> list[JournalEntry]:
 
     Raises:
         UnknownEntry: one is from a later version.
+        CorruptBatch: they are no entries.
     """
     content = memoryview(payload)
     return [_decoded(content, place) for place in _places(content)[0]]
@@ -382,7 +383,12 @@ def aligned(size: int) -> int:
 
 def _places(content: memoryview) -> tuple[list[_Place], set[int]]:
     # And the kinds among them.
-    places = entry_places(content)
+    try:
+        places = entry_places(content)
+    except struct.error:
+        raise CorruptBatch("an entry is cut off") from None
+    if places and places[-1][3] > len(content):
+        raise CorruptBatch("an entry goes beyond the end of its block")
     kinds = {place[0] for place in places}
     for kind in kinds - KINDS:
         partition = next(place[1] for place in places if place[0] == kind)
@@ -397,7 +403,7 @@ def _decoded(block: memoryview, place: _Place) -> JournalEntry:
         return JournalEntry(partition, decode_batch(content, 0))
     try:
         return JournalEntry(partition, _CHANGES[kind].decode(content))
-    except (ValueError, struct.error) as error:
+    except (ValueError, OverflowError, struct.error) as error:
         raise UnknownEntry(kind, partition, str(error)) from None
 
 

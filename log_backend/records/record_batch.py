@@ -39,6 +39,7 @@ MAGIC = b"RLB1"
 HEADER_BYTES = 64
 BATCH_ALIGNMENT = 8  # keeps the offset columns aligned in a mapped file
 RECORDS_MAX = 65_535  # of one batch: bounds what one damaged batch can take with it
+OFFSET_MAX = (1 << 63) - 1  # offsets are signed in memory
 BATCH_BYTES_MAX = 640 * 1024 * 1024  # above the largest message (512 MiB), below 32-bit offsets
 
 KEY_COLUMN = 1
@@ -331,11 +332,13 @@ def decode_header(header: Octets) -> RecordBatch:
         keys_bytes,
         properties_bytes,
         bodies_bytes,
-    ) = _HEADER.unpack(header)
+    ) = _HEADER.unpack_from(header)
     if magic != MAGIC:
         raise CorruptBatch("no batch starts here")
     if crc32c(header[12:HEADER_BYTES]) != header_crc:
         raise CorruptBatch("the header fails its checksum")
+    if base_offset + count > OFFSET_MAX:
+        raise CorruptBatch("the header has a field out of range")
     records = Records(
         b"",
         count,

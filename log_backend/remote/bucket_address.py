@@ -44,6 +44,22 @@ def check_address(url: str) -> None:
         raise BadBucket("expected file:///folder, with the whole path")
 
 
+def check_outside(url: str, data: Path) -> None:
+    """Refuse a folder inside a data directory, where what is stored would be part of what is copied.
+
+    Args:
+        url: a valid address.
+
+    Raises:
+        BadBucket: it is that directory, or lies in it, links followed.
+    """
+    parts = urlsplit(url)
+    if parts.scheme == "file" and Path(unquote(parts.path)).resolve().is_relative_to(
+        data.resolve()
+    ):
+        raise BadBucket(f"{without_secrets(url)} lies inside the data directory {data}")
+
+
 def without_secrets(url: str) -> str:
     """Return an address without user, password and options."""
     scheme, mark, rest = url.partition("://")

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from routelog.log_backend import Backups, Clock, DiskSpace, Reason, StoredLogs
+from routelog.management.calls.host_names import HostNames
 from routelog.vhosts import (
     BrowsedMessage,
     ChannelSnapshot,
@@ -145,6 +146,7 @@ class BrokerSide:
         min_in_sync: how many of them must be in sync for a confirm.
         leadership: who leads, in which epoch and since when, and what changed; None: a node on its own.
         loopback_rule: who may log in from this machine only.
+        host_names: under which it may be reached.
         expiries: of certificates, by protocol and file.
         alarms: why publishers wait; empty when they do not.
         in_time: what is done, or fails when too few nodes of a cluster store it in time.
@@ -173,6 +175,7 @@ class BrokerSide:
     leadership: Callable[[], dict[str, Any] | None]
     clock: Clock
     loopback_rule: LoopbackRule
+    host_names: HostNames
     expiries: Callable[[], Mapping[str, Mapping[Path, datetime]]]
     alarms: Callable[[], list[str]]
     in_time: Callable[[Awaitable[Any]], Awaitable[Any]]

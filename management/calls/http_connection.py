@@ -33,15 +33,16 @@ class HttpConnection(web.RequestHandler):
 
     Attributes:
         client: address and port; None: it has none.
+        is_tls: whether it came over TLS, to this node or to the other one.
 
     Args:
-        client: when the other end is another node that speaks for it.
+        client, is_tls: when the other end is another node that speaks for it.
         seconds: for the first request with its headers: until then a client needs no password.
         note: writes to the log.
         options: of `web.RequestHandler`.
     """
 
-    __slots__ = ("_counted", "_deadline", "_note", "_seconds", "client")
+    __slots__ = ("_counted", "_deadline", "_note", "_seconds", "client", "is_tls")
 
     def __init__(
         self,
@@ -50,10 +51,12 @@ class HttpConnection(web.RequestHandler):
         seconds: float,
         note: TellEvent,
         client: tuple[str, int] | None,
+        is_tls: bool,
         **options: Any,
     ) -> None:
         super().__init__(server, loop=asyncio.get_running_loop(), **options)
         self.client = client
+        self.is_tls = is_tls
         self._counted = counted
         self._seconds = seconds
         self._note = note
@@ -62,6 +65,7 @@ class HttpConnection(web.RequestHandler):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """The socket is connected."""
         super().connection_made(transport)
+        self.is_tls = self.is_tls or transport.get_extra_info("sslcontext") is not None
         address = transport.get_extra_info("peername")
         if self.client is None and isinstance(address, tuple):
             self.client = address[0], address[1]

@@ -39,9 +39,14 @@ class HttpServer:
         await self._runner.setup()
 
     def serve(
-        self, counted: CountedSocket, client: tuple[str, int] | None = None
+        self, counted: CountedSocket, client: tuple[str, int] | None = None, is_tls: bool = False
     ) -> HttpConnection:
-        """The protocol for an accepted socket, of a client that the other end speaks for, if there is one."""
+        """The protocol for an accepted socket.
+
+        Args:
+            client: that the other end speaks for, if it does.
+            is_tls: whether that one has come to the other end over TLS.
+        """
         server = self._runner.server
         assert server is not None
         return HttpConnection(
@@ -50,6 +55,7 @@ class HttpServer:
             self._silent_seconds,
             self._note,
             client,
+            is_tls,
             access_log=None,
             keepalive_timeout=KEEP_ALIVE_SECONDS,
         )

@@ -93,6 +93,9 @@ class ManagementServer(HttpServer):
     ) -> web.StreamResponse:
         """Turn whatever a handler raises into an answer, and add what every answer has."""
         try:
+            assert isinstance(request.protocol, HttpConnection)
+            if not request.protocol.is_tls:
+                self._broker.host_names.check(request.headers.get("Host", ""))
             response = await handler(request)
         except web.HTTPMethodNotAllowed as error:
             response = _methods(request, error)

@@ -172,6 +172,18 @@ def test_the_token_of_the_data_directory_opens_everything_and_is_private(
     assert status == 201
 
 
+def test_a_name_that_another_site_lets_lead_here_is_refused(world: BrokerProcess) -> None:
+    door = ManagementDoor(world)
+    for host in ("evil.example", f"evil.example:{door.address.port}"):
+        said = {"Host": host, "Origin": f"http://{host}", "Content-Type": "application/json"}
+        for method, path, body in (("GET", "/overview", None), ("PUT", "/vhosts/rebound", b"{}")):
+            status, _, answer = door.raw(method, path, body, **said)
+            assert (status, b"evil.example" in answer) == (403, True)
+    assert door.raw("GET", "/overview", Host="localhost")[0] == 200
+    assert door.ask("GET", "vhosts", "rebound")[0] == 404
+    assert "evil.example" in world.log_text()
+
+
 def test_another_site_cannot_make_a_browser_change_something(world: BrokerProcess) -> None:
     door = ManagementDoor(world)
     cross = {"Sec-Fetch-Site": "cross-site"}

@@ -21,6 +21,7 @@ from routelog.management.calls.answer import Answer, Empty, Listing, Pieces, Val
 from routelog.management.calls.broker_side import BrokerSide, NodeFacts
 from routelog.management.calls.call import Call
 from routelog.management.calls.caller import Caller
+from routelog.management.calls.host_names import HostNames
 from routelog.management.calls.log_tokens import LogTokens
 from routelog.management.calls.operation import UNSAID, Query, operation_of
 from routelog.management.sampling.sampler import Sampler
@@ -229,6 +230,7 @@ class ManagedNode:
             leadership=lambda: self.leadership,
             clock=logs.clock,
             loopback_rule=LoopbackRule(("guest",)),
+            host_names=HostNames(["broker.example"]),
             expiries=lambda: self.expiries,
             alarms=lambda: self.alarms,
             in_time=lambda answer: answer,

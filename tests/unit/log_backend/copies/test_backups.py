@@ -193,6 +193,18 @@ async def test_files_are_the_owners_alone(data: Path, target: Path, tmp_path: Pa
             assert stat.S_IMODE(each.stat().st_mode) == (0o700 if each.is_dir() else 0o600), each
 
 
+async def test_a_folder_in_its_own_data_directory_is_refused(data: Path, tmp_path: Path) -> None:
+    store, backups = await with_segments(data)
+    (tmp_path / "link").symlink_to(data)
+    for folder in (data, data / "backups", tmp_path / "link" / "backups"):
+        with pytest.raises(BadBucket, match="lies inside the data directory"):
+            backups.start(f"file://{folder}")
+    assert backups.state() is None
+    await backups.aclose()
+    await store.aclose()
+    assert not (data / "backups").exists()
+
+
 async def test_only_one_at_a_time_and_no_name_twice(data: Path, target: Path) -> None:
     store, backups = await with_segments(data)
     backups.start(f"file://{target}", "first")
@@ -342,11 +354,12 @@ async def test_a_folder_of_backups_is_not_started_from(data: Path, target: Path)
     assert paths_below(target) == before
 
 
-async def test_a_data_directory_may_have_the_folder_of_its_backups(data: Path) -> None:
+async def test_a_data_directory_may_have_a_folder_of_backups(data: Path) -> None:
     (data / "backups").mkdir(parents=True)
     (data / "backups" / "letter").write_text("dear")
     store, backups = await with_segments(data)
-    await made(backups, data / "backups", "first")
     await backups.aclose()
     await store.aclose()
+    (data / "backups" / "first").mkdir()
+    (data / "backups" / "first" / "manifest.jsonl").write_text("")
     await open_store(data).aclose()
