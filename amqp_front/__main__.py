@@ -25,7 +25,7 @@ from routelog.amqp_front.node.configuration import (
 )
 from routelog.amqp_front.node.node_name import node_name
 from routelog.amqp_front.process.broker import BrokerAddress
-from routelog.amqp_front.process.data_directory import START_FAULTS, StartError
+from routelog.amqp_front.process.data_directory import START_FAULTS, StartError, bad_definitions
 from routelog.amqp_front.process.logs import escape_control, set_up_logs
 from routelog.amqp_front.process.memory_allocator import give_large_blocks_back
 from routelog.amqp_front.process.open_files import make_room_for_open_files, raise_open_files_limit
@@ -318,20 +318,23 @@ def _file_text(file: Path, *, required: bool) -> str:
         raise ConfigurationError(f"{file}: cannot be read: {error.strerror}") from None
 
 
-def _definitions(configuration: BrokerConfig) -> Definitions | None:
+def _definitions(configuration: BrokerConfig, *, is_member: bool) -> Definitions | None:
     if not configuration.definitions_file:
         return None
     file = Path(configuration.definitions_file)
     try:
         document = decoded_json(file.read_bytes())
         keeps = configuration.definitions_unknown == "keep"
-        return read_definitions(document, keep_unknown=keeps)
+        definitions = read_definitions(document, keep_unknown=keeps)
+        if is_member:
+            definitions.problems.check()  # it says the rest when it leads, which may be much later
+        return definitions
     except OSError as error:
         raise StartError(f"definitions {file}: cannot be read: {error.strerror}") from None
     except MalformedJson as error:
         raise StartError(f"definitions {file}: not JSON: {error}") from None
     except InvalidDefinition as error:
-        raise StartError(f"definitions {file}: {error}") from None
+        raise bad_definitions(str(file), error) from None
 
 
 def _run(
@@ -346,7 +349,8 @@ def _run(
         service_manager.ready()
 
     node = Composition(configuration, cluster, standbys)
-    node.run(on_ready, _definitions(configuration), partial(_end, service_manager))
+    definitions = _definitions(configuration, is_member=cluster is not None)
+    node.run(on_ready, definitions, partial(_end, service_manager))
     service_manager.stopping()
 
 
@@ -361,13 +365,13 @@ def _end(service_manager: ServiceManager, reason: str) -> NoReturn:
 
 
 def _complain(error: Exception) -> None:
-    """A line on stderr, or some, in colour where somebody watches."""
+    """A line on stderr for each reason, in colour where somebody watches."""
     from rich.console import Console
     from rich.text import Text
 
-    said = "\n".join(escape_control(line) for line in str(error).split("\n"))
-    line = Text("routelog: ", style="bold red") + Text(said, style="default")
-    Console(stderr=True).print(line, soft_wrap=True)
+    for reason in error.reasons if isinstance(error, StartError) else (str(error),):
+        said = Text(escape_control(reason), style="default")
+        Console(stderr=True).print(Text("routelog: ", style="bold red") + said, soft_wrap=True)
 
 
 if __name__ == "__main__":

@@ -47,6 +47,11 @@ class ChannelTransactions:
         """tx.commit would publish something."""
         return self._transaction.publishes
 
+    @property
+    def uncommitted(self) -> tuple[int, int]:
+        """How many messages are published, and how many settled, in the transaction that is open."""
+        return self._transaction.messages, self._transaction.settlements
+
     def publish(self, run: PublishRun) -> int:
         """Keep a run of publishes; returns how many, as `Publisher.carry`."""
         if run.count > TRANSACTION_TURN_MAX:

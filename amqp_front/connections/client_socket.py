@@ -12,6 +12,7 @@ from routelog.amqp_front.connections.client_certificate import Certificate
 from routelog.amqp_front.node.intake_budget import IntakeShare
 from routelog.amqp_front.sockets.cork import Cork
 from routelog.amqp_front.sockets.long_write import OUTBOX_BYTES_HIGH, TURN_BYTES_MAX, LongWrite
+from routelog.amqp_front.sockets.socket_reset import reset
 from routelog.amqp_front.wire.proxy_header import Endpoint, PassedClient
 from routelog.log_backend import Octets, Scheduler
 from routelog.vhosts import TrafficCounters
@@ -20,6 +21,9 @@ KEPT_BYTES_MAX = 65_536  # while the cork is in: the transport is to see that a 
 OUTBOX_BYTES_MAX = 64 * 1024 * 1024  # unsent: the client reads nothing; no more commands either
 # For the client to answer connection.close, to read what is unsent, to end its side behind ours: as RabbitMQ.
 CLOSE_SECONDS_MAX = 30.0
+# For a client that has read connection.close-ok to close by itself: one whose threads close at the same time
+# takes the end of our side for a failure.
+LEAVE_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,14 +273,24 @@ class ClientSocket:
             self._long.hand_over()
             self._long = None
 
-    def end(self) -> None:
+    def end(self, *, leaves: bool = False) -> None:
         """Send what is unsent and end our side; what the client sends until it ends its own is read.
 
         A socket that is closed with something unread, or to which more comes, is reset: then the client
         fails at what it still sends, and may lose the last that it was sent.
+
+        Args:
+            leaves: the client is about to close: it has a moment to do so.
         """
         self.hand_over()
         self.set_reading(True)
+        if leaves:
+            self.stop()
+            self._deadline = self._services.loop.call_later(LEAVE_SECONDS, self._end_side)
+        else:
+            self._end_side()
+
+    def _end_side(self) -> None:
         if self.half_closes:
             self._transport.write_eof()
         else:
@@ -290,9 +304,9 @@ class ClientSocket:
         self.abort_after(CLOSE_SECONDS_MAX)
 
     def abort(self) -> None:
-        """Drop the socket and what is unsent."""
+        """Reset the socket and drop what is unsent."""
         self._kept, self._kept_bytes = [], 0
-        self._transport.abort()
+        reset(self._transport)
 
     def abort_after(self, seconds: float) -> None:
         """Drop the socket unless another deadline, or none, is set in time."""

@@ -496,10 +496,13 @@ class Connection(asyncio.BufferedProtocol):
                 self.vhost.connection_closed(self)
         return under_way
 
-    def end(self) -> None:
+    def end(self, *, leaves: bool = False) -> None:
         """Both sides have said that they close: send what is unsent, and let the client end its side.
 
         Nobody counts the socket meanwhile, so that of a client who was not let in is closed at once.
+
+        Args:
+            leaves: see `ClientSocket.end`.
         """
         if self._left:
             return
@@ -507,7 +510,7 @@ class Connection(asyncio.BufferedProtocol):
         if not self.admitted:
             self.drop()
         elif self.socket is not None:
-            self.socket.end()
+            self.socket.end(leaves=leaves)
 
     def _leave(self) -> None:
         if self._left:

@@ -73,7 +73,7 @@ class MethodConnection(Protocol):
     def drop(self, reason: str = "") -> None:
         """Close the socket."""
 
-    def end(self) -> None:
+    def end(self, *, leaves: bool = False) -> None:
         """Both sides have said that they close."""
 
     def send_heartbeat(self) -> None:
@@ -183,7 +183,7 @@ def _take_leave(connection: MethodConnection) -> None:
 
 def _say_goodbye(connection: MethodConnection) -> None:
     connection.send_method(commands.Connection.CloseOk)
-    connection.end()
+    connection.end(leaves=True)
 
 
 def _update_secret(connection: MethodConnection, method: Any) -> None:

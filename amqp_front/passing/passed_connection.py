@@ -17,6 +17,7 @@ from pamqp import commands
 from routelog.amqp_front.node.accepted_sockets import AcceptedSocket
 from routelog.amqp_front.passing.leaders import Leader
 from routelog.amqp_front.passing.refusal import Refusal, goodbye
+from routelog.amqp_front.sockets.socket_reset import reset
 from routelog.amqp_front.wire.frame_walk import FrameWalk
 from routelog.amqp_front.wire.methods import encode_method
 from routelog.amqp_front.wire.proxy_header import AMQP, Endpoint, PassedClient, passed_header
@@ -93,7 +94,7 @@ class _End(asyncio.Protocol):
             if error is None:
                 self.transport.close()
             else:
-                self.transport.abort()
+                reset(self.transport)
 
 
 class LeaderEnd(_End):
@@ -175,7 +176,7 @@ class ClientEnd(_End):
         """See `ServedSocket`."""
         self._is_dropped = True
         if self.transport is not None:
-            self.transport.abort()
+            reset(self.transport)
 
     def never_connected(self) -> None:
         """See `ServedSocket`."""

@@ -19,7 +19,12 @@ from routelog.amqp_front.node.node_name import node_name
 from routelog.amqp_front.node.services import Services
 from routelog.amqp_front.passing.passed_doors import PassedDoors
 from routelog.amqp_front.passing.passing import GONE, STOPPED, Passing
-from routelog.amqp_front.process.data_directory import START_FAULTS, StartError, open_logs
+from routelog.amqp_front.process.data_directory import (
+    START_FAULTS,
+    StartError,
+    bad_definitions,
+    open_logs,
+)
 from routelog.amqp_front.process.default_passwords import warn_of_default_passwords
 from routelog.amqp_front.process.event_log import EventLog
 from routelog.amqp_front.process.log_exchange import LogExchange
@@ -309,10 +314,9 @@ class Broker:
         except (InvalidDefinition, InvalidName) as error:
             if self._mirror is None:
                 await self._close_stores()
-            text = str(error)
             if isinstance(error, InvalidDefinition):
-                text = "\n".join([f"definitions {self._config.definitions_file}:", *error.problems])
-            raise StartError(text) from None
+                raise bad_definitions(self._config.definitions_file, error) from None
+            raise StartError(str(error)) from None
 
     def _wire(self, loop: asyncio.AbstractEventLoop) -> None:
         """Make what connections share, and tell each part who hears of what happens in it."""
@@ -463,9 +467,11 @@ class Broker:
         if self._definitions is not None:
             # Who brings his own users wants no guest.
             await DefinitionsImport(vhosts, users, self._parameters).run(self._definitions)
+            await self._parameters.name_cluster(random_key())
             return
         if not vhosts.all():
             await vhosts.add(config.default_vhost)
+            await self._parameters.name_cluster(random_key())
         await users.create_default_user(
             config.default_user, config.default_password.encode(), config.default_vhost
         )

@@ -15,6 +15,7 @@ from routelog.log_backend import (
     SystemDisk,
     doubt,
 )
+from routelog.vhosts import InvalidDefinition
 
 log = logging.getLogger(__name__)
 
@@ -28,7 +29,20 @@ START_FAULTS = (
 
 
 class StartError(Exception):
-    """The broker cannot start; the text says why, for the operator."""
+    """The broker cannot start; the text says why, for the operator.
+
+    Attributes:
+        reasons: the same, a line each.
+    """
+
+    def __init__(self, *reasons: str) -> None:
+        super().__init__("; ".join(reasons))
+        self.reasons = reasons
+
+
+def bad_definitions(file: str, error: InvalidDefinition) -> StartError:
+    """What is wrong with the definitions of the start, a line for each problem."""
+    return StartError(*(f"definitions {file}: {problem}" for problem in error.problems))
 
 
 def open_logs(config: BrokerConfig, loop: asyncio.AbstractEventLoop) -> LogStore:

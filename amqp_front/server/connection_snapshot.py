@@ -46,7 +46,8 @@ def connection_snapshot(connection: Connection) -> ConnectionSnapshot:
 def channel_snapshots(connection: Connection) -> Iterator[ChannelSnapshot]:
     """The channels of a connection."""
     for channel in connection.channels:
-        consumption = channel.consumption
+        consumption, transactions = channel.consumption, channel.transactions
+        messages, acks = (0, 0) if transactions is None else transactions.uncommitted
         yield ChannelSnapshot(
             number=channel.number,
             confirm=channel.publisher.confirming,
@@ -58,6 +59,8 @@ def channel_snapshots(connection: Connection) -> Iterator[ChannelSnapshot]:
             is_flowing=channel.flow_active,
             counters=channel.counters,
             unconfirmed=channel.publisher.unconfirmed,
+            uncommitted_messages=messages,
+            uncommitted_acks=acks,
         )
 
 

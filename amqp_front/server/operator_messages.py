@@ -231,10 +231,8 @@ def _ranges(held: Iterable[Delivery]) -> list[tuple[DeliverySource, int, int]]:
 
 
 def _encoded_properties(properties: Mapping[str, object]) -> Properties:
-    values = dict(properties)
-    unknown = values.keys() - set(PROPERTY_NAMES)
-    if unknown:
-        raise MessageRefused(f"there is no property '{min(unknown)}'")
+    # As RabbitMQ: properties that there are not are passed over.
+    values = {name: value for name, value in properties.items() if name in PROPERTY_NAMES}
     if isinstance(values.get("timestamp"), int):
         try:
             values["timestamp"] = datetime.fromtimestamp(int(str(values["timestamp"])), UTC)
@@ -243,6 +241,8 @@ def _encoded_properties(properties: Mapping[str, object]) -> Properties:
     values["message_type"] = values.pop("type", "")
     values.pop("cluster_id", None)
     headers = values.pop("headers", {})
+    if headers == []:  # PHP's, whose arrays are both
+        headers = {}
     if not isinstance(headers, Mapping):
         raise MessageRefused("the headers are no object")
     try:

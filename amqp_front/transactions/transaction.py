@@ -1,6 +1,6 @@
 """An AMQP transaction: publishes and settlements of a channel that wait for tx.commit."""
 
-from routelog.amqp_front.consuming.unacked import Taken, UnackedRun
+from routelog.amqp_front.consuming.unacked import Taken, UnackedRun, messages_of
 from routelog.amqp_front.node.intake_budget import Charge, IntakeShare
 from routelog.amqp_front.transactions.transaction_buffer import TransactionBuffer
 from routelog.amqp_front.wire.command import LaidOutRun, PublishRun
@@ -23,6 +23,7 @@ class Transaction:
         kept: what is to be published, in order; nothing can be added any more when it is planned.
         taken: deliveries that are settled or returned with the commit, by how; until then their consumers
             hold them.
+        messages, settlements: how many are published, and how many settled or returned.
 
     Args:
         intake: what it is charged to.
@@ -33,6 +34,8 @@ class Transaction:
         self._charge: Charge | None = None
         self.taken: dict[Reason | ReturnReason, list[UnackedRun]] = {}
         self.kept: list[Kept] = []
+        self.messages = 0
+        self.settlements = 0
         self._bytes = 0
 
     @property
@@ -47,6 +50,7 @@ class Transaction:
             SoftError: 406, it grows beyond TRANSACTION_BYTES_MAX, or the connection, its user or the node
                 keeps too much.
         """
+        self.messages += run.count
         if isinstance(run, LaidOutRun):
             self._grow(ENTRY_BYTES + len(run.source) + run.rows.nbytes)
             self.kept.append(run)
@@ -65,6 +69,7 @@ class Transaction:
         Raises:
             SoftError: as for `publish`.
         """
+        self.settlements += messages_of(taken.runs)
         self.taken.setdefault(taken.outcome, []).extend(taken.runs)
         self._grow(ENTRY_BYTES * (1 + len(taken.runs)))
 

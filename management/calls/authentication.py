@@ -3,14 +3,17 @@
 import binascii
 import hmac
 from base64 import b64decode
+from urllib.parse import parse_qs
 
 from routelog.management.calls.broker_side import BrokerSide
+from routelog.management.calls.call import Content
 from routelog.management.calls.caller import Caller
 from routelog.management.calls.failures import NOT_AUTHORISED, Refused
 from routelog.management.calls.log_tokens import PREFIX, LogTokens
 from routelog.vhosts import is_local
 
 HEADER_CHARACTERS_MAX = 4_096  # far above the base64 of any name and password
+FIELDS_MAX = 16  # of a form
 
 _REFUSED = (401, "not_authorized")
 _TOKEN = "Bearer "
@@ -49,6 +52,22 @@ async def by_password(broker: BrokerSide, name: str, password: bytes, peer: str 
     if not broker.loopback_rule.allows(name, peer, password):
         raise _not_from_here(name)
     return Caller(name, user.tags, broker.users.permissions)
+
+
+async def by_form(broker: BrokerSide, content: Content, peer: str | None) -> Caller:
+    """The caller whom a form's `username` and `password` prove; raises as `authenticated` does."""
+    body = bytearray()
+    async for piece in content.iter_any():
+        body += piece
+        if len(body) > HEADER_CHARACTERS_MAX:
+            raise _failed("a longer form than any")
+    try:
+        said = parse_qs(body.decode(), keep_blank_values=True, max_num_fields=FIELDS_MAX)
+    except ValueError:
+        raise _failed("malformed form") from None
+    if not said.keys() >= {"username", "password"}:
+        raise _failed("no name or no password in the form")
+    return await by_password(broker, said["username"][0], said["password"][0].encode(), peer)
 
 
 def _by_token(broker: BrokerSide, token: str, shown: str, peer: str | None) -> Caller:

@@ -1,11 +1,13 @@
-"""How many bytes of bodies a queue has, counted when an operator asks: the data plane counts nothing for it.
+"""How many bytes of bodies a queue has, and how many messages are persistent or in memory.
+
+They are counted when an operator asks: the data plane counts nothing for it.
 
 Batches in memory are counted as they are. What lies in segments alone counts as the mean of its segment, with
 keys and properties.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from routelog.log_backend import PartitionLog
 from routelog.vhosts import Queue, QueuePartition
@@ -17,32 +19,36 @@ LISTED_STRETCHES_MAX = 16  # in lists: of all partitions of a queue, but one of 
 
 @dataclass(slots=True)
 class QueueBytes:
-    """Bytes of bodies.
+    """Bytes of bodies, and numbers of messages.
 
     Attributes:
-        total: of all messages that are not settled; of a stream, of all that it has.
-        in_memory, persistent: of these.
+        total: bytes of all messages that are not settled; of a stream, of all that it has.
+        in_memory, persistent: bytes of these.
+        messages_in_memory, messages_persistent: how many messages that are.
     """
 
     total: int = 0
     in_memory: int = 0
     persistent: int = 0
+    messages_in_memory: int = 0
+    messages_persistent: int = 0
 
     def extend(self, counted: int, messages: int) -> None:
-        """What was counted is of so many messages alone, and all are as large as their mean."""
-        self.total = self.total * messages // max(counted, 1)
-        self.in_memory = self.in_memory * messages // max(counted, 1)
-        self.persistent = self.persistent * messages // max(counted, 1)
+        """What was counted is of so many messages alone, and all are like their mean."""
+        for name in _COUNTS:
+            setattr(self, name, getattr(self, name) * messages // max(counted, 1))
 
     def add(self, other: "QueueBytes") -> None:
         """Add those of other messages."""
-        self.total += other.total
-        self.in_memory += other.in_memory
-        self.persistent += other.persistent
+        for name in _COUNTS:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
 
     def share(self, messages: int, of: int) -> int:
         """The bytes of some messages, if all are as large as their mean."""
         return self.total * messages // of if of else 0
+
+
+_COUNTS = tuple(each.name for each in fields(QueueBytes))
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +87,9 @@ def _count(partition: QueuePartition, found: QueueBytes, stretches_max: int) -> 
         unsettled = each.end - each.first - settled.count_from(each.first, each.end)
         size = each.bytes * unsettled // (each.end - each.first)
         counted += unsettled
-        of_partition.add(QueueBytes(size, size * each.in_memory, size * each.persistent))
+        in_memory, persistent = each.in_memory, each.persistent
+        bytes_ = size, size * in_memory, size * persistent
+        of_partition.add(QueueBytes(*bytes_, unsettled * in_memory, unsettled * persistent))
         yield
     found.add(of_partition)
 

@@ -24,6 +24,7 @@ class ListPage:
         row_changes: with the fields of each that the row has, as keys of it.
         changes: whose forms stand below.
         link: the path of a row's own page, with keys of the row in it; empty: it has none.
+        link_api: the GET whose tag opens that page, where the list's own tag does not.
     """
 
     title: str
@@ -33,6 +34,7 @@ class ListPage:
     row_changes: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     changes: tuple[str, ...] = ()
     link: str = ""
+    link_api: str = ""
 
     async def show(self, visit: Visit) -> Shows:
         """One page of the list."""
@@ -43,6 +45,7 @@ class ListPage:
             "list.html",
             {
                 "list": self,
+                "links": self.link and (not self.link_api or visit.opens("GET", self.link_api)),
                 "table": await visit.table(self.api, list_query(query)),
                 "asked": asked,
                 "value_at": value_at,
@@ -160,6 +163,7 @@ VHOSTS = ListPage(
     row_changes={"delete-vhost": {"name": "name"}},
     changes=("put-vhost",),
     link="/vhosts/{name}",
+    link_api="/vhosts/{vhost}",
 )
 NODES = ListPage(
     "Nodes",

@@ -145,8 +145,10 @@ ROUTES: tuple[Route, ...] = (
         Scope.ENTERED,
     ),
     # What RabbitMQ has, and is not here
-    _admin("GET", "/feature-flags", rabbitmq_views.nothing),
-    _admin("PUT", "/feature-flags/{name}/enable", rabbitmq_views.done),
+    _admin("GET", "/feature-flags", rabbitmq_views.list_feature_flags),
+    _admin("PUT", "/feature-flags/{name}/enable", rabbitmq_views.enable_feature_flag),
+    _admin("DELETE", "/reset", rabbitmq_views.done),
+    _admin("DELETE", "/reset/{node}", rabbitmq_views.reset),
     _get("/auth", rabbitmq_views.auth),
     *(
         Route(method, f"/auth/attempts/{{node}}{of}", Need.MONITORING, handler)
@@ -224,7 +226,7 @@ ROUTES: tuple[Route, ...] = (
     _get("/consumers/{vhost}", consumers.list_consumers_of_vhost),
     # Virtual hosts
     _get("/vhosts", virtual_hosts.list_vhosts),
-    _get("/vhosts/{vhost}", virtual_hosts.get_vhost),
+    _admin("GET", "/vhosts/{vhost}", virtual_hosts.get_vhost),
     _admin("PUT", "/vhosts/{name}", virtual_hosts.put_vhost),
     _admin("DELETE", "/vhosts/{name}", virtual_hosts.delete_vhost),
     _get("/vhosts/{vhost}/permissions", people.list_permissions_of_vhost, Need.ADMINISTRATOR),

@@ -6,11 +6,11 @@ import msgspec
 from aiohttp import web
 
 from routelog.management.calls.answer import Empty, Listing, Pieces, Stored, Value, selected
-from routelog.management.calls.authentication import authenticated
+from routelog.management.calls.authentication import authenticated, by_form
 from routelog.management.calls.broker_side import BrokerSide
 from routelog.management.calls.call import DEFINITIONS_BYTES_MAX
-from routelog.management.calls.caller import Caller
-from routelog.management.calls.failures import Refused, refused
+from routelog.management.calls.caller import Caller, Need
+from routelog.management.calls.failures import Refused, not_authorised, refused
 from routelog.management.calls.http_connection import HttpConnection
 from routelog.management.calls.listing import PAGES, list_query, listed, wanted_columns
 from routelog.management.calls.log_tokens import LogTokens
@@ -73,6 +73,7 @@ class ManagementServer(HttpServer):
         PageServer(broker, self._calls, self._note_refusal).add_to(application.router)
         document = msgspec.json.encode(self._calls.document)
         application.router.add_get("/api/openapi.json", _constant(document))
+        application.router.add_post("/api/login{slash:/?}", self._login)
         for path in ("/cli", "/cli/", "/cli/rabbitmqadmin"):
             application.router.add_get(path, _constant(CLI, "text/plain"))
         super().__init__(application, silent_seconds, broker.vhosts.events.note)
@@ -135,6 +136,14 @@ class ManagementServer(HttpServer):
             return await _response(request, answer, has_pages=route.operation.has_pages)
 
         return handle
+
+    async def _login(self, request: web.Request) -> web.StreamResponse:
+        """Say whether a form has a name and a password that may manage, as RabbitMQ's page asks."""
+        check_origin(request.method, request.headers, request.scheme)
+        caller = await by_form(self._broker, request.content, client_host(request))
+        if not caller.has(Need.MANAGEMENT):
+            raise not_authorised("Not management user")
+        return _json("ok", 200)
 
     async def _caller(self, request: web.Request) -> Caller:
         header = request.headers.get("Authorization")

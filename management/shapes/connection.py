@@ -62,6 +62,8 @@ class ChannelRow(TypedDict):
     consumer_count: int
     messages_unacknowledged: int
     messages_unconfirmed: int
+    messages_uncommitted: int
+    acks_uncommitted: int
     prefetch_count: int
     global_prefetch_count: int
     connection_details: ConnectionDetails

@@ -17,6 +17,7 @@ class ExchangeRow(TypedDict):
     internal: bool
     arguments: dict[str, Any]
     policy: str | None
+    user_who_performed_action: str
     messages_delayed: NotRequired[int]
     message_stats: NotRequired[ExchangeMessageStats]
 

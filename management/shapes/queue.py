@@ -37,6 +37,8 @@ class QueueRow(TypedDict):
     message_bytes_unacknowledged: NotRequired[int]
     message_bytes_ram: NotRequired[int]
     message_bytes_persistent: NotRequired[int]
+    messages_ram: NotRequired[int]
+    messages_persistent: NotRequired[int]
     messages_details: NotRequired[Details]
     messages_ready_details: NotRequired[Details]
     messages_unacknowledged_details: NotRequired[Details]

@@ -167,6 +167,8 @@ def channel_row(broker: BrokerSide, item: tuple[Any, Any], statistics: Statistic
         "consumer_count": channel.consumers,
         "messages_unacknowledged": channel.unacknowledged,
         "messages_unconfirmed": channel.unconfirmed,
+        "messages_uncommitted": channel.uncommitted_messages,
+        "acks_uncommitted": channel.uncommitted_acks,
         "prefetch_count": channel.prefetch,
         "global_prefetch_count": channel.channel_prefetch,
         "connection_details": {

@@ -18,13 +18,14 @@ from routelog.management.views.delayed import delayed_count
 from routelog.management.views.flows import flows_of_exchange
 from routelog.vhosts import ResourceKind, Verb, VirtualHost, checked_arguments, plain_arguments
 
+INTERNAL_USER = "rmq-internal"  # RabbitMQ's name for what it did by itself
 ROUTE_QUEUES_MAX = 1_000  # named, of a route that is tried out
 
 
 class ExchangeBody(msgspec.Struct):
     """What an exchange is declared with."""
 
-    type: str
+    type: str = "direct"
     durable: bool = True
     auto_delete: bool = False
     internal: bool = False
@@ -86,6 +87,7 @@ def exchange_row(vhost: VirtualHost, exchange: Exchange) -> Row:
         "internal": exchange.internal,
         "arguments": plain_arguments(exchange.arguments),
         "policy": vhost.routing.policy_of(exchange.name),
+        "user_who_performed_action": exchange.user or INTERNAL_USER,
         **delayed_count(vhost, exchange),
     }
 

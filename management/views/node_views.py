@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import re
 from datetime import UTC, datetime, timedelta
 from itertools import islice
 
@@ -296,11 +297,16 @@ def _unless_critical(call: Call, reason: str) -> Answer:
     return failed(reason, queues=list(islice(queues, CRITICAL_QUEUES_MAX)))
 
 
+_PORT = re.compile(r"[+-]?[0-9]{1,9}")  # RabbitMQ's: any whole number
+
+
 @answers(Healthy, failure=Unhealthy)
 def check_port(call: Call) -> Answer:
     """Whether somebody listens on a port."""
     text = call.path("port")
-    port = int(text) if text.isascii() and text.isdigit() and len(text) < 6 else -1
+    if _PORT.fullmatch(text) is None:
+        raise bad_request("Invalid port")
+    port = int(text)
     ports = [listening for _, listening in call.broker.node.listeners.values()]
     if port in ports:
         return Value({"status": "ok", "port": port})

@@ -118,11 +118,14 @@ async def delete_user(call: Call) -> Answer:
 
 @changes(UserNames)
 async def delete_users(call: Call) -> Answer:
-    """Delete several users; those who are not there are no error."""
-    body = await call.body(UserNames)
-    for name in body.users:
-        if call.broker.users.find(name) is not None:
-            await call.broker.users.delete_user(name)
+    """Delete several users: all of them, or none when one is not there."""
+    users = call.broker.users
+    names = dict.fromkeys((await call.body(UserNames)).users)
+    for name in names:
+        if users.find(name) is None:
+            raise bad_request(f"no_such_user: {name}")
+    for name in names:
+        await users.delete_user(name)
     return Empty()
 
 
@@ -183,6 +186,8 @@ async def put_permission(call: Call) -> Answer:
 @changes()
 async def delete_permission(call: Call) -> Answer:
     """Shut a user out of a vhost."""
+    if call.vhost.name not in call.broker.users.permissions.of_user(call.path("user")):
+        raise not_found()
     await call.broker.users.clear_permissions(call.path("user"), call.vhost.name)
     return Empty()
 
@@ -253,6 +258,8 @@ async def put_topic_permission(call: Call) -> Answer:
 @changes()
 async def delete_topic_permissions(call: Call) -> Answer:
     """Lift all topic restrictions of a user in a vhost."""
+    if not call.broker.users.permissions.topics(call.path("user"), call.vhost.name):
+        raise not_found()
     await call.broker.users.clear_topic_permissions(call.path("user"), call.vhost.name)
     return Empty()
 
@@ -260,9 +267,10 @@ async def delete_topic_permissions(call: Call) -> Answer:
 @changes()
 async def delete_topic_permission(call: Call) -> Answer:
     """Lift the restriction of a user on one exchange."""
-    await call.broker.users.clear_topic_permissions(
-        call.path("user"), call.vhost.name, call.path("exchange")
-    )
+    user, exchange = call.path("user"), call.path("exchange")
+    if exchange not in call.broker.users.permissions.topics(user, call.vhost.name):
+        raise not_found()
+    await call.broker.users.clear_topic_permissions(user, call.vhost.name, exchange)
     return Empty()
 
 

@@ -240,6 +240,8 @@ def _byte_row(found: QueueBytes, ready: int, unacked: int) -> Row:
         "message_bytes_unacknowledged": found.share(unacked, ready + unacked),
         "message_bytes_ram": found.in_memory,
         "message_bytes_persistent": found.persistent,
+        "messages_ram": found.messages_in_memory,
+        "messages_persistent": found.messages_persistent,
     }
 
 

@@ -1,7 +1,7 @@
 """What tools ask RabbitMQ for and is not here, answered as RabbitMQ does where there is nothing of it."""
 
 import asyncio
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict
 
 import msgspec
 
@@ -20,21 +20,66 @@ exit 1
 """
 
 
+class FeatureFlagRow(TypedDict):
+    """A feature flag."""
+
+    name: str
+    state: Literal["enabled"]
+    stability: Literal["stable"]
+
+
 class ActionBody(msgspec.Struct):
     """What a queue is to do."""
 
     action: Literal["sync", "cancel_sync"]
 
 
+# RabbitMQ 3.10's: what they stand for is here, or has no meaning here. Tools ask before they use it.
+FEATURE_FLAGS = (
+    "classic_mirrored_queue_version",
+    "drop_unroutable_metric",
+    "empty_basic_get_metric",
+    "implicit_default_bindings",
+    "maintenance_mode_status",
+    "quorum_queue",
+    "stream_queue",
+    "user_limits",
+    "virtual_host_metadata",
+)
+
+
+@lists(FeatureFlagRow)
+def list_feature_flags(call: Call) -> Answer:
+    """Feature flags of RabbitMQ 3.10: all are enabled."""
+    return Listing(
+        FEATURE_FLAGS, lambda name: {"name": name, "state": "enabled", "stability": "stable"}
+    )
+
+
+@changes()
+def enable_feature_flag(call: Call) -> Answer:
+    """Enable a feature flag: it is."""
+    if call.path("name") not in FEATURE_FLAGS:
+        raise bad_request("unsupported")
+    return Empty()
+
+
 @lists(dict[str, Any])
 def nothing(call: Call) -> Answer:
-    """Feature flags, shovels, links of federation, counts of logins: there are none."""
+    """Shovels, links of federation, counts of logins: there are none."""
     return Listing([], dict)
 
 
 @changes()
 def done(call: Call) -> Answer:
-    """A feature flag is enabled, queues are in balance: nothing is to be done."""
+    """Queues are in balance, samples pass: nothing is to be done."""
+    return Empty()
+
+
+@changes()
+def reset(call: Call) -> Answer:
+    """Forget the samples of a node, which pass by themselves."""
+    _check_node(call)
     return Empty()
 
 

@@ -1,7 +1,7 @@
 """Checks of the values of queue arguments and policy keys."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from routelog.exchanges import field_type
 from routelog.log_backend import Durability
@@ -87,3 +87,16 @@ def age_microseconds(value: object) -> int | None:
     """An age such as "7d" in microseconds, at most AGE_MAX; None: it is no age."""
     match = _AGE.fullmatch(value) if isinstance(value, str) else None
     return min(int(match[1]) * MICROSECONDS[match[2]], AGE_MAX) if match else None
+
+
+# What RabbitMQ has and has no effect here, as keys of policies: checked and kept.
+WITHOUT_EFFECT: Mapping[str, Check] = {
+    "queue-mode": one_of("default", "lazy"),
+    "queue-version": integer(1, 2),
+    "queue-master-locator": one_of("min-masters", "client-local", "random"),
+    "queue-leader-locator": one_of("client-local", "balanced", "random", "least-leaders"),
+    "max-in-memory-length": integer(0),
+    "max-in-memory-bytes": integer(0),
+    "stream-max-segment-size-bytes": integer(0),
+    "initial-cluster-size": integer(1),
+}

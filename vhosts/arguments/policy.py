@@ -8,6 +8,7 @@ from routelog.vhosts.arguments.argument_checks import (
     OVERFLOWS,
     RETRIES,
     STRATEGIES,
+    WITHOUT_EFFECT,
     Check,
     age,
     flag,
@@ -53,14 +54,7 @@ QUEUE_KEYS: Mapping[str, Check] = {
 # Keys without meaning on a single node: checked and kept, without effect.
 UNUSED_KEYS: Mapping[str, Check] = {
     **MIRROR_KEYS,
-    "queue-mode": one_of("default", "lazy"),
-    "queue-version": integer(1, 2),
-    "queue-master-locator": one_of("min-masters", "client-local", "random"),
-    "queue-leader-locator": one_of("client-local", "balanced", "random", "least-leaders"),
-    "max-in-memory-length": integer(0),
-    "max-in-memory-bytes": integer(0),
-    "stream-max-segment-size-bytes": integer(0),
-    "initial-cluster-size": integer(1),
+    **WITHOUT_EFFECT,
     "target-group-size": integer(1),
 }
 

@@ -13,6 +13,7 @@ from routelog.vhosts.arguments.argument_checks import (
     QUEUE_TYPES,
     RETRIES,
     STRATEGIES,
+    WITHOUT_EFFECT,
     Check,
     age,
     age_microseconds,
@@ -61,6 +62,7 @@ KNOWN: Mapping[str, Check] = {
     "x-remote-storage": flag,
     "x-local-max-age": age,
     "x-local-max-length-bytes": integer(0),
+    **{f"x-{key}": check for key, check in WITHOUT_EFFECT.items()},
 }
 
 # Defaults: an argument with this value is equivalent to none.

@@ -51,6 +51,8 @@ class ChannelSnapshot:
     is_flowing: bool
     counters: MessageCounters
     unconfirmed: int
+    uncommitted_messages: int
+    uncommitted_acks: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -110,7 +110,8 @@ def dead_letter(
     expiration = parts.pop(EXPIRATION)
     if expiration is not None:
         own[b"original-expiration"] = _text(expiration)
-    deaths, own_count = _with_death(_tables(headers.get(b"x-death", b"")), own_count, own)
+    deaths = _merged(_tables(headers.get(b"x-death", b"")))
+    deaths, own_count = _with_death(deaths, own_count, own)
     headers[b"x-death"] = _array([b"F" + encode_table(each) for each in deaths])
     _mark(headers, "x-first-death", deaths[-1], replace=False)
     _mark(headers, "x-last-death", own, replace=True)
@@ -143,6 +144,20 @@ def last_death(headers: Mapping[bytes, bytes], own_count: int) -> LastDeath | No
     newest = _tables(headers[b"x-death"])[0]
     keys = strings(newest[b"routing-keys"])
     return LastDeath(newest[b"queue"][5:].decode(), newest[b"exchange"][5:], keys[0])
+
+
+def _merged(deaths: list[dict[bytes, bytes]]) -> list[dict[bytes, bytes]]:
+    # As in RabbitMQ: brokers and clients of old wrote an entry for each death, without a count. Those of one
+    # queue and reason become one, with the first one's fields. The broker's own come first, and all differ.
+    if len(deaths) < 2:
+        return deaths
+    firsts: dict[tuple[bytes, bytes], dict[bytes, bytes]] = {}
+    sizes: dict[tuple[bytes, bytes], int] = {}
+    for each in deaths:
+        key = each.get(b"queue", b""), each.get(b"reason", b"")
+        firsts.setdefault(key, each)
+        sizes[key] = sizes.get(key, 0) + 1
+    return [{b"count": _long(sizes[key]), **each} for key, each in firsts.items()]
 
 
 def _with_death(

@@ -4,6 +4,7 @@ key                       value, JSON
 global-parameters/<name>  {"version":1,"name":…,"value":…}
 """
 
+from base64 import urlsafe_b64encode
 from typing import Any, Literal
 
 import msgspec
@@ -13,10 +14,12 @@ from routelog.vhosts.errors import InvalidParameter, ParameterNotFound
 from routelog.vhosts.stored.topology_record import record_key
 from routelog.vhosts.stored.topology_writer import TopologyWriter
 
+CLUSTER_ID_BYTES = 16
 PARAMETERS_MAX = 1_000  # they are all in memory
 NAME_BYTES_MAX = 255
 VALUE_BYTES_MAX = 65_536
 CLUSTER_NAME = "cluster_name"  # where RabbitMQ keeps it, and its definitions have it
+CLUSTER_ID = "internal_cluster_id"  # RabbitMQ's, which its tools tell clusters apart by
 CLUSTER_NAME_BYTES_MAX = 255  # it stands in connection.start, which has 4 KiB
 
 
@@ -78,6 +81,12 @@ class GlobalParameters:
         durable = self._writer.submit([Change(_key(name), encoded)])
         self._values[name] = value
         await durable
+
+    async def name_cluster(self, key: bytes) -> None:
+        """Give the cluster its id, unless it has one."""
+        if CLUSTER_ID not in self._values:
+            name = urlsafe_b64encode(key[:CLUSTER_ID_BYTES]).decode().rstrip("=")
+            await self.put(CLUSTER_ID, f"rabbitmq-cluster-id-{name}")
 
     async def delete(self, name: str) -> None:
         """Delete a value.

@@ -24,7 +24,7 @@ ADMINISTRATORS = re.compile(
     r"(GET|PUT|POST|DELETE) /(users|permissions|topic-permissions|definitions)\b.*"
     r"|(PUT|DELETE) /(vhosts|operator-policies|vhost-limits|user-limits)/.*"
     r"|\w+ /(backup|log|feature-flags.*)|POST /(rebalance/queues|.*/actions|vhosts/.*/start/.*)"
-    r"|PUT /cluster-name|GET /vhosts/\{vhost\}/(topic-)?permissions"
+    r"|PUT /cluster-name|GET /vhosts/\{vhost\}(/(topic-)?permissions)?|DELETE /reset.*"
 )
 MONITORS = re.compile(r"GET /(nodes.*|cluster)|\w+ /auth/attempts.*")
 LOGS = re.compile(r"\w+ /logs\b.*")  # ours: permissions on queues say more
@@ -129,6 +129,28 @@ def test_the_limits_of_others_are_for_administrators(world: BrokerProcess) -> No
     assert own.ask("GET", "user-limits", "monitoring")[0] == 404
     named = [each["user"] for each in guest.get("user-limits")]
     assert named == ["management", "monitoring"]
+
+
+@pytest.mark.parametrize(
+    ("form", "status"),
+    [
+        ("username=management&password=management", 200),
+        ("username=untagged&password=untagged", 401),
+        ("username=management&password=wrong", 401),
+        ("username=nobody&password=x", 401),
+        ("username=management", 401),
+        ("", 401),
+        ("username=" + "x" * 5_000, 401),
+        ('{"username": "management", "password": "management"}', 401),
+    ],
+)
+def test_a_form_logs_in_as_in_rabbitmq(world: BrokerProcess, form: str, status: int) -> None:
+    kind = {"Content-Type": "application/x-www-form-urlencoded"}
+    door = ManagementDoor(world, None)
+    answered, _, answer = door.raw("POST", "/login", form.encode(), **kind)
+    assert answered == status, answer
+    if status == 200:
+        assert answer == b'"ok"'
 
 
 def test_the_same_answer_for_an_unknown_user_and_a_wrong_password(world: BrokerProcess) -> None:

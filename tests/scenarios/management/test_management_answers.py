@@ -85,7 +85,6 @@ def test_the_overview_names_where_http_is_spoken(door, world) -> None:
 def test_what_only_rabbitmq_has_is_answered_as_empty(door, world) -> None:
     node = door.get("overview")["node"]
     for parts in (
-        ("feature-flags",),
         ("shovels",),
         ("shovels", "/"),
         ("federation-links",),
@@ -118,7 +117,38 @@ def test_what_only_rabbitmq_does_is_done_already(door, world) -> None:
     status, told = door.ask("POST", "vhosts", "/", "start", "n@x")
     assert (status, told["reason"]) == (400, "Request to node n@x failed with nodedown")
     assert door.ask("DELETE", "auth", "attempts", node)[0] == 204
-    assert door.ask("PUT", "feature-flags", "stream_queue", "enable", body={})[0] == 204
+    assert door.ask("DELETE", "reset")[0] == 204
+    assert door.ask("DELETE", "reset", node)[0] == 204
+    assert door.ask("DELETE", "reset", "n@x")[0] == 404
+
+
+def test_feature_flags_are_rabbitmqs_and_on(door) -> None:
+    flags = door.get("feature-flags")
+    assert {each["state"] for each in flags} == {"enabled"}
+    assert door.ask("PUT", "feature-flags", flags[0]["name"], "enable", body={})[0] == 204
+    status, told = door.ask("PUT", "feature-flags", "of_nobody", "enable", body={})
+    assert (status, told["reason"]) == (400, "unsupported")
+
+
+def test_what_is_not_there_cannot_be_taken_away(door, name) -> None:
+    door.do("PUT", "users", name, body={"tags": "", "password": "p"})
+    for user in (name, "nobody"):
+        assert door.ask("DELETE", "permissions", "/", user)[0] == 404
+        assert door.ask("DELETE", "topic-permissions", "/", user)[0] == 404
+        assert door.ask("DELETE", "topic-permissions", "/", user, "amq.topic")[0] == 404
+    door.do("PUT", "permissions", "/", name, body={"configure": "", "write": "", "read": ""})
+    assert door.ask("DELETE", "permissions", "/", name)[0] == 204
+    status, told = door.ask("POST", "users", "bulk-delete", body={"users": [name, "nobody"]})
+    assert (status, told["reason"]) == (400, "no_such_user: nobody")
+    assert door.get("users", name)["name"] == name
+    assert door.ask("POST", "users", "bulk-delete", body={"users": [name, name]})[0] == 204
+
+
+@pytest.mark.parametrize(
+    ("port", "status"), [("abc", 400), ("5672x", 400), ("0", 503), ("-1", 503), ("70000", 503)]
+)
+def test_a_port_is_a_number(door, port, status) -> None:
+    assert door.ask("GET", "health", "checks", "port-listener", port)[0] == status
 
 
 def test_who_downloads_rabbitmqadmin_is_told_what_to_use(world) -> None:

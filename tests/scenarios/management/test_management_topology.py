@@ -248,10 +248,96 @@ def test_messages_that_are_taken_have_a_limit_in_bytes(door, clients, name):
     assert door.get("queues", "/", name)["messages_ready"] == 5
 
 
+@pytest.mark.parametrize("properties", [{"headers": []}, {"colour": 1, "delivery_mode": 2}])
+def test_a_message_is_taken_as_rabbitmq_takes_it(door, name, properties):
+    door.do("PUT", "queues", "/", name, body={})
+    message = {"properties": properties, "routing_key": name}
+    message |= {"payload": "", "payload_encoding": "string"}
+    routed = door.do("POST", "exchanges", "/", "amq.default", "publish", body=message)
+    assert routed == {"routed": True}
+
+
+def test_an_exchange_without_a_type_is_direct_and_says_who_declared_it(door, clients, name):
+    assert door.ask("PUT", "exchanges", "/", name, body={}) == (201, None)
+    exchange = door.get("exchanges", "/", name)
+    assert (exchange["type"], exchange["user_who_performed_action"]) == ("direct", "guest")
+    clients.channel().exchange_declare(f"{name}-amqp", "topic")
+    document = {"exchanges": [{"name": f"{name}-in", "vhost": "/", "type": "topic"}]}
+    door.do("POST", "definitions", body=document)
+    for one in (f"{name}-amqp", f"{name}-in"):
+        assert door.get("exchanges", "/", one)["user_who_performed_action"] == "guest"
+    assert door.get("exchanges", "/", "amq.topic")["user_who_performed_action"] == "rmq-internal"
+
+
+def test_who_declared_an_exchange_outlives_a_restart(alone):
+    process, door, _ = alone
+    door.do("PUT", "exchanges", "/", "x", body={"type": "topic"})
+    process.kill()
+    process.start()
+    again = ManagementDoor(process)
+    assert again.get("exchanges", "/", "x")["user_who_performed_action"] == "guest"
+    (cluster_id,) = again.get("global-parameters")
+    assert cluster_id["name"] == "internal_cluster_id"
+    assert again.get("global-parameters", "internal_cluster_id") == cluster_id
+
+
+def test_a_transaction_and_where_messages_are_is_shown(door, clients, name):
+    door.do("PUT", "queues", "/", name, body={})
+    channel = clients.channel()
+    for mode in (2, 2, 1):
+        properties = pika.BasicProperties(delivery_mode=mode)
+        channel.basic_publish("", name, b"", properties)
+    wait_until(lambda: door.get("queues", "/", name)["messages"] == 3)
+    queue = door.get("queues", "/", name)
+    assert (queue["messages_ram"], queue["messages_persistent"]) == (3, 2)
+    channel = clients.channel()
+    channel.tx_select()
+    for _ in range(2):
+        channel.basic_ack(channel.basic_get(name)[0].delivery_tag)
+    for _ in range(3):
+        channel.basic_publish("", name, b"")
+
+    def shown() -> list[tuple[int, int]]:
+        rows = [each for each in door.get("channels") if each["transactional"]]
+        return [(each["messages_uncommitted"], each["acks_uncommitted"]) for each in rows]
+
+    wait_until(lambda: shown() == [(3, 2)])
+    channel.tx_commit()
+    assert shown() == [(0, 0)]
+
+
+@pytest.mark.parametrize(
+    ("argument", "value", "queue_type"),
+    [
+        ("x-queue-mode", "odd", "classic"),
+        ("x-queue-version", 3, "classic"),
+        ("x-queue-version", "2", "classic"),
+        ("x-queue-master-locator", "odd", "classic"),
+        ("x-queue-leader-locator", "odd", "quorum"),
+        ("x-max-in-memory-length", -1, "quorum"),
+        ("x-stream-max-segment-size-bytes", -5, "stream"),
+        ("x-initial-cluster-size", "x", "stream"),
+    ],
+)
+def test_arguments_without_effect_are_checked(door, name, argument, value, queue_type):
+    body = {"durable": True, "arguments": {argument: value, "x-queue-type": queue_type}}
+    status, answer = door.ask("PUT", "queues", "/", name, body=body)
+    assert status == 400
+    assert answer["reason"].startswith(f"invalid arg '{argument}' for queue '{name}'")
+
+
+def test_arguments_without_effect_are_compared(door, name):
+    body = {"arguments": {"x-queue-mode": "lazy", "x-queue-version": 2}}
+    assert door.ask("PUT", "queues", "/", name, body=body) == (201, None)
+    assert door.ask("PUT", "queues", "/", name, body=body) == (204, None)
+    status, answer = door.ask("PUT", "queues", "/", name, body={})
+    assert status == 400
+    assert answer["reason"].startswith(f"inequivalent arg 'x-queue-mode' for queue '{name}'")
+
+
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        ({"properties": {"colour": 1}}, "no property 'colour'"),
         ({"properties": {"delivery_mode": 3}}, "delivery"),
         ({"properties": {"headers": 5}}, "headers are no object"),
         ({"properties": {"headers": {"x": 2**70}}}, "not one that AMQP knows"),

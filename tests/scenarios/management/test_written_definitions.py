@@ -103,7 +103,7 @@ def test_a_start_with_them_lets_users_in_and_a_bad_one_says_all_that_is_wrong(tm
         with pytest.raises(BrokerFailed) as failed:
             broker.start()
         for place in ("users[0] 'u': both_password", "queues[0] 'q': ", "queues[1] 'q': "):
-            assert f"\n{place}" in str(failed.value)
+            assert f"routelog: definitions {file}: {place}" in str(failed.value)
         file.write_bytes(written("start"))
         broker.start()
         assert logs_in(broker, "start")

@@ -24,6 +24,8 @@ from scenarios.clients.raw_client import (
 )
 from scenarios.protocol.test_transport import tls_port
 
+from routelog.amqp_front.connections.client_socket import LEAVE_SECONDS
+
 LATE_SECONDS = 0.1  # long enough for a reset to come back
 HEARTBEAT = frame(8, 0, b"")
 GARBAGE = "no AMQP at all"
@@ -78,6 +80,41 @@ def is_reset(client: RawClient) -> bool:
 )
 def late(request: pytest.FixtureRequest) -> bytes:
     return bytes(request.param)
+
+
+def test_behind_close_ok_the_socket_is_the_clients_for_a_moment(broker: Broker):
+    with opened(broker) as client:
+        close(client)
+        client.socket.settimeout(LEAVE_SECONDS / 2)
+        with pytest.raises(TimeoutError):
+            client.socket.recv(1)
+        client.socket.sendall(HEARTBEAT)
+
+
+def read_to_the_end(client: RawClient) -> int:
+    """Everything that still comes; returns how many bytes."""
+    read = 0
+    while chunk := client.socket.recv(1_000_000):
+        read += len(chunk)
+    return read
+
+
+@pytest.mark.differs_from_rabbitmq("leaves what is unsent to the kernel")
+def test_a_client_that_hangs_is_reset_and_cannot_read_what_others_have(broker: Broker):
+    with opened(broker, beat=1) as client, opened(broker) as another:
+        name = client.declare("hangs", exclusive=False)
+        client.call(commands.Basic.Consume(queue=name), commands.Basic.ConsumeOk)
+        another.send_bytes(message(name, bytes(100_000)) * 300)
+
+        def came_back() -> bool:
+            declare = commands.Queue.Declare(queue=name, passive=True)
+            found = another.call(declare, commands.Queue.DeclareOk)
+            return (found.message_count, found.consumer_count) == (300, 0)
+
+        wait_until(came_back)
+        another.call(commands.Queue.Delete(queue=name), commands.Queue.DeleteOk)
+        with pytest.raises(ConnectionResetError):
+            read_to_the_end(client)
 
 
 @pytest.mark.differs_from_rabbitmq("waits for the client to end its side first")

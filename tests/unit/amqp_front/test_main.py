@@ -143,12 +143,29 @@ def test_definitions_are_read_before_anything_is_opened(broker: FakeBroker, tmp_
     broker.config = None
     file.write_bytes(b'{"\xff": 1}')
     assert "not JSON" in serve(ROUTELOG_DEFINITIONS_FILE=str(file)).stderr
-    for content, reason in (("{", "not JSON"), ('{"vhosts": [{}]}', "vhosts[0]: ")):
+    for content, reason in (("{", "not JSON: line 1, column 2: "), ("[]", "the document: ")):
         file.write_text(content)
         result = serve(ROUTELOG_DEFINITIONS_FILE=str(file))
         assert (result.exit_code, broker.config) == (1, None)
         assert result.stderr.startswith(f"routelog: definitions {file}: {reason}")
         assert result.stderr.count("\n") == 1
+
+
+def test_a_node_of_a_cluster_reads_its_definitions_before_it_joins(
+    broker: FakeBroker, tmp_path: Path
+) -> None:
+    file = tmp_path / "definitions.json"
+    file.write_text('{"vhosts": [{}], "queues": [{}]}')
+    result = serve(
+        ROUTELOG_DEFINITIONS_FILE=str(file),
+        ROUTELOG_NODE_NAME="a@x",
+        ROUTELOG_CLUSTER_NODES="a@x=127.0.0.1:1,b@x=127.0.0.1:2",
+        ROUTELOG_CLUSTER_SECRET="s" * 32,
+        ROUTELOG_CLUSTER_ETCD="http://127.0.0.1:3",
+    )
+    assert (result.exit_code, broker.config) == (1, None)
+    lines = result.stderr.splitlines()
+    assert [line.partition("json: ")[2][:9] for line in lines] == ["vhosts[0]", "queues[0]"]
 
 
 def test_the_shell_is_told_commands_of_this_file_and_of_the_tools() -> None:

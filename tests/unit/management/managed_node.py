@@ -70,7 +70,7 @@ class Connection:
         self.traffic = vhost.counters.node.connection()
         has_consumer = int(bool(queue))
         self.channels = [
-            ChannelSnapshot(1, True, False, has_consumer, 2, 10, 0, True, self.counters, 4)
+            ChannelSnapshot(1, True, False, has_consumer, 2, 10, 0, True, self.counters, 4, 5, 6)
         ]
         self.of_queue = (
             [ConsumerSnapshot(1, queue, "tag", "", True, False, 10, 3, "up", 2, 0)] if queue else []

@@ -149,6 +149,32 @@ def test_a_client_that_does_not_end_its_side_is_dropped_in_the_end(
     assert transport.calls == [call, "abort"]
 
 
+def test_a_client_that_leaves_has_a_moment_before_our_side_ends() -> None:
+    client, transport, timers = connected()
+    client.end(leaves=True)
+    assert transport.calls == []
+    ((seconds, expire),) = timers.set
+    assert seconds == client_socket.LEAVE_SECONDS
+    expire()
+    assert transport.calls == ["end"]
+    assert [seconds for seconds, _ in timers.set] == [client_socket.CLOSE_SECONDS_MAX]
+
+
+def test_a_client_that_is_given_up_is_reset() -> None:
+    client, transport, _ = connected()
+    with socket.create_server(("127.0.0.1", 0)) as door:
+        other = socket.create_connection(door.getsockname())
+        transport.socket, _ = door.accept()
+        transport.socket.sendall(b"what nobody reads")
+        client.abort()
+        assert transport.calls == ["abort"]
+        transport.socket.close()
+        with other:
+            assert other.recv(100) == b"what nobody reads"
+            with pytest.raises(ConnectionResetError):
+                other.recv(1)
+
+
 def test_one_deadline_takes_the_place_of_another() -> None:
     client, _, timers = connected()
     client.abort_after(10)

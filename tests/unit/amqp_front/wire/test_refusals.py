@@ -27,6 +27,7 @@ NOT_CAUSED_BY_CLIENTS = {
     "vhosts.errors.PolicyNotFound": "policies are set by the operator",
     "vhosts.errors.InvalidVhost": "vhosts are made by the operator",
     "vhosts.errors.InvalidDefinition": "definitions are given by the operator",
+    "vhosts.definitions.json_document.MalformedJson": "definitions are given by the operator",
     "vhosts.definitions.definitions.UnknownDefinition": "definitions are given by the operator",
     "vhosts.errors.InvalidParameter": "parameters are set by the operator",
     "vhosts.errors.ParameterNotFound": "parameters are set by the operator",

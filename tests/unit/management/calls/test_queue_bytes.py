@@ -46,14 +46,14 @@ async def test_bodies_in_memory_are_counted_until_they_are_settled(node: Node) -
     queue = await declared(node)
     queue.publish(records("x" * 10, "x" * 30), False)
     queue.publish(records("x" * 5, persistent=False), False)
-    assert counted(queue) == QueueBytes(45, 45, 40)
+    assert counted(queue) == QueueBytes(45, 45, 40, 3, 2)
     taker = Taker(2)
     queue.add_consumer(taker)
     node.turns.run()
     assert (queue.ready, queue.unacked) == (1, 2)
-    assert counted(queue) == QueueBytes(45, 45, 40)  # nothing is settled yet
+    assert counted(queue) == QueueBytes(45, 45, 40, 3, 2)  # nothing is settled yet
     settle(taker.take()[0])
-    assert counted(queue) == QueueBytes(5, 5, 0)
+    assert counted(queue) == QueueBytes(5, 5, 0, 1, 0)
     assert counted(queue).share(1, 2) == 2
 
 
@@ -71,11 +71,11 @@ async def test_a_list_looks_at_the_first_batches_alone(node: Node) -> None:
     queue = await declared(node)
     for _ in range(LISTED_STRETCHES_MAX):
         queue.publish(records("x" * 10), False)
-    assert listed_bytes(queue) == QueueBytes(160, 160, 160)
+    assert listed_bytes(queue) == QueueBytes(160, 160, 160, 16, 16)
     for _ in range(4):
         queue.publish(records("x" * 1_000, persistent=False), False)
-    assert listed_bytes(queue) == QueueBytes(200, 200, 200)
-    assert counted(queue) == QueueBytes(4_160, 4_160, 160)
+    assert listed_bytes(queue) == QueueBytes(200, 200, 200, 20, 20)
+    assert counted(queue) == QueueBytes(4_160, 4_160, 160, 20, 16)
 
 
 async def test_a_list_looks_at_each_partition_of_a_queue(node: Node) -> None:
@@ -88,7 +88,9 @@ async def test_a_list_looks_at_each_partition_of_a_queue(node: Node) -> None:
         for _ in range(3):
             partition.log.append(records("x" * 10), False)
     expected = 2 * LISTED_STRETCHES_MAX * 30
-    assert listed_bytes(queue) == QueueBytes(expected, expected, expected)
+    assert listed_bytes(queue) == QueueBytes(
+        expected, expected, expected, expected // 10, expected // 10
+    )
 
 
 async def test_what_is_on_the_disk_alone_counts_by_its_segment(tmp_path: Path) -> None:

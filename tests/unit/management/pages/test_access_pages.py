@@ -103,12 +103,13 @@ async def test_a_vhost_is_shown_and_changed(browser: Browser) -> None:
     assert answer.page.one("h1").text == "Virtual hosts"
 
 
-async def test_others_see_a_vhost_without_who_may_enter_it(browser: Browser) -> None:
+async def test_others_see_that_a_vhost_is_there_and_no_more(browser: Browser) -> None:
     await browser.sign_in_as("carol", "management")
     await browser.node.users.set_permissions("carol", "/", ALL)
-    page = await browser.page("/vhosts/%2F")
-    assert "Who may enter" not in page.text
-    assert [each["action"] for each in page.all("form", method="post")] == ["/sign-out"]
+    page = await browser.page("/vhosts")
+    assert [row[0] for row in page.rows()] == ["/"]
+    assert not page.all("a", href="/vhosts/%2F")
+    assert (await browser.get("/vhosts/%2F")).status == 403
 
 
 async def test_a_vhost_can_be_added_when_none_is_left(browser: Browser) -> None:

@@ -51,7 +51,9 @@ async def test_what_is_not_permitted_or_reserved_is_refused(node: ManagedNode) -
     with pytest.raises(ReservedName):
         await node.ask(exchanges.put_exchange, name="amq.own", body={"type": "direct"})
     with pytest.raises(Refused, match="type"):
-        await node.ask(exchanges.put_exchange, name="x", body={})
+        await node.ask(exchanges.put_exchange, name="x", body={"type": 5})
+    assert await node.ask(exchanges.put_exchange, name="x", body={}) == 201
+    assert node.vhost.routing.exchange("x").type == "direct"
 
 
 async def test_a_message_is_published_with_its_payload_decoded(node: ManagedNode) -> None:

@@ -88,9 +88,12 @@ async def test_the_cluster_gets_its_name_from_an_operator(node: ManagedNode) -> 
 
 async def test_a_check_of_ports_and_protocols_names_what_is_missing(node: ManagedNode) -> None:
     assert await node.ask(node_views.check_port, port="5672") == {"status": "ok", "port": 5672}
-    for port in ("1", "many", "9" * 9):
+    for port in ("1", "-1", "9" * 9):
         status, row = await node.ask(node_views.check_port, port=port)
         assert (status, row["ports"]) == (503, [5672, 15672])
+    for port in ("many", "1x", "9" * 10):
+        with pytest.raises(Refused, match="Invalid port"):
+            await node.ask(node_views.check_port, port=port)
     for protocol in ("amqp", "AMQP091", "amqp0-9-1"):
         row = await node.ask(node_views.check_protocol, protocol=protocol)
         assert row["status"] == "ok"

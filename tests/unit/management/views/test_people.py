@@ -36,7 +36,9 @@ async def test_several_are_deleted_and_those_who_are_not_there_are_no_error(
 ) -> None:
     for name in ("a", "b"):
         await node.user(name)
-    assert await node.ask(people.delete_users, body={"users": ["a", "nobody"]}) == 204
+    with pytest.raises(Refused, match="no_such_user: nobody"):
+        await node.ask(people.delete_users, body={"users": ["a", "nobody"]})
+    assert await node.ask(people.delete_users, body={"users": ["a", "a"]}) == 204
     assert [user.name for user in node.users.users()] == ["b"]
 
 

@@ -136,6 +136,33 @@ def test_a_death_that_a_client_counted_is_counted_on_but_says_where_it_was() -> 
     assert (letter.cycles_to, letter.own_deaths) == ({"a", "b"}, 2)
 
 
+@pytest.mark.parametrize(
+    ("queue", "expected"),
+    [
+        ("a", [("a", "expired", 3), ("b", "maxlen", 1)]),
+        ("c", [("c", "expired", 1), ("a", "expired", 2), ("b", "maxlen", 1)]),
+    ],
+)
+def test_entries_without_counts_are_one_for_each_queue_and_reason(
+    queue: str, expected: list[tuple[str, str, int]]
+) -> None:
+    old: list[dict[str, Any]] = [
+        {"queue": "a", "reason": "expired", "exchange": "first"},
+        {"queue": "b", "reason": "maxlen", "exchange": "e"},
+        {"queue": "a", "reason": "expired", "exchange": "second"},
+    ]
+    letter = died({"x-death": old}, queue=queue)
+    assert deaths(letter) == expected
+    if queue == "c":
+        assert headers(letter)["x-death"][1]["exchange"] == "first"
+    assert letter.own_deaths == 1
+
+
+def test_a_merged_entry_keeps_the_count_that_it_has() -> None:
+    old = [{"queue": "a", "reason": "expired", "count": 5}, {"queue": "a", "reason": "expired"}]
+    assert deaths(died({"x-death": old}, queue="b")) == [("b", "expired", 1), ("a", "expired", 5)]
+
+
 def test_as_many_deaths_are_the_brokers_own_as_a_batch_can_say() -> None:
     letter = died(queue="0")
     for number in range(1, 300):
