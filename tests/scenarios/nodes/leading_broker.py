@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from node_sockets import node_sockets
-
 from routelog.amqp_front.__main__ import main
 from routelog.amqp_front.composition import Composition
+from routelog.amqp_front.node.accepted_sockets import AcceptedSockets, SocketLimits
 from routelog.amqp_front.process.broker import Broker, BrokerAddress
 from routelog.mirror_cluster.coordination.coordinator import NodeEntry
 from routelog.mirror_cluster.links.node_links import LinkSecurity, NodeLinks
@@ -25,7 +25,8 @@ doors_of_node = Composition.doors
 def node_links(name: str) -> NodeLinks:
     """The connections of a node; nothing is replicated."""
     own = NodeEntry(name, os.getpid(), "", 1)
-    return NodeLinks(CLUSTER, own, SECRET, lambda *_: None, lambda _: None, node_sockets())
+    sockets = AcceptedSockets("nodes", SocketLimits(64, 32), time.monotonic)
+    return NodeLinks(CLUSTER, own, SECRET, lambda *_: None, lambda _: None, sockets)
 
 
 @asynccontextmanager
