@@ -170,6 +170,7 @@ class Journal:
             JournalDamaged: a block that had been committed cannot be read.
         """
         self._replica, self._writer.shard = events, shard
+        self.groups.is_replicated = True
         marks = [(block.mark, block.length - BLOCK_HEADER_BYTES) for block in self._reader.blocks()]
         self.committed = max(committed, self._reader.committed)
         return [(self._reader.base, 0), *marks]
@@ -496,12 +497,14 @@ class Journal:
             return
         file = self._file
         assert file is not None
+        is_last = not self.groups.gathers or group is self.groups.last
         self.groups.take_first()
         self._committing = True
         group.epoch = group.epoch or self._epoch
         leads = self._replica is not None and group.epoch == self._epoch
         group.synced |= leads or self._marking
-        self._marking = False
+        # Who waits for what is collected waits for the last group, which may be empty.
+        self._marking = self._marking and not is_last
         file.first = file.first or group.position
         placed = PlacedGroup(file, file.at, self.committed, group)
         file.places.append(file.at)
@@ -558,7 +561,7 @@ class Journal:
             self.committed = self.durable
         if self._truncations or (self.groups.started and self.groups.first.waited):
             self._commit()  # first: the disk works while the confirms go out
-        elif self.groups.has_more or self._uncollected:
+        elif self.groups.has_more or self._uncollected or self._marking:
             self._wake_later()
         elif group.synced and group.count and self._mark_timer is None:
             self._mark_later()

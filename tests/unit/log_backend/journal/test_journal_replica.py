@@ -81,6 +81,18 @@ async def test_nothing_is_promised_before_it_is_committed(replica: Replica) -> N
     assert journal.groups.is_idle
 
 
+async def test_a_leader_that_begins_tells_a_checkpoint_without_another_entry(
+    replica: Replica,
+) -> None:
+    journal = replica.journal
+    journal.lead(1)
+    called: list[int] = []
+    journal.when_told(lambda: called.append(journal.committed))
+    await until(lambda: journal.durable == 2)
+    journal.commit(2)
+    assert called == [2]
+
+
 async def test_a_block_tells_what_was_committed_when_it_was_written(
     replica: Replica, directory: Path
 ) -> None:
