@@ -26,6 +26,7 @@ cdef class JournalGroup:
 cdef class JournalGroups:
     cdef public object failure
     cdef readonly bint gathers
+    cdef public bint is_replicated
     cdef public bint is_held
     cdef public long long pending_bytes
     cdef list _groups

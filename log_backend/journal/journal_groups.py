@@ -146,6 +146,7 @@ class JournalGroups:
             of them has to survive a power cut; in a cluster, committed. Readers of logs see what is in blocks
             up to here, and segments hold nothing else.
         gathers: entries are taken; a follower is only given whole blocks.
+        is_replicated: the journal is a replica's.
         is_held: the group that grows is to wait, and is not followed by another, however large it is.
         pending_bytes: of all groups, and of the blocks above `promised` that are being written, or were.
 
@@ -166,6 +167,7 @@ class JournalGroups:
         "failure",
         "gathers",
         "is_held",
+        "is_replicated",
         "pending_bytes",
         "promised",
     )
@@ -176,6 +178,7 @@ class JournalGroups:
         self.failure: Exception | None = None
         self.gathers = False
         self.is_held = False
+        self.is_replicated = False
         self.pending_bytes = 0
         self.promised = 0
         self._groups: list[JournalGroup] = []

@@ -1,4 +1,5 @@
 # The end of a log, for the compiled kernel.
+from routelog.log_backend.journal.journal_groups cimport JournalGroups
 from routelog.log_backend.partitions.log_intake cimport LogIntake
 from routelog.log_backend.records.record_batch cimport RecordBatch, Records, new_batch
 from routelog.log_backend.partitions.tail cimport Tail

@@ -9,7 +9,7 @@ import cython
 
 from routelog.log_backend.journal.journal_block import NO_CURSOR, HandedOut
 from routelog.log_backend.journal.journal_entry import JournalEntry
-from routelog.log_backend.journal.journal_groups import JournalGroup
+from routelog.log_backend.journal.journal_groups import JournalGroup, JournalGroups
 from routelog.log_backend.partitions.cursor import Cursor
 from routelog.log_backend.partitions.log_intake import LogIntake
 from routelog.log_backend.partitions.tail import Tail
@@ -170,6 +170,7 @@ class LogEnd:
         waited=cython.bint,
         batch=RecordBatch,
         appended=list,
+        groups=JournalGroups,
         position=cython.longlong,
         waits_for=cython.longlong,
     )
@@ -182,14 +183,14 @@ class LogEnd:
         appended = self._intake.appended
         if appended is not None:
             self._join(appended, batch)
-        if self.durable and (records.attributes & _PERSISTENT or self.is_stream):
-            if self._journaled:
-                groups = self._intake.groups
-                position = waits_for = groups.append_batch(self.number, batch, waited, self.synced)
-            elif self._intake.groups.failure is not None:
-                raise self._intake.groups.failure  # the records would not survive a clean stop
-        elif self.keeps_log and self._journaled:
-            waits_for = self._take_offsets(batch)
+        groups = self._intake.groups
+        if self._journaled and (records.attributes & _PERSISTENT or self.is_stream):
+            position = waits_for = groups.append_batch(self.number, batch, waited, self.synced)
+        elif self.durable:
+            if groups.failure is not None and records.attributes & _PERSISTENT:
+                raise groups.failure  # the records would not survive a clean stop
+            if groups.is_replicated or (self.keeps_log and self._journaled):
+                waits_for = self._take_offsets(batch)
         if waits_for > self._waits_for:
             self._waits_for = waits_for
             self._intake.groups.hide(self.number, batch.base_offset)
@@ -209,8 +210,9 @@ class LogEnd:
         return 0
 
     def _take_offsets(self, batch: RecordBatch) -> int:
-        # These records do not survive a crash. Their offsets must not be given again, because readers may have
-        # seen them: so the journal notes the end.
+        # These records do not survive a crash. Their offsets must not be given again: readers may have seen
+        # them, and segments and snapshots of a replica have them, which would hide what another leader gives
+        # them to. So the journal notes the end.
         taken = JournalEntry(self.number, HandedOut(NO_CURSOR, batch.end_offset))
         position: int = self._intake.groups.append(taken, False, self.synced)
         return position
