@@ -155,6 +155,8 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True):
     cluster_etcd_user: str = ""
     cluster_etcd_password: str = ""
     cluster_min_in_sync: Annotated[int, Meta(ge=1)] = 2
+    # Each second more is one that a cluster stands still when a machine is cut off.
+    cluster_lease_seconds: Annotated[int, Meta(ge=2, le=30)] = 2
     # Above the time without a leader's confirms that the loss of a node costs: some 3 s.
     cluster_confirm_seconds: Annotated[float, Meta(ge=1, le=3600)] = 10.0
 

@@ -14,7 +14,7 @@ from routelog.amqp_front.wire.proxy_header import AMQP, Endpoint
 
 log = logging.getLogger(__name__)
 
-WAIT_SECONDS_MAX = 5.0  # for a leader: a change of leader takes some three
+CHANGE_SECONDS = 3.0  # what a change of leader may take beside a lease
 RETRY_SECONDS = 0.1  # until a leader that could not be reached is tried again
 GONE = (
     "transient messages and queues that are not durable may be gone, "
@@ -32,9 +32,7 @@ class Passing:
         wait_seconds: how long a client waits for a leader; then it is told that there is none.
     """
 
-    def __init__(
-        self, leaders: Leaders, cluster_name: str, wait_seconds: float = WAIT_SECONDS_MAX
-    ) -> None:
+    def __init__(self, leaders: Leaders, cluster_name: str, wait_seconds: float) -> None:
         self._leaders = leaders
         self._cluster_name = cluster_name
         self._wait_seconds = wait_seconds

@@ -18,7 +18,7 @@ from routelog.amqp_front.node.intake_budget import IntakeBudget, IntakeLimits
 from routelog.amqp_front.node.node_name import node_name
 from routelog.amqp_front.node.services import Services
 from routelog.amqp_front.passing.passed_doors import PassedDoors
-from routelog.amqp_front.passing.passing import GONE, STOPPED, Passing
+from routelog.amqp_front.passing.passing import CHANGE_SECONDS, GONE, STOPPED, Passing
 from routelog.amqp_front.process.data_directory import (
     START_FAULTS,
     StartError,
@@ -126,7 +126,10 @@ class Broker:
         self._name = node_name(config.node_name, socket.gethostname())
         self._definitions = definitions
         self._mirror = mirror
-        self._passing = None if mirror is None else Passing(mirror, config.cluster_name)
+        wait_seconds = config.cluster_lease_seconds + CHANGE_SECONDS
+        self._passing = (
+            None if mirror is None else Passing(mirror, config.cluster_name, wait_seconds)
+        )
         self._door: Serve = self._serve
         self._http_serve: Serve | None = None
         self._is_loaded = self._is_suspended = False

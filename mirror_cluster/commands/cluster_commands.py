@@ -279,7 +279,7 @@ async def _reach(
         refusal = goal.refusal()
         if refusal:
             return view, refusal
-        pursuit = Pursuit(coordinator, goal, view, seconds, SystemClock())
+        pursuit = Pursuit(coordinator, goal, view, seconds, SystemClock(), options.lease_seconds)
         problem = await pursuit.run()
         return pursuit.view, problem
 

@@ -19,8 +19,8 @@ from routelog.mirror_cluster.protocol.shard_record import ShardRecord
 
 READ_SECONDS = 0.1
 # Until a node that took a command is told once more: when no other one could lead just then, a leader has given
-# the command up after 3 s, and took clients again.
-REPEAT_SECONDS = 10.0
+# the command up after `LAG_LEASES`, and took clients again.
+REPEAT_LEASES = 5
 
 
 class Pursuit:
@@ -41,12 +41,14 @@ class Pursuit:
         view: ClusterView,
         seconds: float,
         clock: Clock,
+        lease_seconds: int = 2,
     ) -> None:
         self.view = view
         self._coordinator = coordinator
         self._goal = goal
         self._seconds = seconds
         self._clock = clock
+        self._repeat_seconds = REPEAT_LEASES * lease_seconds
         self._sent: list[NodeCommand] = []
         # By process: one that starts again is told anew
         self._sent_at: dict[tuple[Verb, int], float] = {}
@@ -70,7 +72,7 @@ class Pursuit:
         if command is None or command.node in self.view.commands:
             return
         told, now = (command.verb, command.process), self._clock.monotonic()
-        if now - self._sent_at.get(told, -math.inf) < REPEAT_SECONDS:
+        if now - self._sent_at.get(told, -math.inf) < self._repeat_seconds:
             return
         made = await self._coordinator.command(command, math.ceil(self._seconds))
         if made is not None:

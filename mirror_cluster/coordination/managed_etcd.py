@@ -33,8 +33,9 @@ RESTART_SECONDS_MIN, RESTART_SECONDS_MAX = 0.5, 10.0
 PEER_SECONDS_MAX = 1.0  # as of any request
 STOP_SECONDS_MAX = 5.0  # then it is killed: its log survives that
 # The journal syncs on the same disk: with etcd's defaults, 100 and 1,000 ms, a slow one would cause elections.
-# No lease is shorter than 1.5 election timeouts, in whole seconds: these are the longest that allow 2 s.
-HEARTBEAT_MILLISECONDS, ELECTION_MILLISECONDS = 150, 1_200
+# No lease is shorter than 1.5 election timeouts, in whole seconds: this is the longest that allows each lease.
+ELECTION_LEASES, ELECTION_SECONDS_MAX = 0.6, 5.0  # as etcd advises where it is slowest
+HEARTBEATS = 8  # of one election timeout
 _REMOVED = 0  # exit status of a member that has been removed; a signal ends it with another one
 
 
@@ -53,6 +54,7 @@ class EtcdMember:
         peer_urls: of all members, by name; the same on each node.
         token: of the cluster: members of two clusters do not mix.
         joins: a cluster that runs already, as one of its members: see `joining`.
+        lease_seconds: of the nodes.
         tls: for clients and for other members; None: anybody who reaches the ports may read and write.
         checks_addresses: another member has to connect from an address of its certificate, too.
     """
@@ -66,11 +68,14 @@ class EtcdMember:
     tls: TlsFiles | None = None
     checks_addresses: bool = True
     joins: bool = False
+    lease_seconds: int = 2
 
     def arguments(self) -> list[str]:
         """Of the command line, without the binary."""
         own = self.peer_urls[self.name]
         members = ",".join(f"{name}={url}" for name, url in sorted(self.peer_urls.items()))
+        seconds = min(ELECTION_LEASES * self.lease_seconds, ELECTION_SECONDS_MAX)
+        election = round(1_000 * seconds)
         arguments = {
             "name": self.name,
             "data-dir": str(self.directory),
@@ -81,8 +86,8 @@ class EtcdMember:
             "initial-cluster": members,
             "initial-cluster-token": self.token,
             "initial-cluster-state": "existing" if self.joins else "new",  # read at the first start
-            "heartbeat-interval": str(HEARTBEAT_MILLISECONDS),
-            "election-timeout": str(ELECTION_MILLISECONDS),
+            "heartbeat-interval": str(election // HEARTBEATS),
+            "election-timeout": str(election),
             "pre-vote": "true",  # 3.4: else a member that was cut off deposes the leader when it is back
             "auto-compaction-mode": "revision",
             "auto-compaction-retention": "1000",  # nobody watches, so nobody reads old revisions

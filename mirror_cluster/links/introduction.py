@@ -60,6 +60,8 @@ class Opening(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         process: number of its process, new with each start.
         nonce: random, and never used again.
         versions: oldest and newest that it speaks.
+        lease_seconds: of a node of a cluster; else 0. Nodes that do not agree when a leader has lost its place
+            must not follow each other.
     """
 
     cluster: str
@@ -69,6 +71,7 @@ class Opening(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     purpose: int
     nonce: bytes
     versions: tuple[int, int] = VERSIONS
+    lease_seconds: float = 0
 
 
 class _Proof(msgspec.Struct, forbid_unknown_fields=True):
@@ -204,6 +207,10 @@ def _check(own: Opening, other: Opening) -> Introduced:
     version = min(own.versions[1], other.versions[1])
     if version < max(own.versions[0], other.versions[0]):
         raise Stranger(f"{other.node} speaks versions {other.versions}, this node {own.versions}")
+    if own.lease_seconds and other.lease_seconds not in (0, own.lease_seconds):
+        theirs, ours = f"{other.lease_seconds:g}", f"{own.lease_seconds:g}"
+        text = f"{other.node} has cluster_lease_seconds = {theirs}, this node {ours}"
+        raise Stranger(f"{text}: all nodes of a cluster have the same")
     try:
         purpose = Purpose(other.purpose)
     except ValueError:

@@ -67,6 +67,7 @@ class NodeLinks:
         received: called with the sender's name for each message.
         gone: called with the name of a node whose machine refuses connections; perhaps several times.
         sockets: of those who connect.
+        lease_seconds: see `Opening`.
     """
 
     def __init__(
@@ -77,8 +78,11 @@ class NodeLinks:
         received: Callable[[str, Message], None],
         gone: Callable[[str], None],
         sockets: DoorSockets,
+        *,
+        lease_seconds: float = 0,
     ) -> None:
         self._cluster = cluster
+        self._lease_seconds = lease_seconds
         self._own = own
         self._security = security
         self._received = received
@@ -215,7 +219,15 @@ class NodeLinks:
 
     def _opening(self, to: str, purpose: Purpose = Purpose.REPLICATION) -> Opening:
         own = self._own
-        return Opening(self._cluster, own.node, to, own.process, purpose, random_key())
+        return Opening(
+            self._cluster,
+            own.node,
+            to,
+            own.process,
+            purpose,
+            random_key(),
+            lease_seconds=self._lease_seconds,
+        )
 
     def _accepted(self, address: str, accepted: DoorSocket) -> NodeLink:
         introduction = ListenerIntroduction(self._opening(""), self._security.secret)

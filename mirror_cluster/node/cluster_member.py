@@ -28,7 +28,7 @@ from routelog.mirror_cluster.coordination.managed_etcd import EtcdMissing
 from routelog.mirror_cluster.links.given_link import TakeConnection
 from routelog.mirror_cluster.links.node_door import DoorSockets
 from routelog.mirror_cluster.links.node_links import LinkSecurity
-from routelog.mirror_cluster.node.cluster_coordinator import LEASE_SECONDS, open_coordinator
+from routelog.mirror_cluster.node.cluster_coordinator import open_coordinator
 from routelog.mirror_cluster.node.cluster_node import ClusterNode, NodeSettings
 from routelog.mirror_cluster.node.cluster_options import ClusterOptions
 from routelog.mirror_cluster.node.copy_receiver import CopyReceiver
@@ -53,7 +53,7 @@ from routelog.mirror_cluster.replica.settings import ReplicaSettings
 
 log = logging.getLogger(__name__)
 
-DRAIN_SECONDS_MAX = 5.0  # for another node to lead; without one, this node stops all the same
+DRAIN_LEASES_MAX = 2.5  # for another node to lead; without one, this node stops all the same
 
 
 class CannotJoin(Exception):
@@ -216,8 +216,8 @@ class ClusterMember:
             options.addresses[options.node],
             *options.listen,
             LinkSecurity(options.secret, options.tls),
-            LEASE_SECONDS,
-            ReplicaSettings(min_in_sync=options.min_in_sync, lease_seconds=LEASE_SECONDS),
+            options.lease_seconds,
+            ReplicaSettings.of_lease(options.lease_seconds, options.min_in_sync),
         )
         probe = DiskProbe(self._data, self._disk)
         node = ClusterNode(
@@ -232,11 +232,12 @@ class ClusterMember:
         """Have another node lead, as this one is about to stop; returns when it does, or none can."""
         if len(self._node.view.nodes) > 1:
             self._node.handle(SHARD, Drain())
+            seconds = DRAIN_LEASES_MAX * self._options.lease_seconds
             try:
-                async with asyncio.timeout(DRAIN_SECONDS_MAX):
+                async with asyncio.timeout(seconds):
                     await self._drained.wait()
             except TimeoutError:
-                log.warning("no other node has taken the lead in %g s", DRAIN_SECONDS_MAX)
+                log.warning("no other node has taken the lead in %g s", seconds)
 
     async def aclose(self) -> None:
         """End: the lease is given up."""

@@ -44,7 +44,7 @@ log = logging.getLogger(__name__)
 TICK_SECONDS = 0.1
 # Between two reads of the coordinator: a change of leader is noticed so late at most.
 READ_SECONDS = 0.3
-LEASE_MARGIN_SECONDS = 0.3  # the lease is given up so much earlier than the coordinator does
+LEASE_MARGIN = 0.15  # of a lease: it is given up so much earlier than the coordinator does
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class NodeSettings:
         incarnation: of its data directory.
         address: where the other nodes reach this one, `host:port`.
         host, port: where it listens.
-        lease_seconds: of the coordinator's lease.
+        lease_seconds: of the coordinator's lease; the same on all nodes.
     """
 
     cluster: str
@@ -112,7 +112,13 @@ class ClusterNode:
             since=clock.now(),
         )
         self.links = NodeLinks(
-            settings.cluster, entry, settings.security, self._received, self._gone, sockets
+            settings.cluster,
+            entry,
+            settings.security,
+            self._received,
+            self._gone,
+            sockets,
+            lease_seconds=settings.lease_seconds,
         )
         self._known: dict[str, NodeEntry] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -126,7 +132,7 @@ class ClusterNode:
             hosted = HostedReplica(settings.node, self.process, settings.replica, storage, self)
             self.replicas[hosted.shard] = hosted
         self._lease = LeaseKeeper(
-            Lease(self._settings.lease_seconds, LEASE_MARGIN_SECONDS),
+            Lease(self._settings.lease_seconds, LEASE_MARGIN * self._settings.lease_seconds),
             self.clock,
             self.coordinator,
             replace(self._entry, ends={shard: self._end(shard) for shard in self.replicas}),

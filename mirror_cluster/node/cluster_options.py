@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from routelog.mirror_cluster.coordination.etcd_gateway import EtcdTls
 from routelog.mirror_cluster.node_tls import NodeTls, TlsFiles, TlsUnusable
+from routelog.mirror_cluster.replica.settings import LAG_LEASES
 
 if TYPE_CHECKING:
     from routelog.mirror_cluster.secret_authority import SecretAuthority
@@ -69,6 +70,14 @@ class ClusterKeys(Protocol):
     def cluster_min_in_sync(self) -> int:
         """Copies that a confirmed message has at least."""
 
+    @property
+    def cluster_lease_seconds(self) -> int:
+        """A leader that is cut off is replaced after this."""
+
+    @property
+    def cluster_confirm_seconds(self) -> float:
+        """What waits for copies for so long is refused."""
+
 
 @dataclass(frozen=True)
 class ClusterOptions:
@@ -82,6 +91,7 @@ class ClusterOptions:
         etcd: URLs of all members.
         etcd_peers: of a managed one, where members reach each other, in the order of the addresses; else none.
         authority: of a managed etcd without `tls`.
+        lease_seconds: the same on all nodes; docs/internals/mirroring.md has what goes by it.
     """
 
     name: str
@@ -96,6 +106,7 @@ class ClusterOptions:
     etcd_password: str = field(repr=False)
     min_in_sync: int
     authority: "SecretAuthority | None" = None
+    lease_seconds: int = 2
 
     @property
     def is_managed(self) -> bool:
@@ -129,6 +140,11 @@ def cluster_options(keys: ClusterKeys, node: str) -> ClusterOptions | None:
     secret = checked_secret(keys.cluster_secret)
     if keys.cluster_min_in_sync > len(addresses):
         raise BadClusterOption(f"cluster_min_in_sync: there are only {len(addresses)} nodes")
+    confirm_seconds_min = LAG_LEASES * keys.cluster_lease_seconds
+    if keys.cluster_confirm_seconds < confirm_seconds_min:
+        lease = f"cluster_lease_seconds is {keys.cluster_lease_seconds}"
+        told = f"expected {confirm_seconds_min:g} or more, as {lease}"
+        raise BadClusterOption(f"cluster_confirm_seconds: {told}")
     host = host_and_port("cluster_nodes", addresses[node])[0]
     tls = node_tls(keys, host)
     is_managed = MANAGED in keys.cluster_etcd
@@ -147,6 +163,7 @@ def cluster_options(keys: ClusterKeys, node: str) -> ClusterOptions | None:
         keys.cluster_etcd_password,
         keys.cluster_min_in_sync,
         _authority(secret, keys.cluster_name, host) if has_authority else None,
+        keys.cluster_lease_seconds,
     )
 
 

@@ -240,4 +240,5 @@ def _member(options: ClusterOptions, data: Path) -> EtcdMember:
         dict(zip(options.addresses, options.etcd_peers, strict=True)),
         options.name,
         None if options.tls is None else options.tls.files,
+        lease_seconds=options.lease_seconds,
     )

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+LAG_LEASES = 1.5  # a member that has not caught up for so many leases leaves the in-sync set
+
 
 @dataclass(frozen=True)
 class ReplicaSettings:
@@ -26,3 +28,13 @@ class ReplicaSettings:
     election_step_seconds: float = 0.3
     lease_seconds: float = 2.0
     window_bytes: int = 32 * 1024 * 1024
+
+    @classmethod
+    def of_lease(cls, seconds: float, min_in_sync: int) -> "ReplicaSettings":
+        """What goes by the lease of the nodes."""
+        return cls(
+            min_in_sync=min_in_sync,
+            heartbeat_seconds=seconds / 4,
+            lag_seconds=LAG_LEASES * seconds,
+            lease_seconds=seconds,
+        )

@@ -82,7 +82,7 @@ class World:
         self.is_away = False  # nobody listens at the leader
         self.refused = 0  # connections, since it is away
         self.port = self._leader_port = 0
-        self.passing = Passing(self, "orders")
+        self.passing = Passing(self, "orders", 5.0)
 
     def _serve(self, accepted: AcceptedSocket, client: Endpoint | None) -> Served:
         self.clients.append(Served(accepted, client))

@@ -85,7 +85,7 @@ async def test_a_node_is_told_once() -> None:
 
 
 async def test_a_node_that_could_not_is_told_once_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pursuit, "REPEAT_SECONDS", 0.0)
+    monkeypatch.setattr(pursuit, "REPEAT_LEASES", 0)
     cluster = Cluster(reads=3)
     assert await cluster.run() == ""
     assert len(cluster.commands) == 3

@@ -126,6 +126,16 @@ def test_a_member_knows_all_members_and_its_own_addresses(tmp_path: Path) -> Non
     assert not any("cert" in each for each in arguments)
 
 
+@pytest.mark.parametrize(("lease", "election", "heartbeat"), [(2, 1200, 150), (10, 5000, 625)])
+def test_elections_go_by_the_lease(
+    tmp_path: Path, lease: int, election: int, heartbeat: int
+) -> None:
+    arguments = replace(member(tmp_path), lease_seconds=lease).arguments()
+    assert f"--election-timeout={election}" in arguments
+    assert f"--heartbeat-interval={heartbeat}" in arguments
+    assert 1.5 * election <= 1_000 * lease, "etcd would give a longer one"
+
+
 def test_a_member_listens_on_an_address_whatever_its_host_is_called(tmp_path: Path) -> None:
     named = replace(member(tmp_path), client_url="http://a.test:2379", listen_host="::1")
     assert "--listen-client-urls=http://[::1]:2379" in named.arguments()

@@ -105,6 +105,15 @@ def test_what_was_said_once_proves_nothing_the_next_time() -> None:
         ListenerIntroduction(B, SECRET).proved(frame(last))
 
 
+def test_nodes_have_the_same_lease() -> None:
+    slow, quick = (msgspec.structs.replace(A, lease_seconds=seconds) for seconds in (4, 2))
+    told = "a has cluster_lease_seconds = 4, this node 2"
+    with pytest.raises(Stranger, match=told):
+        introduce(slow, msgspec.structs.replace(B, lease_seconds=2))
+    introduce(quick, msgspec.structs.replace(B, lease_seconds=2))
+    introduce(A, msgspec.structs.replace(B, lease_seconds=2))  # an operator, or a standby
+
+
 def test_a_node_that_answers_under_another_name_is_refused() -> None:
     calling = DialerIntroduction(A, SECRET)
     other = ListenerIntroduction(msgspec.structs.replace(B, node="c"), SECRET)

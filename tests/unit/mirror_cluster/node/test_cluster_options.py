@@ -25,6 +25,8 @@ class Keys:
     cluster_etcd_user: str = ""
     cluster_etcd_password: str = ""
     cluster_min_in_sync: int = 2
+    cluster_lease_seconds: int = 2
+    cluster_confirm_seconds: float = 10.0
 
 
 KEYS = Keys()
@@ -111,6 +113,10 @@ def test_an_etcd_of_the_operator_may_serve_two_nodes() -> None:
             "cluster_etcd_user: there is a password",
         ),
         ({"cluster_min_in_sync": 4}, "cluster_min_in_sync: there are only 3 nodes"),
+        (
+            {"cluster_lease_seconds": 8},
+            "cluster_confirm_seconds: expected 12 or more, as cluster_lease_seconds is 8",
+        ),
     ],
 )
 def test_what_does_not_go_together_is_told_by_its_key(wrong: dict, told: str) -> None:
