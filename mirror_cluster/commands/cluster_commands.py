@@ -35,8 +35,10 @@ from routelog.mirror_cluster.coordination.coordinator import (
 )
 from routelog.mirror_cluster.coordination.etcd_gateway import EtcdEndpoints, EtcdGateway
 from routelog.mirror_cluster.coordination.managed_etcd import remove_member
+from routelog.mirror_cluster.coordination.refused_record import refusing
 from routelog.mirror_cluster.node.cluster_coordinator import open_coordinator
 from routelog.mirror_cluster.node.cluster_options import ClusterOptions
+from routelog.mirror_cluster.protocol.shard_record import SHARD
 
 _T = TypeVar("_T")
 
@@ -55,6 +57,9 @@ TimeoutOption = Annotated[
 _SHARD_COLUMNS = ("leader", "led", "epoch", "unclean", "min_in_sync", "since")
 WIDTH = 240  # of a table that goes into a file or a pipe
 BAR_SECONDS = 2.0
+SETTLE_SECONDS = (
+    2.0  # a node reads the record each 0.3 s, and says what it makes of it within 0.5 s
+)
 TIMEOUT_SECONDS = 30.0  # a leader that hands over starts again, and its etcd with it
 
 
@@ -175,13 +180,24 @@ def cluster_commands(load: Callable[[Path | None], ClusterOptions]) -> typer.Typ
     @commands.command()
     def init(
         node: Annotated[str, typer.Option("--from", metavar="NODE", help="Whose data count.")],
+        accept_loss: Annotated[
+            bool, typer.Option("--accept-loss", help="What nodes have that are not alive is lost.")
+        ] = False,
         config: ConfigOption = None,
         timeout: TimeoutOption = TIMEOUT_SECONDS,
         as_json: JsonOption = False,
     ) -> None:
-        """Begin a cluster whose nodes have different data with those of one of them."""
+        """Begin a cluster whose nodes have different data, or refuse what etcd has, with one of them."""
         options = _with_node(load(config), node)
-        _pursue(options, lambda view: InitGoal(view, node), timeout, as_json)
+        _pursue(
+            options,
+            lambda view: InitGoal(
+                view, node, options.addresses, options.min_in_sync, accepts_loss=accept_loss
+            ),
+            timeout,
+            as_json,
+            settles=True,
+        )
 
     @commands.command()
     def recover(
@@ -254,8 +270,10 @@ def _pursue(
     seconds: float,
     as_json: bool,
     then: Callable[[], Coroutine[Any, Any, str]] = _nothing_more,
+    *,
+    settles: bool = False,
 ) -> None:
-    view, problem = _asked(_reach(options, goal_of, seconds))
+    view, problem = _asked(_reach(options, goal_of, seconds, settles=settles))
     problem = problem or _asked(then())
     told = cluster_status(options, view)
     if as_json:
@@ -268,11 +286,22 @@ def _pursue(
 
 
 async def _reach(
-    options: ClusterOptions, goal_of: Callable[[ClusterView], Goal], seconds: float
+    options: ClusterOptions,
+    goal_of: Callable[[ClusterView], Goal],
+    seconds: float,
+    *,
+    settles: bool,
 ) -> tuple[ClusterView, str]:
-    """What the coordinator holds in the end, and why the goal is not reached."""
+    """What the coordinator holds in the end, and why the goal is not reached.
+
+    Args:
+        settles: the goal depends on what nodes tell of themselves: each has told what it refuses by then.
+    """
     async with aclosing(open_coordinator(options)) as coordinator:
         view = await coordinator.read()
+        if settles and refusing(view.notes(SHARD)):
+            await asyncio.sleep(SETTLE_SECONDS)
+            view = await coordinator.read()
         goal = goal_of(view)
         if goal.is_reached(view, ()):
             return view, ""

@@ -5,8 +5,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 from routelog.mirror_cluster.coordination.coordinator import ClusterView
+from routelog.mirror_cluster.coordination.refused_record import refused, refusing
 from routelog.mirror_cluster.node.cluster_options import ClusterOptions
-from routelog.mirror_cluster.protocol.shard_record import ShardRecord
+from routelog.mirror_cluster.protocol.shard_record import SHARD, ShardRecord
 
 
 def is_led(record: ShardRecord, view: ClusterView) -> bool:
@@ -35,6 +36,7 @@ def cluster_status(options: ClusterOptions, view: ClusterView) -> dict[str, Any]
             "in_sync": bool(view.records)
             and all(name in record.in_sync for record in view.records.values()),
             "damaged": name in view.nodes and view.nodes[name].is_damaged,
+            "refuses": name in refusing(view.notes(SHARD)),
             "since": _moment(view.nodes[name].since) if name in view.nodes else "",
         }
         for name, address in _addresses(options, view).items()
@@ -57,7 +59,9 @@ def cluster_status(options: ClusterOptions, view: ClusterView) -> dict[str, Any]
     is_well = (
         bool(view.records)
         and all(
-            is_led(record, view) and alive_in_sync(record, view) == frozenset(record.replicas)
+            is_led(record, view)
+            and alive_in_sync(record, view) == frozenset(record.replicas)
+            and not refusing(view.notes(record.shard))
             for record in view.records.values()
         )
         and not any(entry.is_damaged for entry in view.nodes.values())
@@ -88,13 +92,15 @@ def _moment(microseconds: int) -> str:
 
 def in_words(options: ClusterOptions, view: ClusterView) -> str:
     """What an operator has to know first, in one sentence."""
+    names = list(options.addresses)
+    if problem := refused(SHARD, view):
+        return f"{_alive(names, view)}: {problem}"
     if not view.records:
-        names = list(options.addresses)
         return f"{_alive(names, view)}: {_not_begun(names, view)}"
     record = view.records[min(view.records)]
     told = _alive(record.replicas, view)
     if not is_led(record, view):
-        return f"{told}: {_not_led(record, view)}"
+        return f"{told}: {_not_led(record, view, options.min_in_sync)}"
     behind = [name for name in record.replicas if name in view.nodes and name not in record.in_sync]
     if behind:
         told += f", {', '.join(behind)} not in sync"
@@ -129,7 +135,7 @@ def _not_begun(names: list[str], view: ClusterView) -> str:
     return "the cluster has not begun; if several have data: `routelog cluster init --from NODE`"
 
 
-def _not_led(record: ShardRecord, view: ClusterView) -> str:
+def _not_led(record: ShardRecord, view: ClusterView, min_in_sync: int) -> str:
     if alive := alive_in_sync(record, view):
         if all(view.nodes[name].is_damaged for name in alive) and alive != record.in_sync:
             names = ", ".join(sorted(record.in_sync - alive))
@@ -137,7 +143,9 @@ def _not_led(record: ShardRecord, view: ClusterView) -> str:
                 f"nobody leads: {', '.join(sorted(alive))} has damaged queues. Start {names},"
                 " or lose these queues: `routelog cluster recover --accept-loss NODE`"
             )
-        return "nobody leads; an election is under way"
+        few = sum(name in view.nodes for name in record.replicas) < min_in_sync
+        why = f"until {min_in_sync} are alive" if few else "an election is under way"
+        return f"nobody leads; {why}"
     names = ", ".join(sorted(record.in_sync))
     return (
         f"nobody leads, and only {names} had everything: start one of them,"

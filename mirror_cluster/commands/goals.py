@@ -3,12 +3,18 @@
 A goal looks at what the coordinator holds, again and again.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Protocol
 
 from routelog.mirror_cluster.commands.cluster_status import alive_in_sync, is_led
-from routelog.mirror_cluster.coordination.coordinator import ClusterView, NodeCommand, Verb
+from routelog.mirror_cluster.coordination.coordinator import (
+    ClusterView,
+    NodeCommand,
+    ReplicaNote,
+    Verb,
+)
+from routelog.mirror_cluster.coordination.refused_record import most, refused, refusing, serving
 from routelog.mirror_cluster.protocol.shard_record import SHARD, ShardRecord
 
 _END = (
@@ -159,30 +165,75 @@ class RepairGoal(_NodesOnly):
 
 
 class InitGoal(_NodesOnly):
-    """The cluster begins with the data of one node, whatever the others have."""
+    """The cluster begins with the data of one node, whatever others have; or again, as nodes refuse its record.
 
-    def __init__(self, begun: ClusterView, node: str) -> None:
+    Args:
+        names: of all nodes.
+        accepts_loss: what is on nodes that are not alive may be lost.
+    """
+
+    def __init__(
+        self,
+        begun: ClusterView,
+        node: str,
+        names: Collection[str],
+        min_in_sync: int,
+        *,
+        accepts_loss: bool,
+    ) -> None:
         self._begun = begun
         self._node = node
+        self._names = names
+        self._min_in_sync = min_in_sync
+        self._accepts_loss = accepts_loss
 
     def refusal(self) -> str:
         """See `Goal`."""
-        record = _record(self._begun)
-        if record is not None:
+        view, record = self._begun, _record(self._begun)
+        if self._node not in view.nodes:
+            return f"{self._node} is not alive"
+        notes = view.notes(SHARD)
+        if record is not None and not refusing(notes):
             return f"the cluster has begun: {record.leader or 'nobody'} leads epoch {record.epoch}"
-        return "" if self._node in self._begun.nodes else f"{self._node} is not alive"
+        if leader := serving(record, notes):
+            return f"{leader} leads, and confirms: what only {self._node} has is not to be had"
+        return self._loss(record, notes) if refusing(notes) else ""
+
+    def _loss(self, record: ShardRecord | None, notes: dict[str, ReplicaNote]) -> str:
+        """What would be lost of a cluster that has begun before; empty: nothing."""
+        best, own = most(record, notes), notes.get(self._node)
+        if not best:
+            return "not all nodes have said yet what they refuse"
+        if own is None or notes[best].standing > own.standing:
+            return f"{best} has more than {self._node}: `routelog cluster init --from {best}`"
+        missing = [name for name in self._names if name not in self._begun.nodes]
+        # So many may have everything, and no other one.
+        if len(missing) >= self._min_in_sync and not self._accepts_loss:
+            return (
+                f"{', '.join(missing)} are not alive: start them first,"
+                f" or lose what only they have: --accept-loss"
+            )
+        return ""
 
     def command(self, view: ClusterView) -> NodeCommand | None:
         """See `Goal`."""
         entry = view.nodes.get(self._node)
-        if entry is None or _record(view) is not None:
+        if entry is None or self._has_begun(view):
             return None
-        return NodeCommand(self._node, entry.process, Verb.INIT)
+        record = _record(view)
+        seen = record.revision if record is not None else 0
+        return NodeCommand(self._node, entry.process, Verb.INIT, seen=seen)
+
+    def _has_begun(self, view: ClusterView) -> bool:
+        record, before = _record(view), _record(self._begun)
+        return record is not None and (before is None or record.begun != before.begun)
 
     def is_reached(self, view: ClusterView, sent: Sequence[NodeCommand]) -> bool:
         """See `Goal`."""
         record = _record(view)
-        return record is not None and record.leader == self._node and is_led(record, view)
+        if record is None or not self._has_begun(view):
+            return False
+        return record.leader == self._node and is_led(record, view)
 
 
 class RecoverGoal(_NodesOnly):
@@ -231,6 +282,8 @@ class JoinGoal:
         record = _record(self._begun)
         if record is None:
             return "the cluster has not begun: all nodes of cluster_nodes will be in it"
+        if problem := refused(SHARD, self._begun):
+            return problem
         if not is_led(record, self._begun):
             return "nobody leads"
         return "" if self._node in self._begun.nodes else f"{self._node} is not alive"
@@ -242,7 +295,9 @@ class JoinGoal:
     def change(self, view: ClusterView) -> ShardRecord | None:
         """See `Goal`."""
         record = _record(view)
-        return record and record.with_replicas((*record.replicas, self._node))
+        if record is None or refused(SHARD, view):
+            return None
+        return record.with_replicas((*record.replicas, self._node))
 
     def is_reached(self, view: ClusterView, sent: Sequence[NodeCommand]) -> bool:
         """See `Goal`."""
@@ -262,6 +317,8 @@ class LeaveGoal:
     def refusal(self) -> str:
         """See `Goal`."""
         record = _record(self._begun)
+        if problem := refused(SHARD, self._begun):
+            return problem
         if record is None or not is_led(record, self._begun):
             return "nobody leads"
         problem = would_stop(record, self._begun, self._node, self._min_in_sync)
@@ -278,6 +335,8 @@ class LeaveGoal:
         """See `Goal`."""
         record = _record(view)
         if record is None or self._node in {record.leader, *record.in_sync}:
+            return None
+        if refused(SHARD, view):
             return None
         return record.with_replicas(tuple(each for each in record.replicas if each != self._node))
 

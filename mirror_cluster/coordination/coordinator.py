@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 
+from routelog.mirror_cluster.protocol.promise import NOTHING, Promise
 from routelog.mirror_cluster.protocol.shard_record import ShardRecord
 
 
@@ -32,6 +33,34 @@ class NodeNameTaken(Exception):
 
 
 @dataclass(frozen=True, slots=True)
+class ReplicaNote:
+    """What a node tells of its replica of a shard, as it is now.
+
+    Attributes:
+        promise: the newest record that it has taken.
+        refusal: why it does not take the one that is there, in words; empty: it does.
+        serves: it leads, and may confirm something at any time.
+        is_in_sync: in the record that it has taken last.
+        end: epoch and position of its last block, while no record has been taken, or it refuses what is there.
+    """
+
+    promise: Promise = NOTHING
+    refusal: str = ""
+    serves: bool = False
+    is_in_sync: bool = False
+    end: tuple[int, int] = (0, 0)
+
+    @property
+    def standing(self) -> tuple[bool, int, bool, int, tuple[int, int]]:
+        """Of two nodes, the one with the greater has what was confirmed, if one of them has.
+
+        Members of the newest in-sync set have everything; others may be as long, while their leader goes on.
+        """
+        known = self.promise
+        return self.serves, known.begun, self.is_in_sync, known.revision, self.end
+
+
+@dataclass(frozen=True, slots=True)
 class NodeEntry:
     """A node that holds a lease.
 
@@ -39,7 +68,7 @@ class NodeEntry:
         process: number of the process, new with each start.
         address: where other nodes reach it, `host:port`.
         incarnation: of its data, which one process at a time has locked.
-        ends: by shard: the newest epoch that it knew, and the position of its last block, when it started.
+        notes: of its replicas, by shard.
         since: when its process started, in microseconds since 1970, by its own clock; for people.
         is_damaged: some of its queues are quarantined: it cannot read all that it has.
     """
@@ -48,7 +77,7 @@ class NodeEntry:
     process: int
     address: str
     incarnation: int
-    ends: Mapping[int, tuple[int, int]] = field(default_factory=dict)
+    notes: Mapping[int, ReplicaNote] = field(default_factory=dict)
     since: int = 0
     is_damaged: bool = False
 
@@ -58,7 +87,7 @@ class Verb(StrEnum):
 
     TRANSFER = "transfer"  # have another node lead
     DRAIN = "drain"  # a node that does not lead: leave the in-sync set, and stay out of it
-    INIT = "init"  # make the first record: the cluster begins with this node's data
+    INIT = "init"  # make the first record, or another one: the cluster begins with this node's data
     RECOVER = "recover"  # lead with what is here, whatever others may have had
     REPAIR = "repair"  # a node that does not lead: give up what is here, and take a copy
 
@@ -97,6 +126,11 @@ class ClusterView:
     records: Mapping[int, ShardRecord] = field(default_factory=dict)
     nodes: Mapping[str, NodeEntry] = field(default_factory=dict)
     commands: Mapping[str, NodeCommand] = field(default_factory=dict)
+
+    def notes(self, shard: int) -> dict[str, ReplicaNote]:
+        """What nodes tell of their replicas of a shard, by node."""
+        notes = {name: entry.notes.get(shard) for name, entry in sorted(self.nodes.items())}
+        return {name: note for name, note in notes.items() if note is not None}
 
 
 class Coordinator(Protocol):

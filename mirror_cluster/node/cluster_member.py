@@ -25,6 +25,7 @@ from routelog.mirror_cluster.coordination.coordinator import (
     CoordinatorUnavailable,
 )
 from routelog.mirror_cluster.coordination.managed_etcd import EtcdMissing
+from routelog.mirror_cluster.coordination.refused_record import serving
 from routelog.mirror_cluster.links.given_link import TakeConnection
 from routelog.mirror_cluster.links.node_door import DoorSockets
 from routelog.mirror_cluster.links.node_links import LinkSecurity
@@ -38,6 +39,7 @@ from routelog.mirror_cluster.node.disk_probe import DiskProbe
 from routelog.mirror_cluster.node.first_record import FirstRecord
 from routelog.mirror_cluster.node.followed_store import FollowedStore
 from routelog.mirror_cluster.node.incarnation import read_incarnation, renew_incarnation
+from routelog.mirror_cluster.node.kept_promise import KeptPromise
 from routelog.mirror_cluster.node.leadership_history import LeadershipHistory
 from routelog.mirror_cluster.node.operator_commands import OperatorCommands
 from routelog.mirror_cluster.node.own_etcd import (
@@ -47,7 +49,8 @@ from routelog.mirror_cluster.node.own_etcd import (
 )
 from routelog.mirror_cluster.node.replica_state import ReplicaState
 from routelog.mirror_cluster.protocol.block import Block
-from routelog.mirror_cluster.protocol.shard_record import SHARD, Member
+from routelog.mirror_cluster.protocol.promise import NOTHING
+from routelog.mirror_cluster.protocol.shard_record import SHARD, Member, ShardRecord
 from routelog.mirror_cluster.replica.events import Drain
 from routelog.mirror_cluster.replica.settings import ReplicaSettings
 
@@ -176,12 +179,17 @@ class ClusterMember:
     def _repair(self) -> None:
         """The operator's command: something here is damaged, and the leader has all of it."""
         replica = self._node.replicas[SHARD].replica
-        if not replica.is_dispensable:
+        view = self._node.view
+        leader = serving(view.records.get(SHARD), view.notes(SHARD))
+        is_refused = bool(replica.refusal and leader)
+        if not (is_refused or replica.is_dispensable) or replica.leader is not None:
             log.warning("what is here stays: this node leads or copies, or no other has everything")
             return
         replica.has_ended = True  # nothing more is acknowledged or claimed with what goes
         try:
             self._give_up_data()
+            if is_refused:
+                KeptPromise(self._data, self._disk).write(NOTHING)
         except OSError as error:
             return self._failed(error)
         self.end("the operator gives up what is here: a copy of the leader's data takes its place")
@@ -205,6 +213,9 @@ class ClusterMember:
             else:
                 break
         record = view.records.get(SHARD)
+        refusal = KeptPromise(self._data, self._disk).read().refusal(record)
+        if refusal is not None:
+            raise CannotJoin(f"the journal is damaged, and {refusal}")
         return record is not None and bool(record.in_sync - {self._options.node})
 
     def _open(self, incarnation: int) -> ClusterNode:
@@ -267,7 +278,10 @@ class ClusterMember:
         if self._node.trouble:
             without = "without a majority of its members nobody leads" if self._etcd else ""
             return "; ".join(filter(None, ("etcd does not answer", without)))
-        record, alive = self._node.view.records.get(SHARD), self._node.view.nodes
+        record, alive = self._record, self._node.view.nodes
+        refusal = self._node.replicas[SHARD].replica.refusal
+        if refusal is not None:
+            return str(refusal)
         if record is None:
             return "the cluster has not begun"
         if self._leader is not None and record.leader in alive:
@@ -285,7 +299,7 @@ class ClusterMember:
     def replicas(self) -> list[ReplicaState]:
         """All nodes that are to have copies; how far each is behind is known while this one leads."""
         view, alive = self._node.view, self._alive()
-        record = view.records.get(SHARD)
+        record = self._record
         in_sync = record.in_sync if record is not None else frozenset[str]()
         leader = self._node.replicas[SHARD].replica.leader
         behind = leader.blocks_behind() if leader is not None else {}
@@ -302,7 +316,7 @@ class ClusterMember:
 
     def leadership(self) -> dict[str, Any]:
         """Who leads, in which epoch and since when (us since 1970); and what changed, newest first."""
-        record = self._node.view.records.get(SHARD)
+        record = self._record
         return {
             "leader": record.leader if record is not None else None,
             "epoch": record.epoch if record is not None else None,
@@ -310,6 +324,11 @@ class ClusterMember:
             "unclean_epoch": (record.unclean or None) if record is not None else None,
             "history": [asdict(each) for each in reversed(self._history.changes)],
         }
+
+    @property
+    def _record(self) -> ShardRecord | None:
+        """The newest that was taken: what etcd has since may be refused."""
+        return self._node.replicas[SHARD].replica.record
 
     def watch(self, changed: Callable[[], None]) -> None:
         """Call a function whenever the leader has changed."""
@@ -332,12 +351,11 @@ class ClusterMember:
         return record.replicas if record is not None else ()
 
     def _has_copy(self) -> bool:
-        record = self._node.view.records.get(SHARD)
+        record = self._record
         return record is None or self._options.node in record.replicas
 
     def _is_in_sync(self, node: str) -> bool:
-        view = self._node.view
-        record, entry = view.records.get(SHARD), view.nodes.get(node)
+        record, entry = self._record, self._node.view.nodes.get(node)
         if record is None or entry is None:
             return False
         return Member(node, entry.incarnation) in record.members  # one that was wiped is another
@@ -345,9 +363,9 @@ class ClusterMember:
     def _viewed(self, view: ClusterView) -> None:
         self._first_record.viewed(view)
         self._commands.viewed(view)
+        record = self._record
         if self._etcd is not None:
-            self._etcd.viewed(view)
-        record = view.records.get(SHARD)
+            self._etcd.viewed(record, view.nodes.keys())
         self._history.viewed(record, view.nodes)
         leader = None
         if record is not None and record.claim and record.leader != self._options.node:

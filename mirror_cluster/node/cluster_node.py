@@ -5,7 +5,7 @@ It gives the replicas what happens and carries out what they decide. Nothing her
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -16,7 +16,9 @@ from routelog.mirror_cluster.coordination.coordinator import (
     CoordinatorRefused,
     CoordinatorUnavailable,
     NodeEntry,
+    ReplicaNote,
 )
+from routelog.mirror_cluster.coordination.refused_record import refused
 from routelog.mirror_cluster.links.node_door import DoorSockets
 from routelog.mirror_cluster.links.node_links import LinkSecurity, NodeLinks
 from routelog.mirror_cluster.node.hosted_replica import HostedReplica, ShardOwner
@@ -24,6 +26,7 @@ from routelog.mirror_cluster.node.incarnation import new_number
 from routelog.mirror_cluster.node.lease_keeper import LeaseKeeper
 from routelog.mirror_cluster.node.replica_storage import ReplicaStorage
 from routelog.mirror_cluster.protocol.messages import Message
+from routelog.mirror_cluster.protocol.promise import Promise
 from routelog.mirror_cluster.protocol.shard_record import ShardRecord
 from routelog.mirror_cluster.replica.events import (
     Damaged,
@@ -37,6 +40,7 @@ from routelog.mirror_cluster.replica.events import (
     Tick,
 )
 from routelog.mirror_cluster.replica.lease import Lease
+from routelog.mirror_cluster.replica.replica import Replica
 from routelog.mirror_cluster.replica.settings import ReplicaSettings
 
 log = logging.getLogger(__name__)
@@ -68,6 +72,18 @@ class NodeSettings:
     security: LinkSecurity
     lease_seconds: float = 2.0
     replica: ReplicaSettings = field(default_factory=ReplicaSettings)
+
+
+def replica_note(replica: Replica) -> ReplicaNote:
+    """What a node tells of its replica that takes no part."""
+    end = replica.log.chain.end
+    return ReplicaNote(
+        replica.known,
+        replica.refusal or "",
+        replica.serving,
+        replica.is_in_sync,
+        (end.epoch, end.position),
+    )
 
 
 class ClusterNode:
@@ -124,6 +140,7 @@ class ClusterNode:
         self._tasks: set[asyncio.Task[None]] = set()
         self._read_wanted = asyncio.Event()
         self.trouble = ""
+        self._refused = ""  # what was told of it
 
     async def start(self, storages: Sequence[ReplicaStorage]) -> None:
         """Run the replicas of these shards."""
@@ -135,7 +152,7 @@ class ClusterNode:
             Lease(self._settings.lease_seconds, LEASE_MARGIN * self._settings.lease_seconds),
             self.clock,
             self.coordinator,
-            replace(self._entry, ends={shard: self._end(shard) for shard in self.replicas}),
+            self._entry_now,
             self._probe,
             self._lease_changed,
             self.spawn,
@@ -144,10 +161,15 @@ class ClusterNode:
         self.spawn(self._keep_ticking())
         self.spawn(self._keep_reading())
 
-    def _end(self, shard: int) -> tuple[int, int]:
+    def _entry_now(self) -> NodeEntry:
+        return replace(self._entry, notes={shard: self._note(shard) for shard in self.replicas})
+
+    def _note(self, shard: int) -> ReplicaNote:
         replica = self.replicas[shard].replica
-        end = replica.log.chain.end
-        return max(end.epoch, replica.promise), end.position
+        if replica.record is not None and replica.refusal is None:
+            # Its end changes with each block.
+            return ReplicaNote(replica.known, serves=replica.serving, is_in_sync=replica.is_in_sync)
+        return replica_note(replica)
 
     async def aclose(self) -> None:
         """End everything; the lease is given up, so that nobody waits for it to run out."""
@@ -161,33 +183,39 @@ class ClusterNode:
             log.info("the lease runs out by itself: %s", error)
         await self.coordinator.aclose()
 
-    async def create_shard(self, shard: int, replicas: Sequence[str]) -> bool:
+    async def begin_shard(self, shard: int, replicas: Sequence[str], revision: int = 0) -> bool:
         """Make the record of a shard: this node, whose data are the shard's, leads, and others copy them.
 
+        Args:
+            replicas: unless there is a record of this cluster, which names them.
+            revision: of the record in whose place it is to be; 0: there is none.
+
         Returns:
-            Whether it was made; False: there is one.
+            Whether it was made; False: another one is there.
         """
-        member = self.replicas[shard].member
+        hosted, before = self.replicas[shard], self.view.records.get(shard)
+        known = hosted.replica.known
+        if before is not None and before.cluster == known.cluster:
+            replicas = (*before.replicas, *{hosted.member.node}.difference(before.replicas))
         # Of all: a node that knows a newer one would not follow.
-        known = [entry.ends[shard] for entry in self.view.nodes.values() if shard in entry.ends]
-        record = ShardRecord(
-            shard=shard,
-            leader="",
-            claim=0,
-            epoch=max(epoch for epoch, _ in (self._end(shard), *known)),
-            in_sync=frozenset((member.node,)),
-            replicas=tuple(replicas),
-            incarnations=dict((member,)),
-            changed_at=self.clock.now(),
+        notes = [*self.view.notes(shard).values(), replica_note(hosted.replica)]
+        epochs = [max(note.promise.epoch, note.end[0]) for note in notes]
+        record = ShardRecord.beginning(
+            shard,
+            known.cluster or new_number(),
+            hosted.member,
+            tuple(replicas),
+            max([before.epoch if before is not None else 0, *epochs]),
         )
+        record = replace(record, changed_at=self.clock.now(), revision=revision)
         made = await self.coordinator.propose(record)
         self.read_soon()
         return made is not None
 
     def damage_changed(self, is_damaged: bool) -> None:
         """Whether this node cannot read all that it has; the other nodes hear of it, too."""
-        if is_damaged != self._lease.entry.is_damaged:
-            self._lease.entry = replace(self._lease.entry, is_damaged=is_damaged)
+        if is_damaged != self._entry.is_damaged:
+            self._entry = replace(self._entry, is_damaged=is_damaged)
             self._tell_all(Damaged(is_damaged))
 
     def handle(self, shard: int, event: Event) -> None:
@@ -245,8 +273,9 @@ class ClusterNode:
     async def _keep_reading(self) -> None:
         while True:
             self._read_wanted.clear()
+            known = {shard: hosted.replica.known for shard, hosted in self.replicas.items()}
             try:
-                self._viewed(await self.coordinator.read())
+                self._viewed(await self.coordinator.read(), known)
             except CoordinatorUnavailable as error:
                 self._tell(logging.WARNING, "the coordinator does not answer", error)
             except CoordinatorRefused as error:
@@ -259,29 +288,39 @@ class ClusterNode:
                 continue
             await asyncio.sleep(READ_SECONDS / 10)  # whoever wants it often gets it no more often
 
-    def _viewed(self, view: ClusterView) -> None:
+    def _viewed(self, view: ClusterView, known: Mapping[int, Promise]) -> None:
         if self.trouble:
             self.trouble = ""
             log.info("the coordinator answers again")
         before, self.view = self.view, view
         # Who has lost its lease may still answer, and a leader without a coordinator counts on that.
-        known = {*view.nodes}.union(*(record.replicas for record in view.records.values()))
+        taken = [hosted.replica.record for hosted in self.replicas.values()]
+        records = [record for record in (*view.records.values(), *taken) if record is not None]
+        names = {*view.nodes}.union(*(record.replicas for record in records))
         entries = {**self._known, **view.nodes}
-        self._known = {name: entry for name, entry in entries.items() if name in known}
+        self._known = {name: entry for name, entry in entries.items() if name in names}
         self.links.set_nodes(self._known)
         for shard, record in view.records.items():
             if record != before.records.get(shard):
                 log.info("%s", record.told())
-        alive = NodesAlive(
-            {name: entry.process for name, entry in view.nodes.items()},
-            frozenset(name for name, entry in view.nodes.items() if entry.is_damaged),
-            {name: entry.incarnation for name, entry in view.nodes.items()},
-        )
+        processes = {name: entry.process for name, entry in view.nodes.items()}
+        damaged = frozenset(name for name, entry in view.nodes.items() if entry.is_damaged)
+        disks = {name: entry.incarnation for name, entry in view.nodes.items()}
         for shard, hosted in self.replicas.items():
-            if shard in view.records:
-                hosted.handle(RecordSeen(view.records[shard]))
-            hosted.handle(alive)
+            is_fresh = hosted.replica.known == known[shard]
+            hosted.handle(RecordSeen(view.records.get(shard), is_fresh))
+            promises = [note.promise for note in view.notes(shard).values()]
+            hosted.handle(NodesAlive(processes, damaged, disks, promises))
+            self._tell_refusal(shard, view)
+        self._lease.listed(view.nodes.get(self.name))
         self.on_view(view)
+
+    def _tell_refusal(self, shard: int, view: ClusterView) -> None:
+        if self.replicas[shard].replica.refusal is None:
+            self._refused = ""
+        elif (told := refused(shard, view)) and told != self._refused:
+            self._refused = told
+            log.error("shard %d: %s", shard, told)
 
     def _tell(self, level: int, trouble: str, error: Exception) -> None:
         if trouble != self.trouble:  # once: it is read several times a second

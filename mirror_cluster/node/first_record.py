@@ -1,8 +1,8 @@
 """The first record of a shard, which makes the cluster: made once, when all nodes are there.
 
 Whose data are the cluster's? Those of the one node that has any: so a node that ran on its own grows to three
-in place. When no node has any, those of the first. When several have some, nobody but the operator knows:
-`routelog cluster init --from NODE`.
+in place. When no node has any, those of the first. When several have some, or belong to a cluster whose record
+is not there, nobody but the operator knows: `routelog cluster init --from NODE`.
 """
 
 import asyncio
@@ -40,23 +40,32 @@ class FirstRecord:
         missing = [name for name in self._names if name not in view.nodes]
         if missing:
             return self._tell(f"the cluster begins when all nodes are there: {', '.join(missing)}")
-        with_data = [name for name in self._names if _has_data(view, name, self._shard)]
+        notes = view.notes(self._shard)
+        if any(note.promise.cluster for note in notes.values()):
+            return  # of a cluster whose record is gone: they refuse that, and tell what to do
+        with_data = [name for name in self._names if name in notes and notes[name].end[1]]
         if len(with_data) > 1:
             who = ", ".join(with_data)
             return self._tell(f"whose data count? `routelog cluster init --from` one of {who}")
         maker = (with_data or self._names)[0]
         if maker == self._node.name:
-            self.begin()
+            self.begin(0)
 
-    def begin(self) -> None:
-        """Make it, with the data of this node: the operator says so, or there is no other choice."""
+    def begin(self, revision: int) -> None:
+        """Make it, with the data of this node: the operator says so, or there is no other choice.
+
+        Args:
+            revision: see `ClusterNode.begin_shard`.
+        """
         if self._making is None:
-            self._making = self._node.spawn(self._make())
+            self._making = self._node.spawn(self._make(revision))
 
-    async def _make(self) -> None:
+    async def _make(self, revision: int) -> None:
         try:
-            if await self._node.create_shard(self._shard, self._names):
+            if await self._node.begin_shard(self._shard, self._names, revision):
                 log.info("the cluster begins with the data of this node")
+            else:
+                log.warning("the cluster's record was not made: there is another one since")
         except (CoordinatorUnavailable, CoordinatorRefused) as error:
             log.info("the cluster's record was not made: %s", error)
         finally:
@@ -66,8 +75,3 @@ class FirstRecord:
         if text != self._told:
             self._told = text
             log.info("%s", text)
-
-
-def _has_data(view: ClusterView, name: str, shard: int) -> bool:
-    _, position = view.nodes[name].ends.get(shard, (0, 0))
-    return position > 0

@@ -15,7 +15,7 @@ from routelog.log_backend import (
 )
 from routelog.mirror_cluster.node.copy_receiver import CopyReceiver
 from routelog.mirror_cluster.node.journal_storage import JournalStorage
-from routelog.mirror_cluster.node.kept_number import KeptNumber
+from routelog.mirror_cluster.node.kept_promise import KeptPromise
 from routelog.mirror_cluster.protocol.block import Block
 from routelog.mirror_cluster.protocol.shard_record import SHARD
 
@@ -47,7 +47,7 @@ class FollowedStore:
             SHARD,
             incarnation,
             logs.journal,
-            KeptNumber(data / "promise", disk),
+            KeptPromise(data, disk),
             self._apply,
             lambda: "memory" not in logs.pressures.reasons,
             keep_aside,

@@ -125,7 +125,7 @@ class HostedReplica:
             Store: self._store,
             BeginEpoch: lambda action: storage.begin_epoch(action.epoch),
             Truncate: self._truncate,
-            SavePromise: lambda action: storage.save_promise(action.epoch),
+            SavePromise: lambda action: storage.save_promise(action.promise),
             CopyCheckpoint: self._copy,
             AbortCopy: self._abort_copy,
             Commit: lambda action: storage.commit(action.position),

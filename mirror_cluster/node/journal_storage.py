@@ -8,9 +8,10 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from routelog.mirror_cluster.node.copy_receiver import CopyReceiver
-from routelog.mirror_cluster.node.kept_number import KeptNumber
+from routelog.mirror_cluster.node.kept_promise import KeptPromise
 from routelog.mirror_cluster.node.replica_storage import CopyFailed, CopyWaits, Notice, Recovered
 from routelog.mirror_cluster.protocol.block import Block, Mark
+from routelog.mirror_cluster.protocol.promise import NOTHING, Promise
 from routelog.mirror_cluster.replica.chain import Chain
 from routelog.mirror_cluster.replica.events import (
     Appended,
@@ -61,7 +62,7 @@ class JournalStorage:
         receiver: takes copies; set by the owner, None: nobody does.
 
     Args:
-        promise: the promised epoch; its file is this shard's.
+        promise: its file is this shard's.
         apply: carries out a committed block of another node in the store of the shard.
         has_room: whether a follower's memory has room for what is applied; when it has again, `apply_more`.
         keep_aside: puts blocks away that an operator gave up; durable when it returns.
@@ -73,7 +74,7 @@ class JournalStorage:
         shard: int,
         incarnation: int,
         journal: ReplicaJournal,
-        promise: KeptNumber,
+        promise: KeptPromise,
         apply: Callable[[Block], None],
         has_room: Callable[[], bool],
         keep_aside: Callable[[Sequence[Block]], None],
@@ -83,7 +84,7 @@ class JournalStorage:
         self._incarnation = incarnation
         self._journal = journal
         self._promise = promise
-        self._promised = 0
+        self._promised = NOTHING
         self._apply = apply
         self._has_room = has_room
         self._committed = 0
@@ -105,9 +106,9 @@ class JournalStorage:
 
         Raises:
             BlockUnreadable: one of them is not there.
-            NumberUnreadable: nobody knows which epoch was promised.
+            PromiseUnreadable: nobody knows what was promised.
         """
-        self._promised = self._promise.read() or 0
+        self._promised = self._promise.read()
         self._chain = Chain(marks[0][0])
         for mark, payload_bytes in marks[1:]:
             self._chain.add(mark, payload_bytes)
@@ -147,29 +148,29 @@ class JournalStorage:
             self._keep_aside(erased)
         self._journal.truncate(position)
 
-    def save_promise(self, epoch: int) -> None:
+    def save_promise(self, promise: Promise) -> None:
         """See `ReplicaStorage`."""
-        task = asyncio.create_task(self._save_promise(epoch))
+        task = asyncio.create_task(self._save_promise(promise))
         self._promises.add(task)
         task.add_done_callback(self._promises.discard)
 
-    async def _save_promise(self, epoch: int) -> None:
+    async def _save_promise(self, promise: Promise) -> None:
         try:
             async with self._promising:
-                await self._written(epoch)
+                await self._written(promise)
         except OSError as error:
             self._failed(error)
         else:
-            self._notify(Promised(epoch))
+            self._notify(Promised(promise))
 
-    async def _written(self, epoch: int) -> None:
+    async def _written(self, promise: Promise) -> None:
         while True:
             try:
-                return await asyncio.to_thread(self._promise.write, epoch)
+                return await asyncio.to_thread(self._promise.write, promise)
             except OSError as error:
                 if error.errno not in (errno.ENOSPC, errno.EDQUOT):
                     raise
-                log.warning("epoch %d is followed when the disk has room: %s", epoch, error)
+                log.warning("epoch %d is followed when the disk has room: %s", promise.epoch, error)
             await asyncio.sleep(FULL_PAUSE_SECONDS)
 
     def commit(self, position: int) -> None:

@@ -32,6 +32,7 @@ class LeaseKeeper:
     """Carries out what `Lease` decides.
 
     Args:
+        entry: the node as it is at the moment; the coordinator lists it so soon.
         probe: writes something where the journal is, and syncs it.
         changed: told whether the lease is held.
         spawn: starts a task that somebody owns.
@@ -42,7 +43,7 @@ class LeaseKeeper:
         lease: Lease,
         clock: Clock,
         coordinator: Coordinator,
-        entry: NodeEntry,
+        entry: Callable[[], NodeEntry],
         probe: Callable[[], Awaitable[None]],
         changed: Callable[[bool], None],
         spawn: Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]],
@@ -55,17 +56,13 @@ class LeaseKeeper:
         self._changed = changed
         self._spawn = spawn
         self._tell_from = float("-inf")
-        self._is_changed = False
+        self._registered: NodeEntry | None = None
         self._is_asking = False  # two registrations at once would find each other's entry
 
-    @property
-    def entry(self) -> NodeEntry:
-        """How the coordinator lists the node; another one is registered with the next renewal."""
-        return self._entry
-
-    @entry.setter
-    def entry(self, entry: NodeEntry) -> None:
-        self._entry, self._is_changed = entry, True
+    def listed(self, entry: NodeEntry | None) -> None:
+        """How the coordinator lists the node; None: it does not, though its lease may be there."""
+        if entry != self._registered:
+            self._registered = None
 
     def tick(self) -> None:
         """Called by the event loop, several times a lease."""
@@ -90,12 +87,12 @@ class LeaseKeeper:
 
     async def _renew(self, sent_at: float) -> None:
         try:
-            if self._is_changed or not await self._coordinator.renew():
-                entry = self._entry
+            entry = self._entry()
+            if entry != self._registered or not await self._coordinator.renew():
                 await self._coordinator.register(entry)
-                self._is_changed = self._entry is not entry
+                self._registered = entry
         except NodeNameTaken:
-            self._tell(f"another node is called {self._entry.node}, or was a moment ago")
+            self._tell(f"another node is called {self._entry().node}, or was a moment ago")
         except (CoordinatorUnavailable, CoordinatorRefused) as error:
             self._tell(f"the lease was not renewed: {error}")
         else:

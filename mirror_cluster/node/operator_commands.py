@@ -20,7 +20,7 @@ class OperatorCommands:
     """See the module. What came of a command is seen in the shard's record; nothing else answers.
 
     Args:
-        begin: makes the shard's first record, with the data of this node.
+        begin: makes the shard's record in the place of that of a revision, with the data of this node.
         repair: gives up the data of this node, if others have everything.
     """
 
@@ -28,7 +28,7 @@ class OperatorCommands:
         self,
         node: ClusterNode,
         shard: int,
-        begin: Callable[[], None],
+        begin: Callable[[int], None],
         repair: Callable[[], None],
     ) -> None:
         self._node = node
@@ -66,7 +66,7 @@ class OperatorCommands:
             case Verb.DRAIN:
                 self._node.handle(self._shard, Drain())
             case Verb.INIT:
-                self._begin()
+                self._begin(command.seen)
             case Verb.RECOVER:
                 self._node.handle(self._shard, RecoverWithLoss(command.seen))
             case Verb.REPAIR:

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING
 from routelog.log_backend import Disk, replace_file
 from routelog.mirror_cluster.coordination.child_process import ChildProcess
 from routelog.mirror_cluster.coordination.coordinator import (
-    ClusterView,
     CoordinatorRefused,
     CoordinatorUnavailable,
     NobodyListens,
@@ -39,7 +38,7 @@ from routelog.mirror_cluster.coordination.managed_etcd import (
 from routelog.mirror_cluster.node.cluster_coordinator import open_coordinator
 from routelog.mirror_cluster.node.cluster_options import ClusterOptions
 from routelog.mirror_cluster.node_tls import TlsFiles
-from routelog.mirror_cluster.protocol.shard_record import SHARD
+from routelog.mirror_cluster.protocol.shard_record import SHARD, ShardRecord
 
 if TYPE_CHECKING:
     from routelog.mirror_cluster.secret_authority import SecretAuthority
@@ -80,16 +79,19 @@ class OwnEtcd:
                 await end_process(kept)
             await self._join(may_begin=True)
 
-    def viewed(self, view: ClusterView) -> None:
-        """The coordinator was read: run it, or not, as the shard's record says."""
-        record = view.records.get(SHARD)
+    def viewed(self, record: ShardRecord | None, alive: Set[str]) -> None:
+        """The coordinator was read: run it, or not, as the shard's record says.
+
+        Args:
+            record: that this node has taken; None: none yet.
+        """
         if record is None or self._changing is not None:
             return
         is_wanted = self._options.node in record.replicas
         if is_wanted != (self._child is not None):
             self._changing = asyncio.create_task(self._change(is_wanted))
         elif record.leader == self._options.node:
-            self._look((record.in_sync & view.nodes.keys()) - {record.leader})
+            self._look((record.in_sync & alive) - {record.leader})
 
     def _look(self, others: Set[str]) -> None:
         now = asyncio.get_running_loop().time()

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from routelog.mirror_cluster.protocol.block import Block, Mark
+from routelog.mirror_cluster.protocol.promise import Promise
 from routelog.mirror_cluster.replica.chain import Chain
 from routelog.mirror_cluster.replica.events import (
     Appended,
@@ -36,14 +37,14 @@ class Recovered:
     Attributes:
         incarnation: of the data: they have another when they were wiped, or are found damaged.
         chain: all of it is synced.
-        promise: the newest epoch that was written down.
+        promise: the newest that was written down.
         applied: position up to which the journal is applied.
     """
 
     shard: int
     incarnation: int
     chain: Chain
-    promise: int
+    promise: Promise
     applied: int
 
 
@@ -74,8 +75,8 @@ class ReplicaStorage(Protocol):
         """
         ...
 
-    def save_promise(self, epoch: int) -> None:
-        """Write an epoch down; told by `Promised`."""
+    def save_promise(self, promise: Promise) -> None:
+        """Write a promise down; told by `Promised`."""
         ...
 
     def commit(self, position: int) -> None:

@@ -3,8 +3,8 @@
 The value is a JSON object, so that an operator can read it with the coordinator's own tools::
 
     {"version": 1, "shard": 0, "leader": "a", "claim": 8234, "epoch": 7, "in_sync": ["a", "b"],
-     "replicas": ["a", "b", "c"], "incarnations": {"a": 1, "b": 2}, "unclean": 0,
-     "changed_at": 1764079200000000}
+     "replicas": ["a", "b", "c"], "incarnations": {"a": 1, "b": 2}, "unclean": 0, "cluster": 7120,
+     "begun": 5, "changed_at": 1764079200000000}
 
 It is changed by compare-and-set of its revision only.
 """
@@ -43,6 +43,9 @@ class ShardRecord:
         replicas: who is to have a copy, in the order in which they are preferred as leader.
         incarnations: of the members of the in-sync set.
         unclean: the newest epoch that an operator's command began with a loss; 0 is none.
+        cluster: its id, drawn at random for the first record. Nodes obey no other cluster's record.
+        begun: the epoch of the first record, or of the one with which an operator began the cluster again. It
+            is above all epochs before it: that tells a record that was begun again from an older one.
         changed_at: when that was proposed, in microseconds since 1970, by the clock of who did; for people.
         revision: the coordinator's, of the value; not in the value.
     """
@@ -55,8 +58,32 @@ class ShardRecord:
     replicas: tuple[str, ...]
     incarnations: Mapping[str, int] = field(default_factory=dict)
     unclean: int = 0
+    cluster: int = 0
+    begun: int = 0
     changed_at: int = field(default=0, compare=False)
     revision: int = 0
+
+    @classmethod
+    def beginning(
+        cls, shard: int, cluster: int, member: Member, replicas: tuple[str, ...], known_epoch: int
+    ) -> "ShardRecord":
+        """What a cluster begins with, for the first time or again: what this member has is the truth.
+
+        Args:
+            known_epoch: no node has known a newer one, or has blocks of one.
+        """
+        epoch = known_epoch + 1
+        return cls(
+            shard=shard,
+            leader="",
+            claim=0,
+            epoch=epoch,
+            in_sync=frozenset((member.node,)),
+            replicas=replicas,
+            incarnations=dict((member,)),
+            cluster=cluster,
+            begun=epoch,
+        )
 
     @property
     def members(self) -> frozenset[Member]:
@@ -108,6 +135,8 @@ class ShardRecord:
                 "replicas": list(self.replicas),
                 "incarnations": dict(sorted(self.incarnations.items())),
                 "unclean": self.unclean,
+                "cluster": self.cluster,
+                "begun": self.begun,
                 "changed_at": self.changed_at,
             }
         )
@@ -123,6 +152,8 @@ class _Value(msgspec.Struct, forbid_unknown_fields=True):
     replicas: list[str]
     incarnations: dict[str, int]
     unclean: int
+    cluster: int
+    begun: int
     changed_at: int
 
 
@@ -147,6 +178,8 @@ def decode_record(value: bytes, revision: int) -> ShardRecord:
         replicas=tuple(read.replicas),
         incarnations=read.incarnations,
         unclean=read.unclean,
+        cluster=read.cluster,
+        begun=read.begun,
         changed_at=read.changed_at,
         revision=revision,
     )

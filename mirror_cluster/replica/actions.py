@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from routelog.mirror_cluster.protocol.block import Block
 from routelog.mirror_cluster.protocol.messages import Message
+from routelog.mirror_cluster.protocol.promise import Promise
 from routelog.mirror_cluster.protocol.shard_record import ShardRecord
 
 
@@ -66,9 +67,9 @@ class Truncate:
 
 @dataclass(frozen=True, slots=True)
 class SavePromise:
-    """Write down that no older epoch is followed; answered by `Promised`."""
+    """Write down that nothing older is followed; answered by `Promised`."""
 
-    epoch: int
+    promise: Promise
 
 
 @dataclass(frozen=True, slots=True)

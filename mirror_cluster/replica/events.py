@@ -1,10 +1,11 @@
 """What happens to a replica: the inputs of its state machine."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from routelog.mirror_cluster.protocol.block import Block, Mark
 from routelog.mirror_cluster.protocol.messages import Message
+from routelog.mirror_cluster.protocol.promise import Promise
 from routelog.mirror_cluster.protocol.shard_record import ShardRecord
 
 
@@ -44,9 +45,9 @@ class Truncated:
 
 @dataclass(frozen=True, slots=True)
 class Promised:
-    """The promise of this epoch is on the disk."""
+    """This promise is on the disk."""
 
-    epoch: int
+    promise: Promise
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,9 +90,16 @@ class Damaged:
 
 @dataclass(frozen=True, slots=True)
 class RecordSeen:
-    """The coordinator was read, or told of a change; perhaps late, perhaps out of order."""
+    """The coordinator was read, or told of a change; perhaps late, perhaps out of order.
 
-    record: ShardRecord
+    Attributes:
+        record: None: it has none.
+        is_fresh: the reading began when this node had already taken all that it has taken now. So a record
+            that is older than that is no late news: the coordinator is not what it was.
+    """
+
+    record: ShardRecord | None
+    is_fresh: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,11 +123,13 @@ class NodesAlive:
     Attributes:
         damaged: those of them that cannot read all that they have.
         incarnations: of their disks.
+        promises: what they say that they have promised.
     """
 
     processes: Mapping[str, int]
     damaged: frozenset[str] = frozenset()
     incarnations: Mapping[str, int] = field(default_factory=dict)
+    promises: Collection[Promise] = ()
 
 
 @dataclass(frozen=True, slots=True)

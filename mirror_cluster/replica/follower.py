@@ -52,12 +52,14 @@ class Follower:
     Attributes:
         draining: this node is about to stop.
         heals: a copy of the leader's data is to take the place of what is here, which is damaged.
+        has_refused: the leader lacks what is committed here, and no operator has given that up.
     """
 
     def __init__(self, identity: Identity, log: ShardLog, settings: ReplicaSettings) -> None:
         self.state = FollowerState.IDLE
         self.draining = False
         self.heals = False
+        self.has_refused = False
         self._identity = identity
         self._log = log
         self._settings = settings
@@ -77,6 +79,7 @@ class Follower:
     def follow(self, record: ShardRecord, now: float) -> list[Action]:
         """Open a session with the leader of this record, whose epoch is promised."""
         actions = self.stop()
+        self.has_refused = False
         self._record = record
         self._wants_copy = False
         return actions + self._hello(now)
@@ -178,19 +181,23 @@ class Follower:
         log, common = self._log, message.common
         if log.chain.mark(common.position) != common or common.position < log.committed:
             # Damage, or an operator chose another history. What was applied cannot be undone.
+            if common.position < log.committed and not self._is_given_up():
+                self.has_refused = True
+                return self.stop()
             self._wants_copy = True
             return self._hello(now)
         self.state = FollowerState.OPENING
         actions: list[Action] = []
         if common.position < log.chain.end_position:
-            actions.append(Truncate(common.position, self._keeps_aside()))
+            actions.append(Truncate(common.position, self._is_given_up()))
             log.truncate(common.position)
             self._erasing += 1
         return actions + self._open()
 
-    def _keeps_aside(self) -> bool:
+    def _is_given_up(self) -> bool:
+        """Whether an operator chose another history behind what is here."""
         assert self._record is not None
-        return self._record.unclean > self._log.chain.end.epoch
+        return max(self._record.unclean, self._record.begun) > self._log.chain.end.epoch
 
     def _open(self) -> list[Action]:
         # Not before the truncation is durable: the leader counts from here on what this journal has, and a

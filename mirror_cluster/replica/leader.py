@@ -42,6 +42,7 @@ class Leader:
     """The replica that a record names, in the process that claimed it.
 
     Attributes:
+        may_propose: the coordinator has this leader's record. Another one could have its revision by chance.
         is_damaged: a partition here is quarantined: a member that is whole is to lead.
         damaged: other nodes of which this is known; they do not lead.
     """
@@ -57,6 +58,7 @@ class Leader:
         self.epoch = record.epoch
         self.serving = False
         self.lease_lost = False
+        self.may_propose = True
         self.is_damaged = False
         self.damaged: frozenset[str] = frozenset()
         self._identity = identity
@@ -125,20 +127,25 @@ class Leader:
         """More of this journal is durable."""
         return self._advance(now)
 
+    def deposed_by(self, record: ShardRecord) -> list[Action]:
+        """End, if the coordinator's record names another leader."""
+        if (record.epoch, record.claim) == (self.epoch, self._identity.process):
+            return []
+        return [Exit(f"{record.leader or 'another one'} leads epoch {record.epoch}")]
+
     def adopt(self, record: ShardRecord, now: float) -> list[Action]:
-        """The coordinator has a newer record."""
-        if (record.epoch, record.claim) != (self.epoch, self._identity.process):
-            return [Exit(f"{record.leader} leads epoch {record.epoch}")]
+        """The coordinator has a newer record, of this epoch; what was proposed before it has its answer."""
         self._in_sync.adopt(record)
+        self._open_revision = None
         self._peers = {node: peer for node, peer in self._peers.items() if node in record.replicas}
         return self._advance(now)
 
-    def answered(self, revision: int, is_accepted: bool, now: float) -> list[Action]:
-        """The coordinator answered a proposal, and its record is adopted; without one it still counts."""
-        if revision != self._open_revision:
+    def answered(self, revision: int, is_accepted: bool) -> list[Action]:
+        """The coordinator answered a proposal: its record is adopted soon; without one it still counts."""
+        if revision != self._open_revision or is_accepted:
             return []
         self._open_revision = None
-        return self._advance(now) if is_accepted else [ReadRecord()]
+        return [ReadRecord()]
 
     def transfer(self, to: str, now: float) -> list[Action]:
         """Hand the leadership over as soon as the other one has everything; give up when that takes long."""
@@ -233,7 +240,7 @@ class Leader:
         if not self.serving and is_ready and self._may_serve(now):
             self.serving = True
             actions.append(Serve(self.epoch))
-        if self._open_revision is None:
+        if self._open_revision is None and self.may_propose:
             actions += self._propose(self._wanted(now))
         return actions
 

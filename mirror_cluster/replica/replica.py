@@ -1,9 +1,10 @@
 """One replica of a shard: it follows, claims the leadership, leads, and ends."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
+from routelog.mirror_cluster.protocol.promise import Promise, Refusal
 from routelog.mirror_cluster.protocol.shard_record import ShardRecord
 from routelog.mirror_cluster.replica.actions import (
     Action,
@@ -47,9 +48,11 @@ from routelog.mirror_cluster.replica.shard_log import Identity, ShardLog
 class Replica:
     """The state machine of a replica.
 
+    Attributes:
+        promise: the newest one that was written down.
+
     Args:
         chain: the journal as recovery found it, and synced.
-        promise: the newest epoch that was written down.
         applied: the journal is applied up to here: a view stored with its position says so.
 
     Every method returns what is to be done, in order. Time is a monotonic clock in seconds.
@@ -60,7 +63,7 @@ class Replica:
         identity: Identity,
         settings: ReplicaSettings,
         chain: Chain,
-        promise: int,
+        promise: Promise,
         applied: int,
     ) -> None:
         self.promise = promise
@@ -71,6 +74,8 @@ class Replica:
         self._settings = settings
         self._follower = Follower(identity, self.log, settings)
         self._record: ShardRecord | None = None
+        self._refusal: Refusal | None = None
+        self._others_promised: Collection[Promise] = ()
         self._alive: Mapping[str, int] | None = None
         self._is_damaged = False
         self._damaged: frozenset[str] = frozenset()  # other nodes
@@ -81,7 +86,7 @@ class Replica:
         self._claim_revision: int | None = None  # of a claim that waits for its answer
         self._candidate_since: float | None = None
         self._asked_at = 0.0
-        self._promising = 0  # the epoch that is being written down
+        self._promising = promise  # that is being written down
         self._draining = False
         self._handlers: Mapping[type[Event], Callable[[Any, float], list[Action]]] = {
             Received: self._received,
@@ -114,6 +119,31 @@ class Replica:
     def is_streaming(self) -> bool:
         """Whether it follows, with a session open."""
         return self._follower.state is FollowerState.STREAMING
+
+    @property
+    def record(self) -> ShardRecord | None:
+        """The newest one that was taken: what the coordinator has since may be refused."""
+        return self._record
+
+    @property
+    def is_in_sync(self) -> bool:
+        """Whether the newest record that was taken, perhaps before this start, has this disk in sync."""
+        return self.known.incarnation == self._identity.member.incarnation
+
+    @property
+    def refusal(self) -> Refusal | None:
+        """Why this takes no part in what the coordinator has; None: it does."""
+        if self._refusal is None and self._follower.has_refused:
+            return Refusal.LACKING
+        return self._refusal
+
+    @property
+    def known(self) -> Promise:
+        """The promise of the newest record that was taken; it may not be on the disk yet."""
+        return self.promise if self._record is None else self._promise_of(self._record)
+
+    def _promise_of(self, record: ShardRecord) -> Promise:
+        return Promise.of(record, self._identity.member.node)
 
     @property
     def is_dispensable(self) -> bool:
@@ -190,11 +220,12 @@ class Replica:
 
     def _record_seen(self, event: RecordSeen, now: float) -> list[Action]:
         record = event.record
-        if self._is_old(record):
+        if self._is_refused(record, event.is_fresh) or record is None or record == self._record:
             return []
         before, self._record = self._record, record
         if self.leader is not None:
-            return self.leader.adopt(record, now)
+            # What deposes it does so at once; it counts by what it will remember.
+            return self.leader.deposed_by(record) or self._make_promise(record, now)
         self._heal()
         told = self._said_when_drained()
         if record.leader and not self._is_replica(record):
@@ -202,36 +233,44 @@ class Replica:
             self._draining = self._follower.draining = False
             told += self._follower.stop()
         if before is not None and before.epoch == record.epoch:
-            is_new = self._follower.state is FollowerState.IDLE  # to the replicas
-            return told + (self._take_role(now) if is_new else [])
+            return told + self._make_promise(record, now)
         self._candidate_since = None
-        actions = told + self._follower.stop()
-        if record.epoch == self.promise:
-            return actions + self._take_role(now)
-        return actions + self._make_promise(record.epoch)
+        return told + self._follower.stop() + self._make_promise(record, now)
 
-    def _is_old(self, record: ShardRecord) -> bool:
-        if record.epoch < self.promise:
-            return True  # the coordinator had a newer epoch when that was promised, perhaps before a restart
-        return self._record is not None and record.revision <= self._record.revision
+    def _is_refused(self, record: ShardRecord | None, is_fresh: bool) -> bool:
+        """Whether a record must not be taken, as this node has known a newer one, or another cluster."""
+        refusal = self.known.refusal(record)
+        if refusal is None or is_fresh:
+            self._refusal = refusal
+            if self.leader is not None:
+                self.leader.may_propose = refusal is None
+        return refusal is not None
 
-    def _make_promise(self, epoch: int) -> list[Action]:
-        if epoch <= self._promising:
+    def _make_promise(self, record: ShardRecord, now: float) -> list[Action]:
+        promise = self._promise_of(record)
+        if promise == self.promise:
+            return self._take_role(now)
+        if promise == self._promising:
             return []
-        self._promising = epoch
-        return [SavePromise(epoch)]
+        self._promising = promise
+        return [SavePromise(promise)]
 
     def _promised(self, event: Promised, now: float) -> list[Action]:
-        self.promise = max(self.promise, event.epoch)
+        if not event.promise.is_newer_than(self.promise):
+            return []  # one notice may overtake another
+        self.promise = event.promise
         return self._take_role(now)
 
     def _take_role(self, now: float) -> list[Action]:
-        """Lead or follow, as the record says; its epoch is promised, and that is durable."""
+        """Lead, count or follow, as the record says; it is promised, and that is durable."""
         record, node = self._record, self._identity.member.node
-        if record is None or record.epoch != self.promise or self.leader is not None:
+        if record is None or Promise.of(record) != self.promise:
             return []
+        if self.leader is not None:
+            return self.leader.adopt(record, now)
         if record.leader != node:
-            return self._follower.follow(record, now) if self._is_replica(record) else []
+            is_new = self._follower.state is FollowerState.IDLE
+            return self._follower.follow(record, now) if is_new and self._is_replica(record) else []
         if not self._has_claimed(record):
             return self._claim_when_due(now)
         self.leader = Leader(self._identity, self.log, self._settings, record, now)
@@ -248,17 +287,19 @@ class Replica:
 
     def _proposed(self, event: Proposed, now: float) -> list[Action]:
         accepted = event.accepted
-        # Under the same rule as all news: the watch may have told of it before, and of later ones.
-        actions = self._record_seen(RecordSeen(accepted), now) if accepted is not None else []
+        # Under the same rule as all news: it may have been read before, and later ones.
+        seen = RecordSeen(accepted, is_fresh=False)
+        actions = self._record_seen(seen, now) if accepted is not None else []
         if event.revision == self._claim_revision:
             self._claim_revision = None
             return actions if accepted is not None else [ReadRecord()]
         if self.leader is None:
             return actions
-        return actions + self.leader.answered(event.revision, accepted is not None, now)
+        return actions + self.leader.answered(event.revision, accepted is not None)
 
     def _nodes_alive(self, event: NodesAlive, now: float) -> list[Action]:
         self._alive = event.processes
+        self._others_promised = event.promises
         self._gone &= set(event.processes.values())
         # Of those that do not run, what was known last.
         self._damaged = (self._damaged - event.processes.keys()) | event.damaged
@@ -292,7 +333,7 @@ class Replica:
         running = {node: process for node, process in alive.items() if process not in self._gone}
         running[member.node] = self._identity.process
         place = rank(record, member, running, self._unable(record))
-        if place is None or not self._can_claim(record):
+        if place is None or not self._can_claim(record, running):
             self._candidate_since = None
             return []
         if self._candidate_since is None:
@@ -320,12 +361,22 @@ class Replica:
         # Those of an epoch below theirs would be no part of the journal.
         return replace(record, epoch=max(record.epoch, self.log.chain.end.epoch))
 
-    def _can_claim(self, record: ShardRecord) -> bool:
+    def _can_claim(self, record: ShardRecord, running: Mapping[str, int]) -> bool:
         if self._draining and record.in_sync != {self._identity.member.node}:
             return False
+        if self._refusal is not None or self._is_outdated(record):
+            return False
+        if len(running.keys() & set(record.replicas)) < self._settings.min_in_sync:
+            return False  # it could not serve; and who has more, and is to be heard, may be among the others
         if self._has_claimed(record):  # and its promise is on the way
             return False
         return self._follower.state is not FollowerState.COPYING
+
+    def _is_outdated(self, record: ShardRecord) -> bool:
+        """Whether another node has promised what is not in this record: who has not may lack what it has."""
+        newest = Promise.of(record)
+        others = (each for each in self._others_promised if each.cluster == record.cluster)
+        return any(each.is_newer_than(newest) for each in others)
 
     # Time and commands
 
@@ -362,7 +413,7 @@ class Replica:
         record = self._record
         if record is None or self.leader is not None or self._claim_revision is not None:
             return []
-        if record.revision != event.revision:
+        if record.revision != event.revision or self._refusal is not None:
             return []
         self._claim_revision = record.revision
         newest = self._with_newest_epoch(record)

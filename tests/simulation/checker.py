@@ -67,18 +67,18 @@ class Checker:
             self._must(
                 known == checkpoint, f"I2: {node.name} gets a copy that ends in {checkpoint}"
             )
-            is_member = node.member in self._cluster.coordinator.record.members
+            is_member = node.member in self._cluster.coordinator.last.members
             self._must(
-                not is_member or checkpoint.position >= self._committed_end,
+                not is_member or self._was_set_back or checkpoint.position >= self._committed_end,
                 f"I3: {node.name} is in sync, and its copy ends in {checkpoint}",
             )
 
     def proposed(self, node: "Node", record: ShardRecord) -> None:
         """A node asks the coordinator for another record."""
         assert node.replica is not None
-        known = self._cluster.coordinator.record
+        known = self._cluster.coordinator.last
         claims = record.leader == node.name and record.epoch > known.epoch
-        if not claims or record.unclean != known.unclean:
+        if not claims or record.unclean != known.unclean or self._was_set_back:
             return
         nodes = self._cluster.nodes
         members = {each for each in record.in_sync if nodes[each].member in record.members}
@@ -121,7 +121,10 @@ class Checker:
             self._blocks[block.position, block.checksum] = block
             key = (block.epoch, block.position)
             same = self._made.setdefault(key, block.checksum) == block.checksum
-            self._must(same, f"I2: two blocks {block.position} of epoch {block.epoch}")
+            self._must(
+                same or self._was_set_back,
+                f"I2: two blocks {block.position} of epoch {block.epoch}",
+            )
             gone.discard(block.checksum)
 
     def truncated(self, node: "Node", position: int, erased: list[Block]) -> None:
@@ -141,7 +144,7 @@ class Checker:
         replica = node.replica
         assert replica is not None
         leader = replica.leader
-        epoch = leader.epoch if leader else replica.promise
+        epoch = leader.epoch if leader else replica.promise.epoch
         before = self._committed_of.get(node.process, 0)
         self._must(position >= before, f"I5: committed falls at {node.name} to {position}")
         self._committed_of[node.process] = position
@@ -180,10 +183,14 @@ class Checker:
     def served(self, node: "Node", epoch: int) -> None:
         """A leader begins to take publishes."""
         self.counts["leaders"] += 1
-        self._served_epoch = max(self._served_epoch, epoch)
         self._leads(node, epoch)
-        if self._is_outdated(epoch) or epoch < self._cluster.coordinator.record.epoch:
+        known = 0 if self._was_set_back else self._cluster.coordinator.last.epoch
+        if self._is_outdated(epoch) or epoch < max(known, self._served_epoch):
             return
+        self._served_epoch = epoch
+        record = self._cluster.coordinator.record
+        if record is not None and (record.epoch, record.claim) == (epoch, node.process):
+            self._cluster.coordinator.is_set_back = False
         self._must(
             node.applied >= self.confirmed_end,
             f"I13: {node.name} serves with {node.applied} applied of {self.confirmed_end} confirmed",
@@ -194,7 +201,8 @@ class Checker:
         # Who has claimed an epoch and is not followed serves nobody: until it does, the one before may go on. A
         # leader that has lost its lease takes no publishes, and may be cut off from all news for long.
         replica, served = node.replica, self._served_epoch
-        if replica is None or not replica.serving or replica.leader.epoch >= served:
+        is_first = replica is None or not replica.serving or replica.leader.epoch >= served
+        if is_first or self._was_set_back:
             self._deposed_at.pop(node.process, None)
             return
         if self._is_outdated(replica.leader.epoch) and len(replica.leader.counted) == 1:
@@ -213,8 +221,12 @@ class Checker:
     def changed(self, before: ShardRecord, after: ShardRecord) -> None:
         """The record of the shard is another one."""
         self.counts["records"] += 1
+        if after.begun != before.begun:
+            return
         if after.unclean != before.unclean:
             self._forgive(after)
+            return
+        if self._was_set_back:
             return
         self._must(after.epoch >= before.epoch, f"I1: the epoch falls to {after.epoch}")
         size_min = self._cluster.settings.min_in_sync
@@ -270,7 +282,7 @@ class Checker:
 
     def agreed(self) -> str | None:
         """Whether all replicas are the same; what is not, if they are not."""
-        record, nodes = self._cluster.coordinator.record, self._cluster.nodes
+        record, nodes = self._cluster.coordinator.last, self._cluster.nodes
         leader = nodes[record.leader].replica if record.leader else None
         if leader is None or not leader.serving:
             return "nobody leads"
@@ -303,15 +315,17 @@ class Checker:
     def _leads(self, node: "Node", epoch: int) -> None:
         known = self._leaders.setdefault(epoch, (node.name, node.process))
         self._must(
-            known == (node.name, node.process),
+            known == (node.name, node.process) or self._was_set_back,
             f"I1: {node.name} and {known[0]} both lead epoch {epoch}",
         )
 
     def _is_on_disks(self, node: "Node", mark: Mark, epoch: int) -> None:
         """What a leader calls committed is on the disk of every member of the in-sync set."""
-        record, replica = self._cluster.coordinator.record, node.replica
+        record, replica = self._cluster.coordinator.last, node.replica
         assert replica is not None
         assert replica.leader is not None
+        if self._was_set_back:
+            return
         for name in sorted(record.in_sync):
             has = self._has(name, record, mark)
             self._must(has, f"I6: {node.name} commits {mark}, {name} does not have it")
@@ -332,9 +346,17 @@ class Checker:
             return True
         return node.disk.has(mark)
 
+    @property
+    def _was_set_back(self) -> bool:
+        """Whether the coordinator has forgotten something: then no record tells who may do what.
+
+        What is left to be true: what is committed, what is confirmed, and who serves.
+        """
+        return self.counts["set back"] > 0
+
     def _is_outdated(self, epoch: int) -> bool:
         """Whether an operator has given up what this epoch's leader still says."""
-        return epoch < self._cluster.coordinator.record.unclean
+        return epoch < self._cluster.coordinator.last.unclean
 
     def _must(self, holds: bool, text: str) -> None:
         if not holds:

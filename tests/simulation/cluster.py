@@ -14,6 +14,7 @@ from simulation.scheduler import Scheduler
 from simulation.timeline import told
 
 from routelog.mirror_cluster import ReplicaSettings, ShardRecord
+from routelog.mirror_cluster.coordination.refused_record import most, refusing, serving
 
 FAULT_SECONDS = 20.0
 HEAL_SECONDS = 30.0
@@ -21,6 +22,8 @@ HEAL_SECONDS = 30.0
 FAILOVER_SECONDS = 10.0
 STEADY_SECONDS = 3.0
 PUBLISH_SECONDS = 0.08
+OPERATOR_SECONDS = 2.0  # in which each node that runs has told what it refuses
+CLUSTER = 7
 WINDOW_BYTES = 560  # some 16 blocks
 
 
@@ -60,6 +63,7 @@ class Cluster:
             in_sync=frozenset(self.nodes),
             replicas=tuple(self.nodes),
             incarnations=dict(node.member for node in self.nodes.values()),
+            cluster=CLUSTER,
             revision=1,
         )
         self.coordinator = Coordinator(self.scheduler, self.network, self._part(), record)
@@ -67,6 +71,7 @@ class Cluster:
         self.coordinator.changed = self._record_changed
         self.faults = Faults(self, self._part())
         self._published = 0
+        self._refusing = False
 
     def _part(self) -> Random:
         return Random(self._randomness.getrandbits(64))
@@ -75,6 +80,23 @@ class Cluster:
         """Write a line of the timeline, if somebody is to read it."""
         if self._traces:
             self.timeline.append(f"{self.scheduler.now:9.4f}  {who:7}  {told(what)}")
+
+    def _operate(self) -> None:
+        """As an operator does who is told what nodes refuse, and who has what was confirmed."""
+        notes = self.coordinator.notes
+        found = refusing(notes)
+        if found and self._refusing and notes.keys() == self.nodes.keys():
+            best = most(self.coordinator.record, notes)
+            if serving(self.coordinator.record, notes):
+                for name in found:
+                    self.trace("operator", f"repairs {name}")
+                    self.nodes[name].wipe(1.0)
+            elif best and self.coordinator.alive.processes[best] == self.nodes[best].process:
+                self.trace("operator", f"begins again with {best}")
+                self.checker.counts["begun again"] += 1
+                self.nodes[best].begin_again()
+        self._refusing = bool(found)
+        self.scheduler.after(OPERATOR_SECONDS, self._operate)
 
     def _record_changed(self, before: ShardRecord, after: ShardRecord) -> None:
         self.trace("etcd", after)
@@ -89,6 +111,7 @@ class Cluster:
         for node in self.nodes.values():
             node.start()
         self._publish()
+        self._operate()
         self.faults.begin()
         self.scheduler.run_until(FAULT_SECONDS)
         self.faults.end()
@@ -111,6 +134,8 @@ class Cluster:
 
     def _is_well(self) -> str | None:
         record = self.coordinator.record
+        if record is None or self.coordinator.is_set_back:
+            return "the record is not what it was"
         if record.in_sync != set(record.replicas):
             return f"in sync are {sorted(record.in_sync)}"
         if any(node.drains for node in self.nodes.values()):

@@ -8,6 +8,8 @@ from typing import Any
 from simulation.network import Network
 from simulation.scheduler import Scheduler
 
+from routelog.mirror_cluster.coordination.coordinator import ReplicaNote
+from routelog.mirror_cluster.protocol.promise import Promise
 from routelog.mirror_cluster.protocol.shard_record import ShardRecord
 from routelog.mirror_cluster.replica.events import NodesAlive, RecordSeen
 
@@ -23,7 +25,9 @@ class Coordinator:
     def __init__(
         self, scheduler: Scheduler, network: Network, randomness: Random, record: ShardRecord
     ) -> None:
-        self.record = record
+        self.record: ShardRecord | None = record
+        self.is_set_back = False  # or emptied: until a leader serves
+        self.last = record  # also while there is none
         self.is_away = False
         self.slowness = 0.0
         self.stale_reads = 0.0
@@ -31,9 +35,12 @@ class Coordinator:
         self.watchers: dict[str, Callable[[Any], None]] = {}
         self.changed: Callable[[ShardRecord, ShardRecord], None] = lambda before, after: None
         self.under_way = 0  # proposals that were sent
+        self._revision = record.revision
+        self._life = 0
         self._history = [record]
         self._leases: dict[str, tuple[int, float]] = {}
         self._disks: dict[str, tuple[int, bool]] = {}  # as nodes said when they renewed
+        self._notes: dict[str, ReplicaNote] = {}
         self._scheduler = scheduler
         self._network = network
         self._randomness = randomness
@@ -44,7 +51,14 @@ class Coordinator:
         alive = {node: process for node, (process, _) in sorted(self._leases.items())}
         disks = {node: self._disks[node] for node in alive}
         rotten = frozenset(node for node, (_, is_rotten) in disks.items() if is_rotten)
-        return NodesAlive(alive, rotten, {node: disk for node, (disk, _) in disks.items()})
+        numbers = {node: disk for node, (disk, _) in disks.items()}
+        promises = [note.promise for note in self.notes.values()]
+        return NodesAlive(alive, rotten, numbers, promises)
+
+    @property
+    def notes(self) -> dict[str, ReplicaNote]:
+        """What the nodes that have a lease tell of their replicas."""
+        return {node: note for node, note in sorted(self._notes.items()) if node in self._leases}
 
     def propose(self, node: str, record: ShardRecord, reply: Reply) -> None:
         """Compare and set; the reply has the new record or None."""
@@ -53,12 +67,46 @@ class Coordinator:
         self._request(node, self._set, node, record, reply)
 
     def read(self, node: str, reply: Reply) -> None:
-        """The reply has the record, perhaps an old one, and who is alive."""
+        """The reply has the record, who is alive, and whether it is one that was on its way for long."""
         self._request(node, self._read, node, reply)
 
-    def renew(self, node: str, process: int, disk: tuple[int, bool], reply: Reply) -> None:
-        """Hold a node's lease."""
-        self._request(node, self._renew, node, process, disk, reply)
+    def renew(
+        self, node: str, process: int, disk: tuple[int, bool], note: ReplicaNote, reply: Reply
+    ) -> None:
+        """Hold a node's lease, and list it."""
+        self._request(node, self._renew, node, process, disk, note, reply)
+
+    @property
+    def records(self) -> int:
+        """How many there have been."""
+        return len(self._history)
+
+    def set_back(self, records: int, *, with_leases: bool) -> None:
+        """It is what it was so many records before: a snapshot was restored.
+
+        Args:
+            with_leases: those of now, but what nodes tell is what they told then.
+        """
+        del self._history[-records:]
+        self.record = self.last = self._history[-1]
+        self._revision = self.record.revision + self._randomness.randrange(3)
+        note = ReplicaNote(Promise.of(self.record))
+        self._notes = dict.fromkeys(self._notes, note)
+        self._lose(with_leases)
+
+    def empty(self, *, with_leases: bool) -> None:
+        """Nothing is there any more; a new one counts from the start."""
+        self.record = None
+        self._history.clear()
+        self._revision = self._randomness.choice((1, self._revision))
+        self._notes.clear()
+        self._lose(with_leases)
+
+    def _lose(self, with_leases: bool) -> None:
+        self.is_set_back = True
+        self._life += 1  # what was asked of the one before has ended with it
+        if not with_leases:
+            self._leases.clear()
 
     def restart(self) -> None:
         """It is back; all leases begin anew."""
@@ -78,7 +126,11 @@ class Coordinator:
         delay = self._randomness.uniform(0.001, 0.004)
         if self.slowness:
             delay += self._randomness.uniform(0, self.slowness)
-        self._scheduler.after(delay, call, *arguments)
+        self._scheduler.after(delay, self._now, self._life, call, *arguments)
+
+    def _now(self, life: int, call: Reply, *arguments: Any) -> None:
+        if life == self._life:
+            call(*arguments)
 
     def _answer(self, node: str, reply: Reply, *arguments: Any) -> None:
         if not self.is_away:
@@ -90,25 +142,28 @@ class Coordinator:
         if not self.may_set(record):
             self._answer(node, reply, None)
             return
-        before, self.record = self.record, replace(record, revision=self.record.revision + 1)
-        self._history.append(self.record)
-        self.changed(before, self.record)
+        self._revision += self._randomness.randrange(1, 4)  # other keys change, too
+        before, self.last = self.last, replace(record, revision=self._revision)
+        self.record = self.last
+        self._history.append(self.last)
+        self.changed(before, self.last)
         self._answer(node, reply, self.record)
-        self._notify(RecordSeen(self.record))
+        self._notify(RecordSeen(self.record, is_fresh=False))
 
     def may_set(self, record: ShardRecord) -> bool:
         """The compare of compare-and-set."""
-        return record.revision == self.record.revision
+        return record.revision == (self.record.revision if self.record is not None else 0)
 
     def _read(self, node: str, reply: Reply) -> None:
-        record = self.record
-        if self.stale_reads and self._randomness.random() < self.stale_reads:
-            record = self._randomness.choice(self._history[-4:])
-        self._answer(node, reply, record, self.alive)
+        is_late = self._randomness.random() < self.stale_reads and self.record is not None
+        record = self._randomness.choice(self._history[-4:]) if is_late else self.record
+        self._answer(node, reply, record, self.alive, is_late)
 
-    def _renew(self, node: str, process: int, disk: tuple[int, bool], reply: Reply) -> None:
+    def _renew(
+        self, node: str, process: int, disk: tuple[int, bool], note: ReplicaNote, reply: Reply
+    ) -> None:
         before = self.alive
-        self._disks[node] = disk
+        self._disks[node], self._notes[node] = disk, note
         self._hold(node, process)
         self._answer(node, reply)
         if self.alive != before:

@@ -8,6 +8,7 @@ from typing import Any
 from simulation.scheduler import Scheduler
 
 from routelog.mirror_cluster.protocol.block import START, Block, Mark
+from routelog.mirror_cluster.protocol.promise import NOTHING, Promise
 from routelog.mirror_cluster.replica.chain import Chain
 
 Event = Any
@@ -20,7 +21,7 @@ class Platter:
     incarnation: int
     base: Mark = START
     applied: int = 0
-    promise: int = 0
+    promise: Promise = NOTHING
     is_rotten: bool = False  # a part of what is applied cannot be read
 
 
@@ -136,8 +137,8 @@ class Disk:
             case ("erase", position):
                 for place in [each for each in self.slots if each > position]:
                     del self.slots[place]
-            case ("promise", epoch):
-                self.platter.promise = epoch
+            case ("promise", promise):
+                self.platter.promise = promise
             case ("checkpoint", applied, base):
                 self.platter.applied, self.platter.base = applied, base
                 for place in [each for each in self.slots if each <= base.position]:

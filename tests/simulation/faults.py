@@ -59,7 +59,7 @@ class Faults:
     def last(self) -> str:
         """One more, which a cluster of three or more must do without: its leader has it."""
         cluster = self._cluster
-        leader = cluster.nodes[cluster.coordinator.record.leader]
+        leader = cluster.nodes[cluster.coordinator.last.leader or "a"]
         kind = self._randomness.choice(
             ("nothing", "killed", "paused", "cut off", "disk hangs", "transfer", "no coordinator")
         )
@@ -104,7 +104,7 @@ class Faults:
 
     def _some_node(self) -> "Node":
         nodes = self._cluster.nodes
-        leader = nodes.get(self._cluster.coordinator.record.leader)
+        leader = nodes.get(self._cluster.coordinator.last.leader or "a")
         if leader is not None and self._randomness.random() < 0.4:
             return leader
         return self._randomness.choice(list(nodes.values()))
@@ -191,14 +191,14 @@ class Faults:
 
     def _wipe(self, node: "Node") -> None:
         cluster = self._cluster
-        record = cluster.coordinator.record
+        record = cluster.coordinator.last
         others = [
             each
             for each in cluster.nodes.values()
             if each is not node and each.member in record.members
         ]
-        if not others or cluster.coordinator.under_way:
-            return  # nobody could have what it had
+        if not others or cluster.coordinator.under_way or cluster.coordinator.is_set_back:
+            return  # nobody could have what it had, or know what it knew
         self._note(f"wipe: {node.name}")
         cluster.wiped += 1
         node.wipe(self._randomness.choice((0.02, 0.3, 3.0)))
@@ -231,6 +231,28 @@ class Faults:
                 coordinator.deaf.add(node.name)
                 self._heals(self._randomness.uniform(0.5, 8.0), coordinator.deaf.discard, node.name)
 
+    def _set_back(self, node: "Node") -> None:
+        """The coordinator is an older one, or an empty one.
+
+        Any `min_in_sync` nodes have one among them that knows better, and all disks are those that knew it.
+        """
+        cluster, coordinator = self._cluster, self._cluster.coordinator
+        is_able = 2 * cluster.settings.min_in_sync > len(cluster.nodes)
+        remember = all(each.disk.platter.promise.cluster for each in cluster.nodes.values())
+        if not is_able or not remember or coordinator.is_set_back:
+            return
+        with_leases = self._randomness.random() < 0.5
+        if self._randomness.random() < 0.4:
+            self._note("set back: emptied")
+            coordinator.empty(with_leases=with_leases)
+        elif coordinator.records > 1:
+            records = self._randomness.randrange(1, min(coordinator.records, 8))
+            self._note(f"set back: {records}")
+            coordinator.set_back(records, with_leases=with_leases)
+        if self._randomness.random() < 0.5:
+            coordinator.is_away = True
+            self._heals(self._randomness.uniform(0.3, 3.0), coordinator.restart)
+
     def _brisk(self) -> None:
         self._cluster.coordinator.slowness = self._cluster.coordinator.stale_reads = 0.0
 
@@ -249,7 +271,9 @@ class Faults:
             node.crash(power=False, restart_after=0.5)
 
     def _recover(self, node: "Node") -> None:
-        record = self._cluster.coordinator.record
+        record = self._cluster.coordinator.last
+        if self._cluster.coordinator.is_set_back:
+            return
         if not self._cluster.has_operator or self._randomness.random() < 0.5:
             return
         if self._randomness.random() < 0.7:  # the one that has least
@@ -271,4 +295,5 @@ class Faults:
         _command,
         _recover,
         _rot,
+        _set_back,
     )

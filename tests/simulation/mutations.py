@@ -6,10 +6,13 @@ from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
+from simulation import cluster
 from simulation.coordinator import Coordinator
 
 from routelog.mirror_cluster import Chain, Mark, Member, ShardRecord
+from routelog.mirror_cluster.coordination.refused_record import Notes
 from routelog.mirror_cluster.protocol.messages import Hello
+from routelog.mirror_cluster.protocol.promise import Promise, Refusal
 from routelog.mirror_cluster.replica import election, leader, replica
 from routelog.mirror_cluster.replica.actions import Action, Exit, Send, Truncate
 from routelog.mirror_cluster.replica.events import Promised, Proposed
@@ -57,8 +60,8 @@ def _takes_any_epoch(self: Follower, sender: str, message: Any, now: float) -> l
     return _FOLLOWER_RECEIVED(self, sender, message, now)
 
 
-def _promises_in_memory(self: Replica, epoch: int) -> list[Action]:
-    return self._promised(Promised(epoch), self._asked_at)
+def _promises_in_memory(self: Replica, record: ShardRecord, now: float) -> list[Action]:
+    return self._promised(Promised(Promise.of(record)), now)
 
 
 def _takes_any_disk(self: Leader, sender: str, message: Hello, now: float) -> list[Action]:
@@ -76,12 +79,10 @@ def _keeps_the_epoch(self: ShardRecord, member: Member, claim: int) -> ShardReco
     return replace(self, leader=member.node, claim=claim)
 
 
-def _forgets_the_proposal(
-    self: Leader, revision: int, is_accepted: bool, now: float
-) -> list[Action]:
+def _forgets_the_proposal(self: Leader, revision: int, is_accepted: bool) -> list[Action]:
     if not is_accepted:
         self._in_sync._proposed.clear()
-    return _ANSWERED(self, revision, is_accepted, now)
+    return _ANSWERED(self, revision, is_accepted)
 
 
 def _adopts_again(self: Replica, event: Proposed, now: float) -> list[Action]:
@@ -95,8 +96,8 @@ def _leads_again(self: Replica, record: ShardRecord) -> bool:
     return record.leader == self._identity.member.node
 
 
-def _believes_old_news(self: Replica, record: ShardRecord) -> bool:
-    return False
+def _believes_old_news(self: Promise, record: ShardRecord | None) -> None:
+    return None
 
 
 def _undoes(self: Follower, message: Any, now: float) -> list[Action]:
@@ -134,6 +135,22 @@ def _commits_with_few(in_sync: InSyncSet, durable: Any, size_min: int) -> int | 
 def _by_position(ours: Chain, epoch_ends: Sequence[Mark]) -> Mark | None:
     is_here = epoch_ends and ours.base.position <= epoch_ends[-1].position <= ours.end_position
     return epoch_ends[-1] if is_here else None
+
+
+def _compares_epochs_only(self: Promise, record: ShardRecord | None) -> Refusal | None:
+    return Refusal.OLDER if record is not None and record.epoch < self.epoch else None
+
+
+def _least(record: ShardRecord | None, notes: Notes) -> str:
+    return min(notes, key=lambda name: notes[name].end[1])
+
+
+def _counts_at_once(self: Replica, record: ShardRecord, now: float) -> list[Action]:
+    adopted = [] if self.leader is None else self.leader.adopt(record, now)
+    return adopted + _MAKE_PROMISE(self, record, now)
+
+
+_MAKE_PROMISE = Replica._make_promise
 
 
 MUTATIONS: dict[str, list[Patch]] = {
@@ -192,7 +209,16 @@ MUTATIONS: dict[str, list[Patch]] = {
     "a deposed leader goes on": [(Replica, "_until_exit", _goes_on)],
     "leaders of other epochs are followed": [(Follower, "received", _takes_any_epoch)],
     "a promise is not written down": [(Replica, "_make_promise", _promises_in_memory)],
-    "old news of the coordinator are believed": [(Replica, "_is_old", _believes_old_news)],
+    "old news of the coordinator are believed": [(Promise, "refusal", _believes_old_news)],
+    "a record of a coordinator that was set back is taken": [
+        (Promise, "refusal", _compares_epochs_only)
+    ],
+    "who has promised less than another node claims": [
+        (Replica, "_is_outdated", lambda self, record: False)
+    ],
+    "a leader counts by a record that it may forget": [(Replica, "_make_promise", _counts_at_once)],
+    "what is committed is given up for any leader": [(Follower, "_is_given_up", lambda self: True)],
+    "an operator begins again with the node that has least": [(cluster, "most", _least)],
     "a wiped disk may lead": [
         (election, "can_lead", lambda record, member: member.node in record.in_sync)
     ],

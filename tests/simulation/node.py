@@ -1,15 +1,18 @@
 """A node of the simulated cluster: it carries out what its replica decides."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from random import Random
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from simulation.disk import Disk
 
 from routelog.mirror_cluster import Identity, Lease, Member, Replica
+from routelog.mirror_cluster.node.cluster_node import replica_note
 from routelog.mirror_cluster.protocol.block import Block
 from routelog.mirror_cluster.protocol.message_format import decode_message, encode_message
 from routelog.mirror_cluster.protocol.messages import Append, Message
+from routelog.mirror_cluster.protocol.promise import Promise
 from routelog.mirror_cluster.protocol.shard_record import ShardRecord
 from routelog.mirror_cluster.replica import actions as act
 from routelog.mirror_cluster.replica import events as on
@@ -169,13 +172,33 @@ class Node:
             match action:
                 case ProbeDisk():
                     self.disk.change(("probe",), _PROBED)
-                case RenewLease(sent_at):
-                    reply = self._reply(self._renewed, sent_at)
+                case RenewLease(sent_at) if self.replica is not None:
+                    reply, note = self._reply(self._renewed, sent_at), replica_note(self.replica)
                     platter = self.disk.platter
                     disk = platter.incarnation, platter.is_rotten
-                    self.cluster.coordinator.renew(self.name, self.process, disk, reply)
+                    self.cluster.coordinator.renew(self.name, self.process, disk, note, reply)
                 case LeaseChanged(is_held):
                     self.handle(on.LeaseHeld() if is_held else on.LeaseLost())
+
+    def begin_again(self) -> None:
+        """An operator's command: the cluster begins with what is here."""
+        coordinator = self.cluster.coordinator
+        if self.replica is None or self.is_paused:
+            return
+        record, notes = (
+            coordinator.record,
+            [*coordinator.notes.values(), replica_note(self.replica)],
+        )
+        known = [max(note.promise.epoch, note.end[0]) for note in notes]
+        begun = ShardRecord.beginning(
+            SHARD,
+            self.replica.known.cluster,
+            self.member,
+            tuple(self.cluster.nodes),
+            max([*known, record.epoch if record is not None else 0]),
+        )
+        wanted = replace(begun, revision=record.revision if record is not None else 0)
+        coordinator.propose(self.name, wanted, lambda accepted: None)
 
     def _renewed(self, sent_at: float) -> None:
         self._keep_lease(self._lease.renewed(sent_at, self.cluster.scheduler.now))
@@ -249,7 +272,7 @@ class Node:
         self.disk.change(("erase", action.position), on.Truncated(action.position))
 
     def _save_promise(self, action: act.SavePromise) -> None:
-        self.disk.change(("promise", action.epoch), on.Promised(action.epoch))
+        self.disk.change(("promise", action.promise), on.Promised(action.promise))
 
     def _copy(self, action: act.CopyCheckpoint) -> None:
         self._copies += 1
@@ -327,10 +350,15 @@ class Node:
             self.handle(on.Proposed(revision, accepted))
 
     def _read_record(self, action: act.ReadRecord) -> None:
-        self.cluster.coordinator.read(self.name, self._reply(self._record_read))
+        assert self.replica is not None
+        reply = self._reply(self._record_read, self.replica.known)
+        self.cluster.coordinator.read(self.name, reply)
 
-    def _record_read(self, record: ShardRecord, alive: on.NodesAlive) -> None:
-        self.handle(on.RecordSeen(record))
+    def _record_read(
+        self, known: Promise, record: ShardRecord | None, alive: on.NodesAlive, is_late: bool
+    ) -> None:
+        is_fresh = not is_late and self.replica is not None and self.replica.known == known
+        self.handle(on.RecordSeen(record, is_fresh))
         self.handle(alive)
 
     def _serve(self, action: act.Serve) -> None:

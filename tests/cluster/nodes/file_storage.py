@@ -1,7 +1,7 @@
 """A journal of a shard for tests: one file of blocks, appended to and synced by one thread.
 
     NAME/journal    blocks, each a length and the bytes of an `Append` message with it alone
-    NAME/promise    the newest epoch that was promised
+    NAME/promise    the newest record that was promised
 
 Nothing is stored of what is applied: at a start the journal is applied anew.
 """
@@ -16,7 +16,7 @@ from pathlib import Path
 
 from routelog.log_backend import SystemDisk
 from routelog.mirror_cluster.node.incarnation import read_incarnation
-from routelog.mirror_cluster.node.kept_number import KeptNumber
+from routelog.mirror_cluster.node.kept_promise import KeptPromise
 from routelog.mirror_cluster.node.replica_storage import CopyFailed, Notice, Recovered
 from routelog.mirror_cluster.protocol.block import Block, Mark
 from routelog.mirror_cluster.protocol.message_format import (
@@ -25,6 +25,7 @@ from routelog.mirror_cluster.protocol.message_format import (
     encode_message,
 )
 from routelog.mirror_cluster.protocol.messages import Append
+from routelog.mirror_cluster.protocol.promise import Promise
 from routelog.mirror_cluster.replica.chain import Chain
 from routelog.mirror_cluster.replica.events import Appended, Durable, Promised, Truncated
 
@@ -47,7 +48,7 @@ class FileStorage:
         self.epoch = 0
         self._directory = directory
         self._applied = applied
-        self._promise = KeptNumber(directory / "promise", SystemDisk())
+        self._promise = KeptPromise(directory, SystemDisk())
         self._blocks: list[Block] = []  # position 1 first
         self._ends: list[int] = [0]  # of the file behind each
         self._chain = Chain()
@@ -61,7 +62,7 @@ class FileStorage:
         self._loop = asyncio.get_running_loop()
         self._directory.mkdir(parents=True, exist_ok=True)
         incarnation = read_incarnation(self._directory, SystemDisk())
-        promise = self._promise.read() or 0
+        promise = self._promise.read()
         self._file = os.open(self._directory / "journal", os.O_RDWR | os.O_CREAT, 0o600)
         self._recover()
         found = Chain()  # the replica's own
@@ -134,9 +135,9 @@ class FileStorage:
         end = self._ends[-1]
         self._do(lambda: os.ftruncate(self._file, end), Truncated(position))
 
-    def save_promise(self, epoch: int) -> None:
+    def save_promise(self, promise: Promise) -> None:
         """See `ReplicaStorage`."""
-        self._do(partial(self._promise.write, epoch), Promised(epoch))
+        self._do(partial(self._promise.write, promise), Promised(promise))
 
     def commit(self, position: int) -> None:
         """See `ReplicaStorage`."""

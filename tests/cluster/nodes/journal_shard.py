@@ -15,7 +15,7 @@ from routelog.log_backend.journal.journal_supply import JournalSupply
 from routelog.log_backend.records.record_batch import RecordBatch
 from routelog.mirror_cluster.node.incarnation import read_incarnation
 from routelog.mirror_cluster.node.journal_storage import JournalStorage
-from routelog.mirror_cluster.node.kept_number import KeptNumber
+from routelog.mirror_cluster.node.kept_promise import KeptPromise
 from routelog.mirror_cluster.protocol.block import Block
 
 FILE_BYTES = 8 * 1024 * 1024
@@ -65,7 +65,7 @@ class JournalShard(JournalStorage):
             shard,
             read_incarnation(directory, disk),
             self.journal,
-            KeptNumber(directory / "promise", disk),
+            KeptPromise(directory, disk),
             self._carry_out,
             lambda: True,
             lambda blocks: None,

@@ -89,7 +89,7 @@ class NodeProgram:
         await self.node.start(self.storages)
         if self.options.creates:
             for shard in range(self.options.shards):
-                await self.node.create_shard(shard, self.options.creates)
+                await self.node.begin_shard(shard, self.options.creates)
         await self.stopped.wait()
         door.close()
         await self.node.aclose()

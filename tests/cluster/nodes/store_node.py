@@ -29,7 +29,7 @@ from routelog.mirror_cluster.node.copy_sender import CopySender
 from routelog.mirror_cluster.node.disk_probe import DiskProbe
 from routelog.mirror_cluster.node.incarnation import read_incarnation
 from routelog.mirror_cluster.node.journal_storage import JournalStorage
-from routelog.mirror_cluster.node.kept_number import KeptNumber
+from routelog.mirror_cluster.node.kept_promise import KeptPromise
 from routelog.mirror_cluster.protocol.block import Block
 from routelog.mirror_cluster.replica.settings import ReplicaSettings
 from routelog.mirror_cluster.replica.shard_log import ShardLog
@@ -77,7 +77,7 @@ class StoreNode:
             SHARD,
             read_incarnation(data, disk),
             store.journal,
-            KeptNumber(data / "promise", disk),
+            KeptPromise(data, disk),
             self._apply,
             lambda: True,
             lambda blocks: None,
@@ -118,7 +118,7 @@ class StoreNode:
 
     async def lead_alone(self, *replicas: str) -> None:
         """Make the shard, and lead it."""
-        await self.node.create_shard(SHARD, replicas)
+        await self.node.begin_shard(SHARD, replicas)
         await until(lambda: self.epoch)
 
     async def declare(self, queue: str) -> PartitionLog:

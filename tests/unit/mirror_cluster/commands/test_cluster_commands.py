@@ -106,6 +106,7 @@ def test_who_is_dead_is_told(monkeypatch: pytest.MonkeyPatch, configuration: Pat
             "replica": True,
             "in_sync": False,
             "damaged": False,
+            "refuses": False,
             "since": "",
         },
         {
@@ -115,6 +116,7 @@ def test_who_is_dead_is_told(monkeypatch: pytest.MonkeyPatch, configuration: Pat
             "replica": True,
             "in_sync": True,
             "damaged": False,
+            "refuses": False,
             "since": "2025-11-25T14:00:01Z",
         },
     ]

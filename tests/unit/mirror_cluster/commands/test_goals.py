@@ -19,8 +19,10 @@ from routelog.mirror_cluster.coordination.coordinator import (
     ClusterView,
     NodeCommand,
     NodeEntry,
+    ReplicaNote,
     Verb,
 )
+from routelog.mirror_cluster.protocol.promise import Promise, Refusal
 from routelog.mirror_cluster.protocol.shard_record import SHARD, ShardRecord
 
 
@@ -37,6 +39,30 @@ def view(
 
 
 LED = record()  # by a, whose process is 1
+
+
+def refused_by(seen: ClusterView) -> ClusterView:
+    """By b, which has the newest block, and c, of the cluster 7."""
+    ends = {"b": (4, 20), "c": (3, 90)}
+    nodes = {
+        name: replace(
+            entry, notes={SHARD: ReplicaNote(Promise(cluster=7), Refusal.OTHER, end=ends[name])}
+        )
+        for name, entry in seen.nodes.items()
+        if name in ends
+    }
+    return replace(seen, nodes={**seen.nodes, **nodes})
+
+
+def serving(seen: ClusterView, node: str) -> ClusterView:
+    """By the record that is there."""
+    note = ReplicaNote(Promise.of(seen.records[SHARD]), serves=True)
+    entry = replace(seen.nodes[node], notes={SHARD: note})
+    return replace(seen, nodes={**seen.nodes, node: entry})
+
+
+def init(seen: ClusterView, node: str, *, accepts_loss: bool = False) -> InitGoal:
+    return InitGoal(seen, node, "abc", 2, accepts_loss=accepts_loss)
 
 
 @pytest.mark.parametrize(
@@ -84,9 +110,24 @@ LED = record()  # by a, whose process is 1
             "confirms would stop: without it, nobody would be in sync, and cluster_min_in_sync is 1; to end the"
             " cluster, stop all nodes, the leader last, and start that one without cluster_nodes",
         ),
-        (InitGoal(view(None), "b"), ""),
-        (InitGoal(view(None, "ac"), "b"), "b is not alive"),
-        (InitGoal(view(LED), "b"), "the cluster has begun: a leads epoch 1"),
+        (init(view(None), "b"), ""),
+        (init(view(None, "ac"), "b"), "b is not alive"),
+        (init(view(LED), "b"), "the cluster has begun: a leads epoch 1"),
+        (init(refused_by(view(None)), "b"), ""),
+        (
+            init(refused_by(view(None)), "c"),
+            "b has more than c: `routelog cluster init --from b`",
+        ),
+        (init(refused_by(view(LED, "bc")), "b"), ""),
+        (
+            init(refused_by(view(None, "b")), "b"),
+            "a, c are not alive: start them first, or lose what only they have: --accept-loss",
+        ),
+        (init(refused_by(view(None, "b")), "b", accepts_loss=True), ""),
+        (
+            init(serving(refused_by(view(LED)), "a"), "b"),
+            "a leads, and confirms: what only b has is not to be had",
+        ),
         (RecoverGoal(view(record(in_sync="ab"), "c"), "c"), ""),
         (
             RecoverGoal(view(None), "c"),
@@ -160,12 +201,31 @@ def test_who_leads_hands_over_and_its_next_process_gives_up_what_is_damaged() ->
 
 
 def test_a_cluster_begins_with_the_data_of_the_node_that_is_named() -> None:
-    goal = InitGoal(view(None), "b")
+    goal = init(view(None), "b")
     assert goal.command(view(None)) == NodeCommand("b", 2, Verb.INIT)
     made = view(record(leader="", in_sync="b", claim=0, epoch=0))
     assert goal.command(made) is None
     assert not goal.is_reached(made, ())
     assert goal.is_reached(view(record(leader="b", in_sync="b", claim=2)), ())
+
+
+def test_a_cluster_begins_again_in_the_place_of_the_record_that_is_refused() -> None:
+    older = refused_by(view(record(claim=9, epoch=4, revision=12)))
+    goal = init(older, "b")
+    assert goal.command(older) == NodeCommand("b", 2, Verb.INIT, seen=12)
+    begun = replace(record(leader="b", in_sync="b", claim=2, epoch=9), begun=8)
+    assert goal.command(view(begun)) is None
+    assert goal.is_reached(view(begun), ())
+    assert not goal.is_reached(view(replace(begun, begun=0)), ()), "it is still the older one"
+
+
+def test_nobody_makes_another_record_from_one_that_nodes_refuse() -> None:
+    begun = view(record(in_sync="ab", replicas="ab"))
+    older = refused_by(begun)
+    for goal in (JoinGoal(begun, "c"), LeaveGoal(begun, "c", 1)):
+        assert goal.change(older) is None
+    for goal in (JoinGoal(older, "c"), LeaveGoal(older, "c", 1)):
+        assert "`routelog cluster init --from b`" in goal.refusal()
 
 
 def test_a_loss_is_accepted_for_the_record_that_the_operator_saw() -> None:

@@ -15,6 +15,7 @@ from routelog.mirror_cluster.coordination.coordinator import (
     ClusterView,
     CoordinatorRefused,
     NodeEntry,
+    ReplicaNote,
 )
 from routelog.mirror_cluster.links.node_links import LinkSecurity
 from routelog.mirror_cluster.node import cluster_node
@@ -95,9 +96,9 @@ async def test_a_cluster_begins_above_every_epoch_that_one_of_its_nodes_knows(
     tmp_path: Path,
 ) -> None:
     held = Held()
-    held.nodes["b"] = NodeEntry("b", 2, "127.0.0.1:1", 2, {SHARD: (12, 5)})
+    held.nodes["b"] = NodeEntry("b", 2, "127.0.0.1:1", 2, {SHARD: ReplicaNote(end=(12, 5))})
     node = await StoreNode("a", tmp_path, held).start()
     await until(lambda: "b" in node.node.view.nodes)
     await node.lead_alone("a")
-    assert node.epoch == 13  # it would not follow one that it takes for old
+    assert node.epoch == 14  # it would not follow one that it takes for old
     await node.aclose()

@@ -23,6 +23,7 @@ from routelog.mirror_cluster.protocol.messages import (
     Message,
     TruncateTo,
 )
+from routelog.mirror_cluster.protocol.promise import Promise
 from routelog.mirror_cluster.protocol.shard_record import ShardRecord
 from routelog.mirror_cluster.replica.chain import Chain
 from routelog.mirror_cluster.replica.events import (
@@ -60,7 +61,7 @@ class Node:
 
     def start(self, notify: Callable[[Notice], None]) -> Recovered:
         self.notify = notify
-        return Recovered(SHARD, 1, Chain(), 0, 0)
+        return Recovered(SHARD, 1, Chain(), Promise(), 0)
 
     def store(self, blocks: Sequence[Block]) -> None:
         self.calls.append(("store", *(each.position for each in blocks)))
@@ -73,9 +74,9 @@ class Node:
         self.notify(Appended(block))
         self.notify(Durable(block.mark))
 
-    def save_promise(self, epoch: int) -> None:
-        self.calls.append(("promise", epoch))
-        self.notify(Promised(epoch))
+    def save_promise(self, promise: Promise) -> None:
+        self.calls.append(("promise", promise.epoch))
+        self.notify(Promised(promise))
 
     def commit(self, position: int) -> None:
         self.calls.append(("commit", position))

@@ -5,8 +5,11 @@ from pathlib import Path
 import pytest
 
 from routelog.log_backend import SystemDisk
-from routelog.mirror_cluster.node.incarnation import read_incarnation, renew_incarnation
-from routelog.mirror_cluster.node.kept_number import NumberUnreadable
+from routelog.mirror_cluster.node.incarnation import (
+    IncarnationUnreadable,
+    read_incarnation,
+    renew_incarnation,
+)
 
 
 def test_a_directory_keeps_its_number_until_it_is_wiped_or_renewed(tmp_path: Path) -> None:
@@ -28,5 +31,5 @@ def test_a_start_that_ended_half_way_leaves_no_number(tmp_path: Path) -> None:
 
 def test_another_text_is_refused(tmp_path: Path) -> None:
     (tmp_path / "incarnation").write_text("new\n")
-    with pytest.raises(NumberUnreadable, match="incarnation: expected a number, found b'new"):
+    with pytest.raises(IncarnationUnreadable, match="incarnation: expected a number, found b'new"):
         read_incarnation(tmp_path, SystemDisk())

@@ -14,9 +14,10 @@ from routelog.log_backend import SystemDisk
 from routelog.mirror_cluster.node import journal_storage
 from routelog.mirror_cluster.node.copy_receiver import CopyReceiver
 from routelog.mirror_cluster.node.journal_storage import BlockUnreadable, JournalStorage
-from routelog.mirror_cluster.node.kept_number import KeptNumber, NumberUnreadable
+from routelog.mirror_cluster.node.kept_promise import KeptPromise, PromiseUnreadable
 from routelog.mirror_cluster.node.replica_storage import CopyFailed, CopyWaits, Notice
 from routelog.mirror_cluster.protocol.block import START, Block
+from routelog.mirror_cluster.protocol.promise import Promise
 from routelog.mirror_cluster.replica.chain import Chain
 from routelog.mirror_cluster.replica.events import (
     Appended,
@@ -68,7 +69,7 @@ class Shard:
             SHARD,
             5,
             self,
-            KeptNumber(self.directory / "promise", self.disk),
+            KeptPromise(self.directory, self.disk),
             lambda block: self.calls.append(("apply", block.position)),
             lambda: self.has_room,
             lambda given_up: self.calls.append(("aside", *(each.position for each in given_up))),
@@ -103,7 +104,12 @@ async def test_what_was_stored_before_a_restart_is_applied_when_it_is_committed(
     shard = Shard(tmp_path, blocks(1, 1, 1, 2, 2, 2, after=chain), committed=1)
     storage = await shard.storage()
     found = storage.start(shard.notices.append)
-    assert (found.shard, found.incarnation, found.promise, found.applied) == (SHARD, 5, 0, 1)
+    assert (found.shard, found.incarnation, found.promise, found.applied) == (
+        SHARD,
+        5,
+        Promise(),
+        1,
+    )
     assert found.chain.epoch_ends() == chain.epoch_ends()
     storage.commit(3)
     storage.store(blocks(2, after=chain))
@@ -158,17 +164,18 @@ async def test_a_promise_outlives_the_process_and_the_newest_is_the_last(tmp_pat
     shard = Shard(tmp_path)
     storage = await shard.storage()
     storage.start(shard.notices.append)
-    for epoch in (4, 7):
-        storage.save_promise(epoch)
+    promises = [Promise(12, 1, epoch, 99, epoch + 3) for epoch in (4, 7)]
+    for each in promises:
+        storage.save_promise(each)
     await until(lambda: len(shard.notices) == 2)
-    assert shard.notices == [Promised(4), Promised(7)]
+    assert shard.notices == [Promised(each) for each in promises]
     later = Shard(tmp_path)
-    assert (await later.storage()).start(later.notices.append).promise == 7
+    assert (await later.storage()).start(later.notices.append).promise == promises[1]
 
 
 async def test_a_promise_that_cannot_be_read_stops_the_start(tmp_path: Path) -> None:
     (tmp_path / "promise").write_bytes(b"\x00" * 100)
-    with pytest.raises(NumberUnreadable, match="promise: expected a number, found"):
+    with pytest.raises(PromiseUnreadable, match=r"promise: .* found"):
         await Shard(tmp_path).storage()
 
 
@@ -177,7 +184,7 @@ async def test_a_promise_that_cannot_be_kept_ends_the_node(tmp_path: Path) -> No
     shard.disk = FailingDisk()
     storage = await shard.storage()
     storage.start(shard.notices.append)
-    storage.save_promise(4)
+    storage.save_promise(Promise(epoch=4))
     await until(lambda: shard.failures)
     assert not shard.notices
 
@@ -190,9 +197,9 @@ async def test_a_promise_waits_for_room_on_a_full_disk(
     shard.disk = FullDisk()
     storage = await shard.storage()
     storage.start(shard.notices.append)
-    storage.save_promise(4)
+    storage.save_promise(Promise(epoch=4))
     await until(lambda: shard.notices)
-    assert shard.notices == [Promised(4)]
+    assert shard.notices == [Promised(Promise(epoch=4))]
     assert not shard.failures
 
 

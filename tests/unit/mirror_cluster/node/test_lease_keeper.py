@@ -10,6 +10,7 @@ from routelog.mirror_cluster.coordination.coordinator import (
     CoordinatorUnavailable,
     NodeEntry,
     NodeNameTaken,
+    ReplicaNote,
 )
 from routelog.mirror_cluster.node.lease_keeper import LeaseKeeper
 from routelog.mirror_cluster.replica.lease import Lease
@@ -31,8 +32,9 @@ class Node:
         self.held: list[bool] = []
         self.tasks: list[asyncio.Task] = []
         lease = Lease(2.0, 0.3)
+        self.entry = ENTRY
         self.keeper = LeaseKeeper(
-            lease, self, self, ENTRY, self.probe, self.held.append, self.spawn
+            lease, self, self, lambda: self.entry, self.probe, self.held.append, self.spawn
         )
 
     def monotonic(self) -> float:
@@ -53,9 +55,10 @@ class Node:
         return self.is_registered
 
     async def register(self, entry: NodeEntry) -> float:
+        await self.may_answer.wait()
         if self.problem is not None:
             raise self.problem
-        self.entry = entry
+        assert entry == self.entry
         self.registrations += 1
         self.is_registered = True
         return 2.0
@@ -102,6 +105,16 @@ async def test_two_registrations_are_not_under_way_at_once() -> None:
     assert node.held == [True]
 
 
+async def test_a_node_that_is_listed_otherwise_than_it_is_registers_again() -> None:
+    node = Node()
+    await node.live(1)
+    for listed in (ENTRY, None, replace(ENTRY, notes={0: ReplicaNote(end=(1, 2))})):
+        before = node.registrations
+        node.keeper.listed(listed)
+        await node.live(2)
+        assert node.registrations == before + (listed != ENTRY), "once"
+
+
 async def test_a_coordinator_that_refuses_or_is_away_is_asked_again() -> None:
     node = Node()
     for node.problem in (CoordinatorUnavailable("away"), NodeNameTaken("a")):
@@ -135,10 +148,10 @@ async def test_a_trouble_that_stays_is_told_at_once_and_then_once_a_minute(
 async def test_another_entry_is_registered_with_the_next_renewal() -> None:
     node = Node()
     await node.live(3)
-    assert (node.entry, node.registrations) == (ENTRY, 1)
+    assert node.registrations == 1
     node.problem = CoordinatorUnavailable("away")
-    node.keeper.entry = damaged = replace(ENTRY, is_damaged=True)
+    node.entry = replace(ENTRY, is_damaged=True)
     await node.live(1)
     node.problem = None
     await node.live(1)
-    assert (node.entry, node.registrations) == (damaged, 2)
+    assert node.registrations == 2

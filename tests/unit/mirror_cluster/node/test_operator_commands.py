@@ -29,7 +29,10 @@ class Node:
         self.replicas = {0: SimpleNamespace(replica=self.replica)}
         self.tasks: list[asyncio.Task] = []
         self.commands = OperatorCommands(
-            self, 0, lambda: self.done.append("begin"), lambda: self.done.append("repair")
+            self,
+            0,
+            lambda revision: self.done.append(f"begin in the place of {revision}"),
+            lambda: self.done.append("repair"),
         )
 
     async def take(self, command: NodeCommand) -> bool:
@@ -57,7 +60,7 @@ class Node:
     [
         (NodeCommand("a", 7, Verb.TRANSFER, "b", revision=1), Transfer("b")),
         (NodeCommand("a", 7, Verb.DRAIN, revision=1), Drain()),
-        (NodeCommand("a", 7, Verb.INIT, revision=1), "begin"),
+        (NodeCommand("a", 7, Verb.INIT, seen=5, revision=1), "begin in the place of 5"),
         (NodeCommand("a", 7, Verb.RECOVER, seen=5, revision=1), RecoverWithLoss(5)),
         (NodeCommand("a", 7, Verb.REPAIR, revision=1), "repair"),
     ],

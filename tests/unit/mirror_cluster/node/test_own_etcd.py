@@ -14,7 +14,6 @@ from aiohttp.test_utils import TestServer, unused_port
 from unit.log_backend.open_store import until
 
 from routelog.log_backend import SystemDisk
-from routelog.mirror_cluster.coordination.coordinator import ClusterView
 from routelog.mirror_cluster.node.cluster_options import ClusterOptions
 from routelog.mirror_cluster.node.own_etcd import OwnEtcd
 from routelog.mirror_cluster.protocol.shard_record import ShardRecord
@@ -177,11 +176,11 @@ async def test_a_member_whose_node_has_left_ends_when_the_others_have_removed_it
         await etcd.start()
         await until(lambda: bool(told(starts)))
         other.silent = 1
-        left = ClusterView(1, {0: replace(RECORD, replicas=("b",))})
-        etcd.viewed(left)
+        left = replace(RECORD, replicas=("b",))
+        etcd.viewed(left, set())
         await until(lambda: not other.silent and etcd._changing is None)
         assert old.exists()
-        etcd.viewed(left)
+        etcd.viewed(left, set())
         await until(lambda: etcd._changing is None)
         await etcd.stop()
     assert other.asked == ["list", "list", "remove"]
@@ -202,7 +201,7 @@ async def test_a_member_that_was_removed_joins_anew_with_an_empty_directory(
         await etcd.start()
 
         def is_started_again() -> bool:
-            etcd.viewed(ClusterView(1, {0: RECORD}))
+            etcd.viewed(RECORD, set())
             return len(told(starts)) == 2
 
         await until(is_started_again)

@@ -13,6 +13,7 @@ from routelog.mirror_cluster.protocol.messages import (
     Hello,
     TruncateTo,
 )
+from routelog.mirror_cluster.protocol.promise import NOTHING, Promise, Refusal
 from routelog.mirror_cluster.protocol.shard_record import Member, ShardRecord
 from routelog.mirror_cluster.replica.actions import (
     AbortCopy,
@@ -65,7 +66,9 @@ PROCESSES = {"a": 11, "b": 12, "c": 13}
 SETTINGS = ReplicaSettings(window_bytes=1000)
 
 
-def replica(node: str, chain: Chain | None = None, promise: int = 0, applied: int = 0) -> Replica:
+def replica(
+    node: str, chain: Chain | None = None, promise: Promise = NOTHING, applied: int = 0
+) -> Replica:
     identity = Identity(SHARD, Member(node, DISKS[node]), PROCESSES[node])
     return Replica(identity, SETTINGS, chain or Chain(), promise, applied)
 
@@ -115,8 +118,8 @@ class Cluster:
                 self.submit(node, b"")
             case Truncate(position, _):
                 self.tell(node, Truncated(position))
-            case SavePromise(epoch):
-                self.tell(node, Promised(epoch))
+            case SavePromise(promise):
+                self.tell(node, Promised(promise))
             case Send(to, message) if not {node, to} & self.held:
                 self.tell(to, Received(node, message))
             case Ship(to, epoch, session, after, end, committed, stamp) if (
@@ -398,7 +401,7 @@ def test_who_has_left_is_not_met_and_claims_nothing() -> None:
     nodes.tell("a", Received("c", Hello(SHARD, 1, 77, "c", DISKS["c"], (START,))))
     assert nodes.seen["a"][-1] != Send("c", TruncateTo(SHARD, 1, 77, START))
     for node in ("b", "c"):
-        nodes.tell(node, NodesAlive({"b": PROCESSES["b"], "c": PROCESSES["c"]}))
+        nodes.tell(node, NodesAlive({**PROCESSES, "a": 99}))
     nodes.wait(4)
     assert (nodes.record.leader, nodes.record.replicas) == ("b", ("a", "b"))
 
@@ -414,8 +417,15 @@ def test_a_tail_that_the_leader_has_not_is_erased_before_the_answer() -> None:
     assert send.message.durable == 2
 
 
-def test_what_is_applied_is_never_erased_but_copied_anew() -> None:
+def test_what_is_applied_is_given_up_for_no_leader_that_lacks_it() -> None:
     follower = following(chain_of(1, 1, 1), applied=3)
+    assert follower.handle(told(follower, TruncateTo, chain_of(1, 1).end), 1.0) == []
+    assert follower.refusal is Refusal.LACKING
+    assert follower.handle(Tick(), 60.0) == [ReadRecord()]
+
+
+def test_what_is_applied_is_never_erased_but_copied_anew_when_an_operator_chose_so() -> None:
+    follower = following(chain_of(1, 1, 1), applied=3, unclean=2)
     (send,) = follower.handle(told(follower, TruncateTo, chain_of(1, 1).end), 1.0)
     assert isinstance(send, Send)
     assert isinstance(send.message, Hello)
@@ -557,9 +567,11 @@ def test_a_leader_of_an_older_epoch_is_fenced() -> None:
 
 
 def test_an_older_record_is_not_followed_after_a_newer_promise() -> None:
-    follower = replica("c", promise=7)
-    assert follower.handle(RecordSeen(record(epoch=6)), 1.0) == []
-    assert follower.handle(RecordSeen(record(epoch=8, revision=2)), 1.0) == [SavePromise(8)]
+    follower = replica("c", promise=Promise.of(record(epoch=7, revision=2)))
+    assert follower.handle(RecordSeen(record(epoch=6), is_fresh=False), 1.0) == []
+    assert follower.refusal is None, "it may be late news"
+    later = record(epoch=8, revision=3)
+    assert follower.handle(RecordSeen(later), 1.0) == [SavePromise(Promise.of(later))]
 
 
 def test_an_operator_can_lead_with_a_loss_and_the_tail_is_kept() -> None:
@@ -586,17 +598,19 @@ def claim_of(node: Replica, seen: ShardRecord, *events: object) -> ShardRecord:
 
 
 def test_a_claim_is_above_the_epochs_that_a_node_has_begun_on_its_own() -> None:
-    alone = replica("a", chain_of(1, 4, 5), promise=1, applied=3)
-    assert claim_of(alone, record("a", claim=7)).epoch == 6
-    alone = replica("c", chain_of(1, 4, 5), promise=1, applied=3)
-    told = claim_of(alone, record("a", claim=7, in_sync="ab"), RecoverWithLoss(1))
+    seen = record("a", claim=7)
+    alone = replica("a", chain_of(1, 4, 5), Promise.of(seen), applied=3)
+    assert claim_of(alone, seen).epoch == 6
+    seen = record("a", claim=7, in_sync="ab")
+    alone = replica("c", chain_of(1, 4, 5), Promise.of(seen), applied=3)
+    told = claim_of(alone, seen, RecoverWithLoss(1))
     assert (told.epoch, told.unclean) == (6, 6)
 
 
 def following(chain: Chain, applied: int = 0, epoch: int = 2, unclean: int = 0) -> Replica:
     """The replica of node c that has said hello to the leader a."""
-    follower = replica("c", chain, promise=epoch, applied=applied)
     seen = ShardRecord(**{**vars(record(epoch=epoch)), "unclean": unclean})
+    follower = replica("c", chain, Promise.of(seen), applied)
     (send,) = follower.handle(RecordSeen(seen), 0.5)
     assert isinstance(send, Send)
     assert isinstance(send.message, Hello)
@@ -617,7 +631,7 @@ def test_a_copy_is_given_up_when_somebody_else_leads() -> None:
     assert follower.handle(Received("a", CopyFrom(*head)), 1.0) == [CopyCheckpoint("a")]
     assert follower.handle(Tick(), 60.0)[:1] == [ReadRecord()]
     later = record("b", epoch=3, revision=2)
-    assert follower.handle(RecordSeen(later), 61.0) == [AbortCopy(), SavePromise(3)]
+    assert follower.handle(RecordSeen(later), 61.0) == [AbortCopy(), SavePromise(Promise.of(later))]
 
 
 def test_an_answer_of_an_earlier_session_does_not_count() -> None:
@@ -664,7 +678,7 @@ def test_a_node_without_a_lease_claims_nothing() -> None:
     assert one.handle(NodesAlive(PROCESSES), 1.0) == []
     alone = record("a", claim=99)
     one.handle(RecordSeen(alone), 1.0)
-    one.handle(Promised(1), 1.0)
+    one.handle(Promised(Promise.of(alone)), 1.0)
     assert not [each for each in one.handle(Tick(), 9.0) if isinstance(each, Propose)]
     one.handle(LeaseHeld(), 9.0)
     assert [each for each in one.handle(Tick(), 20.0) if isinstance(each, Propose)]

@@ -1,0 +1,56 @@
+"""A record that nodes refuse: it is missing, older than they know, or another cluster's.
+
+Nothing is done about it by itself: only an operator knows whether that etcd is the right one.
+"""
+
+from routelog.mirror_cluster.coordination.coordinator import ClusterView, ReplicaNote
+from routelog.mirror_cluster.protocol.shard_record import ShardRecord
+
+Notes = dict[str, ReplicaNote]
+
+
+def refusing(notes: Notes) -> Notes:
+    """The nodes that refuse the record of a shard, or that there is none."""
+    return {name: note for name, note in notes.items() if note.refusal}
+
+
+def serving(record: ShardRecord | None, notes: Notes) -> str:
+    """The node that serves as the leader of the record that is there; empty: none."""
+    if record is None:
+        return ""
+    note = notes.get(record.leader)
+    is_its = note is not None and note.promise.is_of(record) and note.serves and not note.refusal
+    return record.leader if is_its else ""
+
+
+def most(record: ShardRecord | None, notes: Notes) -> str:
+    """The node that has what was confirmed, if one of those that run has; empty: some have not told yet.
+
+    Where most refuse, one of them knows the newest in-sync set; else it may be that the others do.
+    """
+    found = refusing(notes)
+    if 2 * len(found) <= len(notes):
+        found = notes
+    if any(note.promise.refusal(record) and not note.refusal for note in notes.values()):
+        return ""
+    return max(found, key=lambda name: (found[name].standing, name))
+
+
+def refused(shard: int, view: ClusterView) -> str:
+    """What is refused and why, and the command that mends it; empty: nothing."""
+    notes = view.notes(shard)
+    found = refusing(notes)
+    if not found:
+        return ""
+    record = view.records.get(shard)
+    what = f"{next(iter(found.values())).refusal}: {', '.join(found)} refuse it"
+    if leader := serving(record, notes):
+        node = next(iter(found))
+        return (
+            f"{what}, and {leader} confirms by it. `routelog cluster repair {node}` gives up what"
+            f" only {node} has"
+        )
+    best = most(record, notes)
+    if not best:
+        return what
+    return f"{what}. Is it the right etcd? Then start all nodes, and `routelog cluster init --from {best}`"

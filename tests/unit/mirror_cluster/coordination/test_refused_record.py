@@ -1,0 +1,77 @@
+"""Which command mends a record that nodes refuse."""
+
+from dataclasses import replace
+
+import pytest
+from unit.mirror_cluster.journals import record
+
+from routelog.mirror_cluster.coordination.coordinator import ClusterView, NodeEntry, ReplicaNote
+from routelog.mirror_cluster.coordination.refused_record import refused
+from routelog.mirror_cluster.protocol.promise import Promise, Refusal
+from routelog.mirror_cluster.protocol.shard_record import ShardRecord
+
+OLDER = replace(record(claim=5, epoch=2, revision=10), cluster=7)
+NEWER = replace(OLDER, leader="c", claim=6, epoch=3, revision=20)
+
+
+def note(known: ShardRecord, position: int = 0, **more: object) -> ReplicaNote:
+    """Of a node that is in sync, and refuses what is there if it has known something else."""
+    refusal = "" if known == OLDER else Refusal.OLDER
+    end = (known.epoch, position)
+    return replace(ReplicaNote(Promise.of(known), refusal, is_in_sync=True, end=end), **more)
+
+
+def view(led: ShardRecord | None, **notes: ReplicaNote) -> ClusterView:
+    nodes = {
+        name: NodeEntry(name, number, f"{name}:1", number, {0: each})
+        for number, (name, each) in enumerate(notes.items(), 1)
+    }
+    return ClusterView(30, {} if led is None else {0: led}, nodes)
+
+
+INIT = "Is it the right etcd? Then start all nodes, and `routelog cluster init --from {}`"
+
+
+@pytest.mark.parametrize(
+    ("seen", "told"),
+    [
+        (view(OLDER, a=note(OLDER), b=note(OLDER), c=note(OLDER)), ""),
+        # Of those that refuse, who has most.
+        (view(OLDER, a=note(OLDER), b=note(NEWER, 7), c=note(NEWER, 9)), INIT.format("c")),
+        # Members of the newest set have everything, others may be as long.
+        (
+            view(OLDER, a=note(OLDER), b=note(NEWER, 9, is_in_sync=False), c=note(NEWER, 9)),
+            INIT.format("c"),
+        ),
+        # Who leads may confirm more at any time.
+        (
+            view(OLDER, a=note(NEWER, 9), b=note(NEWER, 8, serves=True), c=note(NEWER, 9)),
+            INIT.format("b"),
+        ),
+        (view(OLDER, a=note(OLDER), b=note(NEWER, 7)), INIT.format("b")),
+        # One that was not in sync may know of a record by which the others have never led.
+        (
+            view(OLDER, a=note(OLDER), b=note(NEWER, 9, is_in_sync=False), c=note(OLDER)),
+            INIT.format("c"),
+        ),
+        # Others have known more, too, and have not seen yet what is there.
+        (view(OLDER, a=note(OLDER), b=note(NEWER, 7), c=note(NEWER, refusal="")), ""),
+        (
+            view(OLDER, a=note(OLDER, serves=True), b=note(NEWER, 7)),
+            "a confirms by it. `routelog cluster repair b`",
+        ),
+    ],
+)
+def test_the_command_names_the_node_that_has_what_was_confirmed(
+    seen: ClusterView, told: str
+) -> None:
+    found = refused(0, seen)
+    assert told in found
+    assert ("routelog" in found) == bool(told)
+
+
+def test_a_leader_by_another_record_is_not_the_one_that_is_there() -> None:
+    missing = note(NEWER, 5, refusal=Refusal.MISSING)
+    seen = view(None, a=note(NEWER, serves=True, refusal=""), b=missing, c=missing)
+    assert "confirms" not in refused(0, seen)
+    assert "routelog" not in refused(0, seen), "it has not said yet what it makes of that"
