@@ -7,7 +7,7 @@ had all the turns it asked for.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
@@ -83,19 +83,17 @@ class House:
 
     def send(
         self,
-        records: Records,
-        index: int,
-        count: int,
+        dead: Sequence[tuple[Records, int]],
         exchange: str,
         death: Death,
         done: Done,
         settle: Settle | None = None,
     ) -> None:
-        for at in range(index, index + count):
+        for records, at in dead:
             self.dead.append((records.body(at).decode(), death.reason))
         posted = Posted(0, 0, frozenset())
         if settle is not None:
-            settle(range(count), posted)
+            settle(range(len(dead)), posted)
         done(posted)
 
     def when_moved(self, posted: Posted, settled: object, done: Callable[[], None]) -> None:

@@ -1,9 +1,13 @@
 """Publishing of dead letters to the dead letter exchange of their queue."""
 
+from collections.abc import Sequence
+
 from routelog.log_backend import BLIND_COPIES, PERSISTENT, Records
 from routelog.vhosts.posting.internal_publish import OutgoingMessage, Settle
 from routelog.vhosts.posting.internal_publisher import Done, InternalPublisher
 from routelog.vhosts.rules.death import DeadLetter, Death, dead_letter, own_deaths
+
+DeadMessage = tuple[Records, int]  # and its index there
 
 
 class DeadLetterPublisher:
@@ -14,40 +18,37 @@ class DeadLetterPublisher:
 
     def send(
         self,
-        records: Records,
-        index: int,
-        count: int,
+        dead: Sequence[DeadMessage],
         exchange: str,
         death: Death,
         done: Done,
         settle: Settle | None = None,
     ) -> None:
-        """Publish the dead letters of some neighbouring messages of a batch.
+        """Publish the dead letters of some messages.
 
         Args:
+            dead: of batches with the same attributes and exchange.
             done, settle: see `InternalPublisher.begin`; letters dropped because they would cycle count as
                 taken.
         """
-        letters = _Letters(records, index, count, death)
-        attributes = records.attributes & (PERSISTENT | BLIND_COPIES)
+        attributes = dead[0][0].attributes & (PERSISTENT | BLIND_COPIES)
+        letters = _Letters(dead, death)
         self._post.begin(exchange, letters, attributes, exchange.encode(), done, settle)
 
 
 class _Letters:
     # See `OutgoingMessages`. Neighbours often have equal properties and keys; their letter is made once.
 
-    def __init__(self, records: Records, index: int, count: int, death: Death) -> None:
-        self._records = records
-        self._index = index
-        self._count = count
+    def __init__(self, dead: Sequence[DeadMessage], death: Death) -> None:
+        self._dead = dead
         self._death = death
         self._letters: dict[tuple[bytes, bytes], DeadLetter] = {}
 
     def __len__(self) -> int:
-        return self._count
+        return len(self._dead)
 
     def __getitem__(self, place: int) -> OutgoingMessage:
-        records, at = self._records, self._index + place
+        records, at = self._dead[place]
         origin = (records.properties(at), records.routing_key(at))
         letter = self._letters.get(origin)
         if letter is None:

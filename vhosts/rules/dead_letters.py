@@ -15,6 +15,7 @@ from routelog.log_backend import Lane, Reason, RecordBatch, Records, Settlement
 from routelog.vhosts.messages.delivery import fitting
 from routelog.vhosts.partitions.queue_partition import QueuePartition
 from routelog.vhosts.posting.internal_publish import Posted
+from routelog.vhosts.rules.dead_letter_publisher import DeadMessage
 from routelog.vhosts.rules.death import Death, DeathReason
 from routelog.vhosts.rules.rule_services import RuleServices
 
@@ -155,11 +156,9 @@ class DeadLetters:
             self._advance(leaving, end)
             partition.finish(first, end, Reason.LOST)
             return True
-        index = first - batch.base_offset
-        count = min(leaving.end, batch.end_offset) - first
-        count = fitting(batch.records, index, min(count, LETTERS_MAX), LETTERS_BYTES_MAX)
-        self._advance(leaving, first + count)
-        self._send(partition, first, count, leaving.reason, batch, index)
+        dead = _neighbours(leaving, batch)
+        self._advance(leaving, first + len(dead))
+        self._send(partition, first, leaving.reason, dead)
         return True
 
     def _send_refused(self) -> None:
@@ -172,7 +171,8 @@ class DeadLetters:
             death = self._death(DeathReason.MAXLEN, address)
             self._letters_in_flight = count
             done = self._refused_sent
-            self._rule_services.letters.send(records, first, count, address.exchange, death, done)
+            dead = [(records, index) for index in range(first, first + count)]
+            self._rule_services.letters.send(dead, address.exchange, death, done)
 
     def _refused_sent(self, posted: Posted | None) -> None:
         if posted is None:
@@ -188,21 +188,17 @@ class DeadLetters:
         self,
         partition: QueuePartition,
         first: int,
-        count: int,
         reason: DeathReason,
-        batch: RecordBatch,
-        index: int,
+        dead: Sequence[DeadMessage],
     ) -> None:
         address = self.address
         if address is None:
-            partition.finish(first, first + count, reason.settlement)
+            partition.finish(first, first + len(dead), reason.settlement)
             return
         death = self._death(reason, address)
-        self._letters_in_flight = count
+        self._letters_in_flight = len(dead)
         settle = partial(self._settle, partition, first, reason, address)
-        self._rule_services.letters.send(
-            batch.records, index, count, address.exchange, death, self._letters_sent, settle
-        )
+        self._rule_services.letters.send(dead, address.exchange, death, self._letters_sent, settle)
 
     def _settle(
         self,
@@ -253,6 +249,27 @@ class DeadLetters:
     def _death(self, reason: DeathReason, address: LetterAddress) -> Death:
         seconds = self._rule_services.now() // 1_000_000
         return Death(self._queue, reason, seconds, address.routing_key)
+
+
+def _neighbours(leaving: _Departure, batch: RecordBatch | None) -> list[DeadMessage]:
+    # The first messages, of one batch or several that are alike and in memory; a larger message goes alone.
+    log, at = leaving.partition.log, leaving.first
+    alike = None if batch is None else (batch.records.attributes, batch.records.exchange)
+    dead: list[DeadMessage] = []
+    bytes_left = LETTERS_BYTES_MAX
+    while batch is not None and batch.base_offset <= at < leaving.end:
+        records, index = batch.records, at - batch.base_offset
+        size = records.bodies_bytes + records.properties_bytes
+        if dead and (size > bytes_left or (records.attributes, records.exchange) != alike):
+            break
+        count = min(leaving.end, batch.end_offset) - at
+        count = fitting(records, index, min(count, LETTERS_MAX - len(dead)), bytes_left)
+        dead += [(records, each) for each in range(index, index + count)]
+        at, bytes_left = at + count, bytes_left - size
+        if bytes_left <= 0 or len(dead) >= LETTERS_MAX:
+            break
+        batch = log.read(at)
+    return dead
 
 
 def _finish(
