@@ -19,6 +19,7 @@ cdef class JournalGroup:
     cdef public Gathering content
     cdef public Py_ssize_t count
     cdef readonly dict first_offsets
+    cdef readonly dict moved_offsets
     cdef public bint waited
     cdef public bint synced
 
@@ -43,4 +44,6 @@ cdef class JournalGroups:
     cdef JournalGroup _group_for(self, Py_ssize_t size)
     cdef JournalGroup _follow(self)
     cpdef int hide(self, unsigned long long partition, long long offset) except? -1
+    cpdef int withhold(self, unsigned long long partition, long long offset) except? -1
+    cpdef long long first_moved(self, unsigned long long partition, long long end) except? -1
     cdef long long _added(self, JournalGroup group, Py_ssize_t size, bint waited, bint synced) except? -1

@@ -55,6 +55,7 @@ class JournalGroup:
             is known before.
         count: entries.
         first_offsets: by number of a partition, where what it has in the block begins in its log.
+        moved_offsets: the same of what moved there.
         waited: somebody waits for one of them.
         synced: one of them has to survive a power cut.
     """
@@ -65,6 +66,7 @@ class JournalGroup:
         "count",
         "epoch",
         "first_offsets",
+        "moved_offsets",
         "position",
         "synced",
         "waited",
@@ -76,6 +78,7 @@ class JournalGroup:
         self.content = Gathering()
         self.count = 0
         self.first_offsets: dict[int, int] = {}
+        self.moved_offsets: dict[int, int] = {}
         self.waited = False
         self.synced = False
 
@@ -330,6 +333,28 @@ class JournalGroups:
         """What a partition has from an offset on waits for the block that the last entry joined."""
         self._last.first_offsets[partition] = offset
         return 0
+
+    @cython.ccall
+    @cython.exceptval(-1)
+    @cython.returns(cython.int)
+    @cython.locals(partition=cython.ulonglong, offset=cython.longlong)
+    def withhold(self, partition: int, offset: int) -> int:
+        """What moved to a partition, from an offset on, waits for the block that the last entry joined."""
+        self._last.moved_offsets[partition] = offset
+        return 0
+
+    @cython.ccall
+    @cython.returns(cython.longlong)
+    @cython.exceptval(-1)
+    @cython.locals(partition=cython.ulonglong, end=cython.longlong, group=JournalGroup)
+    def first_moved(self, partition: int, end: int) -> int:
+        """The first offset below an end that moved to a partition by a block above `promised`; else the end."""
+        for groups in (self._writing, self._groups):
+            for group in groups:
+                offset = group.moved_offsets.get(partition)
+                if offset is not None:
+                    return min(offset, end)
+        return end
 
     @cython.locals(partition=cython.ulonglong, group=JournalGroup)
     def hiding(self, partition: int) -> JournalGroup | None:

@@ -23,6 +23,7 @@ cdef class LogEnd:
     cdef LogIntake _intake
     cdef bint _journaled
     cdef long long _waits_for
+    cdef long long _moved_at
     cdef long long end_of_ready(self) except? -1
     cdef RecordBatch in_memory(self, long long offset)
     cdef bint free_below(self, long long low_water) except *

@@ -70,6 +70,7 @@ class LogEnd:
         # The low water from which `release` has segments to look at; 0: whatever it is.
         self._segments_due = 0
         self._waits_for = 0  # the last journal position that readers here must wait for
+        self._moved_at = 0  # the last one that has messages that moved here
         self._tail = Tail(intake if durable else None)
         self._intake = intake
 
@@ -82,23 +83,29 @@ class LogEnd:
 
     @property
     def ready_end(self) -> int:
-        """Records below may be delivered: not those of a transaction before all of it is appended.
+        """Records below may be delivered.
 
-        Records that others append behind them wait, too, because they must not overtake them.
+        Not those of a transaction before all of it is appended, and not those that moved here before their
+        block is what it promises: were it lost, they would come from their old place as well. Records that
+        others append behind them wait, too, because they must not overtake them.
         """
         return self.end_of_ready()
 
     @cython.cfunc
     @cython.returns(cython.longlong)
     @cython.exceptval(-1)
+    @cython.locals(end=cython.longlong)
     def end_of_ready(self) -> int:
         """See `ready_end`: the same for compiled callers, without the cost of a Python call."""
-        return self.open_from if self.open_from < self.next_offset else self.next_offset
+        end = self.open_from if self.open_from < self.next_offset else self.next_offset
+        if self._moved_at and self._moved_at > self._intake.groups.promised:
+            return self._intake.groups.first_moved(self.number, end)
+        return end
 
     @property
     def is_open(self) -> bool:
-        """Whether a transaction under way has appended records."""
-        return self.open_from != NOTHING_OPEN
+        """Whether it has records that may not be delivered yet: see `ready_end`."""
+        return self.open_from != NOTHING_OPEN or self.end_of_ready() < self.next_offset
 
     @property
     def visible_end(self) -> int:
@@ -186,6 +193,9 @@ class LogEnd:
         groups = self._intake.groups
         if self._journaled and (records.attributes & _PERSISTENT or self.is_stream):
             position = waits_for = groups.append_batch(self.number, batch, waited, self.synced)
+            if self._intake.is_moving and position > self._moved_at:
+                self._moved_at = position
+                groups.withhold(self.number, batch.base_offset)
         elif self.durable:
             if groups.failure is not None and records.attributes & _PERSISTENT:
                 raise groups.failure  # the records would not survive a clean stop

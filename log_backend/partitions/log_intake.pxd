@@ -13,4 +13,5 @@ cdef class LogIntake:
     cdef public object let_go
     cdef public list appended
     cdef public bint is_committing
+    cdef public bint is_moving
     cpdef grew(self, long long size)

@@ -21,6 +21,7 @@ class LogIntake:
             None: no step is running.
         groups: of the journal.
         is_committing: a transaction of several turns is under way.
+        is_moving: what is appended has another place, which it leaves by the same block of the journal.
         leader_epoch: stamped on every batch; rises with every start.
         tail_bytes: memory of the batches in all tails.
         tail_bytes_watched: above it, `on_watched` is called with every change.
@@ -42,7 +43,7 @@ class LogIntake:
         self.groups = groups
         self.let_go = let_go
         self.appended: list[Any] | None = None
-        self.is_committing = False
+        self.is_committing = self.is_moving = False
         self.leader_epoch = 0
         self.tail_bytes = 0
         self.tail_bytes_watched = tail_bytes_watched

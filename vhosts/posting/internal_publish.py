@@ -5,6 +5,7 @@ from array import array
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import partial
 from itertools import groupby
 from typing import NamedTuple, Protocol
 
@@ -21,9 +22,11 @@ from routelog.log_backend import (
     Clock,
     JournalFailed,
     JournalPositions,
+    Lane,
     LogStore,
     MalformedProperties,
     Records,
+    Scheduler,
     encode_records,
 )
 from routelog.vhosts.arguments.argument_table import decode_arguments
@@ -32,13 +35,14 @@ from routelog.vhosts.messages.property_list import PropertyList, encode_table
 from routelog.vhosts.messages.recipient import Recipient
 from routelog.vhosts.posting.appending import Appending
 from routelog.vhosts.posting.decision import Decision, Router
-from routelog.vhosts.posting.fan_out import disjoint
+from routelog.vhosts.posting.fan_out import disjoint, queues_of
 from routelog.vhosts.posting.stateful_route import StatefulRoute
 
 # In the routes of messages that go together: to tell which queues they share takes up to 1.5 ms.
 NAMES_MAX = 4_096
 # What all queues get of the messages that move together: a block of the journal is built in memory.
 MOVED_BYTES_MAX = 64 * 1024 * 1024
+TOLD_AT_ONCE = 64  # queues, of those that messages moved to: 1 us each, 10 where consumers wait
 
 log = logging.getLogger(__name__)
 
@@ -51,12 +55,14 @@ class PublishRoutes:
         passage: the way through exchanges that remember.
         recipients: what takes the messages of a route, see `RouteTargets.gradually`.
         logs: what the messages are appended to.
+        scheduler: of the node.
     """
 
     routing: RoutingTable
     passage: Callable[[], StatefulRoute]
     recipients: Callable[[Route], Iterable[Recipient]]
     logs: LogStore
+    scheduler: Scheduler
     clock: Clock
 
 
@@ -125,6 +131,8 @@ class InternalPublish:
         origin: name of the exchange that they are said to come from.
         settle: called whenever some messages are in all their queues; its entries join the block. None: the
             messages do not move, they have no old place.
+
+    What moved is handed out when its block is what it promises (`LogEnd.ready_end`); its queues are told then.
     """
 
     def __init__(
@@ -143,6 +151,7 @@ class InternalPublish:
         self._moves = settle is not None and bool(attributes & PERSISTENT)
         self._is_one_block = False  # the messages whose way was looked for last
         self._holds = False  # the journal's block is open for them
+        self._targets: dict[Recipient, None] = {}  # that have them
         self._exchange = exchange
         self._messages = messages
         self._attributes = attributes
@@ -203,7 +212,8 @@ class InternalPublish:
             appending.begin(True)
         while not appending.is_under_way:
             if self._at == len(self._messages):
-                self._settle_some()  # if the last one failed
+                self._tell_later()  # if the last one failed
+                self._settle_some()
                 return True
             is_over = appending.is_over()  # the turn's time begins with the first look
             if is_over and self._at and not whole:
@@ -242,16 +252,21 @@ class InternalPublish:
             self._untaken.add(self._first)
 
     def _bytes(self, decision: Decision) -> int:
-        # What all queues get of the messages.
-        sizes = {at: len(each.body) + len(each.properties) for at, each in self._made.items()}
-        routes = decision.deliver.items()
-        return sum(len(route) * sum(sizes[at] for at in places) for route, places in routes)
+        # That all queues get at most, and of a single message just so.
+        size = sum([len(each.body) + len(each.properties) for each in self._made.values()])
+        count: int = queues_of(decision.deliver)
+        return size * count
 
     def _append(self, append: Callable[[], JournalPositions]) -> None:
         logs = self._ways.logs
         with logs.together() if self._is_one_block else nullcontext():
-            self._reached(append())
+            logs.intake.is_moving = self._moves
+            try:
+                self._reached(append())
+            finally:
+                logs.intake.is_moving = False
             if not self._appending.is_under_way:
+                self._tell_later()
                 self._settle_some()
         if not self._appending.is_under_way:
             self._let_go()
@@ -269,6 +284,20 @@ class InternalPublish:
             raise
         except Exception as error:  # a fault of ours: they are published, and must not be once more
             log.error("an error of the broker, behind what it published", exc_info=error)
+
+    def _tell_later(self) -> None:
+        targets, self._targets = self._targets, {}
+        groups = self._ways.logs.journal.groups
+        # The last block that has anything; an error may have hidden which one has these.
+        position = groups.last.position if groups.last.count else groups.last.position - 1
+        if targets and position > groups.promised:
+            tell = partial(tell_moved, list(targets), self._ways.scheduler)
+            self._ways.logs.waiters.wait(position, tell, committed=False)
+
+    def _noted(self, recipients: Iterable[Recipient]) -> Iterator[Recipient]:
+        for each in recipients:
+            self._targets[each] = None
+            yield each
 
     def _let_go(self) -> None:
         if self._holds:
@@ -298,6 +327,8 @@ class InternalPublish:
             for route, places in ordered.items()
             for _, alike in groupby(places, lambda place: self._made[place].own_deaths)
         ]
+        if self._moves:
+            found = [(self._noted(to), places) for to, places in found]
         return ((self._encoded(places), to, places) for to, places in found)
 
     # What its messages are to a decision, see `Messages`.
@@ -332,6 +363,24 @@ class InternalPublish:
             self._ways.clock.now(),
         )
         return batch
+
+
+def tell_moved(targets: Sequence[Recipient], scheduler: Scheduler) -> None:
+    """Tell queues that what moved to them may be handed out: many of them in turns."""
+    steps = _telling(targets)
+    if len(targets) > TOLD_AT_ONCE:
+        scheduler.run(steps, Lane.JOBS)
+        return
+    for _ in steps:
+        pass
+
+
+def _telling(targets: Sequence[Recipient]) -> Iterator[None]:
+    for at, each in enumerate(targets, 1):
+        if not each.deleted:
+            each.transaction_ended(failed=False)
+        if at % TOLD_AT_ONCE == 0:
+            yield
 
 
 def _without(route: Route, not_to: Collection[str]) -> Route:

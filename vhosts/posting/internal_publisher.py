@@ -4,7 +4,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Iterator
 
-from routelog.log_backend import JournalFailed, Lane, Scheduler
+from routelog.log_backend import JournalFailed, Lane
 from routelog.vhosts.posting.internal_publish import (
     InternalPublish,
     OutgoingMessages,
@@ -26,9 +26,8 @@ class InternalPublisher:
     behind it: who publishes much waits for `done` before it goes on.
     """
 
-    def __init__(self, ways: PublishRoutes, scheduler: Scheduler) -> None:
+    def __init__(self, ways: PublishRoutes) -> None:
         self._ways = ways
-        self._scheduler = scheduler
         self._under_way: deque[tuple[InternalPublish, Done]] = deque()
         self._is_busy = False
 
@@ -76,7 +75,7 @@ class InternalPublisher:
         self._is_busy = True
         self._go_on()
         if self._under_way:
-            self._scheduler.run(self._steps(), Lane.JOBS)
+            self._ways.scheduler.run(self._steps(), Lane.JOBS)
         else:
             self._is_busy = False
 

@@ -245,6 +245,11 @@ class Queue(Dispatcher):
         return super().ready
 
     @property
+    def coming(self) -> int:
+        """Messages that may not be handed out yet: see `LogEnd.ready_end`."""
+        return sum(each.log.next_offset - each.log.ready_end for each in self.partitions)
+
+    @property
     def consumer_count(self) -> int:
         """All consumers, with and without credit, those of groups included."""
         in_groups = sum(len(group.consumers) for group in self.groups.values())

@@ -117,9 +117,10 @@ class LengthLimit:
         room = left = None
         credit = self._credit()
         if count_max is not None:
-            room = count_max - self._queue.ready + (credit if count_max else 0)
+            held = self._queue.ready + self._queue.coming
+            room = count_max - held + (credit if count_max else 0)
         if bytes_max is not None and not (bytes_max and credit):
-            left = bytes_max - self.ready_bytes
+            left = bytes_max - self.ready_bytes - sum(map(_coming_bytes, self._queue.partitions))
         return room, left
 
     def published(self) -> None:
@@ -215,6 +216,16 @@ class LengthLimit:
             if sizes[index + count] - sizes[index] >= excess:
                 return count
         return end - first
+
+
+def _coming_bytes(partition: QueuePartition) -> int:
+    # Of messages that may not be handed out yet.
+    log = partition.log
+    at, size = log.ready_end, 0
+    while at < log.next_offset and (batch := log.read(at)) is not None:
+        size += batch.records.bodies_bytes
+        at = batch.end_offset
+    return size
 
 
 def _without_room(records: Records, room: int | None, bytes_left: int | None) -> list[int]:

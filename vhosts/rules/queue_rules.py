@@ -135,7 +135,8 @@ class QueueRules:
         return parts.get(0), refused
 
     def published(self) -> None:
-        """The admitted records were appended."""
+        """The admitted records were appended, or what was appended before may be handed out."""
+        self.expiry.look_soon()
         if self.length is not None:
             self.length.published()
 

@@ -25,5 +25,9 @@ class RuledQueue(Protocol):
         """Messages that wait for a consumer."""
 
     @property
+    def coming(self) -> int:
+        """Messages that may not be handed out yet."""
+
+    @property
     def has_turn(self) -> bool:
         """Whether the queue dispatches after this turn of the event loop."""

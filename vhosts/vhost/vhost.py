@@ -151,9 +151,10 @@ class VirtualHost:
             self.passage,
             lambda route: self.targets.gradually(route),
             logs,
+            scheduler,
             logs.clock,
         )
-        self.post = InternalPublisher(ways, scheduler)
+        self.post = InternalPublisher(ways)
         self._rule_services = RuleServices(logs, self.post, self._expire, scheduler, call_later)
         self.delays = DelayBook(name, logs, take_numbers, self._rule_services, default_durability)
         self.targets = RouteTargets(self.routing, self.queues, self.delays)
@@ -455,7 +456,7 @@ class VirtualHost:
         queue.serve_due()
         if if_unused and queue.consumer_count:
             raise QueueInUse(queue.name, self.name)
-        if if_empty and (queue.ready or queue.delayed):
+        if if_empty and (queue.ready or queue.delayed or queue.coming):
             raise QueueNotEmpty(queue.name, self.name)
         stored = queue.properties.is_stored
         if stored:

@@ -125,6 +125,7 @@ async def test_messages_are_routed_when_they_are_due_and_none_before(node: Node)
     node.turns.pass_seconds(0.999)
     assert (bodies(queue), held.count) == ([], 4)
     node.turns.pass_seconds(0.002)
+    await settled(node, held, 3)
     assert bodies(queue) == [1_000]
     await pass_seconds(node, 5)
     await settled(node, held, 1)

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from queue_samples import Node, records, running_node
+from queue_samples import Node, Taker, records, running_node
 from unit.vhosts.posting.test_internal_publisher import HastyClock, reject, with_a_fault
 
 from routelog.log_backend import RecordBatch, Settlement
@@ -125,6 +125,8 @@ async def test_a_letter_too_large_for_a_block_is_settled_in_the_last_of_several(
 
 async def test_an_error_of_ours_leaves_no_block_open(node: Node) -> None:
     source = await dying(node, "bad")
+    taker = Taker()
+    node.vhost.queues[TARGETS[0]].add_consumer(taker)
     with_a_fault(node, TARGETS[-1])
     held = False
     async with asyncio.timeout(60):
@@ -135,3 +137,5 @@ async def test_an_error_of_ours_leaves_no_block_open(node: Node) -> None:
     assert not node.logs.journal.is_held
     await stored(node, node.vhost.queues[TARGETS[-1]].publish(records("behind"), waited=True))
     assert source.partitions[0].cursor.low_water == 0
+    node.turns.run()
+    assert set(taker.bodies()) == {"bad"}  # those that have it may hand it out nevertheless

@@ -11,7 +11,7 @@ import pytest
 from queue_samples import Node, Taker, bodies, fill, numbered, records, running_node
 
 from routelog.log_backend import CLIENT_SECONDS, Reason, SystemClock
-from routelog.vhosts import Queue, QueueProperties
+from routelog.vhosts import Queue, QueueNotEmpty, QueueProperties
 from routelog.vhosts.posting.internal_publish import OutgoingMessage
 from routelog.vhosts.rules import dead_letter_publisher
 from routelog.vhosts.rules.dead_letters import (
@@ -99,7 +99,6 @@ async def test_an_original_is_settled_when_its_letter_is_durable(node: Node) -> 
     fill(source, 10)
     reject(source, 10)
     node.turns.run()
-    assert morgue.ready == 10
     cursor = source.partitions[0].cursor
     assert cursor.low_water == 0
     journal = node.logs.journal
@@ -108,6 +107,40 @@ async def test_an_original_is_settled_when_its_letter_is_durable(node: Node) -> 
     assert journal.durable >= position
     assert cursor.low_water == 10
     assert content(morgue) == [*numbered(0, 10), "behind"]
+
+
+async def test_a_letter_is_handed_out_when_its_block_is_durable(node: Node) -> None:
+    # Were it lost with its block, its consumer would get it once more from its old place, and not be told.
+    morgue = await declared(node, "morgue", durable=True, x_message_ttl=60_000)
+    source = await source_of(node, durable=True)
+    taker = Taker()
+    morgue.add_consumer(taker)
+    await reached(node, source.publish(records("dead"), waited=True))
+    reject(source, 1)
+    node.turns.run()
+    position = morgue.publish(records("behind"), waited=True)
+    node.turns.run()
+    assert (taker.bodies(), morgue.ready, morgue.coming) == ([], 0, 2)
+    await reached(node, position)
+    node.turns.run()
+    assert (taker.bodies(), morgue.coming) == (["dead", "behind"], 0)
+
+
+async def test_a_letter_that_is_not_handed_out_yet_takes_room_and_expires(node: Node) -> None:
+    arguments = {"x_max_length": 1, "x_overflow": "reject-publish", "x_message_ttl": 1}
+    morgue = await declared(node, "morgue", durable=True, **arguments)
+    source = await source_of(node, durable=True)
+    await reached(node, source.publish(records("dead"), waited=True))
+    reject(source, 1)
+    node.turns.run()
+    assert not morgue.takes(1, 1)
+    with pytest.raises(QueueNotEmpty):
+        node.vhost.delete_queue(morgue, if_empty=True)
+    async with asyncio.timeout(60):
+        while morgue.partitions[0].cursor.low_water < 1:
+            node.turns.pass_seconds(1)
+            await asyncio.sleep(0.001)
+    assert morgue.takes(1, 1)
 
 
 async def test_a_transient_letter_waits_for_nothing(node: Node) -> None:
@@ -240,8 +273,8 @@ async def test_a_letter_that_cannot_be_made_stops_no_other_and_comes_again_with_
         fill(source, 1)
         reject(source, 1)
         node.turns.run()
-        assert (morgue.ready, source.ready) == (3, 0)
         await reached(node, morgue.publish(records("behind"), waited=True))
+        assert (morgue.ready, source.ready) == (4, 0)
         assert content(morgue) == ["m0", "m2", "m0", "behind"]
         assert source.partitions[0].cursor.low_water == 1
     async with running_node(tmp_path) as node:
@@ -255,10 +288,11 @@ async def test_a_letter_keeps_whether_it_is_persistent(node: Node) -> None:
     source.publish(records("lost", persistent=False), waited=False)
     reject(source, 2)
     node.turns.run()
+    await reached(node, morgue.publish(records("behind"), waited=True))
     kept = []
     while (delivery := morgue.partitions[0].take(1, 1 << 20)) is not None:
         kept.append((bodies(delivery)[0], delivery.records.persistent))
-    assert kept == [("kept", True), ("lost", False)]
+    assert kept == [("kept", True), ("lost", False), ("behind", True)]
 
 
 async def reached(node: Node, position: int) -> None:
