@@ -108,4 +108,6 @@ def _reason(parts: Sequence[str], status: int, answer: dict[str, Any]) -> str:
     if answer.get("error") == "Object Not Found":
         return f"there is nothing of this name: {' '.join(parts)}"
     reason = str(answer.get("reason", f"status {status}"))
+    if reason.startswith("not_json: "):  # and where
+        return f"this is no JSON: {reason.removeprefix('not_json: ')}"
     return _PLAINLY.get(reason, reason)

@@ -230,7 +230,7 @@ def test_definitions_go_out_and_come_in_again(world: BrokerProcess, tmp_path: Pa
         (("limit", "set", "max-queues", "1"), 2, "either --vhost or --user"),
         (("topic-permission", "set", "guest", "e", "(", ""), 1, "invalid regular expression"),
         (("connection", "close", "nope"), 1, "there is nothing of this name: connections nope"),
-        (("definitions", "import", "-"), 1, "this is no JSON object"),
+        (("definitions", "import", "-"), 1, "this is no JSON: line 1, column 2: "),
     ],
 )
 def test_what_is_wrong_is_said_in_a_line(
