@@ -33,7 +33,7 @@ IN_MEMORY := $(shell \
 N := 2000
 STEPS := 1000000
 SEEDS := 10000
-ROUNDS := 10
+ROUNDS := 60
 EXAMPLES := 200
 BROKER := routelog
 
@@ -74,11 +74,11 @@ model: setup ## STEPS=1000000: random clients against a model of queues and sett
 simulate: setup ## SEEDS=10000: histories of a cluster with every fault, from seeds; ten minutes
 	@PYTHONPATH=tests $(BIN)/python -m simulation --seeds $(SEEDS) --processes "$$(nproc)"
 
-faults: setup ## ROUNDS=10: three nodes, their disks, clocks, network and etcd, hurt from seeds; 3 minutes each
-	@for seed in $$(seq $(ROUNDS)); do \
-		PYTHONPATH=tests $(BIN)/python -m cluster --seconds 50 --seed "$$seed" --shards 2 --etcd 3 || exit; \
-		PYTHONPATH=tests $(BIN)/python -m cluster.broker_runs --seconds 60 --seed "$$seed" || exit; \
-	done
+faults: setup ## ROUNDS=60: three nodes, their disks, clocks, network and etcd, hurt from seeds; 4 minutes each
+	@failed=; for seed in $$(seq $(ROUNDS)); do \
+		PYTHONPATH=tests $(BIN)/python -m cluster --seconds 50 --seed "$$seed" --shards 2 --etcd 3 || failed+=" $$seed"; \
+		PYTHONPATH=tests $(BIN)/python -m cluster.broker_runs --seconds 60 --seed "$$seed" || failed+=" $$seed"; \
+	done; if [ -n "$$failed" ]; then echo "failed, by seed:$$failed" >&2; exit 1; fi
 
 api: setup ## EXAMPLES=200: requests of each operation of the HTTP API, against its OpenAPI document; half an hour
 	@ROUTELOG_TEST_API_EXAMPLES=$(EXAMPLES) $(BIN)/python -m pytest -q -o faulthandler_timeout=0 \

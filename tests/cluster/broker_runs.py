@@ -21,9 +21,10 @@ from cluster.brokers.lanes import DURABLE, LANES, Lane
 from cluster.brokers.mirrored_brokers import NODES, MirroredBrokers
 from cluster.brokers.node_networks import NodeNetworks, NoNetworks, node_networks
 from cluster.brokers.queue_load import QueueLoad
-from cluster.brokers.verdict import Verdict
+from cluster.brokers.verdict import Verdict, missing_in_backup
 from cluster.faults.broker_faults import GROUPS, BrokerFaults
 
+USUAL = ("process", "network", "disk", "clock", "etcd", "operator")
 PAUSE_SECONDS = 2.0  # of steady work before each fault
 DRAIN_SECONDS_MAX = 60.0
 IDLE_SECONDS = 2.0  # in which the followers hear what is committed
@@ -35,10 +36,12 @@ class Run:
 
     Attributes:
         faults: when something went wrong.
+        backups: what was confirmed before each began.
     """
 
     def __init__(self, cluster: MirroredBrokers, lanes: Sequence[Lane]) -> None:
         self.faults: list[float] = []
+        self.backups: dict[Path, set[int]] = {}
         self._cluster = cluster
         self.load = QueueLoad({name: each.url for name, each in cluster.brokers.items()}, lanes)
 
@@ -76,13 +79,12 @@ class Run:
         await self.until_in_sync()
         return session.confirmed - began
 
-    async def survive(
-        self, seconds: float, seed: int, *, groups: Sequence[str], wipes: bool
-    ) -> None:
+    async def survive(self, seconds: float, seed: int, groups: Sequence[str], folder: Path) -> None:
         """Faults that overlap, then peace."""
         self.load.ledger.mind_early = "clock" not in groups
-        faults = BrokerFaults(self._cluster, seed, groups=groups, wipes=wipes)
+        faults = BrokerFaults(self._cluster, self.load, seed, groups=groups, folder=folder)
         self.faults = faults.times
+        self.backups = faults.operator.backups
         try:
             await faults.strike(seconds)
             await faults.heal()
@@ -109,14 +111,14 @@ class Run:
         await asyncio.sleep(IDLE_SECONDS)
 
 
-async def work(run: Run, arguments: argparse.Namespace) -> None:
+async def work(run: Run, arguments: argparse.Namespace, folder: Path) -> None:
     """What the arguments ask for."""
     run.load.start()
     try:
         await run.load.until_confirmed(0)
         if arguments.seconds:
             seconds, seed = arguments.seconds, arguments.seed
-            await run.survive(seconds, seed, groups=arguments.groups, wipes=arguments.wipe)
+            await run.survive(seconds, seed, arguments.groups, folder)
         else:
             await run.measure(arguments.runs, arguments.fault)
         await run.end()
@@ -132,12 +134,11 @@ def main() -> int | str:
     parser.add_argument("--seconds", type=float, help="of faults of all kinds")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument(
-        "--groups", nargs="+", choices=GROUPS, default=GROUPS, help="of kinds; default: all"
+        "--groups", nargs="+", choices=GROUPS, default=USUAL, help="of kinds of faults"
     )
     parser.add_argument(
         "--lanes", nargs="+", choices=LANES, default=list(LANES), help="of queues; default: all"
     )
-    parser.add_argument("--wipe", action="store_true", help="wipe data directories, too")
     parser.add_argument("--folder", type=Path, help="where data and the nodes' log are kept")
     arguments = parser.parse_args()
     logging.disable()  # the client library complains of each connection that is cut
@@ -170,11 +171,18 @@ def hurt(
         cluster.until_led(in_sync=len(NODES))
         lanes = [LANES[name] for name in arguments.lanes] if arguments.seconds else [DURABLE]
         run = Run(cluster, lanes)
-        asyncio.run(work(run, arguments))
+        asyncio.run(work(run, arguments, folder))
     finally:
         cluster.stop()
         (folder / "nodes.log").write_text(cluster.log_text())
     directories = {name: each.data_dir for name, each in cluster.brokers.items()}
+    for target, confirmed in run.backups.items():
+        restored = target.with_suffix(".restored")
+        done = cluster.command("restore", str(target), str(restored))
+        if done.returncode:
+            run.load.ledger.wrong.append(f"a backup cannot be restored: {done.stderr}")
+        else:
+            missing_in_backup(run.load, restored, confirmed)
     return Verdict.of(run.load, directories, run.faults), run.load
 
 

@@ -180,8 +180,15 @@ class MirroredBrokers:
         self, *command: str, environment: Mapping[str, str] | None = None
     ) -> tuple[dict[str, Any], int]:
         """What `routelog cluster COMMAND --json` says, and its exit code; nothing without an etcd."""
-        asked = subprocess.run(
-            [sys.executable, "-m", "routelog.amqp_front", "cluster", *command, "--json"],
+        asked = self.command("cluster", *command, "--json", environment=environment)
+        return json.loads(asked.stdout) if asked.stdout else {}, asked.returncode
+
+    def command(
+        self, *command: str, environment: Mapping[str, str] | None = None
+    ) -> subprocess.CompletedProcess[str]:
+        """Run `routelog COMMAND`, with the configuration of the nodes."""
+        return subprocess.run(
+            [sys.executable, "-m", "routelog.amqp_front", *command],
             cwd=ROOT,
             env={
                 "PATH": "/usr/bin:/bin",
@@ -192,7 +199,6 @@ class MirroredBrokers:
             text=True,
             check=False,
         )
-        return json.loads(asked.stdout) if asked.stdout else {}, asked.returncode
 
     def leader(self) -> BrokerProcess:
         """The broker that leads, as soon as one does."""

@@ -17,6 +17,10 @@ from contextlib import contextmanager, suppress
 CLIENTS = "clients"
 _BRIDGE_ADDRESS = "10.77.0.1"
 _CLONE_NEWNET = 0x40000000
+# What a node sends is late, and one packet in twenty lost. A kernel without netem gets a narrow link with a
+# short queue: bursts are late by up to 0.4 s, and what does not fit is lost.
+_NETEM = "netem delay 60ms 40ms loss 5%"
+_NARROW = "tbf rate 1mbit burst 8kb latency 400ms"
 # Nobody has it. What is sent there is lost, without a word to who sends it.
 _NOWHERE = "02:00:00:00:00:01"
 
@@ -77,6 +81,20 @@ class NodeNetworks:
             self.lose(name, other)
             self.lose(other, name)
 
+    def delay(self, name: str) -> None:
+        """From now on what a node sends is late, and some of it lost."""
+        try:
+            self._queue("replace", name, _NETEM)
+        except subprocess.CalledProcessError:
+            self._queue("replace", name, _NARROW)
+
+    def hurry(self, name: str) -> None:
+        """What a node sends is in time again."""
+        self._queue("delete", name, "")
+
+    def _queue(self, change: str, name: str, how: str) -> None:
+        _run([*self.within(name), "tc", "qdisc", change, "dev", "node", "root", *how.split()])
+
     def heal(self) -> None:
         """Everything arrives again."""
         for sender in self._namespaces:
@@ -124,6 +142,8 @@ def _own_namespace() -> int:
 
 
 def _ip(command: str, within: Sequence[str] = ()) -> None:
-    subprocess.run(
-        [*within, "ip", *command.split()], check=True, capture_output=True, text=True, timeout=10
-    )
+    _run([*within, "ip", *command.split()])
+
+
+def _run(command: Sequence[str]) -> None:
+    subprocess.run(command, check=True, capture_output=True, text=True, timeout=10)

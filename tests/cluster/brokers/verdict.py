@@ -124,6 +124,22 @@ class Verdict:
         return told + self.differences
 
 
+def missing_in_backup(load: QueueLoad, restored: Path, confirmed: Set[int]) -> None:
+    """Tell the ledger what a restored data directory lacks of what was confirmed before the backup began.
+
+    Only of lanes whose messages are at home from the beginning: others may have been on their way.
+    """
+    ledger = load.ledger
+    direct = [lane for lane in load.lanes if next(iter(lane.queues)) == lane.home]
+    with _opened(restored) as data:
+        logs = _logs(data, {lane.home for lane in direct})
+    for lane in direct:
+        if lane.exchange is None:
+            ours = {number for number in confirmed if ledger.told[number].lane is lane}
+            if missing := ours - {*logs.get(lane.home, {}).values()}:
+                ledger.wrong.append(f"backup: {len(missing)} of {lane.name} are not in it")
+
+
 class _Found:
     """What is in the logs of the nodes."""
 

@@ -10,6 +10,7 @@ PAUSE_SECONDS_MAX = 4.0  # between two faults
 FAULT_SECONDS_MAX = 6.0  # three leases
 
 Kind = tuple[int, Callable[[str], Awaitable[None]]]
+Rest = Callable[[], Awaitable[None]]  # as long as a fault lasts
 
 
 class RandomFaults(ABC):
@@ -46,10 +47,14 @@ class RandomFaults(ABC):
             ((_, kind),) = self.randomness.choices(kinds, [weight for weight, _ in kinds])
             name = await self._node()
             self.struck.append(f"{kind.__name__.strip('_')} {name}")
-            self.times.append(time.monotonic())
+            self.note()
             await kind(name)
-            self.times.append(time.monotonic())
+            self.note()
             await self.look()
+
+    def note(self) -> None:
+        """Something goes wrong now, or ends to."""
+        self.times.append(time.monotonic())
 
     async def last(self) -> None:
         """Wait as long as a fault lasts."""

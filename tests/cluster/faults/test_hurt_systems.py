@@ -13,7 +13,7 @@ import pytest
 from broker_process import BrokerFailed, BrokerProcess
 from cluster.brokers.mirrored_brokers import MirroredBrokers, mirrored_brokers
 from cluster.brokers.test_brokers import FAILOVER_SECONDS_MAX, client, drained, others, publish
-from cluster.faults.broker_faults import PAGE_BYTES, flip_bit
+from cluster.faults.flipped_bits import PAGE_BYTES, flip_bit
 from pika.exceptions import AMQPError, NackError
 from pika_client import PERSISTENT, wait_until
 
