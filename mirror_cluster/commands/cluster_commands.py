@@ -27,6 +27,7 @@ from routelog.mirror_cluster.commands.goals import (
     TransferGoal,
 )
 from routelog.mirror_cluster.commands.pursuit import READ_SECONDS, Pursuit
+from routelog.mirror_cluster.commands.reported_status import ask_nodes, reported_status
 from routelog.mirror_cluster.commands.verification import Progress, verify
 from routelog.mirror_cluster.coordination.coordinator import (
     ClusterView,
@@ -36,6 +37,7 @@ from routelog.mirror_cluster.coordination.coordinator import (
 from routelog.mirror_cluster.coordination.etcd_gateway import EtcdEndpoints, EtcdGateway
 from routelog.mirror_cluster.coordination.managed_etcd import remove_member
 from routelog.mirror_cluster.coordination.refused_record import refusing
+from routelog.mirror_cluster.links.node_report import NodeReport
 from routelog.mirror_cluster.node.cluster_coordinator import open_coordinator
 from routelog.mirror_cluster.node.cluster_options import ClusterOptions
 from routelog.mirror_cluster.protocol.shard_record import SHARD
@@ -78,9 +80,12 @@ def cluster_commands(load: Callable[[Path | None], ClusterOptions]) -> typer.Typ
 
     @commands.command()
     def status(config: ConfigOption = None, as_json: JsonOption = False) -> None:
-        """Say who leads, who has everything, who is alive: exit code 1 while something is missing."""
+        """Say who leads, who has everything, who is alive: exit code 1 while something is missing.
+
+        Where etcd does not answer, each node says what it knows.
+        """
         options = load(config)
-        told = cluster_status(options, _asked(_read(options)))
+        told = asyncio.run(_status(options))
         if as_json:
             typer.echo(msgspec.json.encode(told).decode())
         else:
@@ -258,6 +263,16 @@ def _asked(asking: Coroutine[Any, Any, _T]) -> _T:
 async def _read(options: ClusterOptions) -> ClusterView:
     async with aclosing(open_coordinator(options)) as coordinator:
         return await coordinator.read()
+
+
+async def _status(options: ClusterOptions) -> dict[str, Any]:
+    try:
+        return cluster_status(options, await _read(options))
+    except (CoordinatorUnavailable, CoordinatorRefused) as error:
+        answers = await ask_nodes(options)
+        if not any(isinstance(each, NodeReport) for each in answers.values()):
+            _fail(f"etcd: {error}; no node answers either", EXIT_NOT_REACHABLE)
+        return reported_status(options, answers, str(error))
 
 
 async def _nothing_more() -> str:

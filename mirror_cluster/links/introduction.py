@@ -50,6 +50,7 @@ class Purpose(IntEnum):
     COPY = 3  # what follows is a copy of the listener's checkpoint: see `copy_format`
     FOLLOW = 4  # what follows are messages between a standby and the node that it follows
     DIGEST = 5  # what follows is the digest of the listener's data: an operator compares nodes
+    REPORT = 6  # what follows is a report of the listener: an operator cannot ask etcd
 
 
 class Opening(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

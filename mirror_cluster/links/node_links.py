@@ -59,8 +59,9 @@ class NodeLinks:
 
     Attributes:
         take_client: called with each connection for a client of another node; None: they are closed.
-        take_copier, take_follower, take_verifier: the same, with the name of the node first, for each that is
-            to have a copy, for each of a standby, and for each of an operator who compares nodes.
+        take_copier, take_follower, take_verifier, take_asker: the same, with the name of the node first, for
+            each that is to have a copy, for each of a standby, for each of an operator who compares nodes, and
+            for each of one who asks how this node is.
 
     Args:
         own: this node.
@@ -91,6 +92,7 @@ class NodeLinks:
         self.take_copier: TakeNode | None = None
         self.take_follower: TakeNode | None = None
         self.take_verifier: TakeNode | None = None
+        self.take_asker: TakeNode | None = None
         self._entries: dict[str, NodeEntry] = {}
         self._links: dict[str, NodeLink] = {}
         self._all: set[NodeLink] = set()
@@ -182,6 +184,7 @@ class NodeLinks:
                 Purpose.COPY: self.take_copier,
                 Purpose.FOLLOW: self.take_follower,
                 Purpose.DIGEST: self.take_verifier,
+                Purpose.REPORT: self.take_asker,
             }
             take = takes[other.purpose]
             return self._give_away(link, take and partial(take, other.node))

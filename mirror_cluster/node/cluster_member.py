@@ -29,8 +29,9 @@ from routelog.mirror_cluster.coordination.refused_record import serving
 from routelog.mirror_cluster.links.given_link import TakeConnection
 from routelog.mirror_cluster.links.node_door import DoorSockets
 from routelog.mirror_cluster.links.node_links import LinkSecurity
+from routelog.mirror_cluster.links.node_report import NodeReport, give_report
 from routelog.mirror_cluster.node.cluster_coordinator import open_coordinator
-from routelog.mirror_cluster.node.cluster_node import ClusterNode, NodeSettings
+from routelog.mirror_cluster.node.cluster_node import SILENT, ClusterNode, NodeSettings
 from routelog.mirror_cluster.node.cluster_options import ClusterOptions
 from routelog.mirror_cluster.node.copy_receiver import CopyReceiver
 from routelog.mirror_cluster.node.copy_sender import CopySender
@@ -154,6 +155,7 @@ class ClusterMember:
             logs.copies, logs.journal, self._digest_program, self._has_copy, self._replicas
         )
         self._node.links.take_verifier = self._digests.take
+        self._node.links.take_asker = self._report
         try:
             await store.open(records)
         except JournalDamaged as error:
@@ -276,8 +278,9 @@ class ClusterMember:
     def trouble(self) -> str:
         """Why nobody takes clients, in words; for when that is so."""
         if self._node.trouble:
-            without = "without a majority of its members nobody leads" if self._etcd else ""
-            return "; ".join(filter(None, ("etcd does not answer", without)))
+            is_lost = self._etcd is not None and self._node.trouble == SILENT
+            without = "; without a majority of its members nobody leads" if is_lost else ""
+            return f"etcd {self._node.trouble}{without}"
         record, alive = self._record, self._node.view.nodes
         refusal = self._node.replicas[SHARD].replica.refusal
         if refusal is not None:
@@ -288,6 +291,23 @@ class ClusterMember:
             return f"{record.leader} is to lead, and cannot be reached"
         running = sum(name in alive for name in record.replicas)
         return f"nobody leads just now, and {running} of {len(record.replicas)} nodes are alive"
+
+    def _report(self, who: str, transport: asyncio.Transport, unread: bytes) -> None:
+        """Tell an operator what this node knows."""
+        node = self._node
+        record, replica = node.view.records.get(SHARD), node.replicas[SHARD].replica
+        passes = self._leader is not None and self._leader.node in node.links.connected
+        report = NodeReport(
+            node.name,
+            replica.serving,
+            "" if replica.serving or passes else self.trouble,
+            self._leader.node if self._leader is not None and passes else "",
+            sorted(node.links.connected),
+            replica.log.chain.end_position,
+            b"" if record is None else record.encode(),
+            0 if record is None else record.revision,
+        )
+        give_report(report, transport, unread)
 
     def _alive(self) -> Set[str]:
         """Who is known to run: as long as the coordinator is silent, who is connected."""

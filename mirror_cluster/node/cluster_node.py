@@ -45,6 +45,7 @@ from routelog.mirror_cluster.replica.settings import ReplicaSettings
 
 log = logging.getLogger(__name__)
 
+SILENT = "does not answer"  # see `trouble`
 TICK_SECONDS = 0.1
 # Between two reads of the coordinator: a change of leader is noticed so late at most.
 READ_SECONDS = 0.3
@@ -91,7 +92,7 @@ class ClusterNode:
 
     Attributes:
         view: what the coordinator held when it was read last.
-        trouble: with the last read of the coordinator, which failed; empty: it did not.
+        trouble: what the coordinator did at the last read, which failed; empty: that did not.
         on_view: set by the owner; called with each one.
         links: with the other nodes.
 
@@ -277,9 +278,9 @@ class ClusterNode:
             try:
                 self._viewed(await self.coordinator.read(), known)
             except CoordinatorUnavailable as error:
-                self._tell(logging.WARNING, "the coordinator does not answer", error)
+                self._tell(logging.WARNING, SILENT, error)
             except CoordinatorRefused as error:
-                self._tell(logging.ERROR, "the coordinator's answer is of no use", error)
+                self._tell(logging.ERROR, "gives an answer of no use", error)
             try:
                 # Python 3.11's `wait_for` may lose the cancellation that ends this task.
                 async with asyncio.timeout(READ_SECONDS):
@@ -325,4 +326,4 @@ class ClusterNode:
     def _tell(self, level: int, trouble: str, error: Exception) -> None:
         if trouble != self.trouble:  # once: it is read several times a second
             self.trouble = trouble
-            log.log(level, "%s: %s", trouble, error)
+            log.log(level, "the coordinator %s: %s", trouble, error)

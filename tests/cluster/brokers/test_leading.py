@@ -95,6 +95,15 @@ def test_the_one_node_that_is_left_says_the_truth(cluster: MirroredBrokers, lead
     status, reason = refused_answer(left)
     assert status == 503
     assert "without a majority of its members nobody leads" in reason
+    shown, code = cluster.ask("status")
+    assert (shown["is_well"], code) == (False, 1)
+    assert "without a majority of its members nobody leads" in shown["summary"]
+    name = f"{left.data_dir.name}@test"
+    rows = {row["node"]: row for row in shown["nodes"]}
+    assert {node for node, row in rows.items() if row["alive"]} == {name}
+    assert "etcd does not answer" in rows[name]["says"]
+    assert sum("cannot be reached" in row["says"] for row in rows.values()) == 2
+    assert not shown["shards"][0]["led"]
     assert "to start again" not in left.log_text()[begin:]
     for broker in gone:
         broker.start()

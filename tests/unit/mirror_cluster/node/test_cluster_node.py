@@ -87,7 +87,7 @@ async def test_a_record_that_cannot_be_read_is_told_once_and_waited_for(
         await node.aclose()
     told = [each for each in caplog.messages if "coordinator" in each]
     assert told == [
-        "the coordinator's answer is of no use: shards/0 cannot be read",
+        "the coordinator gives an answer of no use: shards/0 cannot be read",
         "the coordinator answers again",
     ]
 
