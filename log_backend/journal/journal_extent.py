@@ -7,12 +7,14 @@ In the metadata store, big-endian::
                         in it, or behind it
     b"journal/last"  -> u64, number of the last file that was given a name
     b"journal/applied" -> u64, position: the store has all METADATA entries up to there
+    b"journal/committed" -> u64, position: the snapshots of cursors tell of nothing behind it
 
 Numbers have no gaps. The first is stored by the checkpoint that covers the files below it, before they get
 other names; the last when the file has its name, before anything is written there. So every file from the first
 to the last one is there, and none behind the last has a block. Positions have no gaps either: when the first
 block of these files has a higher one, the first file has lost all that it held. What is applied was durable, so
-the journal does not end before that.
+the journal does not end before that. What is committed is carried out by a start, though no block says so: a
+snapshot knows of its offsets, and a replica that got its records later would pass over them.
 """
 
 import struct
@@ -25,6 +27,7 @@ from routelog.log_backend.metadata.metadata import Change, MetadataCorrupt, Meta
 _FIRST = b"journal/first"
 _LAST = b"journal/last"
 _APPLIED = b"journal/applied"
+_COMMITTED = b"journal/committed"
 _BEGINNING = struct.Struct(">QQQI")
 _NUMBER = struct.Struct(">Q")
 
@@ -69,25 +72,34 @@ class JournalExtent:
     @property
     def last(self) -> int:
         """Number of the last file that may have blocks; 0 when there is none."""
-        entry = self._metadata.get(_LAST)
+        return self._number(_LAST)
+
+    @property
+    def applied(self) -> int:
+        """Position of the last block whose changes of metadata the store has."""
+        return self._number(_APPLIED)
+
+    @property
+    def committed(self) -> int:
+        """Position of a block that was committed, with all that the snapshots of cursors tell of."""
+        return max(self.applied, self._number(_COMMITTED))
+
+    def _number(self, key: bytes) -> int:
+        entry = self._metadata.get(key)
         if entry is None:
             return 0
         number: int = _NUMBER.unpack(entry.value)[0]
         return number
 
-    @property
-    def applied(self) -> int:
-        """Position of the last block whose changes of metadata the store has."""
-        entry = self._metadata.get(_APPLIED)
-        if entry is None:
-            return 0
-        position: int = _NUMBER.unpack(entry.value)[0]
-        return position
-
     @staticmethod
     def applied_change(position: int) -> Change:
         """What to store together with the last changes of a block."""
         return Change(_APPLIED, _NUMBER.pack(position))
+
+    @staticmethod
+    def committed_change(position: int) -> Change:
+        """What to store before snapshots of cursors: a block up to which all is committed."""
+        return Change(_COMMITTED, _NUMBER.pack(position))
 
     def missing(self, numbers: Collection[int]) -> list[int]:
         """Numbers of files that there must be, and that are not among these."""
@@ -112,4 +124,5 @@ class JournalExtent:
         return [
             JournalExtent.begins_with(number, before),
             Change(_LAST, _NUMBER.pack(number)),
+            Change(_COMMITTED, None),
         ]

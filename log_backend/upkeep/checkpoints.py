@@ -238,7 +238,12 @@ class Checkpoints:
             changes = [JournalExtent.begins_with(each.mark.number + 1, each.end) for each in last]
             await self._metadata_writer.applied()  # what the files say of topology is synced, too
             await self._loop.run_in_executor(
-                self._flusher, store_snapshots, self._metadata, seen, changes
+                self._flusher,
+                store_snapshots,
+                self._metadata,
+                self._journal.committed,
+                seen,
+                changes,
             )
             await self._evict()
             supply = self._journal.supply

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
 
+from routelog.log_backend.journal.journal_extent import JournalExtent
 from routelog.log_backend.metadata.metadata import Change, MetadataStore
 from routelog.log_backend.partitions.partition_log import PartitionLog
 from routelog.log_backend.segments.first_kept import first_kept_change
@@ -47,14 +48,21 @@ def snapshot(partition: PartitionLog) -> Snapshot:
 
 
 def store_snapshots(
-    metadata: MetadataStore, snapshots: Sequence[Snapshot], more: Sequence[Change]
+    metadata: MetadataStore,
+    committed: int,
+    snapshots: Sequence[Snapshot],
+    more: Sequence[Change],
 ) -> None:
     """Make snapshots durable, and then other changes.
+
+    Args:
+        committed: position of a committed block, behind which the snapshots tell of nothing.
 
     After a crash, only some partitions may have their new snapshot. That is harmless: the journal still has the
     changes, and replaying them again changes nothing.
     """
-    outcomes = metadata.apply_each(chain((each.changes() for each in snapshots), [more]))
+    first = [JournalExtent.committed_change(committed)]
+    outcomes = metadata.apply_each(chain([first], (each.changes() for each in snapshots), [more]))
     for outcome in outcomes:
         if isinstance(outcome, Exception):
             raise outcome

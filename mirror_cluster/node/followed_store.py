@@ -7,6 +7,7 @@ from pathlib import Path
 from routelog.log_backend import (
     Disk,
     Follower,
+    JournalExtent,
     Lane,
     LogStore,
     PartitionRecords,
@@ -67,7 +68,8 @@ class FollowedStore:
         logs, storage = self._logs, self.storage
         scheduler = scheduler_of(asyncio.get_running_loop())
         logs.pressures.on_change = lambda _: scheduler.call(Lane.UPKEEP, storage.apply_more)
-        marks = logs.journal.replicate(SHARD, storage)
+        committed = JournalExtent(logs.metadata).committed
+        marks = logs.journal.replicate(SHARD, storage, committed)
         logs.recover_metadata()
         self._follower = Follower(logs, records)
         logs.journal.follow()

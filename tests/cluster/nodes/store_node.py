@@ -15,6 +15,7 @@ from routelog.log_backend import (
     Change,
     DeclaredPartition,
     Follower,
+    JournalExtent,
     MetadataStore,
     PartitionLog,
     SystemClock,
@@ -108,7 +109,8 @@ class StoreNode:
     async def start(self) -> StoreNode:
         """Recover, follow, and take part."""
         journal = self.store.journal
-        self.marks = journal.replicate(SHARD, self.storage)
+        committed = JournalExtent(self.store.metadata).committed
+        self.marks = journal.replicate(SHARD, self.storage, committed)
         self.store.recover_metadata()
         self.follower = Follower(self.store, NamedPartitions(self.store.metadata))
         journal.follow()

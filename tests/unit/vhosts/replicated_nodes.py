@@ -11,7 +11,7 @@ from typing import TypeVar
 from queue_samples import Node, Turns
 from unit.log_backend.open_store import copy_of, until
 
-from routelog.log_backend import Follower, LogOptions, LogStore, SystemDisk
+from routelog.log_backend import Follower, JournalExtent, LogOptions, LogStore, SystemDisk
 from routelog.log_backend.journal.journal_block import decode_entries
 from routelog.log_backend.journal.journal_chain import Mark, ShardBlock
 from routelog.vhosts import DeclaredPartitions
@@ -40,7 +40,7 @@ class ReplicatedNode(Node):
         self._cut: list[int] = []
         logs = LogStore(data, SystemDisk(), turns.clock, loop, OPTIONS)
         super().__init__(logs, logs.metadata_writer, turns)
-        logs.journal.replicate(SHARD, self)
+        logs.journal.replicate(SHARD, self, JournalExtent(logs.metadata).committed)
         logs.recover_metadata()
         self.follower = Follower(logs, DeclaredPartitions(logs.metadata))
         logs.journal.follow()
