@@ -145,14 +145,6 @@ def _least(record: ShardRecord | None, notes: Notes) -> str:
     return min(notes, key=lambda name: notes[name].end[1])
 
 
-def _counts_at_once(self: Replica, record: ShardRecord, now: float) -> list[Action]:
-    adopted = [] if self.leader is None else self.leader.adopt(record, now)
-    return adopted + _MAKE_PROMISE(self, record, now)
-
-
-_MAKE_PROMISE = Replica._make_promise
-
-
 MUTATIONS: dict[str, list[Patch]] = {
     "a follower acknowledges what it has not synced": [
         (Follower, "_acknowledge", _acknowledges_all)
@@ -216,8 +208,6 @@ MUTATIONS: dict[str, list[Patch]] = {
     "who has promised less than another node claims": [
         (Replica, "_is_outdated", lambda self, record: False)
     ],
-    "a leader counts by a record that it may forget": [(Replica, "_make_promise", _counts_at_once)],
-    "what is committed is given up for any leader": [(Follower, "_is_given_up", lambda self: True)],
     "an operator begins again with the node that has least": [(cluster, "most", _least)],
     "a wiped disk may lead": [
         (election, "can_lead", lambda record, member: member.node in record.in_sync)

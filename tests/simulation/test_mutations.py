@@ -13,6 +13,7 @@ FIRST_SEEDS = {
     "a record that was adopted is adopted again": 988,
     "a truncation is answered before it is durable": 271,
     "what is applied is cut": 71,
+    "who has promised less than another node claims": 224,
 }
 
 

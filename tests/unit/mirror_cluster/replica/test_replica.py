@@ -682,3 +682,46 @@ def test_a_node_without_a_lease_claims_nothing() -> None:
     assert not [each for each in one.handle(Tick(), 9.0) if isinstance(each, Propose)]
     one.handle(LeaseHeld(), 9.0)
     assert [each for each in one.handle(Tick(), 20.0) if isinstance(each, Propose)]
+
+
+def test_a_leader_counts_a_member_until_it_will_remember_that_it_has_left() -> None:
+    nodes = cluster()
+    leader, c = nodes.nodes["a"], Member("c", DISKS["c"])
+    assert leader.leader is not None
+    (shrink,) = leader.handle(NodeGone("c"), nodes.now)
+    assert isinstance(shrink, Propose)
+    before = shrink.record.revision
+    without = replace(shrink.record, revision=before + 1)
+    promise = Promise.of(without)
+    assert leader.handle(Proposed(before, without), nodes.now) == [SavePromise(promise)]
+    assert c in leader.leader.counted
+    leader.handle(Promised(promise), nodes.now)
+    assert c not in leader.leader.counted
+    assert leader.handle(Promised(Promise.of(nodes.record)), nodes.now) == [], "it comes late"
+
+
+def test_who_refuses_what_is_there_claims_nothing_and_goes_on_when_it_is_as_it_was() -> None:
+    known = record("a", claim=99, epoch=3, revision=7)
+    node = replica("b", promise=Promise.of(known))
+    for event in (LeaseHeld(), NodesAlive(PROCESSES), RecordSeen(record(claim=99))):
+        assert not [each for each in node.handle(event, 1.0) if isinstance(each, Propose)]
+    assert node.refusal is Refusal.OLDER
+    assert not [each for each in node.handle(Tick(), 60.0) if isinstance(each, Propose)]
+    node.handle(RecordSeen(known), 61.0)
+    assert node.refusal is None
+    node.handle(Tick(), 61.0)
+    assert [each for each in node.handle(Tick(), 90.0) if isinstance(each, Propose)]
+
+
+def test_nobody_claims_who_has_promised_less_than_another_node_or_could_not_serve() -> None:
+    seen = record("a", claim=99, epoch=3, revision=7)
+    newer = Promise.of(record("c", claim=98, epoch=4, revision=9))
+    for alive in (NodesAlive(PROCESSES, promises=[newer]), NodesAlive({"b": PROCESSES["b"]})):
+        node = replica("b", promise=Promise.of(seen))
+        events = (LeaseHeld(), alive, RecordSeen(seen), Tick(), Tick())
+        found = [
+            each for now, event in enumerate(events) for each in node.handle(event, now * 30.0)
+        ]
+        assert not [each for each in found if isinstance(each, Propose)]
+        node.handle(NodesAlive(PROCESSES), 151.0)
+        assert [each for each in node.handle(Tick(), 200.0) if isinstance(each, Propose)]
