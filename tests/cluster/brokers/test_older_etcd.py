@@ -5,6 +5,7 @@ What a node and `cluster status` print then brings the cluster back, with everyt
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import time
@@ -21,7 +22,7 @@ from cluster.brokers.mirrored_brokers import (
 )
 from cluster.brokers.test_brokers import drained, others, publish
 
-COMMAND = re.compile(r"`routelog cluster (init --from \S+)`")
+COMMAND = re.compile(r"`routelog cluster (init --from \S+|repair \S+)`")
 BEFORE, AFTER = [f"before {each}" for each in range(20)], [f"after {each}" for each in range(60)]
 
 
@@ -131,6 +132,20 @@ def test_nobody_follows_the_record_of_another_cluster(
     etcd.set_record(record | names | {"cluster": record["cluster"] + 1})
     stale.start()
     command = told_command(cluster, [stale, *whole])
+    assert restored(cluster, command) == [*BEFORE, *AFTER, "at last"]
+
+
+def test_a_node_that_has_known_more_than_those_that_go_on_gives_it_up_by_command(
+    cluster: MirroredBrokers,
+) -> None:
+    publish(cluster.brokers["a"], *BEFORE)
+    stale, _ = without_one(cluster, loses_leader=False)
+    file = stale.data_dir / "promise"  # of a leader that nobody has followed since
+    promise = json.loads(file.read_text())
+    file.write_text(json.dumps(promise | {"epoch": promise["epoch"] + 7, "claim": 1}))
+    stale.start()
+    command = told_command(cluster, [stale])
+    assert command[0] == "repair"
     assert restored(cluster, command) == [*BEFORE, *AFTER, "at last"]
 
 
