@@ -15,7 +15,7 @@ from routelog.mirror_cluster.protocol.messages import Hello
 from routelog.mirror_cluster.protocol.promise import Promise, Refusal
 from routelog.mirror_cluster.replica import election, leader, replica
 from routelog.mirror_cluster.replica.actions import Action, Exit, Send, Truncate
-from routelog.mirror_cluster.replica.events import Promised, Proposed
+from routelog.mirror_cluster.replica.events import Promised
 from routelog.mirror_cluster.replica.follower import Follower, FollowerState
 from routelog.mirror_cluster.replica.in_sync_set import InSyncSet
 from routelog.mirror_cluster.replica.leader import Leader
@@ -85,13 +85,6 @@ def _forgets_the_proposal(self: Leader, revision: int, is_accepted: bool) -> lis
     return _ANSWERED(self, revision, is_accepted)
 
 
-def _adopts_again(self: Replica, event: Proposed, now: float) -> list[Action]:
-    before, actions = self._record, _PROPOSED(self, event, now)
-    if self.leader is not None:
-        self._record = before
-    return actions
-
-
 def _leads_again(self: Replica, record: ShardRecord) -> bool:
     return record.leader == self._identity.member.node
 
@@ -114,7 +107,6 @@ _FOLLOW = Follower.follow
 _FOLLOWER_RECEIVED = Follower.received
 _HELLO = Leader._hello
 _BEGIN = Leader.begin
-_PROPOSED = Replica._proposed
 _ANSWERED = Leader.answered
 _TRUNCATE_TO = Follower._truncate_to
 _SHRUNK = InSyncSet.shrunk
@@ -186,7 +178,6 @@ MUTATIONS: dict[str, list[Patch]] = {
         (InSyncSet, "counted", property(lambda self: self.record.members))
     ],
     "a proposal without an answer is forgotten": [(Leader, "answered", _forgets_the_proposal)],
-    "a record that was adopted is adopted again": [(Replica, "_proposed", _adopts_again)],
     "a truncation is answered before it is durable": [(Follower, "_open", _opens_at_once)],
     "journals are compared by position only": [
         (
