@@ -6,12 +6,9 @@ import sys
 from pathlib import Path
 
 from cluster.broker_runs import USUAL
-from cluster.brokers.lanes import LANES
 from cluster.brokers.mirrored_brokers import NODES
 from cluster.brokers.node_networks import NoNetworks, node_networks
 
-# A change of leader may double what the broker itself moves.
-DOUBLED = ("delayed", "expiring", "limited", "rejected")
 TESTS = Path(__file__).resolve().parents[2]
 
 
@@ -28,7 +25,6 @@ def test_each_message_ends_where_it_must_whatever_fails(tmp_path: Path) -> None:
         [
             *(sys.executable, "-m", "cluster.broker_runs", "--seconds", "30", "--seed", "4"),
             *("--groups", *possible_groups()),
-            *("--lanes", *(name for name in LANES if name not in DOUBLED)),
             *("--folder", str(tmp_path / "run")),
         ],
         env={**os.environ, "PYTHONPATH": str(TESTS)},
