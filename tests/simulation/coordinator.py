@@ -26,6 +26,7 @@ class Coordinator:
         self, scheduler: Scheduler, network: Network, randomness: Random, record: ShardRecord
     ) -> None:
         self.record: ShardRecord | None = record
+        self.was_set_back = False
         self.is_set_back = False  # or emptied: until a leader serves
         self.last = record  # also while there is none
         self.is_away = False
@@ -103,7 +104,7 @@ class Coordinator:
         self._lose(with_leases)
 
     def _lose(self, with_leases: bool) -> None:
-        self.is_set_back = True
+        self.is_set_back = self.was_set_back = True
         self._life += 1  # what was asked of the one before has ended with it
         if not with_leases:
             self._leases.clear()

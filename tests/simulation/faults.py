@@ -238,7 +238,11 @@ class Faults:
         """
         cluster, coordinator = self._cluster, self._cluster.coordinator
         is_able = 2 * cluster.settings.min_in_sync > len(cluster.nodes)
-        remember = all(each.disk.platter.promise.cluster for each in cluster.nodes.values())
+        # And know of the last record, so that none has led by one that was set back before.
+        epoch = coordinator.last.epoch
+        promises = [each.disk.platter.promise for each in cluster.nodes.values()]
+        known = all(each.epoch == epoch for each in promises) or not coordinator.was_set_back
+        remember = known and all(each.cluster for each in promises)
         if not is_able or not remember or coordinator.is_set_back:
             return
         with_leases = self._randomness.random() < 0.5
