@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from simulation.coordinator import ETCD
 
+from routelog.mirror_cluster.protocol.promise import Promise
 from routelog.mirror_cluster.replica import events as on
 from routelog.mirror_cluster.replica.actions import (
     Action,
@@ -239,9 +240,9 @@ class Faults:
         cluster, coordinator = self._cluster, self._cluster.coordinator
         is_able = 2 * cluster.settings.min_in_sync > len(cluster.nodes)
         # And know of the last record, so that none has led by one that was set back before.
-        epoch = coordinator.last.epoch
+        last = Promise.of(coordinator.last)
         promises = [each.disk.platter.promise for each in cluster.nodes.values()]
-        known = all(each.epoch == epoch for each in promises) or not coordinator.was_set_back
+        known = all(each == last for each in promises) or not coordinator.was_set_back
         remember = known and all(each.cluster for each in promises)
         if not is_able or not remember or coordinator.is_set_back:
             return

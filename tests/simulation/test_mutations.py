@@ -10,6 +10,7 @@ SEEDS_MAX = 1_000
 # from the seed 0 on, as well, after as many seeds.
 FIRST_SEEDS = {
     "a proposal without an answer is forgotten": 1627,
+    "a leader whose lease is lost goes on": 2185,
     "a member takes a copy of what its leader knows to be committed": 1131,
     "a truncation is answered before it is durable": 271,
     "what is applied is cut": 71,
