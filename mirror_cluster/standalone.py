@@ -13,6 +13,12 @@ log = logging.getLogger(__name__)
 EPOCH_KEY = b"epoch"
 
 
+def epoch_alone(store: MetadataStore) -> int:
+    """The newest epoch in which a node with these data ran on its own; 0: none did."""
+    entry = store.get(EPOCH_KEY)
+    return int(entry.value) if entry else 0
+
+
 def claim_epoch(store: MetadataStore, journal_epoch: int) -> int:
     """Begin a new epoch, durable when this returns.
 
@@ -24,7 +30,7 @@ def claim_epoch(store: MetadataStore, journal_epoch: int) -> int:
         RevisionConflict: somebody else began one at the same time.
     """
     entry = store.get(EPOCH_KEY)
-    own = int(entry.value) if entry else 0
+    own = epoch_alone(store)
     if journal_epoch > own:
         log.warning(
             "this was a node of a cluster, or a standby, and goes on alone, in epoch %d: no other node may "

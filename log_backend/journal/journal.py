@@ -156,12 +156,13 @@ class Journal:
         self._thread = threading.Thread(target=self._write_blocks, name="journal", daemon=True)
 
     def replicate(
-        self, shard: int, events: ReplicaEvents, committed: int = 0
+        self, shard: int, events: ReplicaEvents, committed: int = 0, alone: int = 0
     ) -> list[tuple[Mark, int]]:
         """Be the journal of a replica; call before `recover`.
 
         Args:
             committed: up to here blocks are known to be committed; what the journal tells itself is added.
+            alone: the newest epoch of a node on its own: all that it had written was committed.
 
         Returns:
             Its base, and the mark of each block that is stored, with the bytes of its entries.
@@ -172,7 +173,8 @@ class Journal:
         self._replica, self._writer.shard = events, shard
         self.groups.is_replicated = True
         marks = [(block.mark, block.length - BLOCK_HEADER_BYTES) for block in self._reader.blocks()]
-        self.committed = max(committed, self._reader.committed)
+        of_alone = (mark.position for mark, _ in marks if mark.epoch <= alone)
+        self.committed = max(committed, self._reader.committed, *of_alone)
         return [(self._reader.base, 0), *marks]
 
     @property

@@ -19,6 +19,7 @@ from routelog.mirror_cluster.node.journal_storage import JournalStorage
 from routelog.mirror_cluster.node.kept_promise import KeptPromise
 from routelog.mirror_cluster.protocol.block import Block
 from routelog.mirror_cluster.protocol.shard_record import SHARD
+from routelog.mirror_cluster.standalone import epoch_alone
 
 
 class FollowedStore:
@@ -69,7 +70,8 @@ class FollowedStore:
         scheduler = scheduler_of(asyncio.get_running_loop())
         logs.pressures.on_change = lambda _: scheduler.call(Lane.UPKEEP, storage.apply_more)
         committed = JournalExtent(logs.metadata).committed
-        marks = logs.journal.replicate(SHARD, storage, committed)
+        storage.alone = epoch_alone(logs.metadata)
+        marks = logs.journal.replicate(SHARD, storage, committed, storage.alone)
         logs.recover_metadata()
         self._follower = Follower(logs, records)
         logs.journal.follow()

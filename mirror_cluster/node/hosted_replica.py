@@ -112,7 +112,9 @@ class HostedReplica:
         self.shard = found.shard
         self.member = Member(node, found.incarnation)
         identity = Identity(self.shard, self.member, process)
-        self.replica = Replica(identity, settings, found.chain, found.promise, found.applied)
+        self.replica = Replica(
+            identity, settings, found.chain, found.promise, found.applied, found.alone
+        )
         self._shipping = Shipping(
             self.shard, self._recent, storage, surroundings.send, surroundings.spawn
         )

@@ -60,6 +60,7 @@ class JournalStorage:
 
     Attributes:
         receiver: takes copies; set by the owner, None: nobody does.
+        alone: see `Recovered`; set by the owner.
 
     Args:
         promise: its file is this shard's.
@@ -92,6 +93,7 @@ class JournalStorage:
         self._keep_aside = keep_aside
         self._failed = failed
         self.receiver: CopyReceiver | None = None
+        self.alone = 0
         self._notify: Callable[[Notice], None] = lambda notice: None
         self._chain = Chain()
         self._unapplied: deque[Block] = deque()  # other nodes', behind what is committed
@@ -126,7 +128,9 @@ class JournalStorage:
         """See `ReplicaStorage`; behind `open`."""
         self._notify = notify
         applied = self._journal.committed
-        return Recovered(self._shard, self._incarnation, self._chain, self._promised, applied)
+        return Recovered(
+            self._shard, self._incarnation, self._chain, self._promised, applied, self.alone
+        )
 
     def store(self, blocks: Sequence[Block]) -> None:
         """See `ReplicaStorage`."""

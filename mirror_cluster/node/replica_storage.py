@@ -39,6 +39,7 @@ class Recovered:
         chain: all of it is synced.
         promise: the newest that was written down.
         applied: position up to which the journal is applied.
+        alone: the newest epoch in which a node with these data ran on its own; 0: none did.
     """
 
     shard: int
@@ -46,6 +47,7 @@ class Recovered:
     chain: Chain
     promise: Promise
     applied: int
+    alone: int = 0
 
 
 class ReplicaStorage(Protocol):

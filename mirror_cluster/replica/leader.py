@@ -4,7 +4,7 @@ It begins with an empty block of its epoch behind everything it has; when that i
 leaders before it left, and it serves. It never cuts its own journal, and ends when it is deposed.
 """
 
-from routelog.mirror_cluster.protocol.block import Block
+from routelog.mirror_cluster.protocol.block import Block, Mark
 from routelog.mirror_cluster.protocol.messages import (
     Acknowledge,
     CopyFrom,
@@ -193,13 +193,22 @@ class Leader:
             return [Exit(f"{sender} has blocks of a later epoch")]
         member = Member(sender, message.incarnation)
         common = common_point(self._log.chain, message.epoch_ends)
-        if common is None:
+        if common is None or self._lacks_offsets(common):
             self._peers.pop(sender, None)
             self._caught_up.pop(member, None)  # confirms do not wait for it
             copy = Send(sender, CopyFrom(shard, self.epoch, message.session))
             return [copy, *self._advance(now)]
         self._peers[sender] = Peer.opened(member, message.session, common)
         return [Send(sender, TruncateTo(shard, self.epoch, message.session, common))]
+
+    def _lacks_offsets(self, common: Mark) -> bool:
+        """Whether a journal that goes on behind this block does not tell of all offsets that were given.
+
+        A node on its own notes no offsets of records that are not journaled. Its segments and snapshots have
+        them: a copy tells of them.
+        """
+        behind = self._log.chain.mark(common.position + 1)
+        return behind is not None and behind.epoch <= self._log.alone
 
     def _acknowledged(self, peer: Peer, message: Acknowledge, now: float) -> list[Action]:
         opens = peer.durable is None

@@ -54,6 +54,7 @@ class Replica:
     Args:
         chain: the journal as recovery found it, and synced.
         applied: the journal is applied up to here: a view stored with its position says so.
+        alone: see `ShardLog`.
 
     Every method returns what is to be done, in order. Time is a monotonic clock in seconds.
     """
@@ -65,11 +66,12 @@ class Replica:
         chain: Chain,
         promise: Promise,
         applied: int,
+        alone: int = 0,
     ) -> None:
         self.promise = promise
         self.has_ended = False
         self.leader: Leader | None = None
-        self.log = ShardLog(chain, applied)
+        self.log = ShardLog(chain, applied, alone)
         self._identity = identity
         self._settings = settings
         self._follower = Follower(identity, self.log, settings)

@@ -26,12 +26,16 @@ class ShardLog:
 
     Invariants: `committed` is never above `durable`, nothing up to it is ever cut, and it falls only when
     a copy takes the place of everything.
+
+    Attributes:
+        alone: the newest epoch in which a node with these data ran on its own; 0: none did.
     """
 
-    def __init__(self, chain: Chain, applied: int) -> None:
+    def __init__(self, chain: Chain, applied: int, alone: int = 0) -> None:
         self.chain = chain
         self.durable = chain.end_position  # recovery has synced what it found
         self.committed = max(applied, chain.base.position)
+        self.alone = alone
 
     def extend(self, block: Block) -> None:
         """The next block is being stored."""

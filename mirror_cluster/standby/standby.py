@@ -25,7 +25,7 @@ from routelog.mirror_cluster.protocol.message_format import BadMessage
 from routelog.mirror_cluster.protocol.messages import Acknowledge, Append, CopyFrom, Hello
 from routelog.mirror_cluster.protocol.shard_record import SHARD
 from routelog.mirror_cluster.replica.events import Durable
-from routelog.mirror_cluster.standby.standby_directory import mark_standby
+from routelog.mirror_cluster.standby.standby_directory import copies_first, is_standby, mark_standby
 from routelog.mirror_cluster.standby.standby_options import LEADER, StandbyOptions
 
 log = logging.getLogger(__name__)
@@ -89,13 +89,16 @@ class Standby:
         Raises:
             JournalDamaged, MetadataCorrupt, UnknownEntry, OSError: the data cannot be used.
         """
-        mark_standby(self._data, self._disk)
+        was_standby = is_standby(self._data, self._disk)
         self._logs.on_failure = self._failed
         self._logs.on_committed = self._committed
         await self._store.open(records)
         self._storage.start(self._noticed)
         self._storage.commit(self._journal.end.position)  # nothing else was ever sent
-        self._was_damaged = self._heals = self._logs.is_damaged
+        if not was_standby:
+            is_nodes = self._journal.end.position > 0
+            mark_standby(self._data, self._disk, copies_first=is_nodes)
+        self._was_damaged = self._is_replaced = self._logs.is_damaged
         self._logs.on_damage_changed = self._damage_changed
         self._tasks = [asyncio.create_task(self._run()), asyncio.create_task(self._tell_lag())]
         self._tasks[0].add_done_callback(self._ran)
@@ -121,19 +124,20 @@ class Standby:
             except BadMessage as error:
                 log.error("%s is not understood: %s", self._where, error)
             except CopyDamaged as error:  # what is here is as good
-                self._heals = False
+                self._is_replaced = False
                 log.error("no copy of %s: %s", self._where, error)
             except CopyFailed as error:
                 log.error("no copy of %s: %s", self._where, error)
             except CopyWaits as reason:
+                mark_standby(self._data, self._disk, copies_first=False)
                 return self._end(str(reason))
             pause = PAUSE_SECONDS_MIN if heard != self._heard_committed else pause
             await asyncio.sleep(pause)
             pause = min(2 * pause, PAUSE_SECONDS_MAX)
 
     async def _follow(self) -> None:
-        if self._heals:
-            log.warning("a queue is damaged here: a copy of %s takes its place", self._where)
+        if self._is_replaced or copies_first(self._data, self._disk):
+            log.warning("a copy of %s takes the place of what is here", self._where)
             await self._storage.copy(LEADER)
         streams: list[Stream] = []
         try:

@@ -8,9 +8,11 @@ from routelog.log_backend import (
     Mark,
     journal_end,
     open_metadata,
+    read_file,
     replace_file,
 )
 
+_COPY_FIRST = b"routelog follow\n"  # its content, until a copy has taken the place of a node's data
 _FILE = "standby"  # there: a broker that began here would make blocks in an epoch of the node it followed
 
 
@@ -18,10 +20,18 @@ class NoStandby(Exception):
     """A data directory is no standby's."""
 
 
-def mark_standby(data: Path, disk: Disk) -> None:
-    """Say durably that a directory is a standby's; its lock is held."""
-    if not is_standby(data, disk):
-        replace_file(disk, data / _FILE, data / f"{_FILE}.new", b"routelog promote\n")
+def mark_standby(data: Path, disk: Disk, *, copies_first: bool) -> None:
+    """Say durably that a directory is a standby's, and whether a copy has to come first; its lock is held."""
+    content = _COPY_FIRST if copies_first else b"routelog promote\n"
+    replace_file(disk, data / _FILE, data / f"{_FILE}.new", content)
+
+
+def copies_first(data: Path, disk: Disk) -> bool:
+    """Whether the data of a standby's directory are those of the node that it was, of which a copy is to come.
+
+    That node gave offsets that no journal tells of, to records that were not journaled.
+    """
+    return read_file(disk, data / _FILE) == _COPY_FIRST
 
 
 def is_standby(data: Path, disk: Disk) -> bool:

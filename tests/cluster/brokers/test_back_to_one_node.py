@@ -73,3 +73,19 @@ def test_a_backup_goes_on_alone_and_as_the_first_node_of_a_new_cluster(
         publish(cluster.brokers["b"], "3")
         cluster.brokers["a"].kill()
         assert drained(cluster.brokers["c"]) == [*BEFORE, "1", "2", "3"]
+
+
+def test_who_follows_a_node_that_ran_on_its_own_begins_with_a_copy(tmp_path: Path) -> None:
+    alone = BrokerProcess(tmp_path / "a", {"ROUTELOG_NODE_NAME": "a@test"})
+    try:
+        alone.start()
+        publish(alone, "1")
+        alone.kill()  # its journal still has everything
+    finally:
+        alone.stop()
+    with mirrored_brokers(tmp_path) as cluster:
+        assert cluster.until_led(in_sync=3)["leader"] == "a@test"
+        for name in ("b", "c"):
+            assert "a copy of a@test's checkpoint is whole" in cluster.brokers[name].log_text()
+        cluster.brokers["a"].kill()
+        assert drained(cluster.brokers["c"]) == ["1"]

@@ -118,6 +118,29 @@ async def test_behind_the_journal_a_copy_comes_first(tmp_path: Path, port: int) 
     await leader.aclose()
 
 
+async def test_what_was_a_node_takes_a_copy_although_it_has_all_blocks(
+    tmp_path: Path, port: int
+) -> None:
+    leader = await LeadingStore(tmp_path / "a", port).start()
+    append(await leader.declare("q"), 5)
+    follower = await FollowingStore(tmp_path / "b", port).start()
+    await caught_up(leader, follower)
+    await follower.aclose()
+    await leader.aclose()
+    promote(tmp_path / "b", SystemDisk())
+    leader = await LeadingStore(tmp_path / "b", port).start()
+    # Of records that were not journaled it has given offsets that nobody else knows.
+    follower = await FollowingStore(tmp_path / "a", port).start()
+    await follower.aclose()  # killed before it has the copy
+    follower = await FollowingStore(tmp_path / "a", port).start()
+    assert await follower.ended() == "a copy of the leader's checkpoint is here"
+    await follower.aclose()
+    follower = await FollowingStore(tmp_path / "a", port).start()
+    await caught_up(leader, follower)
+    await follower.aclose()
+    await leader.aclose()
+
+
 async def test_a_standby_whose_queue_is_damaged_takes_a_copy(tmp_path: Path, port: int) -> None:
     leader = await LeadingStore(tmp_path / "a", port).start()
     queue = await leader.declare("q")

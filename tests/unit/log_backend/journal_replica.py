@@ -40,8 +40,8 @@ class Replica(Owner):
     def on_recycled(self, base: Mark) -> None:
         self.recycled.append(base)
 
-    def open(self, committed: int = 0) -> "Replica":
-        found = self.journal.replicate(SHARD, self, committed)
+    def open(self, committed: int = 0, alone: int = 0) -> "Replica":
+        found = self.journal.replicate(SHARD, self, committed, alone)
         self.marks = [mark for mark, _ in found]
         self.payload_bytes = [size for _, size in found[1:]]
         self.recovered = [block.position for block in self.journal.recover()]

@@ -165,6 +165,19 @@ async def test_a_replica_that_is_started_again_still_has_the_blocks_of_its_last_
     await again.close()
 
 
+async def test_all_that_a_node_on_its_own_has_written_is_committed(
+    replica: Replica, directory: Path
+) -> None:
+    replica.journal.lead(3)
+    await replica.add(5)
+    await replica.close()
+    for alone, committed in ((0, 0), (2, 0), (3, 2)):
+        again = Replica(directory, WatchedDisk()).open(alone=alone)
+        assert again.journal.committed == committed
+        assert again.recovered == [*range(1, committed + 1)]
+        await again.close()
+
+
 async def test_what_cursors_know_is_told_when_a_block_with_all_of_it_is_committed(
     replica: Replica, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from unit.mirror_cluster.journals import SHARD, chain_of, record
 
-from routelog.mirror_cluster.protocol.block import START, Block
+from routelog.mirror_cluster.protocol.block import START, Block, Mark
 from routelog.mirror_cluster.protocol.messages import (
     Acknowledge,
     Append,
@@ -55,9 +55,10 @@ from routelog.mirror_cluster.replica.events import (
     Transfer,
     Truncated,
 )
+from routelog.mirror_cluster.replica.leader import Leader
 from routelog.mirror_cluster.replica.replica import Replica
 from routelog.mirror_cluster.replica.settings import ReplicaSettings
-from routelog.mirror_cluster.replica.shard_log import Identity
+from routelog.mirror_cluster.replica.shard_log import Identity, ShardLog
 
 DISKS = {"a": 1, "b": 2, "c": 3}
 PROCESSES = {"a": 11, "b": 12, "c": 13}
@@ -550,6 +551,26 @@ def test_a_damaged_member_leads_where_the_others_lost_their_disks() -> None:
     nodes.tell("b", Damaged(), NodesAlive(alive, frozenset("b"), DISKS | {"a": 77, "c": 78}))
     nodes.wait(4)
     assert nodes.record.leader == "b"
+
+
+def test_who_has_nothing_takes_a_copy_of_a_node_that_ran_on_its_own() -> None:
+    one, both = chain_of(3), chain_of(3, 3)
+    leader = Leader(
+        Identity(SHARD, Member("a", 1), 11), ShardLog(both, 2, alone=3), SETTINGS, record("a"), 1.0
+    )
+    leader.epoch = 4
+
+    def answer(*ends: Mark) -> object:
+        hello = Hello(SHARD, 4, 77, "b", DISKS["b"], ends)
+        return next(
+            each.message
+            for each in leader.received("b", hello, 1.0)
+            if isinstance(each, Send) and each.to == "b"
+        )
+
+    assert answer(START) == CopyFrom(SHARD, 4, 77)
+    assert answer(one.end) == CopyFrom(SHARD, 4, 77)
+    assert answer(both.end) == TruncateTo(SHARD, 4, 77, both.end), "as its copy ends"
 
 
 def test_a_late_word_of_a_block_that_was_cut_makes_nothing_durable() -> None:
