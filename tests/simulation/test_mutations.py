@@ -6,8 +6,7 @@ from simulation.mutations import MUTATIONS, switched_off
 
 SEEDS_MAX = 1_000
 
-# Where the search begins for rules that matter only in rare moments: a seed that has one. All of them are found
-# from the seed 0 on, as well, after as many seeds.
+# Where the search begins for rules that matter only in rare moments: the first seed that has one.
 FIRST_SEEDS = {
     "a proposal without an answer is forgotten": 1627,
     "a leader whose lease is lost goes on": 2185,
