@@ -221,6 +221,9 @@ class Checker:
     def changed(self, before: ShardRecord, after: ShardRecord) -> None:
         """The record of the shard is another one."""
         self.counts["records"] += 1
+        leader = self._cluster.nodes.get(after.leader)
+        if leader is not None and leader.serves and leader.process == after.claim:
+            self._cluster.coordinator.is_set_back = False  # it served before, and goes on
         if after.begun != before.begun:
             return
         if after.unclean != before.unclean:

@@ -105,6 +105,7 @@ class Node:
     def _end(self, restart_after: float | None) -> None:
         self.replica = None
         self.is_paused = False
+        self._inbox = []
         self.cluster.coordinator.watchers.pop(self.name, None)
         if restart_after is not None:
             self.cluster.scheduler.after(restart_after, self.start)
