@@ -148,7 +148,7 @@ class ClusterMember:
         store = FollowedStore(
             logs, self._data, self._disk, incarnation, receiver, self._keep_aside, self._failed
         )
-        self._copies = CopySender(logs.copies, self._is_in_sync)
+        self._copies = CopySender(logs.copies, self._is_in_sync, self._has_begun)
         # Also before this node serves: for that it may need who waits for a copy.
         self._node.links.take_copier = self._copies.take
         self._digests = DigestSender(
@@ -373,6 +373,10 @@ class ClusterMember:
     def _has_copy(self) -> bool:
         record = self._record
         return record is None or self._options.node in record.replicas
+
+    def _has_begun(self) -> bool:
+        leader = self._node.replicas[SHARD].replica.leader
+        return leader is not None and leader.has_begun
 
     def _is_in_sync(self, node: str) -> bool:
         record, entry = self._record, self._node.view.nodes.get(node)

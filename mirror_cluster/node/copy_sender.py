@@ -54,11 +54,19 @@ class CopySender:
 
     Args:
         is_in_sync: whether a node has caught up.
+        has_begun: whether this node knows all that is committed. Before that it may know less than a member
+            has on its disk, which must not be replaced then.
     """
 
-    def __init__(self, copies: StoreCopies, is_in_sync: Callable[[str], bool]) -> None:
+    def __init__(
+        self,
+        copies: StoreCopies,
+        is_in_sync: Callable[[str], bool],
+        has_begun: Callable[[], bool],
+    ) -> None:
         self._copies = copies
         self._is_in_sync = is_in_sync
+        self._has_begun = has_begun
         self._tasks: dict[str, asyncio.Task[None]] = {}  # by node
         self._sending = 0
 
@@ -67,6 +75,8 @@ class CopySender:
         stream = stream_over(transport, unread)
         if node in self._tasks:
             self._tasks[node].cancel()
+        if self._is_in_sync(node) and not self._has_begun():
+            return _refuse(node, stream, "it is in sync, and this node has not begun to lead")
         if self._sending >= COPIES_MAX:
             return _refuse(node, stream, f"{COPIES_MAX} other copies are under way")
         self._tasks[node] = task = asyncio.create_task(self._serve(node, stream))

@@ -85,6 +85,11 @@ class Leader:
         end = self._log.chain.end_position
         return {member.node: end - durable for member, durable in self._durable().items()}
 
+    @property
+    def has_begun(self) -> bool:
+        """Whether a block of this epoch is committed: then it knows all that was committed before."""
+        return self._log.committed >= self._begin
+
     def begin(self) -> list[Action]:
         """Have the block made that begins this epoch."""
         return [BeginEpoch(self.epoch)]
@@ -245,7 +250,7 @@ class Leader:
         position = committed_position(self._in_sync, self._durable(), self._settings.min_in_sync)
         if position is not None and self._log.commit(position):
             actions.append(Commit(self._log.committed))
-        is_ready = not self._target and self._log.committed >= self._begin
+        is_ready = not self._target and self.has_begun
         if not self.serving and is_ready and self._may_serve(now):
             self.serving = True
             actions.append(Serve(self.epoch))

@@ -28,7 +28,7 @@ class StandbyDoor:
     ) -> None:
         self.address = options.address
         self._follows = FollowSender(logs.journal, clock)
-        self._copies = CopySender(logs.copies, self._follows.has_caught_up)
+        self._copies = CopySender(logs.copies, self._follows.has_caught_up, lambda: True)
         own = NodeEntry(LEADER, new_number(), "", 0)
         security = LinkSecurity(options.secret, options.tls)
         self._links = NodeLinks(options.cluster, own, security, _drop, _ignore, sockets)

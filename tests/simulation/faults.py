@@ -243,7 +243,8 @@ class Faults:
         last = Promise.of(coordinator.last)
         promises = [each.disk.platter.promise for each in cluster.nodes.values()]
         known = all(each == last for each in promises) or not coordinator.was_set_back
-        remember = known and all(each.cluster for each in promises)
+        # What an operator gave up, he would give up anew: the record that told of it is gone.
+        remember = known and all(each.cluster for each in promises) and not coordinator.last.unclean
         if not is_able or not remember or coordinator.is_set_back:
             return
         with_leases = self._randomness.random() < 0.5

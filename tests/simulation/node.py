@@ -283,6 +283,12 @@ class Node:
             delay, self._in_turn, self.process, done, action.leader, self._copies
         )
 
+    def may_copy(self, other: "Node") -> bool:
+        """As the sender of copies asks, when this node leads."""
+        leader = self.replica.leader if self.replica is not None else None
+        assert leader is not None
+        return leader.has_begun or other.member not in leader.counted
+
     def _copy_done(self, leader: str, number: int) -> None:
         if number != self._copies:
             return
@@ -294,6 +300,7 @@ class Node:
             or source.is_paused
             or source.replica.leader is None
             or not reaches
+            or not source.may_copy(self)
         ):
             self.handle(on.CopyFailed())
             return

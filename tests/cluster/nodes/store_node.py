@@ -101,7 +101,9 @@ class StoreNode:
             settings, clock, MemoryCoordinator(held), probe.sync, self, node_sockets()
         )
         self.sender = CopySender(
-            store.copies, lambda node: node in self.node.view.records[SHARD].in_sync
+            store.copies,
+            lambda node: node in self.node.view.records[SHARD].in_sync,
+            lambda: True,
         )
         connect = self.node.links.connect_copy
         self.storage.receiver = CopyReceiver(connect, data, disk, clock, 0, lambda: False)

@@ -60,10 +60,10 @@ def receiver(
 
 @asynccontextmanager
 async def leading(
-    store: LogStore, in_sync: Collection[str] = "bcd"
+    store: LogStore, in_sync: Collection[str] = "bcd", *, has_begun: bool = True
 ) -> AsyncIterator[dict[str, Node]]:
     """Node a leads with a store, node b follows."""
-    sender = CopySender(store.copies, lambda node: node in in_sync)
+    sender = CopySender(store.copies, lambda node: node in in_sync, lambda: has_begun)
     async with cluster("abcd") as nodes:
         nodes["a"].links.take_copier = sender.take
         try:
@@ -170,6 +170,17 @@ async def test_a_third_copy_at_once_is_refused(data: Path, target: Path) -> None
             await receiver(nodes["b"], target).fetch("a")
         released.set()
         await asyncio.gather(*others)
+        (await receiver(nodes["b"], target).fetch("a")).abandon()
+
+
+async def test_who_is_in_sync_gets_no_copy_of_a_leader_that_may_know_less(
+    data: Path, target: Path
+) -> None:
+    store, (partition,) = start_store(data)
+    append(partition)
+    async with leading(store, "c", has_begun=False) as nodes:
+        with pytest.raises(CopyFailed, match="it is in sync, and this node has not begun to lead"):
+            await receiver(nodes["c"], target / "c").fetch("a")
         (await receiver(nodes["b"], target).fetch("a")).abandon()
 
 
