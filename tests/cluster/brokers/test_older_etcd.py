@@ -21,6 +21,7 @@ from cluster.brokers.mirrored_brokers import (
     mirrored_brokers,
 )
 from cluster.brokers.test_brokers import drained, others, publish
+from pika_client import wait_until
 
 COMMAND = re.compile(r"`routelog cluster (init --from \S+|repair \S+)`")
 BEFORE, AFTER = [f"before {each}" for each in range(20)], [f"after {each}" for each in range(60)]
@@ -58,7 +59,14 @@ def without_one(
         leader.start()
         cluster.until_led(in_sync=2)
     publish(other, *AFTER[30:])
+    # A member may be counted by a record that it reads a moment later.
+    wait_until(lambda: promised_revision(leader) == promised_revision(other))
     return stale, [leader, other]
+
+
+def promised_revision(broker: BrokerProcess) -> int:
+    """Of the newest record that a node has taken."""
+    return int(json.loads((broker.data_dir / "promise").read_text())["revision"])
 
 
 def told_command(cluster: MirroredBrokers, brokers: list[BrokerProcess]) -> list[str]:
