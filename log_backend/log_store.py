@@ -318,6 +318,11 @@ class LogStore:
     # -- partitions
 
     @property
+    def takes_entries(self) -> bool:
+        """Whether it has begun to accept appends."""
+        return self.journal.groups.gathers and not self.follows
+
+    @property
     def is_damaged(self) -> bool:
         """Whether a durable partition is quarantined, so that some of its records cannot be read."""
         return any(each.durable and each.damage.found for each in self.partitions.values())

@@ -55,8 +55,8 @@ class RuleServices:
         self.scheduler.call(Lane.FRESH, call)
 
     def is_pressed(self) -> bool:
-        """Whether publishers are held back: the disk or the memory is short."""
-        return bool(self._logs.pressures.reasons)
+        """Whether messages have to wait: disk or memory is short, or the node is still opening its queues."""
+        return bool(self._logs.pressures.reasons) or not self._logs.takes_entries
 
     def fetch(
         self,

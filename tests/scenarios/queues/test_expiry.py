@@ -181,6 +181,29 @@ def test_a_retry_queue_brings_rejected_messages_back(channel, name):
         channel.basic_reject(inbox.delivery_tags[-1], requeue=False)
 
 
+def test_what_expires_while_a_node_starts_waits_until_the_journal_takes_entries(fresh_broker):
+    broker = fresh_broker()
+    clients = Clients(broker.url)
+    channel = clients.channel()
+    to_morgue = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "morgue"}
+    channel.queue_declare("morgue", durable=True)
+    names = [f"q{number:03}" for number in range(300)]  # opened in many turns of the loop
+    for name in names:
+        channel.queue_declare(name, durable=True, arguments=to_morgue)
+    channel.confirm_delivery()
+    for name in names:
+        channel.basic_publish("", name, name.encode(), lasting(3_000, delivery_mode=2))
+    published = time.monotonic()
+    let_stop(broker.kill, channel.connection)
+    wait_until(lambda: time.monotonic() > published + 3)  # all have expired
+    broker.start()
+    channel = clients.channel()
+    wait_until(lambda: ready_count(channel, "morgue") == len(names))
+    assert sorted(drain(channel, "morgue")) == [name.encode() for name in names]
+    assert "an error of the broker" not in broker.log_text()
+    clients.close()
+
+
 @pytest.mark.parametrize("end", ["kill", "terminate"])
 def test_time_goes_on_over_a_restart(fresh_broker, end):
     broker = fresh_broker()
