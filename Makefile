@@ -15,7 +15,7 @@ BROKER_INSTALLED := .venv/.installed-broker
 INSTALLED := .venv/.installed
 COMPILED := .venv/.compiled
 
-PACKAGES := $(wildcard amqp_front benchmarks exchanges log_backend management mirror_cluster spark_bridge vhosts)
+PACKAGES := $(wildcard amqp_front benchmarks broker exchanges log_backend management mirror_cluster spark_bridge vhosts)
 # The list of modules that setup.py compiles, as paths without an ending.
 HOT_SOURCES := $(shell sed -nE 's/^    "routelog\.([a-z_.]+)",$$/\1/p' pyproject.toml | tr . /)
 KERNEL := $(wildcard $(HOT_SOURCES:=.py) $(HOT_SOURCES:=.pxd))

@@ -17,21 +17,21 @@ from typer.core import TyperGroup
 from typer.main import get_group
 
 from routelog.amqp_front.composition import Composition
-from routelog.amqp_front.node.configuration import (
+from routelog.amqp_front.process.broker import BrokerAddress
+from routelog.amqp_front.process.standby import run_standby
+from routelog.broker.listeners.tls import warn_of_readers
+from routelog.broker.node.configuration import (
     BrokerConfig,
     ConfigurationError,
     check_default_user,
     load_configuration,
 )
-from routelog.amqp_front.node.node_name import node_name
-from routelog.amqp_front.process.broker import BrokerAddress
-from routelog.amqp_front.process.data_directory import START_FAULTS, StartError, bad_definitions
-from routelog.amqp_front.process.logs import escape_control, set_up_logs
-from routelog.amqp_front.process.memory_allocator import give_large_blocks_back
-from routelog.amqp_front.process.open_files import make_room_for_open_files, raise_open_files_limit
-from routelog.amqp_front.process.service_manager import ServiceManager
-from routelog.amqp_front.process.standby import run_standby
-from routelog.amqp_front.server.tls import warn_of_readers
+from routelog.broker.node.node_name import node_name
+from routelog.broker.process.data_directory import START_FAULTS, StartError, bad_definitions
+from routelog.broker.process.logs import escape_control, set_up_logs
+from routelog.broker.process.memory_allocator import give_large_blocks_back
+from routelog.broker.process.open_files import make_room_for_open_files, raise_open_files_limit
+from routelog.broker.process.service_manager import ServiceManager
 from routelog.log_backend import (
     DirectoryLocked,
     LogStore,
@@ -88,8 +88,8 @@ class CommandLine(TyperGroup):
 
 @cache
 def _tools() -> TyperGroup:
-    from routelog.amqp_front.process.log_commands import log_commands
     from routelog.benchmarks.perf.perf import perf_commands
+    from routelog.broker.process.log_commands import log_commands
     from routelog.management import operator_commands, rabbitmqctl_names, tail_log
     from routelog.mirror_cluster.commands.cluster_commands import cluster_commands
     from routelog.spark_bridge.index.index_commands import index_commands

@@ -8,14 +8,14 @@ from dataclasses import asdict
 from typing import Any, NoReturn
 
 from routelog.amqp_front.metrics_door import load_metrics_door, metrics_door
-from routelog.amqp_front.node.accepted_sockets import AcceptedSockets
-from routelog.amqp_front.node.configuration import BrokerConfig
-from routelog.amqp_front.node.node_name import node_name
 from routelog.amqp_front.operators_door import load_door, operators_door, remove_left_door
 from routelog.amqp_front.process.broker import Broker, BrokerAddress
-from routelog.amqp_front.process.data_directory import StartError
-from routelog.amqp_front.process.open_files import open_files_limit, socket_limits
 from routelog.amqp_front.process.run import run
+from routelog.broker.node.configuration import BrokerConfig
+from routelog.broker.node.node_name import node_name
+from routelog.broker.process.data_directory import StartError
+from routelog.broker.process.open_files import open_files_limit, socket_limits
+from routelog.broker.sockets.accepted_sockets import AcceptedSockets
 from routelog.log_backend import SystemClock, SystemDisk
 from routelog.mirror_cluster import (
     ClusterMember,
@@ -111,7 +111,7 @@ class Composition:
             self._config.data_dir,
             SystemDisk(),
             SystemClock(),
-            [sys.executable, "-m", "routelog.amqp_front.process.copy_digest"],
+            [sys.executable, "-m", "routelog.broker.process.copy_digest"],
             _node_sockets(self._config),
         )
         return self._member

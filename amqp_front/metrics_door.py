@@ -11,11 +11,11 @@ from contextlib import asynccontextmanager
 from importlib.metadata import version as distribution_version
 from typing import Any
 
-from routelog.amqp_front.node.configuration import BrokerConfig
-from routelog.amqp_front.node.node_name import node_name
 from routelog.amqp_front.process.broker import Broker, BrokerAddress
-from routelog.amqp_front.process.open_files import open_files_limit
-from routelog.amqp_front.server.stalled_sockets import StalledSockets
+from routelog.broker.node.configuration import BrokerConfig
+from routelog.broker.node.node_name import node_name
+from routelog.broker.process.open_files import open_files_limit
+from routelog.broker.sockets.stalled_sockets import StalledSockets
 from routelog.mirror_cluster import ReplicaState
 
 

@@ -16,14 +16,14 @@ from typing import Any
 
 import msgspec
 
-from routelog.amqp_front.node.accepted_sockets import AcceptedSocket
-from routelog.amqp_front.node.configuration import BrokerConfig
 from routelog.amqp_front.process.broker import Broker, BrokerAddress
-from routelog.amqp_front.process.open_files import open_files_limit
 from routelog.amqp_front.publishing.firehose import Firehose
-from routelog.amqp_front.server.acceptor import ServedSocket
-from routelog.amqp_front.server.stalled_sockets import StalledSockets
-from routelog.amqp_front.wire.proxy_header import Endpoint, PassedClient
+from routelog.broker.listeners.acceptor import ServedSocket
+from routelog.broker.node.configuration import BrokerConfig
+from routelog.broker.process.open_files import open_files_limit
+from routelog.broker.sockets.accepted_sockets import AcceptedSocket
+from routelog.broker.sockets.proxy_header import Endpoint, PassedClient
+from routelog.broker.sockets.stalled_sockets import StalledSockets
 from routelog.log_backend import StoredLogs, SystemDisk, random_key, random_name
 from routelog.mirror_cluster import ReplicaState
 from routelog.vhosts import VirtualHost

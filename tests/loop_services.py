@@ -8,8 +8,8 @@ from typing import Any, cast
 
 from queue_samples import SetClock
 
-from routelog.amqp_front.sockets.cork import Cork
 from routelog.amqp_front.sockets.rota import Rota
+from routelog.broker.loop.cork import Cork
 from routelog.log_backend import Lane, Scheduler
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from routelog.amqp_front.node.accepted_sockets import AcceptedSockets, SocketLimits
+from routelog.broker.sockets.accepted_sockets import AcceptedSockets, SocketLimits
 
 
 def node_sockets(sockets_max: int = 64, not_introduced_max: int = 32) -> AcceptedSockets:

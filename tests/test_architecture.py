@@ -23,9 +23,10 @@ IMPORT_TABLE = {
     "vhosts": {"exchanges", "log_backend"},
     "mirror_cluster": {"log_backend"},
     "spark_bridge": {"log_backend"},
-    "amqp_front": {"vhosts", "exchanges", "log_backend"},
+    "broker": {"vhosts", "exchanges", "log_backend"},
+    "amqp_front": {"broker", "vhosts", "exchanges", "log_backend"},
     "management": {"vhosts", "exchanges", "log_backend"},
-    "benchmarks": {"amqp_front", "exchanges", "log_backend", "spark_bridge", "vhosts"},
+    "benchmarks": {"amqp_front", "broker", "exchanges", "log_backend", "spark_bridge", "vhosts"},
 }
 
 # Package -> its folders, bottom to top: a folder imports those below it. "." are the files beside them.
@@ -45,6 +46,16 @@ ROOMS = {
         "copies",
         ".",
         "tools",
+    ),
+    "broker": (
+        "node",
+        "loop",
+        "identity",
+        "waiting",
+        "sockets",
+        "listeners",
+        "process",
+        ".",
     ),
     "amqp_front": (
         "wire",
@@ -146,6 +157,7 @@ UNKNOWN_LIBRARIES = {
     "log_backend": {"pamqp", "pyspark"},
     "exchanges": {"asyncio", "pamqp", "rocksdict", "uvloop"},
     "vhosts": {"pyspark"},
+    "broker": {"pamqp", "pyspark"},
     "management": {"pamqp", "pyspark"},
     "mirror_cluster": {"pamqp", "pyspark"},
     "spark_bridge": {"asyncio", "uvloop"},
@@ -163,17 +175,17 @@ CALL_SOON = {
     "log_backend/journal/journal.py": "once: what a pass has appended is one block",
     "log_backend/upkeep/flusher.py": "once: what a pass has removed is one job of the thread",
     "log_backend/journal/metadata_writer.py": "answers, in the order of the changes",
-    "amqp_front/sockets/cork.py": "once: the confirms of a pass are one frame",
+    "broker/loop/cork.py": "once: the confirms of a pass are one frame",
     "amqp_front/sockets/rota.py": "clients go on by how late the pass is when they are read",
     "amqp_front/sockets/heartbeat.py": "128 in a pass, twice a second",
-    "amqp_front/server/stalled_sockets.py": "128 in a pass, every few seconds",
+    "broker/sockets/stalled_sockets.py": "128 in a pass, every few seconds",
     "amqp_front/process/broker.py": "wires the farewells of connections: 8 in a pass",
 }
 
 # Who writes to RocksDB or to files: docs/internals/beside-the-journal.md says of each why it tells only of what
 # is committed.
 WRITERS = {
-    "amqp_front/process/copy_digest.py",
+    "broker/process/copy_digest.py",
     "log_backend/copies/arriving_copy.py",
     "log_backend/copies/copies.py",
     "log_backend/copies/data_writer.py",
@@ -276,7 +288,7 @@ DOORS = {
     ),
     "network": Door(
         names=("socket.*", "asyncio.open_*connection", "asyncio.start_*server"),
-        files=("amqp_front/*", "management/*", "mirror_cluster/*", "spark_bridge/*"),
+        files=("amqp_front/*", "broker/*", "management/*", "mirror_cluster/*", "spark_bridge/*"),
     ),
     "randomness": Door(
         names=("random.*", "secrets.*", "os.urandom", "uuid.uuid1", "uuid.uuid4"),

@@ -7,12 +7,12 @@ from pamqp import commands
 from routelog.amqp_front.connections.channel import Channel
 from routelog.amqp_front.connections.channel_connection import ChannelConnection
 from routelog.amqp_front.connections.channel_teardown import are_many, torn_down
-from routelog.amqp_front.node.gate import PublisherGate
 from routelog.amqp_front.publishing.content import PartialContent
 from routelog.amqp_front.wire.command import BegunPublish, Command, Frame, PublishRun, SettleRun
 from routelog.amqp_front.wire.errors import CHANNEL_ERROR, COMMAND_INVALID, NOT_ALLOWED, HardError
 from routelog.amqp_front.wire.frame_cutter import FRAME_HEADER, FRAME_METHOD
 from routelog.amqp_front.wire.methods import AccessRequest, decode_method, encode_method
+from routelog.broker import PublisherGate
 from routelog.log_backend import Lane
 
 _CLASS_CONNECTION = b"\x00\x0a"

@@ -8,12 +8,17 @@ from typing import Protocol
 
 import msgspec
 
-from routelog.amqp_front.connections.client_certificate import Certificate
 from routelog.amqp_front.node.intake_budget import IntakeShare
-from routelog.amqp_front.sockets.cork import Cork
-from routelog.amqp_front.sockets.long_write import OUTBOX_BYTES_HIGH, TURN_BYTES_MAX, LongWrite
-from routelog.amqp_front.sockets.socket_reset import reset
-from routelog.amqp_front.wire.proxy_header import Endpoint, PassedClient
+from routelog.broker import (
+    OUTBOX_BYTES_HIGH,
+    TURN_BYTES_MAX,
+    Certificate,
+    Cork,
+    Endpoint,
+    LongWrite,
+    PassedClient,
+    reset,
+)
 from routelog.log_backend import Octets, Scheduler
 from routelog.vhosts import TrafficCounters
 

@@ -33,7 +33,6 @@ from routelog.amqp_front.connections.publishing_hold import PublishingHold
 from routelog.amqp_front.connections.receive_buffer import ReceiveBuffer
 from routelog.amqp_front.connections.refusal_note import note_refusal
 from routelog.amqp_front.consuming.client_channel import RefusingChannel
-from routelog.amqp_front.node.accepted_sockets import AcceptedSocket
 from routelog.amqp_front.node.intake_budget import IntakeShare
 from routelog.amqp_front.node.services import Services
 from routelog.amqp_front.sockets.command_turn import CommandTurn
@@ -54,8 +53,8 @@ from routelog.amqp_front.wire.errors import (
 )
 from routelog.amqp_front.wire.frame_cutter import FRAME_HEARTBEAT, FRAME_METHOD
 from routelog.amqp_front.wire.methods import encode_method
-from routelog.amqp_front.wire.proxy_header import Endpoint
 from routelog.amqp_front.wire.refusals import broker_failure, refusal
+from routelog.broker import AcceptedSocket, Endpoint
 from routelog.log_backend import Octets
 from routelog.vhosts import Actor, PermissionCache, VirtualHost, acts
 

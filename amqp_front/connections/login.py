@@ -3,10 +3,10 @@
 from collections.abc import Coroutine
 from typing import Any, Protocol
 
-from routelog.amqp_front.connections.client_certificate import Certificate, login_name
 from routelog.amqp_front.node.services import Services
 from routelog.amqp_front.wire.errors import ACCESS_REFUSED, LoginRefused
 from routelog.amqp_front.wire.sasl import EXTERNAL, MECHANISMS, credentials
+from routelog.broker import Certificate, login_name
 from routelog.vhosts import TooManyFailedLogins, User
 
 PROTOCOL = "AMQP 0-9-1"

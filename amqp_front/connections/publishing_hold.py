@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from pamqp import commands
 
-from routelog.amqp_front.node.gate import PublisherGate
+from routelog.broker import PublisherGate
 
 
 class HoldOwner(Protocol):

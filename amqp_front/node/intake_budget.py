@@ -20,8 +20,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from weakref import WeakValueDictionary
 
-from routelog.amqp_front.node.gate import Gate
 from routelog.amqp_front.wire.errors import PRECONDITION_FAILED, SoftError
+from routelog.broker import Gate
 
 log = logging.getLogger(__name__)
 

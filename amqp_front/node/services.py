@@ -5,17 +5,19 @@ from collections import deque
 from dataclasses import dataclass, field
 
 from routelog.amqp_front.node.close_throttle import CloseThrottle
-from routelog.amqp_front.node.configuration import BrokerConfig
-from routelog.amqp_front.node.confirm_board import ConfirmBoard
-from routelog.amqp_front.node.delivery_samples import DeliverySamples
 from routelog.amqp_front.node.direct_reply import DirectReplies
-from routelog.amqp_front.node.gate import PublisherGate
 from routelog.amqp_front.node.intake_budget import IntakeBudget
-from routelog.amqp_front.node.publisher_pace import PublisherPace
-from routelog.amqp_front.sockets.cork import Cork
 from routelog.amqp_front.sockets.heartbeat import HeartbeatWheel
 from routelog.amqp_front.sockets.rota import Rota
 from routelog.amqp_front.wire.frame_cutter import FrameCutter
+from routelog.broker import (
+    BrokerConfig,
+    ConfirmBoard,
+    Cork,
+    DeliverySamples,
+    PublisherGate,
+    PublisherPace,
+)
 from routelog.log_backend import Clock, Scheduler
 from routelog.vhosts import (
     Admission,

@@ -14,13 +14,18 @@ from typing import cast
 
 from pamqp import commands
 
-from routelog.amqp_front.node.accepted_sockets import AcceptedSocket
-from routelog.amqp_front.passing.leaders import Leader
 from routelog.amqp_front.passing.refusal import Refusal, goodbye
-from routelog.amqp_front.sockets.socket_reset import reset
 from routelog.amqp_front.wire.frame_walk import FrameWalk
 from routelog.amqp_front.wire.methods import encode_method
-from routelog.amqp_front.wire.proxy_header import AMQP, Endpoint, PassedClient, passed_header
+from routelog.broker import (
+    AMQP,
+    AcceptedSocket,
+    Endpoint,
+    Leader,
+    PassedClient,
+    passed_header,
+    reset,
+)
 
 log = logging.getLogger(__name__)
 

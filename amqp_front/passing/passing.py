@@ -5,12 +5,9 @@ import logging
 from contextlib import suppress
 from functools import partial
 
-from routelog.amqp_front.node.accepted_sockets import AcceptedSocket
-from routelog.amqp_front.passing.leaders import Leaders
 from routelog.amqp_front.passing.passed_connection import CLOSE_OK_SECONDS_MAX, ClientEnd
 from routelog.amqp_front.passing.refusal import AmqpRefusal, HttpRefusal, Refusal
-from routelog.amqp_front.server.acceptor import Serve
-from routelog.amqp_front.wire.proxy_header import AMQP, Endpoint
+from routelog.broker import AMQP, AcceptedSocket, Endpoint, Leaders, Serve
 
 log = logging.getLogger(__name__)
 

@@ -1,1 +1,1 @@
-"""One broker process: start, stop, logs, limits of the system."""
+"""One broker process: start and stop."""

@@ -8,46 +8,52 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from routelog.amqp_front.connections.connection import Connection
-from routelog.amqp_front.node.accepted_sockets import AcceptedSocket, AcceptedSockets
 from routelog.amqp_front.node.close_throttle import CloseThrottle
-from routelog.amqp_front.node.configuration import BrokerConfig
-from routelog.amqp_front.node.confirm_board import ConfirmBoard
-from routelog.amqp_front.node.confirm_deadline import ConfirmDeadline
-from routelog.amqp_front.node.gate import Gate
 from routelog.amqp_front.node.intake_budget import IntakeBudget, IntakeLimits
-from routelog.amqp_front.node.node_name import node_name
 from routelog.amqp_front.node.services import Services
-from routelog.amqp_front.passing.passed_doors import PassedDoors
 from routelog.amqp_front.passing.passing import CHANGE_SECONDS, GONE, STOPPED, Passing
-from routelog.amqp_front.process.data_directory import (
-    START_FAULTS,
-    StartError,
-    bad_definitions,
-    open_logs,
-)
-from routelog.amqp_front.process.default_passwords import warn_of_default_passwords
-from routelog.amqp_front.process.event_log import EventLog
-from routelog.amqp_front.process.log_exchange import LogExchange
-from routelog.amqp_front.process.memory_allocator import MemoryTrim
-from routelog.amqp_front.process.mirror import Mirror
-from routelog.amqp_front.process.open_files import open_files_limit, socket_limits
-from routelog.amqp_front.process.recent_log import RecentLog
 from routelog.amqp_front.process.tracing import open_spans
 from routelog.amqp_front.publishing.firehose import Listener
-from routelog.amqp_front.server.acceptor import Serve
-from routelog.amqp_front.server.certificate_renewal import CertificateRenewal
-from routelog.amqp_front.server.http_listeners import HttpListeners, MetricsListener
-from routelog.amqp_front.server.listeners import CannotListen, Listeners
 from routelog.amqp_front.server.open_connections import OpenConnections
 from routelog.amqp_front.server.operator_messages import OperatorMessages
 from routelog.amqp_front.server.operator_view import OperatorView
-from routelog.amqp_front.server.stalled_sockets import StalledSockets
-from routelog.amqp_front.sockets.cork import Cork
 from routelog.amqp_front.sockets.heartbeat import HeartbeatWheel
-from routelog.amqp_front.sockets.loop_monitor import LoopMonitor
 from routelog.amqp_front.sockets.rota import Rota
 from routelog.amqp_front.wire.frame_cutter import FrameCutter
-from routelog.amqp_front.wire.proxy_header import AMQP, HTTP, Endpoint
+from routelog.broker import (
+    AMQP,
+    HTTP,
+    START_FAULTS,
+    AcceptedSocket,
+    AcceptedSockets,
+    BrokerConfig,
+    CannotListen,
+    CertificateRenewal,
+    ConfirmBoard,
+    ConfirmDeadline,
+    Cork,
+    Endpoint,
+    EventLog,
+    Gate,
+    HttpListeners,
+    Listeners,
+    LogExchange,
+    LoopMonitor,
+    MemoryTrim,
+    MetricsListener,
+    Mirror,
+    PassedDoors,
+    RecentLog,
+    Serve,
+    StalledSockets,
+    StartError,
+    bad_definitions,
+    node_name,
+    open_files_limit,
+    open_logs,
+    socket_limits,
+    warn_of_default_passwords,
+)
 from routelog.exchanges import InvalidName
 from routelog.log_backend import (
     Backups,

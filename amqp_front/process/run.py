@@ -10,11 +10,9 @@ from typing import NoReturn
 
 import uvloop
 
-from routelog.amqp_front.node.configuration import BrokerConfig
 from routelog.amqp_front.passing.passing import GONE, STOPPED
 from routelog.amqp_front.process.broker import Broker, BrokerAddress, ClaimEpoch
-from routelog.amqp_front.process.mirror import Mirror
-from routelog.amqp_front.sockets.garbage_pace import GarbagePace
+from routelog.broker import BrokerConfig, GarbagePace, Mirror
 from routelog.log_backend import SystemClock
 from routelog.vhosts import Definitions
 

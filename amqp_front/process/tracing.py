@@ -3,8 +3,7 @@
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
-from routelog.amqp_front.node.configuration import BrokerConfig
-from routelog.amqp_front.process.data_directory import StartError
+from routelog.broker import BrokerConfig, StartError
 from routelog.log_backend import Clock
 
 if TYPE_CHECKING:  # else only where it is asked for: its libraries are an extra

@@ -1,1 +1,1 @@
-"""Listeners, TLS, and what operators see of connections."""
+"""What operators see of connections, and do with their messages."""

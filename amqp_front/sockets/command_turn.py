@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 import cython
 
-from routelog.amqp_front.sockets.cork import Cork
 from routelog.amqp_front.sockets.rota import Rota
+from routelog.broker import Cork
 from routelog.log_backend import CLIENT_SECONDS, Clock
 
 TURN_COMMANDS_MAX = 256  # of one turn: 1 to 2 ms; a change of topology counts for several

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import cython
 
-from routelog.amqp_front.sockets.cork import Cork
+from routelog.broker import Cork
 from routelog.log_backend import Clock
 
 HEARD_SECONDS = 0.0007  # of a turn of the loop, for what is read: then it is late

@@ -15,10 +15,10 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
 from rich.table import Table
 from rich.text import Text
 
-from routelog.amqp_front.process.logs import escape_control
 from routelog.benchmarks.traffic.machine import Machine
 from routelog.benchmarks.traffic.run import OnTick, Sample
 from routelog.benchmarks.traffic.unexpected import RunFailed
+from routelog.broker.process.logs import escape_control
 
 if TYPE_CHECKING:
     from routelog.benchmarks.perf.latency import Percentiles

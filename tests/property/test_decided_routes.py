@@ -15,13 +15,13 @@ from intake_samples import share
 from queue_samples import Node, SetClock, bodies, running_node
 from unit.amqp_front.publishing_channel import Channel, carry_out
 
-from routelog.amqp_front.node.confirm_board import ConfirmBoard
 from routelog.amqp_front.publishing.publisher import Publisher
 from routelog.amqp_front.transactions.commit_planning import CommitPlanning
 from routelog.amqp_front.transactions.transaction import Transaction
 from routelog.amqp_front.wire.command import PublishRun
 from routelog.amqp_front.wire.frame_cutter import FrameCutter
 from routelog.amqp_front.wire.properties import Properties, copies
+from routelog.broker.waiting.confirm_board import ConfirmBoard
 from routelog.exchanges import EXCHANGE_TYPES, RoutingError, held_name
 from routelog.log_backend import PERSISTENT, Records
 from routelog.vhosts import QueueProperties, VirtualHost

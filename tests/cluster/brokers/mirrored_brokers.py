@@ -18,8 +18,8 @@ from broker_process import ROOT, BrokerProcess
 from cluster.brokers.hurt_system import HurtSystem, hurting_library
 from cluster.brokers.node_networks import NodeNetworks
 
-from routelog.amqp_front.node.configuration import load_configuration
 from routelog.benchmarks.brokers.neighbour_ports import neighbour_ports
+from routelog.broker.node.configuration import load_configuration
 from routelog.mirror_cluster.commands.cluster_status import alive_in_sync, cluster_status
 from routelog.mirror_cluster.coordination.coordinator import (
     CoordinatorRefused,

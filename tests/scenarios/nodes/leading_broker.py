@@ -13,8 +13,8 @@ from contextlib import asynccontextmanager
 
 from routelog.amqp_front.__main__ import main
 from routelog.amqp_front.composition import Composition
-from routelog.amqp_front.node.accepted_sockets import AcceptedSockets, SocketLimits
 from routelog.amqp_front.process.broker import Broker, BrokerAddress
+from routelog.broker.sockets.accepted_sockets import AcceptedSockets, SocketLimits
 from routelog.mirror_cluster.coordination.coordinator import NodeEntry
 from routelog.mirror_cluster.links.node_links import LinkSecurity, NodeLinks
 

@@ -11,7 +11,7 @@ import os
 from pathlib import Path
 
 from routelog.amqp_front.__main__ import main
-from routelog.amqp_front.process import data_directory
+from routelog.broker.process import data_directory
 from routelog.log_backend import LogStore
 from routelog.log_backend.journal.journal import Journal
 from routelog.log_backend.journal.journal_chain import Mark, ShardBlock

@@ -14,14 +14,14 @@ from contextlib import suppress
 import uvloop
 from scenarios.nodes.leading_broker import node_links
 
-from routelog.amqp_front.node.accepted_sockets import AcceptedSockets, SocketLimits
-from routelog.amqp_front.node.configuration import BrokerConfig
-from routelog.amqp_front.passing.leaders import Leader, TakeConnection
 from routelog.amqp_front.passing.passing import Passing
-from routelog.amqp_front.server.acceptor import Acceptor
-from routelog.amqp_front.server.certificate_renewal import CertificateRenewal
-from routelog.amqp_front.server.listeners import Listeners, listening_sockets
-from routelog.amqp_front.wire.proxy_header import AMQP, HTTP
+from routelog.broker.listeners.acceptor import Acceptor
+from routelog.broker.listeners.certificate_renewal import CertificateRenewal
+from routelog.broker.listeners.leaders import Leader, TakeConnection
+from routelog.broker.listeners.listeners import Listeners, listening_sockets
+from routelog.broker.node.configuration import BrokerConfig
+from routelog.broker.sockets.accepted_sockets import AcceptedSockets, SocketLimits
+from routelog.broker.sockets.proxy_header import AMQP, HTTP
 from routelog.mirror_cluster.coordination.coordinator import NodeEntry
 from routelog.mirror_cluster.node.cluster_member import LeadingNode
 

@@ -19,7 +19,7 @@ import yaml
 from broker_process import ROOT, BrokerProcess
 from management_door import ManagementDoor
 
-from routelog.amqp_front.node.configuration import BrokerConfig, load_configuration
+from routelog.broker.node.configuration import BrokerConfig, load_configuration
 from routelog.mirror_cluster import cluster_options
 
 pytestmark = pytest.mark.differs_from_rabbitmq("its own files")

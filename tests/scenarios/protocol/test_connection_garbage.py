@@ -13,8 +13,8 @@ import pytest
 
 from routelog.amqp_front.connections.channel import Channel
 from routelog.amqp_front.connections.connection import Connection
-from routelog.amqp_front.node.configuration import BrokerConfig
 from routelog.amqp_front.process.broker import Broker
+from routelog.broker.node.configuration import BrokerConfig
 from routelog.mirror_cluster import claim_epoch
 
 WAIT_SECONDS = 20

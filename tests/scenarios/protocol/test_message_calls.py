@@ -16,8 +16,8 @@ from pamqp import commands
 from scenarios.clients.raw_client import RawClient, message, method
 
 import routelog
-from routelog.amqp_front.node.configuration import BrokerConfig
 from routelog.amqp_front.process.broker import Broker
+from routelog.broker.node.configuration import BrokerConfig
 from routelog.log_backend.records import record_batch
 from routelog.mirror_cluster import claim_epoch
 

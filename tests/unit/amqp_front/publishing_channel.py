@@ -10,12 +10,12 @@ from pamqp import commands
 from pamqp import frame as pamqp_frame
 from queue_samples import Node, bodies, running_node
 
-from routelog.amqp_front.node.confirm_board import ConfirmBoard
 from routelog.amqp_front.node.direct_reply import DirectReplies
 from routelog.amqp_front.publishing.publisher import Publisher
 from routelog.amqp_front.transactions.commit_plan import CommitPlan
 from routelog.amqp_front.wire.command import PublishRun
 from routelog.amqp_front.wire.frame_cutter import FrameCutter
+from routelog.broker.waiting.confirm_board import ConfirmBoard
 from routelog.log_backend import PIECE_SECONDS, LogTransaction, SystemClock
 from routelog.vhosts import (
     FULL_PERMISSION,

@@ -19,12 +19,12 @@ from queue_samples import Node, Taker, records, running_node
 from unit.amqp_front.publishing_channel import Channel, HastyClock, runs
 from unit.log_backend.open_store import crash, until
 
-from routelog.amqp_front.node.confirm_board import ConfirmBoard
 from routelog.amqp_front.publishing.publisher import Publisher
 from routelog.amqp_front.transactions import commit_plan
 from routelog.amqp_front.transactions.commit import Commit
 from routelog.amqp_front.transactions.commit_planning import CommitPlanning
 from routelog.amqp_front.transactions.transaction import Kept, Transaction
+from routelog.broker.waiting.confirm_board import ConfirmBoard
 from routelog.log_backend import LogOptions, PartitionLog, SettledEntries, SettledPart, Settlement
 from routelog.vhosts import Queue, QueueProperties
 from routelog.vhosts.delays.held_messages import HeldMessages

@@ -15,10 +15,10 @@ from unit.amqp_front.publishing.test_publisher import outcomes
 from unit.amqp_front.publishing_channel import Channel, HastyClock, held, runs
 from unit.amqp_front.transactions.test_commit_planning import commit, kept
 
-from routelog.amqp_front.node.confirm_board import ConfirmBoard
 from routelog.amqp_front.publishing.publisher import Publisher
 from routelog.amqp_front.transactions.commit_planning import CommitPlanning
 from routelog.amqp_front.wire.command import PublishRun
+from routelog.broker.waiting.confirm_board import ConfirmBoard
 from routelog.log_backend import JournalFailed
 from routelog.vhosts import QueueProperties
 from routelog.vhosts.posting.appending import QUEUES_BETWEEN_LOOKS, WEIGHT_MAX, WOKEN_WEIGHT

@@ -9,9 +9,9 @@ from typer.testing import CliRunner, Result
 
 from routelog.amqp_front import __main__ as command
 from routelog.amqp_front import composition
-from routelog.amqp_front.node.configuration import BrokerConfig
 from routelog.amqp_front.process.broker import BrokerAddress, ClaimEpoch
-from routelog.amqp_front.process.data_directory import StartError
+from routelog.broker.node.configuration import BrokerConfig
+from routelog.broker.process.data_directory import StartError
 from routelog.vhosts import Definitions
 
 OnReady = Callable[[BrokerAddress], None]

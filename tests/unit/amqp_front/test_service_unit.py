@@ -9,8 +9,8 @@ from typer.testing import CliRunner
 
 from routelog.amqp_front import __main__ as command
 from routelog.amqp_front import composition
-from routelog.amqp_front.node.configuration import BrokerConfig
-from routelog.amqp_front.process.open_files import FILES_WANTED
+from routelog.broker.node.configuration import BrokerConfig
+from routelog.broker.process.open_files import FILES_WANTED
 
 ROOT = Path(__file__).parents[3]
 UNIT = ROOT / "docs" / "deploy" / "routelog.service"

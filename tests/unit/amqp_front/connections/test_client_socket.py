@@ -9,7 +9,7 @@ from loop_services import services_of
 
 from routelog.amqp_front.connections import client_socket
 from routelog.amqp_front.connections.client_socket import ClientSocket
-from routelog.amqp_front.wire.proxy_header import AMQP, Endpoint, PassedClient
+from routelog.broker.sockets.proxy_header import AMQP, Endpoint, PassedClient
 from routelog.vhosts import NodeCounters
 
 

@@ -14,8 +14,8 @@ from routelog.amqp_front.connections.handshake import (
     start_frame,
     tune_frame,
 )
-from routelog.amqp_front.node.configuration import BrokerConfig
 from routelog.amqp_front.wire.errors import NOT_ALLOWED, HardError
+from routelog.broker.node.configuration import BrokerConfig
 
 CONFIG = BrokerConfig(channel_max=100, frame_max=65_536, heartbeat_seconds=30)
 

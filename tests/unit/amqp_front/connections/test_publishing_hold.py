@@ -5,7 +5,7 @@ from typing import Any
 from pamqp import commands
 
 from routelog.amqp_front.connections.publishing_hold import PublishingHold
-from routelog.amqp_front.node.gate import Held
+from routelog.broker.waiting.gate import Held
 
 
 class FakeGate:

@@ -10,18 +10,18 @@ from typing import cast
 
 from pamqp import commands
 
-from routelog.amqp_front.node.accepted_sockets import (
+from routelog.amqp_front.passing.passing import Passing
+from routelog.amqp_front.wire.methods import encode_method
+from routelog.broker.listeners.acceptor import Acceptor
+from routelog.broker.listeners.leaders import Leader, TakeConnection
+from routelog.broker.listeners.listeners import listening_sockets
+from routelog.broker.listeners.passed_doors import PassedDoors
+from routelog.broker.sockets.accepted_sockets import (
     AcceptedSocket,
     AcceptedSockets,
     SocketLimits,
 )
-from routelog.amqp_front.passing.leaders import Leader, TakeConnection
-from routelog.amqp_front.passing.passed_doors import PassedDoors
-from routelog.amqp_front.passing.passing import Passing
-from routelog.amqp_front.server.acceptor import Acceptor
-from routelog.amqp_front.server.listeners import listening_sockets
-from routelog.amqp_front.wire.methods import encode_method
-from routelog.amqp_front.wire.proxy_header import AMQP, Endpoint, PassedClient
+from routelog.broker.sockets.proxy_header import AMQP, Endpoint, PassedClient
 from routelog.mirror_cluster.node.cluster_member import LeadingNode
 
 OPEN_OK = encode_method(0, commands.Connection.OpenOk)

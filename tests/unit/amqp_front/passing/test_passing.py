@@ -17,7 +17,7 @@ from routelog.amqp_front.passing.passed_connection import CLOSE_OK, LOST, UNSENT
 from routelog.amqp_front.passing.passing import CHANGED
 from routelog.amqp_front.wire.errors import CONNECTION_FORCED, reply_text
 from routelog.amqp_front.wire.methods import encode_method
-from routelog.amqp_front.wire.proxy_header import Endpoint
+from routelog.broker.sockets.proxy_header import Endpoint
 from routelog.mirror_cluster.node.cluster_member import LeadingNode
 
 START_OK = encode_method(

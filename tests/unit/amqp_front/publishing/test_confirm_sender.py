@@ -5,8 +5,8 @@ from typing import Any, cast
 
 import pytest
 
-from routelog.amqp_front.node.confirm_board import ConfirmBoard
 from routelog.amqp_front.publishing.confirm_sender import ConfirmSender
+from routelog.broker.waiting.confirm_board import ConfirmBoard
 from routelog.log_backend import NOTHING, JournalPositions
 from routelog.vhosts import UNCOUNTED
 

@@ -8,9 +8,7 @@ from pamqp import commands
 from queue_samples import Node, Taker, bodies, fill
 from unit.amqp_front.publishing_channel import Channel, held, runs
 
-from routelog.amqp_front.node.publisher_pace import WAIT_SECONDS_MAX, PublisherPace
 from routelog.amqp_front.publishing.publisher import Publisher
-from routelog.amqp_front.sockets.cork import Cork
 from routelog.amqp_front.wire.errors import (
     ACCESS_REFUSED,
     NOT_IMPLEMENTED,
@@ -19,6 +17,8 @@ from routelog.amqp_front.wire.errors import (
 )
 from routelog.amqp_front.wire.properties import visible_properties
 from routelog.amqp_front.wire.single_run import LOOKED_AT_MAX
+from routelog.broker.loop.cork import Cork
+from routelog.broker.waiting.publisher_pace import WAIT_SECONDS_MAX, PublisherPace
 from routelog.exchanges import ExchangeNotFound
 from routelog.log_backend import BLIND_COPIES, Records, SystemClock
 from routelog.vhosts import (

@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 from loop_services import rota_of
 from queue_samples import SetClock
-from unit.amqp_front.sockets.test_long_write import Loop
+from unit.broker.sockets.test_long_write import Loop
 
 from routelog.amqp_front.connections.connection import Connection
 from routelog.amqp_front.connections.connection_state import State
@@ -18,9 +18,9 @@ from routelog.amqp_front.sockets.command_turn import (
     TURN_COMMANDS_MAX,
     CommandTurn,
 )
-from routelog.amqp_front.sockets.cork import Cork
 from routelog.amqp_front.sockets.rota import FAVOURED_SECONDS, HEARD_SECONDS, Rota
 from routelog.amqp_front.wire.frame_cutter import FrameCutter
+from routelog.broker.loop.cork import Cork
 from routelog.log_backend import CLIENT_SECONDS
 from routelog.vhosts import NodeCounters
 

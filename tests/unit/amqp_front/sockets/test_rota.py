@@ -7,9 +7,8 @@ from typing import Any, cast
 
 import pytest
 from queue_samples import SetClock
-from unit.amqp_front.sockets.test_long_write import Loop
+from unit.broker.sockets.test_long_write import Loop
 
-from routelog.amqp_front.sockets.cork import Cork
 from routelog.amqp_front.sockets.rota import (
     BYTE_SECONDS,
     FAVOURED_SECONDS,
@@ -21,6 +20,7 @@ from routelog.amqp_front.sockets.rota import (
     REACHED_SECONDS,
     Rota,
 )
+from routelog.broker.loop.cork import Cork
 
 QUICK = 0.9 * LINE_SECONDS / FEW  # so that few of them have their turn
 

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from loop_services import rota_of, scheduler_on
 
-from routelog.amqp_front.node.confirm_board import ConfirmBoard
 from routelog.amqp_front.transactions.commit import Commit
 from routelog.amqp_front.wire.errors import INTERNAL_ERROR, HardError
+from routelog.broker.waiting.confirm_board import ConfirmBoard
 from routelog.log_backend import PIECE_SECONDS, JournalFailed, SystemClock
 
 

@@ -12,7 +12,7 @@ from node_certificates import node_files
 from node_sockets import node_sockets
 from unit.log_backend.open_store import until
 
-from routelog.amqp_front.node.accepted_sockets import AcceptedSockets
+from routelog.broker.sockets.accepted_sockets import AcceptedSockets
 from routelog.mirror_cluster.coordination.coordinator import NodeEntry
 from routelog.mirror_cluster.links.node_links import LinkSecurity, NodeLinks
 from routelog.mirror_cluster.node_tls import NodeTls

@@ -1,0 +1,1 @@
+"""Who a client is, and how that is proved."""

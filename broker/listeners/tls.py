@@ -1,0 +1,144 @@
+"""TLS of listeners: the certificate by server name, and verification of client certificates."""
+
+import logging
+import ssl
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Literal
+
+from routelog.broker.listeners.certificate_expiry import expires_at
+from routelog.log_backend import others_may_read, read_small
+
+log = logging.getLogger(__name__)
+
+FILE_BYTES_MAX = 1_048_576  # the part of a file that is searched for the first certificate
+
+Verification = Literal["none", "optional", "required"]
+
+_VERIFY_MODES = {
+    "none": ssl.CERT_NONE,
+    "optional": ssl.CERT_OPTIONAL,
+    "required": ssl.CERT_REQUIRED,
+}
+# Of TLS 1.2: Python's own without the suites in CBC mode, which have let plain text be guessed (Lucky 13).
+_CIPHERS = "@SECLEVEL=2:ECDH+AESGCM:ECDH+CHACHA20:DHE+AESGCM:DHE+CHACHA20:!aNULL:!aDSS"
+_VERSIONS = {"1.2": ssl.TLSVersion.TLSv1_2, "1.3": ssl.TLSVersion.TLSv1_3}
+
+
+class CertificateUnusable(ValueError):
+    """A certificate, key or authority cannot be loaded; names the file."""
+
+
+@dataclass(frozen=True, slots=True)
+class TlsOptions:
+    """The options of the operator.
+
+    Attributes:
+        certificate: PEM, the chain, leaf first.
+        key: PEM; None when it is in the certificate's file.
+        authorities: PEM of the authorities for clients' certificates.
+        verification: whether clients must, may or need not show a certificate.
+        names: certificates (PEM, with their key) for other server names; `*.example.com` is one label.
+        version_min: "1.2" or "1.3".
+    """
+
+    certificate: Path
+    key: Path | None = None
+    authorities: Path | None = None
+    verification: Verification = "none"
+    names: Mapping[str, Path] = field(default_factory=dict)
+    version_min: str = "1.2"
+
+
+class TlsCertificates:
+    """Contexts by server name, loaded anew while the broker runs.
+
+    Attributes:
+        context: of a listener; a handshake replaces it by the context of its server name.
+        expiries: expiry of the certificates, by file.
+    """
+
+    def __init__(self, options: TlsOptions) -> None:
+        """Load them.
+
+        Raises:
+            CertificateUnusable: one of the files.
+        """
+        self._options = options
+        self._default, self._named, self.expiries = self._load()
+        self.context = self._context(options.certificate, options.key)
+        self.context.sni_callback = self._choose
+
+    def reload(self) -> None:
+        """Load the files again, for new handshakes; connections stay.
+
+        Raises:
+            CertificateUnusable: one of the files; nothing has changed.
+        """
+        self._default, self._named, self.expiries = self._load()
+
+    def _load(
+        self,
+    ) -> tuple[ssl.SSLContext, dict[str, ssl.SSLContext], dict[Path, datetime]]:
+        options = self._options
+        named = {name.lower(): self._context(file, None) for name, file in options.names.items()}
+        default = self._context(options.certificate, options.key)
+        files = (options.certificate, *options.names.values())
+        return default, named, {file: _expiry(file) for file in files}
+
+    def _context(self, certificate: Path, key: Path | None) -> ssl.SSLContext:
+        options = self._options
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.minimum_version = _VERSIONS[options.version_min]
+        context.set_ciphers(_CIPHERS)  # the suites of TLS 1.3 are fixed
+        context.options |= ssl.OP_NO_COMPRESSION | ssl.OP_NO_RENEGOTIATION
+        context.verify_mode = _VERIFY_MODES[options.verification]
+        try:
+            context.load_cert_chain(certificate, key, password=_no_password)
+        except (OSError, ValueError) as error:
+            which = str(certificate) if key is None else f"{certificate} and {key}"
+            raise CertificateUnusable(f"TLS certificate {which}: {_described(error)}") from None
+        if options.authorities is not None:
+            try:
+                context.load_verify_locations(options.authorities)
+            except (OSError, ValueError) as error:
+                what = f"TLS authorities {options.authorities}"
+                raise CertificateUnusable(f"{what}: {_described(error)}") from None
+        return context
+
+    def _choose(
+        self, connection: ssl.SSLObject | ssl.SSLSocket, name: str | None, _: ssl.SSLContext
+    ) -> None:
+        # Also without a server name, so that a handshake uses the latest context.
+        asked = (name or "").lower()
+        wildcard = "*." + asked.partition(".")[2]
+        connection.context = self._named.get(asked) or self._named.get(wildcard) or self._default
+
+
+def warn_of_readers(keys: Iterable[Path]) -> None:
+    """Log which of these files everybody may read, though there is a private key in them."""
+    for file in keys:
+        if others_may_read(file):
+            log.warning("%s has a private key, and everybody on this machine may read it", file)
+
+
+def _expiry(file: Path) -> datetime:
+    try:
+        return expires_at(read_small(file, FILE_BYTES_MAX).decode("ascii", errors="replace"))
+    except (OSError, ValueError) as error:
+        raise CertificateUnusable(f"TLS certificate {file}: {_described(error)}") from None
+
+
+def _no_password() -> str:
+    # Otherwise OpenSSL would ask at the terminal, and the broker would wait for an answer.
+    raise ValueError("the key is encrypted; the broker has nobody to ask for its password")
+
+
+def _described(error: Exception) -> str:
+    if isinstance(error, ssl.SSLError):
+        return error.reason or "no PEM that OpenSSL can read"
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    return str(error)

@@ -1,0 +1,1 @@
+"""What a node is called, how it is configured, and what is measured of it."""

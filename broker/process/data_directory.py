@@ -1,0 +1,76 @@
+"""The data directory, taken as the configuration says, and why a process cannot start with it."""
+
+import asyncio
+import logging
+
+from routelog.broker.node.configuration import BrokerConfig
+from routelog.log_backend import (
+    BALLAST_BYTES,
+    JournalDamaged,
+    LogOptions,
+    LogStore,
+    MetadataCorrupt,
+    MetadataUnavailable,
+    SystemClock,
+    SystemDisk,
+    doubt,
+)
+from routelog.vhosts import InvalidDefinition
+
+log = logging.getLogger(__name__)
+
+# What the data directory may answer while it is read, and written for the first time.
+START_FAULTS = (
+    OSError,
+    JournalDamaged,
+    MetadataCorrupt,
+    MetadataUnavailable,
+)
+
+
+class StartError(Exception):
+    """The broker cannot start; the text says why, for the operator.
+
+    Attributes:
+        reasons: the same, a line each.
+    """
+
+    def __init__(self, *reasons: str) -> None:
+        super().__init__("; ".join(reasons))
+        self.reasons = reasons
+
+
+def bad_definitions(file: str, error: InvalidDefinition) -> StartError:
+    """What is wrong with the definitions of the start, a line for each problem."""
+    return StartError(*(f"definitions {file}: {problem}" for problem in error.problems))
+
+
+def open_logs(config: BrokerConfig, loop: asyncio.AbstractEventLoop) -> LogStore:
+    """Take the data directory.
+
+    Raises:
+        DirectoryLocked: another process has it.
+        MetadataCorrupt, MetadataUnavailable, OSError: it cannot be used.
+    """
+    options = LogOptions(
+        journal_file_bytes=config.journal_file_bytes,
+        journal_files_max=config.journal_files_max,
+        segment_bytes=config.segment_bytes,
+        memory_tail_bytes=config.memory_tail_bytes,
+        memory_loaded_bytes=config.memory_loaded_bytes,
+        flush_seconds=config.flush_seconds,
+        scrub_bytes_per_second=config.scrub_bytes_per_second,
+        scrub_interval_seconds=config.scrub_interval_seconds,
+        disk_reserve_bytes=config.disk_reserve_bytes,
+        ballast_bytes=BALLAST_BYTES,
+        compression=config.default_compression,
+        retention_seconds=config.retention_seconds,
+        has_remote=bool(config.remote_storage),
+    )
+    disk = SystemDisk()
+    logs = LogStore(config.data_dir, disk, SystemClock(), loop, options)
+    kind = disk.file_system(config.data_dir)
+    reason = doubt(kind)
+    if reason is not None:
+        log.warning("data directory %s is on %s: %s", config.data_dir, kind, reason)
+    return logs

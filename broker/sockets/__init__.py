@@ -1,0 +1,1 @@
+"""Sockets of clients: how many there are, who is at the other end, how long writes and ends go."""

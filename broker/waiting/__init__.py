@@ -1,0 +1,1 @@
+"""What publishers and their confirms wait for."""

@@ -1,0 +1,113 @@
+"""Certificates: loaded, chosen by name, and replaced only by ones that can be used."""
+
+import ssl
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trustme
+
+from routelog.broker.listeners.tls import CertificateUnusable, TlsCertificates, TlsOptions
+
+AUTHORITY = trustme.CA()
+
+
+def pem(folder: Path, name: str) -> Path:
+    """A file with key and certificate for a server name."""
+    file = folder / f"{name.replace('*', 'any')}.pem"
+    AUTHORITY.issue_cert(name).private_key_and_cert_chain_pem.write_to_path(str(file))
+    return file
+
+
+def shown(certificates: TlsCertificates, name: str | None) -> str:
+    """The server name in the certificate that a client is shown."""
+    client_context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    client_context.check_hostname = False
+    AUTHORITY.configure_trust(client_context)
+    to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
+    client = client_context.wrap_bio(to_client, to_server, server_hostname=name)
+    server = certificates.context.wrap_bio(to_server, to_client, server_side=True)
+    for _ in range(3):
+        for side in (client, server):
+            try:
+                side.do_handshake()
+            except ssl.SSLWantReadError:
+                continue
+    names: Any = (client.getpeercert() or {})["subjectAltName"]
+    return str(names[0][1])
+
+
+def test_a_client_is_shown_the_certificate_of_the_name_it_asks_for(tmp_path: Path) -> None:
+    certificates = TlsCertificates(
+        TlsOptions(
+            certificate=pem(tmp_path, "mq.test"),
+            names={
+                "Other.test": pem(tmp_path, "other.test"),
+                "*.eu.test": pem(tmp_path, "*.eu.test"),
+            },
+        )
+    )
+    assert shown(certificates, "mq.test") == "mq.test"
+    assert shown(certificates, "other.test") == "other.test"
+    assert shown(certificates, "a.eu.test") == "*.eu.test"
+    assert shown(certificates, "a.b.eu.test") == "mq.test"
+    assert shown(certificates, "unknown.test") == "mq.test"
+    assert shown(certificates, None) == "mq.test"
+
+
+def test_a_renewed_certificate_is_shown_and_a_broken_one_changes_nothing(tmp_path: Path) -> None:
+    file = pem(tmp_path, "old.test")
+    certificates = TlsCertificates(TlsOptions(certificate=file))
+    file.write_bytes(pem(tmp_path, "new.test").read_bytes())
+    assert shown(certificates, None) == "old.test"
+    certificates.reload()
+    assert shown(certificates, None) == "new.test"
+    file.write_bytes(b"-----BEGIN CERTIFICATE-----\nbroken")
+    with pytest.raises(CertificateUnusable, match=r"old\.test\.pem"):
+        certificates.reload()
+    assert shown(certificates, None) == "new.test"
+
+
+def test_what_cannot_be_used_is_named(tmp_path: Path) -> None:
+    file = pem(tmp_path, "mq.test")
+    missing = tmp_path / "missing.pem"
+    with pytest.raises(CertificateUnusable, match=r"missing\.pem: No such file"):
+        TlsCertificates(TlsOptions(certificate=missing))
+    with pytest.raises(CertificateUnusable, match=r"missing\.pem: No such file"):
+        TlsCertificates(TlsOptions(certificate=file, names={"a.test": missing}))
+    with pytest.raises(CertificateUnusable, match=r"TLS authorities .*missing\.pem"):
+        TlsCertificates(TlsOptions(certificate=file, authorities=missing))
+    other = pem(tmp_path, "other.test")
+    with pytest.raises(CertificateUnusable, match="KEY_VALUES_MISMATCH"):
+        TlsCertificates(TlsOptions(certificate=file, key=other))
+
+
+def test_an_encrypted_key_is_refused_and_nobody_is_asked(tmp_path: Path) -> None:
+    from cryptography.hazmat.primitives import serialization as serial
+
+    issued = AUTHORITY.issue_cert("mq.test")
+    key = serial.load_pem_private_key(issued.private_key_pem.bytes(), None)
+    encrypted = key.private_bytes(
+        serial.Encoding.PEM,
+        serial.PrivateFormat.PKCS8,
+        serial.BestAvailableEncryption(b"secret"),
+    )
+    (tmp_path / "key.pem").write_bytes(encrypted)
+    issued.cert_chain_pems[0].write_to_path(str(tmp_path / "cert.pem"))
+    with pytest.raises(CertificateUnusable, match="the key is encrypted"):
+        TlsCertificates(TlsOptions(certificate=tmp_path / "cert.pem", key=tmp_path / "key.pem"))
+
+
+def test_versions_below_the_oldest_are_refused(tmp_path: Path) -> None:
+    file = pem(tmp_path, "mq.test")
+    assert TlsCertificates(TlsOptions(file)).context.minimum_version == ssl.TLSVersion.TLSv1_2
+    newest = TlsCertificates(TlsOptions(file, version_min="1.3"))
+    assert newest.context.minimum_version == ssl.TLSVersion.TLSv1_3
+
+
+def test_no_suite_is_without_authentication_of_what_it_encrypts(tmp_path: Path) -> None:
+    file = pem(tmp_path, "mq.test")
+    suites = [suite["name"] for suite in TlsCertificates(TlsOptions(file)).context.get_ciphers()]
+    assert suites
+    assert all("GCM" in name or "CHACHA20" in name for name in suites), suites
+    assert any(name.startswith("ECDHE-") for name in suites)  # of TLS 1.2
