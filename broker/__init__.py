@@ -28,11 +28,25 @@ from routelog.broker.process.mirror import Mirror
 from routelog.broker.process.open_files import open_files_limit, socket_limits
 from routelog.broker.process.recent_log import RecentLog
 from routelog.broker.sockets.accepted_sockets import AcceptedSocket, AcceptedSockets
-from routelog.broker.sockets.long_write import OUTBOX_BYTES_HIGH, TURN_BYTES_MAX, LongWrite
+from routelog.broker.sockets.client_socket import (
+    CLOSE_SECONDS_MAX,
+    ClientIdentity,
+    ClientSocket,
+    client_described,
+    ends_for,
+    ends_name,
+)
 from routelog.broker.sockets.proxy_header import AMQP, HTTP, Endpoint, PassedClient, passed_header
 from routelog.broker.sockets.socket_reset import reset
 from routelog.broker.sockets.stalled_sockets import StalledSockets
 from routelog.broker.waiting.confirm_board import ConfirmBoard
 from routelog.broker.waiting.confirm_deadline import ConfirmDeadline
 from routelog.broker.waiting.gate import Gate, PublisherGate
+from routelog.broker.waiting.intake_budget import (
+    Charge,
+    IntakeBudget,
+    IntakeFull,
+    IntakeLimits,
+    IntakeShare,
+)
 from routelog.broker.waiting.publisher_pace import PublisherPace

@@ -4,7 +4,7 @@ import time
 from types import SimpleNamespace
 from typing import Any, cast
 
-from routelog.amqp_front.node.intake_budget import IntakeBudget, IntakeLimits, IntakeShare
+from routelog.broker.waiting.intake_budget import IntakeBudget, IntakeLimits, IntakeShare
 
 NO_LIMIT = 1 << 60
 

@@ -17,7 +17,6 @@ from routelog.amqp_front.connections import (
 )
 from routelog.amqp_front.connections.channel_connection import ChannelConnection
 from routelog.amqp_front.connections.channel_transactions import ChannelTransactions
-from routelog.amqp_front.connections.client_socket import ends_name
 from routelog.amqp_front.connections.login import PROTOCOL
 from routelog.amqp_front.consuming.consumption import Consumption
 from routelog.amqp_front.consuming.settling import Settling
@@ -46,6 +45,7 @@ from routelog.amqp_front.wire.methods import (
     decode_method,
     encode_method,
 )
+from routelog.broker import ends_name
 from routelog.vhosts import Actor, Recipient, acts
 
 

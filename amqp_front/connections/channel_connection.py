@@ -3,10 +3,9 @@
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
-from routelog.amqp_front.connections.client_socket import ClientSocket
 from routelog.amqp_front.consuming.client_channel import ConsumingConnection
-from routelog.amqp_front.node.intake_budget import IntakeShare
 from routelog.amqp_front.node.services import Services
+from routelog.broker import ClientSocket, IntakeShare
 from routelog.vhosts import PermissionCache, VirtualHost
 
 

@@ -18,7 +18,6 @@ from pamqp import commands
 
 from routelog.amqp_front.connections.channel import Channel
 from routelog.amqp_front.connections.channel_table import ChannelTable
-from routelog.amqp_front.connections.client_socket import CLOSE_SECONDS_MAX, ClientSocket, ends_for
 from routelog.amqp_front.connections.connection_keeper import ConnectionKeeper
 from routelog.amqp_front.connections.connection_methods import connection_method
 from routelog.amqp_front.connections.connection_state import State
@@ -33,7 +32,6 @@ from routelog.amqp_front.connections.publishing_hold import PublishingHold
 from routelog.amqp_front.connections.receive_buffer import ReceiveBuffer
 from routelog.amqp_front.connections.refusal_note import note_refusal
 from routelog.amqp_front.consuming.client_channel import RefusingChannel
-from routelog.amqp_front.node.intake_budget import IntakeShare
 from routelog.amqp_front.node.services import Services
 from routelog.amqp_front.sockets.command_turn import CommandTurn
 from routelog.amqp_front.sockets.heartbeat import Heartbeat
@@ -54,7 +52,14 @@ from routelog.amqp_front.wire.errors import (
 from routelog.amqp_front.wire.frame_cutter import FRAME_HEARTBEAT, FRAME_METHOD
 from routelog.amqp_front.wire.methods import encode_method
 from routelog.amqp_front.wire.refusals import broker_failure, refusal
-from routelog.broker import AcceptedSocket, Endpoint
+from routelog.broker import (
+    CLOSE_SECONDS_MAX,
+    AcceptedSocket,
+    ClientSocket,
+    Endpoint,
+    IntakeShare,
+    ends_for,
+)
 from routelog.log_backend import Octets
 from routelog.vhosts import Actor, PermissionCache, VirtualHost, acts
 

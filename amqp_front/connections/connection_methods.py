@@ -10,7 +10,6 @@ from typing import Any, Protocol
 from pamqp import commands
 
 from routelog.amqp_front.connections.channel_table import ChannelTable
-from routelog.amqp_front.connections.client_socket import ClientSocket, ends_for
 from routelog.amqp_front.connections.connection_state import HANDSHAKE, State
 from routelog.amqp_front.connections.handshake import (
     agreed_tuning,
@@ -21,13 +20,13 @@ from routelog.amqp_front.connections.handshake import (
 from routelog.amqp_front.connections.login import log_in, refused
 from routelog.amqp_front.connections.publishing_hold import PublishingHold
 from routelog.amqp_front.connections.receive_buffer import ReceiveBuffer
-from routelog.amqp_front.node.intake_budget import IntakeShare
 from routelog.amqp_front.node.services import Services
 from routelog.amqp_front.sockets.heartbeat import Heartbeat
 from routelog.amqp_front.wire.command import Frame
 from routelog.amqp_front.wire.errors import CHANNEL_ERROR, HardError
 from routelog.amqp_front.wire.methods import decode_method
 from routelog.amqp_front.wire.sasl import MalformedResponse
+from routelog.broker import ClientSocket, IntakeShare, ends_for
 from routelog.vhosts import PermissionCache, User, VirtualHost
 
 

@@ -16,11 +16,10 @@ from typing import Any
 import msgspec
 from pamqp import commands
 
-from routelog.amqp_front.connections.client_socket import ClientIdentity
 from routelog.amqp_front.wire.errors import NOT_ALLOWED, HardError
 from routelog.amqp_front.wire.frame_cutter import FRAME_OVERHEAD
 from routelog.amqp_front.wire.methods import encode_method
-from routelog.broker import BrokerConfig
+from routelog.broker import BrokerConfig, ClientIdentity
 from routelog.vhosts import RABBITMQ_PRODUCT, RABBITMQ_VERSION, plain_arguments
 
 PROTOCOL_HEADER = b"AMQP\x00\x00\x09\x01"

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 
 from routelog.amqp_front.node.close_throttle import CloseThrottle
 from routelog.amqp_front.node.direct_reply import DirectReplies
-from routelog.amqp_front.node.intake_budget import IntakeBudget
 from routelog.amqp_front.sockets.heartbeat import HeartbeatWheel
 from routelog.amqp_front.sockets.rota import Rota
 from routelog.amqp_front.wire.frame_cutter import FrameCutter
@@ -15,6 +14,7 @@ from routelog.broker import (
     ConfirmBoard,
     Cork,
     DeliverySamples,
+    IntakeBudget,
     PublisherGate,
     PublisherPace,
 )

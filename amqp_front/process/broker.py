@@ -9,7 +9,6 @@ from pathlib import Path
 
 from routelog.amqp_front.connections.connection import Connection
 from routelog.amqp_front.node.close_throttle import CloseThrottle
-from routelog.amqp_front.node.intake_budget import IntakeBudget, IntakeLimits
 from routelog.amqp_front.node.services import Services
 from routelog.amqp_front.passing.passing import CHANGE_SECONDS, GONE, STOPPED, Passing
 from routelog.amqp_front.process.tracing import open_spans
@@ -36,6 +35,8 @@ from routelog.broker import (
     EventLog,
     Gate,
     HttpListeners,
+    IntakeBudget,
+    IntakeLimits,
     Listeners,
     LogExchange,
     LoopMonitor,

@@ -6,7 +6,6 @@ A lifecycle in three steps: publish method, content header, bodies; see `Partial
 import struct
 from typing import Any, Self
 
-from routelog.amqp_front.node.intake_budget import Charge, IntakeShare
 from routelog.amqp_front.wire.command import BegunPublish, Frame, LaidOutRun, PublishRun
 from routelog.amqp_front.wire.errors import (
     FRAME_ERROR,
@@ -18,6 +17,7 @@ from routelog.amqp_front.wire.errors import (
 from routelog.amqp_front.wire.frame_cutter import FRAME_BODY, FRAME_HEADER
 from routelog.amqp_front.wire.properties import Properties
 from routelog.amqp_front.wire.single_run import property_flags
+from routelog.broker import Charge, IntakeShare
 from routelog.log_backend import SingleRecord
 
 EMPTY_BODIES_MAX = 1_000  # empty body frames in a row: legal, but no progress
@@ -64,7 +64,7 @@ class PartialContent:
         """The content whose header has come.
 
         Raises:
-            SoftError: 406, as `IntakeShare.charge`.
+            IntakeFull: see `IntakeShare.charge`.
         """
         names = publish.exchange, publish.routing_key
         content = cls(*names, publish.flags, publish.body_bytes, intake)
@@ -79,6 +79,7 @@ class PartialContent:
         Raises:
             HardError: 505 the frame does not belong here, 501 it is malformed or too long.
             SoftError: 406 the message is not acceptable; the rest of its content must be skipped.
+            IntakeFull: the same, see `IntakeShare.charge`.
         """
         record = self._record
         if record is None:

@@ -6,11 +6,10 @@ from typing import Any
 import msgspec
 
 from routelog.amqp_front.connections.channel import Channel
-from routelog.amqp_front.connections.client_socket import ClientSocket, ends_name
 from routelog.amqp_front.connections.connection import Connection
 from routelog.amqp_front.consuming.channel_consumer import ChannelConsumer
 from routelog.amqp_front.wire.frame_cutter import FRAME_OVERHEAD
-from routelog.broker import distinguished_name
+from routelog.broker import ClientSocket, distinguished_name, ends_name
 from routelog.vhosts import ChannelSnapshot, ConnectionSnapshot, ConsumerSnapshot
 
 

@@ -4,10 +4,10 @@ import asyncio
 from collections.abc import Mapping
 from contextlib import suppress
 
-from routelog.amqp_front.connections.client_socket import client_described, ends_name
 from routelog.amqp_front.connections.connection import Connection
 from routelog.amqp_front.connections.login import PROTOCOL
 from routelog.amqp_front.wire.errors import CONNECTION_FORCED, HardError
+from routelog.broker import client_described, ends_name
 from routelog.vhosts import EventFeed
 
 STOP_SECONDS_MAX = 5.0  # for clients to answer connection.close when the broker stops

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Collection, Iterator
 
-from routelog.amqp_front.connections.client_socket import ends_name
 from routelog.amqp_front.connections.connection import Connection
 from routelog.amqp_front.connections.connection_state import State
 from routelog.amqp_front.server.connection_snapshot import (
@@ -11,6 +10,7 @@ from routelog.amqp_front.server.connection_snapshot import (
     consumer_snapshots,
 )
 from routelog.amqp_front.wire.errors import CONNECTION_FORCED, HardError
+from routelog.broker import ends_name
 from routelog.vhosts import ChannelSnapshot, ConnectionSnapshot, ConsumerSnapshot
 
 

@@ -1,10 +1,10 @@
 """An AMQP transaction: publishes and settlements of a channel that wait for tx.commit."""
 
 from routelog.amqp_front.consuming.unacked import Taken, UnackedRun, messages_of
-from routelog.amqp_front.node.intake_budget import Charge, IntakeShare
 from routelog.amqp_front.transactions.transaction_buffer import TransactionBuffer
 from routelog.amqp_front.wire.command import LaidOutRun, PublishRun
 from routelog.amqp_front.wire.errors import PRECONDITION_FAILED, SoftError
+from routelog.broker import Charge, IntakeShare
 from routelog.log_backend import Reason
 from routelog.vhosts import ReturnReason
 
@@ -47,8 +47,8 @@ class Transaction:
         """Keep a publish: its bytes are copied out of the receive buffer, unless it has its own.
 
         Raises:
-            SoftError: 406, it grows beyond TRANSACTION_BYTES_MAX, or the connection, its user or the node
-                keeps too much.
+            SoftError: 406, it grows beyond TRANSACTION_BYTES_MAX.
+            IntakeFull: the connection, its user or the node keeps too much.
         """
         self.messages += run.count
         if isinstance(run, LaidOutRun):
@@ -67,7 +67,7 @@ class Transaction:
         """Keep a settlement.
 
         Raises:
-            SoftError: as for `publish`.
+            SoftError, IntakeFull: as for `publish`.
         """
         self.settlements += messages_of(taken.runs)
         self.taken.setdefault(taken.outcome, []).extend(taken.runs)

@@ -5,7 +5,7 @@ Source: RabbitMQ's codes, because clients depend on them.
 
 import logging
 
-from routelog import exchanges, log_backend, vhosts
+from routelog import broker, exchanges, log_backend, vhosts
 from routelog.amqp_front.wire.errors import (
     ACCESS_REFUSED,
     INTERNAL_ERROR,
@@ -65,6 +65,7 @@ REFUSALS: dict[type[Exception], tuple[int, type[AmqpError]]] = {
     vhosts.AuthenticationRefused: (ACCESS_REFUSED, HardError),
     vhosts.AuthenticationBusy: (ACCESS_REFUSED, HardError),
     vhosts.TooManyFailedLogins: (ACCESS_REFUSED, HardError),
+    broker.IntakeFull: (PRECONDITION_FAILED, SoftError),
     log_backend.PartitionClosed: (NOT_FOUND, SoftError),
     log_backend.JournalFailed: (INTERNAL_ERROR, HardError),
     log_backend.MetadataUnavailable: (INTERNAL_ERROR, HardError),

@@ -24,7 +24,7 @@ from scenarios.clients.raw_client import (
 )
 from scenarios.protocol.test_transport import tls_port
 
-from routelog.amqp_front.connections.client_socket import LEAVE_SECONDS
+from routelog.broker.sockets.client_socket import LEAVE_SECONDS
 
 LATE_SECONDS = 0.1  # long enough for a reset to come back
 HEARTBEAT = frame(8, 0, b"")

@@ -8,7 +8,7 @@ from types import ModuleType
 
 import pytest
 
-from routelog import exchanges, log_backend, vhosts
+from routelog import broker, exchanges, log_backend, vhosts
 from routelog.amqp_front.wire.errors import CODE_NAMES, NOT_ALLOWED, AmqpError, HardError, SoftError
 from routelog.amqp_front.wire.refusals import REFUSALS, refusal
 
@@ -33,6 +33,11 @@ NOT_CAUSED_BY_CLIENTS = {
     "vhosts.errors.ParameterNotFound": "parameters are set by the operator",
     "vhosts.arguments.match_budget.OutOfTime": "what takes too long does not match",
     "vhosts.arguments.pattern.BadPattern": "patterns are given by the operator",
+    "broker.listeners.listeners.CannotListen": "at start",
+    "broker.listeners.tls.CertificateUnusable": "at start, or the certificate before stays",
+    "broker.node.configuration.ConfigurationError": "at start",
+    "broker.process.data_directory.StartError": "at start",
+    "broker.sockets.proxy_header.MalformedProxyHeader": "before there is a connection",
     "log_backend.copies.backup_target.BackupDamaged": "of the command line's tools",
     "log_backend.copies.backup_target.NoBackup": "of the command line's tools",
     "log_backend.copies.backup_writer.BackupExists": "the state of the backup says so",
@@ -69,7 +74,7 @@ NOT_CAUSED_BY_CLIENTS = {
 
 
 def error_classes() -> Iterator[type[Exception]]:
-    for package in (exchanges, vhosts, log_backend):
+    for package in (exchanges, vhosts, broker, log_backend):
         for module in modules(package):
             for _, found in inspect.getmembers(module, inspect.isclass):
                 if issubclass(found, Exception) and found.__module__ == module.__name__:

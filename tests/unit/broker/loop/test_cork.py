@@ -10,8 +10,8 @@ import pytest
 from loop_services import services_of
 from unit.broker.sockets.test_long_write import Loop
 
-from routelog.amqp_front.connections.client_socket import KEPT_BYTES_MAX, ClientSocket
 from routelog.broker.loop.cork import Cork
+from routelog.broker.sockets.client_socket import KEPT_BYTES_MAX, ClientSocket
 from routelog.broker.sockets.long_write import TURN_BYTES_MAX
 from routelog.vhosts import NodeCounters
 

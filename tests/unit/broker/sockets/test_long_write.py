@@ -8,7 +8,7 @@ from typing import cast
 
 from loop_services import services_of
 
-from routelog.amqp_front.connections.client_socket import ClientSocket
+from routelog.broker.sockets.client_socket import ClientSocket
 from routelog.broker.sockets.long_write import OUTBOX_BYTES_HIGH, TURN_BYTES_MAX
 from routelog.vhosts import NodeCounters
 

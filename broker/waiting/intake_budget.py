@@ -20,8 +20,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from weakref import WeakValueDictionary
 
-from routelog.amqp_front.wire.errors import PRECONDITION_FAILED, SoftError
-from routelog.broker import Gate
+from routelog.broker.waiting.gate import Gate
 
 log = logging.getLogger(__name__)
 
@@ -29,6 +28,10 @@ WARN_SECONDS = 10.0  # seconds between two log lines about one user, or the node
 
 _CLOSED = frozenset({"memory"})
 _OPEN: frozenset[str] = frozenset()
+
+
+class IntakeFull(Exception):
+    """New content is refused: the connection, its user or the node is at its limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,11 +141,11 @@ class IntakeShare:
         """Take new content of so many bytes.
 
         Raises:
-            SoftError: 406, a limit is reached, and waiting could not help.
+            IntakeFull: a limit is reached, and waiting could not help.
         """
         reason = self._refusal()
         if reason:
-            raise SoftError(PRECONDITION_FAILED, reason)
+            raise IntakeFull(reason)
         return Charge(self, size)
 
     def closed_gate(self) -> Gate | None:
@@ -208,13 +211,13 @@ class Charge:
         """Add bytes to the charge.
 
         Raises:
-            SoftError: as for `IntakeShare.charge`.
+            IntakeFull: as for `IntakeShare.charge`.
         """
         self.bytes += size
         self._share.keep(size)
         reason = self._share._refusal()
         if reason:
-            raise SoftError(PRECONDITION_FAILED, reason)
+            raise IntakeFull(reason)
 
     def __del__(self) -> None:
         self._share.keep(-self.bytes)

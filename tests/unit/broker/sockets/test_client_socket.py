@@ -7,8 +7,8 @@ from typing import Any, cast
 import pytest
 from loop_services import services_of
 
-from routelog.amqp_front.connections import client_socket
-from routelog.amqp_front.connections.client_socket import ClientSocket
+from routelog.broker.sockets import client_socket
+from routelog.broker.sockets.client_socket import ClientSocket
 from routelog.broker.sockets.proxy_header import AMQP, Endpoint, PassedClient
 from routelog.vhosts import NodeCounters
 

@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 from intake_samples import NO_LIMIT, budget
 
-from routelog.amqp_front.node.intake_budget import Charge, IntakeBudget, IntakeShare
-from routelog.amqp_front.wire.errors import PRECONDITION_FAILED, SoftError
+from routelog.broker.waiting.intake_budget import Charge, IntakeBudget, IntakeFull, IntakeShare
 
 
 class Waiter:
@@ -23,10 +22,9 @@ class Waiter:
 
 
 def refused(share: IntakeShare, size: int = 1) -> str:
-    with pytest.raises(SoftError) as caught:
+    with pytest.raises(IntakeFull) as caught:
         share.charge(size)
-    assert caught.value.code == PRECONDITION_FAILED
-    return caught.value.reason
+    return str(caught.value)
 
 
 def assert_nothing_charged(node: IntakeBudget) -> None:
@@ -93,7 +91,7 @@ def test_a_transaction_that_grows_beyond_a_limit_is_refused() -> None:
     node = budget(connection=100)
     charge: Charge | None = node.share("one").charge(60)
     assert charge is not None
-    with pytest.raises(SoftError):
+    with pytest.raises(IntakeFull):
         charge.grow(40)
     charge = None
     assert_nothing_charged(node)

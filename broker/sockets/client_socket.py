@@ -8,17 +8,12 @@ from typing import Protocol
 
 import msgspec
 
-from routelog.amqp_front.node.intake_budget import IntakeShare
-from routelog.broker import (
-    OUTBOX_BYTES_HIGH,
-    TURN_BYTES_MAX,
-    Certificate,
-    Cork,
-    Endpoint,
-    LongWrite,
-    PassedClient,
-    reset,
-)
+from routelog.broker.identity.client_certificate import Certificate
+from routelog.broker.loop.cork import Cork
+from routelog.broker.sockets.long_write import OUTBOX_BYTES_HIGH, TURN_BYTES_MAX, LongWrite
+from routelog.broker.sockets.proxy_header import Endpoint, PassedClient
+from routelog.broker.sockets.socket_reset import reset
+from routelog.broker.waiting.intake_budget import IntakeShare
 from routelog.log_backend import Octets, Scheduler
 from routelog.vhosts import TrafficCounters
 
