@@ -42,7 +42,8 @@ async def metrics_door(
     if not config.prometheus:
         yield
         return
-    from routelog.management import MetricsServer, WatchedBroker, WatchedNode
+    from routelog.management.metrics.watched import WatchedBroker, WatchedNode
+    from routelog.management.server.metrics_server import MetricsServer
 
     def watched() -> WatchedBroker | None:
         if not broker.takes_clients:

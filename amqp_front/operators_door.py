@@ -38,7 +38,7 @@ LOG_TOKEN_FILE = "log_token.key"  # tokens outlive a restart
 def load_door(config: BrokerConfig) -> None:
     """Load what the door needs, if the configuration wants it."""
     if config.management:
-        from routelog.management import prepare
+        from routelog.management.server.server import prepare
 
         prepare(distribution_version("routelog"))
 
@@ -65,7 +65,9 @@ async def operators_door(
     if not config.management:
         yield
         return
-    from routelog.management import BrokerSide, HostNames, ManagementServer, NodeFacts
+    from routelog.management.calls.broker_side import BrokerSide, NodeFacts
+    from routelog.management.calls.host_names import HostNames
+    from routelog.management.server.server import ManagementServer
 
     listeners = {"amqp": (address.host, address.port)}
     if broker.tls_address is not None:

@@ -45,18 +45,10 @@ EXIT_USAGE = 2  # also when the directory cannot be used
 WIDTH = 240  # of a table that goes into a file or a pipe
 RANGES_SHOWN_MAX = 8  # of lost offsets in a table; JSON has all
 
-log_commands = typer.Typer(
-    name="log",
-    help="Look into, verify or repair the log of a stopped broker; follow what a running one tells.",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-)
-
 DirectoryArgument = Annotated[Path, typer.Argument(help="The broker's data directory.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="JSON Lines instead of tables.")]
 
 
-@log_commands.command()
 def dump(
     data_dir: DirectoryArgument,
     queue: Annotated[str | None, typer.Option(help="Print the records of this queue.")] = None,
@@ -82,7 +74,6 @@ def dump(
             _overview(data, as_json=as_json)
 
 
-@log_commands.command()
 def verify(data_dir: DirectoryArgument, as_json: JsonOption = False) -> None:
     """Read everything and say what is damaged. Exit code 0: nothing, 1: something, 2: not verified."""
     with _opened(data_dir) as data:
@@ -110,7 +101,6 @@ def verify(data_dir: DirectoryArgument, as_json: JsonOption = False) -> None:
     raise typer.Exit(EXIT_DAMAGED if damages else 0)
 
 
-@log_commands.command()
 def repair(
     data_dir: DirectoryArgument,
     yes: Annotated[bool, typer.Option("--yes", help="Do it; otherwise only say what.")] = False,

@@ -10,10 +10,7 @@ from urllib.parse import unquote, urlsplit
 
 import msgspec
 
-from routelog.log_backend import read_small
-
 FILE = "management.json"
-FILE_BYTES_MAX = 65_536
 ANSWER_SECONDS_MAX = 120.0  # an import of many definitions takes long
 
 
@@ -58,7 +55,7 @@ def local_api(data_dir: Path) -> ApiAddress:
         NotReachable: no broker runs there, or this user may not read its token.
     """
     try:
-        found = msgspec.json.decode(read_small(data_dir / FILE, FILE_BYTES_MAX), type=_File)
+        found = msgspec.json.decode((data_dir / FILE).read_bytes(), type=_File)
     except FileNotFoundError:
         reason = "no broker with management runs on this directory, or it follows another node"
         raise NotReachable(f"{data_dir}: {reason}; see --data-dir and --url") from None

@@ -6,21 +6,11 @@ from urllib.parse import urlencode
 import msgspec
 import typer
 
-from routelog.log_backend import random_key
-from routelog.management.commands.backup_commands import backup, restore
 from routelog.management.commands.broker_option import with_broker
 from routelog.management.commands.client import AnswerRefused, ManagementClient
-from routelog.management.commands.delayed_commands import delayed
-from routelog.management.commands.limit_commands import limits
-from routelog.management.commands.message_commands import queue
 from routelog.management.commands.options import AsJson, Vhost, command_group
 from routelog.management.commands.password_prompt import prompt_password
-from routelog.management.commands.queue_commands import exchange
-from routelog.management.commands.reader_commands import reader
-from routelog.management.commands.status_command import status
 from routelog.management.commands.terminal import EXIT_REFUSED, printable, show
-from routelog.management.commands.top_command import top
-from routelog.vhosts import rabbitmq_hash
 
 COLUMNS = {
     "queues": ("vhost", "name", "type", "durable", "policy", "messages_ready",
@@ -51,31 +41,6 @@ vhosts = command_group("vhost", "Add and delete virtual hosts.")
 policies = command_group("policy", "Set and clear policies.")
 definitions = command_group("definitions", "Export and import users, virtual hosts and topology.")
 firehose = command_group("trace", "Copy what is published and delivered to amq.rabbitmq.trace.")
-
-
-def operator_commands(command_line: typer.Typer) -> None:
-    """Add these commands to the program's."""
-    command_line.command("status")(status)
-    command_line.command("top")(top)
-    command_line.command("list")(list_things)
-    command_line.command("restore")(restore)
-    for group in (
-        connections,
-        queue,
-        exchange,
-        users,
-        permissions,
-        topic_permissions,
-        vhosts,
-        limits,
-        policies,
-        definitions,
-        backup,
-        delayed,
-        reader,
-        firehose,
-    ):
-        command_line.add_typer(group)
 
 
 @with_broker
@@ -151,6 +116,10 @@ def change_password(
 @users.command("hash-password")
 def hash_password(password: Password = None) -> None:
     """Print the hash of a password for `password_hash` of definitions, here and in RabbitMQ."""
+    # They load what no other command of this file needs.
+    from routelog.log_backend import random_key
+    from routelog.vhosts import rabbitmq_hash
+
     password = prompt_password("the user", is_new=True) if password is None else password
     typer.echo(rabbitmq_hash(password.encode(), random_key()))
 

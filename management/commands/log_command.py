@@ -1,12 +1,12 @@
 """`routelog log tail`: the last lines of a running broker's log, and those that come."""
 
+from time import sleep
 from typing import Annotated, Any
 from urllib.parse import urlencode
 
 import msgspec
 import typer
 
-from routelog.log_backend import SystemClock
 from routelog.management.commands.broker_option import with_broker
 from routelog.management.commands.client import ManagementClient
 from routelog.management.commands.options import AsJson
@@ -38,13 +38,12 @@ def tail_log(
     query: dict[str, Any] = {name: value for name, value in wanted.items() if value is not None}
     first = {"count": lines} | ({} if since is None else {"since": since})
     page = broker.get("log", query=urlencode(query | first))
-    clock = SystemClock()
     while True:
         for line in page["items"]:
             typer.echo(msgspec.json.encode(line).decode() if as_json else _as_text(line))
         if not follow:
             return
-        clock.pause(FOLLOW_SECONDS)
+        sleep(FOLLOW_SECONDS)
         page = broker.get(
             "log", query=urlencode(query | {"count": LINES_MAX, "since": page["next"]})
         )

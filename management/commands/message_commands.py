@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from time import sleep
 from typing import Annotated, Any
 from urllib.parse import urlencode
 
@@ -11,7 +12,6 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-from routelog.log_backend import SystemClock
 from routelog.management.commands.broker_option import with_broker
 from routelog.management.commands.client import AnswerRefused, ManagementClient
 from routelog.management.commands.options import AsJson, Transient, Vhost, named_values
@@ -91,7 +91,6 @@ def tail(
     Of a queue without retention, those are missed that are settled within half a second.
     """
     wanted = _filter("next", None, key, header, text, "all", None)
-    clock = SystemClock()
     while True:
         page = _page(broker, vhost, name, wanted)
         for row in page["items"]:
@@ -102,7 +101,7 @@ def tail(
                 typer.echo(printable(f"{place}  {row['routing_key']}  {row['payload']}"))
         wanted["offset"] = page["next"] or page["end"]
         if page["next"] is None:
-            clock.pause(TAIL_SECONDS)
+            sleep(TAIL_SECONDS)
 
 
 @queue.command("move")

@@ -71,38 +71,6 @@ Columns = Annotated[list[str] | None, typer.Argument(help="Keys of the HTTP API.
 Password = Annotated[str | None, typer.Argument()]
 
 
-def rabbitmqctl_names(command_line: typer.Typer) -> None:
-    """Add hidden commands of these names."""
-    add = command_line.command
-    for kind in OF_VHOST:
-        add(f"list_{kind.replace('-', '_')}", hidden=True)(_list_of_vhost(kind))
-    for kind in OF_ALL:
-        add(f"list_{kind}", hidden=True)(_list_of_all(kind))
-    for name, command in {
-        "add_user": add_user,
-        "change_password": change_password,
-        "delete_user": commands.delete_user,
-        "set_user_tags": commands.change_tags,
-        "list_user_permissions": list_user_permissions,
-        "set_permissions": commands.set_permission,
-        "clear_permissions": commands.clear_permission,
-        "set_topic_permissions": commands.set_topic_permission,
-        "clear_topic_permissions": commands.clear_topic_permission,
-        "add_vhost": commands.add_vhost,
-        "delete_vhost": commands.delete_vhost,
-        "set_policy": commands.set_policy,
-        "clear_policy": commands.clear_policy,
-        "purge_queue": purge_queue,
-        "delete_queue": delete_queue,
-        "close_connection": commands.close_connection,
-        "export_definitions": commands.export_definitions,
-        "import_definitions": commands.import_definitions,
-        "trace_on": commands.trace_on,
-        "trace_off": commands.trace_off,
-    }.items():
-        add(name, hidden=True)(command)
-
-
 @with_broker
 def add_user(broker: ManagementClient, name: str, password: Password = None) -> None:
     """Add a user, who has no permissions yet."""
@@ -151,3 +119,29 @@ def _list_of_all(kind: str) -> Callable[..., None]:
         show(broker.get(kind), shown, as_json=as_json)
 
     return list_them
+
+
+NAMES: dict[str, Callable[..., None]] = {
+    **{f"list_{kind.replace('-', '_')}": _list_of_vhost(kind) for kind in OF_VHOST},
+    **{f"list_{kind}": _list_of_all(kind) for kind in OF_ALL},
+    "add_user": add_user,
+    "change_password": change_password,
+    "delete_user": commands.delete_user,
+    "set_user_tags": commands.change_tags,
+    "list_user_permissions": list_user_permissions,
+    "set_permissions": commands.set_permission,
+    "clear_permissions": commands.clear_permission,
+    "set_topic_permissions": commands.set_topic_permission,
+    "clear_topic_permissions": commands.clear_topic_permission,
+    "add_vhost": commands.add_vhost,
+    "delete_vhost": commands.delete_vhost,
+    "set_policy": commands.set_policy,
+    "clear_policy": commands.clear_policy,
+    "purge_queue": purge_queue,
+    "delete_queue": delete_queue,
+    "close_connection": commands.close_connection,
+    "export_definitions": commands.export_definitions,
+    "import_definitions": commands.import_definitions,
+    "trace_on": commands.trace_on,
+    "trace_off": commands.trace_off,
+}

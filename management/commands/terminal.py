@@ -60,17 +60,18 @@ def complaints() -> Iterator[None]:
     try:
         yield
     except AnswerRefused as error:
-        _complain(str(error))
+        complain(str(error))
         raise typer.Exit(EXIT_REFUSED) from None
     except NotReachable as error:
-        _complain(str(error))
+        complain(str(error))
         raise typer.Exit(EXIT_NOT_REACHABLE) from None
     except UnicodeError:  # which one is not repeated: it may be a password
-        _complain("an argument, or standard input, is not UTF-8")
+        complain("an argument, or standard input, is not UTF-8")
         raise typer.Exit(EXIT_NOT_REACHABLE) from None
 
 
-def _complain(reason: str) -> None:
+def complain(reason: str) -> None:
+    """Say in one line on stderr what is wrong, in colour where somebody watches."""
     sys.stdout.flush()
     line = Text("routelog: ", style="bold red") + Text(printable(reason), style="default")
     Console(stderr=True).print(line, soft_wrap=True)

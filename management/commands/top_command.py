@@ -2,6 +2,7 @@
 
 import sys
 from contextlib import suppress
+from time import sleep
 from typing import Annotated, Any
 from urllib.parse import urlencode
 
@@ -11,7 +12,6 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from routelog.log_backend import SystemClock
 from routelog.management.commands.broker_option import with_broker
 from routelog.management.commands.client import ManagementClient
 from routelog.management.commands.status_command import ALARMS
@@ -46,13 +46,12 @@ def top(
         width = None if sys.stdout.isatty() else WIDTH
         Console(highlight=False, width=width).print(_look(broker, by, count))
         return
-    clock = SystemClock()
     with (
         suppress(KeyboardInterrupt),
         Live(_look(broker, by, count), screen=True, auto_refresh=False) as live,
     ):
         while True:
-            clock.pause(seconds)
+            sleep(seconds)
             live.update(_look(broker, by, count), refresh=True)
 
 

@@ -1,6 +1,160 @@
-"""`python -m routelog`: the command line."""
+"""The command line: it loads the module of a command when that command is called."""
 
-from routelog.amqp_front.__main__ import main
+import errno
+import sys
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Annotated, Any, ClassVar
+
+import typer
+from typer.core import TyperGroup
+from typer.main import get_command, get_group
+
+EXIT_FAILED = 1
+
+
+class LazyGroup(TyperGroup):
+    """A group of commands that are loaded when they are called.
+
+    Attributes:
+        places: module and name of each command or group, in the order of the help; or the group itself.
+    """
+
+    places: ClassVar[Mapping[str, str | typer.Typer]]
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """The names that the help shows."""
+        return [*self.places]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """The command of a name; None when there is none."""
+        found: Any = self.places.get(cmd_name)
+        if isinstance(found, str):
+            module, _, name = found.partition(":")
+            found = getattr(import_module(f"routelog.{module}"), name)
+        return _as_command(cmd_name, found)
+
+
+def _as_command(name: str, found: Any) -> Any:
+    if found is None:
+        return None
+    if isinstance(found, typer.Typer):
+        return get_group(found)
+    alone = typer.Typer(add_completion=False)
+    alone.command(name)(found)
+    return get_command(alone)
+
+
+class _Log(LazyGroup):
+    places: ClassVar = {
+        "dump": "broker.process.log_commands:dump",
+        "verify": "broker.process.log_commands:verify",
+        "repair": "broker.process.log_commands:repair",
+        "tail": "management.commands.log_command:tail_log",
+    }
+
+
+class _Backup(LazyGroup):
+    places: ClassVar = {
+        "create": "management.commands.backup_request:create",
+        "list": "management.commands.backup_commands:list_backups",
+        "verify": "management.commands.backup_commands:verify",
+    }
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """`routelog backup TARGET` is `routelog backup create TARGET`."""
+        if args and args[0] not in {*self.places, "--help"}:
+            args = ["create", *args]
+        return super().parse_args(ctx, args)
+
+
+class _CommandLine(LazyGroup):
+    places: ClassVar = {
+        "serve": "node_commands:serve",
+        "follow": "node_commands:follow",
+        "promote": "node_commands:promote",
+        "status": "management.commands.status_command:status",
+        "top": "management.commands.top_command:top",
+        "list": "management.commands.commands:list_things",
+        "restore": "management.commands.backup_commands:restore",
+        "log": typer.Typer(
+            name="log",
+            cls=_Log,
+            help="Look into, verify or repair the log of a stopped broker; follow what a running one tells.",
+            no_args_is_help=True,
+        ),
+        "perf": "benchmarks.perf.perf:perf_commands",
+        "export": "spark_bridge.lakes.export_commands:export_commands",
+        "index": "spark_bridge.index.index_commands:index_commands",
+        "cluster": "node_commands:cluster",
+        "connection": "management.commands.commands:connections",
+        "queue": "management.commands.message_commands:queue",
+        "exchange": "management.commands.queue_commands:exchange",
+        "user": "management.commands.commands:users",
+        "permission": "management.commands.commands:permissions",
+        "topic-permission": "management.commands.commands:topic_permissions",
+        "vhost": "management.commands.commands:vhosts",
+        "limit": "management.commands.limit_commands:limits",
+        "policy": "management.commands.commands:policies",
+        "definitions": "management.commands.commands:definitions",
+        "backup": typer.Typer(
+            name="backup",
+            cls=_Backup,
+            help="Back up the running broker into a folder or bucket: routelog backup TARGET.",
+            no_args_is_help=True,
+        ),
+        "delayed": "management.commands.delayed_commands:delayed",
+        "reader": "management.commands.reader_commands:reader",
+        "trace": "management.commands.commands:firehose",
+    }
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """The command of a name, which may be one of rabbitmqctl; None when there is none."""
+        if cmd_name in self.places:
+            return super().get_command(ctx, cmd_name)
+        from routelog.management.commands.rabbitmqctl_names import NAMES
+
+        return _as_command(cmd_name, NAMES.get(cmd_name))
+
+
+# Tracebacks with local variables would show passwords.
+command_line = typer.Typer(
+    name="routelog", cls=_CommandLine, no_args_is_help=True, pretty_exceptions_enable=False
+)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        typer.echo(f"routelog {version('routelog')}")
+        raise typer.Exit
+
+
+@command_line.callback()
+def common(
+    _version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version."
+        ),
+    ] = False,
+) -> None:
+    """RouteLog: an AMQP 0-9-1 broker whose queues are durable logs."""
+
+
+def main() -> None:
+    """The console script."""
+    try:
+        command_line()
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        from routelog.management.commands.terminal import complain
+
+        complain(str(error))  # what a command prints or writes finds no room
+        sys.exit(EXIT_FAILED)
+
 
 if __name__ == "__main__":
     main()

@@ -11,7 +11,7 @@ from cluster.brokers.mirrored_brokers import mirrored_brokers
 from cluster.brokers.test_brokers import drained, publish
 from typer.testing import CliRunner
 
-from routelog.amqp_front.__main__ import command_line
+from routelog.__main__ import command_line
 
 BEFORE = ["of three", "of two"]
 

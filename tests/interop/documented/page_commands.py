@@ -15,7 +15,7 @@ from broker_process import ROOT, TEST_LIMITS, BrokerProcess
 from pika_client import wait_until
 from typer.testing import CliRunner
 
-from routelog.amqp_front.__main__ import command_line
+from routelog.__main__ import command_line
 
 BLOCK = re.compile(r"^( *)```(\w*)\n(.*?)^ *```$", re.DOTALL | re.MULTILINE)
 # First words of commands between back-ticks.

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 from unit.spark_bridge.log_files import LogFiles, records
 
-from routelog.amqp_front.__main__ import command_line
+from routelog.__main__ import command_line
 
 pytestmark = pytest.mark.interop
 
@@ -102,12 +100,3 @@ def test_a_query_sees_indexes_and_no_files(tmp_path: Path) -> None:
 def test_what_is_no_index_is_refused(tmp_path: Path, arguments: list[str], reason: str) -> None:
     assert reason in run(tmp_path, "create", *arguments, "--queue", "q", status=2)
     assert list(tmp_path.iterdir()) == []
-
-
-def test_the_command_line_starts_without_the_extra(tmp_path: Path) -> None:
-    """What the extra brings is imported by the commands that need it alone."""
-    program = "import routelog.amqp_front.__main__, sys; print(*sorted(sys.modules))"
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60
-    )
-    assert not {"pyarrow", "deltalake", "duckdb", "pyiceberg", "pyspark"} & set(done.stdout.split())

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 from unit.spark_bridge.log_files import TIME, LogFiles, records
 
-from routelog.amqp_front.__main__ import command_line
+from routelog.__main__ import command_line
 from routelog.spark_bridge import index_views
 
 pytestmark = [pytest.mark.interop, pytest.mark.spark]

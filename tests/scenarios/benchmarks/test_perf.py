@@ -14,7 +14,7 @@ from pika_client import wait_until
 from scenarios.benchmarks.tls_proxy import tls_proxy
 from typer.testing import CliRunner
 
-from routelog.amqp_front.__main__ import command_line
+from routelog.__main__ import command_line
 from routelog.benchmarks.brokers.processor_clock import listening_process
 from routelog.benchmarks.perf.idle import measure_idle
 from routelog.benchmarks.perf.latency import measure_latency

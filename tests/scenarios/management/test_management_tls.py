@@ -21,7 +21,7 @@ from broker_process import BrokerProcess
 from pika_client import wait_until
 from typer.testing import CliRunner
 
-from routelog.amqp_front.__main__ import command_line
+from routelog.__main__ import command_line
 
 pytestmark = pytest.mark.differs_from_rabbitmq("it has to be configured otherwise")
 

@@ -16,7 +16,7 @@ from management_door import ManagementDoor
 from pika_client import Clients, wait_until
 from typer.testing import CliRunner
 
-from routelog.amqp_front.__main__ import command_line
+from routelog.__main__ import command_line
 
 pytestmark = pytest.mark.differs_from_rabbitmq("needs its data directory")
 

@@ -1,6 +1,6 @@
 """A broker that waits for a moment only, until HTTP answers are read and clients leave: run as a program."""
 
-from routelog.amqp_front.__main__ import main
+from routelog.__main__ import main
 from routelog.amqp_front.connections import connection
 from routelog.amqp_front.server import open_connections
 from routelog.broker.sockets import client_socket

@@ -11,7 +11,7 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from routelog.amqp_front.__main__ import main
+from routelog.__main__ import main
 from routelog.amqp_front.composition import Composition
 from routelog.amqp_front.process.broker import Broker, BrokerAddress
 from routelog.broker.sockets.accepted_sockets import AcceptedSockets, SocketLimits

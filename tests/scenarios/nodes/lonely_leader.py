@@ -10,7 +10,7 @@ import asyncio
 import os
 from pathlib import Path
 
-from routelog.amqp_front.__main__ import main
+from routelog.__main__ import main
 from routelog.broker.process import data_directory
 from routelog.log_backend import LogStore
 from routelog.log_backend.journal.journal import Journal

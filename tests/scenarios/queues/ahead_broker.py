@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from routelog.amqp_front.__main__ import main
+from routelog.__main__ import main
 from routelog.log_backend import SystemClock
 
 AHEAD_MICROSECONDS = 2 * 3_600 * 10**6

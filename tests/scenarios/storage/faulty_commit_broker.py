@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 
-from routelog.amqp_front.__main__ import main
+from routelog.__main__ import main
 from routelog.amqp_front.transactions.commit_plan import CommitPlan
 from routelog.log_backend import Clock
 

@@ -12,7 +12,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from routelog.amqp_front.__main__ import main
+from routelog.__main__ import main
 from routelog.log_backend.doors.disk import Buffer, SystemDisk
 
 FAULTS = Path(os.environ["ROUTELOG_TEST_FAULTS"])

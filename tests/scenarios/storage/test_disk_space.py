@@ -25,7 +25,7 @@ from scenarios.storage.small_disk import (
 )
 from typer.testing import CliRunner
 
-from routelog.amqp_front.__main__ import command_line
+from routelog.__main__ import command_line
 
 
 def wait_for_more(publisher: ConfirmedPublisher) -> None:

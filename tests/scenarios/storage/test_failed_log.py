@@ -13,7 +13,7 @@ from pika.exceptions import NackError
 from pika_client import PERSISTENT, Clients, drain, wait_until
 from typer.testing import CliRunner, Result
 
-from routelog.amqp_front.__main__ import command_line
+from routelog.__main__ import command_line
 
 pytestmark = pytest.mark.differs_from_rabbitmq("its disk cannot be made to fail from here")
 

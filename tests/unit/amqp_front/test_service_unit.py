@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from routelog.amqp_front import __main__ as command
+import routelog.node_commands as command
+from routelog.__main__ import command_line
 from routelog.amqp_front import composition
 from routelog.broker.node.configuration import BrokerConfig
 from routelog.broker.process.open_files import FILES_WANTED
@@ -37,7 +38,7 @@ def test_its_command_is_one_that_the_command_line_takes(
     words = service["ExecStart"].replace("/etc/routelog", str(tmp_path)).replace("%S", "/var/lib")
     program, *arguments = words.split()
     assert Path(program).name == "routelog"
-    result = CliRunner().invoke(command.command_line, arguments)
+    result = CliRunner().invoke(command_line, arguments)
     assert result.exit_code == 0, result.output
     (config,) = configurations
     assert (config.port, config.data_dir) == (4711, Path("/var/lib/routelog"))

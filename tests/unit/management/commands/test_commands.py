@@ -414,13 +414,12 @@ def tail(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> Run:
     command_line.command()(tail_log)
     pages = [{"items": [log_line(6, "second")], "next": 6}]
 
-    class Clock:
-        def pause(self, seconds: float) -> None:
-            if not pages:
-                raise KeyboardInterrupt
-            broker.answers[("log",)] = pages.pop()
+    def sleep(seconds: float) -> None:
+        if not pages:
+            raise KeyboardInterrupt
+        broker.answers[("log",)] = pages.pop()
 
-    monkeypatch.setattr(log_command, "SystemClock", Clock)
+    monkeypatch.setattr(log_command, "sleep", sleep)
     broker.answers[("log",)] = {"items": [log_line(5, "fi\x1brst")], "next": 5}
     return lambda *arguments: CliRunner().invoke(command_line, list(arguments))
 

@@ -10,7 +10,7 @@ from cluster.nodes.etcd_cluster import free_ports
 from typer.testing import CliRunner
 from unit.mirror_cluster.journals import record
 
-from routelog.amqp_front.__main__ import command_line
+from routelog.__main__ import command_line
 from routelog.mirror_cluster import ClusterOptions
 from routelog.mirror_cluster.commands import cluster_commands
 from routelog.mirror_cluster.commands.cluster_status import in_words

@@ -1,20 +1,17 @@
-"""The command line: `routelog serve`, and its tools, which are loaded when one of them is asked for."""
+"""`routelog serve`, `follow` and `promote`, which run a node of this machine, and `routelog cluster`."""
 
-import errno
 import logging
 import os
 import socket
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cache, partial
+from functools import partial
 from importlib.metadata import version as distribution_version
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, NoReturn
 
 import typer
-from typer.core import TyperGroup
-from typer.main import get_group
 
 from routelog.amqp_front.composition import Composition
 from routelog.amqp_front.process.broker import BrokerAddress
@@ -39,6 +36,7 @@ from routelog.log_backend import (
     SystemClock,
     SystemDisk,
 )
+from routelog.management.commands.terminal import complain
 from routelog.mirror_cluster import (
     BadClusterOption,
     CannotJoin,
@@ -52,6 +50,7 @@ from routelog.mirror_cluster import (
     listen_options,
 )
 from routelog.mirror_cluster import promote as promote_standby
+from routelog.mirror_cluster.commands.cluster_commands import cluster_commands
 from routelog.vhosts import (
     Definitions,
     InvalidDefinition,
@@ -74,48 +73,6 @@ ConfigFile = Annotated[
 DataDir = Annotated[str | None, typer.Option(help="Directory of everything kept.")]
 
 
-class CommandLine(TyperGroup):
-    """The commands of this file, and the tools, which are loaded when another one is asked for."""
-
-    def list_commands(self, ctx: Any) -> list[str]:
-        """The names of all commands."""
-        return [*super().list_commands(ctx), *_tools().list_commands(ctx)]
-
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """The command of a name; None when there is none."""
-        return super().get_command(ctx, cmd_name) or _tools().get_command(ctx, cmd_name)
-
-
-@cache
-def _tools() -> TyperGroup:
-    from routelog.benchmarks.perf.perf import perf_commands
-    from routelog.broker.process.log_commands import log_commands
-    from routelog.management import operator_commands, rabbitmqctl_names, tail_log
-    from routelog.mirror_cluster.commands.cluster_commands import cluster_commands
-    from routelog.spark_bridge.index.index_commands import index_commands
-    from routelog.spark_bridge.lakes.export_commands import export_commands
-
-    tools = typer.Typer()
-    log_commands.command("tail")(tail_log)
-    tools.add_typer(log_commands)
-    tools.add_typer(perf_commands)
-    tools.add_typer(export_commands)
-    tools.add_typer(index_commands)
-    tools.add_typer(cluster_commands(_cluster_of))
-    operator_commands(tools)
-    rabbitmqctl_names(tools)
-    return get_group(tools)
-
-
-# Tracebacks with local variables would show passwords.
-command_line = typer.Typer(
-    name="routelog",
-    cls=CommandLine,
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-)
-
-
 @contextmanager
 def _failing_in_words() -> Iterator[None]:
     """What cannot be is one line on stderr and an exit code."""
@@ -129,7 +86,6 @@ def _failing_in_words() -> Iterator[None]:
         raise typer.Exit(EXIT_START_FAILED) from None
 
 
-@command_line.command()
 @_failing_in_words()
 def serve(
     config: ConfigFile = None,
@@ -165,7 +121,6 @@ def serve(
     _run(configuration, cluster, standbys, ServiceManager.from_environment(os.environ))
 
 
-@command_line.command()
 @_failing_in_words()
 def follow(
     address: Annotated[str, typer.Argument(help="HOST:PORT, the node's `standby_listen`.")],
@@ -192,7 +147,6 @@ def follow(
     run_standby(configuration, make, on_ready, partial(_end, service_manager))
 
 
-@command_line.command()
 @_failing_in_words()
 def promote(
     config: ConfigFile = None,
@@ -235,35 +189,6 @@ def _set_up(configuration: BrokerConfig, chosen_file: Path | None) -> None:
         warn_of_readers([Path(configuration.cluster_tls_key)])
     make_room_for_open_files(raise_open_files_limit())
     give_large_blocks_back()
-
-
-def _print_version(wanted: bool) -> None:
-    if wanted:
-        typer.echo(f"routelog {distribution_version('routelog')}")
-        raise typer.Exit
-
-
-@command_line.callback()
-def common(
-    _version: Annotated[
-        bool,
-        typer.Option(
-            "--version", callback=_print_version, is_eager=True, help="Print the version."
-        ),
-    ] = False,
-) -> None:
-    """RouteLog: an AMQP 0-9-1 broker whose queues are durable logs."""
-
-
-def main() -> None:
-    """The console script."""
-    try:
-        command_line()
-    except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
-            raise
-        _complain(error)  # what a command prints or writes finds no room
-        sys.exit(EXIT_START_FAILED)
 
 
 def ready_line(address: BrokerAddress, process_id: int) -> str:
@@ -365,14 +290,8 @@ def _end(service_manager: ServiceManager, reason: str) -> NoReturn:
 
 
 def _complain(error: Exception) -> None:
-    """A line on stderr for each reason, in colour where somebody watches."""
-    from rich.console import Console
-    from rich.text import Text
-
     for reason in error.reasons if isinstance(error, StartError) else (str(error),):
-        said = Text(escape_control(reason), style="default")
-        Console(stderr=True).print(Text("routelog: ", style="bold red") + said, soft_wrap=True)
+        complain(reason)
 
 
-if __name__ == "__main__":
-    main()
+cluster = cluster_commands(_cluster_of)

@@ -1,4 +1,4 @@
-"""The command line: the ready line, exit codes, and where the configuration is looked for."""
+"""The ready line, exit codes, and where the configuration is looked for."""
 
 import os
 from collections.abc import Callable
@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from routelog.amqp_front import __main__ as command
+import routelog.node_commands as command
+from routelog.__main__ import command_line
 from routelog.amqp_front import composition
 from routelog.amqp_front.process.broker import BrokerAddress, ClaimEpoch
 from routelog.broker.node.configuration import BrokerConfig
@@ -56,7 +57,7 @@ def broker(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeBroker:
 
 
 def serve(*arguments: str, **environment: str) -> Result:
-    return CliRunner().invoke(command.command_line, ["serve", *arguments], env=environment)
+    return CliRunner().invoke(command_line, ["serve", *arguments], env=environment)
 
 
 def test_the_ready_line_names_address_directory_and_process(broker: FakeBroker) -> None:
@@ -166,21 +167,3 @@ def test_a_node_of_a_cluster_reads_its_definitions_before_it_joins(
     assert (result.exit_code, broker.config) == (1, None)
     lines = result.stderr.splitlines()
     assert [line.partition("json: ")[2][:9] for line in lines] == ["vhosts[0]", "queues[0]"]
-
-
-def test_the_shell_is_told_commands_of_this_file_and_of_the_tools() -> None:
-    asked = {"_ROUTELOG_COMPLETE": "complete_bash", "COMP_WORDS": "routelog ", "COMP_CWORD": "1"}
-    result = CliRunner().invoke(command.command_line, [], prog_name="routelog", env=asked)
-    offered = result.output.split()
-    assert {"serve", "queue", "cluster", "top"} <= {*offered}
-    assert "list_queues" not in offered  # a name of rabbitmqctl, which is not shown
-    asked |= {"COMP_WORDS": "routelog queue pur", "COMP_CWORD": "2"}
-    result = CliRunner().invoke(command.command_line, [], prog_name="routelog", env=asked)
-    assert result.output.split() == ["purge"]
-
-
-def test_the_version_is_one_line() -> None:
-    result = CliRunner().invoke(command.command_line, ["--version"])
-    assert result.exit_code == 0
-    assert result.stdout.startswith("routelog ")
-    assert result.stdout.count("\n") == 1
