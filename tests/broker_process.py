@@ -16,6 +16,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from support.ports import free_port
+
 ROOT = Path(__file__).resolve().parent.parent
 READY_LINE = re.compile(r"^routelog ready (amqp://\S+:(\d+)) data=(.*) pid=(\d+)\n", re.M)
 # For one that hangs; a start takes a second or two, of a processor of its own
@@ -73,7 +75,7 @@ class BrokerProcess:
         self.data_dir = data_dir
         self.host = host
         self._within = within
-        self.port = 0
+        self.port = free_port()
         self.pid = 0
         self._environment = environment or {}
         self._process: subprocess.Popen[bytes] | None = None

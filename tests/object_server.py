@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import signal
-import socket
 import subprocess
 import sys
 import time
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
+
+from support.ports import free_ports
 
 KEY, SECRET = "routelog", "secret/key+1"  # what has to be encoded in an address is in it
 BUCKET = "logs"
@@ -21,7 +22,7 @@ class ObjectServer:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._ports = _free_ports(8)
+        self._ports = free_ports(8)
         self._process: subprocess.Popen[bytes] | None = None
 
     def url(self, prefix: str, key: str = KEY) -> str:
@@ -98,14 +99,3 @@ class ObjectServer:
             assert self._process.poll() is None, (self._folder / "server.log").read_text()[-2000:]
             assert time.monotonic() < deadline, (self._folder / "server.log").read_text()[-2000:]
             time.sleep(0.05)
-
-
-def _free_ports(count: int) -> list[int]:
-    sockets = [socket.socket() for _ in range(count)]
-    try:
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in sockets]
-    finally:
-        for each in sockets:
-            each.close()

@@ -12,10 +12,11 @@ from urllib.parse import urlsplit
 
 from broker_process import BrokerProcess
 from interop_suites.certificates import write_certificates
+from support.ports import free_port
 
 from routelog.benchmarks.brokers.broker_process import rabbitmq
 
-REDIS_START_SECONDS = 10
+REDIS_START_SECONDS = 30
 NO_TLS = "1"  # a port where nobody listens
 
 
@@ -23,7 +24,7 @@ NO_TLS = "1"  # a port where nobody listens
 def routelog(folder: Path, certificates: Path) -> Iterator[Mapping[str, str]]:
     """A RouteLog of this source tree; gives what `Suite.environment` asks for."""
     write_certificates(certificates)
-    tls_port = _free_port()
+    tls_port = free_port()
     environment = {
         "ROUTELOG_TLS_PORT": str(tls_port),
         "ROUTELOG_TLS_CERTIFICATE": str(certificates / "server.pem"),
@@ -53,7 +54,7 @@ BROKERS = {"routelog": routelog, "rabbitmq": installed_rabbitmq}
 @contextlib.contextmanager
 def redis() -> Iterator[str]:
     """A Redis server that keeps nothing; gives its port."""
-    port = _free_port()
+    port = free_port()
     options = ["--port", str(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]
     server = subprocess.Popen(["redis-server", *options], stdout=subprocess.DEVNULL)
     try:
@@ -74,8 +75,3 @@ def _wait_until_somebody_listens(port: int) -> None:
             if time.monotonic() > deadline:
                 raise
             time.sleep(0.05)
-
-
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        return int(probe.getsockname()[1])

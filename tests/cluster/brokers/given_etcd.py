@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from cluster.nodes.etcd_cluster import free_ports
+from support.ports import free_ports
 
 from routelog.mirror_cluster.coordination.coordinator import CoordinatorUnavailable
 from routelog.mirror_cluster.coordination.etcd_gateway import EtcdEndpoints, EtcdGateway

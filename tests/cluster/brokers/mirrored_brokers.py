@@ -17,8 +17,8 @@ from typing import Any
 from broker_process import ROOT, BrokerProcess
 from cluster.brokers.hurt_system import HurtSystem, hurting_library
 from cluster.brokers.node_networks import NodeNetworks
+from support.ports import free_ports
 
-from routelog.benchmarks.brokers.neighbour_ports import neighbour_ports
 from routelog.broker.node.configuration import load_configuration
 from routelog.mirror_cluster.commands.cluster_status import alive_in_sync, cluster_status
 from routelog.mirror_cluster.coordination.coordinator import (
@@ -63,7 +63,7 @@ class MirroredBrokers:
         ports = dict.fromkeys(NODES, 25_672)
         if networks is None:
             # Of each the node's own, two of its etcd, and the clients'.
-            all_ports = neighbour_ports(len(NODES) + len(SPARES), 4)
+            all_ports = free_ports(len(NODES) + len(SPARES), 4)
             self._spare_ports = dict(zip(SPARES, all_ports[len(NODES) :], strict=True))
             ports = dict(zip(NODES, all_ports, strict=False))
         self.addresses = {f"{name}@test": f"{hosts[name]}:{port}" for name, port in ports.items()}
@@ -96,7 +96,6 @@ class MirroredBrokers:
             )
             for name in NODES
         }
-        # A node that starts again by itself would choose another one.
         for name, broker in self.brokers.items():
             broker.port = ports[name] + 3
 

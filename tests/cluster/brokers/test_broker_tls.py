@@ -13,8 +13,8 @@ from broker_process import BrokerProcess
 from cluster.brokers.mirrored_brokers import NODES, MirroredBrokers
 from cluster.brokers.test_brokers import api, client, drained, others, publish
 from cluster.brokers.test_standby_process import SECRET, FollowProcess, command, until_followed
-from cluster.nodes.etcd_cluster import free_ports
 from node_certificates import node_environment, node_files
+from support.ports import free_port
 
 WAIT_SECONDS = 30.0
 
@@ -96,7 +96,7 @@ def test_certificates_of_the_operators_own_are_switched_on_later(tmp_path: Path)
 
 
 def test_a_standby_follows_over_tls(tmp_path: Path) -> None:
-    authority, (port,) = trustme.CA(), free_ports(1)
+    authority, port = trustme.CA(), free_port()
     own = node_environment(node_files(authority, tmp_path / "tls" / "a"))
     theirs = node_environment(node_files(authority, tmp_path / "tls" / "b", "standby.test"))
     leading = {"ROUTELOG_STANDBY_LISTEN": f"127.0.0.1:{port}", "ROUTELOG_CLUSTER_SECRET": SECRET}

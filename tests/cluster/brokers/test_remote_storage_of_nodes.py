@@ -11,11 +11,11 @@ import pytest
 from broker_process import COMMAND_VARIABLE, BrokerProcess
 from cluster.brokers.mirrored_brokers import NODES, MirroredBrokers, mirrored_brokers
 from cluster.brokers.test_standby_process import SECRET, FollowProcess, command, until_followed
-from cluster.nodes.etcd_cluster import free_ports
 from compressed_queue import SMALL_SEGMENTS
 from log_service import http_logs, wait_until
 from management_door import ManagementDoor
 from pika_client import PERSISTENT
+from support.ports import free_port
 
 from routelog.log_backend import SystemDisk
 from routelog.log_backend.remote.bucket_address import open_bucket
@@ -275,7 +275,7 @@ def test_no_record_goes_when_leaders_are_killed_between_the_steps_of_a_copy(
 
 
 def test_a_promoted_standby_goes_on_with_the_bucket(tmp_path: Path) -> None:
-    (port,) = free_ports(1)
+    port = free_port()
     url = f"file://{tmp_path}/bucket"
     settings = {**SMALL, "ROUTELOG_REMOTE_STORAGE": url, "ROUTELOG_CLUSTER_SECRET": SECRET}
     node = BrokerProcess(

@@ -15,8 +15,8 @@ from typing import Any
 import pika
 import pytest
 from broker_process import ROOT, TEST_LIMITS, BrokerProcess
-from cluster.nodes.etcd_cluster import free_ports
 from pika_client import PERSISTENT
+from support.ports import free_port
 
 SECRET = "a secret of this test"
 WAIT_SECONDS = 60.0
@@ -139,7 +139,7 @@ def until_followed_behind(broker: BrokerProcess, moment: float) -> None:
 
 @pytest.fixture
 def port() -> int:
-    return free_ports(1)[0]
+    return free_port()
 
 
 @pytest.fixture

@@ -3,8 +3,9 @@
 import asyncio
 import os
 import signal
-import socket
 from pathlib import Path
+
+from support.ports import free_ports
 
 from routelog.mirror_cluster.coordination.coordinator import CoordinatorUnavailable
 from routelog.mirror_cluster.coordination.etcd_coordinator import EtcdCoordinator
@@ -18,15 +19,6 @@ from routelog.mirror_cluster.node_tls import TlsFiles
 
 PREFIX = "/routelog/test"
 LEASE_SECONDS = 2
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports that nobody listens on."""
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [each.getsockname()[1] for each in sockets]
-    for each in sockets:
-        each.close()
-    return ports
 
 
 class EtcdCluster:

@@ -14,7 +14,8 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from cluster.nodes.etcd_cluster import EtcdCluster, free_ports, until_ready
+from cluster.nodes.etcd_cluster import EtcdCluster, until_ready
+from support.ports import free_ports
 
 log = logging.getLogger(__name__)
 

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from cluster.nodes.etcd_cluster import free_ports
 from cluster.nodes.memory_coordinator import LEASE_SECONDS, Held, MemoryCoordinator
 from node_sockets import node_sockets
+from support.ports import free_port
 from unit.log_backend.open_store import SMALL, open_store, until
 
 from routelog.log_backend import (
@@ -84,7 +84,7 @@ class StoreNode:
             lambda blocks: None,
             lambda error: self.end(repr(error)),
         )
-        (port,) = free_ports(1)
+        port = free_port()
         settings = NodeSettings(
             "orders",
             name,

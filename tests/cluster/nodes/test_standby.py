@@ -6,8 +6,8 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from cluster.nodes.etcd_cluster import free_ports
 from cluster.nodes.standby_pair import FollowingStore, LeadingStore, caught_up, options
+from support.ports import free_port
 from unit.log_backend.log_records import records
 from unit.log_backend.open_store import append, content, crash, durable, unsettled, until
 
@@ -23,7 +23,7 @@ from routelog.mirror_cluster.standby.standby_options import LEADER
 
 @pytest.fixture
 def port() -> int:
-    return free_ports(1)[0]
+    return free_port()
 
 
 async def test_a_standby_has_what_the_node_has(tmp_path: Path, port: int) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -13,6 +12,7 @@ from pathlib import Path
 
 import pika
 from pika_client import wait_until
+from support.ports import free_ports
 
 COMMANDS = Path("/usr/lib/rabbitmq/bin")  # those of /usr/sbin change the user
 START_SECONDS_MAX = 180.0
@@ -35,7 +35,7 @@ class RabbitmqNode:
 def rabbitmq_node(home: Path) -> Iterator[RabbitmqNode]:
     """A RabbitMQ of its own, without plugins, on free ports, and with an Erlang port mapper of its own."""
     home.mkdir()
-    port, mapper_port, node_port = _free_ports(3)
+    port, mapper_port, node_port = free_ports(3)
     (home / "enabled_plugins").write_text("[].\n")
     environment = {
         "PATH": f"{COMMANDS}{os.pathsep}{os.environ['PATH']}",
@@ -85,12 +85,3 @@ def _answers(url: str) -> bool:
             return True
     except (pika.exceptions.AMQPError, OSError):
         return False
-
-
-def _free_ports(count: int) -> list[int]:
-    doors = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    try:
-        return [door.getsockname()[1] for door in doors]
-    finally:
-        for door in doors:
-            door.close()

@@ -10,8 +10,7 @@ from broker_process import BrokerProcess
 from cluster.brokers.test_brokers import client
 from interop.documented.page_commands import Shell, blocks, first_cells, lines, told_commands
 from pika_client import PERSISTENT, wait_until
-
-from routelog.benchmarks.brokers.neighbour_ports import neighbour_ports
+from support.ports import free_ports
 
 pytestmark = pytest.mark.differs_from_rabbitmq("its own commands")
 
@@ -44,7 +43,7 @@ class Machines:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         (self._settings, _tls) = blocks(PAGE, "toml")
-        self._ports = dict(zip([*SHOWN, "rabbit@d"], neighbour_ports(4, 4), strict=True))
+        self._ports = dict(zip([*SHOWN, "rabbit@d"], free_ports(4, 4), strict=True))
         self.places = {
             "/etc/routelog": f"{folder}/etc",
             **{address: f"127.0.0.1:{self._ports[node]}" for node, address in SHOWN.items()},
@@ -67,7 +66,6 @@ class Machines:
 
     def serve(self, shell: Shell, command: str, node: str) -> None:
         """Start a node on its machine."""
-        # A node that starts again by itself would choose another port.
         environment = {
             "ROUTELOG_CONFIG": str(self.file(node)),
             "ROUTELOG_PORT": str(self._ports[node] + 3),

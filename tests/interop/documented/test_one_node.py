@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 from broker_process import ROOT, BrokerProcess
-from cluster.nodes.etcd_cluster import free_ports
 from interop.documented.page_commands import Shell, blocks, first_cells, lines, told_commands
 from management_door import ManagementDoor
 from pika_client import PERSISTENT, Clients, drain, wait_until
+from support.ports import free_port
 
 from routelog.management.commands.rabbitmqctl_names import NAMES
 
@@ -230,7 +230,7 @@ def test_a_standby_is_made_the_node_as_the_page_shows(
     shell = Shell(
         tmp_path / "shell",
         {"ROUTELOG_DATA_DIR": str(node)},
-        {listen: f"127.0.0.1:{free_ports(1)[0]}", "/srv/standby": str(standby)},
+        {listen: f"127.0.0.1:{free_port()}", "/srv/standby": str(standby)},
     )
     (settings,) = blocks("standby.md", "toml")
     assert listen in settings

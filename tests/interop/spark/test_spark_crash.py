@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,6 +14,7 @@ from interop.spark.spark_stream import Stream
 from log_service import http_logs, service_url, wait_until_stored
 from pika_client import PERSISTENT, Clients
 from pyspark.sql import DataFrame, SparkSession
+from support.ports import free_port
 from unit.spark_bridge.log_files import LogFiles
 
 from routelog.spark_bridge.logs.log_store import LogPartition
@@ -96,13 +96,6 @@ class KillingStream(Stream):
         if batch == 1:
             self.kill()
         super()._arrived(frame, batch)
-
-
-def free_port() -> int:
-    with socket.socket() as door:
-        door.bind(("127.0.0.1", 0))
-        port: int = door.getsockname()[1]
-        return port
 
 
 def test_a_killed_broker_loses_and_repeats_nothing(

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 from broker_process import COMMAND_VARIABLE, BrokerProcess
-from cluster.nodes.etcd_cluster import free_ports
 from management_door import ManagementDoor
 from pika_client import PERSISTENT, Clients, ready_count
 from scenarios.clients.raw_client import PROTOCOL_HEADER, Dropped, RawClient
+from support.ports import free_port
 
 FILES = 256  # of the broker; half of them are the log's
 FLOOD = 300  # connections to each port
@@ -25,7 +25,7 @@ WITHOUT_LOGIN = b"GET /api/overview HTTP/1.1\r\nHost: broker\r\n\r\n"
 pytestmark = pytest.mark.differs_from_rabbitmq("its limit of files cannot be set from here")
 
 
-STANDBYS = free_ports(1)[0]  # where the broker listens for them
+STANDBYS = free_port()  # where the broker listens for them
 
 
 @pytest.fixture

@@ -23,6 +23,7 @@ from compressed_queue import (
 from log_service import contents, endpoint, http_logs, service_url, wait_until, wait_until_stored
 from management_door import ManagementDoor
 from pika_client import Clients
+from support.ports import free_port
 
 from routelog.log_backend import SystemClock
 from routelog.spark_bridge.logs.errors import (
@@ -214,16 +215,14 @@ def test_logs_are_read_over_tls(served: BrokerProcess, partition: LogPartition) 
 
 
 def test_a_broker_that_is_not_there_is_named(served: BrokerProcess) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as closed:
-        port = closed.getsockname()[1]
+    port = free_port()
     lost = HttpLogs(endpoint(f"http://guest:guest@127.0.0.1:{port}", retries=1), {})
     with pytest.raises(ServiceUnreachable, match=rf"option url: http://127.0.0.1:{port} cannot be"):
         lost.partitions("/", None)
 
 
 def test_a_reader_goes_on_behind_a_restart_of_the_broker(tmp_path: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = str(free.getsockname()[1])
+    port = str(free_port())
     broker = BrokerProcess(tmp_path, SMALL_SEGMENTS | {"ROUTELOG_MANAGEMENT_PORT": port}).start()
     try:
         clients = Clients(broker.url)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from cluster.nodes.etcd_cluster import free_ports
+from support.ports import free_port
 from typer.testing import CliRunner
 from unit.mirror_cluster.journals import record
 
@@ -32,7 +32,7 @@ WELL = ClusterView(9, {3: replace(record(), changed_at=1764079200 * 1_000_000)},
 @pytest.fixture
 def configuration(tmp_path: Path) -> Path:
     file = tmp_path / "routelog.toml"
-    file.write_text(CONFIGURATION.format(port=free_ports(1)[0]))
+    file.write_text(CONFIGURATION.format(port=free_port()))
     return file
 
 

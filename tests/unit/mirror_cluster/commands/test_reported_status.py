@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from functools import partial
 
-from cluster.nodes.etcd_cluster import free_ports
 from node_sockets import node_sockets
+from support.ports import free_port
 from unit.mirror_cluster.journals import record
 
 from routelog.mirror_cluster.commands.reported_status import ask_nodes, reported_status
@@ -23,7 +23,7 @@ async def test_each_node_that_can_be_reached_says_what_it_knows() -> None:
         "a": NodeReport("a", False, "etcd does not answer", "", ["b"], 9, NEW.encode(), 7),
         "b": NodeReport("b", False, "", "a", [], 8, OLD.encode(), 6),
     }
-    nodes, addresses = [], {"c": f"127.0.0.1:{free_ports(1)[0]}"}
+    nodes, addresses = [], {"c": f"127.0.0.1:{free_port()}"}
     for name, report in reports.items():
         links = NodeLinks(
             "orders",

@@ -9,8 +9,8 @@ from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 
-from cluster.nodes.etcd_cluster import free_ports
 from node_sockets import node_sockets
+from support.ports import free_port
 from unit.log_backend.open_store import until
 
 from routelog.log_backend import (
@@ -127,7 +127,7 @@ async def compared(nodes: dict[str, Node]) -> Verified:
 
 async def test_a_node_that_does_not_run_is_named(tmp_path: Path) -> None:
     async with running({name: Node(tmp_path, name, Copies(9), END) for name in "ab"}) as options:
-        (port,) = free_ports(1)
+        port = free_port()
         addresses = {**options.addresses, "c": f"127.0.0.1:{port}"}
         found = await verify(replace(options, addresses=addresses), lambda done, total: None)
     assert (found.equal, found.complete) == (True, False)

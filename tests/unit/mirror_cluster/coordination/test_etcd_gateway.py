@@ -1,12 +1,12 @@
 """Which endpoint is asked, and what its errors mean."""
 
 import asyncio
-import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 import pytest
 from aiohttp import web
+from support.ports import free_port
 
 from routelog.mirror_cluster.coordination.coordinator import (
     CoordinatorRefused,
@@ -85,11 +85,9 @@ async def test_the_next_endpoint_is_asked_and_stays_the_first(answers: tuple[Ans
 
 
 async def test_an_endpoint_that_refuses_connections_is_passed_over() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as closed:
-        port = closed.getsockname()[1]
     good = Member(ok)
     async with gateway(good):
-        opened = EtcdGateway(EtcdEndpoints([f"http://127.0.0.1:{port}", good.url]))
+        opened = EtcdGateway(EtcdEndpoints([f"http://127.0.0.1:{free_port()}", good.url]))
         assert await opened.request("kv/range", {}) == b'{"fine": 1}'
         await opened.aclose()
 

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 from aiohttp import web
-from aiohttp.test_utils import TestServer, unused_port
+from aiohttp.test_utils import TestServer
+from support.ports import free_port
 from unit.log_backend.open_store import until
 
 from routelog.log_backend import SystemDisk
@@ -80,7 +81,7 @@ def own_etcd(folder: Path, other_url: str, authority: SecretAuthority | None = N
         secret=b"",
         tls=None,
         authority=authority,
-        etcd=[f"http://127.0.0.1:{unused_port()}", other_url],
+        etcd=[f"http://127.0.0.1:{free_port()}", other_url],
         etcd_peers=["http://127.0.0.1:3", other_url],
         etcd_user="",
         etcd_password="",
@@ -106,7 +107,7 @@ LOST: dict[str, object] = {
 
 
 async def test_members_begin_together_where_nothing_listens(tmp_path: Path, starts: Path) -> None:
-    etcd = own_etcd(tmp_path, f"http://127.0.0.1:{unused_port()}")
+    etcd = own_etcd(tmp_path, f"http://127.0.0.1:{free_port()}")
     await etcd.start()
     await until(lambda: bool(told(starts)))
     await etcd.stop()
@@ -216,7 +217,7 @@ async def test_without_certificates_of_the_operator_the_secret_makes_them(
 ) -> None:
     first = SecretAuthority(b"a secret of this test", "orders", "127.0.0.1")
     own, issuer = (tmp_path / "data" / "etcd-tls" / name for name in ("own.pem", "authority.pem"))
-    etcd = own_etcd(tmp_path, f"https://127.0.0.1:{unused_port()}", first)
+    etcd = own_etcd(tmp_path, f"https://127.0.0.1:{free_port()}", first)
     await etcd.start()
     await until(lambda: bool(told(starts)))
     await etcd.stop()
@@ -230,7 +231,7 @@ async def test_without_certificates_of_the_operator_the_secret_makes_them(
 
     # With each start others, as the secret may be another one.
     second = SecretAuthority(b"another one of this test", "orders", "127.0.0.1")
-    etcd = own_etcd(tmp_path, f"https://127.0.0.1:{unused_port()}", second)
+    etcd = own_etcd(tmp_path, f"https://127.0.0.1:{free_port()}", second)
     await etcd.start()
     await etcd.stop()
     assert own.read_bytes() == second.own
