@@ -1,4 +1,4 @@
-"""Clusters of three nodes on this machine, started for a measurement: of RouteLog, and of RabbitMQ."""
+"""Clusters of three nodes in networks of their own, started for a measurement: of RouteLog, and of RabbitMQ."""
 
 import contextlib
 import functools
@@ -10,9 +10,9 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol, get_args
 
-from routelog.benchmarks.brokers.neighbour_ports import neighbour_ports
+from routelog.benchmarks.brokers.node_networks import NodeNetworks, node_networks
 from routelog.benchmarks.brokers.session_processes import processor_seconds
 from routelog.benchmarks.traffic.certificate import make_certificate
 from routelog.benchmarks.traffic.connection import Connection
@@ -21,6 +21,10 @@ from routelog.benchmarks.traffic.unexpected import RunFailed
 START_SECONDS_MAX = 120.0
 _NODES = ("a", "b", "c")
 _SECRET = "of a measurement"
+_CLIENT_PORT = 5672
+
+Fault = Literal["killed", "paused", "cut off"]
+FAULTS: tuple[Fault, ...] = get_args(Fault)
 
 
 class ThreeNodes(Protocol):
@@ -35,11 +39,11 @@ class ThreeNodes(Protocol):
     def leader(self, queue: str) -> str:
         """The node that leads a queue, when all nodes have everything."""
 
-    def kill(self, node: str) -> None:
-        """SIGKILL, to all of its processes."""
+    def strike(self, node: str, fault: Fault) -> None:
+        """Kill or stop all processes of a node, or let nobody reach it."""
 
-    def start(self, node: str) -> None:
-        """Start a node that was killed; returns at once."""
+    def heal(self, node: str, fault: Fault) -> None:
+        """Let it go on, or start it again; returns at once."""
 
     def cpu_seconds(self) -> float:
         """Processor time of all processes that run, since they started."""
@@ -66,10 +70,14 @@ class _Node:
     def cpu_seconds(self) -> float:
         return 0.0 if self._process is None else processor_seconds(self._process.pid)
 
-    def kill(self) -> None:
+    def signal(self, number: signal.Signals) -> None:
         if self._process is not None:
             with contextlib.suppress(ProcessLookupError):
-                os.killpg(self._process.pid, signal.SIGKILL)
+                os.killpg(self._process.pid, number)
+
+    def kill(self) -> None:
+        self.signal(signal.SIGKILL)
+        if self._process is not None:
             self._process.wait()
 
 
@@ -78,12 +86,39 @@ class _Nodes:
 
     _nodes: dict[str, _Node]
 
-    def kill(self, node: str) -> None:
+    def __init__(self, networks: NodeNetworks) -> None:
+        self._networks = networks
+        self._hosts = {name: networks.addresses[name] for name in _NODES}
+        self.uris = {
+            name: f"amqp://guest:guest@{host}:{_CLIENT_PORT}/" for name, host in self._hosts.items()
+        }
+
+    def strike(self, node: str, fault: Fault) -> None:
         """See `ThreeNodes`."""
+        match fault:
+            case "killed":
+                self.kill(node)
+            case "paused":
+                self._nodes[node].signal(signal.SIGSTOP)
+            case "cut off":
+                self._networks.cut_off(node)
+
+    def heal(self, node: str, fault: Fault) -> None:
+        """See `ThreeNodes`."""
+        match fault:
+            case "killed":
+                self.start(node)
+            case "paused":
+                self._nodes[node].signal(signal.SIGCONT)
+            case "cut off":
+                self._networks.heal()
+
+    def kill(self, node: str) -> None:
+        """SIGKILL, to all processes of a node."""
         self._nodes[node].kill()
 
     def start(self, node: str) -> None:
-        """See `ThreeNodes`."""
+        """Start a node; returns at once."""
         self._nodes[node].start()
 
     def cpu_seconds(self) -> float:
@@ -99,31 +134,30 @@ class RouteLogNodes(_Nodes):
         tls: between nodes, and of etcd.
     """
 
-    def __init__(self, folder: Path, *, tls: bool) -> None:
-        ports = dict(zip(_NODES, neighbour_ports(len(_NODES), 4), strict=True))
-        addresses = ",".join(f"{name}@test=127.0.0.1:{port}" for name, port in ports.items())
+    def __init__(self, folder: Path, networks: NodeNetworks, *, tls: bool) -> None:
+        super().__init__(networks)
+        addresses = ",".join(f"{name}@test={host}:25672" for name, host in self._hosts.items())
         self._environment = {
             **os.environ,
             "ROUTELOG_CLUSTER_NODES": addresses,
             "ROUTELOG_CLUSTER_ETCD": "managed",
             "ROUTELOG_CLUSTER_SECRET": _SECRET,
             "ROUTELOG_MANAGEMENT": "false",
+            "ROUTELOG_LOOPBACK_USERS": "",
             "ROUTELOG_NODE_NAME": "a@test",
-            **(_own_certificate(folder) if tls else {}),
-        }
-        self.uris = {
-            name: f"amqp://guest:guest@127.0.0.1:{port + 3}/" for name, port in ports.items()
+            **(_own_certificate(folder, *self._hosts.values()) if tls else {}),
         }
         self._nodes = {
             name: _Node(
                 [
-                    *(sys.executable, "-m", "routelog", "serve", "--host", "127.0.0.1"),
-                    *("--port", str(port + 3), "--data-dir", str(folder / name)),
+                    *networks.within(name),
+                    *(sys.executable, "-m", "routelog", "serve", "--host", host),
+                    *("--port", str(_CLIENT_PORT), "--data-dir", str(folder / name)),
                 ],
                 {**self._environment, "ROUTELOG_NODE_NAME": f"{name}@test"},
                 folder / f"{name}.log",
             )
-            for name, port in ports.items()
+            for name, host in self._hosts.items()
         }
 
     def leader(self, queue: str) -> str:
@@ -143,9 +177,9 @@ class RouteLogNodes(_Nodes):
         )
 
 
-def _own_certificate(folder: Path) -> dict[str, str]:
-    """One for all nodes, which are on one address."""
-    made = make_certificate(folder)
+def _own_certificate(folder: Path, *hosts: str) -> dict[str, str]:
+    """One for all nodes."""
+    made = make_certificate(folder, *hosts)
     if made is None:
         raise RunFailed("no certificate: is there no openssl?")
     return {
@@ -162,32 +196,31 @@ class RabbitNodes(_Nodes):
         folder: for their data and logs.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self._mapper_port = neighbour_ports(1, 1)[0]
-        ports = dict(zip(_NODES, neighbour_ports(len(_NODES), 2), strict=True))
-        self.uris = {name: f"amqp://guest:guest@127.0.0.1:{port}/" for name, port in ports.items()}
+    def __init__(self, folder: Path, networks: NodeNetworks) -> None:
+        super().__init__(networks)
         (folder / "enabled_plugins").write_text("[].\n")
+        (folder / "rabbitmq.conf").write_text("loopback_users = none\n")
         self._environments = {
             name: {
                 "PATH": os.environ.get("PATH", ""),
                 "HOME": str(folder),  # of the cookie, which all share
                 "LANG": "C.UTF-8",
-                "ERL_EPMD_PORT": str(self._mapper_port),
-                "ERL_EPMD_ADDRESS": "127.0.0.1",
-                "RABBITMQ_NODENAME": f"{name}{os.getpid()}@localhost",
-                "RABBITMQ_NODE_IP_ADDRESS": "127.0.0.1",
-                "RABBITMQ_NODE_PORT": str(port),
-                "RABBITMQ_DIST_PORT": str(port + 1),
+                "RABBITMQ_NODENAME": f"{name}@{host}",
+                "RABBITMQ_USE_LONGNAME": "true",
+                "RABBITMQ_NODE_PORT": str(_CLIENT_PORT),
                 "RABBITMQ_MNESIA_BASE": str(folder / "mnesia"),
                 "RABBITMQ_LOG_BASE": str(folder / "log"),
                 "RABBITMQ_PID_FILE": str(folder / f"{name}.pid"),
+                "RABBITMQ_CONFIG_FILE": str(folder / "rabbitmq.conf"),
                 "RABBITMQ_ENABLED_PLUGINS_FILE": str(folder / "enabled_plugins"),
             }
-            for name, port in ports.items()
+            for name, host in self._hosts.items()
         }
         self._nodes = {
             name: _Node(
-                ["/usr/lib/rabbitmq/bin/rabbitmq-server"], environment, folder / f"{name}.log"
+                [*networks.within(name), "/usr/lib/rabbitmq/bin/rabbitmq-server"],
+                environment,
+                folder / f"{name}.log",
             )
             for name, environment in self._environments.items()
         }
@@ -204,25 +237,30 @@ class RabbitNodes(_Nodes):
         return str(_until(lambda: self._led(queue)))[0]
 
     def _led(self, queue: str) -> object:
-        command = ("list_queues", "--formatter", "json", "name", "leader", "online")
+        command = ("quorum_status", "--formatter", "json", queue)
         for name in _NODES:
             with contextlib.suppress(subprocess.CalledProcessError, json.JSONDecodeError):
-                for each in json.loads(self._control("rabbitmqctl", name, *command)):
-                    if each["name"] == queue and len(each["online"]) == len(_NODES):
-                        return each["leader"]
+                told = json.loads(self._control("rabbitmq-queues", name, *command))
+                # As each member says: the queue's record names the leader before for a while.
+                states = {each["Node Name"]: each["Raft State"] for each in told}
+                if sorted(states.values()) == ["follower", "follower", "leader"]:
+                    return next(name for name, state in states.items() if state == "leader")
                 return None
         return None
 
-    def stop_port_mapper(self) -> None:
+    def stop_port_mapper(self, node: str) -> None:
         """RabbitMQ leaves Erlang's port mapper behind."""
-        command = ["epmd", "-port", str(self._mapper_port), "-kill"]
+        command = [*self._networks.within(node), "epmd", "-kill"]
         _until(
             lambda: b"Killed" in subprocess.run(command, capture_output=True, check=False).stdout
         )
 
     def _control(self, program: str, name: str, *arguments: str) -> bytes:
         return subprocess.run(
-            [f"/usr/lib/rabbitmq/bin/{program}", "--quiet", *arguments],
+            [
+                *self._networks.within(name),
+                *(f"/usr/lib/rabbitmq/bin/{program}", "--quiet", *arguments),
+            ],
             env=self._environments[name],
             capture_output=True,
             check=True,
@@ -232,8 +270,8 @@ class RabbitNodes(_Nodes):
 @contextlib.contextmanager
 def routelog_nodes(folder: Path, *, tls: bool = False) -> Iterator[ThreeNodes]:
     """Three RouteLogs that are in sync."""
-    nodes = RouteLogNodes(folder, tls=tls)
     with contextlib.ExitStack() as stack:
+        nodes = RouteLogNodes(folder, stack.enter_context(node_networks(_NODES)), tls=tls)
         for name in _NODES:
             stack.callback(nodes.kill, name)
             nodes.start(name)
@@ -245,10 +283,10 @@ def routelog_nodes(folder: Path, *, tls: bool = False) -> Iterator[ThreeNodes]:
 @contextlib.contextmanager
 def rabbitmq_nodes(folder: Path) -> Iterator[ThreeNodes]:
     """Three RabbitMQs that are one cluster."""
-    nodes = RabbitNodes(folder)
     with contextlib.ExitStack() as stack:
-        stack.callback(nodes.stop_port_mapper)
+        nodes = RabbitNodes(folder, stack.enter_context(node_networks(_NODES)))
         for name in _NODES:
+            stack.callback(nodes.stop_port_mapper, name)
             stack.callback(nodes.kill, name)
             nodes.start(name)
             _until(functools.partial(_answers, nodes.uris[name]))

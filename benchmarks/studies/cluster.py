@@ -1,7 +1,8 @@
 """Three nodes beside three RabbitMQ nodes with a quorum queue: `python -m routelog.benchmarks.studies.cluster`.
 
 Confirmed throughput, with the processor time of all nodes, the latency of one confirm in flight, and the time
-from the leader's SIGKILL to the first confirm of a publish through another node that was begun behind it.
+from a fault of the leader to the first confirm of a publish through another node that was begun behind it. The
+leader is killed, stopped (all of its processes, as a machine that hangs), or cut off from all others.
 """
 
 import contextlib
@@ -19,7 +20,13 @@ from pamqp import commands, frame
 from rich.console import Console
 from rich.table import Table
 
-from routelog.benchmarks.brokers.three_nodes import ThreeNodes, rabbitmq_nodes, routelog_nodes
+from routelog.benchmarks.brokers.three_nodes import (
+    FAULTS,
+    Fault,
+    ThreeNodes,
+    rabbitmq_nodes,
+    routelog_nodes,
+)
 from routelog.benchmarks.perf.outcome import refusals
 from routelog.benchmarks.perf.throughput import measure_throughput
 from routelog.benchmarks.traffic.connection import Connection
@@ -43,8 +50,8 @@ Figures = dict[str, list[float]]
 
 def main(
     rounds: Annotated[int, typer.Option(min=1, help="How often all is measured, in turns.")] = 3,
-    seconds: Annotated[float, typer.Option(min=0.1, help="Of one measurement.")] = 5.0,
-    kills: Annotated[int, typer.Option(min=0, help="Leaders that are killed in a round.")] = 3,
+    seconds: Annotated[float, typer.Option(help="Of one of throughput; 0: of none.")] = 5.0,
+    faults: Annotated[int, typer.Option(min=0, help="Of each kind in a round.")] = 3,
     only: Annotated[str, typer.Option(help="One of the brokers.")] = "",
     tls: Annotated[bool, typer.Option(help="Also RouteLog with TLS between nodes.")] = False,
     folder: Annotated[
@@ -58,7 +65,7 @@ def main(
         for _ in range(rounds):
             for name, figures in found.items():
                 with scratch(folder, "bench-") as data, brokers[name](data) as nodes:
-                    _measure(nodes, seconds, kills, figures)
+                    _measure(nodes, seconds, faults, figures)
     table = Table(title=f"three nodes on one machine, quorum queue, {BODY_BYTES} B, medians")
     for column in ("", *found):
         table.add_column(column, justify="right")
@@ -71,9 +78,18 @@ def _told(values: list[float]) -> str:
     return f"{statistics.median(values):,.2f} ({min(values):,.2f} to {max(values):,.2f})"
 
 
-def _measure(nodes: ThreeNodes, seconds: float, kills: int, figures: Figures) -> None:
+def _measure(nodes: ThreeNodes, seconds: float, faults: int, figures: Figures) -> None:
     with Publisher(nodes.uris["a"]) as publisher:
         publisher.declare()
+    if seconds:
+        _measure_confirms(nodes, seconds, figures)
+    for _ in range(faults):
+        for fault in FAULTS:
+            what = f"leader {fault}, to a confirm through another node: s"
+            figures[what].append(_fail_over(nodes, fault))
+
+
+def _measure_confirms(nodes: ThreeNodes, seconds: float, figures: Figures) -> None:
     leader = nodes.leader(QUEUE)
     ways = {
         "through the leader": leader,
@@ -89,8 +105,6 @@ def _measure(nodes: ThreeNodes, seconds: float, kills: int, figures: Figures) ->
             )
             figures[f"{what}: confirms/s, {way}"].append(found.confirmed)
             figures[f"{what}: us of all nodes a confirm, {way}"].append(found.cpu_seconds * 1e6)
-    for _ in range(kills):
-        figures["leader killed, to a confirm through another node: s"].append(_fail_over(nodes))
 
 
 def _workload(producers: int, confirms: int) -> Workload:
@@ -104,24 +118,24 @@ def _workload(producers: int, confirms: int) -> Workload:
     )
 
 
-def _fail_over(nodes: ThreeNodes) -> float:
+def _fail_over(nodes: ThreeNodes, fault: Fault) -> float:
     leader = nodes.leader(QUEUE)
     uris = [uri for name, uri in nodes.uris.items() if name != leader]
     with Publisher(uris[0]) as publisher:
         publisher.publish()
-        nodes.kill(leader)
-        killed = time.monotonic()
-        took = _first_confirm(publisher, uris, killed) - killed
-    nodes.start(leader)
+        nodes.strike(leader, fault)
+        struck = time.monotonic()
+        took = _first_confirm(publisher, uris, struck) - struck
+    nodes.heal(leader, fault)
     return took
 
 
-def _first_confirm(publisher: "Publisher", uris: list[str], killed: float) -> float:
+def _first_confirm(publisher: "Publisher", uris: list[str], struck: float) -> float:
     # A client that uses its connection as long as there is one, then connects to one node after the other.
     with contextlib.suppress(RunFailed, OSError):
         publisher.publish()
         return time.monotonic()
-    while time.monotonic() < killed + FAILOVER_SECONDS_MAX:
+    while time.monotonic() < struck + FAILOVER_SECONDS_MAX:
         for uri in uris:
             with contextlib.suppress(RunFailed, OSError), Publisher(uri) as another:
                 another.publish()

@@ -19,10 +19,11 @@ from pathlib import Path
 
 from cluster.brokers.lanes import DURABLE, LANES, Lane
 from cluster.brokers.mirrored_brokers import NODES, MirroredBrokers
-from cluster.brokers.node_networks import NodeNetworks, NoNetworks, node_networks
 from cluster.brokers.queue_load import QueueLoad
 from cluster.brokers.verdict import Verdict, missing_in_backup
 from cluster.faults.broker_faults import GROUPS, BrokerFaults
+
+from routelog.benchmarks.brokers.node_networks import NodeNetworks, NoNetworks, node_networks
 
 USUAL = ("process", "network", "disk", "clock", "etcd", "operator")
 PAUSE_SECONDS = 2.0  # of steady work before each fault

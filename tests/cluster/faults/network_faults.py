@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from random import Random
 
 from cluster.brokers.mirrored_brokers import NODES
-from cluster.brokers.node_networks import CLIENTS, NodeNetworks
 from cluster.faults.random_faults import Kind, Rest
+
+from routelog.benchmarks.brokers.node_networks import CLIENTS, NodeNetworks
 
 
 class NetworkFaults:

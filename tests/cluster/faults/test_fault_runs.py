@@ -7,7 +7,8 @@ from pathlib import Path
 
 from cluster.broker_runs import USUAL
 from cluster.brokers.mirrored_brokers import NODES
-from cluster.brokers.node_networks import NoNetworks, node_networks
+
+from routelog.benchmarks.brokers.node_networks import NoNetworks, node_networks
 
 TESTS = Path(__file__).resolve().parents[2]
 

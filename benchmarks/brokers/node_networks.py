@@ -14,6 +14,8 @@ import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 
+from routelog.benchmarks.traffic.unexpected import EXIT_UNUSABLE, RunFailed
+
 CLIENTS = "clients"
 _BRIDGE_ADDRESS = "10.77.0.1"
 _CLONE_NEWNET = 0x40000000
@@ -27,8 +29,10 @@ _NOWHERE = "02:00:00:00:00:01"
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-class NoNetworks(Exception):
+class NoNetworks(RunFailed):
     """Network namespaces cannot be made here; the text says why."""
+
+    exit_code = EXIT_UNUSABLE
 
 
 class NodeNetworks:
