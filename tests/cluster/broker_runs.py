@@ -25,7 +25,6 @@ from cluster.faults.broker_faults import GROUPS, BrokerFaults
 
 from routelog.benchmarks.brokers.node_networks import NodeNetworks, NoNetworks, node_networks
 
-USUAL = ("process", "network", "disk", "clock", "etcd", "operator")
 PAUSE_SECONDS = 2.0  # of steady work before each fault
 DRAIN_SECONDS_MAX = 60.0
 IDLE_SECONDS = 2.0  # in which the followers hear what is committed
@@ -135,7 +134,7 @@ def main() -> int | str:
     parser.add_argument("--seconds", type=float, help="of faults of all kinds")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument(
-        "--groups", nargs="+", choices=GROUPS, default=USUAL, help="of kinds of faults"
+        "--groups", nargs="+", choices=GROUPS, default=GROUPS, help="of kinds; default: all"
     )
     parser.add_argument(
         "--lanes", nargs="+", choices=LANES, default=list(LANES), help="of queues; default: all"

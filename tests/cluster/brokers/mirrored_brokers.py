@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -32,6 +33,8 @@ from routelog.mirror_cluster.node.cluster_options import ClusterOptions, cluster
 NODES = ("a", "b", "c")
 SPARES = ("d", "e")  # that may join
 WAIT_SECONDS = 60.0
+# What nodes that refuse an etcd tell their operator to do
+ADVICE = re.compile(r"`routelog cluster (init --from \S+@\S+)`")
 
 
 class MirroredBrokers:
@@ -41,7 +44,7 @@ class MirroredBrokers:
         networks: of the nodes; None: they have none of their own.
         host: of all nodes, where they are in no networks of their own.
         own: the environment of each node beside that of all; that of `a` is the command line's, too.
-        is_hurt: their systems can be hurt.
+        is_hurt: their systems can be hurt, and what they tell an operator to do is done as soon as it is seen.
 
     Attributes:
         brokers, systems: by short name.
@@ -59,6 +62,7 @@ class MirroredBrokers:
     ) -> None:
         self.networks = networks
         self._folder = folder
+        self._is_hurt = is_hurt
         hosts = dict.fromkeys(NODES, host) if networks is None else networks.addresses
         ports = dict.fromkeys(NODES, 25_672)
         if networks is None:
@@ -230,6 +234,8 @@ class MirroredBrokers:
                 is_there = shard["led"] and runs and len(shard["alive_in_sync"]) >= in_sync
                 if is_there and without not in shard["in_sync"]:
                     return dict(shard)
+            if self._is_hurt and (advice := ADVICE.search(told.get("summary", ""))):
+                self.ask(*advice[1].split())
             assert time.monotonic() < deadline, (told, self.log_text())
             time.sleep(0.1)
 

@@ -53,7 +53,7 @@ class BrokerFaults(RandomFaults):
 
     def kinds(self) -> Sequence[Kind]:
         """See `RandomFaults`."""
-        etcd = EtcdFaults(self._cluster, self.last)
+        etcd = EtcdFaults(self._cluster, self.last, self._until_all_in_sync)
         groups: dict[str, Sequence[Kind]] = {
             "process": [
                 (4, self._kill),
@@ -132,6 +132,7 @@ class BrokerFaults(RandomFaults):
         first = await self.leader() or name
         await NetworkFaults(networks, self.randomness, self.last).minority(first)
         await asyncio.to_thread(self._cluster.until_led, in_sync=len(NODES))
+        self.note()
         await asyncio.to_thread(self._cluster.ask, "transfer", "--to", f"{first}@test")
 
     # -- disks and clocks

@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import re
 import shutil
 import signal
 from collections.abc import Awaitable, Callable, Sequence
@@ -19,17 +18,20 @@ from routelog.mirror_cluster.coordination.coordinator import (
 )
 from routelog.mirror_cluster.coordination.etcd_gateway import EtcdGateway, encoded
 
-# What a node that refuses an etcd tells its operator to do
-ADVICE = re.compile(r"`routelog cluster (init --from (\S+))`")
 _ALL_KEYS = {"key": encoded(b"/routelog/"), "range_end": encoded(b"/routelog0")}
 
 
 class EtcdFaults:
-    """See the module."""
+    """See the module.
 
-    def __init__(self, cluster: MirroredBrokers, rest: Rest) -> None:
+    Args:
+        until_in_sync: nothing is wrong, and all nodes have everything.
+    """
+
+    def __init__(self, cluster: MirroredBrokers, rest: Rest, until_in_sync: Rest) -> None:
         self._cluster = cluster
         self._rest = rest
+        self._until_in_sync = until_in_sync
 
     def kinds(self) -> Sequence[Kind]:
         """Weight of each, and what strikes a node: all of them heal by themselves."""
@@ -87,13 +89,13 @@ class EtcdFaults:
         async def empty(gateway: EtcdGateway) -> None:
             await gateway.request("kv/deleterange", _ALL_KEYS)
 
-        begins = len(self._cluster.log_text())
+        await self._until_in_sync()
         await self._ask(empty)
-        await self._obey(begins)
+        await self._until_led()
 
     async def restore_etcd(self, name: str) -> None:
         """All members are what they were a while ago."""
-        begins = len(self._cluster.log_text())
+        await self._until_in_sync()
         stopped = self._signal(signal.SIGSTOP, *NODES)
         for each in NODES:
             await asyncio.to_thread(_copy, self._folder(each), self._kept(each))
@@ -107,15 +109,11 @@ class EtcdFaults:
             await asyncio.to_thread(_copy, self._kept(each), self._folder(each))
         for broker in self._cluster.brokers.values():
             broker.signal(signal.SIGCONT)
-        await self._obey(begins)
+        await self._until_led()
 
-    async def _obey(self, begins: int) -> None:
-        """Do what the nodes tell an operator to do, if they do."""
+    async def _until_led(self) -> None:
         await self._rest()
-        told = ADVICE.findall(self._cluster.log_text()[begins:])
-        if told:
-            command, _ = told[-1]
-            await asyncio.to_thread(self._cluster.ask, *command.split())
+        await asyncio.to_thread(self._cluster.until_led)
 
     def _folder(self, name: str) -> Path:
         return self._cluster.brokers[name].data_dir / "etcd"

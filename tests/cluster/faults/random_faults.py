@@ -57,8 +57,10 @@ class RandomFaults(ABC):
         self.times.append(time.monotonic())
 
     async def last(self) -> None:
-        """Wait as long as a fault lasts."""
+        """Wait as long as a fault lasts, which began a moment ago."""
+        self.note()
         await asyncio.sleep(self.randomness.uniform(0.1, FAULT_SECONDS_MAX))
+        self.note()
 
     async def _node(self) -> str:
         name = self.randomness.choice(self._names)

@@ -5,8 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from cluster.broker_runs import USUAL
 from cluster.brokers.mirrored_brokers import NODES
+from cluster.faults.broker_faults import GROUPS
 
 from routelog.benchmarks.brokers.node_networks import NoNetworks, node_networks
 
@@ -16,9 +16,9 @@ TESTS = Path(__file__).resolve().parents[2]
 def possible_groups() -> list[str]:
     try:
         with node_networks(NODES):
-            return list(USUAL)
+            return list(GROUPS)
     except NoNetworks:
-        return [group for group in USUAL if group != "network"]
+        return [group for group in GROUPS if group != "network"]
 
 
 def test_each_message_ends_where_it_must_whatever_fails(tmp_path: Path) -> None:
