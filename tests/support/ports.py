@@ -6,7 +6,7 @@ import random
 import socket
 
 # Below the system's ephemeral range (32,768 to 60,999): there, any outgoing connection may take the port of a
-# server that is away. Benchmarks have those from 20,000.
+# server that is away.
 FIRST_PORT, END_PORT = 10_000, 20_000
 BLOCK_PORTS = 250  # of one process: more than its tests hold at a time
 
