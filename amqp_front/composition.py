@@ -9,12 +9,13 @@ from typing import Any, NoReturn
 
 from routelog.amqp_front.metrics_door import load_metrics_door, metrics_door
 from routelog.amqp_front.operators_door import load_door, operators_door, remove_left_door
-from routelog.amqp_front.process.broker import Broker, BrokerAddress
-from routelog.amqp_front.process.run import run
+from routelog.amqp_front.server.front import AmqpFront
 from routelog.broker.node.configuration import BrokerConfig
 from routelog.broker.node.node_name import node_name
+from routelog.broker.process.broker import Broker, BrokerAddress
 from routelog.broker.process.data_directory import StartError
 from routelog.broker.process.open_files import open_files_limit, socket_limits
+from routelog.broker.process.run import run
 from routelog.broker.sockets.accepted_sockets import AcceptedSockets
 from routelog.log_backend import SystemClock, SystemDisk
 from routelog.mirror_cluster import (
@@ -34,6 +35,9 @@ class Composition:
     Args:
         cluster: None: the node is on its own.
         standbys: where a node on its own listens for standbys; None: it has none.
+
+    Raises:
+        StartError: see `AmqpFront`.
     """
 
     def __init__(
@@ -45,7 +49,9 @@ class Composition:
         self._config = config
         self._cluster = cluster
         self._standby_options = standbys
-        self._alone = [ReplicaState(node_name(config.node_name, socket.gethostname()))]
+        name = node_name(config.node_name, socket.gethostname())
+        self._alone = [ReplicaState(name)]
+        self._front = AmqpFront(config, name, SystemClock())
         self._member: ClusterMember | None = None
         self._standby_door: StandbyDoor | None = None
 
@@ -55,7 +61,7 @@ class Composition:
         definitions: Definitions | None,
         on_end: Callable[[str], NoReturn],
     ) -> None:
-        """Run the node until SIGTERM or SIGINT; see `amqp_front.process.run.run`.
+        """Run the node until SIGTERM or SIGINT; see `broker.process.run.run`.
 
         Raises:
             StartError, CannotJoin: it cannot start.
@@ -65,6 +71,7 @@ class Composition:
             load_metrics_door(self._config)
         run(
             self._config,
+            self._front,
             on_ready,
             claim_epoch,
             definitions=definitions,
@@ -88,6 +95,7 @@ class Composition:
                 listeners["standby"] = door.address
             operators = operators_door(
                 broker,
+                self._front,
                 address,
                 listeners,
                 replicas=self._replicas,
@@ -101,7 +109,12 @@ class Composition:
     def _watch(self, broker: Broker, address: BrokerAddress) -> AbstractAsyncContextManager[None]:
         remove_left_door(address.data_dir)
         return metrics_door(
-            self._config, broker, address, replicas=self._replicas, standbys=self._standbys
+            self._config,
+            broker,
+            self._front,
+            address,
+            replicas=self._replicas,
+            standbys=self._standbys,
         )
 
     def _join(self) -> ClusterMember:

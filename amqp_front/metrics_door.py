@@ -11,9 +11,10 @@ from contextlib import asynccontextmanager
 from importlib.metadata import version as distribution_version
 from typing import Any
 
-from routelog.amqp_front.process.broker import Broker, BrokerAddress
+from routelog.amqp_front.server.front import AmqpFront
 from routelog.broker.node.configuration import BrokerConfig
 from routelog.broker.node.node_name import node_name
+from routelog.broker.process.broker import Broker, BrokerAddress
 from routelog.broker.process.open_files import open_files_limit
 from routelog.broker.sockets.stalled_sockets import StalledSockets
 from routelog.mirror_cluster import ReplicaState
@@ -29,6 +30,7 @@ def load_metrics_door(config: BrokerConfig) -> None:
 async def metrics_door(
     config: BrokerConfig,
     broker: Broker,
+    front: AmqpFront,
     address: BrokerAddress,
     *,
     replicas: Callable[[], Sequence[ReplicaState]],
@@ -51,7 +53,7 @@ async def metrics_door(
         services = broker.services
         return WatchedBroker(
             services.vhosts,
-            broker.operators,
+            front.operators,
             services.confirms.latencies,
             services.deliveries.waits,
             services.deliveries.sizes,

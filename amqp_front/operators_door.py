@@ -16,10 +16,11 @@ from typing import Any
 
 import msgspec
 
-from routelog.amqp_front.process.broker import Broker, BrokerAddress
 from routelog.amqp_front.publishing.firehose import Firehose
+from routelog.amqp_front.server.front import AmqpFront
 from routelog.broker.listeners.acceptor import ServedSocket
 from routelog.broker.node.configuration import BrokerConfig
+from routelog.broker.process.broker import Broker, BrokerAddress
 from routelog.broker.process.open_files import open_files_limit
 from routelog.broker.sockets.accepted_sockets import AcceptedSocket
 from routelog.broker.sockets.proxy_header import Endpoint, PassedClient
@@ -46,6 +47,7 @@ def load_door(config: BrokerConfig) -> None:
 @asynccontextmanager
 async def operators_door(
     broker: Broker,
+    front: AmqpFront,
     address: BrokerAddress,
     other_listeners: Mapping[str, tuple[str, int]],
     *,
@@ -82,8 +84,8 @@ async def operators_door(
         users=services.users,
         passwords=services.passwords,
         parameters=services.parameters,
-        connections=broker.operators,
-        messages=broker.messages,
+        connections=front.operators,
+        messages=front.messages,
         node=NodeFacts(
             name=services.node_name,
             version=distribution_version("routelog"),

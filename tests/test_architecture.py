@@ -54,6 +54,7 @@ ROOMS = {
         "waiting",
         "sockets",
         "listeners",
+        "passing",
         "process",
         ".",
     ),
@@ -65,9 +66,8 @@ ROOMS = {
         "consuming",
         "transactions",
         "connections",
-        "server",
         "passing",
-        "process",
+        "server",
         ".",
     ),
     "vhosts": (
@@ -178,7 +178,7 @@ CALL_SOON = {
     "amqp_front/sockets/rota.py": "clients go on by how late the pass is when they are read",
     "amqp_front/sockets/heartbeat.py": "128 in a pass, twice a second",
     "broker/sockets/stalled_sockets.py": "128 in a pass, every few seconds",
-    "amqp_front/process/broker.py": "wires the farewells of connections: 8 in a pass",
+    "amqp_front/node/services.py": "wires the farewells of connections: 8 in a pass",
 }
 
 # Who writes to RocksDB or to files: docs/internals/beside-the-journal.md says of each why it tells only of what
@@ -616,7 +616,7 @@ def some_module(path: str, text: str) -> SourceModule:
         ("log_backend/journal/journal.py", "import routelog.amqp_front.wire.frame_cutter"),
         ("vhosts/queues/queue.py", "def f():\n    from routelog.amqp_front import Frame"),
         ("vhosts/queues/queue.py", "if TYPE_CHECKING:\n    import mirror_cluster as peers"),
-        ("amqp_front/process/broker.py", "import routelog.management"),
+        ("broker/process/broker.py", "import routelog.management"),
         (
             "management/server/server.py",
             "from routelog.amqp_front.wire.frame_cutter import FrameCutter",

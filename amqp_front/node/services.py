@@ -1,68 +1,37 @@
 """The services that all connections of a broker share."""
 
-import asyncio
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from typing import Self
 
 from routelog.amqp_front.node.close_throttle import CloseThrottle
 from routelog.amqp_front.node.direct_reply import DirectReplies
 from routelog.amqp_front.sockets.heartbeat import HeartbeatWheel
 from routelog.amqp_front.sockets.rota import Rota
 from routelog.amqp_front.wire.frame_cutter import FrameCutter
-from routelog.broker import (
-    BrokerConfig,
-    ConfirmBoard,
-    Cork,
-    DeliverySamples,
-    IntakeBudget,
-    PublisherGate,
-    PublisherPace,
-)
-from routelog.log_backend import Clock, Scheduler
-from routelog.vhosts import (
-    Admission,
-    GlobalParameters,
-    PasswordVerifier,
-    UserDirectory,
-    VhostDirectory,
-)
+from routelog.broker import NodeServices
 
 
 @dataclass(slots=True)
-class Services:
-    """The parts of a running broker that connections use."""
+class Services(NodeServices):
+    """The parts of a running broker that connections use: those of the node, and AMQP's own."""
 
-    config: BrokerConfig
-    loop: asyncio.AbstractEventLoop
-    clock: Clock
-    cork: Cork
-    scheduler: Scheduler
     rota: Rota
     cutter: FrameCutter
-    vhosts: VhostDirectory
-    users: UserDirectory
-    passwords: PasswordVerifier
-    parameters: GlobalParameters
-    admission: Admission
-    confirms: ConfirmBoard
-    gate: PublisherGate
-    intake: IntakeBudget
     heartbeats: HeartbeatWheel
-    node_name: str
     close_throttle: CloseThrottle
     replies: DirectReplies = field(default_factory=DirectReplies)
     settlings: deque[object] = field(default_factory=deque)
-    pace: PublisherPace = field(init=False)
-    deliveries: DeliverySamples = field(init=False)
 
-    def __post_init__(self) -> None:
-        """Put together what hangs on the others."""
-        self.pace = PublisherPace(self.loop, self.cork, self.confirms)
-        self.deliveries = DeliverySamples(self.clock)
-
-    def cluster_name(self) -> str:
-        """The cluster name in connection.start; nodes of a cluster have the same."""
-        config = self.config
-        return self.parameters.cluster_name(
-            config.cluster_name if config.cluster_nodes else self.node_name
+    @classmethod
+    def of(cls, node: NodeServices) -> Self:
+        """Those of a node that begins to take clients."""
+        shared = {each.name: getattr(node, each.name) for each in fields(node)}
+        config, loop = node.config, node.loop
+        return cls(
+            **shared,
+            rota=Rota(loop, node.clock, node.cork),
+            cutter=FrameCutter(config.frame_max, config.message_bytes_max),
+            heartbeats=HeartbeatWheel(loop),
+            close_throttle=CloseThrottle(loop.call_soon),
         )

@@ -1,1 +1,1 @@
-"""Clients of a node that does not lead: their bytes go to the node that does, and come from there."""
+"""What a client of AMQP is told by a node that passes it on, or cannot."""

@@ -1,8 +1,7 @@
-"""What a node without a leader tells a client, in the words of the client's protocol: bytes in, bytes out."""
+"""What a client of AMQP is told by a node that passes it on, or has no leader for it: bytes in, bytes out."""
 
-from typing import Protocol
+from functools import partial
 
-import msgspec
 from pamqp import commands
 
 from routelog.amqp_front.connections.handshake import (
@@ -12,27 +11,15 @@ from routelog.amqp_front.connections.handshake import (
     start_frame,
 )
 from routelog.amqp_front.wire.errors import CONNECTION_FORCED, reply_text
+from routelog.amqp_front.wire.frame_walk import FrameWalk
 from routelog.amqp_front.wire.methods import encode_method
+from routelog.broker import PassedProtocol
 
-REQUEST_BYTES_MAX = 65_536  # of the head of an HTTP request
-RETRY_SECONDS = 1
+CLOSE_OK = encode_method(0, commands.Connection.CloseOk)
 _FRAME_HEAD, _FRAME_END = 7, 1  # bytes: type, channel, length; the end mark
 _METHOD_FRAME = 1
 _CONNECTION = 10  # the class
 _START_OK, _TUNE_OK, _OPEN, _CLOSE_OK = 11, 31, 40, 51  # methods of it
-
-
-class Refusal(Protocol):
-    """Answers a client until it has been told.
-
-    Attributes:
-        is_over: there is nothing to say any more: the connection is to be closed.
-    """
-
-    is_over: bool
-
-    def take(self, data: bytes) -> bytes:
-        """Take what came from the client; returns what it is to be sent."""
 
 
 class AmqpRefusal:
@@ -96,30 +83,6 @@ class AmqpRefusal:
         return b""
 
 
-class HttpRefusal:
-    """503, with the reason as the HTTP API gives it."""
-
-    def __init__(self, reason: str) -> None:
-        self.is_over = False
-        self._reason = reason
-        self._received = b""
-
-    def take(self, data: bytes) -> bytes:
-        """See `Refusal`."""
-        self._received += data
-        if b"\r\n\r\n" not in self._received:
-            self.is_over = len(self._received) > REQUEST_BYTES_MAX
-            return b""
-        self.is_over = True
-        body = msgspec.json.encode({"error": "no_leader", "reason": self._reason})
-        head = (
-            "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\n"
-            f"Content-Length: {len(body)}\r\nRetry-After: {RETRY_SECONDS}\r\n"
-            "Cache-Control: no-store\r\nConnection: close\r\n\r\n"
-        )
-        return head.encode() + (b"" if self._received.startswith(b"HEAD ") else body)
-
-
 def goodbye(reason: str) -> bytes:
     """connection.close with 320."""
     return encode_method(
@@ -130,3 +93,22 @@ def goodbye(reason: str) -> bytes:
         class_id=0,
         method_id=0,
     )
+
+
+class AmqpFarewell(FrameWalk):
+    """See `Farewell`."""
+
+    __slots__ = ()
+
+    def goodbye(self, reason: str) -> bytes:
+        """See `Farewell`."""
+        return goodbye(reason)
+
+    def is_answer(self, data: bytes) -> bool:
+        """See `Farewell`."""
+        return data.endswith(CLOSE_OK)
+
+
+def passed_amqp(cluster_name: str) -> PassedProtocol:
+    """AMQP for a node that passes clients on; they are told the cluster's name."""
+    return PassedProtocol(partial(AmqpRefusal, cluster_name), AmqpFarewell)

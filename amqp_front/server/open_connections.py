@@ -8,7 +8,6 @@ from routelog.amqp_front.connections.connection import Connection
 from routelog.amqp_front.connections.login import PROTOCOL
 from routelog.amqp_front.wire.errors import CONNECTION_FORCED, HardError
 from routelog.broker import client_described, ends_name
-from routelog.vhosts import EventFeed
 
 STOP_SECONDS_MAX = 5.0  # for clients to answer connection.close when the broker stops
 
@@ -19,15 +18,11 @@ class OpenConnections:
     Attributes:
         all: those whose socket is open.
         opening: those of them that have not logged in.
-
-    Args:
-        events: of the node.
     """
 
-    def __init__(self, events: EventFeed) -> None:
+    def __init__(self) -> None:
         self.all: set[Connection] = set()
         self.opening: set[Connection] = set()
-        self._events = events
         self._all_closed: asyncio.Event | None = None
 
     def accepted(self, connection: Connection) -> None:
@@ -50,7 +45,9 @@ class OpenConnections:
             connection.services.admission.left(connection.user, connection.vhost.name)
             self._tell_of("connection.closed", connection, {"reason": reason})
         elif connection.socket is not None:
-            self._events.note("connection.dropped", address=connection.name, reason=reason)
+            connection.services.vhosts.events.note(
+                "connection.dropped", address=connection.name, reason=reason
+            )
         if not self.all and self._all_closed is not None:
             self._all_closed.set()
 
@@ -62,8 +59,9 @@ class OpenConnections:
             "protocol": PROTOCOL,
             "node": connection.services.node_name,
         }
-        self._events.publish(what, **said)
-        self._events.note(what, **said, **more)
+        events = connection.services.vhosts.events
+        events.publish(what, **said)
+        events.note(what, **said, **more)
 
     def shut_down(self, reason: str) -> None:
         """Begin to close them with 320."""

@@ -46,7 +46,7 @@ def event_extra(event: str, fields: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 class TextFormatter(logging.Formatter):
-    """`2026-01-31T12:00:00.000Z INFO routelog.amqp_front.process.broker: text`, then a marked traceback if any.
+    """`2026-01-31T12:00:00.000Z INFO routelog.broker.process.broker: text`, then a marked traceback if any.
 
     Guarantees:
         A line that starts with a time is an event of this process: traceback lines are marked

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from routelog.broker.listeners.certificate_renewal import Certificates
-from routelog.broker.listeners.leaders import Leaders, TakeConnection
+from routelog.broker.passing.leaders import Leaders, TakeConnection
 from routelog.log_backend import LogStore, PartitionRecords
 
 

@@ -14,8 +14,6 @@ from typing import Annotated, NoReturn
 import typer
 
 from routelog.amqp_front.composition import Composition
-from routelog.amqp_front.process.broker import BrokerAddress
-from routelog.amqp_front.process.standby import run_standby
 from routelog.broker.listeners.tls import warn_of_readers
 from routelog.broker.node.configuration import (
     BrokerConfig,
@@ -24,11 +22,13 @@ from routelog.broker.node.configuration import (
     load_configuration,
 )
 from routelog.broker.node.node_name import node_name
+from routelog.broker.process.broker import BrokerAddress
 from routelog.broker.process.data_directory import START_FAULTS, StartError, bad_definitions
 from routelog.broker.process.logs import escape_control, set_up_logs
 from routelog.broker.process.memory_allocator import give_large_blocks_back
 from routelog.broker.process.open_files import make_room_for_open_files, raise_open_files_limit
 from routelog.broker.process.service_manager import ServiceManager
+from routelog.broker.process.standby import run_standby
 from routelog.log_backend import (
     DirectoryLocked,
     LogStore,

@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager
 
 from routelog.__main__ import main
 from routelog.amqp_front.composition import Composition
-from routelog.amqp_front.process.broker import Broker, BrokerAddress
+from routelog.broker.process.broker import Broker, BrokerAddress
 from routelog.broker.sockets.accepted_sockets import AcceptedSockets, SocketLimits
 from routelog.mirror_cluster.coordination.coordinator import NodeEntry
 from routelog.mirror_cluster.links.node_links import LinkSecurity, NodeLinks

@@ -14,12 +14,15 @@ from contextlib import suppress
 import uvloop
 from scenarios.nodes.leading_broker import node_links
 
-from routelog.amqp_front.passing.passing import Passing
+from routelog.amqp_front.passing.refusal import passed_amqp
 from routelog.broker.listeners.acceptor import Acceptor
 from routelog.broker.listeners.certificate_renewal import CertificateRenewal
-from routelog.broker.listeners.leaders import Leader, TakeConnection
 from routelog.broker.listeners.listeners import Listeners, listening_sockets
 from routelog.broker.node.configuration import BrokerConfig
+from routelog.broker.passing.http_refusal import HttpRefusal
+from routelog.broker.passing.leaders import Leader, TakeConnection
+from routelog.broker.passing.passed_protocol import PassedProtocol
+from routelog.broker.passing.passing import Passing
 from routelog.broker.sockets.accepted_sockets import AcceptedSockets, SocketLimits
 from routelog.broker.sockets.proxy_header import AMQP, HTTP
 from routelog.mirror_cluster.coordination.coordinator import NodeEntry
@@ -64,7 +67,9 @@ def note(event: str, **more: object) -> None:
 
 async def main(certificate: str, authority: str) -> None:
     loop, leaders = asyncio.get_running_loop(), ToldLeaders()
-    passing = Passing(leaders, "orders", wait_seconds=4.0)
+    passing = Passing(
+        leaders, 4.0, {AMQP: passed_amqp("orders"), HTTP: PassedProtocol(HttpRefusal)}
+    )
     config = BrokerConfig(
         host=HOST,
         port=0,

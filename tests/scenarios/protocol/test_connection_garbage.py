@@ -13,8 +13,10 @@ import pytest
 
 from routelog.amqp_front.connections.channel import Channel
 from routelog.amqp_front.connections.connection import Connection
-from routelog.amqp_front.process.broker import Broker
+from routelog.amqp_front.server.front import AmqpFront
 from routelog.broker.node.configuration import BrokerConfig
+from routelog.broker.process.broker import Broker
+from routelog.log_backend import SystemClock
 from routelog.mirror_cluster import claim_epoch
 
 WAIT_SECONDS = 20
@@ -65,7 +67,8 @@ def vanish(channel: Any) -> None:
 async def test_a_closed_connection_is_freed_without_the_garbage_collector(
     use: Callable[[Any], None], tmp_path: Path
 ) -> None:
-    broker = Broker(BrokerConfig(data_dir=tmp_path, port=0, management=False))
+    config = BrokerConfig(data_dir=tmp_path, port=0, management=False)
+    broker = Broker(config, AmqpFront(config, "node", SystemClock()))
     address = await broker.start(claim_epoch)
     try:
 

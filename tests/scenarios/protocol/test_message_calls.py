@@ -16,8 +16,10 @@ from pamqp import commands
 from scenarios.clients.raw_client import RawClient, message, method
 
 import routelog
-from routelog.amqp_front.process.broker import Broker
+from routelog.amqp_front.server.front import AmqpFront
 from routelog.broker.node.configuration import BrokerConfig
+from routelog.broker.process.broker import Broker
+from routelog.log_backend import SystemClock
 from routelog.log_backend.records import record_batch
 from routelog.mirror_cluster import claim_epoch
 
@@ -96,7 +98,8 @@ async def until(condition: Callable[[], bool]) -> None:
 
 
 async def test_a_message_alone_takes_no_more_calls_than_it_did(tmp_path: Path) -> None:
-    broker = Broker(BrokerConfig(data_dir=tmp_path, port=0, management=False))
+    config = BrokerConfig(data_dir=tmp_path, port=0, management=False)
+    broker = Broker(config, AmqpFront(config, "node", SystemClock()))
     address = await broker.start(claim_epoch)
     pair: Pair | None = None
     try:

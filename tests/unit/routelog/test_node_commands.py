@@ -10,8 +10,8 @@ from typer.testing import CliRunner, Result
 import routelog.node_commands as command
 from routelog.__main__ import command_line
 from routelog.amqp_front import composition
-from routelog.amqp_front.process.broker import BrokerAddress, ClaimEpoch
 from routelog.broker.node.configuration import BrokerConfig
+from routelog.broker.process.broker import BrokerAddress, ClaimEpoch
 from routelog.broker.process.data_directory import StartError
 from routelog.vhosts import Definitions
 
@@ -29,6 +29,7 @@ class FakeBroker:
     def __call__(
         self,
         config: BrokerConfig,
+        front: object,
         on_ready: Callable[[BrokerAddress], None],
         claim_epoch: ClaimEpoch,
         *,

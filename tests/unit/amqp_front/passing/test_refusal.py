@@ -1,11 +1,10 @@
-"""What clients of a node without a leader are told."""
+"""What clients of AMQP are told by a node without a leader."""
 
-import msgspec
 import pytest
 from pamqp import commands, frame
 
 from routelog.amqp_front.connections.handshake import PROTOCOL_HEADER
-from routelog.amqp_front.passing.refusal import AmqpRefusal, HttpRefusal
+from routelog.amqp_front.passing.refusal import AmqpRefusal
 from routelog.amqp_front.wire.methods import encode_method
 
 CLIENT = (
@@ -53,24 +52,4 @@ def test_an_amqp_client_gets_a_close_frame_with_the_reason(piece_bytes: int) -> 
 def test_who_speaks_otherwise_is_let_go(sent: bytes) -> None:
     refusal = AmqpRefusal("orders", "nobody leads")
     refusal.take(sent)
-    assert refusal.is_over
-
-
-@pytest.mark.parametrize("method", ["GET", "HEAD"])
-def test_an_http_client_gets_503_with_the_reason(method: str) -> None:
-    refusal = HttpRefusal("nobody leads")
-    assert refusal.take(f"{method} /api/overview HTTP/1.1\r\n".encode()) == b""
-    assert not refusal.is_over
-    head, _, body = refusal.take(b"Host: a\r\n\r\n").partition(b"\r\n\r\n")
-    assert head.startswith(b"HTTP/1.1 503 ")
-    if method == "GET":
-        assert msgspec.json.decode(body) == {"error": "no_leader", "reason": "nobody leads"}
-    else:
-        assert body == b""
-    assert refusal.is_over
-
-
-def test_a_head_without_an_end_is_not_kept() -> None:
-    refusal = HttpRefusal("nobody leads")
-    assert refusal.take(b"x" * 70_000) == b""
     assert refusal.is_over

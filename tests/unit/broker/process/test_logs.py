@@ -13,9 +13,7 @@ import pytest
 from routelog.broker.process.logs import MESSAGE_CHARACTERS_MAX, escape_control, set_up_logs
 
 LINE = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z ERROR front\.test: (.*)")
-FORGERY = (
-    "bye\n2026-01-01T00:00:00.000Z INFO routelog.amqp_front.process.broker: all is well\x1b[2J"
-)
+FORGERY = "bye\n2026-01-01T00:00:00.000Z INFO routelog.broker.process.broker: all is well\x1b[2J"
 
 
 @pytest.fixture(autouse=True)

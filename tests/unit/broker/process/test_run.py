@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import pytest
 
-from routelog.amqp_front.process import run
+from routelog.broker.process import run
 
 
 class HungBroker:

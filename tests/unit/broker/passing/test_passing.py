@@ -9,14 +9,15 @@ from functools import partial
 import pytest
 import trustme
 from pamqp import commands
-from unit.amqp_front.passing.passed_world import OPEN_OK, Served, World, world
+from unit.broker.passing.passed_world import OPEN_OK, Served, World, world
 from unit.log_backend.open_store import until
 
 from routelog.amqp_front.connections.handshake import PROTOCOL_HEADER
-from routelog.amqp_front.passing.passed_connection import CLOSE_OK, LOST, UNSENT_BYTES_HIGH
-from routelog.amqp_front.passing.passing import CHANGED
+from routelog.amqp_front.passing.refusal import CLOSE_OK
 from routelog.amqp_front.wire.errors import CONNECTION_FORCED, reply_text
 from routelog.amqp_front.wire.methods import encode_method
+from routelog.broker.passing.passed_connection import LOST, UNSENT_BYTES_HIGH
+from routelog.broker.passing.passing import CHANGED
 from routelog.broker.sockets.proxy_header import Endpoint
 from routelog.mirror_cluster.node.cluster_member import LeadingNode
 
@@ -222,7 +223,7 @@ async def test_within_a_frame_nothing_can_be_said(sent: bytes) -> None:
 
 
 async def test_who_does_not_answer_the_goodbye_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("routelog.amqp_front.passing.passed_connection.CLOSE_OK_SECONDS_MAX", 0.2)
+    monkeypatch.setattr("routelog.broker.passing.passed_connection.GOODBYE_SECONDS_MAX", 0.2)
     async with world() as made:
         await opened(made)
         made.lead(None)

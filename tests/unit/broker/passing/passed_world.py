@@ -10,12 +10,13 @@ from typing import cast
 
 from pamqp import commands
 
-from routelog.amqp_front.passing.passing import Passing
+from routelog.amqp_front.passing.refusal import passed_amqp
 from routelog.amqp_front.wire.methods import encode_method
 from routelog.broker.listeners.acceptor import Acceptor
-from routelog.broker.listeners.leaders import Leader, TakeConnection
 from routelog.broker.listeners.listeners import listening_sockets
-from routelog.broker.listeners.passed_doors import PassedDoors
+from routelog.broker.passing.leaders import Leader, TakeConnection
+from routelog.broker.passing.passed_doors import PassedDoors
+from routelog.broker.passing.passing import Passing
 from routelog.broker.sockets.accepted_sockets import (
     AcceptedSocket,
     AcceptedSockets,
@@ -82,7 +83,7 @@ class World:
         self.is_away = False  # nobody listens at the leader
         self.refused = 0  # connections, since it is away
         self.port = self._leader_port = 0
-        self.passing = Passing(self, "orders", 5.0)
+        self.passing = Passing(self, 5.0, {})
 
     def _serve(self, accepted: AcceptedSocket, client: Endpoint | None) -> Served:
         self.clients.append(Served(accepted, client))
@@ -141,7 +142,7 @@ async def world(
     """Both nodes, until the end."""
     loop, made = asyncio.get_running_loop(), World()
     server = await made._accept_of_node()
-    passing = made.passing = Passing(made, "orders", wait_seconds)
+    passing = made.passing = Passing(made, wait_seconds, {AMQP: passed_amqp("orders")})
     (listening,) = await listening_sockets(loop, "127.0.0.1", 0)
     made.port = listening.getsockname()[1]
     acceptor = Acceptor(

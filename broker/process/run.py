@@ -10,9 +10,12 @@ from typing import NoReturn
 
 import uvloop
 
-from routelog.amqp_front.passing.passing import GONE, STOPPED
-from routelog.amqp_front.process.broker import Broker, BrokerAddress, ClaimEpoch
-from routelog.broker import BrokerConfig, GarbagePace, Mirror
+from routelog.broker.loop.garbage_pace import GarbagePace
+from routelog.broker.node.configuration import BrokerConfig
+from routelog.broker.passing.passing import GONE, STOPPED
+from routelog.broker.process.broker import Broker, BrokerAddress, ClaimEpoch
+from routelog.broker.process.front import Front
+from routelog.broker.process.mirror import Mirror
 from routelog.log_backend import SystemClock
 from routelog.vhosts import Definitions
 
@@ -27,6 +30,7 @@ Doors = Callable[[Broker, BrokerAddress], AbstractAsyncContextManager[None]]
 
 def run(
     config: BrokerConfig,
+    front: Front,
     on_ready: Callable[[BrokerAddress], None],
     claim_epoch: ClaimEpoch,
     *,
@@ -39,6 +43,7 @@ def run(
     """Run a broker until SIGTERM or SIGINT.
 
     Args:
+        front: what speaks with clients.
         on_ready: called when connections are accepted.
         claim_epoch: makes a node on its own the leader of its partitions; returns the leader epoch.
         definitions: what to import at the start; None: the default user and vhost are made.
@@ -59,7 +64,7 @@ def run(
             for number in (signal.SIGTERM, signal.SIGINT):
                 loop.add_signal_handler(number, stopped.set)
             mirror = join() if join is not None else None
-            broker = Broker(config, definitions, mirror)
+            broker = Broker(config, front, definitions, mirror)
 
             def ready(address: BrokerAddress) -> None:
                 loop.add_signal_handler(signal.SIGHUP, broker.renewal.reload_soon)

@@ -8,15 +8,10 @@ from typing import NoReturn, Protocol
 
 import uvloop
 
-from routelog.amqp_front.process.run import RESTART_SECONDS_MIN, SWITCH_SECONDS
-from routelog.broker import (
-    START_FAULTS,
-    BrokerConfig,
-    CertificateRenewal,
-    Certificates,
-    StartError,
-    open_logs,
-)
+from routelog.broker.listeners.certificate_renewal import CertificateRenewal, Certificates
+from routelog.broker.node.configuration import BrokerConfig
+from routelog.broker.process.data_directory import START_FAULTS, StartError, open_logs
+from routelog.broker.process.run import RESTART_SECONDS_MIN, SWITCH_SECONDS
 from routelog.log_backend import DirectoryLocked, LogStore, PartitionRecords, keep_private, narrow
 from routelog.vhosts import DeclaredPartitions
 

@@ -12,32 +12,22 @@ import socket
 from collections.abc import Callable
 from typing import cast
 
-from pamqp import commands
-
-from routelog.amqp_front.passing.refusal import Refusal, goodbye
-from routelog.amqp_front.wire.frame_walk import FrameWalk
-from routelog.amqp_front.wire.methods import encode_method
-from routelog.broker import (
-    AMQP,
-    AcceptedSocket,
-    Endpoint,
-    Leader,
-    PassedClient,
-    passed_header,
-    reset,
-)
+from routelog.broker.passing.leaders import Leader
+from routelog.broker.passing.passed_protocol import Farewell, PassedProtocol, Refusal
+from routelog.broker.sockets.accepted_sockets import AcceptedSocket
+from routelog.broker.sockets.proxy_header import Endpoint, PassedClient, passed_header
+from routelog.broker.sockets.socket_reset import reset
 
 log = logging.getLogger(__name__)
 
 UNSENT_BYTES_HIGH = 262_144  # and at most one read more, some 256 KiB
 # For the client to read what is unsent and to end its side: as long as the leader gives it.
 END_SECONDS_MAX = 30.0
-CLOSE_OK_SECONDS_MAX = 5.0  # for the client to answer connection.close
+GOODBYE_SECONDS_MAX = 5.0  # for the client to answer a goodbye
 LOST = (
     "the connection with the leader is lost: if its process has ended, transient messages and "
     "queues that are not durable are gone; what was not confirmed may be lost; connect again"
 )
-CLOSE_OK = encode_method(0, commands.Connection.CloseOk)
 
 
 class _End(asyncio.Protocol):
@@ -106,23 +96,27 @@ class LeaderEnd(_End):
     """The socket to the leader.
 
     Args:
-        walk: follows what it sends to the client; None: that is no AMQP.
+        farewell: follows what it sends to the client; None: the protocol has none.
     """
 
-    def __init__(self, client: "ClientEnd", walk: FrameWalk | None) -> None:
+    def __init__(self, client: "ClientEnd", farewell: Farewell | None) -> None:
         super().__init__()
         self._other: ClientEnd = client
-        self._walk = walk
+        self._farewell = farewell
 
-    @property
-    def can_close(self) -> bool:
-        """Whether the client may be sent connection.close: the leader has said none, nor half a frame."""
-        return self._walk is not None and self._walk.can_close
+    def goodbye(self, reason: str) -> bytes:
+        """What tells the client that this ends; empty where it cannot be told."""
+        farewell = self._farewell
+        return b"" if farewell is None or not farewell.can_close else farewell.goodbye(reason)
+
+    def is_answer(self, data: bytes) -> bool:
+        """Whether the client has answered the goodbye."""
+        return self._farewell is not None and self._farewell.is_answer(data)
 
     def data_received(self, data: bytes) -> None:
         """See `asyncio.Protocol`."""
-        if self._walk is not None:
-            self._walk.follow(data)
+        if self._farewell is not None:
+            self._farewell.follow(data)
         self._other.send(data)
 
     def eof_received(self) -> bool:
@@ -143,9 +137,9 @@ class ClientEnd(_End):
         leader: whom it is passed to; None: to nobody yet.
 
     Args:
-        door: the protocol that it is to speak.
+        door: the name of the protocol that it is to speak.
+        protocol: that protocol.
         proxied: the client, when the other end is a proxy that speaks for it.
-        refusal: made of the protocol and a reason, where no leader has been reached.
         begin: called when it is connected; has the leader's connection given to `reached`.
         ended: called when it is closed.
     """
@@ -154,8 +148,8 @@ class ClientEnd(_End):
         self,
         accepted: AcceptedSocket,
         door: str,
+        protocol: PassedProtocol,
         proxied: Endpoint | None,
-        refusal: Callable[[str, str], Refusal],
         begin: Callable[["ClientEnd"], None],
         ended: Callable[["ClientEnd"], None],
     ) -> None:
@@ -165,12 +159,12 @@ class ClientEnd(_End):
         self._accepted = accepted
         self._door = door
         self._proxied = proxied
-        self._refusal_of = refusal
+        self._protocol = protocol
         self._refusal: Refusal | None = None
         self._begin = begin
         self._ended = ended
         self._is_dropped = False  # before it was connected
-        self._is_told = False  # connection.close: what comes is thrown away
+        self._is_told = False  # that it ends: what comes is thrown away
         self._header = b""
         self._early = b""  # what came before there was a leader
         self._deadline: asyncio.TimerHandle | None = None
@@ -210,7 +204,7 @@ class ClientEnd(_End):
         if self._refusal is not None:
             self._refuse(data)
         elif self._is_told:
-            if data.endswith(CLOSE_OK):
+            if self._other is not None and self._other.is_answer(data):
                 self.close()
         elif self._other is None:
             self._early += data  # one read at most, of some 256 KiB
@@ -241,7 +235,8 @@ class ClientEnd(_End):
         if self.transport is None or self.transport.is_closing():
             return transport.abort()
         self.leader = leader
-        self._other = end = LeaderEnd(self, FrameWalk() if self._door == AMQP else None)
+        farewell = self._protocol.farewell
+        self._other = end = LeaderEnd(self, None if farewell is None else farewell())
         transport.set_protocol(end)
         end.connection_made(transport)
         end.send(self._header + self._early)
@@ -257,7 +252,7 @@ class ClientEnd(_End):
         if self._is_told or self.has_ended:
             self.close()
             return False
-        if self._other is not None and self._other.can_close:
+        if self._other is not None and self._other.goodbye(LOST):
             self.leave(LOST)
             return False
         self._abort_after(END_SECONDS_MAX)
@@ -269,20 +264,22 @@ class ClientEnd(_End):
             self.leave(LOST)
 
     def leave(self, reason: str) -> None:
-        """Close it because it cannot be passed on any more; with 320 where the protocol allows it."""
+        """Close it because it cannot be passed on any more; with a goodbye where the protocol allows it."""
         if self._is_told or self.transport is None or self.transport.is_closing():
             return
-        can_close = self._other is not None and self._other.can_close and not self.has_ended
+        goodbye = b""
         self._is_told = True
         if self._other is not None:
+            if not self.has_ended:
+                goodbye = self._other.goodbye(reason)
             self._other.close(ConnectionAbortedError())
-        if can_close:
-            self.send(goodbye(reason))
+        if goodbye:
+            self.send(goodbye)
             self.set_reading(True)
-            self._abort_after(CLOSE_OK_SECONDS_MAX)
+            self._abort_after(GOODBYE_SECONDS_MAX)
         elif self._other is None and self._early:
-            self._refusal = self._refusal_of(self._door, reason)
-            self._abort_after(CLOSE_OK_SECONDS_MAX)
+            self._refusal = self._protocol.refusal(reason)
+            self._abort_after(GOODBYE_SECONDS_MAX)
             self.set_reading(True)
             self._refuse(self._early)
         else:

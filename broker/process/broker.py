@@ -7,54 +7,42 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from routelog.amqp_front.connections.connection import Connection
-from routelog.amqp_front.node.close_throttle import CloseThrottle
-from routelog.amqp_front.node.services import Services
-from routelog.amqp_front.passing.passing import CHANGE_SECONDS, GONE, STOPPED, Passing
-from routelog.amqp_front.process.tracing import open_spans
-from routelog.amqp_front.publishing.firehose import Listener
-from routelog.amqp_front.server.open_connections import OpenConnections
-from routelog.amqp_front.server.operator_messages import OperatorMessages
-from routelog.amqp_front.server.operator_view import OperatorView
-from routelog.amqp_front.sockets.heartbeat import HeartbeatWheel
-from routelog.amqp_front.sockets.rota import Rota
-from routelog.amqp_front.wire.frame_cutter import FrameCutter
-from routelog.broker import (
-    AMQP,
-    HTTP,
+from routelog.broker.identity.default_passwords import warn_of_default_passwords
+from routelog.broker.listeners.acceptor import Serve
+from routelog.broker.listeners.certificate_renewal import CertificateRenewal
+from routelog.broker.listeners.http_listeners import HttpListeners, MetricsListener
+from routelog.broker.listeners.listeners import CannotListen, Listeners
+from routelog.broker.loop.cork import Cork
+from routelog.broker.loop.loop_monitor import LoopMonitor
+from routelog.broker.node.configuration import BrokerConfig
+from routelog.broker.node.delivery_samples import DeliverySamples
+from routelog.broker.node.node_name import node_name
+from routelog.broker.passing.http_refusal import HttpRefusal
+from routelog.broker.passing.passed_doors import PassedDoors
+from routelog.broker.passing.passed_protocol import PassedProtocol
+from routelog.broker.passing.passing import CHANGE_SECONDS, GONE, STOPPED, Passing
+from routelog.broker.process.data_directory import (
     START_FAULTS,
-    AcceptedSocket,
-    AcceptedSockets,
-    BrokerConfig,
-    CannotListen,
-    CertificateRenewal,
-    ConfirmBoard,
-    ConfirmDeadline,
-    Cork,
-    Endpoint,
-    EventLog,
-    Gate,
-    HttpListeners,
-    IntakeBudget,
-    IntakeLimits,
-    Listeners,
-    LogExchange,
-    LoopMonitor,
-    MemoryTrim,
-    MetricsListener,
-    Mirror,
-    PassedDoors,
-    RecentLog,
-    Serve,
-    StalledSockets,
     StartError,
     bad_definitions,
-    node_name,
-    open_files_limit,
     open_logs,
-    socket_limits,
-    warn_of_default_passwords,
 )
+from routelog.broker.process.event_log import EventLog
+from routelog.broker.process.front import Front
+from routelog.broker.process.log_exchange import LogExchange
+from routelog.broker.process.memory_allocator import MemoryTrim
+from routelog.broker.process.mirror import Mirror
+from routelog.broker.process.open_files import open_files_limit, socket_limits
+from routelog.broker.process.recent_log import RecentLog
+from routelog.broker.process.services import NodeServices
+from routelog.broker.sockets.accepted_sockets import AcceptedSockets
+from routelog.broker.sockets.proxy_header import AMQP, HTTP
+from routelog.broker.sockets.stalled_sockets import StalledSockets
+from routelog.broker.waiting.confirm_board import ConfirmBoard
+from routelog.broker.waiting.confirm_deadline import ConfirmDeadline
+from routelog.broker.waiting.gate import Gate
+from routelog.broker.waiting.intake_budget import IntakeBudget, IntakeLimits
+from routelog.broker.waiting.publisher_pace import PublisherPace
 from routelog.exchanges import InvalidName
 from routelog.log_backend import (
     Backups,
@@ -116,28 +104,36 @@ class Broker:
         http_sockets, http: the sockets of the HTTP API, to be counted; where it listens.
         metrics: where metrics are served; their owner opens and closes it.
         passed_doors: for clients that other nodes pass on.
-        operators, messages: for the operators' doors; there when it leads.
         recent_log: the last lines of the process's log.
 
     Args:
+        front: what speaks with its clients.
         mirror: the cluster that it belongs to; None: it is on its own.
     """
 
     def __init__(
         self,
         config: BrokerConfig,
+        front: Front,
         definitions: Definitions | None = None,
         mirror: Mirror | None = None,
     ) -> None:
         self._config = config
+        self._front = front
         self._name = node_name(config.node_name, socket.gethostname())
         self._definitions = definitions
         self._mirror = mirror
         wait_seconds = config.cluster_lease_seconds + CHANGE_SECONDS
         self._passing = (
-            None if mirror is None else Passing(mirror, config.cluster_name, wait_seconds)
+            None
+            if mirror is None
+            else Passing(
+                mirror,
+                wait_seconds,
+                {AMQP: front.passed, HTTP: PassedProtocol(HttpRefusal)},
+            )
         )
-        self._door: Serve = self._serve
+        self._door: Serve = self._front.serve
         self._http_serve: Serve | None = None
         self._is_loaded = self._is_suspended = False
         self._clock = SystemClock()
@@ -211,14 +207,14 @@ class Broker:
         self._is_suspended = True
         self._mirror.take_clients(None)
         self._door, self.http.serve = self._passing.door(AMQP), self._passing.door(HTTP)
-        self._connections.shut_down(f"{reason}: {GONE}")
+        self._front.shut_down(f"{reason}: {GONE}")
 
     def go_on(self) -> None:
         """Take clients, as soon as everything is loaded: this node leads."""
         assert self._mirror is not None
         self._is_suspended = False
         if self._is_loaded:
-            self._door, self.http.serve = self._serve, self._http_serve or self.http.serve
+            self._door, self.http.serve = self._front.serve, self._http_serve or self.http.serve
             self._mirror.take_clients(self.passed_doors.take)
             assert self._passing is not None
             # Who waited for a leader. Nobody waits for those who do not answer.
@@ -244,7 +240,7 @@ class Broker:
         await self._close_doors()
         await self.http.close()
         await self._passing.aclose(reason)
-        await self._connections.aclose(reason)
+        await self._front.aclose(reason)
 
     def _unusable(self, error: Exception) -> StartError:
         return StartError(f"data directory {self._config.data_dir}: {error}")
@@ -272,7 +268,6 @@ class Broker:
         scheduler.around = self._cork.run
         self._gate = Gate(loop)
         writer = logs.metadata_writer
-        self._spans = open_spans(config, self._name, self._clock)
         self._passwords = PasswordVerifier(self._clock.monotonic, key=random_key())
         self._users = UserDirectory(writer, self._passwords.hash)
         self._parameters = GlobalParameters(writer)
@@ -286,15 +281,11 @@ class Broker:
             default_vhost=config.default_vhost,
             histories_bytes_max=config.histories_bytes_max,
             definitions_bytes_max=config.definitions_bytes or memory_limit() // MEMORY_SHARE,
-            listeners_of=self._listeners_of,
+            listeners_of=self._front.listeners_of,
         )
         self._vhosts.budget.limits_of = self._users.limits
         self._event_log = EventLog(loop.call_later)
         self._vhosts.events.watch = self._event_log.write
-        self._connections = OpenConnections(self._vhosts.events)
-
-    def _listeners_of(self, vhost: str) -> list[Listener]:
-        return [] if self._spans is None else [self._spans.of_vhost(vhost)]
 
     async def _begin(self, claim_epoch: ClaimEpoch) -> None:
         loop = asyncio.get_running_loop()
@@ -347,14 +338,12 @@ class Broker:
             config.intake_user_bytes_max,
             config.intake_bytes_max,
         )
-        self._services = Services(
+        self._services = NodeServices(
             config=config,
             loop=loop,
             clock=clock,
             cork=cork,
             scheduler=scheduler_of(loop),
-            rota=Rota(loop, clock, cork),
-            cutter=FrameCutter(config.frame_max, config.message_bytes_max),
             vhosts=vhosts,
             users=users,
             passwords=self._passwords,
@@ -363,12 +352,11 @@ class Broker:
             confirms=confirms,
             gate=self._gate,
             intake=IntakeBudget(loop, limits, logs.memory.hold),
-            heartbeats=HeartbeatWheel(loop),
+            pace=PublisherPace(loop, cork, confirms),
+            deliveries=DeliverySamples(clock),
             node_name=self._name,
-            close_throttle=CloseThrottle(loop.call_soon),
         )
-        self.operators = OperatorView(self._connections.all, self._connections.opening)
-        self.messages = OperatorMessages(self._services, self.operators)
+        self._front.begin(self._services)
         logs.on_committed = cork.around(confirms.durable)
         logs.on_written = cork.around(confirms.written)
         logs.on_failure = self._log_failed
@@ -411,7 +399,7 @@ class Broker:
         return self._is_loaded and not self._is_suspended
 
     @property
-    def services(self) -> Services:
+    def services(self) -> NodeServices:
         """What its doors share; there from the start on."""
         return self._services
 
@@ -466,11 +454,11 @@ class Broker:
 
     def _user_deleted(self, name: str) -> None:
         reason = f"user '{name}' was deleted"
-        self.operators.close_all(lambda connection: connection.user == name, reason)
+        self._front.close_user(name, reason)
 
     def _vhost_deleted(self, name: str) -> None:
         reason = f"vhost '{name}' is deleted"
-        self.operators.close_all(lambda connection: connection.vhost.name == name, reason)
+        self._front.close_vhost(name, reason)
 
     async def _populate(self) -> None:
         config, vhosts, users = self._config, self._vhosts, self._users
@@ -501,7 +489,7 @@ class Broker:
         )
         self._amqp_sockets = AcceptedSockets("AMQP", limits.amqp, self._clock.monotonic)
         self.http_sockets = AcceptedSockets("HTTP", limits.http, self._clock.monotonic)
-        self.passed_doors.open(AMQP, self._amqp_sockets, self._serve)
+        self.passed_doors.open(AMQP, self._amqp_sockets, self._front.serve)
         self.renewal = CertificateRenewal(loop)
         if self._mirror is not None and self._mirror.certificates is not None:
             self.renewal.watch("clustering", self._mirror.certificates)
@@ -535,12 +523,6 @@ class Broker:
         """Where it listens for TLS; None: it does not."""
         return self._listeners.tls_address
 
-    def _serve(self, accepted: AcceptedSocket, proxied: Endpoint | None) -> Connection:
-        connection = Connection(self._services, self._connections, proxied)
-        connection.accepted = accepted
-        self._connections.accepted(connection)
-        return connection
-
     def _pressed(self, reasons: frozenset[str]) -> None:
         events, gate = self._vhosts.events, self._services.gate
         before = frozenset(gate.reasons)
@@ -560,7 +542,7 @@ class Broker:
         """Accept nobody, close connections with 320, write what is needed, let go of the files."""
         await self._close_doors()
         logging.getLogger().removeHandler(self._log_exchange)
-        await self._connections.aclose(STOPPED)
+        await self._front.aclose(STOPPED)
         self._services.scheduler.finish()
         self._event_log.stop()
         await self._close_stores()
@@ -584,5 +566,4 @@ class Broker:
         if self._remote is not None:
             await self._remote.aclose()
         await self._logs.aclose()
-        if self._spans is not None:
-            await asyncio.to_thread(self._spans.close)
+        await self._front.finish()

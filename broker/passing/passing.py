@@ -2,12 +2,16 @@
 
 import asyncio
 import logging
+from collections.abc import Mapping
 from contextlib import suppress
 from functools import partial
 
-from routelog.amqp_front.passing.passed_connection import CLOSE_OK_SECONDS_MAX, ClientEnd
-from routelog.amqp_front.passing.refusal import AmqpRefusal, HttpRefusal, Refusal
-from routelog.broker import AMQP, AcceptedSocket, Endpoint, Leaders, Serve
+from routelog.broker.listeners.acceptor import Serve
+from routelog.broker.passing.leaders import Leaders
+from routelog.broker.passing.passed_connection import GOODBYE_SECONDS_MAX, ClientEnd
+from routelog.broker.passing.passed_protocol import PassedProtocol
+from routelog.broker.sockets.accepted_sockets import AcceptedSocket
+from routelog.broker.sockets.proxy_header import Endpoint
 
 log = logging.getLogger(__name__)
 
@@ -25,14 +29,16 @@ class Passing:
     """Passes the clients of a node to the leader, until it is closed.
 
     Args:
-        cluster_name: clients without a leader are told it.
         wait_seconds: how long a client waits for a leader; then it is told that there is none.
+        protocols: what clients speak, by the names in a PROXY header: `AMQP`, `HTTP`.
     """
 
-    def __init__(self, leaders: Leaders, cluster_name: str, wait_seconds: float) -> None:
+    def __init__(
+        self, leaders: Leaders, wait_seconds: float, protocols: Mapping[str, PassedProtocol]
+    ) -> None:
         self._leaders = leaders
-        self._cluster_name = cluster_name
         self._wait_seconds = wait_seconds
+        self._protocols = protocols
         self._clients: set[ClientEnd] = set()
         self._reaching: dict[ClientEnd, asyncio.Task[None]] = {}
         self._news = asyncio.Event()
@@ -54,7 +60,7 @@ class Passing:
                 task.cancel()
             client.leave(reason)
         with suppress(TimeoutError):
-            async with asyncio.timeout(CLOSE_OK_SECONDS_MAX):
+            async with asyncio.timeout(GOODBYE_SECONDS_MAX):
                 while leaving & self._clients:
                     self._one_ended.clear()
                     await self._one_ended.wait()
@@ -62,12 +68,9 @@ class Passing:
             client.abort()
 
     def _serve(self, door: str, accepted: AcceptedSocket, proxied: Endpoint | None) -> ClientEnd:
-        client = ClientEnd(accepted, door, proxied, self._refusal, self._begin, self._ended)
+        client = ClientEnd(accepted, door, self._protocols[door], proxied, self._begin, self._ended)
         self._clients.add(client)
         return client
-
-    def _refusal(self, door: str, reason: str) -> Refusal:
-        return AmqpRefusal(self._cluster_name, reason) if door == AMQP else HttpRefusal(reason)
 
     def _begin(self, client: ClientEnd) -> None:
         task = asyncio.get_running_loop().create_task(self._reach(client))

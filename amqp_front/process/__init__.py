@@ -1,1 +1,0 @@
-"""One broker process: start and stop."""

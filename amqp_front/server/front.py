@@ -1,0 +1,68 @@
+"""AMQP 0-9-1 as a front end of a broker: its connections, from accept to close."""
+
+import asyncio
+
+from routelog.amqp_front.connections.connection import Connection
+from routelog.amqp_front.node.services import Services
+from routelog.amqp_front.passing.refusal import passed_amqp
+from routelog.amqp_front.publishing.firehose import Listener
+from routelog.amqp_front.publishing.tracing import open_spans
+from routelog.amqp_front.server.open_connections import OpenConnections
+from routelog.amqp_front.server.operator_messages import OperatorMessages
+from routelog.amqp_front.server.operator_view import OperatorView
+from routelog.broker import AcceptedSocket, BrokerConfig, Endpoint, NodeServices
+from routelog.log_backend import Clock
+
+
+class AmqpFront:
+    """See `Front`.
+
+    Attributes:
+        operators, messages: for the operators' doors; there when the node takes clients.
+
+    Raises:
+        StartError: the libraries for spans are not installed, and wanted.
+    """
+
+    def __init__(self, config: BrokerConfig, node: str, clock: Clock) -> None:
+        self.passed = passed_amqp(config.cluster_name)
+        self._spans = open_spans(config, node, clock)
+        self._connections = OpenConnections()
+
+    def listeners_of(self, vhost: str) -> list[Listener]:
+        """See `Front`."""
+        return [] if self._spans is None else [self._spans.of_vhost(vhost)]
+
+    def begin(self, services: NodeServices) -> None:
+        """See `Front`."""
+        self._services = Services.of(services)
+        self.operators = OperatorView(self._connections.all, self._connections.opening)
+        self.messages = OperatorMessages(self._services, self.operators)
+
+    def serve(self, accepted: AcceptedSocket, proxied: Endpoint | None) -> Connection:
+        """See `Front`."""
+        connection = Connection(self._services, self._connections, proxied)
+        connection.accepted = accepted
+        self._connections.accepted(connection)
+        return connection
+
+    def close_user(self, name: str, reason: str) -> None:
+        """See `Front`."""
+        self.operators.close_all(lambda connection: connection.user == name, reason)
+
+    def close_vhost(self, name: str, reason: str) -> None:
+        """See `Front`."""
+        self.operators.close_all(lambda connection: connection.vhost.name == name, reason)
+
+    def shut_down(self, reason: str) -> None:
+        """See `Front`."""
+        self._connections.shut_down(reason)
+
+    async def aclose(self, reason: str) -> None:
+        """See `Front`."""
+        await self._connections.aclose(reason)
+
+    async def finish(self) -> None:
+        """See `Front`."""
+        if self._spans is not None:
+            await asyncio.to_thread(self._spans.close)

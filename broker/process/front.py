@@ -1,0 +1,44 @@
+"""What speaks a protocol with the clients of a broker."""
+
+from collections.abc import Iterable
+from typing import Any, Protocol
+
+from routelog.broker.listeners.acceptor import ServedSocket
+from routelog.broker.passing.passed_protocol import PassedProtocol
+from routelog.broker.process.services import NodeServices
+from routelog.broker.sockets.accepted_sockets import AcceptedSocket
+from routelog.broker.sockets.proxy_header import Endpoint
+
+
+class Front(Protocol):
+    """The front end of a protocol; it is there before the node takes clients.
+
+    Attributes:
+        passed: what a node that passes clients on has to know of it.
+    """
+
+    passed: PassedProtocol
+
+    def listeners_of(self, vhost: str) -> Iterable[Any]:
+        """Who is told of every message of a vhost."""
+
+    def begin(self, services: NodeServices) -> None:
+        """The node takes clients from now on."""
+
+    def serve(self, accepted: AcceptedSocket, proxied: Endpoint | None) -> ServedSocket:
+        """Make what a client's socket is given to; see `Serve`."""
+
+    def close_user(self, name: str, reason: str) -> None:
+        """Close the connections of a user."""
+
+    def close_vhost(self, name: str, reason: str) -> None:
+        """Close the connections to a vhost."""
+
+    def shut_down(self, reason: str) -> None:
+        """Begin to close all connections."""
+
+    async def aclose(self, reason: str) -> None:
+        """Close all connections; those that do not answer in time are cut off."""
+
+    async def finish(self) -> None:
+        """Hand out what is still to be told of messages: nothing comes any more."""
