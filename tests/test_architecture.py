@@ -77,7 +77,7 @@ ROOMS = {
         "arguments",
         "stored",
         "partitions",
-        "posting",
+        "publishing",
         "rules",
         "queues",
         "delays",

@@ -3,8 +3,8 @@ from routelog.amqp_front.publishing.confirm_sender cimport ConfirmSender
 from routelog.amqp_front.wire.command cimport PublishRun
 from routelog.amqp_front.wire.record_attributes cimport record_attributes
 from routelog.vhosts.counters.counters cimport ExchangeCounters, MessageCounters
-from routelog.vhosts.posting.appending cimport Appending
-from routelog.vhosts.posting.decision cimport Router
+from routelog.vhosts.publishing.appending cimport Appending
+from routelog.vhosts.publishing.decision cimport Router
 
 
 cdef class Publisher:

@@ -36,9 +36,9 @@ from routelog.log_backend import (
     Records,
 )
 from routelog.vhosts import Recipient, ResourceKind, StatefulRoute, Verb
-from routelog.vhosts.posting.appending import PAUSE, Appending, Batches
-from routelog.vhosts.posting.decision import Decision, Router
-from routelog.vhosts.posting.fan_out import disjoint, queues_of, shared_out
+from routelog.vhosts.publishing.appending import PAUSE, Appending, Batches
+from routelog.vhosts.publishing.decision import Decision, Router
+from routelog.vhosts.publishing.fan_out import disjoint, queues_of, shared_out
 
 # Of one turn of the loop; what is left of a run comes again in the next one.
 SHARED_AT_ONCE = 4_096  # queues of all routes of a run: to share them out takes 0.2 to 0.5 ms

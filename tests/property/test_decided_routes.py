@@ -25,7 +25,7 @@ from routelog.broker.waiting.confirm_board import ConfirmBoard
 from routelog.exchanges import EXCHANGE_TYPES, RoutingError, held_name
 from routelog.log_backend import PERSISTENT, Records
 from routelog.vhosts import QueueProperties, VirtualHost
-from routelog.vhosts.posting.internal_publish import OutgoingMessage
+from routelog.vhosts.publishing.internal_publish import OutgoingMessage
 
 QUEUES = "one", "two", "three", "four"
 KEYS = *QUEUES, "one.two", "two.three", "none", "7"

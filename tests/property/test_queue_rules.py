@@ -31,8 +31,8 @@ from routelog.log_backend.partitions.log_intake import LogIntake
 from routelog.vhosts import Delivery, PublishRefused, Queue, QueuePartition, QueueProperties
 from routelog.vhosts.partitions.priority_partition import PriorityPartition
 from routelog.vhosts.partitions.priority_scan_budget import PriorityScanBudget
-from routelog.vhosts.posting.internal_publish import Posted, Settle
-from routelog.vhosts.posting.internal_publisher import Done
+from routelog.vhosts.publishing.internal_publish import Posted, Settle
+from routelog.vhosts.publishing.internal_publisher import Done
 from routelog.vhosts.rules.death import Death
 
 PRIORITY_MAX = 3

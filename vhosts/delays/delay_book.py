@@ -21,7 +21,7 @@ from routelog.vhosts.delays.held_messages import HeldMessages
 from routelog.vhosts.delays.held_page import HeldPage, held_page
 from routelog.vhosts.delays.held_scan import HeldScan
 from routelog.vhosts.delays.message_delay import PARTS
-from routelog.vhosts.posting.exchange_memories import TakeNumbers
+from routelog.vhosts.publishing.exchange_memories import TakeNumbers
 from routelog.vhosts.rules.rule_services import RuleServices
 from routelog.vhosts.stored.topology_record import DelayRecord, delay_change, prefix
 

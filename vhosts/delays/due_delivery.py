@@ -23,7 +23,7 @@ from routelog.log_backend import (
 from routelog.vhosts.delays.held_messages import HeldMessages
 from routelog.vhosts.delays.message_delay import DueLetters, message_delay
 from routelog.vhosts.messages.property_list import is_persistent
-from routelog.vhosts.posting.internal_publish import Posted
+from routelog.vhosts.publishing.internal_publish import Posted
 from routelog.vhosts.rules.rule_services import RuleServices
 from routelog.vhosts.timer import Timer
 

@@ -13,7 +13,7 @@ from routelog.exchanges import DELAY_HEADER, delay_milliseconds
 from routelog.log_backend import MalformedProperties, StoredRecord
 from routelog.vhosts.arguments.argument_table import decode_arguments
 from routelog.vhosts.messages.property_list import PropertyList
-from routelog.vhosts.posting.internal_publish import OutgoingMessage
+from routelog.vhosts.publishing.internal_publish import OutgoingMessage
 from routelog.vhosts.rules.death import strings
 
 MILLISECOND = 1_000  # us

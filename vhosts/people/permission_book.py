@@ -6,7 +6,7 @@ from types import MappingProxyType
 
 from routelog.vhosts.arguments.match_budget import MatchBudget
 from routelog.vhosts.errors import AccessRefused, VhostAccessRefused
-from routelog.vhosts.posting.broker_message import LOG_EXCHANGE
+from routelog.vhosts.publishing.broker_message import LOG_EXCHANGE
 from routelog.vhosts.stored.permission import Permission, Verb
 from routelog.vhosts.stored.topic_permission import TopicPermission, TopicRule
 

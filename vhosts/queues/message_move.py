@@ -19,7 +19,7 @@ from routelog.log_backend import (
     MalformedProperties,
 )
 from routelog.vhosts.messages.property_list import PropertyList
-from routelog.vhosts.posting.internal_publish import decoded_message
+from routelog.vhosts.publishing.internal_publish import decoded_message
 from routelog.vhosts.queues.message_search import FoundMessage, MessageState, Place
 from routelog.vhosts.queues.queue import Queue
 from routelog.vhosts.rules.death import DEATH_HEADERS, last_death, own_deaths

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from routelog.log_backend import BLIND_COPIES, PERSISTENT, Records
-from routelog.vhosts.posting.internal_publish import OutgoingMessage, Settle
-from routelog.vhosts.posting.internal_publisher import Done, InternalPublisher
+from routelog.vhosts.publishing.internal_publish import OutgoingMessage, Settle
+from routelog.vhosts.publishing.internal_publisher import Done, InternalPublisher
 from routelog.vhosts.rules.death import DeadLetter, Death, dead_letter, own_deaths
 
 DeadMessage = tuple[Records, int]  # and its index there

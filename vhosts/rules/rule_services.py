@@ -12,8 +12,8 @@ from routelog.log_backend import (
     Settlement,
     StoredRecord,
 )
-from routelog.vhosts.posting.internal_publish import Posted
-from routelog.vhosts.posting.internal_publisher import InternalPublisher
+from routelog.vhosts.publishing.internal_publish import Posted
+from routelog.vhosts.publishing.internal_publisher import InternalPublisher
 from routelog.vhosts.rules.dead_letter_publisher import DeadLetterPublisher
 from routelog.vhosts.timer import CallLater
 

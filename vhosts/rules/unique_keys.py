@@ -18,7 +18,7 @@ from routelog.vhosts.messages.message_header import header_identity
 from routelog.vhosts.messages.property_list import expiration
 from routelog.vhosts.messages.unsettled_records import unsettled_records
 from routelog.vhosts.partitions.queue_partition import QueuePartition
-from routelog.vhosts.posting.seen_keys import KEY_HEADER, short_key
+from routelog.vhosts.publishing.seen_keys import KEY_HEADER, short_key
 from routelog.vhosts.rules.ruled_queue import RuledQueue
 
 DEDUPLICATION = "x-message-deduplication"

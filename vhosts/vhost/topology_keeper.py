@@ -16,7 +16,7 @@ from routelog.vhosts.errors import (
     DefinitionsLimitReached,
     UserBindingLimitReached,
 )
-from routelog.vhosts.posting.exchange_memories import ExchangeMemories
+from routelog.vhosts.publishing.exchange_memories import ExchangeMemories
 from routelog.vhosts.queues.event_feed import TellEvent
 from routelog.vhosts.stored.topology_record import binding_change, exchange_change
 from routelog.vhosts.stored.topology_writer import TopologyWriter

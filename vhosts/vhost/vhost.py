@@ -47,12 +47,15 @@ from routelog.vhosts.delays.delay_book import DelayBook
 from routelog.vhosts.errors import QueueInUse, QueueLimitReached, QueueNotEmpty
 from routelog.vhosts.messages.consumer import Consumer
 from routelog.vhosts.partitions.partitioner import partition_count
-from routelog.vhosts.posting.exchange_memories import ExchangeMemories, TakeNumbers
-from routelog.vhosts.posting.exchange_memory_limit import HISTORIES_BYTES_MAX, ExchangeMemoryLimit
-from routelog.vhosts.posting.internal_publish import PublishRoutes
-from routelog.vhosts.posting.internal_publisher import InternalPublisher
-from routelog.vhosts.posting.recent_history import RecentHistory, hand_over
-from routelog.vhosts.posting.stateful_route import StatefulRoute
+from routelog.vhosts.publishing.exchange_memories import ExchangeMemories, TakeNumbers
+from routelog.vhosts.publishing.exchange_memory_limit import (
+    HISTORIES_BYTES_MAX,
+    ExchangeMemoryLimit,
+)
+from routelog.vhosts.publishing.internal_publish import PublishRoutes
+from routelog.vhosts.publishing.internal_publisher import InternalPublisher
+from routelog.vhosts.publishing.recent_history import RecentHistory, hand_over
+from routelog.vhosts.publishing.stateful_route import StatefulRoute
 from routelog.vhosts.queues.event_feed import TellEvent, tell_nobody, tell_of_queue
 from routelog.vhosts.queues.group_book import GroupBook
 from routelog.vhosts.queues.queue import Queue

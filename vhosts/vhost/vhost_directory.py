@@ -19,7 +19,10 @@ from routelog.vhosts.arguments.argument_checks import QUEUE_TYPES
 from routelog.vhosts.arguments.limits import VHOST_LIMITS, checked_limits
 from routelog.vhosts.counters.totals import NodeCounters
 from routelog.vhosts.errors import InvalidVhost, VhostNotFound
-from routelog.vhosts.posting.exchange_memory_limit import HISTORIES_BYTES_MAX, ExchangeMemoryLimit
+from routelog.vhosts.publishing.exchange_memory_limit import (
+    HISTORIES_BYTES_MAX,
+    ExchangeMemoryLimit,
+)
 from routelog.vhosts.queues.event_feed import EventFeed
 from routelog.vhosts.stored.topology_record import (
     NEXT_PARTITION_KEY,

@@ -7,7 +7,7 @@ from routelog.log_backend import Durability, Lane, in_turns, pause
 from routelog.vhosts.arguments.match_budget import MatchBudget
 from routelog.vhosts.arguments.policy import ALTERNATE_EXCHANGE, Policy
 from routelog.vhosts.arguments.queue_arguments import durability, retention
-from routelog.vhosts.posting.broker_message import LOG_EXCHANGE
+from routelog.vhosts.publishing.broker_message import LOG_EXCHANGE
 from routelog.vhosts.queues.event_feed import TellEvent, tell_nobody
 from routelog.vhosts.queues.queue import Queue
 from routelog.vhosts.stored.policy_book import PolicyBook

@@ -28,8 +28,8 @@ from routelog.broker.waiting.confirm_board import ConfirmBoard
 from routelog.log_backend import LogOptions, PartitionLog, SettledEntries, SettledPart, Settlement
 from routelog.vhosts import Queue, QueueProperties
 from routelog.vhosts.delays.held_messages import HeldMessages
-from routelog.vhosts.posting.recent_history import RecentHistory
-from routelog.vhosts.posting.seen_keys import SeenKeys
+from routelog.vhosts.publishing.recent_history import RecentHistory
+from routelog.vhosts.publishing.seen_keys import SeenKeys
 
 ARGUMENTS: dict[str, dict[str, object]] = {
     "plain": {},

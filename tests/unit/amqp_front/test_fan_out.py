@@ -21,7 +21,7 @@ from routelog.amqp_front.wire.command import PublishRun
 from routelog.broker.waiting.confirm_board import ConfirmBoard
 from routelog.log_backend import JournalFailed
 from routelog.vhosts import QueueProperties
-from routelog.vhosts.posting.appending import QUEUES_BETWEEN_LOOKS, WEIGHT_MAX, WOKEN_WEIGHT
+from routelog.vhosts.publishing.appending import QUEUES_BETWEEN_LOOKS, WEIGHT_MAX, WOKEN_WEIGHT
 
 TURN = 2 * QUEUES_BETWEEN_LOOKS  # the hasty clock ends a turn when it is looked at once more
 QUEUES = [f"q{number:03}" for number in range(5 * TURN)]
@@ -131,7 +131,7 @@ def test_behind_a_long_way_that_took_its_time_a_run_is_cut(
         node.vhost.bind_queue(name, "amq.headers", "", {"x-match": "all"})
     frames = b"".join(publish(1, exchange, key, b"m") for key in ("k1", "k2", "k3"))
     (run,) = runs(frames)
-    monkeypatch.setattr("routelog.vhosts.posting.decision.LONG_ROUTE", 1)
+    monkeypatch.setattr("routelog.vhosts.publishing.decision.LONG_ROUTE", 1)
     assert publisher.carry(run) == 1
     assert sum(counts(node)) == (2 if by_headers else QUEUES_BETWEEN_LOOKS)
 
@@ -192,7 +192,7 @@ def two_ways(
 ) -> Callable[[], list[PublishRun]]:
     """Makes a run whose keys lead to all queues and to the later ones, which may be shared out in turns."""
     monkeypatch.setattr("routelog.amqp_front.publishing.publisher.SHARED_AT_ONCE", 1)
-    monkeypatch.setattr("routelog.vhosts.posting.fan_out.NAMES_AT_ONCE", TURN)
+    monkeypatch.setattr("routelog.vhosts.publishing.fan_out.NAMES_AT_ONCE", TURN)
     for name in QUEUES:
         node.vhost.bind_queue(name, "amq.direct", "all", {})
         if name >= QUEUES[TURN]:

@@ -26,7 +26,7 @@ from routelog.vhosts import (
     QueueProperties,
     TopicPermission,
 )
-from routelog.vhosts.posting.decision import KEYS_MAX, LONG_KEY
+from routelog.vhosts.publishing.decision import KEYS_MAX, LONG_KEY
 from routelog.vhosts.queues.backlog import BACKLOG_MESSAGES_MIN, RATE_SECONDS
 
 
@@ -310,7 +310,7 @@ def test_with_time_to_spare_a_run_is_carried_out_whole(node: Node, publisher: Pu
 def test_messages_that_go_too_many_ways_come_again(
     node: Node, publisher: Publisher, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("routelog.vhosts.posting.decision.ROUTES_MAX", 1)
+    monkeypatch.setattr("routelog.vhosts.publishing.decision.ROUTES_MAX", 1)
     keys = ("one", "one", "two", "one", "one")
     messages = [publish(1, "", key, b"%d" % at) for at, key in enumerate(keys)]
     assert carried(publisher, messages) == [2, 1, 2]

@@ -11,7 +11,7 @@ import pytest
 from pamqp import commands
 from queue_samples import Node, running_node
 from unit.log_backend.open_store import copy_of, flushed
-from unit.vhosts.posting.test_internal_publisher import HastyClock
+from unit.vhosts.publishing.test_internal_publisher import HastyClock
 
 from routelog.exchanges import ExchangeNotFound
 from routelog.log_backend import (
@@ -28,7 +28,7 @@ from routelog.vhosts.delays import due_delivery, message_delay
 from routelog.vhosts.delays.due_delivery import COMING_MAX
 from routelog.vhosts.delays.held_page import NOTHING_BEFORE
 from routelog.vhosts.delays.message_delay import due_letter
-from routelog.vhosts.posting.internal_publish import OutgoingMessage
+from routelog.vhosts.publishing.internal_publish import OutgoingMessage
 
 SMALL = LogOptions(journal_file_bytes=1024 * 1024, memory_tail_bytes=1024 * 1024)
 BEGIN = 1_000_000_000_000  # us, when the clock of tests begins

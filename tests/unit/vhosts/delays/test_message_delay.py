@@ -14,7 +14,7 @@ from routelog.vhosts.delays.message_delay import (
     message_delay,
     part_of,
 )
-from routelog.vhosts.posting.internal_publish import OutgoingMessage
+from routelog.vhosts.publishing.internal_publish import OutgoingMessage
 
 
 def raw(**properties: Any) -> bytes:

@@ -12,7 +12,7 @@ from queue_samples import Node, Taker, bodies, fill, numbered, records, running_
 
 from routelog.log_backend import CLIENT_SECONDS, Reason, SystemClock
 from routelog.vhosts import Queue, QueueNotEmpty, QueueProperties
-from routelog.vhosts.posting.internal_publish import OutgoingMessage
+from routelog.vhosts.publishing.internal_publish import OutgoingMessage
 from routelog.vhosts.rules import dead_letter_publisher
 from routelog.vhosts.rules.dead_letters import (
     LETTERS_MAX,

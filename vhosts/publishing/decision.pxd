@@ -1,5 +1,5 @@
 # What becomes of published messages, for the compiled kernel.
-from routelog.vhosts.posting.appending cimport Appending
+from routelog.vhosts.publishing.appending cimport Appending
 
 
 cdef class Router:

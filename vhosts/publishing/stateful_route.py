@@ -6,8 +6,8 @@ from routelog.exchanges import Message, Route, RoutingTable
 from routelog.log_backend import NOTHING, JournalPositions, LogStore, Records
 from routelog.vhosts.errors import TooLargeToRemember
 from routelog.vhosts.messages.recipient import Recipient
-from routelog.vhosts.posting.appending import Appending
-from routelog.vhosts.posting.exchange_memory import ExchangeMemory, Note
+from routelog.vhosts.publishing.appending import Appending
+from routelog.vhosts.publishing.exchange_memory import ExchangeMemory, Note
 
 TOGETHER_BYTES_MAX = 1 << 30  # of one block, whose length has 32 bits
 

@@ -4,10 +4,10 @@ import pytest
 
 from routelog.exchanges import DeduplicationOptions, Message
 from routelog.log_backend import Records
-from routelog.vhosts.posting import exchange_memory_limit
-from routelog.vhosts.posting.exchange_memory import Note
-from routelog.vhosts.posting.exchange_memory_limit import KEY_BYTES, ExchangeMemoryLimit
-from routelog.vhosts.posting.seen_keys import KEY_BYTES_MAX, SeenKeys
+from routelog.vhosts.publishing import exchange_memory_limit
+from routelog.vhosts.publishing.exchange_memory import Note
+from routelog.vhosts.publishing.exchange_memory_limit import KEY_BYTES, ExchangeMemoryLimit
+from routelog.vhosts.publishing.seen_keys import KEY_BYTES_MAX, SeenKeys
 
 
 class Seen:

@@ -3,7 +3,7 @@
 from random import Random
 
 from routelog.exchanges import Route
-from routelog.vhosts.posting.fan_out import NAMES_AT_ONCE, disjoint, shared_out
+from routelog.vhosts.publishing.fan_out import NAMES_AT_ONCE, disjoint, shared_out
 
 
 def by_queue(chosen: dict[Route, list[int]]) -> dict[str, list[int]]:

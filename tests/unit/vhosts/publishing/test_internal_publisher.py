@@ -13,9 +13,9 @@ from routelog.exchanges import Route
 from routelog.log_backend import CLIENT_SECONDS, JournalFailed, Reason, Records, SystemClock
 from routelog.vhosts import PublishRefused, Queue, QueueProperties
 from routelog.vhosts.messages.recipient import Recipient
-from routelog.vhosts.posting import fan_out, internal_publish
-from routelog.vhosts.posting.appending import QUEUES_BETWEEN_LOOKS
-from routelog.vhosts.posting.internal_publish import OutgoingMessage, Posted
+from routelog.vhosts.publishing import fan_out, internal_publish
+from routelog.vhosts.publishing.appending import QUEUES_BETWEEN_LOOKS
+from routelog.vhosts.publishing.internal_publish import OutgoingMessage, Posted
 from routelog.vhosts.rules.dead_letters import RETRY_SECONDS
 
 QUEUES = [f"q{number:03}" for number in range(6 * QUEUES_BETWEEN_LOOKS)]

@@ -33,10 +33,10 @@ from routelog.vhosts.arguments.argument_table import decode_arguments
 from routelog.vhosts.errors import TooLargeToRemember
 from routelog.vhosts.messages.property_list import PropertyList, encode_table
 from routelog.vhosts.messages.recipient import Recipient
-from routelog.vhosts.posting.appending import Appending
-from routelog.vhosts.posting.decision import Decision, Router
-from routelog.vhosts.posting.fan_out import disjoint, queues_of
-from routelog.vhosts.posting.stateful_route import StatefulRoute
+from routelog.vhosts.publishing.appending import Appending
+from routelog.vhosts.publishing.decision import Decision, Router
+from routelog.vhosts.publishing.fan_out import disjoint, queues_of
+from routelog.vhosts.publishing.stateful_route import StatefulRoute
 
 # In the routes of messages that go together: to tell which queues they share takes up to 1.5 ms.
 NAMES_MAX = 4_096

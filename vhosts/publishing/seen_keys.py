@@ -20,9 +20,9 @@ from itertools import islice
 
 from routelog.exchanges import DeduplicationOptions, Message, octets, whole_number
 from routelog.log_backend import PERSISTENT, Records, encode_records
-from routelog.vhosts.posting.exchange_log import ExchangeLog
-from routelog.vhosts.posting.exchange_memory import Note
-from routelog.vhosts.posting.exchange_memory_limit import ExchangeMemoryLimit
+from routelog.vhosts.publishing.exchange_log import ExchangeLog
+from routelog.vhosts.publishing.exchange_memory import Note
+from routelog.vhosts.publishing.exchange_memory_limit import ExchangeMemoryLimit
 
 KEY_HEADER = "x-deduplication-header"
 TTL_HEADER = "x-cache-ttl"

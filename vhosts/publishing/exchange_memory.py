@@ -5,7 +5,7 @@ from typing import NamedTuple, Protocol
 
 from routelog.exchanges import Message
 from routelog.log_backend import Records
-from routelog.vhosts.posting.exchange_log import ExchangeLog
+from routelog.vhosts.publishing.exchange_log import ExchangeLog
 
 
 class Note(NamedTuple):

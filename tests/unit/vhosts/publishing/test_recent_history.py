@@ -6,10 +6,10 @@ import pytest
 
 from routelog.exchanges import Message
 from routelog.log_backend import Records, encode_records
-from routelog.vhosts.posting import recent_history
-from routelog.vhosts.posting.exchange_memory import Note
-from routelog.vhosts.posting.exchange_memory_limit import ExchangeMemoryLimit
-from routelog.vhosts.posting.recent_history import RecentHistory
+from routelog.vhosts.publishing import recent_history
+from routelog.vhosts.publishing.exchange_memory import Note
+from routelog.vhosts.publishing.exchange_memory_limit import ExchangeMemoryLimit
+from routelog.vhosts.publishing.recent_history import RecentHistory
 
 
 def limit(bytes_max: int = 1 << 40) -> ExchangeMemoryLimit:

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 from routelog.log_backend import DELIVERY_MODE, FIRST_FLAG, HEADERS, TIMESTAMP, JournalFailed
 from routelog.vhosts.arguments.argument_table import encode_arguments
-from routelog.vhosts.posting.internal_publish import OutgoingMessage
-from routelog.vhosts.posting.internal_publisher import InternalPublisher
+from routelog.vhosts.publishing.internal_publish import OutgoingMessage
+from routelog.vhosts.publishing.internal_publisher import InternalPublisher
 
 TRACE_EXCHANGE = "amq.rabbitmq.trace"
 EVENT_EXCHANGE = "amq.rabbitmq.event"

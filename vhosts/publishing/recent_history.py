@@ -14,11 +14,11 @@ from routelog.exchanges import Binding, Message
 from routelog.log_backend import BLIND_COPIES, OWN_DEATHS, PERSISTENT, Records, split_records
 from routelog.vhosts.errors import PublishRefused
 from routelog.vhosts.messages.recipient import Recipient
-from routelog.vhosts.posting.exchange_log import ExchangeLog
-from routelog.vhosts.posting.exchange_memory import Note
-from routelog.vhosts.posting.exchange_memory_limit import ExchangeMemoryLimit
-from routelog.vhosts.posting.internal_publish import OutgoingMessage
-from routelog.vhosts.posting.internal_publisher import InternalPublisher
+from routelog.vhosts.publishing.exchange_log import ExchangeLog
+from routelog.vhosts.publishing.exchange_memory import Note
+from routelog.vhosts.publishing.exchange_memory_limit import ExchangeMemoryLimit
+from routelog.vhosts.publishing.internal_publish import OutgoingMessage
+from routelog.vhosts.publishing.internal_publisher import InternalPublisher
 
 NO_STORE_HEADER = "x-recent-history-no-store"
 HISTORY_BYTES_MAX = 64 * 1024 * 1024  # of the batches that hold the messages: older ones go sooner

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 from queue_samples import Node, Taker, records, running_node
-from unit.vhosts.posting.test_internal_publisher import HastyClock, reject, with_a_fault
+from unit.vhosts.publishing.test_internal_publisher import HastyClock, reject, with_a_fault
 
 from routelog.log_backend import RecordBatch, Settlement
 from routelog.log_backend.journal.journal_block import decode_entries
 from routelog.vhosts import Queue, QueueProperties
-from routelog.vhosts.posting import internal_publish
-from routelog.vhosts.posting.appending import QUEUES_BETWEEN_LOOKS
+from routelog.vhosts.publishing import internal_publish
+from routelog.vhosts.publishing.appending import QUEUES_BETWEEN_LOOKS
 
 TARGETS = [f"q{number:03}" for number in range(3 * QUEUES_BETWEEN_LOOKS)]
 

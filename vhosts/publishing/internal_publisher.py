@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 
 from routelog.log_backend import JournalFailed, Lane
-from routelog.vhosts.posting.internal_publish import (
+from routelog.vhosts.publishing.internal_publish import (
     InternalPublish,
     OutgoingMessages,
     Posted,

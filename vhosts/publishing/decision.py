@@ -10,9 +10,9 @@ from typing import NamedTuple, Protocol
 import cython
 
 from routelog.exchanges import BARE_MESSAGE, Message, Route, RoutingTable
-from routelog.vhosts.posting.appending import Appending
-from routelog.vhosts.posting.fan_out import by_route
-from routelog.vhosts.posting.stateful_route import StatefulRoute
+from routelog.vhosts.publishing.appending import Appending
+from routelog.vhosts.publishing.fan_out import by_route
+from routelog.vhosts.publishing.stateful_route import StatefulRoute
 
 # Of one decision; what is left of a publish is for the next one.
 KEYS_MAX = 2_048  # looked for in the cache of routes
