@@ -13,7 +13,6 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from routelog.amqp_front.composition import Composition
 from routelog.broker.listeners.tls import warn_of_readers
 from routelog.broker.node.configuration import (
     BrokerConfig,
@@ -29,6 +28,7 @@ from routelog.broker.process.memory_allocator import give_large_blocks_back
 from routelog.broker.process.open_files import make_room_for_open_files, raise_open_files_limit
 from routelog.broker.process.service_manager import ServiceManager
 from routelog.broker.process.standby import run_standby
+from routelog.composition import Composition
 from routelog.log_backend import (
     DirectoryLocked,
     LogStore,

@@ -12,9 +12,9 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from routelog.__main__ import main
-from routelog.amqp_front.composition import Composition
 from routelog.broker.process.broker import Broker, BrokerAddress
 from routelog.broker.sockets.accepted_sockets import AcceptedSockets, SocketLimits
+from routelog.composition import Composition
 from routelog.mirror_cluster.coordination.coordinator import NodeEntry
 from routelog.mirror_cluster.links.node_links import LinkSecurity, NodeLinks
 

@@ -8,8 +8,8 @@ import pytest
 from typer.testing import CliRunner
 
 import routelog.node_commands as command
+from routelog import composition
 from routelog.__main__ import command_line
-from routelog.amqp_front import composition
 from routelog.broker.node.configuration import BrokerConfig
 from routelog.broker.process.open_files import FILES_WANTED
 

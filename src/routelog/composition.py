@@ -7,8 +7,6 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontext
 from dataclasses import asdict
 from typing import Any, NoReturn
 
-from routelog.amqp_front.metrics_door import load_metrics_door, metrics_door
-from routelog.amqp_front.operators_door import load_door, operators_door, remove_left_door
 from routelog.amqp_front.server.front import AmqpFront
 from routelog.broker.node.configuration import BrokerConfig
 from routelog.broker.node.node_name import node_name
@@ -18,6 +16,7 @@ from routelog.broker.process.open_files import open_files_limit, socket_limits
 from routelog.broker.process.run import run
 from routelog.broker.sockets.accepted_sockets import AcceptedSockets
 from routelog.log_backend import SystemClock, SystemDisk
+from routelog.metrics_door import load_metrics_door, metrics_door
 from routelog.mirror_cluster import (
     ClusterMember,
     ClusterOptions,
@@ -26,6 +25,7 @@ from routelog.mirror_cluster import (
     StandbyOptions,
     claim_epoch,
 )
+from routelog.operators_door import load_door, operators_door, remove_left_door
 from routelog.vhosts import Definitions
 
 
