@@ -269,13 +269,12 @@ DOORS = {
             "*.write_text",
         ),
         # The command line reads the configuration file, and the token of this machine, which the operators'
-        # door writes; what is mapped for kept bytes is no file.
+        # door writes.
         files=(
             "log_backend/doors/disk.py",
             "management/commands/api_address.py",
             "src/routelog/node_commands.py",
             "src/routelog/operators_door.py",
-            "amqp_front/transactions/buffered_bytes.py",
         ),
     ),
     "network": Door(

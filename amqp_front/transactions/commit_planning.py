@@ -13,9 +13,7 @@ from routelog.amqp_front.publishing.publishing_channel import PublishingChannel
 from routelog.amqp_front.publishing.return_sender import ReturnSender
 from routelog.amqp_front.transactions.commit_plan import CommitPlan
 from routelog.amqp_front.transactions.run_planner import RunPlanner
-from routelog.amqp_front.transactions.transaction import Kept
-from routelog.amqp_front.transactions.transaction_buffer import TransactionBuffer
-from routelog.amqp_front.transactions.window_plan import planned
+from routelog.amqp_front.transactions.transaction import Kept, KeptRun
 from routelog.log_backend import PIECE_SECONDS, Clock
 from routelog.vhosts import Recipient
 
@@ -90,11 +88,11 @@ class CommitPlanning:
 
     def _planned(self) -> Iterator[None]:
         for each in self._kept:
-            if isinstance(each, TransactionBuffer):
-                yield from planned(each, self._planner)
-            else:
-                self._plan.exchanges.add(each.exchange.decode())
-                self._planner.add(each)
+            run = each.run() if isinstance(each, KeptRun) else each
+            done = self._planner.add(run)
+            while done < run.count:
+                yield
+                done += self._planner.add(run.part(done, run.count - done))
             yield
 
     def _is_current(self) -> bool:

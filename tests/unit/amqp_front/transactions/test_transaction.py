@@ -1,16 +1,14 @@
 """Transactions: what they keep, and that it is theirs."""
 
 from array import array
-from collections import Counter
 
 import pytest
 from frame_samples import publish, some_properties
 from intake_samples import share
 
 from routelog.amqp_front.consuming.unacked import Taken, UnackedRun
-from routelog.amqp_front.transactions import transaction, transaction_buffer
-from routelog.amqp_front.transactions.transaction import ENTRY_BYTES, Transaction
-from routelog.amqp_front.transactions.transaction_buffer import TransactionBuffer
+from routelog.amqp_front.transactions import transaction
+from routelog.amqp_front.transactions.transaction import ENTRY_BYTES, KeptRun, Transaction
 from routelog.amqp_front.wire.command import PublishRun
 from routelog.amqp_front.wire.errors import PRECONDITION_FAILED, SoftError
 from routelog.amqp_front.wire.frame_cutter import FrameCutter
@@ -44,7 +42,7 @@ def test_a_publish_outlives_the_receive_buffer(keys: list[str]) -> None:
     kept.publish(run)
     buffer[: len(stream)] = b"\xee" * len(stream)
     run.rows[:18] = array("i", [0] * 18)
-    (own,) = window(kept).runs()
+    (own,) = runs(kept)
     assert not kept.taken
     assert own.keys() == [key.encode() for key in keys]
     assert [own.body(at) for at in range(3)] == [b"body0", b"body1", b"body2"]
@@ -57,22 +55,14 @@ def test_a_publish_outlives_the_receive_buffer(keys: list[str]) -> None:
     assert [records.routing_key(at) for at in range(3)] == [key.encode() for key in keys]
 
 
-def window(kept: Transaction) -> TransactionBuffer:
-    """The only one of a transaction."""
-    (only,) = kept.kept
-    assert isinstance(only, TransactionBuffer)
-    return only
+def runs(kept: Transaction) -> list[PublishRun]:
+    """What a transaction has of publishes."""
+    return [each.run() if isinstance(each, KeptRun) else each for each in kept.kept]
 
 
-def in_order(window: TransactionBuffer) -> list[bytes]:
-    """The bodies of what a window holds, as they were published."""
-    runs, at = window.runs(), Counter[int]()
-    found: list[bytes] = []
-    for index, count in window.order():
-        found += [runs[index].body(at[index] + more) for more in range(count)]
-        at[index] += count
-    assert [at[index] for index in range(len(runs))] == [run.count for run in runs]
-    return found
+def bodies(kept: Transaction) -> list[list[bytes]]:
+    """Of each run that a transaction has."""
+    return [[run.body(at) for at in range(run.count)] for run in runs(kept)]
 
 
 def taken() -> Taken:
@@ -86,33 +76,30 @@ def test_a_transaction_keeps_its_order() -> None:
     for at, each in enumerate(settled):
         kept.publish(publish_run(publish(1, f"x{at}", f"k{at}", b""))[0])
         kept.settle(each)
-    assert [run.keys() for run in window(kept).runs()] == [[b"k0"], [b"k1"]]
+    assert [run.keys() for run in runs(kept)] == [[b"k0"], [b"k1"]]
     assert kept.taken == {Reason.ACKED: [run for each in settled for run in each.runs]}
 
 
-def test_what_goes_to_an_exchange_is_one_run_whatever_came_between() -> None:
+def test_neighbours_to_an_exchange_with_equal_flags_are_one_run() -> None:
     kept = Transaction(share())
     for at, (exchange, options) in enumerate(
         [
             ("x", {}),
             ("x", {"properties": some_properties(content_type="text")}),
+            ("x", {"properties": some_properties(expiration="9")}),
             ("y", {}),
-            ("x", {}),
             ("x", {"mandatory": True}),
             ("x", {"properties": PERSISTENT}),
-            ("x", {"properties": some_properties(expiration="9")}),
             ("x", {"properties": PERSISTENT}),
-            ("y", {}),
         ]
     ):
         kept.publish(publish_run(publish(1, exchange, "k", b"%d" % at, **options))[0])
-    runs = window(kept).runs()
-    found = [b"".join(run.body(at) for at in range(run.count)) for run in runs]
-    assert found == [b"013", b"28", b"4", b"57", b"6"]
-    assert [run.property_flags & EXPIRATION for run in runs] == [0, 0, 0, 0, EXPIRATION]
-    assert [run.persistent for run in runs] == [False, False, False, True, False]
-    assert [run.mandatory for run in runs] == [False, False, True, False, False]
-    assert in_order(window(kept)) == [b"%d" % at for at in range(9)]
+    assert bodies(kept) == [[b"0", b"1", b"2"], [b"3"], [b"4"], [b"5", b"6"]]
+    found = runs(kept)
+    assert [run.exchange for run in found] == [b"x", b"y", b"x", b"x"]
+    assert [run.property_flags & EXPIRATION for run in found] == [EXPIRATION, 0, 0, 0]
+    assert [run.persistent for run in found] == [False, False, False, True]
+    assert [run.mandatory for run in found] == [False, False, True, False]
 
 
 def test_what_has_one_key_in_common_keeps_that() -> None:
@@ -120,40 +107,29 @@ def test_what_has_one_key_in_common_keeps_that() -> None:
     for kept, keys in ((same, "kk"), (other, "kj")):
         for key in keys:
             kept.publish(publish_run(publish(1, "x", key, b""))[0])
-    ((one,), (two,)) = window(same).runs(), window(other).runs()
+    ((one,), (two,)) = runs(same), runs(other)
     assert (one.routing_key, two.routing_key) == (b"k", None)
     assert (one.keys(), two.keys()) == ([b"k", b"k"], [b"k", b"j"])
 
 
-def test_a_window_is_limited_in_messages_and_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(transaction_buffer, "KEPT_RECORDS_MAX", 3)
-    monkeypatch.setattr(transaction_buffer, "KEPT_BYTES_MAX", 1_000)
+def test_a_run_is_limited_in_messages_and_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transaction, "RUN_RECORDS_MAX", 3)
+    monkeypatch.setattr(transaction, "RUN_BYTES_MAX", 1_000)
     kept = Transaction(share())
     for size in (1, 1, 1, 1, 999, 1, 1):
         kept.publish(publish_run(publish(1, "x", "k", bytes(size)))[0])
-    assert sizes(kept) == [[1, 1, 1], [1, 999], [1, 1]]
+    assert [[len(body) for body in run] for run in bodies(kept)] == [[1, 1, 1], [1, 999], [1, 1]]
 
 
-def test_a_window_is_limited_in_kinds(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(transaction_buffer, "KINDS_MAX", 2)
+def test_only_what_a_part_of_a_run_has_is_copied() -> None:
+    run, _ = publish_run(b"".join(publish(1, "x", "k", bytes([at]) * 500) for at in range(9)))
     kept = Transaction(share())
-    for size, exchange in enumerate("xyxzy"):
-        kept.publish(publish_run(publish(1, exchange, "k", bytes(size)))[0])
-    assert sizes(kept) == [[0, 1, 2], [3, 4]]
-
-
-def test_a_message_with_copies_stands_alone() -> None:
-    copied = some_properties(headers={"CC": ["other"]})
-    kept = Transaction(share())
-    for size, options in enumerate([{}, {"properties": copied}, {"properties": copied}, {}, {}]):
-        kept.publish(publish_run(publish(1, "x", "k", bytes(size), **options))[0])
-    assert sizes(kept) == [[0], [1], [2], [3, 4]]
-
-
-def sizes(kept: Transaction) -> list[list[int]]:
-    """Of the bodies in its windows."""
-    windows = [each for each in kept.kept if isinstance(each, TransactionBuffer)]
-    return [[len(body) for body in in_order(window)] for window in windows]
+    kept.publish(run.part(6, 2))
+    (only,) = kept.kept
+    assert isinstance(only, KeptRun)
+    assert only.bytes < 1_200
+    assert bodies(kept) == [[bytes([6]) * 500, bytes([7]) * 500]]
+    assert [run.records(0, 1).routing_key(1) for run in runs(kept)] == [b"k"]
 
 
 def test_a_publish_that_has_bytes_of_its_own_is_not_copied() -> None:
@@ -163,8 +139,8 @@ def test_a_publish_that_has_bytes_of_its_own_is_not_copied() -> None:
     kept.publish(publish_run(publish(1, "x", "k", b"small"))[0])
     first, second = kept.kept
     assert first is own
-    assert isinstance(second, TransactionBuffer)
-    assert in_order(second) == [b"small"]
+    assert isinstance(second, KeptRun)
+    assert second.run().body(0) == b"small"
 
 
 def test_a_transaction_is_limited_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:

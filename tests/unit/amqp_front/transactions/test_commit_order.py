@@ -1,4 +1,4 @@
-"""What lies between messages of one way splits no batch, unless a queue would get them in another order."""
+"""What queues get of a commit has the order of its publishing, and few batches where that lets it."""
 
 import random
 from collections.abc import Callable
@@ -11,7 +11,7 @@ from queue_samples import Node
 from unit.amqp_front.publishing_channel import Channel, carry_out, held, runs
 
 from routelog.amqp_front.publishing.publisher import Publisher
-from routelog.amqp_front.transactions import window_plan
+from routelog.amqp_front.transactions import run_planner, transaction
 from routelog.amqp_front.transactions.commit_plan import Batch
 from routelog.amqp_front.transactions.commit_planning import CommitPlanning
 from routelog.amqp_front.transactions.transaction import Transaction
@@ -26,12 +26,13 @@ def commit(node: Node, channel: Channel, publisher: Publisher) -> Commit:
     """Commits messages: each is exchange, key and body, with options."""
 
     def committed(*messages: bytes) -> list[Batch]:
-        transaction = Transaction(share())
+        kept = Transaction(share())
         for message in messages:
             for run in runs(message):
-                transaction.publish(run)
+                for checked in publisher.check(run):
+                    kept.publish(checked)
         of_channel = cast(Any, channel), publisher.returns
-        planning = CommitPlanning(*of_channel, transaction.kept, SystemClock())
+        planning = CommitPlanning(*of_channel, kept.kept, SystemClock())
         while (plan := planning.go_on()) is None:
             pass
         batches = list(plan.batches)
@@ -60,21 +61,6 @@ def bound(node: Node) -> None:
         node.vhost.bind_queue(queue, exchange, key, arguments)
 
 
-def test_exchanges_by_turns_with_queues_of_their_own_are_a_batch_each(
-    node: Node, commit: Commit, bound: None
-) -> None:
-    batches = commit(*(publish(1, ("first", "second")[at % 2], "", b"%d" % at) for at in range(10)))
-    assert len(batches) == 2
-    assert held(node, "one") == ["0", "2", "4", "6", "8"]
-    assert held(node, "two") == ["1", "3", "5", "7", "9"]
-
-
-def test_so_are_those_by_headers(node: Node, commit: Commit, bound: None) -> None:
-    batches = commit(*(publish(1, ("first", "read")[at % 2], "", b"%d" % at) for at in range(10)))
-    assert len(batches) == 2
-    assert held(node, "two") == ["1", "3", "5", "7", "9"]
-
-
 def test_what_a_queue_gets_of_several_exchanges_keeps_its_order(
     node: Node, commit: Commit, bound: None
 ) -> None:
@@ -82,7 +68,7 @@ def test_what_a_queue_gets_of_several_exchanges_keeps_its_order(
     batches = commit(*(publish(1, *turns[at % 3], b"%d" % at) for at in range(9)))
     assert held(node, "one") == ["0", "2", "3", "5", "6", "8"]
     assert held(node, "two") == ["1", "4", "7"]
-    assert len(batches) == 7
+    assert len(batches) == 9
 
 
 def test_what_goes_to_some_queues_of_a_way_keeps_its_order(
@@ -93,23 +79,10 @@ def test_what_goes_to_some_queues_of_a_way_keeps_its_order(
     assert held(node, "two") == ["0", "2", "4"]
 
 
-def test_keys_by_turns_are_a_batch_for_each_way_in_all_of_the_window(
-    node: Node, commit: Commit, bound: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(window_plan, "STEP_RECORDS", 3)
+def test_keys_by_turns_are_a_batch_for_each_way(node: Node, commit: Commit, bound: None) -> None:
     batches = commit(*(publish(1, "", ("one", "two")[at % 2], b"%d" % at) for at in range(6)))
     assert len(batches) == 2
     assert held(node, "one") == ["0", "2", "4"]
-
-
-@pytest.mark.parametrize("limit", ["STEP_RECORDS", "STEP_BYTES"])
-def test_a_batch_is_limited(
-    node: Node, commit: Commit, bound: None, monkeypatch: pytest.MonkeyPatch, limit: str
-) -> None:
-    monkeypatch.setattr(window_plan, limit, 2)
-    batches = commit(*(publish(1, "", "one", b"%d" % at) for at in range(5)))
-    assert [records.count for records, _, _ in batches] == [2, 2, 1]
-    assert held(node, "one") == ["0", "1", "2", "3", "4"]
 
 
 def test_what_nobody_gets_is_returned_in_order(
@@ -130,8 +103,12 @@ def test_each_queue_gets_what_it_would_get_of_single_publishes(
     seed: int,
 ) -> None:
     chance = random.Random(seed)
-    for limit in ("STEP_RECORDS", "STEP_BYTES", "STEP_BATCHES", "STEP_STRETCHES", "STEP_NAMES"):
-        monkeypatch.setattr(window_plan, limit, chance.choice((1, 2, 5, 1_000)))
+    for module, limit in (
+        (transaction, "RUN_RECORDS_MAX"),
+        (transaction, "RUN_BYTES_MAX"),
+        (run_planner, "NAMES_MAX"),
+    ):
+        monkeypatch.setattr(module, limit, chance.choice((1, 2, 5, 1_000)))
     exchanges = chance.sample(("", "first", "second", "both", "read", "amq.direct"), 3)
     options = (
         some_properties(),
@@ -152,7 +129,8 @@ def test_each_queue_gets_what_it_would_get_of_single_publishes(
     ]
     for message in messages:
         for run in runs(message):
-            publisher.publish(run)
+            for checked in publisher.check(run):
+                publisher.publish(checked)
     expected = held(node, "one"), held(node, "two")
     commit(*messages)
     assert (held(node, "one"), held(node, "two")) == expected
