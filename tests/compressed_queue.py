@@ -9,9 +9,9 @@ from pathlib import Path
 from broker_process import BrokerProcess
 from pika.adapters.blocking_connection import BlockingChannel
 from pika_client import PERSISTENT
+from support.waiting import WAIT_SECONDS
 
 MESSAGES = 150  # about 300 KB: several segments
-WAIT_SECONDS = 20
 SMALL_SEGMENTS = {
     "ROUTELOG_SEGMENT_BYTES": "65536",
     "ROUTELOG_FLUSH_SECONDS": "0.05",

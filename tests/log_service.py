@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
-
 from broker_process import BrokerProcess
 from management_door import ManagementDoor
+from support.waiting import wait_until
 
 from routelog.spark_bridge.logs.http_endpoint import HttpEndpoint, parse_endpoint
 from routelog.spark_bridge.logs.http_logs import HttpLogs
 from routelog.spark_bridge.logs.log_store import LogPartition, LogStore, OffsetRange
-
-WAIT_SECONDS = 60.0
 
 
 def service_url(broker: BrokerProcess, user: str = "guest", password: str = "guest") -> str:
@@ -32,13 +28,6 @@ def contents(store: LogStore, wanted: OffsetRange, **lost: bool) -> list[tuple[i
     """Batches of a range by their base offset."""
     found = store.read(wanted, **lost)
     return [(batch.base_offset, bytes(batch.records.payload)) for batch in found]
-
-
-def wait_until(done: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + WAIT_SECONDS
-    while not done():
-        assert time.monotonic() < deadline, "waited too long"
-        time.sleep(0.02)
 
 
 def wait_until_stored(store: LogStore, partition: LogPartition, count: int) -> None:

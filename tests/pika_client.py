@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import socket
-import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -12,9 +11,7 @@ from typing import Any
 import pika
 from pika.adapters.blocking_connection import BlockingChannel, BlockingConnection
 from pika.spec import Basic, BasicProperties
-
-WAIT_SECONDS = 20.0
-POLL_SECONDS = 0.005
+from support.waiting import POLL_SECONDS, WAIT_SECONDS, wait_until
 
 Delivery = tuple[Basic.Deliver, BasicProperties, bytes]
 PERSISTENT = BasicProperties(delivery_mode=2)
@@ -86,19 +83,6 @@ class Inbox:
     ) -> None:
         """Add a delivery; of another queue, too, where it is given to `basic_consume`."""
         self.deliveries.append((deliver, properties, body))
-
-
-def wait_until(
-    condition: Callable[[], Any], *connections: BlockingConnection, seconds: float = WAIT_SECONDS
-) -> None:
-    """Handle input of the connections until the condition holds."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "the condition did not come true in time"
-        for connection in connections:
-            connection.process_data_events(time_limit=POLL_SECONDS)
-        if not connections:
-            time.sleep(POLL_SECONDS)
 
 
 def let_stop(stop: Callable[[], object], *connections: BlockingConnection) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from interop_suites.outcome import outcome
 from interop_suites.watched_run import NotRun, WatchedRun
-from pika_client import wait_until
+from support.waiting import wait_until
 
 TEST_SECONDS = 5.0
 SUITE = """

@@ -25,8 +25,8 @@ from model.steps import ARGUMENTS, LEFT_OUT, STEPS
 from pika.adapters.blocking_connection import BlockingChannel, BlockingConnection
 from pika.exceptions import ChannelClosedByBroker, NackError
 from pika_client import cut, forget
+from support.waiting import WAIT_SECONDS
 
-WAIT_SECONDS = 20  # for a delivery that is due
 STEPS_TOLD = 10_000
 CHOICE_MAX = 99_999  # far above how many there are to choose from
 PERSISTENT = pika.BasicProperties(delivery_mode=2)

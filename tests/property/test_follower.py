@@ -12,8 +12,9 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from support.waiting import WAIT_SECONDS
 from unit.log_backend.log_records import records
-from unit.log_backend.open_store import MIB, WAIT_SECONDS, copy_of, crash, durable, open_store
+from unit.log_backend.open_store import MIB, copy_of, crash, durable, open_store
 
 from routelog.log_backend import (
     Follower,

@@ -15,7 +15,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from queue_samples import Node, Taker, records, running_node
-from unit.log_backend.open_store import MIB, copy_of, durable, until
+from support.waiting import until
+from unit.log_backend.open_store import MIB, copy_of, durable
 from unit.log_backend.open_store import flushed as flush_visible
 
 from routelog.log_backend import LogOptions, PartitionLog, SystemClock

@@ -13,8 +13,9 @@ from typing import TypeVar
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from support.waiting import until
 from unit.log_backend.log_records import records
-from unit.log_backend.open_store import MIB, copy_of, durable, open_store, unsettled, until
+from unit.log_backend.open_store import MIB, copy_of, durable, open_store, unsettled
 from unit.log_backend.open_store import flushed as flush_visible
 
 from routelog.log_backend.partitions.log_options import LogOptions

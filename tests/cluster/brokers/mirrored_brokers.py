@@ -18,6 +18,7 @@ from typing import Any
 from broker_process import ROOT, BrokerProcess
 from cluster.brokers.hurt_system import HurtSystem, hurting_library
 from support.ports import free_ports
+from support.waiting import WAIT_SECONDS
 
 from routelog.benchmarks.brokers.node_networks import NodeNetworks
 from routelog.broker.node.configuration import load_configuration
@@ -32,7 +33,6 @@ from routelog.mirror_cluster.node.cluster_options import ClusterOptions, cluster
 
 NODES = ("a", "b", "c")
 SPARES = ("d", "e")  # that may join
-WAIT_SECONDS = 60.0
 # What nodes that refuse an etcd tell their operator to do
 ADVICE = re.compile(r"`routelog cluster (init --from \S+@\S+)`")
 

@@ -15,8 +15,7 @@ from cluster.brokers.test_brokers import api, client, drained, others, publish
 from cluster.brokers.test_standby_process import SECRET, FollowProcess, command, until_followed
 from node_certificates import node_environment, node_files
 from support.ports import free_port
-
-WAIT_SECONDS = 30.0
+from support.waiting import WAIT_SECONDS
 
 
 def until(is_so: Callable[[], bool], told: Callable[[], str]) -> None:

@@ -22,7 +22,8 @@ from broker_process import BrokerProcess
 from cluster.brokers.mirrored_brokers import NODES, MirroredBrokers, mirrored_brokers
 from cluster.brokers.queue_load import QueueLoad
 from cluster.brokers.verdict import Verdict
-from pika_client import PERSISTENT, wait_until
+from pika_client import PERSISTENT
+from support.waiting import wait_until
 
 # For one that never comes; docs/internals/mirroring.md has what it takes
 FAILOVER_SECONDS_MAX = 20.0

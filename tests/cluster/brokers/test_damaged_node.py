@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pika
-from cluster.brokers.mirrored_brokers import WAIT_SECONDS, MirroredBrokers, mirrored_brokers
+from cluster.brokers.mirrored_brokers import MirroredBrokers, mirrored_brokers
 from pika_client import PERSISTENT
+from support.waiting import WAIT_SECONDS
 
 COUNT = 200
 SMALL = {"ROUTELOG_SCRUB_BYTES_PER_SECOND": "0"}  # only a start finds what is damaged

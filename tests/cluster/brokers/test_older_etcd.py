@@ -15,13 +15,9 @@ from pathlib import Path
 import pytest
 from broker_process import BrokerProcess
 from cluster.brokers.given_etcd import GivenEtcd
-from cluster.brokers.mirrored_brokers import (
-    WAIT_SECONDS,
-    MirroredBrokers,
-    mirrored_brokers,
-)
+from cluster.brokers.mirrored_brokers import MirroredBrokers, mirrored_brokers
 from cluster.brokers.test_brokers import drained, others, publish
-from pika_client import wait_until
+from support.waiting import WAIT_SECONDS, wait_until
 
 COMMAND = re.compile(r"`routelog cluster (init --from \S+|repair \S+)`")
 BEFORE, AFTER = [f"before {each}" for each in range(20)], [f"after {each}" for each in range(60)]

@@ -12,10 +12,11 @@ from broker_process import COMMAND_VARIABLE, BrokerProcess
 from cluster.brokers.mirrored_brokers import NODES, MirroredBrokers, mirrored_brokers
 from cluster.brokers.test_standby_process import SECRET, FollowProcess, command, until_followed
 from compressed_queue import SMALL_SEGMENTS
-from log_service import http_logs, wait_until
+from log_service import http_logs
 from management_door import ManagementDoor
 from pika_client import PERSISTENT
 from support.ports import free_port
+from support.waiting import wait_until
 
 from routelog.log_backend import SystemDisk
 from routelog.log_backend.remote.bucket_address import open_bucket

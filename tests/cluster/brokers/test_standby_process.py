@@ -17,9 +17,9 @@ import pytest
 from broker_process import ROOT, TEST_LIMITS, BrokerProcess
 from pika_client import PERSISTENT
 from support.ports import free_port
+from support.waiting import WAIT_SECONDS
 
 SECRET = "a secret of this test"
-WAIT_SECONDS = 60.0
 
 
 def environment(**more: str) -> dict[str, str]:

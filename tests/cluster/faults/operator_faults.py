@@ -6,10 +6,11 @@ from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from random import Random
 
-from cluster.brokers.mirrored_brokers import NODES, WAIT_SECONDS, MirroredBrokers
+from cluster.brokers.mirrored_brokers import NODES, MirroredBrokers
 from cluster.brokers.queue_load import QueueLoad
 from cluster.faults.node_keeper import NodeKeeper
 from cluster.faults.random_faults import Kind
+from support.waiting import WAIT_SECONDS
 
 OUT_SECONDS_MAX = 6.0
 

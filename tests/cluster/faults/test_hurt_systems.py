@@ -15,7 +15,8 @@ from cluster.brokers.mirrored_brokers import MirroredBrokers, mirrored_brokers
 from cluster.brokers.test_brokers import FAILOVER_SECONDS_MAX, client, drained, others, publish
 from cluster.faults.flipped_bits import PAGE_BYTES, flip_bit
 from pika.exceptions import AMQPError, NackError
-from pika_client import PERSISTENT, wait_until
+from pika_client import PERSISTENT
+from support.waiting import wait_until
 
 from routelog.log_backend.journal.journal_block import MAGIC
 from routelog.mirror_cluster.coordination.etcd_gateway import encoded

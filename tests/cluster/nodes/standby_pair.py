@@ -6,7 +6,8 @@ from pathlib import Path
 
 from cluster.nodes.store_node import QUIETER, NamedPartitions
 from node_sockets import node_sockets
-from unit.log_backend.open_store import fill_journal_file, open_store, unsettled, until
+from support.waiting import until
+from unit.log_backend.open_store import fill_journal_file, open_store, unsettled
 
 from routelog.log_backend import Change, PartitionLog, SystemClock, SystemDisk
 from routelog.mirror_cluster import (

@@ -9,7 +9,8 @@ from pathlib import Path
 from cluster.nodes.memory_coordinator import LEASE_SECONDS, Held, MemoryCoordinator
 from node_sockets import node_sockets
 from support.ports import free_port
-from unit.log_backend.open_store import SMALL, open_store, until
+from support.waiting import until
+from unit.log_backend.open_store import SMALL, open_store
 
 from routelog.log_backend import (
     Change,

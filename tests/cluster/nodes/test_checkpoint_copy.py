@@ -7,15 +7,9 @@ from pathlib import Path
 import pytest
 from cluster.nodes.memory_coordinator import Held
 from cluster.nodes.store_node import SHARD, StoreNode
+from support.waiting import until
 from unit.log_backend.log_records import records
-from unit.log_backend.open_store import (
-    append,
-    durable,
-    fill_journal_file,
-    flushed,
-    unsettled,
-    until,
-)
+from unit.log_backend.open_store import append, durable, fill_journal_file, flushed, unsettled
 
 from routelog.log_backend import PartitionLog
 

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 from cluster.nodes.standby_pair import FollowingStore, LeadingStore, caught_up, options
 from support.ports import free_port
+from support.waiting import until
 from unit.log_backend.log_records import records
-from unit.log_backend.open_store import append, content, crash, durable, unsettled, until
+from unit.log_backend.open_store import append, content, crash, durable, unsettled
 
 from routelog.log_backend import DirectoryLocked, SystemDisk
 from routelog.log_backend.segments.damage import Damage

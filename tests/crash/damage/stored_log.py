@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from support.waiting import until
 from unit.log_backend.log_records import records
-from unit.log_backend.open_store import crash, durable, open_store, start_store, until
+from unit.log_backend.open_store import crash, durable, open_store, start_store
 
 from routelog.log_backend.journal.journal_reader import JournalDamaged
 from routelog.log_backend.log_store import LogStore

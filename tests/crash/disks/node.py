@@ -12,6 +12,7 @@ from types import MappingProxyType
 from crash.disks.fault_plan import FaultPlan
 from crash.disks.powered_disk import DiskStill, PoweredDisk
 from crash.disks.promises import NOT_KNOWN, Promises, QueuePromises
+from support.waiting import WAIT_SECONDS
 from unit.log_backend.log_records import records
 from unit.log_backend.open_store import unsettled as unsettled_records
 
@@ -29,7 +30,6 @@ from routelog.mirror_cluster import claim_epoch
 from routelog.vhosts import Queue, QueueProperties, VhostDirectory, VirtualHost
 from routelog.vhosts.vhost.topology_keeper import Durable
 
-WAIT_SECONDS = 20  # for what must come: a node that hangs is a broken promise, too
 Answer = Awaitable[int]  # declare-ok and the like: the revision that is durable
 NOTHING: Mapping[bytes, bytes] = MappingProxyType({})
 # Small, so that a workload of some hundred disk operations has segments rolled, files recycled,

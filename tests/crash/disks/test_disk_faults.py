@@ -19,10 +19,11 @@ from pathlib import Path
 
 import pytest
 from crash.disks.committers import COMMITTERS, choose_committer
-from crash.disks.node import WAIT_SECONDS, Node, NodeStill, recovered
+from crash.disks.node import Node, NodeStill, recovered
 from crash.disks.powered_disk import PoweredDisk
 from crash.disks.test_power_cut_at_every_call import work_on
 from crash.disks.workloads import WORKLOADS
+from support.waiting import WAIT_SECONDS
 from unit.log_backend.open_store import unsettled
 
 from routelog.log_backend import MetadataUnavailable

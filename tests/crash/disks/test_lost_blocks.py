@@ -7,8 +7,9 @@ import random
 from pathlib import Path
 
 import pytest
-from crash.disks.node import WAIT_SECONDS, Node
+from crash.disks.node import Node
 from crash.disks.powered_disk import PoweredDisk
+from support.waiting import WAIT_SECONDS
 
 pytestmark = pytest.mark.crash
 

@@ -14,8 +14,9 @@ from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 import pytest
-from crash.disks.node import WAIT_SECONDS, Node, NodeStill, whole_log
+from crash.disks.node import Node, NodeStill, whole_log
 from crash.disks.powered_disk import PoweredDisk
+from support.waiting import WAIT_SECONDS
 from unit.log_backend.log_records import records
 from unit.log_backend.open_store import unsettled
 from unit.vhosts.delays.test_held_messages import message

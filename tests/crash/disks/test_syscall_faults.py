@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import re
-import time
-from collections.abc import Callable
 
 import pika.exceptions
 import pytest
 from conftest import BrokerFactory
 from crash.disks.syscall_fault import syscall_fault
 from pika.adapters.blocking_connection import BlockingChannel
-from pika_client import PERSISTENT, POLL_SECONDS, WAIT_SECONDS, Clients
+from pika_client import PERSISTENT, Clients
+from support.waiting import wait_until
 
 pytestmark = pytest.mark.crash
 
@@ -65,14 +64,6 @@ def test_publishers_are_told_and_a_restart_has_all_that_was_confirmed(
     # A refused message may be there: it was written, and only its sync failed.
     assert [body for body in found if body in confirmed] == confirmed
     clients.close()
-
-
-def wait_until(condition: Callable[[], object]) -> None:
-    """Wait for something that the broker brings about by itself."""
-    deadline = time.monotonic() + WAIT_SECONDS
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(POLL_SECONDS)
 
 
 def publish(channel: BlockingChannel, number: int) -> bytes:

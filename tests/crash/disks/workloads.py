@@ -11,7 +11,8 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from crash.disks.committing import commit, commit_in_turns, fail_in_turns
-from crash.disks.node import WAIT_SECONDS, Node, until_gone, wait_for
+from crash.disks.node import Node, until_gone, wait_for
+from support.waiting import WAIT_SECONDS
 
 from routelog.vhosts import Policy, User, UserDirectory
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from broker_process import ROOT, TEST_LIMITS, BrokerProcess
-from pika_client import wait_until
+from support.waiting import wait_until
 from typer.testing import CliRunner
 
 from routelog.__main__ import command_line

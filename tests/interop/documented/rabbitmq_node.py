@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pika
-from pika_client import wait_until
 from support.ports import free_ports
+from support.waiting import wait_until
 
 COMMANDS = Path("/usr/lib/rabbitmq/bin")  # those of /usr/sbin change the user
 START_SECONDS_MAX = 180.0

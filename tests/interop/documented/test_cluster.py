@@ -9,8 +9,9 @@ import pytest
 from broker_process import BrokerProcess
 from cluster.brokers.test_brokers import client
 from interop.documented.page_commands import Shell, blocks, first_cells, lines, told_commands
-from pika_client import PERSISTENT, wait_until
+from pika_client import PERSISTENT
 from support.ports import free_ports
+from support.waiting import wait_until
 
 pytestmark = pytest.mark.differs_from_rabbitmq("its own commands")
 

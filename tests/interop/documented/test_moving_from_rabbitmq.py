@@ -14,7 +14,8 @@ import pika
 import pytest
 from broker_process import ROOT, BrokerProcess
 from interop.documented.rabbitmq_node import RabbitmqNode, rabbitmq_node
-from pika_client import PERSISTENT, Clients, wait_until
+from pika_client import PERSISTENT, Clients
+from support.waiting import wait_until
 
 pytestmark = [
     pytest.mark.interop,

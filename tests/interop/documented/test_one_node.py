@@ -11,8 +11,9 @@ import pytest
 from broker_process import ROOT, BrokerProcess
 from interop.documented.page_commands import Shell, blocks, first_cells, lines, told_commands
 from management_door import ManagementDoor
-from pika_client import PERSISTENT, Clients, drain, wait_until
+from pika_client import PERSISTENT, Clients, drain
 from support.ports import free_port
+from support.waiting import wait_until
 
 from routelog.management.commands.rabbitmqctl_names import NAMES
 

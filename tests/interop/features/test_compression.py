@@ -10,13 +10,13 @@ from compressed_queue import (
     MESSAGES,
     ORDERS,
     SMALL_SEGMENTS,
-    WAIT_SECONDS,
     publish,
     segment_files,
     wait_until_compressed,
 )
 from pika.exceptions import ChannelClosedByBroker
 from pika_client import Clients, let_stop
+from support.waiting import WAIT_SECONDS
 
 CODECS = ("zstd", "lz4")
 

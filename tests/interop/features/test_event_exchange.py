@@ -7,7 +7,8 @@ import pytest
 from broker_process import BrokerProcess
 from management_door import ManagementDoor
 from pika.adapters.blocking_connection import BlockingChannel
-from pika_client import Clients, Inbox, declare, wait_until
+from pika_client import Clients, Inbox, declare
+from support.waiting import wait_until
 
 pytestmark = pytest.mark.differs_from_rabbitmq("these are plugins there")
 

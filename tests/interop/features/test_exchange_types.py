@@ -11,7 +11,8 @@ import pytest
 from broker_process import BrokerProcess
 from pika.adapters.blocking_connection import BlockingChannel
 from pika.spec import BasicProperties
-from pika_client import Clients, Inbox, declare, drain, let_stop, ready_count, wait_until
+from pika_client import Clients, Inbox, declare, drain, let_stop, ready_count
+from support.waiting import wait_until
 
 pytestmark = pytest.mark.differs_from_rabbitmq("these types are plugins there")
 

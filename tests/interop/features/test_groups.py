@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 from pika.exceptions import ChannelClosedByBroker, ConnectionClosedByBroker
-from pika_client import PERSISTENT, Clients, Inbox, let_stop, wait_until
+from pika_client import PERSISTENT, Clients, Inbox, let_stop
+from support.waiting import wait_until
 
 STREAM = {"x-queue-type": "stream"}
 KEPT = {"x-retention": "1h"}

@@ -9,13 +9,13 @@ from typing import Any
 import aio_pika
 import pytest
 from aio_pika import DeliveryMode, Message
+from support.waiting import until
 
 pytestmark = [
     pytest.mark.asyncio,
     pytest.mark.differs_from_rabbitmq("it has no consumer groups"),
 ]
 
-WAIT_SECONDS = 20.0
 MESSAGES = 300
 
 
@@ -52,12 +52,6 @@ async def publish(connection, queue_name: str, first: int, end: int) -> None:
         await channel.default_exchange.publish(message, queue_name)
 
 
-async def until(condition) -> None:
-    async with asyncio.timeout(WAIT_SECONDS):
-        while not condition():  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
-
-
 @pytest.mark.parametrize("kind", [{"x-queue-type": "stream"}, {"x-retention": "1h"}])
 async def test_members_on_many_connections_share_each_group(broker, name, kind) -> None:
     connections = [await aio_pika.connect(broker.url) for _ in range(7)]
@@ -69,8 +63,8 @@ async def test_members_on_many_connections_share_each_group(broker, name, kind) 
     for member, connection in zip(members, connections[1:], strict=True):
         await member.join(connection, name)
     await publish(connections[0], name, MESSAGES // 2, MESSAGES)
+    await until(lambda: all(len(acked) == MESSAGES for acked in groups.values()))
     for acked in groups.values():
-        await until(lambda acked=acked: len(acked) == MESSAGES)
         assert set(acked.values()) == {1}
     assert all(member.count for member in members)
     for connection in connections:
@@ -87,14 +81,12 @@ async def test_members_that_reconnect_after_a_crash_go_on(fresh_broker) -> None:
     for (group, acked), connection in zip(groups.items(), robust, strict=True):
         await Member(group, acked).join(connection, "q")
     await publish(publisher, "q", 0, 50)
-    for acked in groups.values():
-        await until(lambda acked=acked: len(acked) == 50)
+    await until(lambda: all(len(acked) == 50 for acked in groups.values()))
     await publish(publisher, "q", 50, 51)  # behind it, the acks before are durable
     await asyncio.to_thread(broker.kill)
     await asyncio.to_thread(broker.start)
     publisher = await aio_pika.connect(broker.url)
     await publish(publisher, "q", 51, 100)
-    for acked in groups.values():
-        await until(lambda acked=acked: len(acked) == 100)
+    await until(lambda: all(len(acked) == 100 for acked in groups.values()))
     for each in (*robust, publisher):
         await each.close()

@@ -13,13 +13,13 @@ import pika
 import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 from pika.exceptions import ChannelClosedByBroker
-from pika_client import PERSISTENT, Clients, Inbox, drain, ready_count, round_trip, wait_until
+from pika_client import PERSISTENT, Clients, Inbox, drain, ready_count, round_trip
+from support.waiting import WAIT_SECONDS, wait_until
 
 pytestmark = pytest.mark.differs_from_rabbitmq("queues have no partitions")
 
 PARTITIONS = 4
 KEYS = [f"user-{number}" for number in range(20)]  # spread over all four partitions
-WAIT_SECONDS = 20.0
 
 
 def declare(channel: BlockingChannel, name: str, partitions: int = PARTITIONS, **options) -> str:

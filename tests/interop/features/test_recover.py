@@ -8,7 +8,8 @@ import pytest
 from broker_process import BrokerProcess
 from pika.adapters.blocking_connection import BlockingChannel
 from pika.spec import BasicProperties
-from pika_client import PERSISTENT, Clients, Inbox, declare, round_trip, send, wait_until
+from pika_client import PERSISTENT, Clients, Inbox, declare, round_trip, send
+from support.waiting import wait_until
 
 pytestmark = pytest.mark.differs_from_rabbitmq("answers with 540, as we do without amqp_extensions")
 

@@ -9,17 +9,8 @@ import pytest
 from broker_process import BrokerProcess
 from pika.adapters.blocking_connection import BlockingChannel
 from pika.exceptions import ChannelClosedByBroker
-from pika_client import (
-    PERSISTENT,
-    Clients,
-    Inbox,
-    cut,
-    declare,
-    let_stop,
-    ready_count,
-    send,
-    wait_until,
-)
+from pika_client import PERSISTENT, Clients, Inbox, cut, declare, let_stop, ready_count, send
+from support.waiting import wait_until
 
 QUORUM = {"x-queue-type": "quorum"}
 COUNT = "x-delivery-count"

@@ -9,9 +9,9 @@ import pika
 import pytest
 from pika.exceptions import ChannelClosedByBroker, ConnectionClosedByBroker
 from pika_client import PERSISTENT, Clients, Inbox, let_stop
+from support.waiting import WAIT_SECONDS
 
 STREAM = {"x-queue-type": "stream"}
-WAIT_SECONDS = 20
 
 
 def filled(channel, name, count, **arguments):

@@ -9,7 +9,8 @@ from broker_process import BrokerProcess
 from pika.adapters.blocking_connection import BlockingChannel
 from pika.exceptions import ChannelClosedByBroker
 from pika.spec import BasicProperties
-from pika_client import Clients, Inbox, declare, wait_until
+from pika_client import Clients, Inbox, declare
+from support.waiting import wait_until
 
 pytestmark = pytest.mark.differs_from_rabbitmq("needs a plugin there")
 

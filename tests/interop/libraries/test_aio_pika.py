@@ -24,10 +24,10 @@ from aio_pika.exceptions import (
     PublishError,
     QueueEmpty,
 )
+from support.waiting import WAIT_SECONDS
 
 pytestmark = pytest.mark.asyncio
 
-WAIT_SECONDS = 20.0
 RECONNECT_SECONDS = 0.1
 
 Open = Callable[[], Awaitable[AbstractConnection]]

@@ -14,10 +14,9 @@ from aio_pika.exceptions import DuplicateConsumerTag
 from aio_pika.robust_channel import RobustChannel
 from aio_pika.robust_connection import RobustConnection
 from aiormq.exceptions import ChannelAccessRefused, ChannelLockedResource
+from support.waiting import WAIT_SECONDS
 
 pytestmark = pytest.mark.interop
-
-WAIT_SECONDS = 20
 
 
 @pytest.fixture

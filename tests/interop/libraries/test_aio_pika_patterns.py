@@ -13,10 +13,9 @@ from aio_pika.abc import AbstractRobustChannel, AbstractRobustConnection
 from aio_pika.exceptions import MessageProcessError
 from aio_pika.patterns import RPC, JsonMaster, JsonRPC, Master, NackMessage, RejectMessage
 from aio_pika.pool import Pool, PoolInvalidStateError
+from support.waiting import WAIT_SECONDS
 
 pytestmark = pytest.mark.interop
-
-WAIT_SECONDS = 20
 
 
 @pytest.fixture

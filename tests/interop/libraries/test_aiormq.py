@@ -17,10 +17,9 @@ from aiormq.exceptions import (
     PublishError,
 )
 from pamqp.commands import Basic, Channel, Confirm, Connection, Exchange, Queue, Tx
+from support.waiting import WAIT_SECONDS
 
 pytestmark = pytest.mark.interop
-
-WAIT_SECONDS = 20
 
 
 @pytest.fixture

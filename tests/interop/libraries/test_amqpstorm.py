@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 import amqpstorm
 import pytest
 from amqpstorm import AMQPChannelError, AMQPConnectionError, Message, UriConnection
-from pika_client import wait_until
+from support.waiting import wait_until
 
 pytestmark = pytest.mark.interop
 

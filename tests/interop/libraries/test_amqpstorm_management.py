@@ -13,12 +13,11 @@ import amqpstorm
 import pytest
 from amqpstorm.management import ApiError, ManagementApi
 from broker_process import BrokerProcess, ForeignBroker
-from pika_client import wait_until
+from support.waiting import WAIT_SECONDS, wait_until
 
 pytestmark = pytest.mark.interop
 
 FOREIGN_API_URL = os.environ.get("ROUTELOG_TEST_MANAGEMENT_URL", "")
-WAIT_SECONDS = 20  # for figures that are gathered now and then
 
 
 def api_of(

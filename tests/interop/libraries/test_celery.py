@@ -14,11 +14,10 @@ from pathlib import Path
 
 import pytest
 from celery import Celery, Signature, chain, chord, group
-from pika_client import wait_until
+from support.waiting import WAIT_SECONDS, wait_until
 
 pytestmark = pytest.mark.interop
 
-WAIT_SECONDS = 60  # a worker takes seconds to start on a busy machine
 TESTS = Path(__file__).parents[2]
 
 

@@ -11,11 +11,9 @@ import pytest
 from amqp.exceptions import NotFound, PreconditionFailed
 from kombu.mixins import ConsumerProducerMixin
 from kombu.simple import SimpleBuffer
-from pika_client import wait_until
+from support.waiting import WAIT_SECONDS, wait_until
 
 pytestmark = pytest.mark.interop
-
-WAIT_SECONDS = 20
 
 
 @pytest.fixture

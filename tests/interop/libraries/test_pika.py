@@ -5,16 +5,8 @@ from __future__ import annotations
 import pika
 import pytest
 from pika.exceptions import ChannelClosedByBroker, NackError, UnroutableError
-from pika_client import (
-    Inbox,
-    declare,
-    drain,
-    exists,
-    ready_count,
-    round_trip,
-    send,
-    wait_until,
-)
+from pika_client import Inbox, declare, drain, exists, ready_count, round_trip, send
+from support.waiting import wait_until
 
 
 def test_a_published_message_is_consumed_with_what_it_was_published_with(channel, name):

@@ -10,11 +10,10 @@ import pika
 import pytest
 from pika.adapters.asyncio_connection import AsyncioConnection
 from pika.exceptions import ChannelClosedByBroker, ConnectionClosedByBroker
-from pika_client import declare, ready_count, round_trip, send, wait_until
+from pika_client import declare, ready_count, round_trip, send
+from support.waiting import WAIT_SECONDS, wait_until
 
 pytestmark = pytest.mark.interop
-
-WAIT_SECONDS = 20
 
 
 class Course:

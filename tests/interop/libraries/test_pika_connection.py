@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 
 import pika
-from pika_client import declare, drain, send, wait_until
+from pika_client import declare, drain, send
+from support.waiting import wait_until
 
 CAPABILITIES = {
     "authentication_failure_close",

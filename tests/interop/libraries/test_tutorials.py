@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pika
-from pika_client import PERSISTENT, Inbox, declare, round_trip, wait_until
+from pika_client import PERSISTENT, Inbox, declare, round_trip
+from support.waiting import wait_until
 
 
 def test_one_hello_world(clients, name):

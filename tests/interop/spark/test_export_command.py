@@ -13,8 +13,9 @@ import pytest
 from compressed_queue import ORDERS, SMALL_SEGMENTS, publish
 from conftest import BrokerFactory
 from deltalake import DeltaTable
-from log_service import http_logs, service_url, wait_until, wait_until_stored
+from log_service import http_logs, service_url, wait_until_stored
 from pika_client import Clients
+from support.waiting import wait_until
 
 from routelog.spark_bridge.logs.log_store import LogPartition
 

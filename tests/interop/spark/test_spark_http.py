@@ -8,11 +8,12 @@ import pytest
 from compressed_queue import ORDERS, SMALL_SEGMENTS, publish
 from conftest import BrokerFactory
 from interop.spark.spark_stream import Stream
-from log_service import http_logs, service_url, wait_until, wait_until_stored
+from log_service import http_logs, service_url, wait_until_stored
 from management_door import ManagementDoor
 from pika_client import Clients
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
+from support.waiting import wait_until
 
 from routelog.spark_bridge.logs.log_store import LogPartition
 from routelog.spark_bridge.reading.lag import StreamLag

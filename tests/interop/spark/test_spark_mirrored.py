@@ -13,12 +13,12 @@ from cluster.brokers.mirrored_brokers import mirrored_brokers
 from interop.spark.spark_stream import Stream
 from pika_client import PERSISTENT
 from pyspark.sql import SparkSession
+from support.waiting import WAIT_SECONDS
 
 from routelog.spark_bridge.logs.log_directory import LogDirectory
 
 pytestmark = [pytest.mark.interop, pytest.mark.spark]
 
-WAIT_SECONDS = 60.0
 ARGUMENTS = {"x-queue-type": "stream"}
 
 

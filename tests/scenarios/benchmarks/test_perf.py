@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from management_door import ManagementDoor
 from pika.spec import BasicProperties
-from pika_client import wait_until
 from scenarios.benchmarks.tls_proxy import tls_proxy
+from support.waiting import wait_until
 from typer.testing import CliRunner
 
 from routelog.__main__ import command_line

@@ -15,12 +15,12 @@ from typing import Any, Self, TypeVar
 
 from pamqp import body, commands, header, heartbeat
 from pamqp import frame as pamqp_frame
+from support.waiting import WAIT_SECONDS
 
 PROTOCOL_HEADER = b"AMQP\x00\x00\x09\x01"
 FRAME_METHOD, FRAME_HEADER, FRAME_BODY, FRAME_HEARTBEAT = 1, 2, 3, 8
 FRAME_END = b"\xce"
 FRAME_BYTES_MAX = 131_072
-WAIT_SECONDS = 20.0
 CAPABILITIES = {
     "authentication_failure_close": True,
     "basic.nack": True,

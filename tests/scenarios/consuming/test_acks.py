@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from pika_client import Inbox, cut, declare, drain, ready_count, send, wait_until
+from pika_client import Inbox, cut, declare, drain, ready_count, send
+from support.waiting import wait_until
 
 NUMBERS = [b"%d" % number for number in range(10)]
 ALTERNATING = 600  # messages of each of two queues: 1,200 deliveries that are no neighbours

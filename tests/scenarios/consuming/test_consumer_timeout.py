@@ -7,16 +7,8 @@ import time
 import pika
 import pytest
 from management_door import ManagementDoor
-from pika_client import (
-    Clients,
-    Inbox,
-    declare,
-    drain,
-    ready_count,
-    round_trip,
-    send,
-    wait_until,
-)
+from pika_client import Clients, Inbox, declare, drain, ready_count, round_trip, send
+from support.waiting import wait_until
 
 TIMEOUT = 1_500  # ms
 GONE = {"x-consumer-timeout": TIMEOUT}

@@ -9,7 +9,8 @@ from collections.abc import Callable
 import pytest
 from management_door import ManagementDoor
 from pika.adapters.blocking_connection import BlockingChannel
-from pika_client import PERSISTENT, Clients, Inbox, declare, drain, ready_count, send, wait_until
+from pika_client import PERSISTENT, Clients, Inbox, declare, drain, ready_count, send
+from support.waiting import wait_until
 
 MIN = 300  # ms
 A_WHILE = 1_000  # ms

@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 from broker_process import ROOT, BrokerProcess
 from compressed_queue import SMALL_SEGMENTS, publish
-from log_service import http_logs, wait_until, wait_until_stored
+from log_service import http_logs, wait_until_stored
 from management_door import ManagementDoor
 from pika_client import Clients
+from support.waiting import wait_until
 
 from routelog.spark_bridge.logs.errors import HoldLapsed
 from routelog.spark_bridge.logs.log_store import LogPartition

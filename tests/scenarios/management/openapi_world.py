@@ -13,7 +13,7 @@ import pika
 import requests
 from broker_process import BrokerProcess
 from management_door import ManagementDoor
-from pika_client import wait_until
+from support.waiting import wait_until
 
 NAME = "known"
 PATTERNS = {"configure": ".*", "write": ".*", "read": ".*"}

@@ -11,7 +11,8 @@ from http.client import HTTPConnection
 import pytest
 from broker_process import BrokerProcess
 from management_door import ManagementDoor
-from pika_client import Clients, wait_until
+from pika_client import Clients
+from support.waiting import wait_until
 
 from routelog.management.server.routes import ROUTES
 

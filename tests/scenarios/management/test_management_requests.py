@@ -10,7 +10,8 @@ from contextlib import contextmanager
 import pytest
 from broker_process import BrokerProcess
 from management_door import ManagementDoor
-from pika_client import PERSISTENT, Clients, wait_until
+from pika_client import PERSISTENT, Clients
+from support.waiting import wait_until
 
 from routelog.management.server.routes import ROUTES
 

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 import trustme
 from broker_process import BrokerProcess
-from pika_client import wait_until
+from support.waiting import wait_until
 from typer.testing import CliRunner
 
 from routelog.__main__ import command_line

@@ -17,8 +17,9 @@ import pytest
 from broker_process import BrokerProcess
 from management_door import ManagementDoor
 from pamqp import commands
-from pika_client import Clients, Inbox, send, wait_until
+from pika_client import Clients, Inbox, send
 from scenarios.clients.raw_client import RawClient, long, message, short
+from support.waiting import wait_until
 
 pytestmark = pytest.mark.differs_from_rabbitmq("needs its data directory")
 

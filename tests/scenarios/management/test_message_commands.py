@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 from broker_process import ROOT, BrokerProcess
 from management_door import ManagementDoor
-from pika_client import Clients, wait_until
+from pika_client import Clients
+from support.waiting import wait_until
 from typer.testing import CliRunner
 
 from routelog.__main__ import command_line

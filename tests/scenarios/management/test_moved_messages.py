@@ -10,7 +10,8 @@ import pika
 import pytest
 from broker_process import BrokerProcess
 from management_door import ManagementDoor
-from pika_client import Clients, Inbox, wait_until
+from pika_client import Clients, Inbox
+from support.waiting import wait_until
 
 pytestmark = pytest.mark.differs_from_rabbitmq("does not move messages")
 

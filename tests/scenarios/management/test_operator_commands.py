@@ -14,7 +14,8 @@ import pika
 import pytest
 from broker_process import ROOT, BrokerFailed, BrokerProcess
 from management_door import ManagementDoor
-from pika_client import Clients, wait_until
+from pika_client import Clients
+from support.waiting import wait_until
 from typer.testing import CliRunner
 
 from routelog.__main__ import command_line

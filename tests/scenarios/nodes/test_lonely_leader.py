@@ -15,8 +15,9 @@ from broker_process import COMMAND_VARIABLE
 from management_door import ManagementDoor
 from pamqp import commands
 from pika.exceptions import ConnectionClosedByBroker, NackError
-from pika_client import PERSISTENT, Clients, Inbox, drain, exists, ready_count, send, wait_until
+from pika_client import PERSISTENT, Clients, Inbox, drain, exists, ready_count, send
 from scenarios.clients.raw_client import RawClient, message
+from support.waiting import WAIT_SECONDS, wait_until
 
 pytestmark = pytest.mark.differs_from_rabbitmq("its nodes cannot be made to fail from here")
 
@@ -26,7 +27,6 @@ PENDING_BYTES = 32 * 1024 * 1024  # what the broker lets wait for its journal
 BODY_BYTES = 65_536
 COUNT = 2 * PENDING_BYTES // BODY_BYTES
 PERSISTENT_FLAGS = b"\x10\0\2"  # property flags, and delivery mode 2
-WAIT_SECONDS = 20.0
 
 
 @pytest.fixture

@@ -24,7 +24,8 @@ from broker_process import COMMAND_VARIABLE, ROOT, BrokerProcess
 from management_door import ManagementDoor
 from pika.credentials import ExternalCredentials
 from pika.exceptions import AMQPConnectionError, ConnectionClosedByBroker
-from pika_client import PERSISTENT, Clients, drain, wait_until
+from pika_client import PERSISTENT, Clients, drain
+from support.waiting import wait_until
 
 pytestmark = pytest.mark.differs_from_rabbitmq("its nodes find each other otherwise")
 

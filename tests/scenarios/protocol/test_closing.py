@@ -10,10 +10,8 @@ import pytest
 import trustme
 from management_door import ManagementDoor
 from pamqp import body, commands
-from pika_client import wait_until
 from scenarios.clients.bad_input import Broker
 from scenarios.clients.raw_client import (
-    WAIT_SECONDS,
     RawClient,
     content_header,
     frame,
@@ -23,6 +21,7 @@ from scenarios.clients.raw_client import (
     publish,
 )
 from scenarios.protocol.test_transport import tls_port
+from support.waiting import WAIT_SECONDS, wait_until
 
 from routelog.broker.sockets.client_socket import LEAVE_SECONDS
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import pika
 import pytest
+from support.waiting import WAIT_SECONDS
 
 from routelog.amqp_front.connections.channel import Channel
 from routelog.amqp_front.connections.connection import Connection
@@ -18,8 +19,6 @@ from routelog.broker.node.configuration import BrokerConfig
 from routelog.broker.process.broker import Broker
 from routelog.log_backend import SystemClock
 from routelog.mirror_cluster import claim_epoch
-
-WAIT_SECONDS = 20
 
 
 @pytest.fixture(autouse=True)

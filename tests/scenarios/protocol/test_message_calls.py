@@ -7,13 +7,13 @@ import asyncio
 import select
 import sys
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
 
 import pytest
 from pamqp import commands
 from scenarios.clients.raw_client import RawClient, message, method
+from support.waiting import until
 
 import routelog
 from routelog.amqp_front.server.front import AmqpFront
@@ -28,7 +28,6 @@ pytestmark = pytest.mark.skipif(
 )
 
 OURS = str(Path(routelog.__file__).parent)
-WAIT_SECONDS = 20
 ROUNDS = 50  # the least of them counts: timers run in some
 
 CALLS_MAX = 51  # of Python, in the broker's code: asyncio's own and compiled ones are not counted
@@ -89,12 +88,6 @@ class Pair:
         """Whether there is something to read for each of them."""
         sockets = [self.publisher.socket, self.consumer.socket]
         return len(select.select(sockets, (), (), 0)[0]) == 2
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(WAIT_SECONDS):
-        while not condition():  # noqa: ASYNC110 -- the broker runs in the same loop
-            await asyncio.sleep(0)
 
 
 async def test_a_message_alone_takes_no_more_calls_than_it_did(tmp_path: Path) -> None:

@@ -22,8 +22,8 @@ from broker_process import BrokerFailed, BrokerProcess
 from management_door import ManagementDoor
 from pamqp import commands
 from pika.exceptions import AMQPConnectionError
-from pika_client import wait_until
 from scenarios.clients.raw_client import RawClient, message
+from support.waiting import wait_until
 
 pytestmark = pytest.mark.differs_from_rabbitmq("it has to be configured otherwise")
 

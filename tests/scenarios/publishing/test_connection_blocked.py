@@ -13,7 +13,6 @@ import pytest
 from broker_process import BrokerProcess
 from management_door import ManagementDoor
 from pamqp import commands, heartbeat
-from pika_client import wait_until
 from scenarios.clients.confirmed_publisher import PERSISTENT
 from scenarios.clients.raw_client import (
     FRAME_BYTES_MAX,
@@ -25,6 +24,7 @@ from scenarios.clients.raw_client import (
     publish,
 )
 from scenarios.storage.small_disk import RESERVE_BYTES, StartBroker, write_ballast
+from support.waiting import wait_until
 
 BLOCKED = commands.Connection.Blocked
 UNBLOCKED = commands.Connection.Unblocked

@@ -9,9 +9,9 @@ from urllib.parse import urlsplit
 import pytest
 from broker_process import BrokerProcess
 from pamqp import commands
-from pika_client import wait_until
 from scenarios.clients.bystander import Bystander
 from scenarios.clients.raw_client import RawClient, content_body, content_header, message, publish
+from support.waiting import wait_until
 
 COUNT = 5_000  # queues: some ten turns
 DURABLE_EVERY = 100

@@ -14,7 +14,7 @@ import pika
 import pytest
 from broker_process import BrokerProcess
 from pamqp import commands
-from pika_client import drain, wait_until
+from pika_client import drain
 from scenarios.clients.raw_client import (
     RawClient,
     Silent,
@@ -23,6 +23,7 @@ from scenarios.clients.raw_client import (
     message,
     publish,
 )
+from support.waiting import wait_until
 
 COUNT = 60_000  # of messages with as many keys that nobody has routed before: 0.3 s of planning
 BY_TURNS = 20_000  # of messages that are a batch each: 0.03 s of appending

@@ -9,8 +9,9 @@ import pika
 import pytest
 from pamqp import commands
 from pamqp.frame import marshal
-from pika_client import Inbox, cut, declare, drain, ready_count, send, wait_until
+from pika_client import Inbox, cut, declare, drain, ready_count, send
 from scenarios.clients.raw_client import RawClient
+from support.waiting import wait_until
 
 QUEUES = 30
 EACH = 60  # messages of each queue, of all queues by turns: 1,800 deliveries that are no neighbours

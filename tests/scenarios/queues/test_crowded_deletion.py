@@ -8,8 +8,9 @@ import pytest
 from management_door import ManagementDoor
 from pamqp import commands
 from pika.exceptions import ChannelClosedByBroker, UnroutableError
-from pika_client import Clients, exists, send, wait_until
+from pika_client import Clients, exists, send
 from scenarios.clients.raw_client import Dropped, RawClient
+from support.waiting import wait_until
 
 from routelog.exchanges.topology.binding_graph import DEPARTED_BINDINGS_MAX
 

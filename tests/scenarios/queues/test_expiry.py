@@ -9,18 +9,9 @@ import pytest
 from pamqp import commands
 from pamqp import frame as pamqp_frame
 from pika.adapters.blocking_connection import BlockingChannel
-from pika_client import (
-    PERSISTENT,
-    Clients,
-    Inbox,
-    declare,
-    drain,
-    let_stop,
-    ready_count,
-    send,
-    wait_until,
-)
+from pika_client import PERSISTENT, Clients, Inbox, declare, drain, let_stop, ready_count, send
 from scenarios.clients.raw_client import RawClient
+from support.waiting import wait_until
 
 A_WHILE = 1_000  # ms
 USED_WITHIN = 6_000  # ms: what is used again and again is, also where the machine pauses

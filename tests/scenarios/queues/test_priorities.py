@@ -6,16 +6,8 @@ import random
 
 import pika
 import pytest
-from pika_client import (
-    Clients,
-    Inbox,
-    declare,
-    drain,
-    ready_count,
-    round_trip,
-    send,
-    wait_until,
-)
+from pika_client import Clients, Inbox, declare, drain, ready_count, round_trip, send
+from support.waiting import wait_until
 
 
 def publish(channel, queue: str, *messages: tuple[int, str], **properties) -> None:

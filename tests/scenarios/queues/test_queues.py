@@ -14,8 +14,8 @@ from pika_client import (
     let_stop,
     ready_count,
     send,
-    wait_until,
 )
+from support.waiting import wait_until
 
 TRANSIENT = pika.BasicProperties(delivery_mode=1)
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pika
 import pytest
 from pika.exceptions import ChannelClosedByBroker
-from pika_client import Clients, cut, declare, drain, exists, send, wait_until
+from pika_client import Clients, cut, declare, drain, exists, send
+from support.waiting import wait_until
 
 
 @pytest.fixture

@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 from broker_process import BrokerProcess
-from pika_client import Clients, wait_until
+from pika_client import Clients
 from scenarios.clients.confirmed_publisher import ConfirmedPublisher
+from support.waiting import wait_until
 
 MIB = 1024 * 1024
 DISK_BYTES = 64 * MIB

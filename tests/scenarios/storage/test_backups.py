@@ -20,7 +20,8 @@ from broker_process import ROOT, BrokerProcess
 from compressed_queue import SMALL_SEGMENTS
 from management_door import ManagementDoor
 from object_server import ObjectServer
-from pika_client import PERSISTENT, Clients, wait_until
+from pika_client import PERSISTENT, Clients
+from support.waiting import wait_until
 
 pytestmark = pytest.mark.differs_from_rabbitmq("has no such thing")
 

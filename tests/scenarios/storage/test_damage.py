@@ -12,7 +12,8 @@ import pika
 import pytest
 from broker_process import ROOT, BrokerFailed, BrokerProcess
 from pika.exceptions import ChannelClosedByBroker
-from pika_client import PERSISTENT, Clients, drain, wait_until
+from pika_client import PERSISTENT, Clients, drain
+from support.waiting import wait_until
 
 BODY_BYTES = 2_000
 MESSAGES = 200

@@ -9,7 +9,7 @@ from typing import Any
 
 from broker_process import BrokerProcess
 from pika.adapters.blocking_connection import BlockingChannel
-from pika_client import PERSISTENT, declare, drain, ready_count, round_trip, wait_until
+from pika_client import PERSISTENT, declare, drain, ready_count, round_trip
 from scenarios.clients.confirmed_publisher import WINDOW, ConfirmedPublisher, number_of
 from scenarios.storage.machine_pauses import MachinePauses
 from scenarios.storage.small_disk import (
@@ -23,6 +23,7 @@ from scenarios.storage.small_disk import (
     publishing,
     write_ballast,
 )
+from support.waiting import wait_until
 from typer.testing import CliRunner
 
 from routelog.__main__ import command_line

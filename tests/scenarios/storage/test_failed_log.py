@@ -10,7 +10,8 @@ import pytest
 from broker_process import COMMAND_VARIABLE, BrokerProcess
 from management_door import ManagementDoor
 from pika.exceptions import NackError
-from pika_client import PERSISTENT, Clients, drain, wait_until
+from pika_client import PERSISTENT, Clients, drain
+from support.waiting import wait_until
 from typer.testing import CliRunner, Result
 
 from routelog.__main__ import command_line

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 from broker_process import COMMAND_VARIABLE, BrokerProcess
 from pika.exceptions import AMQPConnectionError
-from pika_client import PERSISTENT, Clients, Inbox, ready_count, wait_until
+from pika_client import PERSISTENT, Clients, Inbox, ready_count
+from support.waiting import wait_until
 
 pytestmark = pytest.mark.differs_from_rabbitmq("no fault can be put into it from here")
 

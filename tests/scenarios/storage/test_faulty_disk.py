@@ -12,8 +12,9 @@ from broker_process import COMMAND_VARIABLE
 from pamqp import commands
 from pika.exceptions import AMQPConnectionError, NackError
 from pika.spec import BasicProperties
-from pika_client import PERSISTENT, Clients, drain, ready_count, wait_until
+from pika_client import PERSISTENT, Clients, drain, ready_count
 from scenarios.clients.raw_client import message
+from support.waiting import wait_until
 
 from routelog.benchmarks.traffic.confirms import ConfirmTally
 from routelog.benchmarks.traffic.connection import Connection

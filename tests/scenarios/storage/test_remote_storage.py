@@ -16,10 +16,11 @@ import pyarrow as pa
 import pytest
 from broker_process import BrokerFailed, BrokerProcess
 from compressed_queue import SMALL_SEGMENTS, publish
-from log_service import http_logs, wait_until, wait_until_stored
+from log_service import http_logs, wait_until_stored
 from management_door import ManagementDoor
 from object_server import ObjectServer
 from pika_client import Clients
+from support.waiting import wait_until
 
 from routelog.log_backend import SystemDisk
 from routelog.log_backend.remote.bucket import Bucket

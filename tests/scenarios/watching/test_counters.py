@@ -11,7 +11,8 @@ import pytest
 from broker_process import BrokerProcess
 from management_door import ManagementDoor
 from pika.exceptions import UnroutableError
-from pika_client import Clients, wait_until
+from pika_client import Clients
+from support.waiting import wait_until
 
 pytestmark = pytest.mark.differs_from_rabbitmq("needs a broker of its own")
 

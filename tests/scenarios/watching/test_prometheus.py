@@ -15,12 +15,12 @@ from management_door import ManagementDoor
 from pika import BasicProperties
 from pika_client import Clients
 from scenarios.clients.bystander import Bystander
+from support.waiting import WAIT_SECONDS
 
 pytestmark = pytest.mark.differs_from_rabbitmq("needs its data directory")
 
 PARSER: Any = importlib.import_module("prometheus_client.parser")
 MANY = 20_000
-WAIT_SECONDS = 30.0
 
 # Every metric that RabbitMQ's published board "RabbitMQ-Overview" asks for: in its editions for 3.8 to 3.10;
 # behind these, in those for 4.

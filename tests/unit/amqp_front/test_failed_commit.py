@@ -16,8 +16,9 @@ from frame_samples import publish, some_properties
 from intake_samples import share
 from loop_services import rota_of, scheduler_on
 from queue_samples import Node, Taker, records, running_node
+from support.waiting import until
 from unit.amqp_front.publishing_channel import Channel, HastyClock, runs
-from unit.log_backend.open_store import crash, until
+from unit.log_backend.open_store import crash
 
 from routelog.amqp_front.publishing.publisher import Publisher
 from routelog.amqp_front.transactions import commit_plan

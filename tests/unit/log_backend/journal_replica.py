@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import cast
 
+from support.waiting import until
 from unit.log_backend.journal_owner import Owner, entry
-from unit.log_backend.open_store import until
 from unit.log_backend.watched_disk import WatchedDisk
 
 from routelog.log_backend.doors.disk import Disk

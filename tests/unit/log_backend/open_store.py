@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from support.waiting import WAIT_SECONDS
 from unit.log_backend.log_records import records
 
 from routelog.log_backend.doors.clock import SystemClock
@@ -21,7 +22,6 @@ from routelog.log_backend.segments.retention import Retention
 Bodies = list[tuple[int, bytes]]
 
 MIB = 1024 * 1024
-WAIT_SECONDS = 60
 SMALL = LogOptions(
     journal_file_bytes=MIB,
     journal_files_max=4,
@@ -76,13 +76,6 @@ def start_store(
     store.recover()
     store.start(epoch)
     return store, partitions
-
-
-async def until(condition: Callable[[], object]) -> None:
-    """Wait for something that other threads bring about."""
-    async with asyncio.timeout(WAIT_SECONDS):
-        while not condition():  # noqa: ASYNC110
-            await asyncio.sleep(0.001)
 
 
 async def durable(store: LogStore, position: int) -> None:

@@ -2,6 +2,7 @@ import os
 from pathlib import Path
 
 import pytest
+from support.waiting import until
 from unit.log_backend.log_records import records
 from unit.log_backend.open_store import (
     MIB,
@@ -15,7 +16,6 @@ from unit.log_backend.open_store import (
     open_store,
     start_store,
     unsettled,
-    until,
 )
 from unit.log_backend.watched_disk import WatchedDisk
 

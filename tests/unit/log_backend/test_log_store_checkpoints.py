@@ -2,6 +2,7 @@ import asyncio
 from pathlib import Path
 
 import pytest
+from support.waiting import until
 from unit.log_backend.log_records import records
 from unit.log_backend.open_store import (
     MIB,
@@ -13,7 +14,6 @@ from unit.log_backend.open_store import (
     flushed,
     numbered,
     start_store,
-    until,
 )
 from unit.log_backend.watched_disk import WatchedDisk, last_rename, recycled
 

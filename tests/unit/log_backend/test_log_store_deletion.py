@@ -3,6 +3,7 @@ import threading
 from pathlib import Path
 
 import pytest
+from support.waiting import until
 from unit.log_backend.open_store import (
     append,
     content,
@@ -15,7 +16,6 @@ from unit.log_backend.open_store import (
     open_store,
     start_store,
     unsettled,
-    until,
 )
 from unit.log_backend.watched_disk import WatchedDisk, recycled
 

@@ -4,6 +4,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from support.waiting import until
 from unit.log_backend.log_records import records
 from unit.log_backend.open_store import (
     MIB,
@@ -17,7 +18,6 @@ from unit.log_backend.open_store import (
     numbered,
     start_store,
     unsettled,
-    until,
 )
 from unit.log_backend.watched_disk import WatchedDisk, recycled
 

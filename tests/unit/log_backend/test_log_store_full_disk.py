@@ -7,10 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from support.waiting import WAIT_SECONDS, until
 from unit.log_backend.log_records import records
 from unit.log_backend.open_store import (
     MIB,
-    WAIT_SECONDS,
     append,
     content,
     crash,
@@ -21,7 +21,6 @@ from unit.log_backend.open_store import (
     open_store,
     start_store,
     unsettled,
-    until,
 )
 from unit.log_backend.watched_disk import WatchedDisk, recycled
 

@@ -4,6 +4,7 @@ import asyncio
 from pathlib import Path
 
 import pytest
+from support.waiting import until
 from unit.log_backend.log_records import records
 from unit.log_backend.open_store import (
     append,
@@ -14,7 +15,6 @@ from unit.log_backend.open_store import (
     open_store,
     start_store,
     unsettled,
-    until,
 )
 
 from routelog.log_backend.doors.disk import SystemDisk

@@ -4,8 +4,9 @@ from itertools import chain
 from pathlib import Path
 
 import pytest
+from support.waiting import until
 from unit.log_backend.log_records import records
-from unit.log_backend.open_store import append, content, durable, start_store, until
+from unit.log_backend.open_store import append, content, durable, start_store
 
 from routelog.log_backend.journal.journal_groups import COMMIT_BYTES_MAX
 from routelog.log_backend.partitions.log_options import LogOptions

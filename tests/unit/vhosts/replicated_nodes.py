@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from queue_samples import Node, Turns
-from unit.log_backend.open_store import copy_of, until
+from support.waiting import until
+from unit.log_backend.open_store import copy_of
 
 from routelog.log_backend import Follower, JournalExtent, LogOptions, LogStore, SystemDisk
 from routelog.log_backend.journal.journal_block import decode_entries

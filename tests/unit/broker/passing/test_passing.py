@@ -9,8 +9,8 @@ from functools import partial
 import pytest
 import trustme
 from pamqp import commands
+from support.waiting import until
 from unit.broker.passing.passed_world import OPEN_OK, Served, World, world
-from unit.log_backend.open_store import until
 
 from routelog.amqp_front.connections.handshake import PROTOCOL_HEADER
 from routelog.amqp_front.passing.refusal import CLOSE_OK

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 
 import pytest
+from support.waiting import WAIT_SECONDS
 
 from routelog.broker.sockets.accepted_sockets import AcceptedSocket, AcceptedSockets, SocketLimits
 from routelog.broker.sockets.stalled_sockets import LOOKS, StalledSockets, is_stalled, progress
 
 BUFFER = 1 << 20
-WAIT_SECONDS = 30
 
 
 class Pair:

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from support.waiting import until
 from unit.log_backend.log_records import records
 from unit.log_backend.open_store import (
     QUIET,
@@ -19,7 +20,6 @@ from unit.log_backend.open_store import (
     numbered,
     open_store,
     start_store,
-    until,
 )
 from unit.log_backend.watched_disk import WatchedDisk
 

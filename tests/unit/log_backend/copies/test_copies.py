@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from support.waiting import until
 from unit.log_backend.log_records import records
 from unit.log_backend.open_store import (
     MIB,
@@ -19,7 +20,6 @@ from unit.log_backend.open_store import (
     flushed,
     numbered,
     start_store,
-    until,
 )
 from unit.log_backend.watched_disk import WatchedDisk, recycled
 

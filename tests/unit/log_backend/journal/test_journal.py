@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from support.waiting import until
 from unit.log_backend.journal_owner import (
     FILE_BYTES,
     Owner,
@@ -13,7 +14,7 @@ from unit.log_backend.journal_owner import (
     recovered,
     written_files,
 )
-from unit.log_backend.open_store import MIB, until
+from unit.log_backend.open_store import MIB
 from unit.log_backend.watched_disk import WatchedDisk
 from unit.passing_time import pass_time
 

@@ -4,6 +4,7 @@ import errno
 from pathlib import Path
 
 import pytest
+from support.waiting import until
 from unit.log_backend.open_store import (
     append,
     copy_of,
@@ -12,7 +13,6 @@ from unit.log_backend.open_store import (
     fill_journal_file,
     open_store,
     start_store,
-    until,
 )
 from unit.log_backend.watched_disk import WatchedDisk, recycled
 

@@ -5,8 +5,9 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from support.waiting import until
 from unit.log_backend.log_records import records
-from unit.log_backend.open_store import MIB, append, durable, start_store, until
+from unit.log_backend.open_store import MIB, append, durable, start_store
 from unit.log_backend.watched_disk import WatchedDisk
 
 from routelog.log_backend.doors.disk import DiskFull

@@ -4,6 +4,7 @@ import asyncio
 from pathlib import Path
 
 import pytest
+from support.waiting import until
 from unit.log_backend.journal_owner import (
     Owner,
     entry,
@@ -12,7 +13,6 @@ from unit.log_backend.journal_owner import (
     recovered,
     written_files,
 )
-from unit.log_backend.open_store import until
 from unit.log_backend.watched_disk import WatchedDisk
 from unit.passing_time import pass_time
 

@@ -6,9 +6,9 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from support.waiting import until
 from unit.log_backend.journal.test_journal import commit
 from unit.log_backend.journal_owner import Owner, entry, offsets, recovered
-from unit.log_backend.open_store import until
 from unit.log_backend.watched_disk import WatchedDisk
 
 from routelog.log_backend.doors.disk import Buffer

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 from crash.disks.powered_disk import DiskStill, PoweredDisk
+from support.waiting import until
 from unit.log_backend.journal_owner import entry
 from unit.log_backend.journal_replica import SHARD, Replica, history, marks_of
-from unit.log_backend.open_store import until
 from unit.log_backend.watched_disk import WatchedDisk
 
 from routelog.log_backend.journal.journal_chain import START, Mark, ShardBlock

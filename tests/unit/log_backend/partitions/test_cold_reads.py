@@ -6,8 +6,9 @@ import logging
 from pathlib import Path
 
 import pytest
+from support.waiting import until
 from unit.log_backend.log_records import records
-from unit.log_backend.open_store import MIB, flushed, numbered, start_store, unsettled, until
+from unit.log_backend.open_store import MIB, flushed, numbered, start_store, unsettled
 from unit.log_backend.watched_disk import WatchedDisk
 
 from routelog.log_backend.log_store import LogStore

@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from support.waiting import until
 from unit.log_backend.log_records import records
-from unit.log_backend.open_store import append, crash, durable, flushed, start_store, until
+from unit.log_backend.open_store import append, crash, durable, flushed, start_store
 from unit.log_backend.watched_disk import WatchedDisk
 
 from routelog.log_backend.journal.journal import JournalFailed

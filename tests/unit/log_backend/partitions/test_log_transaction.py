@@ -8,8 +8,9 @@ from itertools import chain
 from pathlib import Path
 
 import pytest
+from support.waiting import until
 from unit.log_backend.log_records import records
-from unit.log_backend.open_store import append, start_store, unsettled, until
+from unit.log_backend.open_store import append, start_store, unsettled
 from unit.passing_time import pass_time
 
 from routelog.log_backend import (

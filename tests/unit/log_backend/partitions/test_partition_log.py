@@ -3,6 +3,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from support.waiting import until
 from unit.log_backend.log_records import bodies_of, records
 from unit.log_backend.open_store import (
     QUIET,
@@ -12,7 +13,6 @@ from unit.log_backend.open_store import (
     open_store,
     start_store,
     unsettled,
-    until,
 )
 from unit.log_backend.watched_disk import WatchedDisk
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from support.waiting import until
 from unit.log_backend.log_records import records
 from unit.log_backend.open_store import (
     MIB,
@@ -17,7 +18,6 @@ from unit.log_backend.open_store import (
     numbered,
     start_store,
     unsettled,
-    until,
 )
 
 from routelog.log_backend.partitions.log_options import LogOptions

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from support.waiting import until
 from unit.log_backend.open_store import (
     SMALL,
     append,
@@ -12,7 +13,6 @@ from unit.log_backend.open_store import (
     numbered,
     start_store,
     unsettled,
-    until,
 )
 from unit.log_backend.partitions.test_quarantine import readable
 from unit.log_backend.watched_disk import WatchedDisk

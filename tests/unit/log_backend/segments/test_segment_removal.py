@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from unit.log_backend.open_store import until
+from support.waiting import until
 from unit.log_backend.watched_disk import WatchedDisk
 
 from routelog.log_backend.doors.ballast import CHANGE_BYTES, Ballast

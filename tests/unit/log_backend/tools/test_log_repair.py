@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from support.waiting import until
 from unit.log_backend.open_store import (
     append,
     crash,
@@ -16,7 +17,6 @@ from unit.log_backend.open_store import (
     numbered,
     start_store,
     unsettled,
-    until,
 )
 from unit.log_backend.partitions.test_quarantine import SMALL_SEGMENTS, flip, readable, segments
 

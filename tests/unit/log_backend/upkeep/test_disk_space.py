@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from unit.log_backend.open_store import until
+from support.waiting import until
 from unit.passing_time import pass_time
 
 from routelog.log_backend.doors.ballast import METADATA_BYTES, MIB, Ballast

@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from support.waiting import until
 from unit.log_backend.log_records import records
 from unit.log_backend.open_store import (
     append,
@@ -15,7 +16,6 @@ from unit.log_backend.open_store import (
     numbered,
     start_store,
     unsettled,
-    until,
 )
 from unit.log_backend.watched_disk import WatchedDisk
 

@@ -5,6 +5,7 @@ from itertools import groupby
 from pathlib import Path
 
 import pytest
+from support.waiting import until
 from unit.log_backend.log_records import records
 from unit.log_backend.open_store import (
     MIB,
@@ -15,7 +16,6 @@ from unit.log_backend.open_store import (
     fill_journal_file,
     flushed,
     start_store,
-    until,
 )
 from unit.log_backend.watched_disk import WatchedDisk, recycled
 

@@ -10,8 +10,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from support.waiting import until
 from unit.log_backend.log_records import records
-from unit.log_backend.open_store import SMALL, crash, flushed, open_store, start_store, until
+from unit.log_backend.open_store import SMALL, crash, flushed, open_store, start_store
 from unit.log_backend.test_metadata_recovery import without_metadata
 
 from routelog.log_backend import Change

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from support.waiting import until
 from unit.log_backend.log_records import records
-from unit.log_backend.open_store import durable, start_store, until
+from unit.log_backend.open_store import durable, start_store
 
 from routelog.log_backend.doors.clock import SystemClock
 from routelog.log_backend.loop.scheduler import SHARE_SECONDS, Lane

@@ -3,8 +3,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from support.waiting import until
 from unit.log_backend.log_records import records
-from unit.log_backend.open_store import MIB, start_store, until
+from unit.log_backend.open_store import MIB, start_store
 from unit.log_backend.watched_disk import WatchedDisk
 
 from routelog.log_backend.partitions.log_options import LogOptions

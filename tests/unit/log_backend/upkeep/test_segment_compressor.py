@@ -9,8 +9,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from support.waiting import until
 from unit.log_backend.log_records import records
-from unit.log_backend.open_store import MIB, Bodies, crash, flushed, start_store, unsettled, until
+from unit.log_backend.open_store import MIB, Bodies, crash, flushed, start_store, unsettled
 from unit.log_backend.watched_disk import WatchedDisk
 
 from routelog.log_backend.doors.ballast import METADATA_BYTES

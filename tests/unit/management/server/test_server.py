@@ -13,7 +13,8 @@ from urllib.parse import quote
 import aiohttp
 import pytest
 from queue_samples import records
-from unit.log_backend.open_store import flushed, until
+from support.waiting import until
+from unit.log_backend.open_store import flushed
 from unit.management.managed_node import ManagedNode
 from yarl import URL
 

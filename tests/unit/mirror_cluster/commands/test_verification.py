@@ -11,7 +11,7 @@ from pathlib import Path
 
 from node_sockets import node_sockets
 from support.ports import free_port
-from unit.log_backend.open_store import until
+from support.waiting import until
 
 from routelog.log_backend import (
     CopiedFile,

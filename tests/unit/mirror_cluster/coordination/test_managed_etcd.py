@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from unit.log_backend.open_store import until
+from support.waiting import until
 
 from routelog.mirror_cluster.coordination.managed_etcd import (
     EtcdChild,

@@ -10,7 +10,7 @@ import pytest
 import trustme
 from node_certificates import node_files
 from node_sockets import node_sockets
-from unit.log_backend.open_store import until
+from support.waiting import until
 
 from routelog.broker.sockets.accepted_sockets import AcceptedSockets
 from routelog.mirror_cluster.coordination.coordinator import NodeEntry

@@ -3,7 +3,7 @@
 import logging
 
 import pytest
-from unit.log_backend.open_store import until
+from support.waiting import until
 
 from routelog.mirror_cluster.links.stranger_log import StrangerLog
 

@@ -8,7 +8,7 @@ import pytest
 from cluster.nodes.memory_coordinator import Held, MemoryCoordinator
 from cluster.nodes.store_node import SHARD, StoreNode
 from node_sockets import node_sockets
-from unit.log_backend.open_store import until
+from support.waiting import until
 
 from routelog.log_backend import SystemClock
 from routelog.mirror_cluster.coordination.coordinator import (

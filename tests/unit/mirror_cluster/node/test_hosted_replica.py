@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 
 import pytest
-from unit.log_backend.open_store import until
+from support.waiting import until
 from unit.mirror_cluster.journals import SHARD, record
 
 from routelog.log_backend import SystemClock

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import cast
 
 import pytest
-from unit.log_backend.open_store import until
+from support.waiting import until
 from unit.mirror_cluster.journals import SHARD, blocks
 
 from routelog.log_backend import SystemDisk

@@ -12,7 +12,7 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 from support.ports import free_port
-from unit.log_backend.open_store import until
+from support.waiting import until
 
 from routelog.log_backend import SystemDisk
 from routelog.mirror_cluster.node.cluster_options import ClusterOptions

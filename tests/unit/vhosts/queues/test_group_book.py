@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 from queue_samples import Node, SlowDisk, Taker, fill, numbered, records, running_node, settle
-from unit.log_backend.open_store import crash, fill_journal_file, until
+from support.waiting import until
+from unit.log_backend.open_store import crash, fill_journal_file
 
 from routelog.log_backend import LogOptions, MetadataUnavailable
 from routelog.vhosts import (

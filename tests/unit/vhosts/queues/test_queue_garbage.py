@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from queue_samples import records, running_node
-from unit.log_backend.open_store import until
+from support.waiting import until
 
 from routelog.log_backend import PartitionLog
 from routelog.vhosts import QueueProperties

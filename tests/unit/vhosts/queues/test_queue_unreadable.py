@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 from queue_samples import Node, Taker, bodies, fill, numbered, records, running_node, settle
-from unit.log_backend.open_store import flushed, until
+from support.waiting import until
+from unit.log_backend.open_store import flushed
 
 from routelog.vhosts import GroupOptions, Queue, QueueProperties, QueueUnreadable
 

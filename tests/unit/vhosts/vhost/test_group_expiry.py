@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from queue_samples import Node, SetClock, Taker, records, settle
-from unit.log_backend.open_store import until
+from support.waiting import until
 
 from routelog.log_backend import MetadataUnavailable, Scheduler
 from routelog.vhosts import ConsumerGroup, GroupOptions, Queue, QueueProperties

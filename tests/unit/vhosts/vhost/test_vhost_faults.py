@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from queue_samples import Node, SlowDisk, Taker, records
-from unit.log_backend.open_store import until
+from support.waiting import until
 
 from routelog.exchanges import ExchangeNotFound, QueueNotFound
 from routelog.log_backend import Change, JournalFailed, MetadataUnavailable
