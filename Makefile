@@ -37,7 +37,7 @@ ROUNDS := 60
 EXAMPLES := 200
 BROKER := routelog
 
-.PHONY: help setup java demo demo-cluster serve test test-spark-all crash model simulate faults api interop check coverage release-check format bench site clean
+.PHONY: help setup java demo demo-cluster serve test test-long test-spark-all crash model simulate faults api interop check coverage release-check format bench site clean
 
 help: ## list the commands
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | while IFS=$$'\t' read -r name text; do printf '  make %-14s %s\n' "$$name" "$$text"; done
@@ -54,8 +54,13 @@ demo-cluster: setup ## three nodes: a leader killed, one cut off, a disk wiped, 
 serve: $(COMPILED) ## run a broker on 127.0.0.1:5672 with its data in ./data
 	@exec $(BIN)/routelog serve --host 127.0.0.1 --port 5672 --data-dir ./data
 
-test: setup java ## run every test
-	@$(TESTS)
+test: setup java ## tests of every kind, and samples of the long ones: 15 minutes on two cores
+	@$(TESTS) -m "not long"
+
+test-long: setup java ## every test, with larger samples of crashes, histories and requests: an hour
+	@ROUTELOG_TEST_KILLS=100 ROUTELOG_TEST_READER_KILLS=5 ROUTELOG_TEST_CUTS=24 ROUTELOG_TEST_FAULTS=10 \
+		ROUTELOG_TEST_POWER_CUTS=40 ROUTELOG_TEST_EXT4_CUTS=3 ROUTELOG_TEST_DAMAGES=120 ROUTELOG_TEST_SEEDS=200 \
+		ROUTELOG_TEST_API_EXAMPLES=10 ROUTELOG_TEST_FUZZ_ROUNDS=10 ROUTELOG_TEST_FAULT_SECONDS=60 $(TESTS)
 
 test-spark-all: setup java ## the tests of Spark with 4.0, 4.1 and 4.2, too; an hour and 5 GB the first time
 	@.ci/spark-matrix

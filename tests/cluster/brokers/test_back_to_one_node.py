@@ -54,6 +54,7 @@ def test_a_node_of_a_cluster_goes_on_alone_with_everything(ended: EndedCluster) 
         alone.stop()
 
 
+@pytest.mark.long
 def test_a_backup_goes_on_alone_and_as_the_first_node_of_a_new_cluster(
     ended: EndedCluster, tmp_path: Path
 ) -> None:
@@ -75,6 +76,7 @@ def test_a_backup_goes_on_alone_and_as_the_first_node_of_a_new_cluster(
         assert drained(cluster.brokers["c"]) == [*BEFORE, "1", "2", "3"]
 
 
+@pytest.mark.long
 def test_who_follows_a_node_that_ran_on_its_own_begins_with_a_copy(tmp_path: Path) -> None:
     alone = BrokerProcess(tmp_path / "a", {"ROUTELOG_NODE_NAME": "a@test"})
     try:

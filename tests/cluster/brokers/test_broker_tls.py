@@ -69,6 +69,7 @@ def test_clients_of_all_nodes_go_on_when_the_leader_is_killed(tmp_path: Path) ->
         cluster.stop()
 
 
+@pytest.mark.long
 def test_certificates_of_the_operators_own_are_switched_on_later(tmp_path: Path) -> None:
     authority = trustme.CA()
     plain = MirroredBrokers(tmp_path)
@@ -94,6 +95,7 @@ def test_certificates_of_the_operators_own_are_switched_on_later(tmp_path: Path)
         cluster.stop()
 
 
+@pytest.mark.long
 def test_a_standby_follows_over_tls(tmp_path: Path) -> None:
     authority, port = trustme.CA(), free_port()
     own = node_environment(node_files(authority, tmp_path / "tls" / "a"))

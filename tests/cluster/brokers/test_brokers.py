@@ -210,6 +210,7 @@ def test_a_leader_that_is_told_to_stop_hands_over(cluster: MirroredBrokers) -> N
     assert drained(leader) == ["1", "2"]
 
 
+@pytest.mark.long
 def test_a_leader_that_was_stopped_for_longer_than_its_lease_starts_again(
     cluster: MirroredBrokers,
 ) -> None:
@@ -225,6 +226,7 @@ def test_a_leader_that_was_stopped_for_longer_than_its_lease_starts_again(
     assert leader.children == etcd, "no vote was missing meanwhile"
 
 
+@pytest.mark.long
 def test_without_enough_nodes_publishes_are_refused_in_time_and_consumers_go_on(
     tmp_path: Path,
 ) -> None:
@@ -291,6 +293,7 @@ class Load:
                 time.sleep(0.05)
 
 
+@pytest.mark.long
 def test_nodes_are_drained_and_restarted_in_turn_and_no_confirm_is_lost_or_doubled(
     tmp_path: Path,
 ) -> None:
@@ -319,6 +322,7 @@ def test_nodes_are_drained_and_restarted_in_turn_and_no_confirm_is_lost_or_doubl
         assert "the operator's command: drain" in cluster.log_text()
 
 
+@pytest.mark.long
 def test_the_operator_says_whose_data_count(tmp_path: Path) -> None:
     for name in ("a", "b"):
         alone = BrokerProcess(tmp_path / name, {"ROUTELOG_NODE_NAME": f"{name}@test"})
@@ -337,6 +341,7 @@ def test_the_operator_says_whose_data_count(tmp_path: Path) -> None:
         assert cluster.ask("recover", "a@test", "--accept-loss")[1] == 1, "there is a leader"
 
 
+@pytest.mark.long
 def test_nodes_that_lose_their_disks_one_after_another_get_all_again(tmp_path: Path) -> None:
     with mirrored_brokers(tmp_path) as cluster:
         cluster.until_led(in_sync=3)
@@ -349,6 +354,7 @@ def test_nodes_that_lose_their_disks_one_after_another_get_all_again(tmp_path: P
         assert drained(cluster.leader()) == ["0", "1", "2"]
 
 
+@pytest.mark.long
 def test_a_node_without_its_disk_takes_a_copy_of_what_the_journal_has_no_more(
     tmp_path: Path,
 ) -> None:
@@ -373,6 +379,7 @@ def test_a_node_without_its_disk_takes_a_copy_of_what_the_journal_has_no_more(
         assert drained(wiped) == bodies
 
 
+@pytest.mark.long
 def test_a_node_that_is_told_to_stop_while_it_is_about_to_start_again_stops(
     cluster: MirroredBrokers,
 ) -> None:
@@ -405,6 +412,7 @@ def test_a_node_on_its_own_grows_to_three_in_place(tmp_path: Path) -> None:
         assert drained(cluster.brokers["b"]) == bodies
 
 
+@pytest.mark.long
 def test_an_operator_accepts_a_loss_when_nobody_with_everything_comes_back(tmp_path: Path) -> None:
     with mirrored_brokers(tmp_path) as cluster:
         a, b, c = (cluster.brokers[name] for name in NODES)

@@ -73,6 +73,7 @@ def test_what_was_not_acknowledged_comes_again_and_what_was_does_not(
     after.connection.close()
 
 
+@pytest.mark.long
 def test_a_node_that_has_caught_up_leads_without_what_is_gone(cluster: MirroredBrokers) -> None:
     leader = cluster.leader()
     away, _ = others(cluster, leader)
@@ -137,6 +138,7 @@ def test_a_transaction_is_there_as_a_whole_or_not_at_all(cluster: MirroredBroker
     after.connection.close()
 
 
+@pytest.mark.long
 def test_one_single_active_consumer_goes_on(cluster: MirroredBrokers) -> None:
     def consumer(broker: BrokerProcess, into: list[bytes]) -> BlockingChannel:
         channel = client(broker).channel()

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pika
+import pytest
 from cluster.brokers.mirrored_brokers import MirroredBrokers, mirrored_brokers
 from pika_client import PERSISTENT
 from support.waiting import WAIT_SECONDS
@@ -86,6 +87,7 @@ def test_a_damaged_follower_takes_a_copy_and_may_lead_then(tmp_path: Path) -> No
         assert taken(cluster) == [*range(COUNT)]
 
 
+@pytest.mark.long
 def test_a_damaged_leader_hands_over_to_one_that_is_whole(tmp_path: Path) -> None:
     with mirrored_brokers(tmp_path, **SMALL) as cluster:
         cluster.until_led(in_sync=3)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+import pytest
 from cluster.brokers.mirrored_brokers import MirroredBrokers, mirrored_brokers
 from cluster.brokers.queue_load import QueueLoad
 from cluster.brokers.test_brokers import drained, publish
@@ -44,6 +45,7 @@ def test_all_but_one_leave_and_the_last_goes_on(tmp_path: Path) -> None:
         assert drained(cluster.brokers[last]) == ["of three", "of one"]
 
 
+@pytest.mark.long
 async def test_under_load_one_joins_the_leader_leaves_and_a_dead_one_is_replaced(tmp_path) -> None:
     with mirrored_brokers(tmp_path) as cluster:
         cluster.until_led(in_sync=3)

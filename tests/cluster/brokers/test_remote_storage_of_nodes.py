@@ -225,6 +225,7 @@ def held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
+@pytest.mark.long
 def test_no_record_goes_when_leaders_are_killed_between_the_steps_of_a_copy(
     tmp_path: Path, held: Path
 ) -> None:

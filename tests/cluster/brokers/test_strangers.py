@@ -87,6 +87,7 @@ async def told_to_who_has_another_secret(cluster: MirroredBrokers) -> list[str]:
     return told
 
 
+@pytest.mark.long
 def test_without_the_secret_nobody_reaches_a_managed_etcd(tmp_path: Path) -> None:
     with mirrored_brokers(tmp_path) as cluster:
         cluster.until_led(in_sync=3)

@@ -10,6 +10,7 @@ from cluster.faults.broker_faults import GROUPS
 
 from routelog.benchmarks.brokers.node_networks import NoNetworks, node_networks
 
+SECONDS = os.environ.get("ROUTELOG_TEST_FAULT_SECONDS", "30")
 TESTS = Path(__file__).resolve().parents[2]
 
 
@@ -24,7 +25,7 @@ def possible_groups() -> list[str]:
 def test_each_message_ends_where_it_must_whatever_fails(tmp_path: Path) -> None:
     run = subprocess.run(
         [
-            *(sys.executable, "-m", "cluster.broker_runs", "--seconds", "30", "--seed", "4"),
+            *(sys.executable, "-m", "cluster.broker_runs", "--seconds", SECONDS, "--seed", "4"),
             *("--groups", *possible_groups()),
             *("--folder", str(tmp_path / "run")),
         ],

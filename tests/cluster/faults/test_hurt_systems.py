@@ -16,6 +16,7 @@ from cluster.brokers.test_brokers import FAILOVER_SECONDS_MAX, client, drained, 
 from cluster.faults.flipped_bits import PAGE_BYTES, flip_bit
 from pika.exceptions import AMQPError, NackError
 from pika_client import PERSISTENT
+from support.sampling import sampled
 from support.waiting import wait_until
 
 from routelog.log_backend.journal.journal_block import MAGIC
@@ -98,6 +99,7 @@ def test_a_follower_whose_disk_is_full_keeps_nobody_waiting(cluster: MirroredBro
     channel.connection.close()
 
 
+@pytest.mark.long
 def test_a_leader_whose_disk_is_full_hands_over_when_it_is_told_to(
     cluster: MirroredBrokers,
 ) -> None:
@@ -124,7 +126,7 @@ def test_a_leader_whose_disk_is_full_hands_over_when_it_is_told_to(
     cluster.until_led(in_sync=3)
 
 
-@pytest.mark.parametrize("leads", [True, False])
+@pytest.mark.parametrize("leads", sampled([True, False], 2))
 def test_a_node_whose_disk_fails_ends_and_comes_back(cluster: MirroredBrokers, leads: bool) -> None:
     leader = cluster.leader()
     hurt = leader if leads else others(cluster, leader)[0]
@@ -141,6 +143,7 @@ def test_a_node_whose_disk_fails_ends_and_comes_back(cluster: MirroredBrokers, l
     assert {*drained(hurt)} == {"1", "2"}
 
 
+@pytest.mark.long
 def test_what_cannot_be_read_stops_the_start_and_is_left_as_it_is(cluster: MirroredBrokers) -> None:
     hurt = others(cluster, cluster.leader())[0]
     publish(hurt, "1")
@@ -164,6 +167,7 @@ def begins_behind(journal: Path, place: int) -> bool:
     return content.startswith(MAGIC) and content[place:].startswith(MAGIC)
 
 
+@pytest.mark.long
 def test_a_node_whose_journal_is_damaged_takes_a_copy_of_another_ones(
     cluster: MirroredBrokers,
 ) -> None:
@@ -184,6 +188,7 @@ def test_a_node_whose_journal_is_damaged_takes_a_copy_of_another_ones(
     assert drained(hurt) == [*map(str, range(20))]
 
 
+@pytest.mark.long
 def test_a_node_that_does_not_know_its_own_number_says_so_and_does_not_start(
     cluster: MirroredBrokers,
 ) -> None:
@@ -211,6 +216,7 @@ async def put_record(cluster: MirroredBrokers, value: str) -> str:
         return str(before)
 
 
+@pytest.mark.long
 def test_a_record_that_cannot_be_read_is_told_and_waited_for(cluster: MirroredBrokers) -> None:
     leader = cluster.leader()
     follower = others(cluster, leader)[0]
@@ -230,6 +236,7 @@ def test_a_record_that_cannot_be_read_is_told_and_waited_for(cluster: MirroredBr
     assert drained(follower) == ["1"]
 
 
+@pytest.mark.long
 def test_clocks_that_jump_change_nothing(cluster: MirroredBrokers) -> None:
     leader = cluster.leader()
     epoch = cluster.until_led()["epoch"]

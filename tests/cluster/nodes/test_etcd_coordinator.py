@@ -145,6 +145,7 @@ async def test_a_lease_that_is_not_renewed_ends(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("hurt", [signal.SIGSTOP, signal.SIGKILL])
+@pytest.mark.long
 async def test_each_member_in_turn_may_hang_or_die(tmp_path: Path, hurt: signal.Signals) -> None:
     async with running(tmp_path, 3) as cluster, ready(cluster) as coordinator:
         record = await coordinator.propose(RECORD)

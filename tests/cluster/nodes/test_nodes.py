@@ -4,6 +4,7 @@ import asyncio
 import signal
 from pathlib import Path
 
+import pytest
 from cluster.nodes.etcd_cluster import LEASE_SECONDS
 from cluster.nodes.node_processes import NodeCluster, node_cluster
 
@@ -32,6 +33,7 @@ async def test_the_leader_is_killed_and_then_all_at_once(tmp_path: Path) -> None
         await cluster.check()
 
 
+@pytest.mark.long
 async def test_the_leader_is_stopped_for_longer_than_its_lease(tmp_path: Path) -> None:
     async with node_cluster(tmp_path) as cluster:
         epoch = await begin(cluster)
@@ -57,6 +59,7 @@ async def test_a_wiped_node_gets_all_again(tmp_path: Path) -> None:
         await cluster.check()
 
 
+@pytest.mark.long
 async def test_without_etcd_all_goes_on_as_long_as_all_run(tmp_path: Path) -> None:
     async with node_cluster(tmp_path) as cluster:
         epoch = await begin(cluster)
@@ -77,6 +80,7 @@ async def test_without_etcd_all_goes_on_as_long_as_all_run(tmp_path: Path) -> No
         await cluster.check()
 
 
+@pytest.mark.long
 async def test_nodes_drain_one_after_another(tmp_path: Path) -> None:
     async with node_cluster(tmp_path) as cluster:
         await begin(cluster)

@@ -28,7 +28,7 @@ from routelog.log_backend.segments.segment_scan import scan
 
 pytestmark = pytest.mark.crash
 
-DAMAGES = int(os.environ.get("ROUTELOG_TEST_DAMAGES", "120"))
+DAMAGES = int(os.environ.get("ROUTELOG_TEST_DAMAGES", "40"))
 DISK = SystemDisk()
 
 

@@ -32,7 +32,7 @@ from routelog.log_backend.journal.journal import JournalFailed
 pytestmark = pytest.mark.crash
 
 # How many faults a workload has, chosen by the seed; "all": each kind of call at each place.
-FAULTS = os.environ.get("ROUTELOG_TEST_FAULTS", "10")
+FAULTS = os.environ.get("ROUTELOG_TEST_FAULTS", "3")
 SEED = int(os.environ.get("ROUTELOG_TEST_SEED", "1"))
 TAKES_SPACE = {
     "allocate",

@@ -22,7 +22,7 @@ from crash.kills.loaded_history import (
 
 pytestmark = pytest.mark.crash
 
-POWER_CUTS = int(os.environ.get("ROUTELOG_TEST_EXT4_CUTS", "3"))
+POWER_CUTS = int(os.environ.get("ROUTELOG_TEST_EXT4_CUTS", "1"))
 DRAIN_EVERY = 5
 
 

@@ -27,7 +27,7 @@ from routelog.vhosts.rules.rule_services import RuleServices
 
 pytestmark = pytest.mark.crash
 
-CUTS = os.environ.get("ROUTELOG_TEST_CUTS", "24")
+CUTS = os.environ.get("ROUTELOG_TEST_CUTS", "6")
 SEED = int(os.environ.get("ROUTELOG_TEST_SEED", "1"))
 ROUNDS = 16
 BATCH = 6

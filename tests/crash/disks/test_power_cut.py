@@ -22,7 +22,7 @@ from routelog.log_backend.records.durability import Durability
 
 pytestmark = pytest.mark.crash
 
-HISTORIES = int(os.environ.get("ROUTELOG_TEST_POWER_CUTS", "40"))
+HISTORIES = int(os.environ.get("ROUTELOG_TEST_POWER_CUTS", "10"))
 ENDS = 6  # of one history: power cuts and kills, each on what the one before left
 STEPS = 30
 QUEUES = ("a", "b", "c", "d")

@@ -24,7 +24,7 @@ from routelog.log_backend.metadata import metadata
 pytestmark = pytest.mark.crash
 
 # How many cuts a workload has, chosen by the seed; "all": one before every call.
-CUTS = os.environ.get("ROUTELOG_TEST_CUTS", "24")
+CUTS = os.environ.get("ROUTELOG_TEST_CUTS", "6")
 OUTCOMES = int(os.environ.get("ROUTELOG_TEST_CUT_OUTCOMES", "1"))
 SEED = int(os.environ.get("ROUTELOG_TEST_SEED", "1"))
 CALLS_UNTIL_SECOND_CUT = 40

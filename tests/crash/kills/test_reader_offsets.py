@@ -22,7 +22,7 @@ from routelog.benchmarks.traffic.connection import Connection
 
 pytestmark = pytest.mark.crash
 
-KILLS = int(os.environ.get("ROUTELOG_TEST_READER_KILLS", "5"))
+KILLS = int(os.environ.get("ROUTELOG_TEST_READER_KILLS", "2"))
 READ_SECONDS_MAX = 5.0  # to the last message; longer when readers have missed that
 # Of transient messages nothing survives; the offsets that readers saw of them do.
 TRANSIENT = "retention-transient"

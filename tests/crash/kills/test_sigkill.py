@@ -22,7 +22,7 @@ from crash.kills.loaded_history import (
 
 pytestmark = pytest.mark.crash
 
-KILLS = int(os.environ.get("ROUTELOG_TEST_KILLS", "100"))
+KILLS = int(os.environ.get("ROUTELOG_TEST_KILLS", "20"))
 DRAIN_EVERY = 20
 
 

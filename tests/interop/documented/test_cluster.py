@@ -13,7 +13,7 @@ from pika_client import PERSISTENT
 from support.ports import free_ports
 from support.waiting import wait_until
 
-pytestmark = pytest.mark.differs_from_rabbitmq("its own commands")
+pytestmark = [pytest.mark.differs_from_rabbitmq("its own commands"), pytest.mark.long]
 
 PAGE = "cluster.md"
 STATUS = "routelog cluster status"

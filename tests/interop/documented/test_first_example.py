@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from conftest import BrokerFactory
 
-pytestmark = [pytest.mark.interop, pytest.mark.spark]
+pytestmark = [pytest.mark.interop, pytest.mark.spark, pytest.mark.long]
 
 ROOT = Path(__file__).parents[3]
 SECONDS_MAX = 600  # a JVM starts in 10 s, or in a minute and more beside others

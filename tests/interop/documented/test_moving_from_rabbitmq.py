@@ -18,6 +18,7 @@ from pika_client import PERSISTENT, Clients
 from support.waiting import wait_until
 
 pytestmark = [
+    pytest.mark.long,
     pytest.mark.interop,
     pytest.mark.differs_from_rabbitmq("starts a RabbitMQ of its own"),
 ]

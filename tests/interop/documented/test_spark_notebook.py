@@ -12,7 +12,7 @@ from log_service import service_url
 from management_door import ManagementDoor
 from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.interop, pytest.mark.spark]
+pytestmark = [pytest.mark.interop, pytest.mark.spark, pytest.mark.long]
 
 NOTEBOOK = Path(__file__).parents[3] / "docs" / "spark" / "spark.ipynb"
 

@@ -318,6 +318,7 @@ def test_a_group_that_was_deleted_with_its_queue_does_not_come_back(fresh_broker
     assert member(client_of(broker), "q", "g").wait_for(3).bodies == numbers(5, 8)
 
 
+@pytest.mark.long
 def test_acked_never_comes_back_and_unacked_does_over_many_crashes(fresh_broker, client_of):
     broker = fresh_broker(ROUTELOG_SEGMENT_BYTES="65536", ROUTELOG_FLUSH_SECONDS="0.02")
     connection = client_of(broker)

@@ -10,6 +10,7 @@ from broker_process import BrokerProcess
 from pika.adapters.blocking_connection import BlockingChannel
 from pika.exceptions import ChannelClosedByBroker
 from pika_client import PERSISTENT, Clients, Inbox, cut, declare, let_stop, ready_count, send
+from support.sampling import sampled
 from support.waiting import wait_until
 
 QUORUM = {"x-queue-type": "quorum"}
@@ -119,8 +120,8 @@ def test_a_classic_queue_counts_for_itself(channel):
 # -- over restarts
 
 
-@pytest.mark.parametrize("ending", [KILL, STOP])
-@pytest.mark.parametrize("is_quorum", [False, True])
+@pytest.mark.parametrize("ending", sampled([KILL, STOP], 2))
+@pytest.mark.parametrize("is_quorum", sampled([False, True], 2))
 def test_what_was_handed_out_before_a_restart_is_redelivered_after_it(
     fresh_broker: Callable[..., BrokerProcess], ending: str, is_quorum: bool
 ) -> None:
@@ -147,7 +148,7 @@ def test_what_was_handed_out_before_a_restart_is_redelivered_after_it(
     ]
 
 
-@pytest.mark.parametrize("ending", [KILL, STOP])
+@pytest.mark.parametrize("ending", sampled([KILL, STOP], 2))
 def test_counts_go_on_over_restarts(
     fresh_broker: Callable[..., BrokerProcess], ending: str
 ) -> None:

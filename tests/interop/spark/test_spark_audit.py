@@ -26,7 +26,7 @@ from pyspark.sql import SparkSession
 from routelog.spark_bridge import delta_batches
 from routelog.spark_bridge.logs.log_store import LogPartition, LogStore
 
-pytestmark = [pytest.mark.interop, pytest.mark.spark]
+pytestmark = [pytest.mark.interop, pytest.mark.spark, pytest.mark.long]
 
 EVENTS = int(os.environ.get("ROUTELOG_TEST_AUDIT_EVENTS", "100000"))
 PER_TRIGGER = max(EVENTS // 5, 1)

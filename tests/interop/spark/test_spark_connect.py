@@ -16,7 +16,7 @@ from interop.spark.spark_driver import SparkDriver
 from pika_client import Clients
 from unit.spark_bridge.log_files import LogFiles
 
-pytestmark = [pytest.mark.interop, pytest.mark.spark]
+pytestmark = [pytest.mark.interop, pytest.mark.spark, pytest.mark.long]
 
 STARTED = re.compile(r"Spark Connect server started at: \S*:(\d+)")
 CONFIGURATION = {

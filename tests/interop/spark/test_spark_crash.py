@@ -19,7 +19,7 @@ from unit.spark_bridge.log_files import LogFiles
 
 from routelog.spark_bridge.logs.log_store import LogPartition
 
-pytestmark = [pytest.mark.interop, pytest.mark.spark]
+pytestmark = [pytest.mark.interop, pytest.mark.spark, pytest.mark.long]
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from unit.spark_bridge.log_files import TIME, LogFiles
 
 from routelog.spark_bridge import delta_batches
 
-pytestmark = [pytest.mark.interop, pytest.mark.spark]
+pytestmark = [pytest.mark.interop, pytest.mark.spark, pytest.mark.long]
 
 
 def run(spark: SparkSession, root: Path, *columns: str, checkpoint: str = "checkpoint") -> None:

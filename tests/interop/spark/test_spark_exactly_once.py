@@ -143,6 +143,7 @@ def test_an_exchange_that_forgets_is_refused(
             writer(broker, exchange=name).write(rows(b"a"))
 
 
+@pytest.mark.long
 def test_a_killed_driver_and_failing_tasks_publish_each_row_once(
     fresh_broker: BrokerFactory, tmp_path: Path
 ) -> None:
@@ -177,6 +178,7 @@ def test_a_killed_driver_and_failing_tasks_publish_each_row_once(
     assert sorted(map(int, taken(channel))) == list(range(ROWS))
 
 
+@pytest.mark.long
 def test_micro_batches_that_a_function_writes_have_rows_of_their_own(
     spark: SparkSession, fresh_broker: BrokerFactory, tmp_path: Path
 ) -> None:

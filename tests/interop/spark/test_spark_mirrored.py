@@ -17,7 +17,7 @@ from support.waiting import WAIT_SECONDS
 
 from routelog.spark_bridge.logs.log_directory import LogDirectory
 
-pytestmark = [pytest.mark.interop, pytest.mark.spark]
+pytestmark = [pytest.mark.interop, pytest.mark.spark, pytest.mark.long]
 
 ARGUMENTS = {"x-queue-type": "stream"}
 

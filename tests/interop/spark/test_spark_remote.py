@@ -17,7 +17,7 @@ from support.waiting import wait_until
 
 from routelog.spark_bridge.logs.log_store import LogPartition
 
-pytestmark = [pytest.mark.interop, pytest.mark.spark]
+pytestmark = [pytest.mark.interop, pytest.mark.spark, pytest.mark.long]
 
 AUDIT = LogPartition("/", "audit", 0)
 COUNT = len(ORDERS)

@@ -77,6 +77,7 @@ def test_available_now_reads_what_there_is_in_limited_batches(
     assert stream.run() == places(100, 105)
 
 
+@pytest.mark.long
 def test_latest_is_pinned_by_the_first_batch(spark: SparkSession, tmp_path: Path) -> None:
     log = LogFiles(tmp_path)
     log.numbered_segment(0, 10)
@@ -92,6 +93,7 @@ def test_latest_is_pinned_by_the_first_batch(spark: SparkSession, tmp_path: Path
     assert stream.run() == places(10, 20)
 
 
+@pytest.mark.long
 def test_a_limited_stream_begins_where_it_is_told(spark: SparkSession, tmp_path: Path) -> None:
     log = LogFiles(tmp_path)
     log.numbered_segment(0, 10)
@@ -105,6 +107,7 @@ def test_a_limited_stream_begins_where_it_is_told(spark: SparkSession, tmp_path:
     assert latest.run() == places(10, 16)
 
 
+@pytest.mark.long
 def test_a_retention_gap_fails_the_stream_and_is_named(spark: SparkSession, tmp_path: Path) -> None:
     log = LogFiles(tmp_path)
     log.numbered_segment(0, 5)
@@ -119,6 +122,7 @@ def test_a_retention_gap_fails_the_stream_and_is_named(spark: SparkSession, tmp_
     assert Stream(spark, tmp_path, failOnDataLoss="false", **given).run() == places(20, 25)
 
 
+@pytest.mark.long
 def test_mistakes_in_a_stream_are_answered_by_name(spark: SparkSession, tmp_path: Path) -> None:
     LogFiles(tmp_path).numbered_segment(0, 2)
     stream = Stream(spark, tmp_path, path=str(tmp_path), subscribe="audits")
@@ -126,6 +130,7 @@ def test_mistakes_in_a_stream_are_answered_by_name(spark: SparkSession, tmp_path
         stream.run()
 
 
+@pytest.mark.long
 def test_a_query_written_for_kafka_runs(spark: SparkSession, tmp_path: Path) -> None:
     LogFiles(tmp_path).segment(0, (0, records([b"one", b"two"], routing_key=b"k")))
     reader = spark.read.format("routelog").options(
@@ -145,6 +150,7 @@ def test_a_query_written_for_kafka_runs(spark: SparkSession, tmp_path: Path) -> 
     assert reader.option("columns", "value,offset").load().columns == ["value", "offset"]
 
 
+@pytest.mark.long
 def test_conditions_are_pushed_down(spark: SparkSession, tmp_path: Path) -> None:
     log = LogFiles(tmp_path)
     log.numbered_segment(0, 10)
@@ -167,6 +173,7 @@ def test_conditions_are_pushed_down(spark: SparkSession, tmp_path: Path) -> None
     assert frame.where("partition = 1").count() == 0
 
 
+@pytest.mark.long
 def test_a_batch_that_is_written_again_replaces_what_a_crash_left(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -188,6 +195,7 @@ def test_a_batch_that_is_written_again_replaces_what_a_crash_left(
     assert sorted(found["offset"].to_pylist()) == sorted([*range(10), *range(5)])
 
 
+@pytest.mark.long
 def test_the_lag_is_right_after_the_last_batch_too(spark: SparkSession, tmp_path: Path) -> None:
     log = LogFiles(tmp_path)
     log.numbered_segment(0, 10)

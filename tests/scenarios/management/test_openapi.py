@@ -28,7 +28,7 @@ from routelog.management.server.routes import ROUTES
 
 pytestmark = pytest.mark.differs_from_rabbitmq("its document")
 
-EXAMPLES = int(os.environ.get("ROUTELOG_TEST_API_EXAMPLES", "3"))
+EXAMPLES = int(os.environ.get("ROUTELOG_TEST_API_EXAMPLES", "1"))
 METHODS = ("get", "put", "post", "delete")  # what is there is looked at before it goes
 
 
