@@ -242,9 +242,9 @@ class RabbitNodes(_Nodes):
             with contextlib.suppress(subprocess.CalledProcessError, json.JSONDecodeError):
                 told = json.loads(self._control("rabbitmq-queues", name, *command))
                 # As each member says: the queue's record names the leader before for a while.
-                states = {each["Node Name"]: each["Raft State"] for each in told}
-                if sorted(states.values()) == ["follower", "follower", "leader"]:
-                    return next(name for name, state in states.items() if state == "leader")
+                states = [each["Raft State"] for each in told]
+                if states.count("follower") == 2 and "leader" in states:
+                    return told[states.index("leader")]["Node Name"]
                 return None
         return None
 
