@@ -132,6 +132,7 @@ class LaneConsumer:
                 offset = int(str(message.headers["x-stream-offset"]))
                 self._ledger.read(hearing, offset, self._next_offset, number)
                 self._next_offset = offset + 1
+                self._ledger.ends(hearing, number)  # it reads on behind it, whatever its ack meets
             inbox.put_nowait((number, message))
 
         await queue.consume(come, arguments=self._arguments(), timeout=ANSWER_SECONDS_MAX)
@@ -139,7 +140,8 @@ class LaneConsumer:
             async with asyncio.timeout(IDLE_SECONDS_MAX):
                 number, message = await inbox.get()
             await self._answer(channel, number, message)
-            if which.answer is not Answer.RETURN_ONCE or message.redelivered:
+            comes_again = which.answer is Answer.RETURN_ONCE and not message.redelivered
+            if which.answer is not Answer.READ and not comes_again:
                 self._ledger.ends(hearing, number)
 
     def _arguments(self) -> dict[str, object]:
