@@ -8,18 +8,12 @@ from typing import Any, cast
 
 from queue_samples import SetClock
 
-from routelog.amqp_front.sockets.rota import Rota
 from routelog.broker.loop.cork import Cork
 from routelog.log_backend import Lane, Scheduler
 
 
-def rota_of(loop: object) -> Rota:
-    """A rota of a loop, or of a stub that has its `call_soon`, on a clock that stands still."""
-    return Rota(cast(Any, loop), SetClock(), Cork(cast(Any, loop)))
-
-
 def scheduler_on(loop: object, clock: Any = None) -> Scheduler:
-    """A scheduler of such a loop, by default on a clock that stands still."""
+    """A scheduler of a loop, or of a stub that has its `call_soon`, by default on a clock that stands still."""
     return Scheduler(cast(Any, loop), clock or SetClock())
 
 
@@ -31,8 +25,6 @@ def ended_in_turn(steps: Iterator[None], scheduler: Scheduler) -> bool:
 
 def services_of(loop: object, cork: Cork | None = None) -> Any:
     """What sockets share, on such a loop."""
-    rota = rota_of(loop)
-    scheduler = scheduler_on(loop)
     return SimpleNamespace(
-        loop=loop, cork=cork or Cork(cast(Any, loop)), rota=rota, scheduler=scheduler
+        loop=loop, cork=cork or Cork(cast(Any, loop)), scheduler=scheduler_on(loop)
     )

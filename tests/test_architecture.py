@@ -166,10 +166,6 @@ CALL_SOON = {
     "log_backend/upkeep/flusher.py": "once: what a pass has removed is one job of the thread",
     "log_backend/journal/metadata_writer.py": "answers, in the order of the changes",
     "broker/loop/cork.py": "once: the confirms of a pass are one frame",
-    "amqp_front/sockets/rota.py": "clients go on by how late the pass is when they are read",
-    "amqp_front/sockets/heartbeat.py": "128 in a pass, twice a second",
-    "broker/sockets/stalled_sockets.py": "128 in a pass, every few seconds",
-    "amqp_front/node/services.py": "wires the farewells of connections: 8 in a pass",
 }
 
 # Who writes to RocksDB or to files: docs/internals/beside-the-journal.md says of each why it tells only of what

@@ -111,9 +111,9 @@ class Channel:
         finally:
             self._cancels_behind = False
 
-    def reached(self, weight: int, arrived: Awaitable[None] | None) -> None:
+    def wait_for(self, arrived: Awaitable[None]) -> None:
         """See `PublishingChannel`."""
-        self.connection.reached(weight, arrived)
+        self.connection.wait_for(arrived)
 
     def wait_for_consumers(self, queue: Recipient) -> None:
         """See `PublishingChannel`; a connection that consumes, too, is read on: it may be what all wait for."""

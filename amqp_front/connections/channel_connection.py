@@ -28,11 +28,5 @@ class ChannelConnection(ConsumingConnection, Protocol):
     def rest(self, then: Callable[[], None]) -> None:
         """Carry out no further commands until others had their turns, then call `then`."""
 
-    def reached(self, weight: int, arrived: Awaitable[None] | None) -> None:
-        """See `PublishingChannel`."""
-
-    def end_turn(self) -> None:
-        """What comes next is for another turn of the loop."""
-
     def channel_closed(self, number: int) -> None:
         """The channel is closed on both sides."""

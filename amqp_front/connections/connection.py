@@ -33,7 +33,6 @@ from routelog.amqp_front.connections.receive_buffer import ReceiveBuffer
 from routelog.amqp_front.connections.refusal_note import note_refusal
 from routelog.amqp_front.consuming.client_channel import RefusingChannel
 from routelog.amqp_front.node.services import Services
-from routelog.amqp_front.sockets.command_turn import CommandTurn
 from routelog.amqp_front.sockets.heartbeat import Heartbeat
 from routelog.amqp_front.wire.command import (
     RUN_RECORDS_MAX,
@@ -60,9 +59,11 @@ from routelog.broker import (
     IntakeShare,
     ends_for,
 )
-from routelog.log_backend import Octets
+from routelog.log_backend import Lane, Octets
 from routelog.vhosts import Actor, PermissionCache, VirtualHost, acts
 
+LITTLE_BYTES = 4_096  # of one read that comes late: less is little to say, and is heard first
+LATE_BYTES_MAX = 16_777_216  # kept of all that come late, as long as each has at least so few
 # To look into an enum takes 0.07 us, and each read asks ten times.
 _AWAIT_HEADER, _OPEN, _CLOSING, _CLOSED = (
     State.AWAIT_HEADER,
@@ -77,10 +78,10 @@ class Connection(asyncio.BufferedProtocol):
 
     __slots__ = (
         "_choked",
+        "_is_late",
         "_keeper",
         "_left",
         "_proxied",
-        "_turn",
         "_waiting",
         "accepted",
         "admitted",
@@ -121,7 +122,7 @@ class Connection(asyncio.BufferedProtocol):
         self.state = _AWAIT_HEADER
         self.socket: ClientSocket | None = None
         self.accepted: AcceptedSocket | None = None  # where its socket is counted
-        self._turn = CommandTurn(services.rota, services.clock)
+        self._is_late = False  # it was read too late for this pass of the loop
         self._waiting = False
         self._left = False  # nobody counts it any more
         self._choked = False  # nothing is read until the client has read of what is unsent
@@ -157,7 +158,12 @@ class Connection(asyncio.BufferedProtocol):
 
     def get_buffer(self, sizehint: int) -> memoryview:
         """Where the next read goes."""
-        room: memoryview = self._turn.room(self.receive_buffer.room())
+        room: memoryview = self.receive_buffer.room()
+        scheduler = self.services.scheduler
+        self._is_late = scheduler.is_late()
+        if self._is_late:
+            waiting = scheduler.waiting(Lane.LATE) + scheduler.waiting(Lane.CLIENTS)
+            return room[: max(LITTLE_BYTES, LATE_BYTES_MAX // (waiting + 1))]
         return room
 
     def buffer_updated(self, nbytes: int) -> None:
@@ -166,21 +172,20 @@ class Connection(asyncio.BufferedProtocol):
             return
         if self.heartbeat is not None:
             self.heartbeat.received = True
-        is_late = self._turn.received(nbytes)
         has_commands = self.receive_buffer.received(nbytes)
-        if has_commands and not is_late:
-            return self._turn.carry_out(self.services.cork, self._process)
-        if has_commands:
-            self.receive_buffer.keep()
-        if is_late or self._turn.commands_left <= 0:
-            self.rest()
+        if self._is_late:
+            if has_commands:
+                self.receive_buffer.keep()
+            self.rest(lane=Lane.LATE if nbytes < LITTLE_BYTES else Lane.CLIENTS)
             self._update_reading()
+        elif has_commands:
+            self._have_turn()
 
     def eof_received(self) -> bool:
         """The client has ended its side: so do we; without TLS, the socket stays until then."""
         self.state = _CLOSED
         self.stalled = True  # nothing more is delivered
-        self.services.close_throttle.run(self._dropped)
+        self.services.scheduler.call(Lane.CLIENTS, self._dropped)
         return self.socket is not None and self.socket.half_closes
 
     def _dropped(self) -> None:
@@ -199,7 +204,7 @@ class Connection(asyncio.BufferedProtocol):
         if self._left:
             self.socket = None
         else:
-            self.services.close_throttle.run(self._lost)
+            self.services.scheduler.call(Lane.CLIENTS, self._lost)
 
     def never_connected(self) -> None:
         """See `ServedSocket`."""
@@ -248,6 +253,10 @@ class Connection(asyncio.BufferedProtocol):
 
     # -- reading
 
+    def _have_turn(self) -> None:
+        self.services.scheduler.begin_client()
+        self.services.cork.run(self._process)
+
     def _process(self) -> None:
         try:
             if self.state is not _AWAIT_HEADER or self._protocol_header():
@@ -260,15 +269,13 @@ class Connection(asyncio.BufferedProtocol):
         self._update_reading()
 
     def _commands(self) -> None:
-        services, turn = self.services, self._turn
-        cutter, gate, now = services.cutter, services.gate, services.clock.monotonic
-        intake, channels = services.intake, self.channels
+        services, channels = self.services, self.channels
+        cutter, gate, intake = services.cutter, services.gate, services.intake
+        now, until = services.scheduler.now, services.scheduler.deadline
         assembling = channels.is_assembling()
         while not self._waiting and self.state is not _CLOSED:
             if self.stalled and self.outbox_full:
                 return
-            if turn.commands_left <= 0:
-                return self.rest()
             command = cutter.next(assembling)
             if command is None:
                 return
@@ -276,7 +283,6 @@ class Connection(asyncio.BufferedProtocol):
                 cutter.give_back()
                 self.hold.begin(closed)
                 return
-            turn.commands_left -= command.weight
             if isinstance(command, Frame):
                 self._frame(command)
                 assembling = channels.is_assembling()
@@ -284,8 +290,9 @@ class Connection(asyncio.BufferedProtocol):
                 self._run(command)
                 if isinstance(command, BegunPublish):
                     assembling = channels.is_assembling()
-            if now() >= turn.until:
-                turn.end()
+            # Not `is_over`: a queue that was served meanwhile had a time of its own.
+            if now() >= until and not self._waiting:
+                return self.rest()
 
     def opened(self) -> None:
         """The client is in its vhost."""
@@ -298,10 +305,10 @@ class Connection(asyncio.BufferedProtocol):
         """The client has not read for long, or it does not when memory is short: it is told no more."""
         return self.socket is not None and self.socket.outbox_full
 
-    def rest(self, then: Callable[[], None] | None = None) -> None:
+    def rest(self, then: Callable[[], None] | None = None, lane: Lane = Lane.CLIENTS) -> None:
         """Carry out no further commands until others had their turns, then call `then`."""
         self._waiting = True
-        self._turn.wait(lambda: self._wake(None, then))
+        self.services.scheduler.call(lane, lambda: self._wake(None, then))
 
     def _go_on(self) -> None:
         # After a pause: first what was read before it.
@@ -310,7 +317,7 @@ class Connection(asyncio.BufferedProtocol):
         if self.heartbeat is not None:
             self.heartbeat.received = True  # nobody could have been heard
         self.receive_buffer.again()
-        self._turn.carry_out(self.services.cork, self._process)
+        self._have_turn()
 
     def _update_reading(self) -> None:
         if self.socket is not None:
@@ -347,7 +354,7 @@ class Connection(asyncio.BufferedProtocol):
         """See `HoldOwner`."""
         if not self.hold.active:
             # Not here: a command may be under way in the buffer that all share.
-            self.services.rota.wait(self._go_on)
+            self.services.scheduler.call(Lane.CLIENTS, self._go_on)
 
     # -- commands
 
@@ -376,11 +383,9 @@ class Connection(asyncio.BufferedProtocol):
                 carried = channel.publish(run)
                 if carried < run.count:
                     self.services.cutter.give_back(run.begin(carried))
-                    self._turn.end()
                     self.receive_buffer.run_limit = 2 * carried
                 elif self.receive_buffer.run_limit < RUN_RECORDS_MAX:
                     self.receive_buffer.run_limit = RUN_RECORDS_MAX
-                    self._turn.end()  # many short runs would be a long turn
             elif isinstance(run, SettleRun):
                 channel.settle(run)
             else:
@@ -413,16 +418,6 @@ class Connection(asyncio.BufferedProtocol):
             self.fail(error, index >> 16, index & 0xFFFF, channel)
         if channel is not None:
             self.channels.note(channel)
-
-    def end_turn(self) -> None:
-        """What comes next is for another turn of the loop: what was done was long."""
-        self._turn.end()
-
-    def reached(self, weight: int, arrived: Awaitable[None] | None) -> None:
-        """See `PublishingChannel`: others have their turn the sooner."""
-        self._turn.reached(weight)
-        if arrived is not None:
-            self.wait_for(arrived)
 
     def channel_closed(self, number: int) -> None:
         """The channel is closed on both sides."""

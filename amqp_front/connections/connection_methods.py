@@ -27,6 +27,7 @@ from routelog.amqp_front.wire.errors import CHANNEL_ERROR, HardError
 from routelog.amqp_front.wire.methods import decode_method
 from routelog.amqp_front.wire.sasl import MalformedResponse
 from routelog.broker import ClientSocket, IntakeShare, ends_for
+from routelog.log_backend import Lane
 from routelog.vhosts import PermissionCache, User, VirtualHost
 
 
@@ -169,7 +170,7 @@ def _open(connection: MethodConnection, method: Any) -> None:
 def _close(connection: MethodConnection, method: Any) -> None:
     connection.state = State.CLOSING  # what it says behind this is not heard
     ends_for(connection.socket, f"closed by the client: {method.reply_text}")
-    connection.services.close_throttle.run(lambda: _take_leave(connection))
+    connection.services.scheduler.call(Lane.CLIENTS, lambda: _take_leave(connection))
 
 
 def _take_leave(connection: MethodConnection) -> None:

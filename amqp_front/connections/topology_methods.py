@@ -19,7 +19,6 @@ from routelog.exchanges import DefaultExchangeProtected
 from routelog.vhosts import (
     Durable,
     PermissionCache,
-    Queue,
     QueueProperties,
     ResourceKind,
     Verb,
@@ -32,13 +31,6 @@ CONFIGURE, WRITE, READ = Verb.CONFIGURE, Verb.WRITE, Verb.READ
 _LINE_ENDS = {ord("\r"): None, ord("\n"): None}  # left out of names, as RabbitMQ does
 
 
-class TopologyConnection(Protocol):
-    """What topology methods need of their connection, which owns exclusive queues."""
-
-    def end_turn(self) -> None:
-        """What comes next is for another turn of the loop."""
-
-
 class TopologyChannel(Protocol):
     """What topology methods need of their channel."""
 
@@ -48,7 +40,7 @@ class TopologyChannel(Protocol):
     last_queue: str
 
     @property
-    def connection(self) -> TopologyConnection:
+    def connection(self) -> object:
         """Its connection."""
 
     def cancels_behind_reply(self) -> AbstractContextManager[None]:
@@ -154,7 +146,6 @@ def queue_declare(channel: TopologyChannel, method: Any) -> None:
             properties, channel.connection, server_named=not method.queue
         )
     channel.last_queue = queue.name
-    _look_at(channel, queue)
     queue.serve_due()
     channel.reply(
         done,
@@ -197,7 +188,6 @@ def queue_purge(channel: TopologyChannel, method: Any) -> None:
     queue = channel.vhost.queue(name, channel.connection)
     if queue.is_stream:
         raise HardError(NOT_IMPLEMENTED, f"purge of stream '{queue.name}'")
-    _look_at(channel, queue)
     count = queue.purge()
     channel.reply(None, method.nowait, commands.Queue.PurgeOk, message_count=count)
 
@@ -209,18 +199,11 @@ def queue_delete(channel: TopologyChannel, method: Any) -> None:
     count, done = 0, channel.vhost.undecided()
     if name in channel.vhost.queues:
         queue = channel.vhost.queue(name, channel.connection)
-        _look_at(channel, queue)
         with channel.cancels_behind_reply():
             count, done = channel.vhost.delete_queue(
                 queue, if_unused=method.if_unused, if_empty=method.if_empty
             )
     channel.reply(done, method.nowait, commands.Queue.DeleteOk, message_count=count)
-
-
-def _look_at(channel: TopologyChannel, queue: Queue) -> None:
-    # All of its partitions are looked at: that may be enough for one turn.
-    if queue.is_wide:
-        channel.connection.end_turn()
 
 
 def _bound_queue(channel: TopologyChannel, method: Any) -> str:

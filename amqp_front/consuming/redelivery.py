@@ -11,6 +11,7 @@ from typing import Protocol
 from routelog.amqp_front.consuming.channel_consumer import ChannelConsumer
 from routelog.amqp_front.consuming.unacked import Taken, Unacked, UnackedRun
 from routelog.amqp_front.node.services import Services
+from routelog.log_backend import Lane
 from routelog.vhosts import Delivery, ReturnReason, delivery_cost
 
 TURN_BYTES_MAX = 1_048_576  # as a queue's: then others have their turn
@@ -55,7 +56,7 @@ class Redelivery:
             if consumption.stalled:
                 return self._wait()
             if sent > TURN_BYTES_MAX:
-                self._services.rota.wait(self.wake)
+                self._services.scheduler.call(Lane.CLIENTS, self.wake)
                 return self._wait()
             if consumption.redeliverable(run) is None:
                 if (returned := self._return(run)) is not None:

@@ -11,6 +11,7 @@ cdef class Publisher:
     cdef object _channel
     cdef object _vhost
     cdef object _clock
+    cdef object _scheduler
     cdef MessageCounters _counters
     cdef ExchangeCounters _exchange_counters
     cdef public bint confirming

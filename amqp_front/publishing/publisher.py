@@ -28,7 +28,6 @@ from routelog.amqp_front.wire.single_run import (
 )
 from routelog.exchanges import Route
 from routelog.log_backend import (
-    CLIENT_SECONDS,
     NOTHING,
     JournalFailed,
     JournalPositions,
@@ -78,10 +77,11 @@ class Publisher:
         self._key: bytes | None = None
         self._queues: tuple[Recipient, ...] = ()
         self._queues_version = -1
-        self._appending = Appending(channel.services.clock)
+        self._scheduler = channel.services.scheduler
+        self._appending = Appending(self._scheduler)
         is_reply = channel.services.replies.is_open
         vhost = self._vhost
-        self._router = Router(vhost.routing, self._appending, vhost.passage, is_reply)
+        self._router = Router(vhost.routing, self._scheduler, vhost.passage, is_reply)
         self._needed = NOTHING  # for what is under way
 
     # -- publishing
@@ -121,7 +121,6 @@ class Publisher:
         return self.carried
 
     def _carry_checked(self, run: PublishRun) -> int:
-        until = self._clock.monotonic() + CLIENT_SECONDS
         done = 0
         while True:
             part = run
@@ -134,7 +133,7 @@ class Publisher:
                     return done
                 if self._appending.behind is not None and not self.confirming:
                     return done  # the connection waits: once, as it goes on when it has
-            if done == run.count or self._clock.monotonic() >= until:
+            if done == run.count or self._scheduler.is_over():
                 return done
 
     @cython.ccall
@@ -154,11 +153,9 @@ class Publisher:
             return NOTHING
         if self._appending.is_under_way:
             self._needed = needed
-            self.fan_out = self._channel.services.scheduler.run(self._reach_others(), Lane.JOBS)
-            self._channel.reached(self._appending.weight, self.fan_out)
+            self.fan_out = self._scheduler.run(self._reach_others(), Lane.JOBS)
+            self._channel.wait_for(self.fan_out)
         else:
-            if self._appending.queues > 1:
-                self._channel.reached(self._appending.weight, None)
             self._arrived(needed)
         return needed
 

@@ -33,10 +33,5 @@ class PublishingChannel(Protocol):
     def wait_for_consumers(self, queue: Recipient) -> None:
         """Publish no more until the consumers of a queue have caught up; see `PublisherPace`."""
 
-    def reached(self, weight: int, arrived: Awaitable[None] | None) -> None:
-        """A run went to several queues, which takes time.
-
-        Args:
-            weight: of those queues, see `Appending`.
-            arrived: done when the rest of them have it, and more may be published; None: all have it.
-        """
+    def wait_for(self, arrived: Awaitable[None]) -> None:
+        """Publish no more until a run has arrived in all its queues."""

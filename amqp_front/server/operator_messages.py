@@ -207,7 +207,7 @@ class _OperatorChannel:
     def wait_for_consumers(self, queue: Recipient) -> None:
         pass  # it is for who asks for no confirms
 
-    def reached(self, weight: int, arrived: Awaitable[None] | None) -> None:
+    def wait_for(self, arrived: Awaitable[None]) -> None:
         pass  # there is one message, and its confirm is awaited
 
     def write(self, frames: bytes) -> None:

@@ -6,12 +6,13 @@ connections: a timer each took half a kilobyte of memory for each of 10,000 conn
 """
 
 import asyncio
-from collections import deque
+from functools import partial
 from typing import Protocol
+
+from routelog.log_backend import Lane, Scheduler
 
 SILENT_TICKS_MAX = 5
 BEAT_SECONDS = 0.5  # seconds: half the shortest interval
-BEATS_MAX = 128  # checks of a turn, each perhaps with a frame to send: about 1 ms
 
 
 class HeartbeatOwner(Protocol):
@@ -63,11 +64,11 @@ class Heartbeat:
 class HeartbeatWheel:
     """The heartbeats of all connections, by the tick at which each is due."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, scheduler: Scheduler) -> None:
         self._loop = loop
+        self._scheduler = scheduler
         self._now = 0
         self._due_heartbeats: dict[int, list[Heartbeat]] = {}
-        self._overdue_heartbeats: deque[Heartbeat] = deque()  # due, and too many for their turn
         self._timer: asyncio.TimerHandle | None = None  # None: there are no heartbeats
 
     def add(self, heartbeat: Heartbeat) -> None:
@@ -81,15 +82,9 @@ class HeartbeatWheel:
         if self._due_heartbeats:
             self._timer = self._loop.call_later(BEAT_SECONDS, self._beat)
         self._now += 1
-        was_late = bool(self._overdue_heartbeats)
-        self._overdue_heartbeats.extend(self._due_heartbeats.pop(self._now, ()))
-        if not was_late:
-            self._go_on()
+        for heartbeat in self._due_heartbeats.pop(self._now, ()):
+            self._scheduler.call(Lane.UPKEEP, partial(self._check, heartbeat))
 
-    def _go_on(self) -> None:
-        for _ in range(min(len(self._overdue_heartbeats), BEATS_MAX)):
-            heartbeat = self._overdue_heartbeats.popleft()
-            if heartbeat.beat():
-                self.add(heartbeat)
-        if self._overdue_heartbeats:
-            self._loop.call_soon(self._go_on)
+    def _check(self, heartbeat: Heartbeat) -> None:
+        if heartbeat.beat():
+            self.add(heartbeat)

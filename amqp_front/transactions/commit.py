@@ -93,7 +93,7 @@ class Commit:
                 yield
 
     def _append(self, whole: bool) -> None:
-        self._is_appended = self._plan.carry_out(self._services.clock, whole=whole)
+        self._is_appended = self._plan.carry_out(self._services.scheduler, whole=whole)
 
     def _was_taken_back(self) -> None:
         while self._plan.tell_some(failed=True):

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 
 from routelog.amqp_front.wire.errors import PRECONDITION_FAILED, HardError, SoftError
-from routelog.log_backend import Clock, JournalPositions, Records
+from routelog.log_backend import JournalPositions, Records, Scheduler
 from routelog.vhosts import Appending, Recipient, StatefulRoute
 
 # Of all queues together: one block of the journal, built in memory.
@@ -85,7 +85,7 @@ class CommitPlan:
         """Checked, it is appended in several turns of the event loop: it is much, and none is refused later."""
         return self._appends > AT_ONCE_MAX and not self.passages and not self._may_refuse
 
-    def carry_out(self, clock: Clock, *, whole: bool = True) -> bool:
+    def carry_out(self, scheduler: Scheduler, *, whole: bool = True) -> bool:
         """Append all of it in the turn that found it current, or begin to; then go on.
 
         Args:
@@ -99,7 +99,7 @@ class CommitPlan:
             HardError: 406, a queue that was given a limit since the first turn has no room for some of it.
         """
         if self._appending is None:
-            self._appending = Appending(clock)
+            self._appending = Appending(scheduler)
             self._appending.begin(True)
             positions = self._appending.append(self._taken(), whole)
         else:

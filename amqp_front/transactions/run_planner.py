@@ -13,7 +13,7 @@ from routelog.amqp_front.wire.record_attributes import record_attributes
 from routelog.amqp_front.wire.single_run import LOOKED_AT_MAX, at_once, without_blind_copies
 from routelog.exchanges import Route
 from routelog.log_backend import JournalPositions, Records
-from routelog.vhosts import Appending, Decision, Router, StatefulRoute
+from routelog.vhosts import Decision, Router, StatefulRoute
 
 NAMES_MAX = 4_096  # queues of all routes that are planned at once: 1 to 2 ms
 
@@ -38,10 +38,11 @@ class RunPlanner:
         self._published: dict[bytes, tuple[int, int]] = {}
         self._returned = self._dropped = 0
         plan.remembered.append(self._count)
-        self._turn = Appending(self._clock)
         passage = partial(self._vhost.passage, plan.undecided)
         is_reply = self._replies.is_open
-        self._router = Router(self._vhost.routing, self._turn, passage, is_reply, NAMES_MAX)
+        self._router = Router(
+            self._vhost.routing, channel.services.scheduler, passage, is_reply, NAMES_MAX
+        )
 
     def add(self, run: PublishRun) -> int:
         """Route a run and plan it, or as much of it as one step is to bear.
@@ -58,7 +59,6 @@ class RunPlanner:
             run = at_once(run)
         exchange = run.exchange.decode()
         plan.exchanges.add(exchange)
-        self._turn.begin(False)
         decision: Decision = self._router.decide(exchange, RunMessages(run), 0, run.count)
         bare = without_blind_copies(run)
         for reply in decision.replies.items():

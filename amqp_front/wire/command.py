@@ -14,37 +14,19 @@ RUN_RECORDS_MAX = 8_192  # rows of the record table; a read of small messages ho
 
 CARBON_COPY = 1  # in property flags, where the wire has 0: the headers hold CC or BCC
 
-TOPOLOGY_WEIGHT = 64  # of a declaration, binding or deletion: some 150 us each
-METHOD_WEIGHT = 16  # of another method in no run: up to 70 us for a consumer that comes or goes
-MESSAGES_OF_WEIGHT = 16  # messages of a run that cost as much as another command
-
-_MESSAGES_OF_WEIGHT = cython.declare(cython.Py_ssize_t, MESSAGES_OF_WEIGHT)
-
 # What a settlement does with its messages; REFUSE requeues them, too: by basic.reject.
 ACK, REQUEUE, DISCARD, REFUSE = range(4)
 
-_METHOD = 1  # kind of a frame
-_TOPOLOGY_CLASSES = (b"\x00\x28", b"\x00\x32")  # exchange, queue
-
 
 class Frame:
-    """One frame, out of a run: its payload is a copy.
+    """One frame, out of a run: its payload is a copy."""
 
-    Attributes:
-        weight: how much work it is, compared with other commands.
-    """
-
-    __slots__ = ("channel", "kind", "payload", "weight")
+    __slots__ = ("channel", "kind", "payload")
 
     def __init__(self, kind: int, channel: int, payload: bytes) -> None:
         self.kind = kind
         self.channel = channel
         self.payload = payload
-        if kind != _METHOD:
-            self.weight = 1
-        else:
-            is_topology = payload[:2] in _TOPOLOGY_CLASSES
-            self.weight = TOPOLOGY_WEIGHT if is_topology else METHOD_WEIGHT
 
 
 class BegunPublish:
@@ -55,10 +37,8 @@ class BegunPublish:
         properties: flags and values, as on the wire.
         property_flags, persistent: see `PublishRun`.
         body_bytes: in the frames that follow.
-        weight: see `Frame`.
     """
 
-    weight = METHOD_WEIGHT
     method_id = 40
 
     __slots__ = (
@@ -103,10 +83,7 @@ class SettleRun:
         method_id: of basic.ack or basic.nack, for the answer to a mistake.
         first, last: delivery tags, inclusive.
         multiple: everything up to `last` that is unsettled (0: all of it); `first` means nothing then.
-        weight: see `Frame`.
     """
-
-    weight = 1
 
     __slots__ = ("channel", "first", "last", "multiple", "outcome")
 
@@ -174,11 +151,6 @@ class PublishRun:
         self.immediate = bool(flags & 2)
         self.property_flags = property_flags
         self.persistent = persistent
-
-    @property
-    def weight(self) -> int:
-        """See `Frame`."""
-        return 1 + self.count // _MESSAGES_OF_WEIGHT
 
     @cython.ccall
     def records(self, attributes: int, time: int) -> Records:

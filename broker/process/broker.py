@@ -511,7 +511,9 @@ class Broker:
             if self._mirror is None:
                 await self._close_stores()
             raise StartError(str(error)) from None
-        self._stalled = StalledSockets(loop, self._amqp_sockets, config.send_timeout_seconds)
+        self._stalled = StalledSockets(
+            loop, scheduler_of(loop), self._amqp_sockets, config.send_timeout_seconds
+        )
         self.loop_monitor = LoopMonitor(loop, self._clock)
         self.loop_monitor.start()
         self._trim = MemoryTrim(loop, lambda: logs.memory.bytes + logs.loaded_pieces.bytes)

@@ -8,14 +8,14 @@ import asyncio
 import logging
 import socket
 import struct
-from collections import deque
+from collections.abc import Iterator
 
 from routelog.broker.sockets.accepted_sockets import AcceptedSocket, AcceptedSockets
+from routelog.log_backend import Lane, Scheduler
 
 log = logging.getLogger(__name__)
 
 LOOKS = 4  # checks in the allowed time: a client is dropped after at most 5/4 of it
-LOOKS_TURN_MAX = 128  # in a turn of the event loop, 2 us each
 
 # struct tcp_info of Linux 4.6, linux/tcp.h: segments unacknowledged, bytes acknowledged, bytes not sent yet.
 _UNACKED, _TAKEN, _UNSENT = struct.Struct("=24xI"), struct.Struct("=120xQ"), struct.Struct("=144xI")
@@ -33,28 +33,34 @@ class StalledSockets:
     """
 
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, sockets: AcceptedSockets, seconds: float
+        self,
+        loop: asyncio.AbstractEventLoop,
+        scheduler: Scheduler,
+        sockets: AcceptedSockets,
+        seconds: float,
     ) -> None:
         self._loop = loop
+        self._scheduler = scheduler
         self._sockets = sockets
         self._seconds = seconds
-        self._due_sockets: deque[AcceptedSocket] = deque()
+        self._round: asyncio.Future[None] | None = None  # of checks
+        self._is_stopped = False
         self._timer = loop.call_later(seconds / LOOKS, self._look)
 
     def stop(self) -> None:
         """End the checks."""
         self._timer.cancel()
-        self._due_sockets.clear()
+        self._is_stopped = True
 
     def _look(self) -> None:
         self._timer = self._loop.call_later(self._seconds / LOOKS, self._look)
-        if not self._due_sockets:
-            self._due_sockets.extend(self._sockets.all())
-            self._go_on()
+        if self._round is None or self._round.done():
+            self._round = self._scheduler.run(self._checks(), Lane.UPKEEP)
 
-    def _go_on(self) -> None:
-        for _ in range(min(len(self._due_sockets), LOOKS_TURN_MAX)):
-            accepted = self._due_sockets.popleft()
+    def _checks(self) -> Iterator[None]:
+        for accepted in self._sockets.all():
+            if self._is_stopped:
+                return
             if is_stalled(accepted):
                 log.warning(
                     "%s: the client took nothing of what is sent for %g s; dropping it",
@@ -62,8 +68,8 @@ class StalledSockets:
                     self._seconds,
                 )
                 accepted.drop()
-        if self._due_sockets:
-            self._loop.call_soon(self._go_on)
+            if self._scheduler.is_over():
+                yield
 
 
 def is_stalled(accepted: AcceptedSocket) -> bool:

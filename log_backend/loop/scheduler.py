@@ -1,10 +1,10 @@
-"""The event loop's run queue: all long work shares one time budget in each pass of the loop.
+"""The event loop's run queue: who waits for the loop's time, and how much of it each class of work gets.
 
 A pass of the loop reads its sockets, and then runs the scheduler once. Work waits in lanes. Each lane gets a
-share of the pass; time that it overruns is taken off its next shares (deficit round robin). When the budget of
-the pass is used up, the next pass begins with the lane that would have been next.
+share of the pass; time that it overruns is taken off its next shares.
 
-Three kinds of work wait in a lane: a step (`call`), a generator (`run`), and a coroutine (`pause`).
+Three kinds of work wait in a lane: a step (`call`), a generator (`run`), and a coroutine (`pause`). A client
+that is read has its turn at once, while the reads of the pass have not taken long; then it waits in a lane.
 """
 
 import asyncio
@@ -23,27 +23,30 @@ class Lane(IntEnum):
 
     FRESH = 0  # deliveries of messages just published: every pass runs all of them
     BACKLOG = 1  # deliveries of older messages
-    JOBS = 2  # long requests of clients, who often wait for them
-    LETTERS = 3  # dead letters
-    UPKEEP = 4  # background work that nobody waits for
-    OPERATORS = 5  # lists, definitions and policies of all operators together
+    LATE = 2  # clients with little to say that were read late in a pass
+    CLIENTS = 3  # clients with more to say than one turn of theirs takes, and those that leave
+    JOBS = 4  # long requests of clients, who often wait for them
+    LETTERS = 5  # dead letters
+    UPKEEP = 6  # background work that nobody waits for
+    OPERATORS = 7  # lists, definitions and policies of all operators together
 
 
-# All budgets of the loop's time, in seconds of one pass.
-PASS_SECONDS = 0.002  # of all lanes but FRESH and BACKLOG, together
+# All budgets of the loop's time, in seconds of one pass: together some 10 ms. A pass is to take 25 at most.
+READ_SECONDS = 0.002  # of clients that are read; then they wait in LATE or CLIENTS
+CLIENT_SECONDS = 0.001  # of one client's commands, at once or in a lane
 SHARE_SECONDS = {
     Lane.FRESH: 0.0,  # not used: see `Lane`
     Lane.BACKLOG: 0.001,
+    Lane.LATE: 0.002,
+    Lane.CLIENTS: 0.001,
     Lane.JOBS: 0.0005,
     Lane.LETTERS: 0.001,
     Lane.UPKEEP: 0.0005,
     Lane.OPERATORS: 0.001,
 }
+PIECE_SECONDS = SHARE_SECONDS[Lane.JOBS]  # of planning a transaction, in a pass; of telling of it
 
 FOREVER = float("inf")
-
-CLIENT_SECONDS = 0.001  # of one client's commands in a pass, and of one run of publishes among them
-PIECE_SECONDS = SHARE_SECONDS[Lane.JOBS]  # of planning a transaction, in a pass; of telling of it
 
 # One piece of work; it returns True if it must be called again.
 Step = Callable[[], bool | None]
@@ -128,11 +131,14 @@ class Scheduler:
         self.deadline = 0.0
         self._lines = [_Line(SHARE_SECONDS[lane]) for lane in Lane]
         self._fresh, self._backlog = self._lines[Lane.FRESH].steps, self._lines[Lane.BACKLOG]
-        self._order = deque(self._lines[Lane.BACKLOG + 1 :])
+        self._late = self._lines[Lane.LATE]
+        self._others = self._lines[Lane.BACKLOG + 1 :]
         self._jobs: dict[_Job, None] = {}
         self._resumes = False  # a coroutine resumes before the next pass
         self._resumed: tuple[_Line, float] | None = None  # its lane, and when it resumed
         self._is_scheduled = False
+        self._began = 0.0  # when the pass began, or one before it, see `_knows_began`
+        self._knows_began = False
 
     def now(self) -> float:
         """Monotonic seconds."""
@@ -141,6 +147,31 @@ class Scheduler:
     def is_over(self) -> bool:
         """Tell whether the running step is to return; True when none runs."""
         return self._monotonic() >= self.deadline
+
+    # -- clients that are read
+
+    def is_late(self) -> bool:
+        """Tell whether a client that is read now is to wait in a lane: the reads of this pass have taken long.
+
+        Nobody who is read later goes before those that wait in LATE.
+        """
+        if self._late.steps:
+            return True
+        now = self._monotonic()
+        if now - self._began < READ_SECONDS or self._knows_began:
+            return now - self._began >= READ_SECONDS
+        # The first look since long. A call at the end of each pass, to know when one begins, would cost more.
+        self._began, self._knows_began = now, True
+        self._schedule()
+        return False
+
+    def begin_client(self) -> None:
+        """A client carries out commands now: `is_over` tells when it has had its turn."""
+        self.deadline = self._monotonic() + CLIENT_SECONDS
+
+    def waiting(self, lane: Lane) -> int:
+        """How many steps wait in a lane."""
+        return len(self._lines[lane].steps)
 
     # -- who waits
 
@@ -204,20 +235,21 @@ class Scheduler:
     def _pass(self) -> None:
         if self._resumed is not None:
             self._charge(self._monotonic())
-        self._resumes = False
+        self._resumes = self._knows_began = False
         try:
             if self._fresh or self._backlog.steps:
                 self.around(self._serve_deliveries)
-            if self._are_waiting(self._order):
-                self._serve_lines()
+            for line in self._others:
+                if line.steps:
+                    self.around(partial(self._serve, line))
         finally:  # a step that raises must not stop the others
             self.deadline = 0.0
             self._is_scheduled = False
-            if self._resumes or self._are_waiting(self._lines):
+            if self._resumes or self._are_waiting():
                 self._schedule()
 
-    def _are_waiting(self, lines: Iterable[_Line]) -> bool:
-        for line in lines:  # noqa: SIM110 -- a generator costs each pass half a microsecond
+    def _are_waiting(self) -> bool:
+        for line in self._lines:  # noqa: SIM110 -- a generator costs each pass half a microsecond
             if line.steps:
                 return True
         return False
@@ -233,25 +265,12 @@ class Scheduler:
         # The backlog goes first, because it waits for longer. Fresh deliveries all run in any case, and see
         # by `deadline` how much time is left of the share.
         backlog, fresh = self._backlog, self._fresh
-        self._serve(backlog, FOREVER)
+        self._serve(backlog)
         self.deadline = self._monotonic() - backlog.owed
         for _ in range(len(fresh)):
             fresh.popleft()()
 
-    def _serve_lines(self) -> None:
-        order, now = self._order, self._monotonic()
-        end = now + PASS_SECONDS
-        for _ in range(len(order)):
-            line = order[0]
-            if line.steps:
-                if now >= end:
-                    return
-                self.around(partial(self._serve, line, end))
-                now = self._monotonic()
-            order.rotate(-1)
-        order.rotate(-1)
-
-    def _serve(self, line: _Line, end: float) -> None:
+    def _serve(self, line: _Line) -> None:
         line.owed = max(line.owed, 0.0) - line.share
         if line.owed >= 0.0 or not line.steps:
             return
@@ -259,7 +278,7 @@ class Scheduler:
         steps, line.steps = line.steps, deque()
         monotonic = self._monotonic
         began = monotonic()
-        until = min(began - line.owed, end)
+        until = began - line.owed
         try:
             while steps:
                 step = steps.popleft()

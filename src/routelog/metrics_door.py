@@ -17,6 +17,7 @@ from routelog.broker.node.node_name import node_name
 from routelog.broker.process.broker import Broker, BrokerAddress
 from routelog.broker.process.open_files import open_files_limit
 from routelog.broker.sockets.stalled_sockets import StalledSockets
+from routelog.log_backend import scheduler_of
 from routelog.mirror_cluster import ReplicaState
 
 
@@ -84,7 +85,7 @@ async def metrics_door(
     )
     server = MetricsServer(node, config.handshake_seconds, broker.note)
     await server.start()
-    stalled = StalledSockets(loop, broker.metrics.sockets, server.stall_seconds)
+    stalled = StalledSockets(loop, scheduler_of(loop), broker.metrics.sockets, server.stall_seconds)
     await broker.metrics.open(address.host, lambda accepted, client: server.serve(accepted))
     try:
         yield

@@ -127,7 +127,9 @@ async def operators_door(
         address = None if client is None else (client.address, client.port)
         return server.serve(accepted, address, is_tls)
 
-    stalled = StalledSockets(services.loop, broker.http_sockets, server.stall_seconds)
+    stalled = StalledSockets(
+        services.loop, services.scheduler, broker.http_sockets, server.stall_seconds
+    )
     broker.serve_http(serve)
     await broker.http.open(address.host)
     listeners |= broker.http.addresses

@@ -27,8 +27,6 @@ from routelog.vhosts.arguments.argument_checks import (
 from routelog.vhosts.errors import InvalidQueueArgument, QueueInequivalent
 
 PARTITIONS_MAX = 256  # each costs memory, a directory, and the dispatcher a look in its turn
-# Work on all partitions of a queue with more takes a turn of the event loop of its own: 256 take some 2 ms.
-WIDE_PARTITIONS = 16
 
 MILLISECONDS_MAX = 10 * 365 * 86_400_000  # RabbitMQ's limit of ten years
 

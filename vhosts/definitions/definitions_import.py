@@ -10,7 +10,7 @@ from typing import TypeVar
 import msgspec
 
 from routelog.exchanges import RESERVED_PREFIX, Binding, Exchange, RoutingError, RoutingTable
-from routelog.log_backend import Lane, in_turns, pause
+from routelog.log_backend import Lane, in_turns
 from routelog.vhosts.actor import Actor, acts, current_actor
 from routelog.vhosts.arguments.limits import MAX_BINDINGS, MAX_QUEUES, Limits, reached
 from routelog.vhosts.arguments.queue_properties import QueueProperties
@@ -134,10 +134,8 @@ class DefinitionsImport:
             vhost = self._vhosts.get(vhost_name)
             await vhost.until_free("queue", properties.name)
             if properties.name not in vhost.queues:
-                queue, declared = vhost.declare_queue(properties, None, server_named=True)
+                _, declared = vhost.declare_queue(properties, None, server_named=True)
                 durable.append(declared)
-                if queue.is_wide:
-                    await pause(Lane.OPERATORS)
         await _all(durable)  # a durable queue can be bound from then on
         async for vhost_name, binding in in_turns(_taken(definitions.bindings), Lane.OPERATORS):
             durable.append(self._vhosts.get(vhost_name).restore_binding(binding))

@@ -84,11 +84,6 @@ class HeldMessages:
         return self.logs[0].closed
 
     @property
-    def has_turn(self) -> bool:
-        """See `Recipient`: it has no consumers."""
-        return False
-
-    @property
     def is_behind(self) -> bool:
         """See `Recipient`: it has no consumers."""
         return False

@@ -28,10 +28,6 @@ class Recipient(Protocol):
         """The recipient takes no more messages."""
 
     @property
-    def has_turn(self) -> bool:
-        """The queue will dispatch after this turn of the event loop."""
-
-    @property
     def is_behind(self) -> bool:
         """Consumers nearly keep up, and there is a backlog: publishers are to wait."""
 

@@ -2,13 +2,12 @@
 
 
 cdef class Appending:
-    cdef object _clock
+    cdef object _is_over
     cdef object _batches
     cdef object _to
     cdef object _records
     cdef public object indexes
     cdef bint _waited
-    cdef double _until
     cdef long long _written
     cdef long long _durable
     cdef public bint is_under_way
@@ -16,10 +15,8 @@ cdef class Appending:
     cdef public set refused
     cdef public Py_ssize_t queues
     cdef public long long routed
-    cdef public Py_ssize_t weight
     cpdef begin(self, bint waited)
     cpdef append(self, batches, bint whole)
     cpdef append_run(self, records, to, indexes)
     cdef _go(self, bint whole, bint resumed)
     cdef _stopped(self, long long written, long long durable)
-    cpdef bint is_over(self) except *

@@ -7,12 +7,11 @@ from typing import Any
 import cython
 
 from routelog.log_backend import (
-    CLIENT_SECONDS,
     NOTHING,
-    Clock,
     Durability,
     JournalPositions,
     Records,
+    Scheduler,
 )
 from routelog.vhosts.errors import PublishRefused
 from routelog.vhosts.messages.recipient import Recipient
@@ -22,17 +21,10 @@ Batches = Iterable[tuple[Records, Iterable[Recipient], Sequence[int]]]
 PAUSE: tuple[Any, tuple[()], tuple[()]] = None, (), ()  # among batches: the turn may end here
 _NO_MORE: Iterator[Any] = iter(())
 
-QUEUE_WEIGHT = 1  # of a turn: 2 us
-WOKEN_WEIGHT = 4  # of one that has consumers, which is served behind the turn: some 10 us more
-WEIGHT_MAX = 256  # of a turn: 64 queues with consumers
 QUEUES_BETWEEN_LOOKS = 16  # at the clock: plain ones take 2 us each
 
 # Compiled code reads these as C variables: a module's names it reads as slowly as Python does.
 _DISK = Durability.DISK  # a look-up in the enum takes 0.07 us
-_CLIENT_SECONDS = cython.declare(cython.double, CLIENT_SECONDS)
-_QUEUE_WEIGHT = cython.declare(cython.Py_ssize_t, QUEUE_WEIGHT)
-_WOKEN_WEIGHT = cython.declare(cython.Py_ssize_t, WOKEN_WEIGHT)
-_WEIGHT_MAX = cython.declare(cython.Py_ssize_t, WEIGHT_MAX)
 _QUEUES_BETWEEN_LOOKS = cython.declare(cython.Py_ssize_t, QUEUES_BETWEEN_LOOKS)
 
 
@@ -48,18 +40,15 @@ class Appending:
         behind: the queue that all of it went to, if its consumers are to catch up; see `Dispatcher`.
         queues: how many were given a batch since `begin`.
         routed: messages that were given to queues since `begin`, once for each.
-        weight: of those that were given one in this turn, see `WEIGHT_MAX`.
     """
 
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
+    def __init__(self, scheduler: Scheduler) -> None:
+        self._is_over = scheduler.is_over
         self._batches: Iterator[tuple[Records, Iterable[Recipient], Sequence[int]]] = _NO_MORE
         self._to: Iterator[Recipient] = iter(())
         self._records: Any = None
         self.indexes: Sequence[int] = ()
         self._waited = False
-        self.weight = 0
-        self._until = 0.0  # 0: the clock has not been looked at
         self._written = self._durable = 0
         self.is_under_way = False
         self.behind: Recipient | None = None
@@ -70,14 +59,12 @@ class Appending:
     @cython.ccall
     @cython.locals(waited=cython.bint)
     def begin(self, waited: bool) -> None:
-        """What is appended from now on shares a turn.
+        """Count anew.
 
         Args:
             waited: somebody waits until it is as safe as its queues promise.
         """
         self._waited = waited
-        self._until = 0.0
-        self.weight = 0
         self.queues = 0
         self.routed = 0
         self.behind = None
@@ -118,8 +105,6 @@ class Appending:
 
         Returns, Raises: see `append`.
         """
-        self._until = 0.0
-        self.weight = 0
         positions: JournalPositions = self._go(False, True)
         return positions
 
@@ -132,13 +117,12 @@ class Appending:
         durable=cython.longlong,
         position=cython.longlong,
         queues=cython.Py_ssize_t,
-        weight=cython.Py_ssize_t,
         count=cython.Py_ssize_t,
     )
     def _go(self, whole: bool, resumed: bool) -> JournalPositions:
         written, durable, waited = self._written, self._durable, self._waited
         self.is_under_way = False
-        queues, weight = self.queues, self.weight
+        queues = self.queues
         while True:
             records, count = self._records, len(self.indexes)
             for queue in self._to:
@@ -158,21 +142,20 @@ class Appending:
                 queues += 1
                 self.routed += count
                 self.behind = queue if queues == 1 and queue.is_behind else None
-                weight += _WOKEN_WEIGHT if queue.has_turn else _QUEUE_WEIGHT
                 if queues % _QUEUES_BETWEEN_LOOKS or whole:
                     continue
-                self.queues, self.weight = queues, weight
-                if self.is_over():
+                self.queues = queues
+                if self._is_over():
                     return self._stopped(written, durable)
             following = next(self._batches, None)
             if following is None:
                 break
             self._records, to, self.indexes = following
             self._to = iter(to)
-            self.queues, self.weight = queues, weight
-            if self._records is None and not whole and self.is_over():
+            self.queues = queues
+            if self._records is None and not whole and self._is_over():
                 return self._stopped(written, durable)
-        self.queues, self.weight = queues, weight
+        self.queues = queues
         self._records = None  # its buffer may be large
         return NOTHING if not (written or durable) else JournalPositions(written, durable)
 
@@ -182,16 +165,3 @@ class Appending:
         self._written, self._durable = written, durable
         self.is_under_way = True
         return JournalPositions(written, durable)
-
-    @cython.ccall
-    @cython.returns(cython.bint)
-    @cython.exceptval(check=True)
-    @cython.locals(now=cython.double)
-    def is_over(self) -> bool:
-        """Tell whether the turn has had its time, which begins with the first look."""
-        if self.weight >= _WEIGHT_MAX:
-            return True
-        now = self._clock.monotonic()
-        if not self._until:
-            self._until = now + _CLIENT_SECONDS
-        return now >= self._until

@@ -1,10 +1,8 @@
 # What becomes of published messages, for the compiled kernel.
-from routelog.vhosts.publishing.appending cimport Appending
-
 
 cdef class Router:
     cdef object _routing
-    cdef Appending _turn
+    cdef object _is_over
     cdef object _passage
     cdef object _is_reply
     cdef object _names_max

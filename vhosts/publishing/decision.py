@@ -10,7 +10,7 @@ from typing import NamedTuple, Protocol
 import cython
 
 from routelog.exchanges import BARE_MESSAGE, Message, Route, RoutingTable
-from routelog.vhosts.publishing.appending import Appending
+from routelog.log_backend import Scheduler
 from routelog.vhosts.publishing.fan_out import by_route
 from routelog.vhosts.publishing.stateful_route import StatefulRoute
 
@@ -73,7 +73,7 @@ class Router:
     """Decides for one publisher.
 
     Args:
-        turn: whose time it takes to find routes that are not known.
+        scheduler: whose running step ends when routes that are not known have taken long to find.
         passage: begins the way through exchanges that remember.
         is_reply: whether somebody waits at a reply address; None: what is published is no reply.
         names_max: queues of the routes of one decision, one that is in several counted in each; it has at
@@ -83,13 +83,13 @@ class Router:
     def __init__(
         self,
         routing: RoutingTable,
-        turn: Appending,
+        scheduler: Scheduler,
         passage: Callable[[], StatefulRoute],
         is_reply: Callable[[bytes], bool] | None = None,
         names_max: int = 1 << 62,
     ) -> None:
         self._routing = routing
-        self._turn = turn
+        self._is_over = scheduler.is_over
         self._passage = passage
         self._is_reply = is_reply
         self._names_max = names_max
@@ -134,7 +134,6 @@ class Router:
         return Decision(first, first + len(found), chosen, returned, replies)
 
     def _of_one_key(self, exchange: str, key: bytes, first: int, end: int) -> Decision:
-        self._turn.is_over()  # its time begins
         route, indexes = self._routing.route(exchange, key), list(range(first, end))
         if route:
             return Decision(first, end, {route: indexes}, (), {})
@@ -164,7 +163,7 @@ class Router:
             route = routes.get(key)
             if route is None:
                 to_look = new % NEW_KEYS_BETWEEN_LOOKS == 0 or is_long or len(key) > LONG_KEY
-                if to_look and self._turn.is_over() and new:
+                if to_look and self._is_over() and new:
                     break
                 new += 1
                 route = self._routing.route(exchange, key)
@@ -180,7 +179,7 @@ class Router:
         seen, is_long = BARE_MESSAGE, False
         for at in range(first, end):
             to_look = (at - first) % KEYS_BETWEEN_LOOKS == 0 or is_long
-            if to_look and not whole and self._turn.is_over() and found:
+            if to_look and not whole and self._is_over() and found:
                 break
             keys = messages.keys(at)
             if looks:

@@ -156,8 +156,8 @@ class InternalPublish:
         self._messages = messages
         self._attributes = attributes
         self._origin = origin
-        self._appending = Appending(ways.clock)
-        self._router = Router(ways.routing, self._appending, ways.passage, names_max=NAMES_MAX)
+        self._appending = Appending(ways.scheduler)
+        self._router = Router(ways.routing, ways.scheduler, ways.passage, names_max=NAMES_MAX)
         self._first = 0  # of those whose way was looked for last
         self._at = 0  # the first one whose way was not looked for
         self._alone_until = 0  # up to there each goes alone: one of them failed
@@ -206,7 +206,8 @@ class InternalPublish:
 
     def _go_on(self, whole: bool) -> bool:
         appending = self._appending
-        if appending.is_under_way:
+        has_begun = appending.is_under_way  # a turn does something, however short it is
+        if has_begun:
             self._append(appending.go_on)
         else:
             appending.begin(True)
@@ -215,9 +216,9 @@ class InternalPublish:
                 self._tell_later()  # if the last one failed
                 self._settle_some()
                 return True
-            is_over = appending.is_over()  # the turn's time begins with the first look
-            if is_over and self._at and not whole:
+            if has_begun and not whole and self._ways.scheduler.is_over():
                 return False
+            has_begun = True
             if self._moves and not whole and self._ways.logs.journal.is_held:
                 return False  # its holder might let it go before all of these messages are in it
             try:

@@ -13,7 +13,6 @@ from routelog.log_backend.records.record_batch import Records
 from routelog.vhosts.arguments.effective_arguments import EffectiveArguments, effective_arguments
 from routelog.vhosts.arguments.policy import Policy
 from routelog.vhosts.arguments.queue_arguments import (
-    WIDE_PARTITIONS,
     counts_deliveries,
     has_single_active_consumer,
     is_stream,
@@ -213,11 +212,6 @@ class Queue(Dispatcher):
         """Whether the queue is auto-delete and its last consumer has left."""
         is_left = self.had_consumer and not self.consumer_count
         return self.properties.auto_delete and is_left and not self.deleted
-
-    @property
-    def is_wide(self) -> bool:
-        """Whether work on all its partitions takes a turn of the event loop of its own."""
-        return len(self.partitions) > WIDE_PARTITIONS
 
     @property
     def durability(self) -> Durability:

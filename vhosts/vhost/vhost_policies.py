@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 
 from routelog.exchanges import RoutingTable
-from routelog.log_backend import Durability, Lane, in_turns, pause
+from routelog.log_backend import Durability, Lane, in_turns
 from routelog.vhosts.arguments.match_budget import MatchBudget
 from routelog.vhosts.arguments.policy import ALTERNATE_EXCHANGE, Policy
 from routelog.vhosts.arguments.queue_arguments import durability, retention
@@ -124,5 +124,3 @@ class VhostPolicies:
         async for queue in in_turns(self._queues.values(), Lane.OPERATORS):
             if not queue.deleted:
                 self.follow_queue(queue)
-            if queue.is_wide:
-                await pause(Lane.OPERATORS)

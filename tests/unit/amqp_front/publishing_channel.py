@@ -6,6 +6,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from loop_services import scheduler_on
 from pamqp import commands
 from pamqp import frame as pamqp_frame
 from queue_samples import Node, bodies, running_node
@@ -40,19 +41,19 @@ class Channel:
     def __init__(self, vhost: VirtualHost, board: ConfirmBoard) -> None:
         self.vhost = vhost
         self.counters = vhost.counters.channel()
+        scheduler = scheduler_on(None)
+        scheduler.begin_client()  # a turn that does not end
         self.services: Any = SimpleNamespace(
-            confirms=board, clock=SystemClock(), replies=DirectReplies()
+            confirms=board, clock=SystemClock(), replies=DirectReplies(), scheduler=scheduler
         )
         self.book = PermissionBook()
         self.book.put(self.user, vhost.name, FULL_PERMISSION)
         self.permissions = PermissionCache(self.book, self.user, vhost.name)
         self.written = b""
-        self.queues = 0  # that were reached
         self.arrived: Awaitable[None] | None = None
 
-    def reached(self, queues: int, arrived: Awaitable[None] | None) -> None:
+    def wait_for(self, arrived: Awaitable[None]) -> None:
         """See `PublishingChannel`."""
-        self.queues += queues
         self.arrived = arrived
 
     def wait_for_consumers(self, queue: Recipient) -> None:
@@ -127,7 +128,7 @@ def held(node: Node, queue: str) -> list[str]:
 def carry_out(transaction: LogTransaction, plan: CommitPlan | None = None) -> None:
     """Append a plan, if there is one, and end its transaction, as a commit does."""
     if plan is not None:
-        transaction.append(lambda: plan.carry_out(SystemClock()))
+        transaction.append(lambda: plan.carry_out(scheduler_on(None)))
     transaction.end()
     while transaction.show_some():
         pass

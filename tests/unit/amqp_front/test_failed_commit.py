@@ -14,7 +14,7 @@ from typing import Any, cast
 import pytest
 from frame_samples import publish, some_properties
 from intake_samples import share
-from loop_services import rota_of, scheduler_on
+from loop_services import scheduler_on
 from queue_samples import Node, Taker, records, running_node
 from support.waiting import until
 from unit.amqp_front.publishing_channel import Channel, HastyClock, runs
@@ -174,7 +174,6 @@ class Scene:
         loop = asyncio.get_running_loop()
         services: Any = SimpleNamespace(
             loop=loop,
-            rota=rota_of(loop),
             scheduler=scheduler_on(loop),
             confirms=self.channel.services.confirms,
             clock=HastyClock(),

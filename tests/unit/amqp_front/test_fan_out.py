@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 from frame_samples import publish
 from loop_services import scheduler_on
-from queue_samples import Node, Taker, running_node
+from queue_samples import Node, running_node
 from unit.amqp_front.publishing.test_publisher import outcomes
 from unit.amqp_front.publishing_channel import Channel, HastyClock, held, runs
 from unit.amqp_front.transactions.test_commit_planning import commit, kept
@@ -21,9 +21,9 @@ from routelog.amqp_front.wire.command import PublishRun
 from routelog.broker.waiting.confirm_board import ConfirmBoard
 from routelog.log_backend import JournalFailed
 from routelog.vhosts import QueueProperties
-from routelog.vhosts.publishing.appending import QUEUES_BETWEEN_LOOKS, WEIGHT_MAX, WOKEN_WEIGHT
+from routelog.vhosts.publishing.appending import QUEUES_BETWEEN_LOOKS
 
-TURN = 2 * QUEUES_BETWEEN_LOOKS  # the hasty clock ends a turn when it is looked at once more
+TURN = QUEUES_BETWEEN_LOOKS  # a turn is over at the first look
 QUEUES = [f"q{number:03}" for number in range(5 * TURN)]
 LAST = QUEUES[-1]
 
@@ -112,14 +112,6 @@ def test_few_queues_are_served_in_one_turn(
     publisher.carry(*runs(publish(1, "amq.direct", "few", b"a")))
     assert sum(counts(node)) == TURN - 1
     assert channel.arrived is None
-    assert channel.queues == TURN - 1
-
-
-def test_to_find_the_way_takes_of_the_first_turn(
-    node: Node, channel: Channel, publisher: Publisher
-) -> None:
-    publisher.carry(to_all("a"))
-    assert sum(counts(node)) == QUEUES_BETWEEN_LOOKS
 
 
 @pytest.mark.parametrize("by_headers", [False, True])
@@ -134,19 +126,6 @@ def test_behind_a_long_way_that_took_its_time_a_run_is_cut(
     monkeypatch.setattr("routelog.vhosts.publishing.decision.LONG_ROUTE", 1)
     assert publisher.carry(run) == 1
     assert sum(counts(node)) == (2 if by_headers else QUEUES_BETWEEN_LOOKS)
-
-
-def test_queues_with_consumers_take_more_of_a_turn(
-    node: Node, channel: Channel, publisher: Publisher, last: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(channel.services.clock, "monotonic", lambda: 1.0)
-    taker = Taker()
-    for name in QUEUES:
-        node.vhost.queues[name].add_consumer(taker)
-    publisher.carry(to_all("a"))
-    assert sum(counts(node)) == WEIGHT_MAX // WOKEN_WEIGHT
-    node.turns.run()
-    assert len(taker.bodies()) == len(QUEUES)
 
 
 def test_a_queue_that_is_deleted_meanwhile_gets_nothing_whoever_takes_its_name(

@@ -13,22 +13,16 @@ from queue_samples import Node, Taker, records, running_node
 
 from routelog.log_backend import PERSISTENT, encode_records, key_partition
 from routelog.vhosts import (
-    DefinitionsImport,
-    GlobalParameters,
-    Policy,
     Queue,
     QueuePartition,
     QueueProperties,
-    UserDirectory,
-    read_definitions,
 )
-from routelog.vhosts.arguments.queue_arguments import WIDE_PARTITIONS
 from routelog.vhosts.partitions.priority_scan_budget import MESSAGES_MAX
 from routelog.vhosts.partitions.stream_reader import StreamReader
 from routelog.vhosts.queues import queue_logs
 from routelog.vhosts.rules.ready_bytes import BATCHES_MAX
 
-PARTITIONS = WIDE_PARTITIONS + 1
+PARTITIONS = 17
 
 
 @pytest.fixture
@@ -90,26 +84,6 @@ async def test_a_partition_is_few_objects(node: Node, arguments: dict[str, Any],
         gc.unfreeze()
         gc.enable()
     assert made < most * 256 + 100
-
-
-async def test_each_is_imported_in_a_turn_of_its_own(node: Node) -> None:
-    stream = {"x-queue-type": "stream", "x-partitions": PARTITIONS}
-    entry = {"durable": True, "auto_delete": False, "arguments": stream}
-    document = {"queues": [{"name": f"q{number}", **entry} for number in range(6)]}
-    users = UserDirectory(node.writer, no_hash)
-    importing = DefinitionsImport(node.vhosts, users, GlobalParameters(node.writer))
-    work = importing.run(read_definitions(document, "/"))
-    assert await rises(work, lambda: len(node.vhost.queues)) == [1] * 6
-
-
-async def no_hash(password: bytes) -> str:
-    return ""
-
-
-async def test_each_follows_a_policy_in_a_turn_of_its_own(node: Node) -> None:
-    queues = [declare(node, f"q{number}") for number in range(6)]
-    work = node.vhost.policies.put(Policy("p", "", {"max-length": 3}))
-    assert await rises(work, lambda: sum(q.rules is not None for q in queues)) == [1] * 6
 
 
 async def test_each_is_deleted_with_its_vhost_in_a_turn_of_its_own(node: Node) -> None:

@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 from frame_samples import publish
 from intake_samples import share
-from loop_services import rota_of, scheduler_on
+from loop_services import scheduler_on
 from pamqp import commands
 from queue_samples import Node, records
 from unit.amqp_front.publishing_channel import HastyClock, held, runs
@@ -21,6 +21,7 @@ from routelog.amqp_front.node.direct_reply import DirectReplies
 from routelog.amqp_front.wire.command import ACK, Frame, SettleRun
 from routelog.amqp_front.wire.errors import PRECONDITION_FAILED, SoftError
 from routelog.broker.waiting.confirm_board import ConfirmBoard
+from routelog.log_backend import Lane
 from routelog.vhosts import FULL_PERMISSION, PermissionBook, PermissionCache
 
 
@@ -43,7 +44,6 @@ class Connection:
             replies=DirectReplies(),
             settlings=deque(),
             loop=loop,
-            rota=rota_of(loop),
             scheduler=scheduler_on(loop, HastyClock()),
         )
         book = PermissionBook()
@@ -67,7 +67,7 @@ class Connection:
     def rest(self, then: Callable[[], None]) -> None:
         """See `ChannelConnection`."""
         turn = asyncio.get_running_loop().create_future()
-        self.services.rota.wait(lambda: turn.set_result(None))
+        self.services.scheduler.call(Lane.CLIENTS, lambda: turn.set_result(None))
         self.wait_for(turn, then)
 
     async def go_on(self) -> None:

@@ -11,7 +11,6 @@ from queue_samples import Node, SlowDisk, running_node
 
 from routelog.amqp_front.connections import topology_methods
 from routelog.vhosts import AccessRefused, Durable, ResourceKind, Verb, VirtualHost
-from routelog.vhosts.arguments.queue_arguments import WIDE_PARTITIONS
 
 
 @pytest.fixture
@@ -44,11 +43,6 @@ class Channel:
         self.connection: Any = self
         self.last_queue = ""
         self.answers: list[tuple[Durable, dict[str, Any]]] = []
-        self.turns_ended = 0
-
-    def end_turn(self) -> None:
-        """See `TopologyConnection`."""
-        self.turns_ended += 1
 
     def cancels_behind_reply(self) -> AbstractContextManager[None]:
         """See `TopologyChannel`."""
@@ -114,16 +108,3 @@ async def test_who_deletes_what_another_one_is_deleting_waits_with_it(node: Node
     await durable
     topology_methods.queue_delete(other, commands.Queue.Delete(queue="q"))
     assert other.answers[2] == (None, {"message_count": 0})
-
-
-@pytest.mark.parametrize(("partitions", "ended"), [(1, 0), (WIDE_PARTITIONS, 0), (256, 3)])
-def test_what_is_about_many_partitions_ends_the_turn_of_its_connection(
-    node: Node, partitions: int, ended: int
-) -> None:
-    channel = Channel(node.vhost)
-    arguments = {"x-partitions": partitions}
-    topology_methods.queue_declare(channel, commands.Queue.Declare(queue="q", arguments=arguments))
-    topology_methods.queue_purge(channel, commands.Queue.Purge(queue="q"))
-    topology_methods.queue_delete(channel, commands.Queue.Delete(queue="q"))
-    assert channel.turns_ended == ended
-    assert not node.vhost.queues

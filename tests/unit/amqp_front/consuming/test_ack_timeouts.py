@@ -9,7 +9,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from loop_services import rota_of, scheduler_on
+from loop_services import scheduler_on
 from queue_samples import SetClock
 
 from routelog.amqp_front.consuming.ack_timeouts import LOOKED_RUNS, AckTimeouts
@@ -93,7 +93,6 @@ async def services() -> Any:
     return SimpleNamespace(
         clock=clock,
         loop=loop,
-        rota=rota_of(loop),
         scheduler=scheduler_on(loop, clock),
         settlings=deque(),
         vhosts=SimpleNamespace(events=events),

@@ -4,6 +4,7 @@ from typing import Any, cast
 
 import pytest
 from frame_samples import publish, some_properties
+from loop_services import scheduler_on
 from pamqp import commands
 from queue_samples import Node, Taker, bodies, fill
 from unit.amqp_front.publishing_channel import Channel, held, runs
@@ -226,7 +227,7 @@ class HurriedClock(SystemClock):
 
 @pytest.fixture
 def hurried(channel: Channel) -> Publisher:
-    channel.services.clock = HurriedClock()
+    channel.services.scheduler = scheduler_on(None, HurriedClock())
     return Publisher(cast(Any, channel))
 
 

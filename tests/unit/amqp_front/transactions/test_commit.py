@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from loop_services import rota_of, scheduler_on
+from loop_services import scheduler_on
 
 from routelog.amqp_front.transactions.commit import Commit
 from routelog.amqp_front.wire.errors import INTERNAL_ERROR, HardError
@@ -131,7 +131,6 @@ class Ending:
         self.board = ConfirmBoard(loop.call_soon, float)
         self.services: Any = SimpleNamespace(
             loop=loop,
-            rota=rota_of(loop),
             scheduler=scheduler_on(loop),
             confirms=self.board,
             clock=clock or SystemClock(),

@@ -6,6 +6,7 @@ from typing import Any, cast
 import pytest
 from frame_samples import publish, some_properties
 from intake_samples import share
+from loop_services import scheduler_on
 from queue_samples import Node, SetClock
 from unit.amqp_front.publishing_channel import Channel, HastyClock, carry_out, held, runs
 
@@ -18,7 +19,6 @@ from routelog.amqp_front.wire.command import PublishRun
 from routelog.amqp_front.wire.errors import PRECONDITION_FAILED, HardError, SoftError
 from routelog.amqp_front.wire.single_run import LOOKED_AT_MAX
 from routelog.exchanges import ExchangeNotFound
-from routelog.log_backend import SystemClock
 from routelog.vhosts import QueueProperties
 
 TURNS_MAX = 1_000
@@ -241,10 +241,10 @@ def test_a_queue_that_is_deleted_while_it_is_appended_costs_nothing(
     node: Node, planning: Callable[..., CommitPlanning], bound: None
 ) -> None:
     _, plan = turns_of(planning(*(part for _ in range(16) for part in PARTS)))
-    clock = HastyClock()
-    assert not plan.carry_out(clock, whole=False)
+    scheduler = scheduler_on(None, HastyClock())
+    assert not plan.carry_out(scheduler, whole=False)
     node.vhost.delete_queue(node.vhost.queues["two"])
-    while not plan.carry_out(clock, whole=False):
+    while not plan.carry_out(scheduler, whole=False):
         pass
     assert held(node, "one") == ["a", "b", "c"] * 16
 
@@ -253,11 +253,11 @@ def test_a_queue_that_is_limited_while_it_is_appended_may_refuse_the_rest(
     node: Node, planning: Callable[..., CommitPlanning], bound: None
 ) -> None:
     _, plan = turns_of(planning(*(part for _ in range(16) for part in PARTS)))
-    clock = HastyClock()
-    assert not plan.carry_out(clock, whole=False)
+    scheduler = scheduler_on(None, HastyClock())
+    assert not plan.carry_out(scheduler, whole=False)
     node.vhost.queues["one"].apply({"x-max-length": 3, "x-overflow": "reject-publish"})
     with pytest.raises(HardError) as caught:
-        plan.carry_out(clock)
+        plan.carry_out(scheduler)
     assert caught.value.code == PRECONDITION_FAILED
 
 
@@ -343,7 +343,7 @@ def test_replies_returns_and_traces_follow_what_is_appended(
     address = channel.services.replies.open(Asker())
     _, plan = turns_of(planning(to(address, "r"), to("one", "m"), to("none", "n", mandatory=True)))
     assert told == []
-    node.vhost.transaction().append(lambda: plan.carry_out(SystemClock()))
+    node.vhost.transaction().append(lambda: plan.carry_out(scheduler_on(None)))
     assert told == []
     for tell in plan.told:
         tell()

@@ -10,6 +10,7 @@ from support.waiting import WAIT_SECONDS
 
 from routelog.broker.sockets.accepted_sockets import AcceptedSocket, AcceptedSockets, SocketLimits
 from routelog.broker.sockets.stalled_sockets import LOOKS, StalledSockets, is_stalled, progress
+from routelog.log_backend import scheduler_of
 
 BUFFER = 1 << 20
 
@@ -112,7 +113,9 @@ async def test_a_stalled_client_is_dropped_and_named(
             accepted = sockets.admit(pair.own, "127.0.0.1")
             assert accepted is not None
             accepted.drop = dropped.set if pair is stuck else pytest.fail
-        looking = StalledSockets(asyncio.get_running_loop(), sockets, 0.02)
+        looking = StalledSockets(
+            loop := asyncio.get_running_loop(), scheduler_of(loop), sockets, 0.02
+        )
         async with asyncio.timeout(WAIT_SECONDS):
             await dropped.wait()
         looking.stop()

@@ -10,7 +10,8 @@ import pytest
 
 from routelog.log_backend.doors.clock import SystemClock
 from routelog.log_backend.loop.scheduler import (
-    PASS_SECONDS,
+    CLIENT_SECONDS,
+    READ_SECONDS,
     SHARE_SECONDS,
     Lane,
     Scheduler,
@@ -18,8 +19,6 @@ from routelog.log_backend.loop.scheduler import (
     pause,
     scheduler_of,
 )
-
-OTHERS = (Lane.JOBS, Lane.LETTERS, Lane.UPKEEP, Lane.OPERATORS)
 
 
 class Time(SystemClock):
@@ -106,14 +105,6 @@ def test_an_unused_share_is_not_saved_up(loop: Passes) -> None:
     assert loop.pass_() == "a a"
 
 
-def test_the_next_pass_begins_with_the_lane_that_had_no_time(loop: Passes) -> None:
-    names = {lane: lane.name for lane in OTHERS}
-    for lane in OTHERS:
-        loop.scheduler.call(lane, loop.step(names[lane], PASS_SECONDS * 0.6, times=99))
-    first, second = loop.pass_(), loop.pass_()
-    assert sorted(f"{first} {second}".split()) == sorted(names.values())
-
-
 def test_what_a_step_asks_for_has_its_turn_in_the_next_pass(loop: Passes) -> None:
     def begin() -> None:
         loop.scheduler.call(Lane.JOBS, loop.step("asked for", 0))
@@ -124,7 +115,7 @@ def test_what_a_step_asks_for_has_its_turn_in_the_next_pass(loop: Passes) -> Non
 
 def test_fresh_deliveries_are_not_throttled(loop: Passes) -> None:
     for name in "abc":
-        loop.scheduler.call(Lane.FRESH, loop.step(name, 10 * PASS_SECONDS))
+        loop.scheduler.call(Lane.FRESH, loop.step(name, 1.0))
     loop.scheduler.call(Lane.JOBS, loop.step("job", 0))
     assert loop.pass_() == "a b c job"
 
@@ -314,3 +305,57 @@ async def test_what_goes_in_turns_for_each_item_counts_in_the_share_of_all() -> 
         async for _ in in_turns("a", Lane.UPKEEP):
             time.seconds += share / 10
     assert max(longest, time.seconds - begun) <= 1.2 * share
+
+
+def reads(loop: Passes, *seconds: float) -> list[bool]:
+    """Whether clients that are read one after the other come late, each of which takes so long."""
+    late = []
+    for each in seconds:
+        late.append(loop.scheduler.is_late())
+        loop.time.seconds += each
+    return late
+
+
+def test_who_is_read_when_the_reads_of_a_pass_have_taken_long_is_late(loop: Passes) -> None:
+    half = READ_SECONDS * 0.51
+    assert reads(loop, half, half, half) == [False, False, True]
+    loop.pass_()
+    assert reads(loop, half, half, half) == [False, False, True]
+
+
+def test_short_passes_together_are_no_long_one(loop: Passes) -> None:
+    for _ in range(10):
+        assert reads(loop, READ_SECONDS * 0.4) == [False]
+        for call in loop.calls[:]:
+            loop.calls.remove(call)
+            call()
+
+
+def test_the_end_of_a_pass_is_looked_for_once_in_a_while(loop: Passes) -> None:
+    assert reads(loop, READ_SECONDS * 0.1)
+    assert len(loop.calls) == 1
+    loop.pass_()
+    assert reads(loop, READ_SECONDS * 0.1)
+    assert not loop.calls
+
+
+def test_nobody_is_read_before_those_that_wait_since_they_came_late(loop: Passes) -> None:
+    loop.scheduler.call(Lane.LATE, loop.step("late", 0))
+    assert reads(loop, 0) == [True]
+    assert loop.pass_() == "late"
+    assert reads(loop, 0) == [False]
+
+
+def test_a_client_has_its_turn(loop: Passes) -> None:
+    loop.scheduler.begin_client()
+    assert not loop.scheduler.is_over()
+    loop.time.seconds += CLIENT_SECONDS
+    assert loop.scheduler.is_over()
+
+
+def test_each_lane_has_its_share_in_each_pass(loop: Passes) -> None:
+    lanes = (Lane.LATE, Lane.CLIENTS, Lane.JOBS, Lane.LETTERS, Lane.UPKEEP, Lane.OPERATORS)
+    for lane in reversed(lanes):
+        loop.scheduler.call(lane, loop.step(lane.name, SHARE_SECONDS[lane], times=2))
+    assert loop.pass_() == " ".join(lane.name for lane in lanes)
+    assert loop.pass_() == " ".join(lane.name for lane in lanes)
