@@ -101,8 +101,8 @@ ROOMS = {
     ),
     "management": (
         "sampling",
-        "calls",
         "shapes",
+        "calls",
         "metrics",
         "views",
         "pages",

@@ -4,9 +4,11 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
+
 from routelog.log_backend import StoredStretch
 
-Row = dict[str, Any]
+Row = dict[str, Any]  # of JSON
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +50,7 @@ class Listing:
     """
 
     items: Iterable[Any]
-    describe: Callable[[Any], Row | None]
+    describe: Callable[[Any], object]
     name: Callable[[Any], str] | None = None
     order: Callable[[Any], tuple[str, ...]] | None = None
     columns: Mapping[str, Callable[[Any], Any]] = field(default_factory=dict)
@@ -70,10 +72,13 @@ def put(existed: bool) -> Empty:
     return Empty(204 if existed else 201)
 
 
-def selected(row: Mapping[str, Any], columns: list[list[str]] | None) -> Row:
+def as_json(answered: object) -> Any:
+    """What a client reads of a row, or of what has rows in it: values of JSON, without what is unset."""
+    return msgspec.to_builtins(answered, str_keys=True)
+
+
+def selected(row: Mapping[str, Any], columns: list[list[str]]) -> Row:
     """The columns of a row that are wanted; `a.b` is b of what is in a."""
-    if columns is None:
-        return dict(row)
     found: Row = {}
     for path in columns:
         _copy(row, path, found)

@@ -14,7 +14,7 @@ from typing import Annotated, Any, TypeVar
 import msgspec
 
 from routelog.log_backend import Lane, in_turns, pause
-from routelog.management.calls.answer import Listing, Row, selected
+from routelog.management.calls.answer import Listing, Row, as_json, selected
 from routelog.management.calls.failures import Refused, bad_request
 from routelog.management.calls.operation import Parameter, Query
 from routelog.vhosts import BadPattern, MatchBudget, OutOfTime, Pattern
@@ -173,7 +173,9 @@ async def _array(items: list[Any], listing: Listing, query: ListQuery) -> AsyncI
         if not is_first:
             piece += b","
         is_first = False
-        piece += msgspec.json.encode(selected(row, query.columns))
+        piece += msgspec.json.encode(
+            row if query.columns is None else selected(as_json(row), query.columns)
+        )
         if len(piece) >= PIECE_BYTES:
             yield bytes(piece)
             piece.clear()
@@ -292,7 +294,7 @@ def _sort_key(listing: Listing, path: list[str] | None) -> Callable[[Any], Any] 
     value_of = listing.columns.get(path[0]) if len(path) == 1 else None
     if value_of is not None:
         return lambda item: _ranked(value_of(item))
-    return lambda item: _comparable(listing.describe(item), path)
+    return lambda item: _comparable(as_json(listing.describe(item)), path)
 
 
 def _ranked_at_once(listing: Listing, query: ListQuery) -> int:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Annotated, NamedTuple
 
+import msgspec
 import typer
 
 from routelog.management.commands import commands
@@ -25,7 +26,7 @@ from routelog.management.shapes.vhost import VhostRow
 class Listing(NamedTuple):
     """A list: the shape of its rows, and the columns that it shows when none are named, as rabbitmqctl does."""
 
-    row: type
+    row: type[msgspec.Struct]
     columns: tuple[str, ...]
 
     def choose(self, named: list[str] | None) -> Sequence[str]:
@@ -34,7 +35,7 @@ class Listing(NamedTuple):
         Raises:
             typer.BadParameter: no row can have one of those that are named.
         """
-        known = self.row.__annotations__
+        known = [each.encode_name for each in msgspec.structs.fields(self.row)]
         for column in named or ():
             if column not in known:
                 raise typer.BadParameter(

@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 import msgspec
 
 from routelog.log_backend import Lane, in_turns
-from routelog.management.calls.answer import Answer, Listing, Pieces, Row, Value
+from routelog.management.calls.answer import Answer, Listing, Pieces, Row, Value, as_json
 from routelog.management.calls.caller import Caller
 from routelog.management.calls.failures import Refused
 from routelog.management.calls.listing import OUT_OF_RANGE, ListQuery, list_query, page_of
@@ -185,7 +185,7 @@ class Visit:
         detailed = await self.ask("GET", path, parts, more) if more else answer
         assert isinstance(detailed, Listing)
         in_slices = in_turns(items, Lane.OPERATORS)
-        rows = [row async for item in in_slices if (row := detailed.describe(item)) is not None]
+        rows = [row async for item in in_slices if (row := as_json(detailed.describe(item)))]
         return Table(
             rows, head["page"], head["page_count"], head["filtered_count"], head["total_count"]
         )
@@ -194,10 +194,10 @@ class Visit:
 async def value_of(answer: Answer) -> Any:
     """What an answer says: a JSON value, or None."""
     if isinstance(answer, Value):
-        return answer.value
+        return as_json(answer.value)
     if isinstance(answer, Listing):
         items = in_turns(answer.items, Lane.OPERATORS)
-        return [row async for item in items if (row := answer.describe(item)) is not None]
+        return [row async for item in items if (row := as_json(answer.describe(item)))]
     if isinstance(answer, Pieces):
         return msgspec.json.decode(b"".join([piece async for piece in answer.pieces]))
     return None

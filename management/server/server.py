@@ -5,7 +5,15 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 import msgspec
 from aiohttp import web
 
-from routelog.management.calls.answer import Empty, Listing, Pieces, Stored, Value, selected
+from routelog.management.calls.answer import (
+    Empty,
+    Listing,
+    Pieces,
+    Stored,
+    Value,
+    as_json,
+    selected,
+)
 from routelog.management.calls.authentication import authenticated, by_form
 from routelog.management.calls.broker_side import BrokerSide
 from routelog.management.calls.call import DEFINITIONS_BYTES_MAX
@@ -181,6 +189,7 @@ def _columns_of(value: object, request: web.Request) -> object:
     columns = wanted_columns(request.query)
     if columns is None or request.method not in SAFE_METHODS:
         return value
+    value = as_json(value)
     if isinstance(value, list):
         return [selected(each, columns) if isinstance(each, dict) else each for each in value]
     return selected(value, columns) if isinstance(value, dict) else value

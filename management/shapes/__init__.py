@@ -1,1 +1,1 @@
-"""What the HTTP API answers, as types: the OpenAPI document has their schemas."""
+"""Rows of the HTTP API as types: views fill and return them, the OpenAPI document has their schemas."""

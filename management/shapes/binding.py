@@ -1,9 +1,11 @@
 """Bindings."""
 
-from typing import Any, Literal, TypedDict
+from typing import Any, Literal
+
+from msgspec import Struct
 
 
-class BindingRow(TypedDict):
+class BindingRow(Struct):
     """A binding; `properties_key` names it in paths."""
 
     source: str

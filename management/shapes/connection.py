@@ -1,13 +1,16 @@
 """Connections and channels."""
 
-from typing import Any, Literal, NotRequired, TypedDict
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from msgspec import UNSET, Struct, UnsetType
 
 from routelog.management.shapes.consumer import ConsumerRow
 from routelog.management.shapes.flow import ExchangeFlow, QueueFlow
-from routelog.management.shapes.statistics import ChannelMessageStats, Traffic
+from routelog.management.shapes.statistics import ChannelMessageStats, Details
 
 
-class ConnectionRow(Traffic):
+class ConnectionRow(Struct):
     """A connection; `timeout` is its heartbeat in seconds, `connected_at` in milliseconds since 1970."""
 
     name: str
@@ -19,13 +22,14 @@ class ConnectionRow(Traffic):
     host: str
     port: int
     state: str
+    blocked_by: list[str]
     channels: int
     channel_max: int
     frame_max: int
     timeout: int
     auth_mechanism: str
     connected_at: int
-    client_properties: dict[str, Any]
+    client_properties: Mapping[str, Any]
     protocol: str
     type: str
     ssl: bool
@@ -35,12 +39,19 @@ class ConnectionRow(Traffic):
     peer_cert_issuer: str | None
     peer_cert_validity: str | None
     node: str
+    recv_oct: int
+    recv_oct_details: Details
+    recv_cnt: int
+    recv_cnt_details: Details
+    send_oct: int
+    send_oct_details: Details
+    send_cnt: int
+    send_cnt_details: Details
     send_pend: int
-    blocked_by: list[str]
     user_who_performed_action: str
 
 
-class ConnectionDetails(TypedDict):
+class ConnectionDetails(Struct):
     """The connection of a channel."""
 
     name: str
@@ -48,7 +59,7 @@ class ConnectionDetails(TypedDict):
     peer_port: int
 
 
-class ChannelRow(TypedDict):
+class ChannelRow(Struct, kw_only=True):
     """A channel."""
 
     name: str
@@ -68,11 +79,11 @@ class ChannelRow(TypedDict):
     global_prefetch_count: int
     connection_details: ConnectionDetails
     user_who_performed_action: str
-    message_stats: NotRequired[ChannelMessageStats]
-    idle_since: NotRequired[str]
+    message_stats: ChannelMessageStats | UnsetType = UNSET
+    idle_since: str | UnsetType = UNSET
 
 
-class OneChannel(ChannelRow):
+class OneChannel(ChannelRow, kw_only=True):
     """A channel that was asked for alone."""
 
     consumer_details: list[ConsumerRow]

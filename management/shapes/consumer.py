@@ -1,16 +1,18 @@
 """Consumers."""
 
-from typing import Any, Literal, TypedDict
+from typing import Any, Literal
+
+from msgspec import Struct
 
 
-class QueueName(TypedDict):
+class QueueName(Struct):
     """A queue, and where it is."""
 
     name: str
     vhost: str
 
 
-class ChannelDetails(TypedDict):
+class ChannelDetails(Struct):
     """The channel of a consumer."""
 
     name: str
@@ -22,7 +24,7 @@ class ChannelDetails(TypedDict):
     peer_port: int
 
 
-class ConsumerRow(TypedDict):
+class ConsumerRow(Struct):
     """A consumer."""
 
     consumer_tag: str

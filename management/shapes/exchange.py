@@ -1,12 +1,14 @@
 """Exchanges, and where they would route."""
 
-from typing import Any, NotRequired, TypedDict
+from typing import Any
+
+from msgspec import UNSET, Struct, UnsetType
 
 from routelog.management.shapes.flow import ArrivalFlow, PublisherFlow
 from routelog.management.shapes.statistics import ExchangeMessageStats
 
 
-class ExchangeRow(TypedDict):
+class ExchangeRow(Struct, kw_only=True):
     """An exchange; `messages_delayed` is what a delayed exchange holds."""
 
     name: str
@@ -18,24 +20,24 @@ class ExchangeRow(TypedDict):
     arguments: dict[str, Any]
     policy: str | None
     user_who_performed_action: str
-    messages_delayed: NotRequired[int]
-    message_stats: NotRequired[ExchangeMessageStats]
+    messages_delayed: int | UnsetType = UNSET
+    message_stats: ExchangeMessageStats | UnsetType = UNSET
 
 
-class OneExchange(ExchangeRow):
+class OneExchange(ExchangeRow, kw_only=True):
     """An exchange that was asked for alone."""
 
-    incoming: NotRequired[list[PublisherFlow]]
-    outgoing: NotRequired[list[ArrivalFlow]]
+    incoming: list[PublisherFlow] | UnsetType = UNSET
+    outgoing: list[ArrivalFlow] | UnsetType = UNSET
 
 
-class Routed(TypedDict):
+class Routed(Struct):
     """Whether a message reached a queue."""
 
     routed: bool
 
 
-class TriedRoute(TypedDict):
+class TriedRoute(Struct):
     """The queues that a message would reach: the first thousand, and how many there are."""
 
     queues: list[str]

@@ -1,6 +1,6 @@
 """Nodes, and the overview."""
 
-from typing import NotRequired, TypedDict
+from msgspec import UNSET, Struct, UnsetType
 
 from routelog.management.shapes.statistics import (
     ChannelMessageStats,
@@ -10,13 +10,13 @@ from routelog.management.shapes.statistics import (
 )
 
 
-class ClusterName(TypedDict):
+class ClusterName(Struct):
     """What clients are told that the cluster is called."""
 
     name: str
 
 
-class Enabled(TypedDict):
+class Enabled(Struct):
     """A mechanism of authentication."""
 
     name: str
@@ -29,14 +29,14 @@ class ExchangeType(Enabled):
     description: str
 
 
-class Application(TypedDict):
+class Application(Struct):
     """A program."""
 
     name: str
     version: str
 
 
-class Standby(TypedDict):
+class Standby(Struct):
     """A standby, and how far it is behind."""
 
     name: str
@@ -45,7 +45,7 @@ class Standby(TypedDict):
     seconds: float
 
 
-class NodeRow(TypedDict):
+class NodeRow(Struct, kw_only=True):
     """A node of the cluster; of one that follows, only how far it is is known."""
 
     name: str
@@ -56,53 +56,53 @@ class NodeRow(TypedDict):
     in_sync: bool
     damaged: bool
     blocks_behind: int | None
-    os_pid: NotRequired[str]
-    uptime: NotRequired[int]
-    processors: NotRequired[int | None]
-    mem_used: NotRequired[int]
-    mem_limit: NotRequired[int]
-    mem_calculation_strategy: NotRequired[str]
-    fd_used: NotRequired[int]
-    fd_total: NotRequired[int]
-    proc_used: NotRequired[int]
-    proc_total: NotRequired[int]
-    sockets_used: NotRequired[int]
-    sockets_total: NotRequired[int]
-    intake_bytes: NotRequired[int]
-    intake_bytes_limit: NotRequired[int]
-    disk_free: NotRequired[int]
-    disk_free_limit: NotRequired[int]
-    mem_alarm: NotRequired[bool]
-    disk_free_alarm: NotRequired[bool]
-    files_alarm: NotRequired[bool]
-    journal_alarm: NotRequired[bool]
-    log_alarm: NotRequired[bool]
-    data_dir: NotRequired[str]
-    db_dir: NotRequired[str]
-    standbys: NotRequired[list[Standby]]
-    rates_mode: NotRequired[str]
-    exchange_types: NotRequired[list[ExchangeType]]
-    auth_mechanisms: NotRequired[list[Enabled]]
-    applications: NotRequired[list[Application]]
-    enabled_plugins: NotRequired[list[str]]
-    message_stats: NotRequired[ChannelMessageStats]
-    connection_created: NotRequired[int]
-    connection_closed: NotRequired[int]
-    channel_created: NotRequired[int]
-    channel_closed: NotRequired[int]
-    queue_declared: NotRequired[int]
-    queue_created: NotRequired[int]
-    queue_deleted: NotRequired[int]
-    connection_created_details: NotRequired[Details]
-    connection_closed_details: NotRequired[Details]
-    channel_created_details: NotRequired[Details]
-    channel_closed_details: NotRequired[Details]
-    queue_declared_details: NotRequired[Details]
-    queue_created_details: NotRequired[Details]
-    queue_deleted_details: NotRequired[Details]
+    os_pid: str | UnsetType = UNSET
+    uptime: int | UnsetType = UNSET
+    processors: int | UnsetType | None = UNSET
+    mem_used: int | UnsetType = UNSET
+    mem_limit: int | UnsetType = UNSET
+    mem_calculation_strategy: str | UnsetType = UNSET
+    fd_used: int | UnsetType = UNSET
+    fd_total: int | UnsetType = UNSET
+    proc_used: int | UnsetType = UNSET
+    proc_total: int | UnsetType = UNSET
+    sockets_used: int | UnsetType = UNSET
+    sockets_total: int | UnsetType = UNSET
+    intake_bytes: int | UnsetType = UNSET
+    intake_bytes_limit: int | UnsetType = UNSET
+    disk_free: int | UnsetType = UNSET
+    disk_free_limit: int | UnsetType = UNSET
+    mem_alarm: bool | UnsetType = UNSET
+    disk_free_alarm: bool | UnsetType = UNSET
+    files_alarm: bool | UnsetType = UNSET
+    journal_alarm: bool | UnsetType = UNSET
+    log_alarm: bool | UnsetType = UNSET
+    data_dir: str | UnsetType = UNSET
+    db_dir: str | UnsetType = UNSET
+    standbys: list[Standby] | UnsetType = UNSET
+    rates_mode: str | UnsetType = UNSET
+    exchange_types: list[ExchangeType] | UnsetType = UNSET
+    auth_mechanisms: list[Enabled] | UnsetType = UNSET
+    applications: list[Application] | UnsetType = UNSET
+    enabled_plugins: list[str] | UnsetType = UNSET
+    message_stats: ChannelMessageStats | UnsetType = UNSET
+    connection_created: int | UnsetType = UNSET
+    connection_closed: int | UnsetType = UNSET
+    channel_created: int | UnsetType = UNSET
+    channel_closed: int | UnsetType = UNSET
+    queue_declared: int | UnsetType = UNSET
+    queue_created: int | UnsetType = UNSET
+    queue_deleted: int | UnsetType = UNSET
+    connection_created_details: Details | UnsetType = UNSET
+    connection_closed_details: Details | UnsetType = UNSET
+    channel_created_details: Details | UnsetType = UNSET
+    channel_closed_details: Details | UnsetType = UNSET
+    queue_declared_details: Details | UnsetType = UNSET
+    queue_created_details: Details | UnsetType = UNSET
+    queue_deleted_details: Details | UnsetType = UNSET
 
 
-class Listener(TypedDict):
+class Listener(Struct):
     """Where clients connect."""
 
     node: str
@@ -111,7 +111,7 @@ class Listener(TypedDict):
     port: int
 
 
-class Context(TypedDict):
+class Context(Struct):
     """Where the HTTP API is."""
 
     node: str
@@ -121,7 +121,7 @@ class Context(TypedDict):
     port: str
 
 
-class ObjectTotals(TypedDict):
+class ObjectTotals(Struct):
     """How many of each there are."""
 
     queues: int
@@ -131,7 +131,7 @@ class ObjectTotals(TypedDict):
     consumers: int
 
 
-class Overview(TypedDict):
+class Overview(Struct, kw_only=True):
     """What the node is, and how much of everything the caller sees."""
 
     management_version: str
@@ -148,24 +148,5 @@ class Overview(TypedDict):
     churn_rates: Churn
     message_stats: ChannelMessageStats
     object_totals: ObjectTotals
-    listeners: NotRequired[list[Listener]]
-    contexts: NotRequired[list[Context]]
-
-
-class Finding(TypedDict):
-    """Something that is wrong, or that somebody should look at."""
-
-    severity: str
-    kind: str
-    text: str
-    node: NotRequired[str]
-    vhost: NotRequired[str]
-    queue: NotRequired[str]
-    messages: NotRequired[int]
-
-
-class Findings(TypedDict):
-    """What was found, the worst first, in so many queues."""
-
-    findings: list[Finding]
-    queues: int
+    listeners: list[Listener] | UnsetType = UNSET
+    contexts: list[Context] | UnsetType = UNSET

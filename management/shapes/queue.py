@@ -1,13 +1,19 @@
 """Queues."""
 
-from typing import Any, Literal, NotRequired, TypedDict
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from msgspec import UNSET, Struct, UnsetType
 
 from routelog.management.shapes.consumer import ConsumerRow
 from routelog.management.shapes.flow import ConsumerFlow, ExchangeFlow
 from routelog.management.shapes.statistics import Details, QueueMessageStats
 
+QueueType = Literal["classic", "quorum", "stream"]
+Source = Literal["argument", "policy", "operator policy"]
 
-class QueueRow(TypedDict):
+
+class QueueRow(Struct, kw_only=True):
     """A queue; counts, bytes of bodies and statistics are missing where `disable_stats` asks for that."""
 
     name: str
@@ -16,57 +22,57 @@ class QueueRow(TypedDict):
     auto_delete: bool
     exclusive: bool
     arguments: dict[str, Any]
-    type: Literal["classic", "quorum", "stream"]
+    type: QueueType
     node: str
     state: str
     policy: str | None
     operator_policy: str | None
-    effective_policy_definition: dict[str, Any]
+    effective_policy_definition: Mapping[str, Any]
     head_message_timestamp: int | None
     exclusive_consumer_tag: str | None
     single_active_consumer_tag: str | None
     partitions: int
     durability: str
-    consumers: NotRequired[int]
-    messages: NotRequired[int]
-    messages_ready: NotRequired[int]
-    messages_unacknowledged: NotRequired[int]
-    messages_delayed: NotRequired[int]
-    message_bytes: NotRequired[int]
-    message_bytes_ready: NotRequired[int]
-    message_bytes_unacknowledged: NotRequired[int]
-    message_bytes_ram: NotRequired[int]
-    message_bytes_persistent: NotRequired[int]
-    messages_ram: NotRequired[int]
-    messages_persistent: NotRequired[int]
-    messages_details: NotRequired[Details]
-    messages_ready_details: NotRequired[Details]
-    messages_unacknowledged_details: NotRequired[Details]
-    message_stats: NotRequired[QueueMessageStats]
-    consumer_capacity: NotRequired[float]
-    consumer_utilisation: NotRequired[float]
-    idle_since: NotRequired[str]
-    leader: NotRequired[str]
-    members: NotRequired[list[str]]
-    online: NotRequired[list[str]]
-    slave_nodes: NotRequired[list[str]]
-    synchronised_slave_nodes: NotRequired[list[str]]
-    min_in_sync: NotRequired[int]
+    consumers: int | UnsetType = UNSET
+    messages: int | UnsetType = UNSET
+    messages_ready: int | UnsetType = UNSET
+    messages_unacknowledged: int | UnsetType = UNSET
+    messages_delayed: int | UnsetType = UNSET
+    message_bytes: int | UnsetType = UNSET
+    message_bytes_ready: int | UnsetType = UNSET
+    message_bytes_unacknowledged: int | UnsetType = UNSET
+    message_bytes_ram: int | UnsetType = UNSET
+    message_bytes_persistent: int | UnsetType = UNSET
+    messages_ram: int | UnsetType = UNSET
+    messages_persistent: int | UnsetType = UNSET
+    messages_details: Details | UnsetType = UNSET
+    messages_ready_details: Details | UnsetType = UNSET
+    messages_unacknowledged_details: Details | UnsetType = UNSET
+    message_stats: QueueMessageStats | UnsetType = UNSET
+    consumer_capacity: float | UnsetType = UNSET
+    consumer_utilisation: float | UnsetType = UNSET
+    idle_since: str | UnsetType = UNSET
+    leader: str | UnsetType = UNSET
+    members: list[str] | UnsetType = UNSET
+    online: list[str] | UnsetType = UNSET
+    slave_nodes: list[str] | UnsetType = UNSET
+    synchronised_slave_nodes: list[str] | UnsetType = UNSET
+    min_in_sync: int | UnsetType = UNSET
 
 
-class SettingRow(TypedDict):
+class SettingRow(Struct):
     """An argument in force, and where it comes from."""
 
     name: str
     value: Any
-    source: Literal["argument", "policy", "operator policy"]
+    source: Source
     policy: str
 
 
-class OneQueue(QueueRow):
+class OneQueue(QueueRow, kw_only=True):
     """A queue that was asked for alone."""
 
     consumer_details: list[ConsumerRow]
     settings: list[SettingRow]
-    incoming: NotRequired[list[ExchangeFlow]]
-    deliveries: NotRequired[list[ConsumerFlow]]
+    incoming: list[ExchangeFlow] | UnsetType = UNSET
+    deliveries: list[ConsumerFlow] | UnsetType = UNSET

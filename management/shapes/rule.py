@@ -1,36 +1,38 @@
 """Policies, limits and parameters."""
 
-from typing import Any, NotRequired, TypedDict
+from collections.abc import Mapping
+from typing import Any
 
-PolicyRow = TypedDict(
-    "PolicyRow",
-    {
-        "vhost": str,
-        "name": str,
-        "pattern": str,
-        "apply-to": str,
-        "definition": dict[str, Any],
-        "priority": int,
-        "pattern_took_too_long_for": NotRequired[str],
-    },
-)
+from msgspec import UNSET, Struct, UnsetType, field
 
 
-class VhostLimits(TypedDict):
+class PolicyRow(Struct, kw_only=True):
+    """A policy; the last key tells of one that is not looked at any more."""
+
+    vhost: str
+    name: str
+    pattern: str
+    apply_to: str = field(name="apply-to")
+    definition: Mapping[str, Any]
+    priority: int
+    pattern_took_too_long_for: str | UnsetType = UNSET
+
+
+class VhostLimits(Struct):
     """The limits of a vhost, by name."""
 
     vhost: str
-    value: dict[str, int]
+    value: Mapping[str, int]
 
 
-class UserLimits(TypedDict):
+class UserLimits(Struct):
     """The limits of a user, by name."""
 
     user: str
-    value: dict[str, int]
+    value: Mapping[str, int]
 
 
-class ParameterRow(TypedDict):
+class ParameterRow(Struct):
     """A parameter of a vhost."""
 
     value: Any
@@ -39,7 +41,7 @@ class ParameterRow(TypedDict):
     name: str
 
 
-class GlobalParameterRow(TypedDict):
+class GlobalParameterRow(Struct):
     """A global parameter."""
 
     name: str

@@ -1,77 +1,77 @@
 """Counts with their rates, and with samples where they are asked for."""
 
-from typing import NotRequired, TypedDict
+from msgspec import UNSET, Struct, UnsetType
 
 
-class Sample(TypedDict):
+class Sample(Struct):
     """A value at a time, in milliseconds since 1970."""
 
     sample: int
     timestamp: int
 
 
-class Details(TypedDict):
+class Details(Struct, kw_only=True):
     """How fast a value grows, by the second; the rest with samples alone."""
 
     rate: float
-    samples: NotRequired[list[Sample]]
-    avg_rate: NotRequired[float]
-    avg: NotRequired[float]
+    samples: list[Sample] | UnsetType = UNSET
+    avg_rate: float | UnsetType = UNSET
+    avg: float | UnsetType = UNSET
 
 
-class Deliveries(TypedDict, total=False):
+class Deliveries(Struct, kw_only=True):
     """What clients got and acknowledged; `deliver_get` sums the first four."""
 
-    deliver: int
-    deliver_no_ack: int
-    get: int
-    get_no_ack: int
-    get_empty: int
-    redeliver: int
-    ack: int
-    deliver_get: int
-    deliver_details: Details
-    deliver_no_ack_details: Details
-    get_details: Details
-    get_no_ack_details: Details
-    get_empty_details: Details
-    redeliver_details: Details
-    ack_details: Details
-    deliver_get_details: Details
+    deliver: int | UnsetType = UNSET
+    deliver_no_ack: int | UnsetType = UNSET
+    get: int | UnsetType = UNSET
+    get_no_ack: int | UnsetType = UNSET
+    get_empty: int | UnsetType = UNSET
+    redeliver: int | UnsetType = UNSET
+    ack: int | UnsetType = UNSET
+    deliver_get: int | UnsetType = UNSET
+    deliver_details: Details | UnsetType = UNSET
+    deliver_no_ack_details: Details | UnsetType = UNSET
+    get_details: Details | UnsetType = UNSET
+    get_no_ack_details: Details | UnsetType = UNSET
+    get_empty_details: Details | UnsetType = UNSET
+    redeliver_details: Details | UnsetType = UNSET
+    ack_details: Details | UnsetType = UNSET
+    deliver_get_details: Details | UnsetType = UNSET
 
 
-class ChannelMessageStats(Deliveries, total=False):
+class ChannelMessageStats(Deliveries, kw_only=True):
     """Of a channel, a vhost or the node; what nothing happened to is left out."""
 
-    publish: int
-    confirm: int
-    return_unroutable: int
-    drop_unroutable: int
-    publish_details: Details
-    confirm_details: Details
-    return_unroutable_details: Details
-    drop_unroutable_details: Details
+    publish: int | UnsetType = UNSET
+    confirm: int | UnsetType = UNSET
+    return_unroutable: int | UnsetType = UNSET
+    drop_unroutable: int | UnsetType = UNSET
+    publish_details: Details | UnsetType = UNSET
+    confirm_details: Details | UnsetType = UNSET
+    return_unroutable_details: Details | UnsetType = UNSET
+    drop_unroutable_details: Details | UnsetType = UNSET
 
 
-class QueueMessageStats(Deliveries, total=False):
+class QueueMessageStats(Deliveries, kw_only=True):
     """Of a queue: `publish` is all that came to it, `drop` what left it without being acknowledged."""
 
-    publish: int
-    drop: int
-    publish_details: Details
-    drop_details: Details
+    publish: int | UnsetType = UNSET
+    drop: int | UnsetType = UNSET
+    publish_details: Details | UnsetType = UNSET
+    drop_details: Details | UnsetType = UNSET
 
 
-class ExchangeMessageStats(TypedDict, total=False):
+class ExchangeMessageStats(Struct, kw_only=True):
     """Of an exchange: what clients published to it, and what it gave to queues."""
 
-    publish_in: int
-    publish_out: int
-    publish_in_details: Details
-    publish_out_details: Details
+    publish_in: int | UnsetType = UNSET
+    publish_out: int | UnsetType = UNSET
+    publish_in_details: Details | UnsetType = UNSET
+    publish_out_details: Details | UnsetType = UNSET
 
 
-class Lengths(TypedDict):
+class Lengths(Struct):
     """Messages of all queues together."""
 
     messages: int
@@ -82,7 +82,7 @@ class Lengths(TypedDict):
     messages_unacknowledged_details: Details
 
 
-class Churn(TypedDict):
+class Churn(Struct):
     """How often connections, channels and queues came and went."""
 
     connection_created: int
@@ -99,16 +99,3 @@ class Churn(TypedDict):
     queue_declared_details: Details
     queue_created_details: Details
     queue_deleted_details: Details
-
-
-class Traffic(TypedDict):
-    """Bytes of a connection, and its reads and writes."""
-
-    recv_oct: int
-    recv_cnt: int
-    send_oct: int
-    send_cnt: int
-    recv_oct_details: Details
-    recv_cnt_details: Details
-    send_oct_details: Details
-    send_cnt_details: Details

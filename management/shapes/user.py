@@ -1,16 +1,16 @@
 """Users and their permissions."""
 
-from typing import TypedDict
+from msgspec import Struct
 
 
-class WhoAmI(TypedDict):
+class WhoAmI(Struct):
     """The caller."""
 
     name: str
     tags: list[str]
 
 
-class UserRow(TypedDict):
+class UserRow(Struct):
     """A user."""
 
     name: str
@@ -20,7 +20,7 @@ class UserRow(TypedDict):
     limits: dict[str, int]
 
 
-class PermissionRow(TypedDict):
+class PermissionRow(Struct):
     """What a user may do in a vhost, as regular expressions."""
 
     user: str
@@ -30,7 +30,7 @@ class PermissionRow(TypedDict):
     read: str
 
 
-class TopicPermissionRow(TypedDict):
+class TopicPermissionRow(Struct):
     """Which keys of an exchange a user may use."""
 
     user: str

@@ -1,19 +1,19 @@
 """Virtual hosts."""
 
-from typing import NotRequired, TypedDict
+from msgspec import UNSET, Struct, UnsetType
 
 from routelog.management.shapes.statistics import ChannelMessageStats, Details
 
 
-class VhostMetadata(TypedDict):
+class VhostMetadata(Struct, kw_only=True):
     """What is said of a vhost."""
 
     description: str
     tags: list[str]
-    default_queue_type: NotRequired[str]
+    default_queue_type: str | UnsetType = UNSET
 
 
-class VhostRow(TypedDict):
+class VhostRow(Struct, kw_only=True):
     """A vhost; in lists, messages are those of the last sample, and are missing before the first."""
 
     name: str
@@ -23,10 +23,10 @@ class VhostRow(TypedDict):
     metadata: VhostMetadata
     tracing: bool
     cluster_state: dict[str, str]
-    messages: NotRequired[int]
-    messages_ready: NotRequired[int]
-    messages_unacknowledged: NotRequired[int]
-    messages_details: NotRequired[Details]
-    messages_ready_details: NotRequired[Details]
-    messages_unacknowledged_details: NotRequired[Details]
-    message_stats: NotRequired[ChannelMessageStats]
+    messages: int | UnsetType = UNSET
+    messages_ready: int | UnsetType = UNSET
+    messages_unacknowledged: int | UnsetType = UNSET
+    messages_details: Details | UnsetType = UNSET
+    messages_ready_details: Details | UnsetType = UNSET
+    messages_unacknowledged_details: Details | UnsetType = UNSET
+    message_stats: ChannelMessageStats | UnsetType = UNSET

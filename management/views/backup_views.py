@@ -1,6 +1,7 @@
 """The backup of the node that is under way, or the last one."""
 
 from dataclasses import asdict
+from typing import Literal
 
 import msgspec
 
@@ -8,7 +9,20 @@ from routelog.management.calls.answer import Answer, Empty, Value
 from routelog.management.calls.call import Call
 from routelog.management.calls.failures import not_found
 from routelog.management.calls.operation import answers, changes
-from routelog.management.shapes.backup import BackupRow
+
+
+class BackupRow(msgspec.Struct):
+    """How a backup goes, or went: bytes are those of files, `position` is the journal's."""
+
+    name: str
+    target: str
+    state: Literal["taking", "copying", "done", "failed"]
+    error: str
+    position: int
+    files: int
+    bytes_total: int
+    bytes_done: int
+    bytes_kept: int
 
 
 class BackupBody(msgspec.Struct):
@@ -22,7 +36,7 @@ class BackupBody(msgspec.Struct):
 async def post_backup(call: Call) -> Answer:
     """Begin a backup; it ends when nobody asks how it goes for 15 seconds."""
     body = await call.body(BackupBody)
-    return Value(asdict(call.broker.backups.start(body.target, body.name)), 201)
+    return Value(BackupRow(**asdict(call.broker.backups.start(body.target, body.name))), 201)
 
 
 @answers(BackupRow)
@@ -31,7 +45,7 @@ def get_backup(call: Call) -> Answer:
     state = call.broker.backups.state()
     if state is None:
         raise not_found()
-    return Value(asdict(state))
+    return Value(BackupRow(**asdict(state)))
 
 
 @changes()

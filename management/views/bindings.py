@@ -8,7 +8,7 @@ from urllib.parse import quote, quote_plus, unquote
 import msgspec
 
 from routelog.exchanges import DEFAULT_EXCHANGE, Binding
-from routelog.management.calls.answer import Answer, Empty, Listing, Row, Value
+from routelog.management.calls.answer import Answer, Empty, Listing, Value
 from routelog.management.calls.call import Call
 from routelog.management.calls.failures import not_found
 from routelog.management.calls.operation import answers, changes, lists
@@ -25,17 +25,17 @@ class BindingBody(msgspec.Struct):
     arguments: dict[str, Any] = {}
 
 
-def binding_row(vhost: str, binding: Binding) -> Row:
+def binding_row(vhost: str, binding: Binding) -> BindingRow:
     """A binding as RabbitMQ shows it."""
-    return {
-        "source": binding.source,
-        "vhost": vhost,
-        "destination": binding.destination,
-        "destination_type": binding.destination_kind,
-        "routing_key": binding.routing_key,
-        "arguments": plain_arguments(binding.arguments),
-        "properties_key": properties_key(binding),
-    }
+    return BindingRow(
+        source=binding.source,
+        vhost=vhost,
+        destination=binding.destination,
+        destination_type=binding.destination_kind,
+        routing_key=binding.routing_key,
+        arguments=plain_arguments(binding.arguments),
+        properties_key=properties_key(binding),
+    )
 
 
 def properties_key(binding: Binding) -> str:

@@ -11,11 +11,17 @@ from routelog.management.calls.call import Call
 from routelog.management.calls.failures import bad_request
 from routelog.management.calls.message_wanted import moment_of, number_of
 from routelog.management.calls.operation import Parameter, answers
-from routelog.management.shapes.log_line import LogPage
 
 LEVELS = ("debug", "info", "warning", "error", "critical")
 COUNT = 200
 COUNT_MAX = 1_000  # as many as are kept
+
+
+class LogPage(msgspec.Struct):
+    """Lines, oldest first, and where to go on. What a line says depends on its event."""
+
+    items: list[dict[str, Any]]
+    next: int
 
 
 @answers(
@@ -42,7 +48,7 @@ async def get_log(call: Call) -> Answer:
         async for line in in_turns(lines, Lane.OPERATORS)
         if line["number"] > after and is_found(line)
     ]
-    return Value({"items": found[-count:], "next": lines[-1]["number"] if lines else after})
+    return Value(LogPage(found[-count:], lines[-1]["number"] if lines else after))
 
 
 def _after(call: Call) -> int:

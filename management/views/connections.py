@@ -3,15 +3,22 @@
 from collections.abc import Iterator
 from typing import Any
 
+import msgspec
+
 from routelog.log_backend import Lane, in_turns
-from routelog.management.calls.answer import Answer, Empty, Listing, Row, Value
+from routelog.management.calls.answer import Answer, Empty, Listing, Value
 from routelog.management.calls.broker_side import BrokerSide
 from routelog.management.calls.call import STATISTICS, Call
 from routelog.management.calls.caller import Need
 from routelog.management.calls.failures import not_authorised, not_found
 from routelog.management.calls.operation import answers, changes, lists
 from routelog.management.sampling.statistics import Statistics
-from routelog.management.shapes.connection import ChannelRow, ConnectionRow, OneChannel
+from routelog.management.shapes.connection import (
+    ChannelRow,
+    ConnectionDetails,
+    ConnectionRow,
+    OneChannel,
+)
 from routelog.management.views.consumers import consumer_rows_of_channel
 from routelog.management.views.flows import flows_of_channel
 
@@ -46,36 +53,36 @@ def _listing(call: Call, connections: Iterator[Any]) -> Listing:
     )
 
 
-def connection_row(broker: BrokerSide, connection: Any, statistics: Statistics) -> Row:
+def connection_row(broker: BrokerSide, connection: Any, statistics: Statistics) -> ConnectionRow:
     """A connection as RabbitMQ shows it."""
     values = broker.connections.describe(connection)
-    return {
-        "name": values.name,
-        "user": values.user,
-        "vhost": values.vhost,
-        "user_provided_name": values.client_properties.get("connection_name"),
-        "peer_host": values.peer_host,
-        "peer_port": values.peer_port,
-        "host": values.host,
-        "port": values.port,
-        "state": values.state,
-        "blocked_by": values.blocked_by,
-        "channels": values.channels,
-        "channel_max": values.channel_max,
-        "frame_max": values.frame_max,
-        "timeout": values.heartbeat,
-        "auth_mechanism": values.mechanism,
-        "connected_at": values.connected_at,
-        "client_properties": values.client_properties,
-        "protocol": "AMQP 0-9-1",
-        "type": "network",
-        "ssl": values.is_tls,
+    return ConnectionRow(
+        name=values.name,
+        user=values.user,
+        vhost=values.vhost,
+        user_provided_name=values.client_properties.get("connection_name"),
+        peer_host=values.peer_host,
+        peer_port=values.peer_port,
+        host=values.host,
+        port=values.port,
+        state=values.state,
+        blocked_by=list(values.blocked_by),
+        channels=values.channels,
+        channel_max=values.channel_max,
+        frame_max=values.frame_max,
+        timeout=values.heartbeat,
+        auth_mechanism=values.mechanism,
+        connected_at=values.connected_at,
+        client_properties=values.client_properties,
+        protocol="AMQP 0-9-1",
+        type="network",
+        ssl=values.is_tls,
         **values.tls,
-        "node": broker.node.name,
+        node=broker.node.name,
         **statistics.traffic(values.traffic),
-        "send_pend": values.unsent_bytes,
-        "user_who_performed_action": values.user,
-    }
+        send_pend=values.unsent_bytes,
+        user_who_performed_action=values.user,
+    )
 
 
 @answers(ConnectionRow, query=STATISTICS)
@@ -134,7 +141,8 @@ async def get_channel(call: Call) -> Answer:
                     row = channel_row(call.broker, (connection, channel), call.statistics())
                     consumers = consumer_rows_of_channel(call.broker, connection, channel.number)
                     flows = await flows_of_channel(call, connection.vhost, channel.counters)
-                    return Value({**row, "consumer_details": consumers, **flows})
+                    said = msgspec.structs.asdict(row)
+                    return Value(OneChannel(**said, consumer_details=consumers, **flows))
     raise not_found()
 
 
@@ -151,35 +159,31 @@ def _channels(call: Call, connections: Iterator[Any]) -> Listing:
     )
 
 
-def channel_row(broker: BrokerSide, item: tuple[Any, Any], statistics: Statistics) -> Row:
+def channel_row(broker: BrokerSide, item: tuple[Any, Any], statistics: Statistics) -> ChannelRow:
     """A channel as RabbitMQ shows it."""
     connection, channel = item
     values = broker.connections.describe(connection)
-    return {
-        "name": f"{values.name} ({channel.number})",
-        "number": channel.number,
-        "user": values.user,
-        "vhost": values.vhost,
-        "node": broker.node.name,
-        "state": "running" if channel.is_flowing else "flow",
-        "confirm": channel.confirm,
-        "transactional": channel.transactional,
-        "consumer_count": channel.consumers,
-        "messages_unacknowledged": channel.unacknowledged,
-        "messages_unconfirmed": channel.unconfirmed,
-        "messages_uncommitted": channel.uncommitted_messages,
-        "acks_uncommitted": channel.uncommitted_acks,
-        "prefetch_count": channel.prefetch,
-        "global_prefetch_count": channel.channel_prefetch,
-        "connection_details": {
-            "name": values.name,
-            "peer_host": values.peer_host,
-            "peer_port": values.peer_port,
-        },
+    return ChannelRow(
+        name=f"{values.name} ({channel.number})",
+        number=channel.number,
+        user=values.user,
+        vhost=values.vhost,
+        node=broker.node.name,
+        state="running" if channel.is_flowing else "flow",
+        confirm=channel.confirm,
+        transactional=channel.transactional,
+        consumer_count=channel.consumers,
+        messages_unacknowledged=channel.unacknowledged,
+        messages_unconfirmed=channel.unconfirmed,
+        messages_uncommitted=channel.uncommitted_messages,
+        acks_uncommitted=channel.uncommitted_acks,
+        prefetch_count=channel.prefetch,
+        global_prefetch_count=channel.channel_prefetch,
+        connection_details=ConnectionDetails(values.name, values.peer_host, values.peer_port),
         **statistics.messages(channel.counters),
         **statistics.idle_since(channel.counters, broker.node.started_at),
-        "user_who_performed_action": values.user,
-    }
+        user_who_performed_action=values.user,
+    )
 
 
 async def _connection(call: Call) -> Any:

@@ -4,11 +4,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from routelog.log_backend import Lane, in_turns
-from routelog.management.calls.answer import Answer, Listing, Row
+from routelog.management.calls.answer import Answer, Listing
 from routelog.management.calls.broker_side import BrokerSide
 from routelog.management.calls.call import Call
 from routelog.management.calls.operation import lists
-from routelog.management.shapes.consumer import ConsumerRow
+from routelog.management.shapes.consumer import ChannelDetails, ConsumerRow, QueueName
 from routelog.vhosts import Queue
 
 
@@ -24,9 +24,9 @@ def list_consumers_of_vhost(call: Call) -> Answer:
     return Listing(_all(call.broker), lambda item: _seen(call, item, call.vhost.name))
 
 
-async def consumer_rows_of_queue(broker: BrokerSide, queue: Queue) -> list[Row]:
+async def consumer_rows_of_queue(broker: BrokerSide, queue: Queue) -> list[ConsumerRow]:
     """The consumers of a queue."""
-    rows: list[Row] = []
+    rows: list[ConsumerRow] = []
     if not queue.consumer_count:
         return rows
     async for connection in in_turns(broker.connections.connections(), Lane.OPERATORS):
@@ -37,7 +37,7 @@ async def consumer_rows_of_queue(broker: BrokerSide, queue: Queue) -> list[Row]:
     return rows
 
 
-def consumer_rows_of_channel(broker: BrokerSide, connection: Any, number: int) -> list[Row]:
+def consumer_rows_of_channel(broker: BrokerSide, connection: Any, number: int) -> list[ConsumerRow]:
     """The consumers of a channel."""
     consumers = broker.connections.consumers(connection)
     return [_row(broker, connection, each) for each in consumers if each.channel == number]
@@ -49,7 +49,7 @@ def _all(broker: BrokerSide) -> Iterator[tuple[Any, Any]]:
             yield connection, consumer
 
 
-def _seen(call: Call, item: tuple[Any, Any], vhost: str) -> Row | None:
+def _seen(call: Call, item: tuple[Any, Any], vhost: str) -> ConsumerRow | None:
     connection, consumer = item
     name = connection.vhost.name
     if name == vhost or (not vhost and call.caller.sees(name)):
@@ -57,35 +57,35 @@ def _seen(call: Call, item: tuple[Any, Any], vhost: str) -> Row | None:
     return None
 
 
-def _row(broker: BrokerSide, connection: Any, consumer: Any) -> Row:
-    row: Row = {
-        "consumer_tag": consumer.tag,
-        "queue": {"name": consumer.queue, "vhost": connection.vhost.name},
-        "ack_required": consumer.ack_required,
-        "exclusive": consumer.exclusive,
-        "prefetch_count": consumer.prefetch,
-        "active": consumer.activity != "waiting",
-        "activity_status": consumer.activity,
-        "arguments": {"x-priority": consumer.priority} if consumer.priority else {},
-        "messages_unacknowledged": consumer.unacknowledged,
-        "messages_timed_out": consumer.timed_out,
-        "user_who_performed_action": connection.user,
-        "channel_details": channel_details(broker, connection, consumer.channel),
-    }
+def _row(broker: BrokerSide, connection: Any, consumer: Any) -> ConsumerRow:
+    arguments = {"x-priority": consumer.priority} if consumer.priority else {}
     if consumer.group:
-        row["arguments"] = {**row["arguments"], "x-group": consumer.group}
-    return row
+        arguments["x-group"] = consumer.group
+    return ConsumerRow(
+        consumer_tag=consumer.tag,
+        queue=QueueName(consumer.queue, connection.vhost.name),
+        ack_required=consumer.ack_required,
+        exclusive=consumer.exclusive,
+        prefetch_count=consumer.prefetch,
+        active=consumer.activity != "waiting",
+        activity_status=consumer.activity,
+        arguments=arguments,
+        messages_unacknowledged=consumer.unacknowledged,
+        messages_timed_out=consumer.timed_out,
+        user_who_performed_action=connection.user,
+        channel_details=channel_details(broker, connection, consumer.channel),
+    )
 
 
-def channel_details(broker: BrokerSide, connection: Any, number: int) -> Row:
+def channel_details(broker: BrokerSide, connection: Any, number: int) -> ChannelDetails:
     """Which channel it is."""
     values = broker.connections.describe(connection)
-    return {
-        "name": f"{values.name} ({number})",
-        "number": number,
-        "user": connection.user,
-        "connection_name": values.name,
-        "node": broker.node.name,
-        "peer_host": values.peer_host,
-        "peer_port": values.peer_port,
-    }
+    return ChannelDetails(
+        name=f"{values.name} ({number})",
+        number=number,
+        user=connection.user,
+        connection_name=values.name,
+        node=broker.node.name,
+        peer_host=values.peer_host,
+        peer_port=values.peer_port,
+    )

@@ -5,14 +5,12 @@ from typing import Annotated
 
 import msgspec
 
-from routelog.exchanges import DELAYED_TYPE, Exchange
 from routelog.log_backend import ScheduledRecord
-from routelog.management.calls.answer import Answer, Empty, Row, Value
+from routelog.management.calls.answer import Answer, Empty, Value
 from routelog.management.calls.call import Call
 from routelog.management.calls.failures import bad_request, not_found
 from routelog.management.calls.message_wanted import number_of
 from routelog.management.calls.operation import Parameter, answers, changes
-from routelog.management.shapes.message import Cancelled, DelayedPage
 from routelog.management.views.bindings import exchange_name
 from routelog.vhosts import (
     NOTHING_BEFORE,
@@ -20,7 +18,6 @@ from routelog.vhosts import (
     HeldMessages,
     ResourceKind,
     Verb,
-    VirtualHost,
 )
 
 COUNT = 100
@@ -28,6 +25,32 @@ COUNT_MAX = 500  # of one page, as in other lists
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _LAST = datetime(9999, 12, 31, tzinfo=UTC)
 _NUMBER_MAX = 2**63 - 1
+
+
+class DelayedMessageRow(msgspec.Struct):
+    """A message that is held until it is due; `due_at` and `delay` in milliseconds."""
+
+    id: str
+    due: str
+    due_at: int
+    delay: int
+    exchange: str
+    routing_key: str
+    payload_bytes: int
+
+
+class DelayedPage(msgspec.Struct):
+    """What an exchange holds: how many messages, some of them, and where to go on."""
+
+    messages: int
+    items: list[DelayedMessageRow]
+    next: str | None
+
+
+class Cancelled(msgspec.Struct):
+    """How many messages will not be delivered."""
+
+    cancelled: int
 
 
 @answers(
@@ -45,11 +68,11 @@ async def list_delayed(call: Call) -> Answer:
     first = NOTHING_BEFORE if after is None else _entry(after)
     page = await call.vhost.delays.page(held, first, count)
     return Value(
-        {
-            "messages": held.count,
-            "items": [_row(each) for each in page.messages],
-            "next": None if page.following is None else _id(page.following),
-        }
+        DelayedPage(
+            messages=held.count,
+            items=[_row(each) for each in page.messages],
+            next=None if page.following is None else _id(page.following),
+        )
     )
 
 
@@ -64,13 +87,7 @@ def cancel_one(call: Call) -> Answer:
 @answers(Cancelled)
 def cancel_all(call: Call) -> Answer:
     """Let nothing of what an exchange holds be delivered."""
-    return Value({"cancelled": _held(call, Verb.CONFIGURE).cancel_all()})
-
-
-def delayed_count(vhost: VirtualHost, exchange: Exchange) -> Row:
-    """How many messages an exchange holds, if it is one that does."""
-    held = vhost.delays.held(exchange.name) if exchange.type == DELAYED_TYPE else None
-    return {} if held is None else {"messages_delayed": held.count}
+    return Value(Cancelled(_held(call, Verb.CONFIGURE).cancel_all()))
 
 
 def _held(call: Call, verb: Verb) -> HeldMessages:
@@ -82,17 +99,17 @@ def _held(call: Call, verb: Verb) -> HeldMessages:
     return held
 
 
-def _row(message: HeldMessage) -> Row:
+def _row(message: HeldMessage) -> DelayedMessageRow:
     due = message.entry.due
-    return {
-        "id": _id(message.entry),
-        "due": _text(due),
-        "due_at": due // 1_000,
-        "delay": (due - message.received) // 1_000,
-        "exchange": message.exchange.decode(errors="replace"),
-        "routing_key": message.routing_key.decode(errors="replace"),
-        "payload_bytes": message.body_bytes,
-    }
+    return DelayedMessageRow(
+        id=_id(message.entry),
+        due=_text(due),
+        due_at=due // 1_000,
+        delay=(due - message.received) // 1_000,
+        exchange=message.exchange.decode(errors="replace"),
+        routing_key=message.routing_key.decode(errors="replace"),
+        payload_bytes=message.body_bytes,
+    )
 
 
 def _text(due: int) -> str:

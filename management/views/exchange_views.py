@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from routelog.exchanges import Exchange, Message
+from routelog.exchanges import DELAYED_TYPE, Exchange, Message
 from routelog.management.calls.answer import Answer, Empty, Listing, Row, Value, put
 from routelog.management.calls.call import DISABLE_STATS, STATISTICS, Call
 from routelog.management.calls.failures import bad_request, not_found
@@ -14,11 +14,11 @@ from routelog.management.calls.operation import Parameter, answers, changes, lis
 from routelog.management.shapes.binding import BindingRow
 from routelog.management.shapes.exchange import ExchangeRow, OneExchange, Routed, TriedRoute
 from routelog.management.views.bindings import binding_row, bindings_from, exchange_name
-from routelog.management.views.delayed import delayed_count
 from routelog.management.views.flows import flows_of_exchange
 from routelog.vhosts import ResourceKind, Verb, VirtualHost, checked_arguments, plain_arguments
 
 INTERNAL_USER = "rmq-internal"  # RabbitMQ's name for what it did by itself
+NOTHING: Row = {}
 ROUTE_QUEUES_MAX = 1_000  # named, of a route that is tried out
 
 
@@ -64,32 +64,34 @@ def _listing(call: Call, vhosts: list[VirtualHost]) -> Listing:
     )
 
 
-def _described(call: Call) -> Callable[[VirtualHost, Exchange], Row]:
+def _described(call: Call) -> Callable[[VirtualHost, Exchange], ExchangeRow]:
     statistics = call.statistics()
     if call.flag("disable_stats"):
         return exchange_row
 
-    def described(vhost: VirtualHost, exchange: Exchange) -> Row:
+    def described(vhost: VirtualHost, exchange: Exchange) -> ExchangeRow:
         counters = vhost.counters.exchanges.get(exchange.name)
-        return exchange_row(vhost, exchange) | statistics.messages(counters)
+        return exchange_row(vhost, exchange, statistics.messages(counters))
 
     return described
 
 
-def exchange_row(vhost: VirtualHost, exchange: Exchange) -> Row:
+def exchange_row(vhost: VirtualHost, exchange: Exchange, statistics: Row = NOTHING) -> ExchangeRow:
     """An exchange as RabbitMQ shows it."""
-    return {
-        "name": exchange.name,
-        "vhost": vhost.name,
-        "type": exchange.type,
-        "durable": exchange.durable,
-        "auto_delete": exchange.auto_delete,
-        "internal": exchange.internal,
-        "arguments": plain_arguments(exchange.arguments),
-        "policy": vhost.routing.policy_of(exchange.name),
-        "user_who_performed_action": exchange.user or INTERNAL_USER,
-        **delayed_count(vhost, exchange),
-    }
+    held = vhost.delays.held(exchange.name) if exchange.type == DELAYED_TYPE else None
+    return ExchangeRow(
+        name=exchange.name,
+        vhost=vhost.name,
+        type=exchange.type,
+        durable=exchange.durable,
+        auto_delete=exchange.auto_delete,
+        internal=exchange.internal,
+        arguments=plain_arguments(exchange.arguments),
+        policy=vhost.routing.policy_of(exchange.name),
+        user_who_performed_action=exchange.user or INTERNAL_USER,
+        messages_delayed=msgspec.UNSET if held is None else held.count,
+        **statistics,
+    )
 
 
 @answers(OneExchange, query=STATISTICS | DISABLE_STATS)
@@ -97,9 +99,10 @@ async def get_exchange(call: Call) -> Answer:
     """An exchange, with where its messages come from and go to."""
     exchange = _exchange(call)
     row = _described(call)(call.vhost, exchange)
-    if not call.flag("disable_stats"):
-        row |= await flows_of_exchange(call, exchange.name)
-    return Value(row)
+    if call.flag("disable_stats"):
+        return Value(row)
+    flows = await flows_of_exchange(call, exchange.name)
+    return Value(OneExchange(**msgspec.structs.asdict(row), **flows))
 
 
 @puts(ExchangeBody)
@@ -176,7 +179,7 @@ async def publish(call: Call) -> Answer:
     routed = await call.broker.messages.publish(
         call.vhost, call.caller.user, name, body.routing_key, body.properties, payload
     )
-    return Value({"routed": routed})
+    return Value(Routed(routed))
 
 
 @answers(
@@ -195,7 +198,7 @@ def try_route(call: Call) -> Answer:
     except msgspec.MsgspecError as error:
         raise bad_request(f"headers: {error}") from None
     route = call.vhost.routing.route(name, key, Message(checked_arguments(headers)))
-    return Value({"queues": route[:ROUTE_QUEUES_MAX], "count": len(route)})
+    return Value(TriedRoute(list(route[:ROUTE_QUEUES_MAX]), len(route)))
 
 
 def _exchange(call: Call) -> Exchange:

@@ -4,13 +4,14 @@ import heapq
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 
+import msgspec
+
 from routelog.log_backend import Lane, in_turns
-from routelog.management.calls.answer import Answer, Row, Value
+from routelog.management.calls.answer import Answer, Value
 from routelog.management.calls.call import Call
 from routelog.management.calls.caller import Need
 from routelog.management.calls.listing import SLICE_ITEMS, slices
 from routelog.management.calls.operation import answers
-from routelog.management.shapes.node import Findings
 from routelog.management.views.bindings import bindings_from
 from routelog.vhosts import Queue, VirtualHost
 
@@ -20,32 +21,47 @@ CERTIFICATE_DAYS = 30
 _WRONG, _LOOK = "wrong", "look"
 
 
+class Finding(msgspec.Struct):
+    """Something that is wrong, or that somebody should look at."""
+
+    severity: str
+    kind: str
+    text: str
+    node: str | msgspec.UnsetType = msgspec.UNSET
+    vhost: str | msgspec.UnsetType = msgspec.UNSET
+    queue: str | msgspec.UnsetType = msgspec.UNSET
+    messages: int | msgspec.UnsetType = msgspec.UNSET
+
+
+class Findings(msgspec.Struct):
+    """What was found, the worst first, in so many queues."""
+
+    findings: list[Finding]
+    queues: int
+
+
 @answers(Findings)
 async def list_findings(call: Call) -> Answer:
     """What is wrong, or worth a look, in the node and in the vhosts that the caller sees; the worst first."""
     found = [*_of_node(call), *_certificates(call), *_replicas(call)]
     vhosts = call.seen_vhosts()
     found += await _of_queues(vhosts)
-    found.sort(key=lambda row: row["severity"] != _WRONG)
-    return Value({"findings": found, "queues": sum(len(vhost.queues) for vhost in vhosts)})
+    found.sort(key=lambda row: row.severity != _WRONG)
+    return Value(Findings(found, sum(len(vhost.queues) for vhost in vhosts)))
 
 
-def _row(severity: str, kind: str, text: str, **more: object) -> Row:
-    return {"severity": severity, "kind": kind, "text": text, **more}
-
-
-def _of_node(call: Call) -> Iterator[Row]:
+def _of_node(call: Call) -> Iterator[Finding]:
     failure = call.broker.log_failure()
     if failure:
         text = (
             f"The log has failed: {failure}. Nothing is stored until the broker is started again."
         )
-        yield _row(_WRONG, "log", text)
+        yield Finding(_WRONG, "log", text)
     for alarm in call.broker.alarms():
-        yield _row(_WRONG, "alarm", f"Publishers wait: {alarm}.")
+        yield Finding(_WRONG, "alarm", f"Publishers wait: {alarm}.")
 
 
-def _certificates(call: Call) -> Iterator[Row]:
+def _certificates(call: Call) -> Iterator[Finding]:
     now = datetime.fromtimestamp(call.broker.clock.now() / 1_000_000, UTC)
     for protocol, expiries in call.broker.expiries().items():
         for file, expiry in expiries.items():
@@ -54,26 +70,28 @@ def _certificates(call: Call) -> Iterator[Row]:
                 is_over = left <= timedelta(0)
                 verb = "expired" if is_over else "expires"
                 text = f"The certificate {file} of {protocol} {verb} on {expiry:%Y-%m-%d}."
-                yield _row(_WRONG if is_over else _LOOK, "certificate", text)
+                yield Finding(_WRONG if is_over else _LOOK, "certificate", text)
 
 
-def _replicas(call: Call) -> Iterator[Row]:
+def _replicas(call: Call) -> Iterator[Finding]:
     for replica in call.broker.replicas():
         if not replica.is_running:
-            yield _row(_WRONG, "replica", f"Node {replica.name} does not run.", node=replica.name)
+            yield Finding(
+                _WRONG, "replica", f"Node {replica.name} does not run.", node=replica.name
+            )
         elif not replica.is_in_sync:
             text = f"Node {replica.name} does not have all that was confirmed."
-            yield _row(_WRONG, "replica", text, node=replica.name)
+            yield Finding(_WRONG, "replica", text, node=replica.name)
         if replica.is_damaged:
             text = (
                 f"Node {replica.name} has damaged queues: it takes a copy of a node that is whole."
             )
-            yield _row(_WRONG, "replica", text, node=replica.name)
+            yield Finding(_WRONG, "replica", text, node=replica.name)
     if call.caller.has(Need.MONITORING):
         for standby in call.broker.standbys():
             if not standby["is_connected"]:
                 name = standby["name"]
-                yield _row(_LOOK, "standby", f"Standby {name} is not connected.", node=name)
+                yield Finding(_LOOK, "standby", f"Standby {name} is not connected.", node=name)
 
 
 class _Largest:
@@ -92,17 +110,17 @@ class _Largest:
         else:
             heapq.heappushpop(self._heap, entry)
 
-    def rows(self, severity: str, kind: str, text: str) -> Iterator[Row]:
+    def rows(self, severity: str, kind: str, text: str) -> Iterator[Finding]:
         """What there is to say of them."""
         for messages, vhost, name in sorted(self._heap, reverse=True):
-            more = {"vhost": vhost, "queue": name, "messages": messages}
-            yield _row(severity, kind, text.format(f"Queue {name}", messages), **more)
+            told = text.format(f"Queue {name}", messages)
+            yield Finding(severity, kind, told, vhost=vhost, queue=name, messages=messages)
         if self.count > len(self._heap):
             others = self.count - len(self._heap)
-            yield _row(severity, kind, f"The same goes for {others:,} more queues.")
+            yield Finding(severity, kind, f"The same goes for {others:,} more queues.")
 
 
-async def _of_queues(vhosts: list[VirtualHost]) -> list[Row]:
+async def _of_queues(vhosts: list[VirtualHost]) -> list[Finding]:
     damaged, dead, forsaken = _Largest(), _Largest(), _Largest()
     waiting: list[Queue] = []
     letters: set[tuple[str, str]] = set()

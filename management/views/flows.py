@@ -13,6 +13,17 @@ from routelog.management.calls.broker_side import BrokerSide
 from routelog.management.calls.call import Call
 from routelog.management.calls.listing import SLICE_ITEMS, slices
 from routelog.management.sampling.statistics import Statistics
+from routelog.management.shapes.consumer import QueueName
+from routelog.management.shapes.flow import (
+    ArrivalFlow,
+    ConsumerFlow,
+    ExchangeFlow,
+    ExchangeName,
+    PublisherFlow,
+    Publishes,
+    QueueFlow,
+)
+from routelog.management.shapes.statistics import Deliveries
 from routelog.management.views.consumers import channel_details
 from routelog.vhosts import ChannelSnapshot, MessageCounters, Queue, VirtualHost
 
@@ -20,7 +31,7 @@ from routelog.vhosts import ChannelSnapshot, MessageCounters, Queue, VirtualHost
 async def flows_of_queue(call: Call, queue: Queue) -> Row:
     """What a queue has of each exchange, and each channel of the queue."""
     statistics, counters = call.statistics(), queue.counters
-    deliveries: list[Row] = []
+    deliveries: list[ConsumerFlow] = []
     if any((counters.deliver, counters.deliver_no_ack, counters.get, counters.get_no_ack)):
         async for connection, channel in in_turns(
             _channels(call.broker, queue.vhost), Lane.OPERATORS
@@ -28,7 +39,7 @@ async def flows_of_queue(call: Call, queue: Queue) -> Row:
             flow = channel.counters.from_queues.get(counters)
             if flow is not None:
                 details = channel_details(call.broker, connection, channel.number)
-                deliveries.append({"channel_details": details, "stats": statistics.flow(flow)})
+                deliveries.append(ConsumerFlow(details, Deliveries(**statistics.flow(flow))))
     incoming = await _of_exchanges(call.vhost, counters, statistics)
     return {"incoming": incoming, "deliveries": deliveries}
 
@@ -36,12 +47,12 @@ async def flows_of_queue(call: Call, queue: Queue) -> Row:
 async def flows_of_channel(call: Call, vhost: VirtualHost, counters: MessageCounters) -> Row:
     """What a channel published to each exchange, and took from each queue."""
     statistics = call.statistics()
-    deliveries: list[Row] = []
+    deliveries: list[QueueFlow] = []
     async for of_queue, flow in in_turns(list(counters.from_queues.items()), Lane.OPERATORS):
         queue = of_queue.owner
         if queue is not None and not queue.deleted:
-            named = {"name": queue.name, "vhost": queue.vhost}
-            deliveries.append({"queue": named, "stats": statistics.flow(flow)})
+            named = QueueName(queue.name, queue.vhost)
+            deliveries.append(QueueFlow(named, Deliveries(**statistics.flow(flow))))
     publishes = await _of_exchanges(vhost, counters, statistics)
     return {"publishes": publishes, "deliveries": deliveries}
 
@@ -49,34 +60,33 @@ async def flows_of_channel(call: Call, vhost: VirtualHost, counters: MessageCoun
 async def flows_of_exchange(call: Call, name: str) -> Row:
     """What each channel published to an exchange, and each queue has of it."""
     statistics, key = call.statistics(), name.encode()
-    incoming: list[Row] = []
-    outgoing: list[Row] = []
+    incoming: list[PublisherFlow] = []
+    outgoing: list[ArrivalFlow] = []
     vhost = call.vhost
     async for connection, channel in in_turns(_channels(call.broker, vhost.name), Lane.OPERATORS):
         flow = channel.counters.from_exchanges.get(key)
         if flow is not None:
             details = channel_details(call.broker, connection, channel.number)
-            incoming.append({"channel_details": details, "stats": statistics.flow(flow)})
+            incoming.append(PublisherFlow(details, Publishes(**statistics.flow(flow))))
     fed: list[Queue] = []
     queues = list(vhost.queues.values())
     async for some in in_turns(slices(queues, SLICE_ITEMS), Lane.OPERATORS):
         fed += [queue for queue in some if key in queue.counters.from_exchanges]
     async for queue in in_turns(fed, Lane.OPERATORS):
-        named = {"name": queue.name, "vhost": queue.vhost}
-        stats = statistics.flow(queue.counters.from_exchanges[key])
-        outgoing.append({"queue": named, "stats": stats})
+        stats = Publishes(**statistics.flow(queue.counters.from_exchanges[key]))
+        outgoing.append(ArrivalFlow(QueueName(queue.name, queue.vhost), stats))
     return {"incoming": incoming, "outgoing": outgoing}
 
 
 async def _of_exchanges(
     vhost: VirtualHost, counters: MessageCounters, statistics: Statistics
-) -> list[Row]:
-    rows: list[Row] = []
+) -> list[ExchangeFlow]:
+    rows: list[ExchangeFlow] = []
     async for key, flow in in_turns(list(counters.from_exchanges.items()), Lane.OPERATORS):
         name = key.decode()
         if vhost.routing.has_exchange(name):
-            named = {"name": name, "vhost": vhost.name}
-            rows.append({"exchange": named, "stats": statistics.flow(flow)})
+            stats = Publishes(**statistics.flow(flow))
+            rows.append(ExchangeFlow(ExchangeName(name, vhost.name), stats))
     return rows
 
 

@@ -2,13 +2,45 @@
 
 from collections.abc import Awaitable, Callable, Iterable
 from functools import wraps
+from typing import Any, Literal
 
-from routelog.management.calls.answer import Answer, Row, Value
+import msgspec
+
+from routelog.management.calls.answer import Answer, Value
 from routelog.management.calls.call import Call
 
 Check = Callable[[Call], Answer | Awaitable[Answer]]
 
 LOG_ALARM = "log"  # the resource of the alarm that only a restart ends
+
+
+class Healthy(msgspec.Struct, kw_only=True):
+    """All is well; what was asked for comes along."""
+
+    status: Literal["ok"]
+    reason: str | msgspec.UnsetType = msgspec.UNSET
+    port: int | msgspec.UnsetType = msgspec.UNSET
+    protocol: str | msgspec.UnsetType = msgspec.UNSET
+
+
+class Alarm(msgspec.Struct):
+    """What publishers wait for."""
+
+    node: str
+    resource: str
+
+
+class Unhealthy(msgspec.Struct, kw_only=True):
+    """What is wrong; the rest depends on the check."""
+
+    status: Literal["failed"]
+    reason: str
+    alarms: list[Alarm] | msgspec.UnsetType = msgspec.UNSET
+    expired: list[dict[str, Any]] | msgspec.UnsetType = msgspec.UNSET
+    queues: list[dict[str, Any]] | msgspec.UnsetType = msgspec.UNSET
+    missing: int | str | msgspec.UnsetType = msgspec.UNSET
+    ports: list[int] | msgspec.UnsetType = msgspec.UNSET
+    protocols: list[str] | msgspec.UnsetType = msgspec.UNSET
 
 
 def unless_log_failed(check: Check) -> Check:
@@ -25,11 +57,11 @@ def unless_log_failed(check: Check) -> Check:
     return checked
 
 
-def failed(reason: str, **more: object) -> Value:
+def failed(reason: str, **more: Any) -> Value:
     """The answer of a check that finds something wrong, with what it looked at."""
-    return Value({"status": "failed", "reason": reason, **more}, 503)
+    return Value(Unhealthy(status="failed", reason=reason, **more), 503)
 
 
-def alarm_rows(call: Call, alarms: Iterable[str]) -> list[Row]:
+def alarm_rows(call: Call, alarms: Iterable[str]) -> list[Alarm]:
     """Alarms of this node as RabbitMQ tells of them."""
-    return [{"node": call.broker.node.name, "resource": alarm} for alarm in alarms]
+    return [Alarm(call.broker.node.name, alarm) for alarm in alarms]

@@ -3,8 +3,8 @@
 A reader is a consumer group of the queue that has no consumers: what it has read, it has settled.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import msgspec
 
@@ -13,7 +13,6 @@ from routelog.management.calls.call import Call
 from routelog.management.calls.failures import Refused, bad_request, not_found
 from routelog.management.calls.message_wanted import log_place
 from routelog.management.calls.operation import answers, changes
-from routelog.management.shapes.log import ReaderMove, ReaderRow
 from routelog.vhosts import (
     GROUP,
     GROUP_EXPIRES,
@@ -23,6 +22,41 @@ from routelog.vhosts import (
     Verb,
     wanted_group,
 )
+
+
+class ReaderPlace(msgspec.Struct):
+    """How far a reader is in one partition; `lapsed` are the offsets [first, end) that it lost to its limit."""
+
+    next_offset: int
+    messages_ready: int
+    bytes_behind: int
+    lapsed: Sequence[int] | None
+
+
+class PlaceMove(msgspec.Struct):
+    """What a move would do in one partition: from `next_offset` to another."""
+
+    next_offset: int
+    to: int
+    skipped: int
+    repeated: int
+
+
+class ReaderMove(msgspec.Struct):
+    """What a move of a reader would do: messages that it skips, and those that it reads once more."""
+
+    skipped: int
+    repeated: int
+    partitions: list[PlaceMove]
+
+
+class ReaderRow(msgspec.Struct):
+    """A consumer group, or a reader, which is a group without consumers."""
+
+    name: str
+    consumers: int
+    partitions: list[ReaderPlace]
+    hold_bytes: int | None
 
 
 class ProgressBody(msgspec.Struct):
@@ -87,25 +121,25 @@ async def move_reader(call: Call) -> Answer:
     return Empty()
 
 
-def _move(group: ConsumerGroup, begins: list[int]) -> dict[str, Any]:
+def _move(group: ConsumerGroup, begins: list[int]) -> ReaderMove:
     """What a move would do: messages that are skipped, and those that are read once more."""
     partitions = []
     for place, begin in zip(group.places, begins, strict=True):
         low, settled, end = place.cursor.low_water, place.cursor.settled, place.log.visible_end
         skipped = begin - low - settled.count_from(low, begin) if begin > low else 0
         partitions.append(
-            {
-                "next_offset": low,
-                "to": begin,
-                "skipped": skipped,
-                "repeated": settled.count_from(begin, end) if begin < end else 0,
-            }
+            PlaceMove(
+                next_offset=low,
+                to=begin,
+                skipped=skipped,
+                repeated=settled.count_from(begin, end) if begin < end else 0,
+            )
         )
-    return {
-        "skipped": sum(each["skipped"] for each in partitions),
-        "repeated": sum(each["repeated"] for each in partitions),
-        "partitions": partitions,
-    }
+    return ReaderMove(
+        skipped=sum(each.skipped for each in partitions),
+        repeated=sum(each.repeated for each in partitions),
+        partitions=partitions,
+    )
 
 
 @changes()
@@ -166,18 +200,18 @@ def _check_kept(group: ConsumerGroup, number: int, offset: int) -> None:
         raise Refused(409, "lapsed", f"{gone}: for {group}, {held}")
 
 
-def _row(group: ConsumerGroup) -> dict[str, Any]:
-    return {
-        "name": group.record.name,
-        "consumers": len(group.consumers),
-        "partitions": [
-            {
-                "next_offset": each.cursor.low_water,
-                "messages_ready": each.ready,
-                "bytes_behind": each.bytes_behind,
-                "lapsed": each.lapsed,
-            }
+def _row(group: ConsumerGroup) -> ReaderRow:
+    return ReaderRow(
+        name=group.record.name,
+        consumers=len(group.consumers),
+        partitions=[
+            ReaderPlace(
+                next_offset=each.cursor.low_water,
+                messages_ready=each.ready,
+                bytes_behind=each.bytes_behind,
+                lapsed=each.lapsed,
+            )
             for each in group.places
         ],
-        "hold_bytes": group.record.hold_bytes,
-    }
+        hold_bytes=group.record.hold_bytes,
+    )

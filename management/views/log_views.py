@@ -1,16 +1,16 @@
 """Logs of queues for readers who know offsets: what is stored, and the stored batches themselves."""
 
+from collections.abc import Sequence
 from typing import Annotated
 
 import msgspec
 
 from routelog.log_backend import PartitionLog
-from routelog.management.calls.answer import Answer, Listing, Row, Stored, Value
+from routelog.management.calls.answer import Answer, Listing, Stored, Value
 from routelog.management.calls.call import Call
 from routelog.management.calls.failures import Refused, bad_request, not_authorised, not_found
 from routelog.management.calls.log_tokens import SECONDS_DEFAULT, SECONDS_MAX
 from routelog.management.calls.operation import Parameter, Query, answers, lists
-from routelog.management.shapes.log import BodySizes, FoundOffset, LogRow, LogToken, StoredLog
 from routelog.vhosts import AccessRefused, Queue, ResourceKind, Verb
 
 # One answer covers no more than this, about: it ends soon, so a broker that stops waits for no reader.
@@ -20,6 +20,52 @@ RANGE: Query = {
     "end": Parameter("behind the last", NUMBER, is_needed=True),
 }
 STRETCH_BYTES_MAX = 64 * 1024 * 1024
+
+
+class LogRow(msgspec.Struct):
+    """A queue that has a log."""
+
+    queue: str
+    partitions: int
+
+
+class RemoteLog(msgspec.Struct):
+    """What of a log is in remote storage."""
+
+    first_offset: int
+    end_offset: int
+    segments: int
+    bytes: int
+
+
+class StoredLog(msgspec.Struct):
+    """What one partition has stored: `segments` as first offset, end offset and bytes, oldest first."""
+
+    first_offset: int
+    end_offset: int
+    next_offset: int
+    segments: Sequence[Sequence[int]]
+    number: int
+    remote: RemoteLog | None
+
+
+class FoundOffset(msgspec.Struct):
+    """The first offset of a time or later; null while there is none."""
+
+    offset: int | None
+
+
+class LogToken(msgspec.Struct):
+    """A token for the logs of a vhost, and how long it is good for."""
+
+    token: str
+    seconds: int
+
+
+# Of each batch: the first offset, the end offset, and bytes of bodies.
+
+
+BodySizes = list[list[int]]
 
 
 class TokenBody(msgspec.Struct):
@@ -46,7 +92,7 @@ async def post_token(call: Call) -> Answer:
     if not 0 < body.seconds <= SECONDS_MAX:
         raise bad_request(f"seconds: expected 1 to {SECONDS_MAX}, not {body.seconds}")
     token = call.tokens.issue(user, call.vhost.name, body.seconds)
-    return Value({"token": token, "seconds": body.seconds})
+    return Value(LogToken(token, body.seconds))
 
 
 @lists(LogRow, {"queues": Parameter('names as a JSON array, such as ["audit"]')}, has_pages=True)
@@ -61,7 +107,7 @@ def list_logs(call: Call) -> Answer:
     return Listing(found, _row)
 
 
-def _readable_row(call: Call, queue: Queue) -> Row | None:
+def _readable_row(call: Call, queue: Queue) -> LogRow | None:
     try:
         _authorize(call, queue.name)
     except AccessRefused:
@@ -69,10 +115,8 @@ def _readable_row(call: Call, queue: Queue) -> Row | None:
     return _row(queue)
 
 
-def _row(queue: Queue) -> Row | None:
-    if not _has_log(queue):
-        return None
-    return {"queue": queue.name, "partitions": len(queue.partitions)}
+def _row(queue: Queue) -> LogRow | None:
+    return LogRow(queue.name, len(queue.partitions)) if _has_log(queue) else None
 
 
 @answers(StoredLog)
@@ -81,14 +125,14 @@ def get_log(call: Call) -> Answer:
     log = _log(call)
     extents = call.broker.logs.extents(log)
     return Value(
-        {
-            "first_offset": extents[0].start,
-            "end_offset": extents[-1].end,
-            "next_offset": log.visible_end,
-            "segments": extents,
-            "number": log.number,
-            "remote": _remote(log),
-        }
+        StoredLog(
+            first_offset=extents[0].start,
+            end_offset=extents[-1].end,
+            next_offset=log.visible_end,
+            segments=extents,
+            number=log.number,
+            remote=_remote(log),
+        )
     )
 
 
@@ -96,7 +140,7 @@ def get_log(call: Call) -> Answer:
 async def get_offset(call: Call) -> Answer:
     """The first stored offset of a `time` (us since 1970) or later; null while there is none."""
     return Value(
-        {"offset": await call.broker.logs.offset_at(_log(call), _number(call, "time", least=None))}
+        FoundOffset(await call.broker.logs.offset_at(_log(call), _number(call, "time", least=None)))
     )
 
 
@@ -121,17 +165,17 @@ async def get_records(call: Call) -> Answer:
     return Stored(stretch)
 
 
-def _remote(log: PartitionLog) -> dict[str, int] | None:
+def _remote(log: PartitionLog) -> RemoteLog | None:
     remote = log.remote
     if remote is None:
         return None
     segments = remote.segments
-    return {
-        "first_offset": segments[0].first_offset if segments else remote.end,
-        "end_offset": remote.end,
-        "segments": len(segments),
-        "bytes": remote.bytes,
-    }
+    return RemoteLog(
+        first_offset=segments[0].first_offset if segments else remote.end,
+        end_offset=remote.end,
+        segments=len(segments),
+        bytes=remote.bytes,
+    )
 
 
 def _named_queues(call: Call) -> frozenset[str] | None:

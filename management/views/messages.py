@@ -6,13 +6,17 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from routelog.management.calls.answer import Answer, Pieces, Row, Value
+from routelog.management.calls.answer import Answer, Pieces, Value
 from routelog.management.calls.call import Call
 from routelog.management.calls.failures import bad_request, not_found
-from routelog.management.calls.message_rows import browsed_row, message_rows, page_of_rows
+from routelog.management.calls.message_rows import (
+    BrowsedMessageRow,
+    browsed_row,
+    message_rows,
+    page_of_rows,
+)
 from routelog.management.calls.message_wanted import message_filter, number_of, places_of
 from routelog.management.calls.operation import Parameter, answers
-from routelog.management.shapes.message import BrowsedPage, MoveAnswer
 from routelog.management.views.bindings import exchange_name
 from routelog.vhosts import (
     AccessRefused,
@@ -47,6 +51,38 @@ BODY_BYTES_MAX = 512 * 1024 * 1024  # of the largest message
 
 
 States = Literal["ready", "unacked", "settled", "all"]
+
+
+class BrowsedPage(msgspec.Struct):
+    """Messages, and where to go on; null: that is all."""
+
+    items: list[BrowsedMessageRow]
+    next: str | None
+    end: str
+    looked_at: int
+    unreadable: list[str]
+
+
+class MovedSample(msgspec.Struct):
+    """One of the messages that were moved."""
+
+    partition: int
+    offset: int
+    to: list[str]
+    exchange: str
+    routing_key: str
+
+
+class MoveAnswer(msgspec.Struct):
+    """What became of messages; `skipped` counts those that stay, by reason."""
+
+    count: int
+    skipped: dict[str, int]
+    looked_at: int
+    next: str | None
+    stopped: str | None
+    dry_run: bool
+    sample: list[MovedSample]
 
 
 class Target(msgspec.Struct):
@@ -347,26 +383,26 @@ _DONE = {MoveMode.MOVE: "moved", MoveMode.COPY: "copied", MoveMode.DELETE: "dele
 
 
 def _answer(report: MoveReport, body: SelectionBody) -> Value:
-    row = {
-        "count": report.count,
-        "skipped": report.skipped,
-        "looked_at": report.looked_at,
-        "next": ",".join(map(str, report.places)) or None,
-        "stopped": report.stopped or None,
-        "dry_run": body.dry_run,
-        "sample": [_sample_row(each) for each in report.sample],
-    }
+    row = MoveAnswer(
+        count=report.count,
+        skipped=report.skipped,
+        looked_at=report.looked_at,
+        next=",".join(map(str, report.places)) or None,
+        stopped=report.stopped or None,
+        dry_run=body.dry_run,
+        sample=[_sample_row(each) for each in report.sample],
+    )
     return Value(row)
 
 
-def _sample_row(moved: MovedMessage) -> Row:
-    return {
-        "partition": moved.found.partition,
-        "offset": moved.found.offset,
-        "to": list(moved.route[:10]),
-        "exchange": moved.exchange.decode(errors="replace"),
-        "routing_key": moved.routing_key.decode(errors="replace"),
-    }
+def _sample_row(moved: MovedMessage) -> MovedSample:
+    return MovedSample(
+        partition=moved.found.partition,
+        offset=moved.found.offset,
+        to=list(moved.route[:10]),
+        exchange=moved.exchange.decode(errors="replace"),
+        routing_key=moved.routing_key.decode(errors="replace"),
+    )
 
 
 def target_name(to: Target | None) -> str:

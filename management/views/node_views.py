@@ -17,9 +17,20 @@ from routelog.management.calls.caller import Need
 from routelog.management.calls.failures import Refused, bad_request, not_found
 from routelog.management.calls.operation import answers, changes, lists
 from routelog.management.calls.process_usage import ProcessUsage, process_usage
-from routelog.management.shapes.health import Healthy, Unhealthy
-from routelog.management.shapes.node import ClusterName, NodeRow, Overview
-from routelog.management.views.health import alarm_rows, failed
+from routelog.management.shapes.node import (
+    Application,
+    ClusterName,
+    Context,
+    Enabled,
+    ExchangeType,
+    Listener,
+    NodeRow,
+    ObjectTotals,
+    Overview,
+    Standby,
+)
+from routelog.management.shapes.statistics import Churn, Lengths
+from routelog.management.views.health import Healthy, Unhealthy, alarm_rows, failed
 from routelog.management.views.virtual_hosts import counted_messages
 from routelog.vhosts import CLUSTER_NAME, RABBITMQ_VERSION, QueueProperties, ResourceKind, Verb
 
@@ -46,34 +57,33 @@ async def overview(call: Call) -> Answer:
     statistics, counters = call.statistics(), broker.vhosts.counters
     sees_all = call.caller.has(Need.MONITORING)
     of = [counters] if sees_all else [vhost.counters for vhost in vhosts]
-    row: Row = {
-        "management_version": node.version,
-        "product_name": "RouteLog",
-        "product_version": node.version,
-        "rabbitmq_version": RABBITMQ_VERSION,
-        "cluster_name": broker.cluster_name(),
-        "node": node.name,
-        "rates_mode": "basic",
-        "sample_retention_policies": {"global": [600], "basic": [600], "detailed": [600]},
-        "disable_stats": False,
-        "exchange_types": _exchange_types(),
-        "queue_totals": statistics.lengths(of, ready, unacked),
-        "churn_rates": statistics.churn(counters.churn),
-        "message_stats": {},
-        **statistics.messages(*(each.channels for each in of)),
-        "object_totals": {
-            "queues": sum(len(vhost.queues) for vhost in vhosts),
-            "exchanges": sum(len(vhost.routing.exchanges()) for vhost in vhosts),
-            **await _connection_totals(call),
-        },
-    }
-    if sees_all:
-        row["listeners"] = _listeners(call)
-        row["contexts"] = _contexts(call)
-    return Value(row)
+    return Value(
+        Overview(
+            management_version=node.version,
+            product_name="RouteLog",
+            product_version=node.version,
+            rabbitmq_version=RABBITMQ_VERSION,
+            cluster_name=broker.cluster_name(),
+            node=node.name,
+            rates_mode="basic",
+            sample_retention_policies={"global": [600], "basic": [600], "detailed": [600]},
+            disable_stats=False,
+            exchange_types=_exchange_types(),
+            queue_totals=Lengths(**statistics.lengths(of, ready, unacked)),
+            churn_rates=Churn(**statistics.churn(counters.churn)),
+            **{"message_stats": {}, **statistics.messages(*(each.channels for each in of))},
+            object_totals=ObjectTotals(
+                queues=sum(len(vhost.queues) for vhost in vhosts),
+                exchanges=sum(len(vhost.routing.exchanges()) for vhost in vhosts),
+                **await _connection_totals(call),
+            ),
+            listeners=_listeners(call) if sees_all else msgspec.UNSET,
+            contexts=_contexts(call) if sees_all else msgspec.UNSET,
+        )
+    )
 
 
-async def _connection_totals(call: Call) -> Row:
+async def _connection_totals(call: Call) -> dict[str, int]:
     totals = {"connections": 0, "channels": 0, "consumers": 0}
     async for connection in in_turns(call.broker.connections.connections(), Lane.OPERATORS):
         if call.caller.has(Need.MONITORING) or connection.user == call.caller.name:
@@ -87,7 +97,7 @@ async def _connection_totals(call: Call) -> Row:
 async def list_nodes(call: Call) -> Answer:
     """All nodes of the cluster; of the others there is less to say."""
     rows = [await _replica_row(call, replica) for replica in call.broker.replicas()]
-    return Listing(rows, dict, lambda row: str(row["name"]))
+    return Listing(rows, lambda row: row, lambda row: str(row.name))
 
 
 @answers(NodeRow, query=STATISTICS)
@@ -99,21 +109,21 @@ async def get_node(call: Call) -> Answer:
     raise not_found()
 
 
-async def _replica_row(call: Call, replica: Replica) -> Row:
-    row: Row = {
-        "name": replica.name,
-        "type": "disc",
-        "running": replica.is_running,
-        "being_drained": False,
-        "partitions": [],
-        "in_sync": replica.is_in_sync,
-        "damaged": replica.is_damaged,
-        "blocks_behind": replica.blocks_behind,
-    }
-    return row | await _node_row(call) if replica.name == call.broker.node.name else row
+async def _replica_row(call: Call, replica: Replica) -> NodeRow:
+    return NodeRow(
+        name=replica.name,
+        type="disc",
+        running=replica.is_running,
+        being_drained=False,
+        partitions=[],
+        in_sync=replica.is_in_sync,
+        damaged=replica.is_damaged,
+        blocks_behind=replica.blocks_behind,
+        **(await _of_this_node(call) if replica.name == call.broker.node.name else {}),
+    )
 
 
-async def _node_row(call: Call) -> Row:
+async def _of_this_node(call: Call) -> Row:
     broker, node = call.broker, call.broker.node
     uptime = broker.clock.monotonic() - node.started_at
     statistics, counters = call.statistics(), broker.vhosts.counters
@@ -138,13 +148,13 @@ async def _node_row(call: Call) -> Row:
         "log_alarm": bool(broker.log_failure()),
         "data_dir": node.data_dir,
         "db_dir": node.data_dir,
-        "standbys": broker.standbys(),
+        "standbys": [Standby(**each) for each in broker.standbys()],
         "rates_mode": "basic",
         **statistics.churn(counters.churn),
         **statistics.messages(counters.channels),
         "exchange_types": _exchange_types(),
-        "auth_mechanisms": [{"name": name, "enabled": True} for name in ("PLAIN", "AMQPLAIN")],
-        "applications": [{"name": "routelog", "version": node.version}],
+        "auth_mechanisms": [Enabled(name, True) for name in ("PLAIN", "AMQPLAIN")],
+        "applications": [Application("routelog", node.version)],
         "enabled_plugins": [],
     }
 
@@ -165,7 +175,7 @@ def _usage_row(usage: ProcessUsage | None) -> Row:
 @answers(ClusterName)
 def cluster_name(call: Call) -> Answer:
     """What clients are told that the cluster is called."""
-    return Value({"name": call.broker.cluster_name()})
+    return Value(ClusterName(call.broker.cluster_name()))
 
 
 @changes(ClusterNameBody)
@@ -182,23 +192,22 @@ def extensions(call: Call) -> Answer:
     return Value([])
 
 
-def _exchange_types() -> list[Row]:
-    return [{"name": name, "description": "", "enabled": True} for name in sorted(EXCHANGE_TYPES)]
+def _exchange_types() -> list[ExchangeType]:
+    return [ExchangeType(name, True, "") for name in sorted(EXCHANGE_TYPES)]
 
 
-def _listeners(call: Call) -> list[Row]:
+def _listeners(call: Call) -> list[Listener]:
     node = call.broker.node
     return [
-        {"node": node.name, "protocol": protocol, "ip_address": host, "port": port}
+        Listener(node.name, protocol, host, port)
         for protocol, (host, port) in node.listeners.items()
     ]
 
 
-def _contexts(call: Call) -> list[Row]:
+def _contexts(call: Call) -> list[Context]:
     node = call.broker.node
-    described = {"node": node.name, "description": "RouteLog Management", "path": "/"}
     return [
-        {**described, "ip": host, "port": str(port)}  # a text, as RabbitMQ's
+        Context(node.name, "RouteLog Management", "/", host, str(port))  # a text, as RabbitMQ's
         for protocol, (host, port) in node.listeners.items()
         if protocol in ("http", "https")
     ]
@@ -212,7 +221,7 @@ def check_alarms(call: Call) -> Answer:
     """Whether publishers wait for something."""
     alarms = call.broker.alarms()
     if not alarms:
-        return Value({"status": "ok"})
+        return Value(Healthy(status="ok"))
     return failed("There are alarms in effect in the cluster", alarms=alarm_rows(call, alarms))
 
 
@@ -227,7 +236,7 @@ def check_node(call: Call) -> Answer:
 @answers(Healthy, failure=Unhealthy)
 def check_ok(call: Call) -> Answer:
     """Always well: what could be unwell is not there, or stops the broker."""
-    return Value({"status": "ok"})
+    return Value(Healthy(status="ok"))
 
 
 @answers(Healthy, failure=Unhealthy)
@@ -254,7 +263,7 @@ def check_certificates(call: Call) -> Answer:
         if expiry - now < within
     ]
     if not expired:
-        return Value({"status": "ok"})
+        return Value(Healthy(status="ok"))
     return failed("Certificates expiring", expired=expired)
 
 
@@ -278,11 +287,11 @@ def check_mirrors(call: Call) -> Answer:
 def _unless_critical(call: Call, reason: str) -> Answer:
     broker, replicas = call.broker, call.broker.replicas()
     if len(replicas) == 1:
-        return Value({"status": "ok", "reason": "single node cluster"})
+        return Value(Healthy(status="ok", reason="single node cluster"))
     whole = [each for each in replicas if each.is_running and not each.is_damaged]
     left = [each for each in whole if each.is_in_sync]
     if sum(each.name != broker.node.name for each in left) >= broker.min_in_sync:
-        return Value({"status": "ok"})
+        return Value(Healthy(status="ok"))
     queues = (
         {
             "readable_name": f"queue '{queue.name}' in vhost '{queue.vhost}'",
@@ -309,7 +318,7 @@ def check_port(call: Call) -> Answer:
     port = int(text)
     ports = [listening for _, listening in call.broker.node.listeners.values()]
     if port in ports:
-        return Value({"status": "ok", "port": port})
+        return Value(Healthy(status="ok", port=port))
     return failed("No active listener", missing=port, ports=ports)
 
 
@@ -319,7 +328,7 @@ def check_protocol(call: Call) -> Answer:
     protocol = call.path("protocol")
     protocols = list(call.broker.node.listeners)
     if _PROTOCOLS.get(protocol.lower(), protocol.lower()) in protocols:
-        return Value({"status": "ok", "protocol": protocol})
+        return Value(Healthy(status="ok", protocol=protocol))
     return failed("No active listener", missing=protocol, protocols=protocols)
 
 
@@ -339,4 +348,4 @@ async def check_aliveness(call: Call) -> Answer:
     await messages.publish(vhost, caller.user, "", ALIVENESS_QUEUE, {}, b"test_message")
     if not list(await messages.take(queue, 1, Reason.ACKED)):
         raise Refused(503, "failed", "the message did not come back")
-    return Value({"status": "ok"})
+    return Value(Healthy(status="ok"))

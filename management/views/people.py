@@ -55,7 +55,7 @@ class TopicPermissionBody(msgspec.Struct):
 @answers(WhoAmI)
 def whoami(call: Call) -> Answer:
     """The caller's name and tags."""
-    return Value({"name": call.caller.name, "tags": list(call.caller.tags)})
+    return Value(WhoAmI(call.caller.name, list(call.caller.tags)))
 
 
 @lists(UserRow)

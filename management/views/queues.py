@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar, cast
 
 import msgspec
 
@@ -11,12 +11,11 @@ from routelog.management.calls.answer import Answer, Empty, Listing, Pieces, Row
 from routelog.management.calls.broker_side import Replica
 from routelog.management.calls.call import DISABLE_STATS, STATISTICS, Call
 from routelog.management.calls.failures import bad_request, not_found
-from routelog.management.calls.message_rows import message_rows, taken_row
+from routelog.management.calls.message_rows import TakenMessageRow, message_rows, taken_row
 from routelog.management.calls.operation import Parameter, answers, changes, lists, puts
 from routelog.management.calls.queue_bytes import QueueBytes, count_bytes, listed_bytes
 from routelog.management.shapes.binding import BindingRow
-from routelog.management.shapes.message import TakenMessageRow
-from routelog.management.shapes.queue import OneQueue, QueueRow
+from routelog.management.shapes.queue import OneQueue, QueueRow, QueueType, SettingRow, Source
 from routelog.management.views.bindings import binding_row
 from routelog.management.views.consumers import consumer_rows_of_queue
 from routelog.management.views.flows import flows_of_queue
@@ -37,6 +36,8 @@ from routelog.vhosts import (
 WHOLE_NUMBER = msgspec.Meta(pattern=r"^[+-]?[0-9]{1,18}(?!\n)$")
 TOTALS = {"messages", "messages_ready", "messages_unacknowledged"}
 COUNTS = {"consumers", "messages_delayed"}
+_Queue = TypeVar("_Queue", bound=QueueRow)
+
 GET_MESSAGES_MAX = 1_000  # of one request: they are in memory as a whole
 
 
@@ -102,7 +103,7 @@ def _stretch(vhosts: list[VirtualHost], first: int, end: int) -> tuple[int, list
     return total, found
 
 
-def _described(call: Call) -> Callable[[Queue], Row | None]:
+def _described(call: Call) -> Callable[[Queue], QueueRow | None]:
     # A queue with its statistics, or as little as `disable_stats` asks for.
     node, replicas = call.broker.node.name, call.broker.replicas()
     min_in_sync, statistics = call.broker.min_in_sync, call.statistics()
@@ -110,19 +111,25 @@ def _described(call: Call) -> Callable[[Queue], Row | None]:
     if call.flag("disable_stats"):
         left_out = COUNTS if call.flag("enable_queue_totals") else COUNTS | TOTALS
 
-    def described(queue: Queue) -> Row | None:
+    def described(queue: Queue) -> QueueRow | None:
         row = queue_row(queue, node, replicas, min_in_sync)
         if row is None:
             return None
         if left_out:
-            return {name: value for name, value in row.items() if name not in left_out}
-        ready, unacked = row["messages_ready"], row["messages_unacknowledged"]
-        row |= statistics.idle_since(queue.counters, call.broker.node.started_at)
-        row |= statistics.of_queue(queue, ready, unacked)
+            return _with(row, dict.fromkeys(left_out, msgspec.UNSET))
+        ready, unacked = queue.ready, queue.unacked
         listed = listed_bytes(queue) if ready or unacked else QueueBytes()
-        return row | _byte_row(listed, ready, unacked)
+        _with(row, statistics.idle_since(queue.counters, call.broker.node.started_at))
+        _with(row, statistics.of_queue(queue, ready, unacked))
+        return _with(row, _bytes(listed, ready, unacked))
 
     return described
+
+
+def _with(row: _Queue, values: Row) -> _Queue:
+    for name, value in values.items():
+        setattr(row, name, value)
+    return row
 
 
 # What lists of queues are sorted by; see `queue_row`.
@@ -139,7 +146,9 @@ _COLUMNS: Mapping[str, Callable[[Queue], object]] = {
 }
 
 
-def queue_row(queue: Queue, node: str, replicas: Sequence[Replica], min_in_sync: int) -> Row | None:
+def queue_row(
+    queue: Queue, node: str, replicas: Sequence[Replica], min_in_sync: int
+) -> QueueRow | None:
     """A queue as RabbitMQ shows it; None when it has been deleted.
 
     Args:
@@ -151,33 +160,33 @@ def queue_row(queue: Queue, node: str, replicas: Sequence[Replica], min_in_sync:
     properties, effective = queue.properties, queue.effective
     ready, unacked = queue.ready, queue.unacked
     asked = merged_definitions(effective.policy, effective.operator_policy)
-    return {
-        "name": queue.name,
-        "vhost": queue.vhost,
-        "durable": properties.durable,
-        "auto_delete": properties.auto_delete,
-        "exclusive": properties.exclusive,
-        "arguments": plain_arguments(properties.arguments),
-        "type": queue.type,
-        "node": node,
-        "state": "running",
-        "policy": None if effective.policy is None else effective.policy.name,
-        "operator_policy": (
+    return QueueRow(
+        name=queue.name,
+        vhost=queue.vhost,
+        durable=properties.durable,
+        auto_delete=properties.auto_delete,
+        exclusive=properties.exclusive,
+        arguments=plain_arguments(properties.arguments),
+        type=cast(QueueType, queue.type),
+        node=node,
+        state="running",
+        policy=None if effective.policy is None else effective.policy.name,
+        operator_policy=(
             None if effective.operator_policy is None else effective.operator_policy.name
         ),
-        "effective_policy_definition": asked,
-        "consumers": queue.consumer_count,
-        "messages": ready + unacked + queue.delayed,
-        "messages_delayed": queue.delayed,
-        "messages_ready": ready,
-        "messages_unacknowledged": unacked,
-        "head_message_timestamp": _head_timestamp(queue),
+        effective_policy_definition=asked,
+        consumers=queue.consumer_count,
+        messages=ready + unacked + queue.delayed,
+        messages_delayed=queue.delayed,
+        messages_ready=ready,
+        messages_unacknowledged=unacked,
+        head_message_timestamp=_head_timestamp(queue),
         **_only_consumer(queue),
-        "partitions": len(queue.partitions),
-        "durability": str(queue.durability),
+        partitions=len(queue.partitions),
+        durability=str(queue.durability),
         **_replica_row(queue, node, asked, replicas),
-        **({"min_in_sync": min_in_sync} if "min-in-sync" in asked else {}),
-    }
+        min_in_sync=min_in_sync if "min-in-sync" in asked else msgspec.UNSET,
+    )
 
 
 def _head_timestamp(queue: Queue) -> int | None:
@@ -222,18 +231,19 @@ async def get_queue(call: Call) -> Answer:
     row = _described(call)(queue)
     if row is None:
         raise not_found()
-    row["consumer_details"] = await consumer_rows_of_queue(call.broker, queue)
-    row["settings"] = setting_rows(queue)
+    consumers = await consumer_rows_of_queue(call.broker, queue)
+    said = msgspec.structs.asdict(row)
+    one = OneQueue(**said, consumer_details=consumers, settings=setting_rows(queue))
     if not call.flag("disable_stats"):
-        row |= await flows_of_queue(call, queue)
+        _with(one, await flows_of_queue(call, queue))
         found = QueueBytes()
         async for _ in in_turns(count_bytes(queue, found), Lane.OPERATORS):
             pass
-        row |= _byte_row(found, queue.ready, queue.unacked)
-    return Value(row)
+        _with(one, _bytes(found, queue.ready, queue.unacked))
+    return Value(one)
 
 
-def _byte_row(found: QueueBytes, ready: int, unacked: int) -> Row:
+def _bytes(found: QueueBytes, ready: int, unacked: int) -> Row:
     return {
         "message_bytes": found.total,
         "message_bytes_ready": found.share(ready, ready + unacked),
@@ -245,20 +255,21 @@ def _byte_row(found: QueueBytes, ready: int, unacked: int) -> Row:
     }
 
 
-def setting_rows(queue: Queue) -> list[Row]:
+def setting_rows(queue: Queue) -> list[SettingRow]:
     """The arguments in force, and where each comes from: an argument or one of the policies."""
     effective = queue.effective
-    rows: list[Row] = []
+    rows: list[SettingRow] = []
     for name, value in plain_arguments(effective.values).items():
-        key, source, policy = name.removeprefix("x-"), "argument", ""
+        key, policy = name.removeprefix("x-"), ""
+        source: Source = "argument"
         if queue.properties.arguments.get(name) != effective.values[name]:
             operator = effective.operator_policy
             is_operators = operator is not None and operator.effective.get(key) == value
             chosen = operator if is_operators else effective.policy or operator
             source = "operator policy" if chosen is operator else "policy"
             policy = "" if chosen is None else chosen.name
-        rows.append({"name": name, "value": value, "source": source, "policy": policy})
-    return sorted(rows, key=lambda row: str(row["name"]))
+        rows.append(SettingRow(name, value, source, policy))
+    return sorted(rows, key=lambda row: row.name)
 
 
 @puts(QueueBody)

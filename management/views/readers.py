@@ -2,11 +2,26 @@
 
 from collections.abc import Callable, Mapping
 
-from routelog.management.calls.answer import Answer, Listing, Row
+import msgspec
+
+from routelog.management.calls.answer import Answer, Listing
 from routelog.management.calls.call import Call
 from routelog.management.calls.operation import lists
-from routelog.management.shapes.log import GroupRow
 from routelog.vhosts import ConsumerGroup, VirtualHost
+
+
+class GroupRow(msgspec.Struct):
+    """A reader or consumer group of some queue."""
+
+    name: str
+    vhost: str
+    queue: str
+    consumers: int
+    partitions: int
+    messages_ready: int
+    messages_unacknowledged: int
+    hold_bytes: int | None
+    lapsed: bool
 
 
 @lists(GroupRow, has_pages=True)
@@ -31,20 +46,20 @@ def _listing(vhosts: list[VirtualHost]) -> Listing:
     )
 
 
-def _row(group: ConsumerGroup) -> Row | None:
+def _row(group: ConsumerGroup) -> GroupRow | None:
     if group.deleted:
         return None
-    return {
-        "name": group.record.name,
-        "vhost": group.vhost,
-        "queue": group.name,
-        "consumers": len(group.consumers),
-        "partitions": len(group.places),
-        "messages_ready": group.ready,
-        "messages_unacknowledged": group.unacked,
-        "hold_bytes": group.record.hold_bytes,
-        "lapsed": any(each.lapsed is not None for each in group.places),
-    }
+    return GroupRow(
+        name=group.record.name,
+        vhost=group.vhost,
+        queue=group.name,
+        consumers=len(group.consumers),
+        partitions=len(group.places),
+        messages_ready=group.ready,
+        messages_unacknowledged=group.unacked,
+        hold_bytes=group.record.hold_bytes,
+        lapsed=any(each.lapsed is not None for each in group.places),
+    )
 
 
 _COLUMNS: Mapping[str, Callable[[ConsumerGroup], object]] = {

@@ -71,10 +71,10 @@ def _policies(call: Call, vhosts: list[Any]) -> Listing:
     return Listing(items, lambda item: _policy_row(*item), lambda item: str(item[1].name))
 
 
-def _policy_row(vhost: str, policy: Policy) -> Row:
-    row = described_policy(vhost, policy)
+def _policy_row(vhost: str, policy: Policy) -> PolicyRow:
+    row = msgspec.convert(described_policy(vhost, policy), PolicyRow)
     if policy.ran_out_for is not None:
-        row["pattern_took_too_long_for"] = policy.ran_out_for
+        row.pattern_took_too_long_for = policy.ran_out_for
     return row
 
 
@@ -121,8 +121,8 @@ def list_limits_of_vhost(call: Call) -> Answer:
     return Listing([call.vhost] if call.vhost.limits else [], _vhost_limits)
 
 
-def _vhost_limits(vhost: Any) -> Row:
-    return {"vhost": vhost.name, "value": vhost.limits}
+def _vhost_limits(vhost: Any) -> VhostLimits:
+    return VhostLimits(vhost.name, vhost.limits)
 
 
 @changes(LimitBody)
@@ -157,7 +157,7 @@ def list_user_limits(call: Call) -> Answer:
         for user in users.users()
         if users.limits(user.name) and call.caller.knows_user(user.name)
     ]
-    return Listing(limited, lambda name: {"user": name, "value": users.limits(name)})
+    return Listing(limited, lambda name: UserLimits(name, users.limits(name)))
 
 
 @lists(UserLimits)
@@ -167,7 +167,7 @@ def list_limits_of_user(call: Call) -> Answer:
     if not call.caller.knows_user(name) or users.find(name) is None:
         raise not_found()
     limited = [name] if users.limits(name) else []
-    return Listing(limited, lambda name: {"user": name, "value": users.limits(name)})
+    return Listing(limited, lambda name: UserLimits(name, users.limits(name)))
 
 
 @changes(LimitBody)
@@ -244,16 +244,14 @@ async def delete_parameter(call: Call) -> Answer:
 def list_global_parameters(call: Call) -> Answer:
     """All global parameters."""
     items = list(call.broker.parameters.all().items())
-    return Listing(
-        items, lambda item: {"name": item[0], "value": item[1]}, lambda item: str(item[0])
-    )
+    return Listing(items, lambda item: GlobalParameterRow(*item), lambda item: str(item[0]))
 
 
 @answers(GlobalParameterRow)
 def get_global_parameter(call: Call) -> Answer:
     """A global parameter."""
     name = call.path("name")
-    return Value({"name": name, "value": call.broker.parameters.get(name)})
+    return Value(GlobalParameterRow(name, call.broker.parameters.get(name)))
 
 
 @puts(ParameterBody)

@@ -4,11 +4,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from routelog.management.calls.answer import Answer, Row, Value
+import msgspec
+
+from routelog.management.calls.answer import Answer, Value
 from routelog.management.calls.call import Call
 from routelog.management.calls.failures import bad_request
 from routelog.management.calls.operation import Parameter, answers
-from routelog.management.shapes.verdict import Verdict
 from routelog.management.views.bindings import DEFAULT_NAME, exchange_name
 from routelog.vhosts import (
     LOG_EXCHANGE,
@@ -21,6 +22,23 @@ from routelog.vhosts import (
 )
 
 Verbs = Literal["configure", "write", "read"]
+
+
+class RuleRow(msgspec.Struct):
+    """A rule that was asked, in words."""
+
+    rule: str
+    allowed: bool
+    text: str
+    pattern: str | msgspec.UnsetType = msgspec.UNSET
+
+
+class Verdict(msgspec.Struct):
+    """What the rules say, in their order; the last one decides."""
+
+    allowed: bool
+    rules: list[RuleRow]
+    exists: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,14 +73,14 @@ def may(call: Call) -> Answer:
     """Whether a user may `verb` an `exchange` (with a `routing_key`) or a `queue`; the last rule decides."""
     user, vhost = call.broker.users.get(call.path("user")), call.vhost
     asked = _question(call)
-    rules: list[Row] = []
+    rules: list[RuleRow] = []
     for rule in _rules(call.broker.users.permissions, user, vhost, asked):
         rules.append(rule)
-        if not rule["allowed"]:
+        if not rule.allowed:
             break
     is_exchange = asked.kind is ResourceKind.EXCHANGE
     there = vhost.routing.has_exchange(asked.name) if is_exchange else asked.name in vhost.queues
-    return Value({"allowed": rules[-1]["allowed"], "rules": rules, "exists": there})
+    return Value(Verdict(rules[-1].allowed, rules, there))
 
 
 def _question(call: Call) -> _Question:
@@ -79,13 +97,15 @@ def _question(call: Call) -> _Question:
     return _Question(verb, ResourceKind.EXCHANGE, name, query.get("routing_key"))
 
 
-def _rules(book: PermissionBook, user: User, vhost: VirtualHost, asked: _Question) -> Iterator[Row]:
+def _rules(
+    book: PermissionBook, user: User, vhost: VirtualHost, asked: _Question
+) -> Iterator[RuleRow]:
     """The rules in the order in which the broker asks them; those after a refusal mean nothing."""
     verb, name = asked.verb, asked.shown_name
     permission = book.of_user(user.name).get(vhost.name)
     has = "a" if permission is not None else "no"
     text = f"{user.name} has {has} permission in virtual host {vhost.name}"
-    yield _rule("virtual host", permission is not None, text)
+    yield RuleRow("virtual host", permission is not None, text)
     if permission is None:
         return
     pattern = {
@@ -99,11 +119,11 @@ def _rules(book: PermissionBook, user: User, vhost: VirtualHost, asked: _Questio
     if asked.name == LOG_EXCHANGE and verb is Verb.READ:
         is_tagged = _is_authorized(book, user, vhost, asked)
         text = f"reading {LOG_EXCHANGE} takes the tag monitoring or administrator"
-        yield _rule("tag", is_tagged, text)
+        yield RuleRow("tag", is_tagged, text)
     if asked.routing_key is None or not vhost.routing.has_exchange(asked.name):
         return
     if verb is Verb.WRITE and vhost.routing.exchange(asked.name).internal:
-        yield _rule("internal", False, f"{name} is internal: clients do not publish to it")
+        yield RuleRow("internal", False, f"{name} is internal: clients do not publish to it")
     topic = book.topics(user.name, vhost.name).get(asked.name)
     if topic is None or verb is Verb.CONFIGURE or not vhost.routing.routes_by_topic(asked.name):
         return
@@ -120,11 +140,7 @@ def _is_authorized(book: PermissionBook, user: User, vhost: VirtualHost, asked: 
     return True
 
 
-def _pattern_rule(rule: str, verb: Verb, pattern: str, text: str, allowed: bool) -> Row:
+def _pattern_rule(rule: str, verb: Verb, pattern: str, text: str, allowed: bool) -> RuleRow:
     matches = "matches" if allowed else "does not match"
     told = f"{verb.value} '{pattern}' {matches} '{text}'"
-    return _rule(rule, allowed, told, pattern=pattern)
-
-
-def _rule(rule: str, allowed: bool, text: str, **more: object) -> Row:
-    return {"rule": rule, "allowed": allowed, "text": text, **more}
+    return RuleRow(rule, allowed, told, pattern)

@@ -1,7 +1,7 @@
 """Virtual hosts, and the definitions of one or all."""
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict
 
 import msgspec
 
@@ -12,7 +12,6 @@ from routelog.management.calls.call import DEFINITIONS_BYTES_MAX, STATISTICS, Ca
 from routelog.management.calls.failures import bad_request, not_found
 from routelog.management.calls.listing import SLICE_ITEMS, slices
 from routelog.management.calls.operation import Parameter, Query, answers, changes, lists, puts
-from routelog.management.shapes.definitions import DefinitionsDocument, ImportAnswer
 from routelog.management.shapes.vhost import VhostRow
 from routelog.vhosts import (
     FULL_PERMISSION,
@@ -35,6 +34,46 @@ IMPORT: Query = {
 }
 
 
+Entries = list[dict[str, Any]]
+
+
+class DefinitionsDocument(TypedDict, total=False):
+    """What is declared: of one vhost, or everything."""
+
+    rabbit_version: str
+    rabbitmq_version: str
+    product_name: str
+    product_version: str
+    users: Entries
+    vhosts: Entries
+    permissions: Entries
+    topic_permissions: Entries
+    parameters: Entries
+    global_parameters: Entries
+    policies: Entries
+    queues: Entries
+    exchanges: Entries
+    bindings: Entries
+
+
+class PlannedEntry(msgspec.Struct):
+    """What would become of an entry."""
+
+    what: str
+    kind: str
+    vhost: str
+    name: str
+    reason: str
+
+
+class ImportAnswer(msgspec.Struct, kw_only=True):
+    """Entries that have no effect here, in words; of a dry run, what would become of all."""
+
+    kept_without_effect: list[str] | msgspec.UnsetType = msgspec.UNSET
+    counts: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
+    entries: list[PlannedEntry] | msgspec.UnsetType = msgspec.UNSET
+
+
 class VhostBody(msgspec.Struct):
     """What is said of a vhost; what is left out stays as it is."""
 
@@ -50,9 +89,9 @@ def list_vhosts(call: Call) -> Answer:
     vhosts = [each for each in call.broker.vhosts.all() if call.caller.knows(each.name)]
     replicas, statistics = call.broker.replicas(), call.statistics()
 
-    def described(vhost: VirtualHost) -> Row:
-        row = vhost_row(vhost, replicas) | statistics.sampled_lengths(vhost)
-        return row | statistics.messages(vhost.counters.channels)
+    def described(vhost: VirtualHost) -> VhostRow:
+        lengths = statistics.sampled_lengths(vhost)
+        return vhost_row(vhost, replicas, lengths | statistics.messages(vhost.counters.channels))
 
     return Listing(
         vhosts,
@@ -62,12 +101,16 @@ def list_vhosts(call: Call) -> Answer:
     )
 
 
-def vhost_row(vhost: VirtualHost, replicas: Sequence[Replica]) -> Row:
-    """A vhost as RabbitMQ shows it, without counts of messages."""
-    row = described_vhost(vhost.record)
-    row["default_queue_type"] = vhost.record.default_queue_type or "undefined"
-    state = {each.name: "running" for each in replicas if each.is_running}
-    return {**row, "tracing": vhost.firehose is not None, "cluster_state": state}
+def vhost_row(vhost: VirtualHost, replicas: Sequence[Replica], counts: Row) -> VhostRow:
+    """A vhost as RabbitMQ shows it, with counts of messages."""
+    said: Row = dict(described_vhost(vhost.record))
+    said["default_queue_type"] = vhost.record.default_queue_type or "undefined"
+    return VhostRow(
+        **said,
+        tracing=vhost.firehose is not None,
+        cluster_state={each.name: "running" for each in replicas if each.is_running},
+        **counts,
+    )
 
 
 @answers(VhostRow, query=STATISTICS)
@@ -75,9 +118,9 @@ async def get_vhost(call: Call) -> Answer:
     """A vhost, with counts of its messages."""
     ready, unacked = await counted_messages([call.vhost])
     statistics = call.statistics()
-    row = vhost_row(call.vhost, call.broker.replicas())
-    row |= statistics.lengths([call.vhost.counters], ready, unacked)
-    return Value(row | statistics.messages(call.vhost.counters.channels))
+    counts = statistics.lengths([call.vhost.counters], ready, unacked)
+    counts |= statistics.messages(call.vhost.counters.channels)
+    return Value(vhost_row(call.vhost, call.broker.replicas(), counts))
 
 
 async def counted_messages(vhosts: list[VirtualHost]) -> tuple[int, int]:
@@ -177,25 +220,19 @@ async def _import(call: Call, vhost: str | None) -> Answer:
         return await _planned(call, definitions)
     await DefinitionsImport(broker.vhosts, broker.users, broker.parameters).run(definitions)
     kept = definitions.without_effect
-    return Value({"kept_without_effect": kept}) if kept else Empty()
+    return Value(ImportAnswer(kept_without_effect=kept)) if kept else Empty()
 
 
 async def _planned(call: Call, definitions: Definitions) -> Answer:
     broker = call.broker
     plan = await planned_import(definitions, broker.vhosts, broker.users, broker.parameters)
     return Value(
-        {
-            "counts": plan.counts,
-            "entries": [
-                {
-                    "what": each.verdict,
-                    "kind": each.kind,
-                    "vhost": each.vhost,
-                    "name": each.name,
-                    "reason": each.reason,
-                }
+        ImportAnswer(
+            counts=plan.counts,
+            entries=[
+                PlannedEntry(each.verdict, each.kind, each.vhost, each.name, each.reason)
                 for each in plan.entries
             ],
-            "kept_without_effect": plan.without_effect,
-        }
+            kept_without_effect=plan.without_effect,
+        )
     )

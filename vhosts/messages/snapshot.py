@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from routelog.vhosts.counters.counters import MessageCounters, TrafficCounters
 
@@ -34,7 +35,7 @@ class ConnectionSnapshot:
     is_tls: bool
     traffic: TrafficCounters
     unsent_bytes: int
-    tls: Mapping[str, object]
+    tls: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,12 +12,13 @@ from types import SimpleNamespace
 from typing import Any, cast
 from unittest import mock
 
+import msgspec
 from aiohttp import StreamReader
 from aiohttp.test_utils import make_mocked_request
 from queue_samples import Node, running_node
 
 from routelog.log_backend import Backups, Reason, StoredLogs, SystemDisk
-from routelog.management.calls.answer import Answer, Empty, Listing, Pieces, Value
+from routelog.management.calls.answer import Answer, Empty, Listing, Pieces, Value, as_json
 from routelog.management.calls.broker_side import BrokerSide, NodeFacts
 from routelog.management.calls.call import Call
 from routelog.management.calls.caller import Caller
@@ -327,12 +328,12 @@ async def told(answer: Answer) -> Any:
     if isinstance(answer, Empty):
         return answer.status
     if isinstance(answer, Value):
-        value = json.loads(json.dumps(answer.value, default=str))
+        value = json.loads(msgspec.json.encode(answer.value))
         return value if answer.status == 200 else (answer.status, value)
     if isinstance(answer, Pieces):
         return json.loads(b"".join([piece async for piece in answer.pieces]))
     assert isinstance(answer, Listing)
-    rows = [answer.describe(item) for item in answer.items]
+    rows = [as_json(answer.describe(item)) for item in answer.items]
     return [row for row in rows if row is not None]
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -53,6 +54,23 @@ async def test_rows_come_in_their_order_filtered_and_sorted() -> None:
     assert await names(sort="size") == ["a", "ab", "b", "c"]
     assert await names(sort="of.x", sort_reverse="true") == ["b", "ab", "c", "a"]
     assert await names(sort="nothing.of.this") == ["b", "a", "c", "ab"]
+
+
+class Shaped(msgspec.Struct, kw_only=True):
+    name: str
+    pattern_of: str = msgspec.field(name="pattern-of")
+    size: int | msgspec.UnsetType = msgspec.UNSET
+
+
+async def test_rows_with_types_have_the_names_of_json_and_nothing_that_is_unset() -> None:
+    items = [Shaped(name="a", pattern_of="y", size=1), Shaped(name="b", pattern_of="x")]
+    of = Listing(items, lambda row: row)
+    whole = [{"name": "b", "pattern-of": "x"}, {"name": "a", "pattern-of": "y", "size": 1}]
+    assert await answered(of, sort="size") == await answered(of, sort="pattern-of") == whole
+    assert await answered(of, columns="size,pattern-of") == [
+        {"size": 1, "pattern-of": "y"},
+        {"pattern-of": "x"},
+    ]
 
 
 async def test_columns_are_cut_out() -> None:

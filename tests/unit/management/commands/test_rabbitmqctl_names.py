@@ -85,6 +85,14 @@ def test_a_column_that_no_row_can_have_is_refused(run: Run, broker: Broker, line
     assert broker.asked == []
 
 
+def test_a_column_is_named_as_in_json(run: Run, broker: Broker) -> None:
+    broker.answers[("policies", "/")] = [{"apply-to": "queues"}]
+    broker.answers[("connections",)] = [{"recv_oct": 7}]
+    assert "queues" in run("list_policies", "apply-to").output
+    assert "7" in run("list_connections", "recv_oct").output
+    assert run("list_policies", "apply_to").exit_code == 2
+
+
 def test_a_password_is_changed_and_tags_stay(run: Run, broker: Broker) -> None:
     broker.answers[("users", "u")] = {"tags": ["monitoring"]}
     assert run("change_password", "u", "new").exit_code == 0
