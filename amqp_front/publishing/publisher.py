@@ -1,8 +1,8 @@
 # cython: annotation_typing=False, wraparound=True
-"""The publishing side of a channel: from a run of publishes to queues, returns and confirms."""
+"""The publishing side of a channel: runs of publishes, their returns and their confirms."""
 
 import asyncio
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import cython
 
@@ -11,7 +11,7 @@ from routelog.amqp_front.publishing.firehose import traces
 from routelog.amqp_front.publishing.publish_checks import checked, is_checked
 from routelog.amqp_front.publishing.publishing_channel import PublishingChannel
 from routelog.amqp_front.publishing.return_sender import ReturnSender
-from routelog.amqp_front.publishing.run_messages import RunMessages, run_batches
+from routelog.amqp_front.publishing.run_messages import RunMessages
 from routelog.amqp_front.wire.command import CARBON_COPY, PublishRun
 from routelog.amqp_front.wire.errors import (
     ACCESS_REFUSED,
@@ -26,21 +26,14 @@ from routelog.amqp_front.wire.single_run import (
     at_once,
     without_blind_copies,
 )
-from routelog.exchanges import Route
 from routelog.log_backend import (
     NOTHING,
     JournalFailed,
     JournalPositions,
     Lane,
-    Records,
 )
-from routelog.vhosts import Recipient, ResourceKind, StatefulRoute, Verb
-from routelog.vhosts.publishing.appending import PAUSE, Appending, Batches
-from routelog.vhosts.publishing.decision import Decision, Router
-from routelog.vhosts.publishing.fan_out import disjoint, queues_of, shared_out
-
-# Of one turn of the loop; what is left of a run comes again in the next one.
-SHARED_AT_ONCE = 4_096  # queues of all routes of a run: to share them out takes 0.2 to 0.5 ms
+from routelog.vhosts import Decision, Recipient, ResourceKind, Verb
+from routelog.vhosts.publishing.client_publish import ClientPublish
 
 
 @cython.final
@@ -60,28 +53,20 @@ class Publisher:
         self._vhost = channel.vhost
         self._clock = channel.services.clock
         self._counters = channel.counters
-        self._exchange_counters = channel.vhost.counters.exchange("")
         self.confirming = False
         self.carried = 0
         self.fan_out: asyncio.Future[None] | None = None
         self._confirms = ConfirmSender(channel)
         self.returns = ReturnSender(channel)
         self._is_closed = False
-        self._name = b""
-        self._exchange = ""
         self._known_version = -1
         self._known_revision = -1
         self._permissions = channel.permissions
         self._routing = channel.vhost.routing
-        # Of the last run: publishers send one after the other to the same place.
-        self._key: bytes | None = None
-        self._queues: tuple[Recipient, ...] = ()
-        self._queues_version = -1
         self._scheduler = channel.services.scheduler
-        self._appending = Appending(self._scheduler)
         is_reply = channel.services.replies.is_open
-        vhost = self._vhost
-        self._router = Router(vhost.routing, self._scheduler, vhost.passage, is_reply)
+        self._core = ClientPublish(self._vhost, self._scheduler, self._clock, is_reply)
+        self._appending = self._core.appending
         self._needed = NOTHING  # for what is under way
 
     # -- publishing
@@ -105,7 +90,7 @@ class Publisher:
             HardError: 540 for immediate.
         """
         self._check_flags(run)
-        return checked(run, self._exchange, self._channel)
+        return checked(run, self._core.exchange, self._channel)
 
     @cython.locals(run=PublishRun)
     def carry(self, run: PublishRun) -> int:
@@ -126,7 +111,7 @@ class Publisher:
             part = run
             if run.count > LOOKED_AT_MAX:
                 part = run.part(done, min(LOOKED_AT_MAX, run.count - done))
-            for allowed in checked(part, self._exchange, self._channel):
+            for allowed in checked(part, self._core.exchange, self._channel):
                 self.publish(allowed)
                 done += self.carried
                 if self.carried < allowed.count or self.fan_out is not None:
@@ -183,8 +168,8 @@ class Publisher:
     @cython.cfunc
     def _arrived(self, needed: JournalPositions) -> None:
         refused = self._appending.refused
-        self._counters.published_to(self._name, self.carried)
-        self._exchange_counters.published(self.carried, self._appending.routed)
+        self._counters.published_to(self._core.name, self.carried)
+        self._core.counters.published(self.carried, self._appending.routed)
         if self._appending.behind is not None:
             self._wait_for_consumers(self._appending.behind)
         if self.confirming and not self._is_closed:
@@ -201,46 +186,31 @@ class Publisher:
     @cython.cfunc
     @cython.locals(run=PublishRun)
     def _publish(self, run: PublishRun) -> JournalPositions:
-        if run.exchange != self._name:  # it was not checked here
-            self._name, self._exchange = run.exchange, run.exchange.decode()
-            self._known_version, self._key = -1, None
-            self._exchange_counters = self._vhost.counters.exchange(self._exchange)
-        exchange = self._exchange
+        core = self._core
+        if run.exchange != core.name:  # it was not checked here
+            core.turn_to(run.exchange, run.exchange.decode())
+            self._known_version = -1
         key, listeners = run.routing_key, self._vhost.listeners
         if key is not None and not listeners and not run.property_flags & CARBON_COPY:
-            queues = self._queues_of(exchange, key)
+            queues = core.queues_of(key)
             if queues is not None:
                 records = run.records(record_attributes(run), self._clock.now())
                 return self._appending.append_run(records, queues, range(run.count))
         if listeners:
             run = at_once(run)
         messages = RunMessages(run)
-        decision = self._router.decide(exchange, messages, 0, run.count)
-        needed = self._carry_out(run, decision)
+        decision = core.decide(messages, 0, run.count)
+        needed = self._carry_out(run, messages, decision)
         while decision.passage is not None and decision.end < min(run.count, LOOKED_AT_MAX):
             # What becomes of the next message hung on one of these.
-            decision = self._router.decide(exchange, messages, decision.end, run.count)
-            needed = needed.joined(self._carry_out(run, decision))
+            decision = core.decide(messages, decision.end, run.count)
+            needed = needed.joined(self._carry_out(run, messages, decision))
         return needed
 
     @cython.cfunc
-    @cython.locals(routes=dict)
-    def _queues_of(self, exchange: str, key: bytes) -> Iterable[Recipient] | None:
-        # Where a key leads to, if that is known.
-        version = self._routing.version
-        if key == self._key and version == self._queues_version:
-            return self._queues
-        routes = self._routing.cached_routes(exchange)
-        route = routes.get(key) if routes is not None else None
-        if not route:
-            return None
-        queues = self._vhost.targets.gradually(route)
-        if isinstance(queues, tuple):
-            self._key, self._queues, self._queues_version = key, queues, version
-        return queues
-
-    @cython.cfunc
-    def _carry_out(self, run: PublishRun, decision: Decision) -> JournalPositions:
+    def _carry_out(
+        self, run: PublishRun, messages: RunMessages, decision: Decision
+    ) -> JournalPositions:
         self.carried = decision.end
         if decision.replies:
             bare = without_blind_copies(run)
@@ -248,57 +218,11 @@ class Publisher:
                 self._channel.services.replies.send(address, bare, indexes, self._clock)
         if decision.returned:
             self._return(run, decision.returned)
-        needed = NOTHING
-        if decision.passage is not None:
-            needed = self._store(run, decision.deliver, decision.passage)
-        elif decision.deliver:
-            needed = self._deliver(run, decision)
+        needed: JournalPositions = self._core.carry_out(messages, decision)
         if self._vhost.listeners:
             for tell in traces(self._vhost.listeners, self._channel, run, decision):
                 tell()
         return needed
-
-    @cython.cfunc
-    @cython.locals(chosen=dict, known=dict)
-    def _deliver(self, run: PublishRun, decision: Decision) -> JournalPositions:
-        # One batch for each queue, so that its order is the publisher's.
-        chosen = decision.deliver
-        if len(chosen) > 1 and queues_of(chosen) > SHARED_AT_ONCE:
-            return self._appending.append(self._shared_out(run.kept(decision.end), chosen), False)
-        chosen = disjoint(chosen)
-        selections = list(chosen.values())
-        parts = run.parts(selections, record_attributes(run), self._clock.now())
-        targets = self._vhost.targets
-        known = targets.known()
-        queues = [known.get(route) or targets.gradually(route) for route in chosen]
-        return self._appending.append(zip(parts, queues, selections, strict=True), False)
-
-    def _shared_out(self, run: PublishRun, chosen: dict[Route, list[int]]) -> Batches:
-        targets = self._vhost.targets
-        known, newest = targets.known(), targets.newest
-        attributes, now = record_attributes(run), self._clock.now()
-
-        def batches() -> Batches:
-            for each in shared_out(chosen):
-                if each is None:
-                    yield PAUSE
-                    continue
-                route, messages = each
-                part = run.parts([messages], attributes, now)[0]
-                yield part, known.get(route) or targets.still_there(route, newest), messages
-
-        return batches()
-
-    def _store(
-        self, run: PublishRun, deliver: dict[Route, list[int]], passage: StatefulRoute
-    ) -> JournalPositions:
-        attributes, now = record_attributes(run), self._clock.now()
-        batches = run_batches(run, deliver, self._vhost, now)
-
-        def records(indexes: list[int]) -> Records:
-            return run.parts([indexes], attributes, now)[0]
-
-        return passage.store(batches, self._appending, run.persistent, records)
 
     def _return(self, run: PublishRun, indexes: Sequence[int]) -> None:
         self._counters.unroutable(len(indexes), run.mandatory)
@@ -319,18 +243,17 @@ class Publisher:
     @cython.cfunc
     def _check_exchange(self, name: bytes) -> None:
         version, revision = self._routing.version, self._permissions.current()
-        if name != self._name or version != self._known_version:
+        if name != self._core.name or version != self._known_version:
             exchange = _decoded(name)
             if self._routing.exchange(exchange).internal:
                 where = f"'{exchange}' in vhost '{self._vhost.name}'"
                 raise SoftError(ACCESS_REFUSED, f"cannot publish to internal exchange {where}")
-            self._name, self._exchange, self._known_version = name, exchange, version
-            self._exchange_counters = self._vhost.counters.exchange(exchange)
-            self._key = None
+            self._core.turn_to(name, exchange)
+            self._known_version = version
         elif revision == self._known_revision:
             return
         self._known_revision = -1
-        self._permissions.authorize(ResourceKind.EXCHANGE, self._exchange, Verb.WRITE)
+        self._permissions.authorize(ResourceKind.EXCHANGE, self._core.exchange, Verb.WRITE)
         self._known_revision = revision
 
     @property

@@ -6,14 +6,13 @@ from functools import partial
 from routelog.amqp_front.publishing.firehose import traces
 from routelog.amqp_front.publishing.publishing_channel import PublishingChannel
 from routelog.amqp_front.publishing.return_sender import ReturnSender
-from routelog.amqp_front.publishing.run_messages import RunMessages, run_batches
+from routelog.amqp_front.publishing.run_messages import RunMessages
 from routelog.amqp_front.transactions.commit_plan import CommitPlan
 from routelog.amqp_front.wire.command import PublishRun
-from routelog.amqp_front.wire.record_attributes import record_attributes
 from routelog.amqp_front.wire.single_run import LOOKED_AT_MAX, at_once, without_blind_copies
 from routelog.exchanges import Route
 from routelog.log_backend import JournalPositions, Records
-from routelog.vhosts import Decision, Router, StatefulRoute
+from routelog.vhosts import Decision, Router, StatefulRoute, batches_of
 
 NAMES_MAX = 4_096  # queues of all routes that are planned at once: 1 to 2 ms
 
@@ -59,37 +58,36 @@ class RunPlanner:
             run = at_once(run)
         exchange = run.exchange.decode()
         plan.exchanges.add(exchange)
-        decision: Decision = self._router.decide(exchange, RunMessages(run), 0, run.count)
+        messages, now = RunMessages(run), self._clock.now()
+        decision: Decision = self._router.decide(exchange, messages, 0, run.count)
         bare = without_blind_copies(run)
         for reply in decision.replies.items():
             plan.told.append(partial(self._replies.send, reply[0], bare, reply[1], self._clock))
         self._return(run, decision.returned)
         copies = 0
-        for records, queues, _ in run_batches(
-            run, decision.deliver, self._vhost, self._clock.now()
-        ):
+        for records, queues, _ in batches_of(messages, decision.deliver, self._vhost.targets, now):
             plan.add(records, queues)
             copies += records.count * len(queues)
         count, routed = self._published.get(run.exchange, (0, 0))
         self._published[run.exchange] = count + decision.end, routed + copies
         if decision.passage is not None:
-            self._remember(run, decision.deliver, decision.passage)
+            self._remember(messages, decision.deliver, decision.passage)
         if listeners:
             plan.told += traces(listeners, self._channel, run, decision)
         return decision.end
 
     def _remember(
-        self, run: PublishRun, deliver: dict[Route, list[int]], passage: StatefulRoute
+        self, messages: RunMessages, deliver: dict[Route, list[int]], passage: StatefulRoute
     ) -> None:
         plan = self.plan
-        stored = {at: run.persistent for indexes in deliver.values() for at in indexes}
-        attributes, now = record_attributes(run), self._clock.now()
+        stored = {at: messages.persistent for indexes in deliver.values() for at in indexes}
+        now = self._clock.now()
 
         def remember(positions: JournalPositions) -> list[Callable[[], None]]:
-            return passage.remember(stored, run.persistent, records, positions)
+            return passage.remember(stored, messages.persistent, records, positions)
 
         def records(indexes: list[int]) -> Records:
-            return run.parts([indexes], attributes, now)[0]
+            return messages.parts([indexes], now)[0]
 
         plan.passages.append(passage)
         plan.remembering.append(remember)

@@ -170,7 +170,7 @@ def two_ways(
     node: Node, last: None, monkeypatch: pytest.MonkeyPatch
 ) -> Callable[[], list[PublishRun]]:
     """Makes a run whose keys lead to all queues and to the later ones, which may be shared out in turns."""
-    monkeypatch.setattr("routelog.amqp_front.publishing.publisher.SHARED_AT_ONCE", 1)
+    monkeypatch.setattr("routelog.vhosts.publishing.client_publish.SHARED_AT_ONCE", 1)
     monkeypatch.setattr("routelog.vhosts.publishing.fan_out.NAMES_AT_ONCE", TURN)
     for name in QUEUES:
         node.vhost.bind_queue(name, "amq.direct", "all", {})
