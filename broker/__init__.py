@@ -1,7 +1,8 @@
 """What a node has for all its clients, whatever they speak: sockets, waiting, login, the process."""
 
 from routelog import log_backend  # first: it decides whether the kernel runs compiled
-from routelog.broker.identity.client_certificate import Certificate, distinguished_name, login_name
+from routelog.broker.identity.client_certificate import distinguished_name
+from routelog.broker.identity.login import LoginClient, Logins
 from routelog.broker.loop.cork import Cork
 from routelog.broker.node.configuration import BrokerConfig
 from routelog.broker.passing.passed_protocol import PassedProtocol

@@ -17,10 +17,10 @@ from routelog.amqp_front.connections import (
 )
 from routelog.amqp_front.connections.channel_connection import ChannelConnection
 from routelog.amqp_front.connections.channel_transactions import ChannelTransactions
-from routelog.amqp_front.connections.login import PROTOCOL
 from routelog.amqp_front.consuming.consumption import Consumption
 from routelog.amqp_front.consuming.settling import Settling
 from routelog.amqp_front.consuming.unacked import UnackedRun
+from routelog.amqp_front.node.services import PROTOCOL
 from routelog.amqp_front.publishing.content import PartialContent
 from routelog.amqp_front.publishing.publisher import Publisher
 from routelog.amqp_front.wire.command import (

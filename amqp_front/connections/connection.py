@@ -27,12 +27,12 @@ from routelog.amqp_front.connections.handshake import (
     PROTOCOL_HEADER,
     start_frame,
 )
-from routelog.amqp_front.connections.login import PROTOCOL, offered
+from routelog.amqp_front.connections.login import offered
 from routelog.amqp_front.connections.publishing_hold import PublishingHold
 from routelog.amqp_front.connections.receive_buffer import ReceiveBuffer
 from routelog.amqp_front.connections.refusal_note import note_refusal
 from routelog.amqp_front.consuming.client_channel import RefusingChannel
-from routelog.amqp_front.node.services import Services
+from routelog.amqp_front.node.services import PROTOCOL, Services
 from routelog.amqp_front.sockets.heartbeat import Heartbeat
 from routelog.amqp_front.wire.command import (
     RUN_RECORDS_MAX,
@@ -363,7 +363,7 @@ class Connection(asyncio.BufferedProtocol):
         if header in ACCEPTED_HEADERS:
             self.state = State.AWAIT_START_OK
             assert self.socket is not None
-            offers = offered(self.services, self.socket)
+            offers = offered(self.services.logins, self.socket)
             self.write(start_frame(self.services.cluster_name(), offers))
             return True
         if header is not None or not PROTOCOL_HEADER.startswith(cutter.unread()[:4]):

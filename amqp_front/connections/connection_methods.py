@@ -17,7 +17,7 @@ from routelog.amqp_front.connections.handshake import (
     client_identity,
     tune_frame,
 )
-from routelog.amqp_front.connections.login import log_in, refused
+from routelog.amqp_front.connections.login import log_in
 from routelog.amqp_front.connections.publishing_hold import PublishingHold
 from routelog.amqp_front.connections.receive_buffer import ReceiveBuffer
 from routelog.amqp_front.node.services import Services
@@ -123,9 +123,9 @@ def _start_ok(connection: MethodConnection, method: Any) -> None:
     assert connection.socket is not None
     services = connection.services
     try:
-        login = log_in(services, connection.socket, method.mechanism, method.response)
+        login = log_in(services.logins, connection.socket, method.mechanism, method.response)
     except MalformedResponse as error:
-        refused(services, connection.socket, method.mechanism, "", str(error))
+        services.logins.refused(connection.socket, method.mechanism, "", str(error))
         return connection.drop("login refused")
     connection.socket.identity = client_identity(method, services.clock.now())
     task = services.loop.create_task(login)

@@ -7,13 +7,16 @@ from typing import Self
 from routelog.amqp_front.node.direct_reply import DirectReplies
 from routelog.amqp_front.sockets.heartbeat import HeartbeatWheel
 from routelog.amqp_front.wire.frame_cutter import FrameCutter
-from routelog.broker import NodeServices
+from routelog.broker import Logins, NodeServices
+
+PROTOCOL = "AMQP 0-9-1"  # as events and pages name it
 
 
 @dataclass(slots=True)
 class Services(NodeServices):
     """The parts of a running broker that connections use: those of the node, and AMQP's own."""
 
+    logins: Logins
     cutter: FrameCutter
     heartbeats: HeartbeatWheel
     replies: DirectReplies = field(default_factory=DirectReplies)
@@ -26,6 +29,7 @@ class Services(NodeServices):
         config = node.config
         return cls(
             **shared,
+            logins=Logins(config, node.users, node.passwords, node.vhosts.events, PROTOCOL),
             cutter=FrameCutter(config.frame_max, config.message_bytes_max),
             heartbeats=HeartbeatWheel(node.loop, node.scheduler),
         )

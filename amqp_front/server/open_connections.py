@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 
 from routelog.amqp_front.connections.connection import Connection
-from routelog.amqp_front.connections.login import PROTOCOL
+from routelog.amqp_front.node.services import PROTOCOL
 from routelog.amqp_front.wire.errors import CONNECTION_FORCED, HardError
 from routelog.broker import client_described, ends_name
 
