@@ -29,7 +29,7 @@ class ManagementDoor:
         self, method: str, path: str, body: bytes | None = None, **headers: str
     ) -> tuple[int, dict[str, str], bytes]:
         """Status, headers and body of an answer; the path is sent as it is."""
-        connection = HTTPConnection(str(self.address.hostname), self.address.port, timeout=20)
+        connection = HTTPConnection(str(self.address.hostname), self.address.port, timeout=60)
         try:
             connection.request(method, f"/api{path}", body, {**self.headers, **headers})
             answer = connection.getresponse()

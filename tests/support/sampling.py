@@ -14,6 +14,10 @@ ValueT = TypeVar("ValueT")
 def sampled(values: Iterable[ValueT], every: int) -> list[ValueT | ParameterSet]:
     """Values for `parametrize`: the first and then one in `every` are in the sample, the others are `long`."""
     return [
-        pytest.param(value, marks=pytest.mark.long) if number % every else value
+        pytest.param(*_parts(value), marks=pytest.mark.long) if number % every else value
         for number, value in enumerate(values)
     ]
+
+
+def _parts(value: object) -> tuple[object, ...]:
+    return value if isinstance(value, tuple) else (value,)

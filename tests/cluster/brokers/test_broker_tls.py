@@ -25,6 +25,7 @@ def until(is_so: Callable[[], bool], told: Callable[[], str]) -> None:
         time.sleep(0.1)
 
 
+@pytest.mark.long
 def test_clients_of_all_nodes_go_on_when_the_leader_is_killed(tmp_path: Path) -> None:
     authority = trustme.CA()
     files = {name: node_files(authority, tmp_path / "tls" / name, "localhost") for name in NODES}
@@ -95,7 +96,6 @@ def test_certificates_of_the_operators_own_are_switched_on_later(tmp_path: Path)
         cluster.stop()
 
 
-@pytest.mark.long
 def test_a_standby_follows_over_tls(tmp_path: Path) -> None:
     authority, port = trustme.CA(), free_port()
     own = node_environment(node_files(authority, tmp_path / "tls" / "a"))

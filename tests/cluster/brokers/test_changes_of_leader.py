@@ -9,10 +9,11 @@ import pika
 import pytest
 from broker_process import BrokerProcess
 from cluster.brokers.mirrored_brokers import MirroredBrokers, mirrored_brokers
-from cluster.brokers.test_brokers import FAILOVER_SECONDS_MAX, client, drained, others
+from cluster.brokers.test_brokers import client, drained, others
 from pika.adapters.blocking_connection import BlockingChannel
 from pika.spec import BasicProperties
 from pika_client import PERSISTENT
+from support.waiting import WAIT_SECONDS
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +47,7 @@ def kill_the_leader(cluster: MirroredBrokers) -> BrokerProcess:
 
 
 def until(told: Callable[[], bool], connection: pika.BlockingConnection) -> None:
-    deadline = time.monotonic() + FAILOVER_SECONDS_MAX
+    deadline = time.monotonic() + WAIT_SECONDS
     while not told():
         assert time.monotonic() < deadline
         connection.process_data_events(0.05)

@@ -64,7 +64,7 @@ class FollowProcess:
     def end(self) -> None:
         """SIGTERM; it ends at once."""
         self.process.send_signal(signal.SIGTERM)
-        assert self.process.wait(10) == 0
+        assert self.process.wait(60) == 0
 
     def stop(self) -> None:
         """At the end of a test, whatever happened in it."""

@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 from broker_process import BrokerFailed, BrokerProcess
 from cluster.brokers.mirrored_brokers import MirroredBrokers, mirrored_brokers
-from cluster.brokers.test_brokers import FAILOVER_SECONDS_MAX, client, drained, others, publish
+from cluster.brokers.test_brokers import client, drained, others, publish
 from cluster.faults.flipped_bits import PAGE_BYTES, flip_bit
 from pika.exceptions import AMQPError, NackError
 from pika_client import PERSISTENT
 from support.sampling import sampled
-from support.waiting import wait_until
+from support.waiting import WAIT_SECONDS, wait_until
 
 from routelog.log_backend.journal.journal_block import MAGIC
 from routelog.mirror_cluster.coordination.etcd_gateway import encoded
@@ -45,7 +45,7 @@ def cluster(running: MirroredBrokers) -> MirroredBrokers:
 
 def publish_at_last(broker: BrokerProcess, body: str) -> None:
     """Publish until it is confirmed: a connection ends when another node leads."""
-    deadline = time.monotonic() + FAILOVER_SECONDS_MAX
+    deadline = time.monotonic() + WAIT_SECONDS
     while True:
         try:
             return publish(broker, body)
@@ -54,7 +54,7 @@ def publish_at_last(broker: BrokerProcess, body: str) -> None:
 
 
 def until_ended(broker: BrokerProcess) -> None:
-    deadline = time.monotonic() + FAILOVER_SECONDS_MAX
+    deadline = time.monotonic() + WAIT_SECONDS
     while broker.alive:
         assert time.monotonic() < deadline, broker.log_text()
         time.sleep(0.05)
@@ -111,7 +111,7 @@ def test_a_leader_whose_disk_is_full_hands_over_when_it_is_told_to(
     system.hurt(full=1)
     try:
         channel.basic_publish("", "q", b"1", PERSISTENT)
-        deadline = time.monotonic() + FAILOVER_SECONDS_MAX
+        deadline = time.monotonic() + WAIT_SECONDS
         while not blocked:
             assert time.monotonic() < deadline, leader.log_text()
             channel.connection.process_data_events(0.05)
@@ -181,7 +181,7 @@ def test_a_node_whose_journal_is_damaged_takes_a_copy_of_another_ones(
     cluster.until_led(in_sync=3)
     assert "all is given up here, as other nodes have it" in hurt.log_text()
     assert list((hurt.data_dir / "aside").iterdir())
-    deadline = time.monotonic() + FAILOVER_SECONDS_MAX
+    deadline = time.monotonic() + WAIT_SECONDS
     while cluster.ask("transfer", "--to", f"{name_of(hurt)}@test")[1]:
         # The lease of what it was before has to end.
         assert time.monotonic() < deadline, cluster.status()

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-ATTACH_SECONDS_MAX = 20.0
-STOP_SECONDS_MAX = 20.0
+ATTACH_SECONDS_MAX = 60.0
+STOP_SECONDS_MAX = 60.0
 
 
 class StraceRefused(Exception):

@@ -15,6 +15,7 @@ import shutil
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,7 @@ from crash.disks.node import Node, NodeStill, recovered
 from crash.disks.powered_disk import PoweredDisk
 from crash.disks.test_power_cut_at_every_call import work_on
 from crash.disks.workloads import WORKLOADS
+from support.sampling import sampled
 from support.waiting import WAIT_SECONDS
 from unit.log_backend.open_store import unsettled
 
@@ -32,7 +34,7 @@ from routelog.log_backend.journal.journal import JournalFailed
 pytestmark = pytest.mark.crash
 
 # How many faults a workload has, chosen by the seed; "all": each kind of call at each place.
-FAULTS = os.environ.get("ROUTELOG_TEST_FAULTS", "3")
+FAULTS = os.environ.get("ROUTELOG_TEST_FAULTS", "5")
 SEED = int(os.environ.get("ROUTELOG_TEST_SEED", "1"))
 TAKES_SPACE = {
     "allocate",
@@ -175,8 +177,7 @@ async def check_fault(fault: Fault, workload: str, root: Path, choice: random.Ra
         await node.stop()
 
 
-@pytest.mark.parametrize("committer", COMMITTERS)
-@pytest.mark.parametrize("workload", WORKLOADS)
+@pytest.mark.parametrize(("workload", "committer"), sampled(product(WORKLOADS, COMMITTERS), 3))
 async def test_a_failed_call_costs_nothing_that_was_confirmed(
     workload: str,
     committer: str,

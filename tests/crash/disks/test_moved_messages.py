@@ -11,11 +11,13 @@ import os
 import random
 import shutil
 from collections.abc import AsyncIterator, Sequence
+from itertools import product
 from pathlib import Path
 
 import pytest
 from crash.disks.node import Node, NodeStill, whole_log
 from crash.disks.powered_disk import PoweredDisk
+from support.sampling import sampled
 from support.waiting import WAIT_SECONDS
 from unit.log_backend.log_records import records
 from unit.log_backend.open_store import unsettled
@@ -27,7 +29,7 @@ from routelog.vhosts.rules.rule_services import RuleServices
 
 pytestmark = pytest.mark.crash
 
-CUTS = os.environ.get("ROUTELOG_TEST_CUTS", "6")
+CUTS = os.environ.get("ROUTELOG_TEST_CUTS", "12")
 SEED = int(os.environ.get("ROUTELOG_TEST_SEED", "1"))
 ROUNDS = 16
 BATCH = 6
@@ -178,8 +180,7 @@ async def check(node: Node, way: DeadLetters, confirmed: frozenset[int]) -> None
         assert not lost, f"in neither: {sorted(lost)}"
 
 
-@pytest.mark.parametrize("size", [100, 900])
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(("way", "size"), sampled(product(WAYS, (100, 900)), 3))
 async def test_a_power_cut_before_any_call_leaves_a_moved_message_in_one_place(
     way: str, size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

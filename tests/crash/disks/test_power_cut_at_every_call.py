@@ -11,6 +11,7 @@ import os
 import random
 import shutil
 from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -18,13 +19,14 @@ from crash.disks.committers import COMMITTERS, choose_committer
 from crash.disks.node import Node, NodeStill
 from crash.disks.powered_disk import PoweredDisk
 from crash.disks.workloads import WORKLOADS
+from support.sampling import sampled
 
 from routelog.log_backend.metadata import metadata
 
 pytestmark = pytest.mark.crash
 
 # How many cuts a workload has, chosen by the seed; "all": one before every call.
-CUTS = os.environ.get("ROUTELOG_TEST_CUTS", "6")
+CUTS = os.environ.get("ROUTELOG_TEST_CUTS", "12")
 OUTCOMES = int(os.environ.get("ROUTELOG_TEST_CUT_OUTCOMES", "1"))
 SEED = int(os.environ.get("ROUTELOG_TEST_SEED", "1"))
 CALLS_UNTIL_SECOND_CUT = 40
@@ -77,8 +79,7 @@ async def check_cut(still: NodeStill, root: Path, choice: random.Random) -> None
     await node.stop()
 
 
-@pytest.mark.parametrize("committer", COMMITTERS)
-@pytest.mark.parametrize("workload", WORKLOADS)
+@pytest.mark.parametrize(("workload", "committer"), sampled(product(WORKLOADS, COMMITTERS), 3))
 async def test_what_was_confirmed_outlives_a_power_cut_before_any_call(
     workload: str,
     committer: str,

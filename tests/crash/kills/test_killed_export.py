@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from support.sampling import sampled
 from unit.spark_bridge.lakes.test_exporter import FORMATS, places
 from unit.spark_bridge.log_files import LogFiles
 
@@ -16,7 +17,7 @@ KILLS_MIN = {"delta": 20, "parquet": 20, "iceberg": 8}  # iceberg has no steps b
 pytestmark = pytest.mark.crash
 
 
-@pytest.mark.parametrize("kind", FORMATS)
+@pytest.mark.parametrize("kind", sampled(FORMATS, 3))
 def test_an_export_that_is_killed_at_each_step_is_exact(kind: str, tmp_path: Path) -> None:
     expected = []
     for queue in ("audit", "orders"):

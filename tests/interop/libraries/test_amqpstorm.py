@@ -23,7 +23,7 @@ def connection(broker) -> Iterator[amqpstorm.Connection]:
 
 @pytest.fixture
 def channel(connection: amqpstorm.Connection) -> Iterator[amqpstorm.Channel]:
-    with connection.channel(rpc_timeout=10) as opened:
+    with connection.channel(rpc_timeout=60) as opened:
         yield opened
 
 
@@ -143,7 +143,7 @@ def test_callbacks_run_in_a_thread_of_the_client(connection, queue) -> None:
     with connection.channel() as channel:
         for number in range(3):
             channel.basic.publish(str(number), queue)
-    thread.join(10)
+    thread.join(60)
     assert got == ["0", "1", "2"]
     consuming.close()
 

@@ -39,7 +39,7 @@ def tls_proxy(host: str, port: int, folder: Path) -> Iterator[int]:
         accepting.start()
         yield listener.getsockname()[1]
         listener.shutdown(socket.SHUT_RDWR)
-        accepting.join(5)
+        accepting.join(60)
 
 
 def _accept(listener: socket.socket, context: ssl.SSLContext, address: tuple[str, int]) -> None:

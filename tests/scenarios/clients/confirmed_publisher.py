@@ -53,7 +53,7 @@ class ConfirmedPublisher:
     def stop(self) -> None:
         """End the thread, whatever waits for a confirm, and the connection."""
         self._stop.set()
-        self._thread.join(10)
+        self._thread.join(60)
         self._client.socket.close()
 
     def _run(self) -> None:

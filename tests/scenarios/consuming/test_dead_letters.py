@@ -288,5 +288,5 @@ def test_at_least_once_keeps_what_no_queue_takes_until_one_does(channel, name):
     channel.exchange_declare(name, "fanout", auto_delete=True)
     late = declare(channel)
     channel.queue_bind(late, name)
-    wait_until(lambda: ready_count(channel, late) == 2, seconds=15)
+    wait_until(lambda: ready_count(channel, late) == 2)
     assert drain(channel, late) == [b"a", b"b"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 
 import pika
@@ -11,6 +12,7 @@ from broker_process import BrokerProcess
 from management_door import ManagementDoor
 from pika.adapters.blocking_connection import BlockingChannel as Channel
 from pika_client import Clients
+from support.sampling import sampled
 
 pytestmark = pytest.mark.differs_from_rabbitmq("has no limit of definitions")
 
@@ -54,8 +56,10 @@ def bind_until_refused(
     return number
 
 
-@pytest.mark.parametrize("arguments", [long_text, many_fields, long_list])
-@pytest.mark.parametrize("exchange", ["amq.headers", "amq.fanout"])
+@pytest.mark.parametrize(
+    ("arguments", "exchange"),
+    sampled(product((long_text, many_fields, long_list), ("amq.headers", "amq.fanout")), 3),
+)
 def test_bindings_beyond_the_budget_are_refused_and_a_start_needs_little_more(
     tmp_path: Path, arguments: Callable[[int], dict[str, object]], exchange: str
 ) -> None:

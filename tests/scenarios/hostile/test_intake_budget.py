@@ -70,7 +70,7 @@ class World:
         return int(node["intake_bytes"])
 
     def wait_for_intake(self, wanted: Callable[[int], bool]) -> None:
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while not wanted(self.intake_bytes()):
             assert time.monotonic() < deadline, self.intake_bytes()
             time.sleep(0.02)

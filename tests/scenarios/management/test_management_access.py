@@ -261,10 +261,10 @@ def test_who_makes_a_vhost_may_do_all_in_it(world: BrokerProcess) -> None:
 def test_who_asks_nothing_is_cut_off_and_who_asked_is_kept(fresh_broker, said: bytes) -> None:
     door = ManagementDoor(fresh_broker(ROUTELOG_HANDSHAKE_SECONDS="2"))
     where = (door.address.hostname, door.address.port)
-    asking = HTTPConnection(*where, timeout=10)
+    asking = HTTPConnection(*where, timeout=60)
     asking.request("GET", "/api/whoami", headers=door.headers)
     assert asking.getresponse().read()
-    with socket.create_connection(where, timeout=10) as silent:
+    with socket.create_connection(where, timeout=60) as silent:
         silent.sendall(said)
         with suppress(ConnectionResetError):
             assert silent.recv(1) == b""

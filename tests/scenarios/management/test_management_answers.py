@@ -153,7 +153,7 @@ def test_a_port_is_a_number(door, port, status) -> None:
 
 def test_who_downloads_rabbitmqadmin_is_told_what_to_use(world) -> None:
     door = ManagementDoor(world, None)
-    connection = HTTPConnection(str(door.address.hostname), door.address.port, timeout=20)
+    connection = HTTPConnection(str(door.address.hostname), door.address.port, timeout=60)
     connection.request("GET", "/cli/rabbitmqadmin")
     script = connection.getresponse().read()
     connection.close()

@@ -66,7 +66,7 @@ def trusting(authority: trustme.CA = AUTHORITY) -> ssl.SSLContext:
 
 
 def ask(broker: BrokerProcess, path: str, context: ssl.SSLContext) -> tuple[int, Any]:
-    connection = HTTPSConnection("localhost", https_port(broker), timeout=20, context=context)
+    connection = HTTPSConnection("localhost", https_port(broker), timeout=60, context=context)
     try:
         user = b64encode(b"guest:guest").decode()
         connection.request("GET", f"/api{path}", headers={"Authorization": f"Basic {user}"})

@@ -263,15 +263,15 @@ async def test_a_robust_client_comes_back_when_another_process_leads(two: Two) -
 
         connection.close_callbacks.add(note_end)
         await asyncio.to_thread(two.passing.tell, "nobody")
-        await asyncio.wait_for(ended.wait(), 10)
+        await asyncio.wait_for(ended.wait(), 60)
         assert "another node leads now: transient messages" in str(reasons[0])
         await asyncio.to_thread(two.leading.restart)
         await asyncio.to_thread(two.lead)
-        await asyncio.wait_for(connection.connected.wait(), 10)
+        await asyncio.wait_for(connection.connected.wait(), 60)
         async with await aio_pika.connect(two.leading.url) as direct:
             exchange = (await direct.channel()).default_exchange
             await exchange.publish(aio_pika.Message(b"m", delivery_mode=2), "q")
-        assert await asyncio.wait_for(arrived.get(), 10) == b"m"
+        assert await asyncio.wait_for(arrived.get(), 60) == b"m"
 
 
 def test_a_leader_that_stops_says_so_itself(two: Two, clients: Clients) -> None:

@@ -130,10 +130,10 @@ def test_plain_bytes_old_versions_and_silence_on_the_tls_port_end_and_disturb_no
         old.wrap_socket(raw, server_hostname="localhost")
     silent = [socket.create_connection(("127.0.0.1", port), 5) for _ in range(4)]
     with socket.create_connection(("127.0.0.1", port), 5) as fifth:
-        fifth.settimeout(8)
+        fifth.settimeout(60)
         assert fifth.recv(1) == b""  # there is no room for it until the silent ones are dropped
     for each in silent:
-        each.settimeout(20)
+        each.settimeout(60)
         assert each.recv(1) == b""
         each.close()
     round_trip(connected(port, client_context()))
@@ -264,7 +264,7 @@ def login(
     """What a user is answered, up to connection.tune."""
     start_ok = pika.spec.Connection.StartOk({}, "PLAIN", f"\0{user}\0{password}", "en_US")
     with raw:
-        raw.settimeout(20)
+        raw.settimeout(60)
         raw.sendall(header + HEADER)
         assert raw.recv(4_096)[7:11] == struct.pack(">HH", 10, 10)
         method = struct.pack(">HH", 10, 11) + b"".join(start_ok.encode())

@@ -28,7 +28,7 @@ pytestmark = pytest.mark.differs_from_rabbitmq("has no such thing")
 BODY = b"x" * 2_000
 FILLED = 2_000  # messages before a backup: 4 MB, some sixty segments
 IN_FLIGHT = 20
-STALL_SECONDS_MAX = 5.0  # on a busy machine; alone it is below half a second
+STALL_SECONDS_MAX = 30.0  # alone it is below half a second
 # Small segments cost their syncs: at this rate the flusher would not keep up, backup or not.
 UNDER_LOAD = {
     "ROUTELOG_SEGMENT_BYTES": str(1024 * 1024),
@@ -250,7 +250,7 @@ def test_a_killed_command_ends_its_backup(start: Start, tmp_path: Path) -> None:
     wait_until(lambda: (target / "backups" / "one").exists())
     command.send_signal(signal.SIGKILL)
     command.wait()
-    wait_until(lambda: not any((broker.data_dir / "copies").iterdir()), seconds=40)
+    wait_until(lambda: not any((broker.data_dir / "copies").iterdir()))
     assert told("backup", "list", target) == []
     state = ManagementDoor(broker).get("backup")
     assert (state["state"], state["error"]) == ("failed", "its client has gone")
@@ -262,7 +262,7 @@ def test_an_interrupted_command_cancels_its_backup(start: Start, tmp_path: Path)
     command = begin_backup(broker, target, "one")
     wait_until(lambda: (target / "backups" / "one").exists())
     command.send_signal(signal.SIGINT)
-    assert command.wait(20) != 0
+    assert command.wait(60) != 0
     wait_until(lambda: ManagementDoor(broker).get("backup")["state"] == "failed")
     assert ManagementDoor(broker).get("backup")["error"] == "it was cancelled"
 

@@ -107,7 +107,7 @@ def assert_clean(said: str) -> None:
 def answer_to(world: BrokerProcess, request: bytes) -> bytes:
     door = ManagementDoor(world, None)
     received = b""
-    with socket.create_connection((door.address.hostname, door.address.port), timeout=5) as client:
+    with socket.create_connection((door.address.hostname, door.address.port), timeout=60) as client:
         client.sendall(request)
         with suppress(OSError):
             client.shutdown(socket.SHUT_WR)
@@ -135,7 +135,7 @@ def test_an_unknown_expectation_is_not_quoted(world: BrokerProcess, path: str) -
     door = ManagementDoor(world, None)
     head = f"GET {path} HTTP/1.1\r\nHost: h\r\nExpect: {SECRET}\r\nContent-Length: 1\r\n\r\n"
     address = door.address.hostname, door.address.port
-    with socket.create_connection(address, timeout=5) as client:
+    with socket.create_connection(address, timeout=60) as client:
         client.sendall(head.encode())
         answer = b""
         while piece := client.recv(65_536):  # until the server closes
@@ -232,7 +232,7 @@ def test_what_comes_on_the_port_of_amqp_is_not_quoted(world: BrokerProcess) -> N
         PROTOCOL_HEADER + method(10, 11, b"\0\0\0\xff" + SECRET.encode(), channel=0),
         PROTOCOL_HEADER + method(10, 11, b"\0\0\0\x10\x01aS" + SECRET.encode(), channel=0),
     ):
-        with socket.create_connection((world.host, world.port), timeout=5) as client:
+        with socket.create_connection((world.host, world.port), timeout=60) as client:
             client.sendall(said)
             client.shutdown(socket.SHUT_WR)
             with suppress(OSError):

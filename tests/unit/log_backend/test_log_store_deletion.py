@@ -210,7 +210,7 @@ async def test_a_snapshot_under_way_while_a_partition_is_deleted_does_not_stay(d
 
     def wait() -> None:
         arrived.set()
-        assert released.wait(20)
+        assert released.wait(60)
 
     await flushed(store)
     partition.open_cursor().settle(0, 1)
@@ -239,7 +239,7 @@ async def test_the_removal_of_a_partition_leaves_the_tombstone_of_its_successor(
     append(old, 3)
     await flushed(store)
     released = threading.Event()
-    store._flusher.do(lambda: released.wait(20) or None)
+    store._flusher.do(lambda: released.wait(60) or None)
     store.metadata.apply(store.close_partitions(old))
     store.remove_files(old)
     new = store.open_partition(2, "/", "q", 0, durable=True)

@@ -73,7 +73,7 @@ class Connection:
     async def go_on(self) -> None:
         """Await what was waited for first."""
         done, then = self.waits.pop(0)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             await done
         then()
 

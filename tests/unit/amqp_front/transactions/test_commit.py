@@ -177,7 +177,7 @@ async def test_many_are_told_in_turns_and_it_is_not_over_before() -> None:
     ending.board.durable(4)
     assert ending.settling.told == ["settled"]  # no snapshot may know less than the journal
     assert not commit.reached.done()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         await commit.reached
     assert ending.told == [0, 1, 2, 3, 4]
 
@@ -188,7 +188,7 @@ async def test_very_many_are_known_as_settled_at_once_and_settled_in_turns() -> 
     ending.board.durable(4)
     assert ending.settling.told == ["committed"]  # no snapshot may know less than the journal
     assert not commit.reached.done()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         await commit.reached
     assert ending.settling.told == ["committed", "settled"]
 

@@ -79,7 +79,7 @@ async def test_without_a_leader_it_is_closed_after_a_while(is_known: bool) -> No
         made.is_away = True
         made.leader = LeadingNode("a", 1) if is_known else None
         reader, _ = await made.client()
-        assert await asyncio.wait_for(reader.read(), 5) == b""
+        assert await asyncio.wait_for(reader.read(), 60) == b""
         await until(lambda: len(made.near) == 0)
 
 
@@ -94,7 +94,7 @@ async def test_without_a_leader_a_client_is_told_so() -> None:
         writer.write(encode_method(0, commands.Connection.Open, virtual_host="/"))
         assert b"no node takes clients: nobody leads" in await reader.readuntil(b"\xce")
         writer.write(CLOSE_OK)
-        assert await asyncio.wait_for(reader.read(), 5) == b""
+        assert await asyncio.wait_for(reader.read(), 60) == b""
         await until(lambda: len(made.near) == 0)
 
 
@@ -107,7 +107,7 @@ async def test_the_leader_counts_those_without_a_login() -> None:
         for served in made.clients[:3]:
             served.accepted.drop()  # by the leader, which has too many
         for reader, _ in clients[:3]:
-            assert CLOSE_METHOD in await asyncio.wait_for(reader.read(200), 5)
+            assert CLOSE_METHOD in await asyncio.wait_for(reader.read(200), 60)
         for _, writer in clients:
             writer.close()
         await until(lambda: all(has_heard_the_end(each) for each in made.clients))
@@ -119,7 +119,7 @@ async def test_many_that_wait_for_a_leader_push_each_other_out() -> None:
         clients = [await made.client() for _ in range(6)]
         for reader, _ in clients[:2]:
             with suppress(ConnectionResetError):
-                assert await asyncio.wait_for(reader.read(), 5) == b""
+                assert await asyncio.wait_for(reader.read(), 60) == b""
         made.lead(LeadingNode("a", 1))
         await until(lambda: len(made.clients) == 4)
 
@@ -189,7 +189,7 @@ async def test_when_the_leader_is_gone_the_client_is_told_so_in_amqp() -> None:
         assert told[7:13] == CLOSE_METHOD
         assert goodbye(LOST) in told
         writer.write(b"what was under way" + CLOSE_OK)
-        assert await asyncio.wait_for(reader.read(), 2) == b""
+        assert await asyncio.wait_for(reader.read(), 60) == b""
 
 
 async def test_when_another_node_leads_the_client_is_told_what_is_gone() -> None:
@@ -219,7 +219,7 @@ async def test_within_a_frame_nothing_can_be_said(sent: bytes) -> None:
         made.clients[0].transport.write(sent)
         assert await reader.readexactly(len(sent)) == sent
         made.lead(None)
-        assert await asyncio.wait_for(reader.read(), 5) == b""
+        assert await asyncio.wait_for(reader.read(), 60) == b""
 
 
 async def test_who_does_not_answer_the_goodbye_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -291,7 +291,7 @@ async def test_tls_ends_here_and_the_leader_knows_the_certificate(shows: bool) -
         client.transport.abort()
         assert CLOSE_METHOD in await reader.read(500)
         writer.write(CLOSE_OK)
-        assert await asyncio.wait_for(reader.read(), 2) == b""
+        assert await asyncio.wait_for(reader.read(), 60) == b""
 
 
 # -- the node stops
@@ -307,4 +307,4 @@ async def test_a_node_that_stops_tells_its_clients() -> None:
         assert goodbye("it stops") in await reader.read(500)
         writer.write(CLOSE_OK)
         assert await waiting.read() == b""
-        await asyncio.wait_for(closing, 2)
+        await asyncio.wait_for(closing, 60)

@@ -13,7 +13,7 @@ from routelog.broker.process.service_manager import ServiceManager
 
 def listening(address: str) -> socket.socket:
     receiver = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-    receiver.settimeout(5)
+    receiver.settimeout(60)
     receiver.bind(address)
     return receiver
 

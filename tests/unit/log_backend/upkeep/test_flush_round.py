@@ -102,7 +102,7 @@ async def test_a_flush_ends_though_a_transaction_keeps_all_of_them_back(data: Pa
     for partition in partitions:
         transaction.append(partial(partition.append, records([b"x"])))
     transaction.pause()
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         await store.checkpoints.flush()
     assert all(partition.unflushed_bytes for partition in partitions)
     transaction.end()

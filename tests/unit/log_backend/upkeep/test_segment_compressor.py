@@ -221,7 +221,7 @@ async def test_a_read_under_way_goes_on_in_the_form_it_has_opened(data: Path) ->
     store._compressor.look(partition)
     await until(lambda: disk.count("remove", f"{0:020d}.log"))
     released.set()
-    await asyncio.wait_for(loaded.wait(), 10)
+    await asyncio.wait_for(loaded.wait(), 60)
     batch = partition.read(0)
     assert batch is not None
     assert batch.records.body(0) == expected[0][1]
@@ -240,7 +240,7 @@ async def test_a_stop_does_not_wait_for_compression_to_end(data: Path) -> None:
     closing = asyncio.ensure_future(store.aclose())
     await until(store._compressor._stopping.is_set)
     released.set()
-    await asyncio.wait_for(closing, 10)
+    await asyncio.wait_for(closing, 60)
     assert disk.count("write", "compressing") == 1 < len(partition.segments[0].blocks())
     assert not (data / "compressing").exists()
     assert len(files(partition)[".log"]) == len(partition.segments) == 2
