@@ -47,6 +47,23 @@ class SourceModule:
         """Lines of the file, empty ones included."""
         return len(self.text.splitlines())
 
+    @property
+    def code_line_count(self) -> int:
+        """Lines without empty ones, comments and docstrings."""
+        written = {
+            number
+            for number, line in enumerate(self.text.splitlines(), 1)
+            if line.strip() and not line.lstrip().startswith("#")
+        }
+        return len(written - set(self._docstring_lines()))
+
+    def _docstring_lines(self) -> Iterator[int]:
+        for node in ast.walk(self.tree):
+            owns = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+            if isinstance(node, owns) and ast.get_docstring(node, clean=False) is not None:
+                first = node.body[0]
+                yield from range(first.lineno, (first.end_lineno or first.lineno) + 1)
+
     @cached_property
     def tree(self) -> ast.Module:
         """The parsed file."""

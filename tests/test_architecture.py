@@ -202,6 +202,153 @@ WRITERS = {
 }
 
 
+# A longer module has a partner: a test file of its name in the same folder of tests/unit.
+LINES_WITHOUT_PARTNER = 80
+
+# Package -> modules that have none yet, by their names. This list only gets shorter.
+WITHOUT_PARTNER = {
+    "log_backend": {
+        "backup_target",
+        "backup_writer",
+        "data_directory",
+        "journal_supply",
+        "log_dump",
+        "log_verification",
+        "schedule_store",
+        "segment_scan",
+        "segment_writer",
+        "stored_blocks",
+        "stored_log",
+    },
+    "exchanges": {
+        "topic_lanes",
+    },
+    "vhosts": {
+        "appending",
+        "decision",
+        "definition_entries",
+        "definitions_export",
+        "definitions_import",
+        "delay_book",
+        "delivery",
+        "due_delivery",
+        "errors",
+        "internal_publish",
+        "message_move",
+        "priority_levels",
+        "queue_rules",
+        "ready_bytes",
+        "stateful_route",
+        "topology_keeper",
+        "user_record",
+    },
+    "mirror_cluster": {
+        "child_process",
+        "cluster_member",
+        "cluster_status",
+        "copy_sender",
+        "digest_sender",
+        "etcd_coordinator",
+        "events",
+        "follow_sender",
+        "follower",
+        "node_door",
+        "node_link",
+        "standby",
+    },
+    "spark_bridge": {
+        "confirmed_publisher",
+        "delta_lake",
+        "envelope",
+        "export_commands",
+        "http_logs",
+        "http_session",
+        "index_commands",
+        "object_logs",
+        "offset_limit",
+        "parquet_lake",
+        "parquet_parts",
+        "queue_selection",
+        "record_table",
+        "tiered_logs",
+    },
+    "broker": {
+        "acceptor",
+        "broker",
+        "http_listeners",
+        "listeners",
+        "log_commands",
+        "passed_connection",
+        "passed_doors",
+    },
+    "amqp_front": {
+        "basic_methods",
+        "body_receiver",
+        "channel_transactions",
+        "command",
+        "commit_plan",
+        "connection_methods",
+        "connection_snapshot",
+        "firehose",
+        "operator_messages",
+    },
+    "management": {
+        "access_changes",
+        "api_calls",
+        "backup_commands",
+        "broker_side",
+        "change_table",
+        "changes",
+        "counter_metrics",
+        "http_connection",
+        "log_readers",
+        "message_commands",
+        "node",
+        "node_metrics",
+        "object_metrics",
+        "queue_commands",
+        "routes",
+        "visit",
+    },
+    "benchmarks": {
+        "__main__",
+        "broker_process",
+        "cluster",
+        "connection",
+        "consumer",
+        "crowd_storms",
+        "delayed",
+        "growth",
+        "journal",
+        "journal_load",
+        "machine",
+        "management_storms",
+        "many_queues",
+        "micro_batches",
+        "node_networks",
+        "options",
+        "outcome",
+        "perf",
+        "perf_test",
+        "producer",
+        "publish_run",
+        "restart",
+        "run",
+        "session",
+        "spark_read",
+        "storms",
+        "three_nodes",
+        "workload",
+    },
+    "src": {
+        "__main__",
+        "composition",
+        "node_commands",
+        "operators_door",
+    },
+}
+
+
 @cache
 def fits(name: str, patterns: tuple[str, ...]) -> bool:
     return any(fnmatch(name, pattern) for pattern in patterns)
@@ -528,6 +675,34 @@ def test_no_module_is_a_drawer() -> None:
 def test_public_names_have_docstrings() -> None:
     found = [line for module in MODULES for line in undocumented(module)]
     report(found, "say what it is and what a caller cannot guess")
+
+
+# Partner tests
+
+
+def partner_of(module: SourceModule) -> Path:
+    """The test file of a module."""
+    path = ROOT / "tests" / "unit" / module.path
+    return path.with_name(f"test_{path.name}")
+
+
+def needs_partner(module: SourceModule) -> bool:
+    """Whether a module is so long that it needs a test of its own."""
+    is_face = module.path.endswith("__init__.py")
+    return not is_face and module.code_line_count > LINES_WITHOUT_PARTNER
+
+
+def test_long_modules_have_a_partner() -> None:
+    long = [module for module in MODULES if needs_partner(module)]
+    found = {(each.package, Path(each.path).stem) for each in long if not partner_of(each).exists()}
+    known = {(package, name) for package, names in WITHOUT_PARTNER.items() for name in names}
+    new = (f"{package}: {name}" for package, name in found - known)
+    report(new, "write a test file of the module's name in the same folder of tests/unit")
+    gone = (f"{package}: {name}" for package, name in known - found)
+    report(gone, "it has a partner, or needs none: take it out of WITHOUT_PARTNER")
+    assert needs_partner(some_module("vhosts/q.py", "x = 1\n" * 81))
+    text = 'def f():\n    """A.\n    B."""\n\n    # C\n' + "    x = 1\n" * 79
+    assert not needs_partner(some_module("vhosts/q.py", text))
 
 
 # The table itself

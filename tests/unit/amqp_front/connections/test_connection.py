@@ -1,0 +1,255 @@
+"""A connection: bytes in, bytes out, without a socket."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+from pamqp import commands
+from support.byte_client import (
+    LOGIN,
+    PROTOCOL_HEADER,
+    TUNE_OK,
+    ByteClient,
+    channel_opened,
+    content,
+    heartbeats,
+    methods,
+    running_broker,
+)
+from support.waiting import until
+
+from routelog.amqp_front.wire.errors import HardError
+from routelog.broker.process.broker import Broker
+from routelog.broker.sockets.client_socket import OUTBOX_BYTES_MAX
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+OPEN = methods(commands.Connection.Open("/"))
+OPEN_OK = methods(commands.Connection.OpenOk())
+CLOSE = methods(commands.Connection.Close(200, "bye", 0, 0))
+CLOSE_OK = methods(commands.Connection.CloseOk())
+CHANNEL_OPEN = methods(commands.Channel.Open(), channel=1)
+CHANNEL_OPEN_OK = channel_opened(1)
+SECRET = methods(commands.Connection.UpdateSecret("new", "it is old"))
+SECRET_OK = methods(commands.Connection.UpdateSecretOk())
+
+
+@pytest_asyncio.fixture(loop_scope="module", scope="module")
+async def broker(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Broker]:
+    async with running_broker(tmp_path_factory.mktemp("data")) as running:
+        yield running
+
+
+@pytest.mark.parametrize("step", [1 << 20, 7, 1])
+async def test_however_the_bytes_are_cut_the_answers_are_the_same(
+    broker: Broker, step: int
+) -> None:
+    client = ByteClient(broker)
+    await client.send(PROTOCOL_HEADER, step)
+    (start,) = await client.receive()
+    assert start.mechanisms.split() == ["PLAIN", "AMQPLAIN"]
+    await client.send(methods(LOGIN), step)
+    (tune,) = await client.receive()
+    assert (tune.channel_max, tune.frame_max, tune.heartbeat) == (2047, 131_072, 60)
+    assert not client.was_opened
+    for sent, answered in (
+        (methods(TUNE_OK) + OPEN, OPEN_OK),
+        (heartbeats(3), b""),
+        (CHANNEL_OPEN, CHANNEL_OPEN_OK),
+        (SECRET, SECRET_OK),
+        (CLOSE, CLOSE_OK),
+    ):
+        await client.send(sent, step)
+        await client.expect(answered)
+    assert (client.was_opened, client.was_closed) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("sent", "answered"),
+    [
+        (b"AMQP\x00\x01\x00\x00", PROTOCOL_HEADER),
+        (b"GET / HT", PROTOCOL_HEADER),
+        (b"GE", PROTOCOL_HEADER),  # it cannot become the header any more
+        (b"AMQP\x00\x00\x09\x01" + CHANNEL_OPEN, None),
+        (b"AMQP\x01\x01\x00\x09" + OPEN, None),
+        (b"AMQP\x00\x00\x09\x01" + methods(TUNE_OK), None),
+    ],
+)
+async def test_who_speaks_another_protocol_is_dropped(
+    broker: Broker, sent: bytes, answered: bytes | None
+) -> None:
+    client = ByteClient(broker)
+    await client.send(sent)
+    if answered is None:
+        (start,) = await client.receive()
+        assert isinstance(start, commands.Connection.Start)
+    else:
+        await client.expect(answered)
+    await client.expect_end("close")
+
+
+@pytest.mark.parametrize("tells", [True, False])
+async def test_a_wrong_password_is_told_to_who_wants_to_hear_it(
+    broker: Broker, tells: bool
+) -> None:
+    capabilities = {"capabilities": {"authentication_failure_close": True}} if tells else {}
+    login = commands.Connection.StartOk(capabilities, "PLAIN", "\0guest\0wrong", "en_US")
+    client = ByteClient(broker)
+    await client.send(PROTOCOL_HEADER + methods(login))
+    await client.receive()
+    if tells:
+        (close,) = await client.receive()
+        assert close.reply_code == 403
+        await client.send(CLOSE_OK)
+    await client.expect_end("close")
+    assert not client.was_opened
+
+
+REFUSED = {
+    "no end of frame": (b"\x01\0\0\0\0\0\x04\0\x0a\0\x33\xcd", 501),
+    "a frame above the limit": (b"\x01\0\0" + (1 << 20).to_bytes(4, "big") + b"\0" * 8, 501),
+    "a frame of no kind": (b"\x09\0\0\0\0\0\x00\xce", 501),
+    "a method twice": (OPEN, 504),
+    "a method of channels": (methods(commands.Basic.Qos()), 504),
+    "a channel above the limit": (methods(commands.Channel.Open(), channel=11), 530),
+    "a channel that is not open": (methods(commands.Basic.Qos(), channel=2), 504),
+    "a channel that is open": (CHANNEL_OPEN * 2, 504),
+    "content before a publish": (CHANNEL_OPEN + content(b"x"), 505),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+async def test_what_breaks_the_protocol_closes_the_connection(broker: Broker, case: str) -> None:
+    sent, code = REFUSED[case]
+    client = await ByteClient(broker).open()
+    await client.send(sent)
+    answers = await client.receive(1 + sent.startswith(CHANNEL_OPEN))
+    assert answers[-1].reply_code == code
+    assert not client.was_closed
+    await client.send(CHANNEL_OPEN + SECRET)  # not heard any more
+    await client.send(CLOSE_OK)
+    await client.expect_end("eof")
+    assert client.was_closed == 1
+
+
+async def test_both_may_close_at_the_same_time(broker: Broker) -> None:
+    client = await ByteClient(broker).open()
+    client.connection.shut_down(HardError(320, "it stops"))
+    (close,) = await client.receive()
+    assert (close.reply_code, "it stops" in close.reply_text) == (320, True)
+    await client.send(CLOSE)
+    await client.expect(CLOSE_OK)
+    assert client.transport.end is None
+    await client.send(CLOSE_OK)
+    await client.expect_end("eof")
+
+
+async def test_who_has_not_logged_in_is_dropped_when_the_broker_stops(broker: Broker) -> None:
+    client = ByteClient(broker)
+    await client.send(PROTOCOL_HEADER)
+    await client.receive()
+    client.connection.shut_down(HardError(320, "it stops"))
+    await client.expect_end("close")
+
+
+async def test_a_command_that_waits_for_the_disk_keeps_those_behind_it_waiting(
+    broker: Broker,
+) -> None:
+    client = await ByteClient(broker).open(1)
+    declare = commands.Queue.Declare(queue="durable", durable=True)
+    publish = methods(commands.Basic.Publish(routing_key="durable"), channel=1) + content(b"text")
+    get = methods(commands.Basic.Get(queue="durable", no_ack=True), channel=1)
+    await client.send(methods(declare, channel=1) + publish + get)
+    assert not client.transport.reads
+    declared, got, head, text = await client.receive(4)
+    assert (declared.queue, got.message_count, head.body_size) == ("durable", 0, 4)
+    assert text.value == b"text"
+    await until(lambda: client.transport.reads)
+
+
+async def test_a_client_that_does_not_read_is_delivered_nothing_until_it_does(
+    broker: Broker,
+) -> None:
+    client = await ByteClient(broker).open(1)
+    consume = commands.Basic.Consume(queue="unread", no_ack=True, consumer_tag="c")
+    await client.send(methods(commands.Queue.Declare(queue="unread"), consume, channel=1))
+    await client.receive(2)
+    client.connection.pause_writing()
+    publish = methods(commands.Basic.Publish(routing_key="unread"), channel=1) + content(b"1")
+    await client.send(publish + CHANNEL_OPEN.replace(b"\0\x01", b"\0\x02", 1))
+    assert [type(each) for each in await client.receive()] == [commands.Channel.OpenOk]
+    await client.send(methods(commands.Queue.Declare(queue="unread", passive=True), channel=2))
+    (declared,) = await client.receive()
+    assert declared.message_count == 1
+    client.connection.resume_writing()
+    delivered, _, text = await client.receive(3)
+    assert (delivered.consumer_tag, text.value) == ("c", b"1")
+
+
+async def test_a_client_that_leaves_much_unread_is_heard_no_more_until_it_reads(
+    broker: Broker,
+) -> None:
+    client = await ByteClient(broker).open()
+    client.transport.unread = OUTBOX_BYTES_MAX + 1
+    client.connection.pause_writing()
+    await client.send(SECRET)
+    assert (client.transport.reads, client.transport.written) == (False, b"")
+    client.transport.unread = 0
+    client.connection.resume_writing()
+    await client.expect(SECRET_OK)
+    await until(lambda: client.transport.reads)
+
+
+@pytest.mark.parametrize("how", ["eof", "lost"])
+async def test_what_was_its_own_goes_with_its_socket(broker: Broker, how: str) -> None:
+    client = await ByteClient(broker).open(1)
+    declare = commands.Queue.Declare(queue="q", exclusive=True)
+    await client.send(methods(declare, channel=1))
+    await client.receive()
+    other = await ByteClient(broker).open(1)
+    passive = methods(commands.Queue.Declare(queue="q", passive=True), channel=1)
+    await other.send(passive)
+    (refused,) = await other.receive()
+    assert refused.reply_code == 405
+    if how == "eof":
+        assert client.connection.eof_received()
+        await client.expect_end("close")
+    client.connection.connection_lost(None)
+    await other.send(methods(commands.Channel.CloseOk(), commands.Channel.Open(), channel=1))
+    await other.expect(CHANNEL_OPEN_OK)
+    await other.send(passive)
+    (refused,) = await other.receive()
+    assert refused.reply_code == 404
+    assert client.was_closed == 1
+
+
+async def test_it_is_dropped_when_heartbeats_are_missed(broker: Broker) -> None:
+    client = await ByteClient(broker).open()
+    client.connection.send_heartbeat()
+    await client.expect(heartbeats())
+    client.connection.missed_heartbeats()
+    await client.expect_end("abort")
+
+
+async def test_a_client_that_the_broker_does_not_read_has_missed_none(broker: Broker) -> None:
+    client = await ByteClient(broker).open(1)
+    declare = methods(commands.Queue.Declare(queue="another", durable=True), channel=1)
+    await client.send(declare)
+    client.connection.missed_heartbeats()
+    assert isinstance((await client.receive())[0], commands.Queue.DeclareOk)
+
+
+async def test_who_does_not_end_the_handshake_is_dropped(tmp_path: Path) -> None:
+    async with running_broker(tmp_path, handshake_seconds=0.01) as broker:
+        client = ByteClient(broker)
+        await client.expect_end("abort")
+
+
+async def test_one_that_was_given_up_before_it_was_connected_reads_nothing(broker: Broker) -> None:
+    client = await ByteClient(broker).open()
+    client.connection.abort("enough")
+    await client.expect_end("abort")
+    connection: Any = client.connection
+    assert connection.socket.end_reason == "enough"
