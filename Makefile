@@ -36,8 +36,11 @@ SEEDS := 10000
 ROUNDS := 60
 EXAMPLES := 200
 BROKER := routelog
+LOCK :=
+# Versions and hashes for all systems and for every Python from 3.11 on.
+UV := $(BIN)/uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes --no-header --quiet $(LOCK)
 
-.PHONY: help setup java demo demo-cluster serve test test-long test-spark-all crash model simulate faults api interop check coverage release-check format bench site clean
+.PHONY: help setup java demo demo-cluster serve test test-long test-spark-all crash model simulate faults api interop check lint coverage lock release-check format bench site clean
 
 help: ## list the commands
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | while IFS=$$'\t' read -r name text; do printf '  make %-14s %s\n' "$$name" "$$text"; done
@@ -93,15 +96,21 @@ interop: setup ## BROKER=routelog: the integration suites of py-amqp, kombu and 
 	@.ci/system-packages interop
 	@PYTHONPATH=tests:. $(BIN)/python -m interop_suites --broker $(BROKER)
 
-check: setup ## format, lint, strict types, architecture, unit tests
+check: lint ## what `make lint` does, and the unit tests
+	@$(IN_MEMORY) $(BIN)/python -m pytest -n "$$(nproc)" --dist worksteal -q tests/unit
+
+lint: setup ## format, lint, strict types, architecture, links of the documentation
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy setup.py src tests
-	@$(IN_MEMORY) $(BIN)/python -m pytest -n "$$(nproc)" --dist worksteal -q \
-		tests/test_architecture.py tests/test_links.py tests/unit
+	@$(BIN)/python -m pytest -q tests/test_architecture.py tests/test_links.py
 
 coverage: setup ## which lines the unit tests reach, in build/coverage; the kernel uncompiled
 	@ROUTELOG_PURE=1 $(IN_MEMORY) $(TESTS) -q --cov=src/routelog --cov-report=html:build/coverage --cov-report=term:skip-covered tests/unit
+
+lock: setup ## write the locks anew for pyproject.toml; LOCK=--upgrade: with the newest versions that it allows
+	@$(UV) --extra build -o requirements.lock
+	@$(UV) --all-extras -c requirements.lock -o requirements-dev.lock
 
 release-check: setup ## sdist and wheel, and the wheel in an empty environment: a broker and a client
 	@.ci/release-check
@@ -120,24 +129,25 @@ site: setup ## the documentation as a site, in build/site
 
 clean: ## remove what was compiled and cached (keeps .venv and ./data)
 	@rm -rf build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis $(COMPILED)
-	@rm -f $(HOT_SOURCES:.py=.*.so)
+	@rm -f $(HOT_SOURCES:=.*.so)
 	@find $(PACKAGES) tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 java:
 	@.ci/system-packages
 
-# Not isolated, so that the pinned tools of .venv build; uncompiled, as the last rule compiles in place.
+# Not isolated, so that the pinned tools of .venv build; uncompiled, as the last rule compiles in place. What is
+# downloaded has one of the hashes of the lock.
 $(BROKER_INSTALLED): pyproject.toml requirements.lock
 	@.ci/system-packages build
 	@test -x $(BIN)/python || "$$(.ci/find-python)" -m venv .venv
 	@echo "installing a broker into .venv"
-	@$(PIP) install -c requirements.lock setuptools cython
-	@ROUTELOG_PURE=1 $(PIP) install -c requirements.lock --no-build-isolation -e .
+	@$(PIP) install --no-deps --require-hashes -r requirements.lock
+	@ROUTELOG_PURE=1 $(PIP) install --no-deps --no-build-isolation -e .
 	@touch $@
 
-$(INSTALLED): $(BROKER_INSTALLED)
+$(INSTALLED): $(BROKER_INSTALLED) requirements-dev.lock
 	@echo "installing what the demo and the tests need into .venv (minutes the first time)"
-	@ROUTELOG_PURE=1 $(PIP) install -c requirements.lock --no-build-isolation -e ".[spark,lake,dev,demo,docs]"
+	@$(PIP) install --no-deps --require-hashes -r requirements-dev.lock
 	@touch $@
 
 $(COMPILED): $(BROKER_INSTALLED) setup.py pyproject.toml $(KERNEL)

@@ -11,6 +11,7 @@ from fnmatch import fnmatch
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from importlib.metadata import packages_distributions
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -748,6 +749,16 @@ def declared_libraries(package: str) -> set[str]:
         for name, owners in installed_packages().items()
         if distributions & {owner.lower() for owner in owners}
     }
+
+
+def test_the_locks_have_what_is_declared() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"]
+    broker, extra = project["dependencies"] + extras["build"], [*chain(*extras.values())]
+    for lock, wanted in (("requirements.lock", broker), ("requirements-dev.lock", broker + extra)):
+        pinned = set(re.findall(r"^([\w.-]+)==", (ROOT / lock).read_text(), re.MULTILINE))
+        names = {re.match(r"[\w-]+", line)[0].lower() for line in wanted}  # type: ignore[index]
+        report(names - pinned, f"{lock} lacks them: make lock")
 
 
 @pytest.mark.parametrize("package", IMPORT_TABLE)
