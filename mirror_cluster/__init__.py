@@ -6,7 +6,7 @@ from routelog.mirror_cluster.node.cluster_options import (
     ClusterOptions,
     cluster_options,
 )
-from routelog.mirror_cluster.node.replica_state import ReplicaState
+from routelog.mirror_cluster.node.replica_state import ClusterState, ReplicaState
 from routelog.mirror_cluster.protocol.block import Block, Mark
 from routelog.mirror_cluster.protocol.shard_record import Member, ShardRecord
 from routelog.mirror_cluster.replica.chain import Chain
@@ -32,6 +32,7 @@ __all__ = [
     "Chain",
     "ClusterMember",
     "ClusterOptions",
+    "ClusterState",
     "Identity",
     "Lease",
     "Mark",

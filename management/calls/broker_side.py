@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from routelog.log_backend import Backups, Clock, DiskSpace, Reason, StoredLogs
 from routelog.management.calls.host_names import HostNames
+from routelog.mirror_cluster import ClusterState
 from routelog.vhosts import (
     BrowsedMessage,
     ChannelSnapshot,
@@ -112,39 +113,12 @@ class NodeFacts:
     banner: str = ""
 
 
-class Replica(Protocol):
-    """A node that has the durable queues, or is to have them."""
-
-    @property
-    def name(self) -> str:
-        """Of the node."""
-
-    @property
-    def is_running(self) -> bool:
-        """Whether it is known to run."""
-
-    @property
-    def is_in_sync(self) -> bool:
-        """Whether it has everything that was confirmed."""
-
-    @property
-    def is_damaged(self) -> bool:
-        """Whether some of its queues are quarantined, so that it cannot read all that it has."""
-
-    @property
-    def blocks_behind(self) -> int | None:
-        """Of the journal, that are not known to be on its disk; None: nobody knows."""
-
-
 @dataclass(frozen=True, slots=True)
 class BrokerSide:
     """Everything that the broker gives to the HTTP API.
 
     Attributes:
         cluster_name: what clients are told.
-        replicas: all nodes of the cluster; a node on its own is the only one.
-        min_in_sync: how many of them must be in sync for a confirm.
-        leadership: who leads, in which epoch and since when, and what changed; None: a node on its own.
         loopback_rule: who may log in from this machine only.
         host_names: under which it may be reached.
         expiries: of certificates, by protocol and file.
@@ -156,7 +130,6 @@ class BrokerSide:
         trace: switches the firehose of a vhost on or off.
         logs: what is stored of them.
         backups: of the node.
-        standbys: each one's name, whether it is connected, and how far it is behind, in bytes and seconds.
         log_lines: the last lines of its log, oldest first; each has a `number`, which grows.
         reader_hold_bytes_max: the limit of bytes that a log keeps for a reader beyond its retention.
         log_token_key: signs the tokens for logs.
@@ -170,9 +143,7 @@ class BrokerSide:
     messages: Messages
     node: NodeFacts
     cluster_name: Callable[[], str]
-    replicas: Callable[[], Sequence[Replica]]
-    min_in_sync: int
-    leadership: Callable[[], dict[str, Any] | None]
+    cluster: ClusterState
     clock: Clock
     loopback_rule: LoopbackRule
     host_names: HostNames
@@ -185,7 +156,6 @@ class BrokerSide:
     trace: Callable[[VirtualHost, bool], None]
     logs: StoredLogs
     backups: Backups
-    standbys: Callable[[], list[dict[str, Any]]]
     log_lines: Callable[[], list[dict[str, Any]]]
     reader_hold_bytes_max: int
     log_token_key: bytes

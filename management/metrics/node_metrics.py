@@ -120,12 +120,12 @@ OWN_METRICS: tuple[Metric[WatchedNode], ...] = (
     Metric(
         "routelog_replicas",
         "Nodes of the cluster",
-        lambda node: len(node.replicas()),
+        lambda node: len(node.cluster.replicas()),
     ),
     Metric(
         "routelog_replicas_in_sync",
         "Nodes that run and have all that was confirmed",
-        lambda node: sum(each.is_running and each.is_in_sync for each in node.replicas()),
+        lambda node: sum(each.is_running and each.is_in_sync for each in node.cluster.replicas()),
     ),
 )
 
@@ -150,12 +150,12 @@ def labelled_text(node: WatchedNode) -> Iterator[str]:
     """Metrics of what a node has several of: replicas, standbys, certificates."""
     behind = [
         ({"replica": each.name}, each.blocks_behind)
-        for each in node.replicas()
+        for each in node.cluster.replicas()
         if each.name != node.name and each.blocks_behind is not None
     ]
     name = "routelog_replica_blocks_behind"
     yield _samples(name, "Blocks that a replica may not have on its disk", behind)
-    standbys = node.standbys()
+    standbys = node.cluster.standbys()
     for key in ("bytes", "seconds"):
         values = [({"standby": str(each["name"])}, each[key]) for each in standbys]
         yield _samples(f"routelog_standby_{key}_behind", "What a standby lacks", values)

@@ -4,10 +4,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from routelog.log_backend import Clock, DiskSpace, Histogram
-from routelog.management.calls.broker_side import Connections, Replica
+from routelog.management.calls.broker_side import Connections
+from routelog.mirror_cluster import ClusterState
 from routelog.vhosts import VhostDirectory
 
 
@@ -46,8 +47,6 @@ class WatchedNode:
         alarms: why publishers wait.
         log_failure: why the log takes no more writes until a restart; empty: it takes them.
         held_seconds: how long the event loop was held at most, in the last minute.
-        replicas: all nodes of the cluster; a node on its own is the only one.
-        standbys: as the HTTP API shows them.
         expiries: of certificates, by protocol and file.
         broker: None: it takes no clients.
     """
@@ -65,7 +64,6 @@ class WatchedNode:
     alarms: Callable[[], Sequence[str]]
     log_failure: Callable[[], str]
     held_seconds: Callable[[], float]
-    replicas: Callable[[], Sequence[Replica]]
-    standbys: Callable[[], list[dict[str, Any]]]
+    cluster: ClusterState
     expiries: Callable[[], Mapping[str, Mapping[Path, datetime]]]
     broker: Callable[[], WatchedBroker | None]

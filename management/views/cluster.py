@@ -5,10 +5,10 @@ from typing import Any
 import msgspec
 
 from routelog.management.calls.answer import Answer, Value
-from routelog.management.calls.broker_side import Replica
 from routelog.management.calls.call import Call
 from routelog.management.calls.operation import answers
 from routelog.management.shapes.node import Standby
+from routelog.mirror_cluster import ReplicaState
 
 _ALONE: dict[str, Any] = {"epoch": None, "since": None, "unclean_epoch": None, "history": []}
 
@@ -46,25 +46,25 @@ class Cluster(msgspec.Struct):
 def get_cluster(call: Call) -> Answer:
     """Nodes, standbys and changes of leader; a node on its own has neither epoch nor changes."""
     broker = call.broker
-    replicas = broker.replicas()
+    replicas = broker.cluster.replicas()
     in_sync = sum(each.is_running and each.is_in_sync for each in replicas)
     is_cluster = len(replicas) > 1
     return Value(
         Cluster(
             name=broker.cluster_name(),
             is_cluster=is_cluster,
-            **(broker.leadership() or _ALONE | {"leader": broker.node.name}),
-            min_in_sync=broker.min_in_sync,
+            **(broker.cluster.leadership() or _ALONE | {"leader": broker.node.name}),
+            min_in_sync=broker.cluster.min_in_sync,
             in_sync=in_sync,
-            may_fail=in_sync - broker.min_in_sync if is_cluster else None,
-            critical=is_cluster and in_sync <= broker.min_in_sync,
+            may_fail=in_sync - broker.cluster.min_in_sync if is_cluster else None,
+            critical=is_cluster and in_sync <= broker.cluster.min_in_sync,
             nodes=[_row(each, broker.node.name) for each in replicas],
-            standbys=[Standby(**each) for each in broker.standbys()],
+            standbys=[Standby(**each) for each in broker.cluster.standbys()],
         )
     )
 
 
-def _row(replica: Replica, leader: str) -> ClusterNode:
+def _row(replica: ReplicaState, leader: str) -> ClusterNode:
     return ClusterNode(
         name=replica.name,
         leads=replica.name == leader,

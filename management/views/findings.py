@@ -74,7 +74,7 @@ def _certificates(call: Call) -> Iterator[Finding]:
 
 
 def _replicas(call: Call) -> Iterator[Finding]:
-    for replica in call.broker.replicas():
+    for replica in call.broker.cluster.replicas():
         if not replica.is_running:
             yield Finding(
                 _WRONG, "replica", f"Node {replica.name} does not run.", node=replica.name
@@ -88,7 +88,7 @@ def _replicas(call: Call) -> Iterator[Finding]:
             )
             yield Finding(_WRONG, "replica", text, node=replica.name)
     if call.caller.has(Need.MONITORING):
-        for standby in call.broker.standbys():
+        for standby in call.broker.cluster.standbys():
             if not standby["is_connected"]:
                 name = standby["name"]
                 yield Finding(_LOOK, "standby", f"Standby {name} is not connected.", node=name)

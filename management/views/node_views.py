@@ -11,7 +11,6 @@ import msgspec
 from routelog.exchanges import EXCHANGE_TYPES
 from routelog.log_backend import Lane, Reason, in_turns
 from routelog.management.calls.answer import Answer, Empty, Listing, Row, Value
-from routelog.management.calls.broker_side import Replica
 from routelog.management.calls.call import STATISTICS, Call
 from routelog.management.calls.caller import Need
 from routelog.management.calls.failures import Refused, bad_request, not_found
@@ -32,6 +31,7 @@ from routelog.management.shapes.node import (
 from routelog.management.shapes.statistics import Churn, Lengths
 from routelog.management.views.health import Healthy, Unhealthy, alarm_rows, failed
 from routelog.management.views.virtual_hosts import counted_messages
+from routelog.mirror_cluster import ReplicaState
 from routelog.vhosts import CLUSTER_NAME, RABBITMQ_VERSION, QueueProperties, ResourceKind, Verb
 
 ALIVENESS_QUEUE = "aliveness-test"  # RabbitMQ's
@@ -96,20 +96,20 @@ async def _connection_totals(call: Call) -> dict[str, int]:
 @lists(NodeRow, STATISTICS)
 async def list_nodes(call: Call) -> Answer:
     """All nodes of the cluster; of the others there is less to say."""
-    rows = [await _replica_row(call, replica) for replica in call.broker.replicas()]
+    rows = [await _replica_row(call, replica) for replica in call.broker.cluster.replicas()]
     return Listing(rows, lambda row: row, lambda row: str(row.name))
 
 
 @answers(NodeRow, query=STATISTICS)
 async def get_node(call: Call) -> Answer:
     """A node of the cluster."""
-    for replica in call.broker.replicas():
+    for replica in call.broker.cluster.replicas():
         if replica.name == call.path("name"):
             return Value(await _replica_row(call, replica))
     raise not_found()
 
 
-async def _replica_row(call: Call, replica: Replica) -> NodeRow:
+async def _replica_row(call: Call, replica: ReplicaState) -> NodeRow:
     return NodeRow(
         name=replica.name,
         type="disc",
@@ -148,7 +148,7 @@ async def _of_this_node(call: Call) -> Row:
         "log_alarm": bool(broker.log_failure()),
         "data_dir": node.data_dir,
         "db_dir": node.data_dir,
-        "standbys": [Standby(**each) for each in broker.standbys()],
+        "standbys": [Standby(**each) for each in broker.cluster.standbys()],
         "rates_mode": "basic",
         **statistics.churn(counters.churn),
         **statistics.messages(counters.channels),
@@ -285,12 +285,12 @@ def check_mirrors(call: Call) -> Answer:
 
 
 def _unless_critical(call: Call, reason: str) -> Answer:
-    broker, replicas = call.broker, call.broker.replicas()
+    broker, replicas = call.broker, call.broker.cluster.replicas()
     if len(replicas) == 1:
         return Value(Healthy(status="ok", reason="single node cluster"))
     whole = [each for each in replicas if each.is_running and not each.is_damaged]
     left = [each for each in whole if each.is_in_sync]
-    if sum(each.name != broker.node.name for each in left) >= broker.min_in_sync:
+    if sum(each.name != broker.node.name for each in left) >= broker.cluster.min_in_sync:
         return Value(Healthy(status="ok"))
     queues = (
         {

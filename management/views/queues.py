@@ -8,7 +8,6 @@ import msgspec
 
 from routelog.log_backend import Lane, Reason, in_turns
 from routelog.management.calls.answer import Answer, Empty, Listing, Pieces, Row, Value, put
-from routelog.management.calls.broker_side import Replica
 from routelog.management.calls.call import DISABLE_STATS, STATISTICS, Call
 from routelog.management.calls.failures import bad_request, not_found
 from routelog.management.calls.message_rows import TakenMessageRow, message_rows, taken_row
@@ -19,6 +18,7 @@ from routelog.management.shapes.queue import OneQueue, QueueRow, QueueType, Sett
 from routelog.management.views.bindings import binding_row
 from routelog.management.views.consumers import consumer_rows_of_queue
 from routelog.management.views.flows import flows_of_queue
+from routelog.mirror_cluster import ReplicaState
 from routelog.vhosts import (
     REPLICATED,
     Queue,
@@ -105,8 +105,8 @@ def _stretch(vhosts: list[VirtualHost], first: int, end: int) -> tuple[int, list
 
 def _described(call: Call) -> Callable[[Queue], QueueRow | None]:
     # A queue with its statistics, or as little as `disable_stats` asks for.
-    node, replicas = call.broker.node.name, call.broker.replicas()
-    min_in_sync, statistics = call.broker.min_in_sync, call.statistics()
+    node, replicas = call.broker.node.name, call.broker.cluster.replicas()
+    min_in_sync, statistics = call.broker.cluster.min_in_sync, call.statistics()
     left_out: set[str] = set()
     if call.flag("disable_stats"):
         left_out = COUNTS if call.flag("enable_queue_totals") else COUNTS | TOTALS
@@ -147,7 +147,7 @@ _COLUMNS: Mapping[str, Callable[[Queue], object]] = {
 
 
 def queue_row(
-    queue: Queue, node: str, replicas: Sequence[Replica], min_in_sync: int
+    queue: Queue, node: str, replicas: Sequence[ReplicaState], min_in_sync: int
 ) -> QueueRow | None:
     """A queue as RabbitMQ shows it; None when it has been deleted.
 
@@ -205,7 +205,7 @@ def _only_consumer(queue: Queue) -> Row:
 
 
 def _replica_row(
-    queue: Queue, node: str, asked: Mapping[str, object], replicas: Sequence[Replica]
+    queue: Queue, node: str, asked: Mapping[str, object], replicas: Sequence[ReplicaState]
 ) -> Row:
     # In RabbitMQ's words. A durable queue is on all nodes, whatever is asked for.
     if queue.type in REPLICATED:

@@ -116,7 +116,7 @@ async def act_on_queue(call: Call) -> Answer:
 def start_vhost(call: Call) -> Answer:
     """Start a vhost on a node: it runs."""
     name = call.path("node")
-    if name not in [each.name for each in call.broker.replicas() if each.is_running]:
+    if name not in [each.name for each in call.broker.cluster.replicas() if each.is_running]:
         raise bad_request(f"Request to node {name} failed with nodedown")
     return Empty()
 

@@ -7,12 +7,12 @@ import msgspec
 
 from routelog.log_backend import Lane, in_turns
 from routelog.management.calls.answer import Answer, Empty, Listing, Pieces, Row, Value, put
-from routelog.management.calls.broker_side import Replica
 from routelog.management.calls.call import DEFINITIONS_BYTES_MAX, STATISTICS, Call
 from routelog.management.calls.failures import bad_request, not_found
 from routelog.management.calls.listing import SLICE_ITEMS, slices
 from routelog.management.calls.operation import Parameter, Query, answers, changes, lists, puts
 from routelog.management.shapes.vhost import VhostRow
+from routelog.mirror_cluster import ReplicaState
 from routelog.vhosts import (
     FULL_PERMISSION,
     RABBITMQ_VERSION,
@@ -87,7 +87,7 @@ class VhostBody(msgspec.Struct):
 def list_vhosts(call: Call) -> Answer:
     """The vhosts that the caller knows."""
     vhosts = [each for each in call.broker.vhosts.all() if call.caller.knows(each.name)]
-    replicas, statistics = call.broker.replicas(), call.statistics()
+    replicas, statistics = call.broker.cluster.replicas(), call.statistics()
 
     def described(vhost: VirtualHost) -> VhostRow:
         lengths = statistics.sampled_lengths(vhost)
@@ -101,7 +101,7 @@ def list_vhosts(call: Call) -> Answer:
     )
 
 
-def vhost_row(vhost: VirtualHost, replicas: Sequence[Replica], counts: Row) -> VhostRow:
+def vhost_row(vhost: VirtualHost, replicas: Sequence[ReplicaState], counts: Row) -> VhostRow:
     """A vhost as RabbitMQ shows it, with counts of messages."""
     said: Row = dict(described_vhost(vhost.record))
     said["default_queue_type"] = vhost.record.default_queue_type or "undefined"
@@ -120,7 +120,7 @@ async def get_vhost(call: Call) -> Answer:
     statistics = call.statistics()
     counts = statistics.lengths([call.vhost.counters], ready, unacked)
     counts |= statistics.messages(call.vhost.counters.channels)
-    return Value(vhost_row(call.vhost, call.broker.replicas(), counts))
+    return Value(vhost_row(call.vhost, call.broker.cluster.replicas(), counts))
 
 
 async def counted_messages(vhosts: list[VirtualHost]) -> tuple[int, int]:

@@ -98,24 +98,14 @@ class Composition:
                 self._front,
                 address,
                 listeners,
-                replicas=self._replicas,
-                min_in_sync=1 if member is None else self._config.cluster_min_in_sync,
-                leadership=(lambda: None) if member is None else member.leadership,
-                standbys=self._standbys,
+                self,
             )
             await doors.enter_async_context(operators)
             yield
 
     def _watch(self, broker: Broker, address: BrokerAddress) -> AbstractAsyncContextManager[None]:
         remove_left_door(address.data_dir)
-        return metrics_door(
-            self._config,
-            broker,
-            self._front,
-            address,
-            replicas=self._replicas,
-            standbys=self._standbys,
-        )
+        return metrics_door(self._config, broker, self._front, address, self)
 
     def _join(self) -> ClusterMember:
         assert self._cluster is not None
@@ -129,10 +119,23 @@ class Composition:
         )
         return self._member
 
-    def _replicas(self) -> list[ReplicaState]:
+    # -- the cluster, for operators: `ClusterState`
+
+    @property
+    def min_in_sync(self) -> int:
+        """How many nodes must be in sync for a confirm."""
+        return 1 if self._member is None else self._config.cluster_min_in_sync
+
+    def replicas(self) -> list[ReplicaState]:
+        """All nodes."""
         return self._alone if self._member is None else self._member.replicas()
 
-    def _standbys(self) -> list[dict[str, Any]]:
+    def leadership(self) -> dict[str, Any] | None:
+        """Who leads, and what changed; None: a node on its own."""
+        return None if self._member is None else self._member.leadership()
+
+    def standbys(self) -> list[dict[str, Any]]:
+        """How far each standby is behind."""
         return [] if self._standby_door is None else [*map(asdict, self._standby_door.lags())]
 
 

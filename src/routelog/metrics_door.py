@@ -6,10 +6,9 @@ a cluster loads it before it joins.
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from importlib.metadata import version as distribution_version
-from typing import Any
 
 from routelog.amqp_front.server.front import AmqpFront
 from routelog.broker.node.configuration import BrokerConfig
@@ -18,7 +17,7 @@ from routelog.broker.process.broker import Broker, BrokerAddress
 from routelog.broker.process.open_files import open_files_limit
 from routelog.broker.sockets.stalled_sockets import StalledSockets
 from routelog.log_backend import scheduler_of
-from routelog.mirror_cluster import ReplicaState
+from routelog.mirror_cluster import ClusterState
 
 
 def load_metrics_door(config: BrokerConfig) -> None:
@@ -33,15 +32,9 @@ async def metrics_door(
     broker: Broker,
     front: AmqpFront,
     address: BrokerAddress,
-    *,
-    replicas: Callable[[], Sequence[ReplicaState]],
-    standbys: Callable[[], list[dict[str, Any]]],
+    cluster: ClusterState,
 ) -> AsyncIterator[None]:
-    """Keep the door open, if the configuration wants it.
-
-    Args:
-        replicas, standbys: see `WatchedNode`.
-    """
+    """Keep the door open, if the configuration wants it."""
     if not config.prometheus:
         yield
         return
@@ -78,8 +71,7 @@ async def metrics_door(
         alarms=lambda: broker.alarms,
         log_failure=lambda: str(broker.log_failure or ""),
         held_seconds=lambda: broker.loop_monitor.longest_ms_last_minute / 1_000,
-        replicas=replicas,
-        standbys=standbys,
+        cluster=cluster,
         expiries=broker.renewal.expiries,
         broker=watched,
     )

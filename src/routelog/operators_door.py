@@ -7,12 +7,11 @@ cluster loads it before it joins: when it begins to lead, its lease would have t
 import logging
 import os
 import socket
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from importlib.metadata import version as distribution_version
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -26,7 +25,7 @@ from routelog.broker.sockets.accepted_sockets import AcceptedSocket
 from routelog.broker.sockets.proxy_header import Endpoint, PassedClient
 from routelog.broker.sockets.stalled_sockets import StalledSockets
 from routelog.log_backend import StoredLogs, SystemDisk, random_key, random_name
-from routelog.mirror_cluster import ReplicaState
+from routelog.mirror_cluster import ClusterState
 from routelog.vhosts import VirtualHost
 
 log = logging.getLogger(__name__)
@@ -50,17 +49,12 @@ async def operators_door(
     front: AmqpFront,
     address: BrokerAddress,
     other_listeners: Mapping[str, tuple[str, int]],
-    *,
-    replicas: Callable[[], Sequence[ReplicaState]],
-    min_in_sync: int,
-    leadership: Callable[[], dict[str, Any] | None],
-    standbys: Callable[[], list[dict[str, Any]]],
+    cluster: ClusterState,
 ) -> AsyncIterator[None]:
     """Keep the door open, if the configuration wants it.
 
     Args:
         other_listeners: of the cluster and of standbys: by protocol, address and port.
-        replicas, min_in_sync, leadership, standbys: see `BrokerSide`.
     """
     services = broker.services
     config = services.config
@@ -98,9 +92,7 @@ async def operators_door(
             banner=config.management_banner,
         ),
         cluster_name=services.cluster_name,
-        replicas=replicas,
-        min_in_sync=min_in_sync,
-        leadership=leadership,
+        cluster=cluster,
         clock=services.clock,
         loopback_rule=config.loopback_rule,
         host_names=HostNames(_own_names(config)),
@@ -113,7 +105,6 @@ async def operators_door(
         trace=partial(_trace, services.node_name),
         logs=logs,
         backups=backups,
-        standbys=standbys,
         log_lines=broker.recent_log.lines,
         reader_hold_bytes_max=config.reader_hold_bytes_max,
         log_token_key=_kept_key(address.data_dir / LOG_TOKEN_FILE),

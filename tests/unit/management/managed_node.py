@@ -190,17 +190,36 @@ class Passwords:
         return user is not None and user.password_hash == f"hash of {password.decode()}"
 
 
+class Cluster:
+    """See `ClusterState`."""
+
+    min_in_sync = 2
+
+    def __init__(self) -> None:
+        self.nodes = [ReplicaState("routelog@here")]
+        self.led: dict[str, Any] | None = None
+        self.followers: list[dict[str, Any]] = []
+
+    def replicas(self) -> list[ReplicaState]:
+        return self.nodes
+
+    def leadership(self) -> dict[str, Any] | None:
+        return self.led
+
+    def standbys(self) -> list[dict[str, Any]]:
+        return self.followers
+
+
 class ManagedNode:
     """Requests of a node.
 
     Attributes:
         alarms: why publishers wait.
         failure: why the log takes no more writes.
-        standbys: that follow.
         traced: vhosts whose firehose was switched, and how.
         expiries: of certificates.
-        replicas: the nodes of its cluster.
-        leadership, log_lines: see `BrokerSide`.
+        cluster: its nodes, and who follows it.
+        log_lines: see `BrokerSide`.
     """
 
     def __init__(self, node: Node) -> None:
@@ -208,12 +227,10 @@ class ManagedNode:
         self.connections, self.messages = Connections(), Messages()
         self.alarms: list[str] = []
         self.failure = ""
-        self.standbys: list[dict[str, object]] = []
         self.traced: list[tuple[str, bool]] = []
         self.expiries: dict[str, dict[Path, datetime]] = {}
-        self.leadership: dict[str, Any] | None = None
         self.log_lines: list[dict[str, Any]] = []
-        self.replicas = [ReplicaState("routelog@here")]
+        self.cluster = Cluster()
         passwords = Passwords()
         self.users = UserDirectory(node.writer, passwords.hash)
         logs = node.logs
@@ -226,9 +243,7 @@ class ManagedNode:
             messages=self.messages,
             node=NodeFacts("routelog@here", "0.1", 17, "/data", 0.0, 1_024, 100, LISTENERS),
             cluster_name=lambda: parameters.cluster_name("routelog@here"),
-            replicas=lambda: self.replicas,
-            min_in_sync=2,
-            leadership=lambda: self.leadership,
+            cluster=self.cluster,
             clock=logs.clock,
             loopback_rule=LoopbackRule(("guest",)),
             host_names=HostNames(["broker.example"]),
@@ -250,7 +265,6 @@ class ManagedNode:
                 remote_storage="",
                 bytes_per_second=0,
             ),
-            standbys=lambda: self.standbys,
             log_lines=lambda: self.log_lines,
             reader_hold_bytes_max=10_000,
             log_token_key=b"key",

@@ -6,7 +6,6 @@ from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
 
 import pytest
 from queue_samples import fill
@@ -64,8 +63,7 @@ class Watched:
             alarms=lambda: managed.alarms,
             log_failure=lambda: managed.failure,
             held_seconds=lambda: 0.25,
-            replicas=lambda: managed.replicas,
-            standbys=lambda: cast(Any, managed.standbys),
+            cluster=managed.cluster,
             expiries=lambda: managed.expiries,
             broker=lambda: None if self.follows else broker,
         )
@@ -120,8 +118,10 @@ async def test_a_scrape_tells_of_the_node_itself(watched: Watched) -> None:
 
 
 async def test_replicas_and_standbys_are_told_with_what_they_lack(watched: Watched) -> None:
-    watched.managed.replicas += [ReplicaState("b", True, False, 5), ReplicaState("c", False)]
-    watched.managed.standbys = [{"name": "d", "is_connected": True, "bytes": 70, "seconds": 1.5}]
+    watched.managed.cluster.nodes += [ReplicaState("b", True, False, 5), ReplicaState("c", False)]
+    watched.managed.cluster.followers = [
+        {"name": "d", "is_connected": True, "bytes": 70, "seconds": 1.5}
+    ]
     told = await watched.sums()
     assert (told["routelog_replicas"], told["routelog_replicas_in_sync"]) == (3, 1)
     assert told['routelog_replica_blocks_behind{replica="b"}'] == 5

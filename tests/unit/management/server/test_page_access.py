@@ -132,10 +132,10 @@ async def test_names_and_bodies_that_carry_script_are_text(browser: Browser, tex
     vhost.groups.join(queue, GroupOptions(text), "first", 0)
     node.log_lines = [dict.fromkeys(("time", "level", "message", "event", "by", "trace"), text)]
     node.log_lines[0] |= {"level": "info", "number": 1}
-    node.standbys = [{"name": text, "is_connected": True, "bytes": 1, "seconds": 0.0}]
-    node.replicas = [ReplicaState(text), ReplicaState("b")]
+    node.cluster.followers = [{"name": text, "is_connected": True, "bytes": 1, "seconds": 0.0}]
+    node.cluster.nodes = [ReplicaState(text), ReplicaState("b")]
     change = {"at": 1, "epoch": 1, "leader": text, "in_sync": [text], "what": text}
-    node.leadership = {"leader": text, "epoch": 1, "unclean_epoch": None, "history": [change]}
+    node.cluster.led = {"leader": text, "epoch": 1, "unclean_epoch": None, "history": [change]}
     node.alarms = [text]
     node.messages.left = [
         TAKEN.__class__(

@@ -27,10 +27,10 @@ async def test_a_node_on_its_own_leads_without_an_epoch(node: ManagedNode) -> No
 async def test_it_is_told_how_many_may_fail(
     node: ManagedNode, others: list[tuple[bool, bool]], may_fail: int, critical: bool
 ) -> None:
-    node.leadership = {"leader": "routelog@here", "epoch": 7, "since": 5, "unclean_epoch": None}
-    node.leadership["history"] = [{"what": "x"}]
+    node.cluster.led = {"leader": "routelog@here", "epoch": 7, "since": 5, "unclean_epoch": None}
+    node.cluster.led["history"] = [{"what": "x"}]
     named = zip(("b", "c"), others, strict=True)
-    node.replicas += [ReplicaState(name, *of, 3) for name, of in named]
+    node.cluster.nodes += [ReplicaState(name, *of, 3) for name, of in named]
     state = await node.ask(cluster.get_cluster)
     assert (state["epoch"], state["history"]) == (7, [{"what": "x"}])
     assert (state["min_in_sync"], state["may_fail"], state["critical"]) == (2, may_fail, critical)

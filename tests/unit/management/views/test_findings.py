@@ -34,12 +34,15 @@ async def test_what_is_wrong_with_the_node_stands_first(node: ManagedNode) -> No
     expiry, old = now + timedelta(days=3), now - timedelta(days=3)
     node.expiries = {"https": {Path("/a.pem"): expiry, Path("/b.pem"): old}}
     node.expiries["amqp/ssl"] = {Path("/c.pem"): now + timedelta(days=31)}
-    node.replicas += [
+    node.cluster.nodes += [
         ReplicaState("gone", is_running=False, is_in_sync=False, blocks_behind=None),
         ReplicaState("late", is_running=True, is_in_sync=False, blocks_behind=9),
         ReplicaState("hurt", is_damaged=True),
     ]
-    node.standbys = [{"name": "s", "is_connected": False}, {"name": "t", "is_connected": True}]
+    node.cluster.followers = [
+        {"name": "s", "is_connected": False},
+        {"name": "t", "is_connected": True},
+    ]
     failed = (
         "The log has failed: no space left. Nothing is stored until the broker is started again."
     )

@@ -46,7 +46,10 @@ async def test_the_node_tells_its_limits_and_alarms(node: ManagedNode) -> None:
 
 
 async def test_all_nodes_of_a_cluster_are_listed(node: ManagedNode) -> None:
-    node.replicas += [ReplicaState("b", blocks_behind=5), ReplicaState("c", False, False, None)]
+    node.cluster.nodes += [
+        ReplicaState("b", blocks_behind=5),
+        ReplicaState("c", False, False, None),
+    ]
     rows = await node.ask(node_views.list_nodes)
     assert [
         (row["name"], row["running"], row["in_sync"], row["blocks_behind"]) for row in rows
@@ -65,11 +68,11 @@ async def test_a_node_without_which_confirms_stop_is_critical(
     node: ManagedNode, check: Check
 ) -> None:
     await node.queue("q")
-    node.replicas += [ReplicaState("b"), ReplicaState("c")]
+    node.cluster.nodes += [ReplicaState("b"), ReplicaState("c")]
     assert await node.ask(check) == {"status": "ok"}
-    node.replicas[2] = ReplicaState("c", is_damaged=True)
+    node.cluster.nodes[2] = ReplicaState("c", is_damaged=True)
     assert (await node.ask(check))[0] == 503
-    node.replicas[2] = ReplicaState("c", is_in_sync=False)
+    node.cluster.nodes[2] = ReplicaState("c", is_in_sync=False)
     status, row = await node.ask(check)
     assert (status, row["status"]) == (503, "failed")
     assert row["reason"].startswith("There are ")

@@ -76,7 +76,7 @@ async def test_a_node_on_its_own_shows_the_one_replica(
 
 
 async def test_durable_queues_are_on_all_nodes_of_a_cluster(node: ManagedNode) -> None:
-    node.replicas = [
+    node.cluster.nodes = [
         ReplicaState("a", is_in_sync=False),
         ReplicaState("routelog@here"),
         ReplicaState("c"),
