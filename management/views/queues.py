@@ -6,13 +6,18 @@ from typing import Annotated, Any, Literal, TypeVar, cast
 
 import msgspec
 
-from routelog.log_backend import Lane, Reason, in_turns
+from routelog.log_backend import Reason
 from routelog.management.calls.answer import Answer, Empty, Listing, Pieces, Row, Value, put
 from routelog.management.calls.call import DISABLE_STATS, STATISTICS, Call
 from routelog.management.calls.failures import bad_request, not_found
 from routelog.management.calls.message_rows import TakenMessageRow, message_rows, taken_row
 from routelog.management.calls.operation import Parameter, answers, changes, lists, puts
-from routelog.management.calls.queue_bytes import QueueBytes, count_bytes, listed_bytes
+from routelog.management.calls.queue_bytes import (
+    LISTED_STRETCHES_MAX,
+    STRETCHES_MAX,
+    QueueBytes,
+    queue_bytes,
+)
 from routelog.management.shapes.binding import BindingRow
 from routelog.management.shapes.queue import OneQueue, QueueRow, QueueType, SettingRow, Source
 from routelog.management.views.bindings import binding_row
@@ -103,7 +108,9 @@ def _stretch(vhosts: list[VirtualHost], first: int, end: int) -> tuple[int, list
     return total, found
 
 
-def _described(call: Call) -> Callable[[Queue], QueueRow | None]:
+def _described(
+    call: Call, stretches_max: int = LISTED_STRETCHES_MAX
+) -> Callable[[Queue], QueueRow | None]:
     # A queue with its statistics, or as little as `disable_stats` asks for.
     node, replicas = call.broker.node.name, call.broker.cluster.replicas()
     min_in_sync, statistics = call.broker.cluster.min_in_sync, call.statistics()
@@ -118,10 +125,10 @@ def _described(call: Call) -> Callable[[Queue], QueueRow | None]:
         if left_out:
             return _with(row, dict.fromkeys(left_out, msgspec.UNSET))
         ready, unacked = queue.ready, queue.unacked
-        listed = listed_bytes(queue) if ready or unacked else QueueBytes()
+        found = queue_bytes(queue, stretches_max) if ready or unacked else QueueBytes()
         _with(row, statistics.idle_since(queue.counters, call.broker.node.started_at))
         _with(row, statistics.of_queue(queue, ready, unacked))
-        return _with(row, _bytes(listed, ready, unacked))
+        return _with(row, _bytes(found, ready, unacked))
 
     return described
 
@@ -228,7 +235,7 @@ def _replica_row(
 async def get_queue(call: Call) -> Answer:
     """A queue, with its consumers."""
     queue = _queue(call)
-    row = _described(call)(queue)
+    row = _described(call, STRETCHES_MAX)(queue)
     if row is None:
         raise not_found()
     consumers = await consumer_rows_of_queue(call.broker, queue)
@@ -236,10 +243,6 @@ async def get_queue(call: Call) -> Answer:
     one = OneQueue(**said, consumer_details=consumers, settings=setting_rows(queue))
     if not call.flag("disable_stats"):
         _with(one, await flows_of_queue(call, queue))
-        found = QueueBytes()
-        async for _ in in_turns(count_bytes(queue, found), Lane.OPERATORS):
-            pass
-        _with(one, _bytes(found, queue.ready, queue.unacked))
     return Value(one)
 
 

@@ -6,12 +6,11 @@ from pathlib import Path
 import pytest
 from queue_samples import Node, Taker, records, running_node, settle
 
-from routelog.management.calls import queue_bytes
 from routelog.management.calls.queue_bytes import (
     LISTED_STRETCHES_MAX,
+    STRETCHES_MAX,
     QueueBytes,
-    count_bytes,
-    listed_bytes,
+    queue_bytes,
 )
 from routelog.vhosts import Queue, QueueProperties
 
@@ -29,11 +28,8 @@ async def declared(node: Node) -> Queue:
     return queue
 
 
-def counted(queue: Queue) -> QueueBytes:
-    found = QueueBytes()
-    for _ in count_bytes(queue, found):
-        pass
-    return found
+def counted(queue: Queue, stretches_max: int = STRETCHES_MAX) -> QueueBytes:
+    return queue_bytes(queue, stretches_max)
 
 
 async def test_an_empty_queue_has_none(node: Node) -> None:
@@ -57,24 +53,21 @@ async def test_bodies_in_memory_are_counted_until_they_are_settled(node: Node) -
     assert counted(queue).share(1, 2) == 2
 
 
-async def test_messages_behind_the_limit_count_as_those_before(
-    node: Node, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_messages_behind_the_limit_count_as_those_before(node: Node) -> None:
     queue = await declared(node)
     for _ in range(10):
         queue.publish(records("x" * 10), False)
-    monkeypatch.setattr(queue_bytes, "STRETCHES_MAX", 3)
-    assert counted(queue).total == 100
+    assert counted(queue, 3).total == 100
 
 
 async def test_a_list_looks_at_the_first_batches_alone(node: Node) -> None:
     queue = await declared(node)
     for _ in range(LISTED_STRETCHES_MAX):
         queue.publish(records("x" * 10), False)
-    assert listed_bytes(queue) == QueueBytes(160, 160, 160, 16, 16)
+    assert counted(queue, LISTED_STRETCHES_MAX) == QueueBytes(160, 160, 160, 16, 16)
     for _ in range(4):
         queue.publish(records("x" * 1_000, persistent=False), False)
-    assert listed_bytes(queue) == QueueBytes(200, 200, 200, 20, 20)
+    assert counted(queue, LISTED_STRETCHES_MAX) == QueueBytes(200, 200, 200, 20, 20)
     assert counted(queue) == QueueBytes(4_160, 4_160, 160, 20, 16)
 
 
@@ -88,7 +81,7 @@ async def test_a_list_looks_at_each_partition_of_a_queue(node: Node) -> None:
         for _ in range(3):
             partition.log.append(records("x" * 10), False)
     expected = 2 * LISTED_STRETCHES_MAX * 30
-    assert listed_bytes(queue) == QueueBytes(
+    assert counted(queue, LISTED_STRETCHES_MAX) == QueueBytes(
         expected, expected, expected, expected // 10, expected // 10
     )
 
