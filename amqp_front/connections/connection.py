@@ -59,7 +59,7 @@ from routelog.broker import (
     IntakeShare,
     ends_for,
 )
-from routelog.log_backend import Lane, Octets
+from routelog.log_backend import CLIENT_SECONDS, Lane, Octets
 from routelog.vhosts import Actor, PermissionCache, VirtualHost, acts
 
 LITTLE_BYTES = 4_096  # of one read that comes late: less is little to say, and is heard first
@@ -179,7 +179,7 @@ class Connection(asyncio.BufferedProtocol):
             self.rest(lane=Lane.LATE if nbytes < LITTLE_BYTES else Lane.CLIENTS)
             self._update_reading()
         elif has_commands:
-            self._have_turn()
+            self.services.cork.run(self._process)
 
     def eof_received(self) -> bool:
         """The client has ended its side: so do we; without TLS, the socket stays until then."""
@@ -253,11 +253,9 @@ class Connection(asyncio.BufferedProtocol):
 
     # -- reading
 
-    def _have_turn(self) -> None:
-        self.services.scheduler.begin_client()
-        self.services.cork.run(self._process)
-
     def _process(self) -> None:
+        services = self.services
+        services.scheduler.deadline = services.clock.monotonic() + CLIENT_SECONDS
         try:
             if self.state is not _AWAIT_HEADER or self._protocol_header():
                 self._commands()
@@ -271,7 +269,7 @@ class Connection(asyncio.BufferedProtocol):
     def _commands(self) -> None:
         services, channels = self.services, self.channels
         cutter, gate, intake = services.cutter, services.gate, services.intake
-        now, until = services.scheduler.now, services.scheduler.deadline
+        now, until = services.clock.monotonic, services.scheduler.deadline
         assembling = channels.is_assembling()
         while not self._waiting and self.state is not _CLOSED:
             if self.stalled and self.outbox_full:
@@ -317,7 +315,7 @@ class Connection(asyncio.BufferedProtocol):
         if self.heartbeat is not None:
             self.heartbeat.received = True  # nobody could have been heard
         self.receive_buffer.again()
-        self._have_turn()
+        self.services.cork.run(self._process)
 
     def _update_reading(self) -> None:
         if self.socket is not None:

@@ -27,7 +27,6 @@ from routelog.amqp_front.wire.errors import CHANNEL_ERROR, HardError
 from routelog.amqp_front.wire.methods import decode_method
 from routelog.amqp_front.wire.sasl import MalformedResponse
 from routelog.broker import ClientSocket, IntakeShare, ends_for
-from routelog.log_backend import Lane
 from routelog.vhosts import PermissionCache, User, VirtualHost
 
 
@@ -60,6 +59,9 @@ class MethodConnection(Protocol):
 
     def wait_for(self, done: Awaitable[object], then: Callable[[], None]) -> None:
         """Read no further commands until `done`, then call `then`."""
+
+    def rest(self, then: Callable[[], None]) -> None:
+        """Carry out no further commands until others had their turns, then call `then`."""
 
     def opened(self) -> None:
         """The client is in its vhost."""
@@ -170,7 +172,7 @@ def _open(connection: MethodConnection, method: Any) -> None:
 def _close(connection: MethodConnection, method: Any) -> None:
     connection.state = State.CLOSING  # what it says behind this is not heard
     ends_for(connection.socket, f"closed by the client: {method.reply_text}")
-    connection.services.scheduler.call(Lane.CLIENTS, lambda: _take_leave(connection))
+    connection.rest(lambda: _take_leave(connection))
 
 
 def _take_leave(connection: MethodConnection) -> None:

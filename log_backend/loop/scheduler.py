@@ -162,12 +162,10 @@ class Scheduler:
             return now - self._began >= READ_SECONDS
         # The first look since long. A call at the end of each pass, to know when one begins, would cost more.
         self._began, self._knows_began = now, True
-        self._schedule()
+        if not self._is_scheduled:
+            self._is_scheduled = True
+            self._loop.call_soon(self._pass)
         return False
-
-    def begin_client(self) -> None:
-        """A client carries out commands now: `is_over` tells when it has had its turn."""
-        self.deadline = self._monotonic() + CLIENT_SECONDS
 
     def waiting(self, lane: Lane) -> int:
         """How many steps wait in a lane."""
@@ -245,14 +243,10 @@ class Scheduler:
         finally:  # a step that raises must not stop the others
             self.deadline = 0.0
             self._is_scheduled = False
-            if self._resumes or self._are_waiting():
-                self._schedule()
-
-    def _are_waiting(self) -> bool:
-        for line in self._lines:  # noqa: SIM110 -- a generator costs each pass half a microsecond
-            if line.steps:
-                return True
-        return False
+            for line in self._lines:  # a generator would cost each pass half a microsecond
+                if line.steps or self._resumes:
+                    self._schedule()
+                    break
 
     def _charge(self, now: float) -> None:
         # The time of a resumed coroutine ends when the next one resumes, or now.

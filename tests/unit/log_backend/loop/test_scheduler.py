@@ -10,7 +10,6 @@ import pytest
 
 from routelog.log_backend.doors.clock import SystemClock
 from routelog.log_backend.loop.scheduler import (
-    CLIENT_SECONDS,
     READ_SECONDS,
     SHARE_SECONDS,
     Lane,
@@ -344,13 +343,6 @@ def test_nobody_is_read_before_those_that_wait_since_they_came_late(loop: Passes
     assert reads(loop, 0) == [True]
     assert loop.pass_() == "late"
     assert reads(loop, 0) == [False]
-
-
-def test_a_client_has_its_turn(loop: Passes) -> None:
-    loop.scheduler.begin_client()
-    assert not loop.scheduler.is_over()
-    loop.time.seconds += CLIENT_SECONDS
-    assert loop.scheduler.is_over()
 
 
 def test_each_lane_has_its_share_in_each_pass(loop: Passes) -> None:
