@@ -12,7 +12,14 @@ from routelog.amqp_front.wire.command import PublishRun
 from routelog.amqp_front.wire.single_run import LOOKED_AT_MAX, at_once, without_blind_copies
 from routelog.exchanges import Route
 from routelog.log_backend import JournalPositions, Records
-from routelog.vhosts import Decision, Router, StatefulRoute, batches_of
+from routelog.vhosts import (
+    Decision,
+    MessageCounters,
+    Router,
+    StatefulRoute,
+    VhostCounters,
+    batches_of,
+)
 
 NAMES_MAX = 4_096  # queues of all routes that are planned at once: 1 to 2 ms
 
@@ -35,8 +42,10 @@ class RunPlanner:
         self._clock = channel.services.clock
         self._replies = channel.services.replies
         self._published: dict[bytes, tuple[int, int]] = {}
-        self._returned = self._dropped = 0
-        plan.remembered.append(self._count)
+        self._unroutable = {True: 0, False: 0}  # mandatory ones, and others
+        # Not a method: the plan would know its planner, and both their channel, for the garbage collector.
+        counted = self._published, self._unroutable, channel.counters, self._vhost.counters
+        plan.remembered.append(partial(_count, *counted))
         passage = partial(self._vhost.passage, plan.undecided)
         is_reply = self._replies.is_open
         self._router = Router(
@@ -95,20 +104,24 @@ class RunPlanner:
 
     def _return(self, run: PublishRun, indexes: Sequence[int]) -> None:
         if not run.mandatory:
-            self._dropped += len(indexes)
+            self._unroutable[False] += len(indexes)
             return
-        self._returned += len(indexes)
+        self._unroutable[True] += len(indexes)
         for at in range(0, len(indexes), LOOKED_AT_MAX):
             some = indexes[at : at + LOOKED_AT_MAX]
             self.plan.told.append(partial(self._returns.send, run, some))
 
-    def _count(self) -> None:
-        # The plan is appended.
-        counters, vhost = self._channel.counters, self._vhost.counters
-        for exchange, (count, routed) in self._published.items():
-            counters.published_to(exchange, count)
-            vhost.exchange(exchange.decode()).published(count, routed)
-        if self._returned:
-            counters.unroutable(self._returned, True)
-        if self._dropped:
-            counters.unroutable(self._dropped, False)
+
+def _count(
+    published: dict[bytes, tuple[int, int]],
+    unroutable: dict[bool, int],
+    counters: MessageCounters,
+    vhost: VhostCounters,
+) -> None:
+    # The plan is appended.
+    for exchange, (count, routed) in published.items():
+        counters.published_to(exchange, count)
+        vhost.exchange(exchange.decode()).published(count, routed)
+    for mandatory, count in unroutable.items():
+        if count:
+            counters.unroutable(count, mandatory)
