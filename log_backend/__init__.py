@@ -9,6 +9,7 @@ from routelog.log_backend.copies.arriving_copy import ArrivingCopy, take_copied
 from routelog.log_backend.copies.backup_target import BackupDamaged, BackupTarget, NoBackup
 from routelog.log_backend.copies.backups import BackupRefused, Backups
 from routelog.log_backend.copies.copied_disk import COPY, CopiedDisk
+from routelog.log_backend.copies.copies import Copies
 from routelog.log_backend.copies.data_copy import CopiedFile, CopyFailed, DataCopy
 from routelog.log_backend.copies.data_writer import NotBelow
 from routelog.log_backend.copies.manifest import Manifest
@@ -30,7 +31,7 @@ from routelog.log_backend.doors.memory_limit import CONTROL_GROUPS, PROC, memory
 from routelog.log_backend.doors.private_files import keep_private, narrow, others_may_read
 from routelog.log_backend.doors.randomness import random_below, random_key, random_name
 from routelog.log_backend.follower import Follower
-from routelog.log_backend.journal.journal import JournalFailed, NotReplicated
+from routelog.log_backend.journal.journal import Journal, JournalFailed, NotReplicated
 from routelog.log_backend.journal.journal_block import (
     Reason,
     Settlement,

@@ -3,11 +3,10 @@
 import asyncio
 import logging
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
-from routelog.log_backend import CopiedFile, CopyFailed, DataCopy
+from routelog.log_backend import CopiedFile, Copies, CopyFailed, DataCopy
 from routelog.mirror_cluster.links.copy_stream import (
     SILENCE_SECONDS_MAX,
     Stream,
@@ -32,23 +31,6 @@ CATCH_UP_SECONDS_MAX = 600.0
 LOOK_SECONDS = 0.5
 
 
-class StoreCopies(Protocol):
-    """What is used of `Copies`."""
-
-    def begin(self) -> DataCopy:
-        """Begin to copy the store."""
-        ...
-
-    def keeping_journal(self) -> AbstractContextManager[None]:
-        """Meanwhile the journal behind the copies is kept."""
-        ...
-
-    @property
-    def is_short(self) -> bool:
-        """The disk is low: nothing may be kept."""
-        ...
-
-
 class CopySender:
     """See the module. `take` is for `NodeLinks.take_copier`, while this node leads.
 
@@ -60,7 +42,7 @@ class CopySender:
 
     def __init__(
         self,
-        copies: StoreCopies,
+        copies: Copies,
         is_in_sync: Callable[[str], bool],
         has_begun: Callable[[], bool],
     ) -> None:

@@ -9,10 +9,10 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Protocol
 
 from routelog.log_backend import (
     BadDigest,
+    Copies,
     CopyFailed,
     DataCopy,
     DigestBlock,
@@ -20,7 +20,7 @@ from routelog.log_backend import (
     DigestRefused,
     DigestStand,
     DigestTask,
-    ShardBlock,
+    Journal,
     encode_digest,
 )
 from routelog.mirror_cluster.links.copy_stream import Stream, stream_over
@@ -29,7 +29,7 @@ from routelog.mirror_cluster.links.digest_stream import (
     receive_digest,
     send_digest,
 )
-from routelog.mirror_cluster.node.copy_sender import TAKING_SECONDS_MAX, StoreCopies
+from routelog.mirror_cluster.node.copy_sender import TAKING_SECONDS_MAX
 
 log = logging.getLogger(__name__)
 
@@ -38,15 +38,6 @@ APPLY_SECONDS_MAX = 60.0
 LOOK_SECONDS = 0.1
 BLOCKS_BYTES = 4 * 1024 * 1024  # read at once
 PIECE_BYTES = 256 * 1024
-
-
-class CommittedJournal(Protocol):
-    """What is used of the journal; `log_backend` says what each does."""
-
-    committed: int
-
-    async def read(self, after: int, bytes_max: int) -> Sequence[ShardBlock]:
-        """Blocks behind a position."""
 
 
 class NoDigest(Exception):
@@ -64,8 +55,8 @@ class DigestSender:
 
     def __init__(
         self,
-        copies: StoreCopies,
-        journal: CommittedJournal,
+        copies: Copies,
+        journal: Journal,
         program: Sequence[str],
         has_copy: Callable[[], bool],
         replicas: Callable[[], Sequence[str]],

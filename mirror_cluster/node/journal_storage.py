@@ -5,8 +5,8 @@ import errno
 import logging
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Protocol
 
+from routelog.log_backend import Journal
 from routelog.mirror_cluster.node.copy_receiver import CopyReceiver
 from routelog.mirror_cluster.node.kept_promise import KeptPromise
 from routelog.mirror_cluster.node.replica_storage import CopyFailed, CopyWaits, Notice, Recovered
@@ -31,30 +31,6 @@ class BlockUnreadable(OSError):
     """A block that recovery found cannot be read any more: the disk is damaged."""
 
 
-class ReplicaJournal(Protocol):
-    """What is used of the journal; `log_backend` says what each does."""
-
-    committed: int
-
-    def follow(self) -> None:
-        """Store a leader's blocks from here on."""
-
-    def lead(self, epoch: int) -> None:
-        """Make blocks from here on."""
-
-    def store(self, blocks: Sequence[Block]) -> None:
-        """Add a leader's blocks."""
-
-    def truncate(self, position: int) -> None:
-        """Erase what is behind a position."""
-
-    def commit(self, position: int) -> None:
-        """Blocks up to a position are committed and applied."""
-
-    async def read(self, after: int, bytes_max: int) -> Sequence[Block]:
-        """Blocks behind a position."""
-
-
 class JournalStorage:
     """See `ReplicaStorage`. It is the journal's `ReplicaEvents`, too.
 
@@ -74,7 +50,7 @@ class JournalStorage:
         self,
         shard: int,
         incarnation: int,
-        journal: ReplicaJournal,
+        journal: Journal,
         promise: KeptPromise,
         apply: Callable[[Block], None],
         has_room: Callable[[], bool],

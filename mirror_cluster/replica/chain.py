@@ -2,6 +2,7 @@
 
 from array import array
 from bisect import bisect_right
+from collections.abc import Sequence
 
 from routelog.mirror_cluster.protocol.block import START, Block, Mark
 
@@ -100,3 +101,29 @@ class Chain:
         """The last block of each epoch, oldest first."""
         marks = [self.mark(first - 1) for first in self._firsts[1:]]
         return (*(mark for mark in marks if mark is not None), self.end)
+
+    def common_point(self, epoch_ends: Sequence[Mark]) -> Mark | None:
+        """The last block that this journal, a leader's, and a follower's have in common.
+
+        One leader makes all blocks of an epoch, so of two journals that both have some of an epoch, one has
+        the start of what the other has. The newest epoch that both know decides; the checksums say whether
+        that is so.
+
+        Args:
+            epoch_ends: the follower's, oldest first.
+
+        Returns:
+            The block; None when it is before the base, or the checksums contradict the epochs: then the
+            follower needs a copy.
+
+        Source:
+            Kafka's KIP-101 and KIP-279, with a checksum over the whole past added.
+        """
+        for theirs in reversed(epoch_ends):
+            end = self.epoch_end(theirs.epoch)
+            if end is None:
+                continue
+            if end.position < theirs.position:
+                return end  # the follower holds its own checksum against it
+            return theirs if self.mark(theirs.position) == theirs else None
+        return None

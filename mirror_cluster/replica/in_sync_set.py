@@ -5,6 +5,8 @@ member that a proposal adds counts from the proposal on, and one that a proposal
 coordinator has said that it is removed.
 """
 
+from collections.abc import Mapping
+
 from routelog.mirror_cluster.protocol.shard_record import Member, ShardRecord
 
 
@@ -43,3 +45,18 @@ class InSyncSet:
         spare = len(self.record.in_sync) - size_min
         leaving = frozenset(late[: max(spare, 0)])
         return self.record.without(leaving) if leaving else None
+
+    def committed_position(self, durable: Mapping[Member, int], size_min: int) -> int | None:
+        """How far the journal is committed: every member has that on its disk, as far as is known.
+
+        Args:
+            durable: how far each member's journal is on its disk; missing members are not known.
+            size_min: the in-sync set must have so many members.
+
+        Returns:
+            The position; None when nothing can be committed. It may be lower than one found before, as a
+            member that opens a session again is not known until it has answered: committed stays what it was.
+        """
+        if len(self.record.in_sync) < size_min:
+            return None
+        return min(durable.get(member, 0) for member in self.counted)

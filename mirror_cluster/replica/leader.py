@@ -4,6 +4,8 @@ It begins with an empty block of its epoch behind everything it has; when that i
 leaders before it left, and it serves. It never cuts its own journal, and ends when it is deposed.
 """
 
+from dataclasses import dataclass
+
 from routelog.mirror_cluster.protocol.block import Block, Mark
 from routelog.mirror_cluster.protocol.messages import (
     Acknowledge,
@@ -27,15 +29,58 @@ from routelog.mirror_cluster.replica.actions import (
     Ship,
     StopServing,
 )
-from routelog.mirror_cluster.replica.commit_rule import committed_position
-from routelog.mirror_cluster.replica.handshake import common_point
 from routelog.mirror_cluster.replica.in_sync_set import InSyncSet
-from routelog.mirror_cluster.replica.peer import HAS_ENDED, Peer
 from routelog.mirror_cluster.replica.settings import ReplicaSettings
 from routelog.mirror_cluster.replica.shard_log import Identity, ShardLog
 
 # Of `lag_seconds`, between two tries to hand over to a member that is whole: each one closes all clients.
 HEAL_LAGS = 3
+HAS_ENDED = "has ended"
+
+
+@dataclass(slots=True)
+class Peer:
+    """What a leader knows of one follower in the session that it has open.
+
+    Attributes:
+        sent: blocks up to here were sent.
+        durable: the follower's journal is on its disk, and is the leader's, up to here; None before it
+            has answered that it ends at the common point.
+        stamp: the leader's time of the newest message that the follower has answered.
+        leaving: why nobody may wait for it, in words; empty: it stays. HAS_ENDED lasts until it answers again.
+        probe: a time, and the leader's end then: durable up to there, it had caught up at that time.
+        shipped_at: when the newest message was sent.
+    """
+
+    member: Member
+    session: int
+    sent: int
+    durable: int | None = None
+    stamp: float = 0.0
+    leaving: str = ""
+    probe: tuple[float, int] | None = None
+    shipped_at: float = 0.0
+
+    @classmethod
+    def opened(cls, member: Member, session: int, common: Mark) -> "Peer":
+        """A session whose journals agree up to a block."""
+        return cls(member, session, common.position)
+
+    def acknowledged(self, durable: int, stamp: float) -> float | None:
+        """The follower is durable up to here, having seen the message of that time.
+
+        Returns:
+            The last time at which it is known to have caught up, if that is news.
+        """
+        if self.leaving == HAS_ENDED:
+            self.leaving = ""
+        self.durable = max(durable, self.durable or 0)
+        self.sent = max(self.sent, self.durable)
+        self.stamp = max(self.stamp, stamp)
+        if self.probe is None or self.probe[1] > self.durable or self.stamp < self.probe[0]:
+            return None
+        time, self.probe = self.probe[0], None
+        return time
 
 
 class Leader:
@@ -197,7 +242,7 @@ class Leader:
         if any(end.epoch > self.epoch for end in message.epoch_ends):
             return [Exit(f"{sender} has blocks of a later epoch")]
         member = Member(sender, message.incarnation)
-        common = common_point(self._log.chain, message.epoch_ends)
+        common = self._log.chain.common_point(message.epoch_ends)
         if common is None or self._lacks_offsets(common):
             self._peers.pop(sender, None)
             self._caught_up.pop(member, None)  # confirms do not wait for it
@@ -247,7 +292,7 @@ class Leader:
     def _advance(self, now: float) -> list[Action]:
         """Commit what can be committed, and change what keeps more from it."""
         actions: list[Action] = []
-        position = committed_position(self._in_sync, self._durable(), self._settings.min_in_sync)
+        position = self._in_sync.committed_position(self._durable(), self._settings.min_in_sync)
         if position is not None and self._log.commit(position):
             actions.append(Commit(self._log.committed))
         is_ready = not self._target and self.has_begun

@@ -11,11 +11,9 @@ The messages are those between replicas, with shard, epoch and session 0::
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Protocol
 
-from routelog.log_backend import Clock
+from routelog.log_backend import Clock, Journal
 from routelog.mirror_cluster.links.copy_stream import (
     SILENCE_SECONDS_MAX,
     Stream,
@@ -24,7 +22,7 @@ from routelog.mirror_cluster.links.copy_stream import (
     stream_over,
 )
 from routelog.mirror_cluster.node.shipping import APPEND_BYTES_MAX
-from routelog.mirror_cluster.protocol.block import Block, Mark
+from routelog.mirror_cluster.protocol.block import Block
 from routelog.mirror_cluster.protocol.message_format import BadMessage
 from routelog.mirror_cluster.protocol.messages import Acknowledge, Append, CopyFrom, Hello
 from routelog.mirror_cluster.protocol.shard_record import SHARD
@@ -35,35 +33,6 @@ log = logging.getLogger(__name__)
 HEARTBEAT_SECONDS = 1.0
 # Behind its copy a standby is not far behind any more, so that no journal has to be kept for it.
 CAUGHT_UP_BYTES_MAX = 4 * 1024 * 1024
-
-
-class Waiters(Protocol):
-    """What is used of `JournalWaiters`."""
-
-    def wait(self, position: int, done: Callable[[], None], *, committed: bool) -> None:
-        """Call `done` when the journal has come so far."""
-
-
-class SentJournal(Protocol):
-    """What is used of the journal; `log_backend` says what each does."""
-
-    committed: int
-
-    @property
-    def waiters(self) -> Waiters:
-        """Who waits for positions."""
-
-    def mark(self, position: int) -> Mark | None:
-        """The block at a position."""
-
-    def committed_bytes(self, position: int) -> int:
-        """How much is committed behind a position."""
-
-    def commit_written(self) -> None:
-        """Sync what is only written."""
-
-    async def read(self, after: int, bytes_max: int) -> Sequence[Block]:
-        """Blocks behind a position."""
 
 
 class _Standby:
@@ -86,7 +55,7 @@ class FollowSender:
         journal: of a node on its own.
     """
 
-    def __init__(self, journal: SentJournal, clock: Clock) -> None:
+    def __init__(self, journal: Journal, clock: Clock) -> None:
         self._journal = journal
         self._clock = clock
         self._standbys: dict[str, _Standby] = {}

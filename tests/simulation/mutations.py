@@ -13,7 +13,7 @@ from routelog.mirror_cluster import Chain, Mark, Member, ShardRecord
 from routelog.mirror_cluster.coordination.refused_record import Notes
 from routelog.mirror_cluster.protocol.messages import Hello
 from routelog.mirror_cluster.protocol.promise import Promise, Refusal
-from routelog.mirror_cluster.replica import election, leader, replica
+from routelog.mirror_cluster.replica import election, replica
 from routelog.mirror_cluster.replica.actions import Action, Exit, Send, Truncate
 from routelog.mirror_cluster.replica.events import Promised
 from routelog.mirror_cluster.replica.follower import Follower, FollowerState
@@ -147,7 +147,7 @@ MUTATIONS: dict[str, list[Patch]] = {
     ],
     "committed is what a majority has": [
         (
-            leader,
+            InSyncSet,
             "committed_position",
             lambda in_sync, durable, size_min: sorted(
                 durable.get(member, 0) for member in in_sync.counted
@@ -155,7 +155,7 @@ MUTATIONS: dict[str, list[Patch]] = {
         )
     ],
     "the chain is compared nowhere": [
-        (leader, "common_point", _by_position),
+        (Chain, "common_point", _by_position),
         (
             Follower,
             "_fits",
@@ -181,7 +181,7 @@ MUTATIONS: dict[str, list[Patch]] = {
     "a truncation is answered before it is durable": [(Follower, "_open", _opens_at_once)],
     "journals are compared by position only": [
         (
-            leader,
+            Chain,
             "common_point",
             _by_position,
         )
@@ -211,7 +211,7 @@ MUTATIONS: dict[str, list[Patch]] = {
     "the in-sync set becomes too small": [
         (InSyncSet, "shrunk", lambda self, late, size_min: _SHRUNK(self, late, 1))
     ],
-    "it is committed with too few members": [(leader, "committed_position", _commits_with_few)],
+    "it is committed with too few members": [(InSyncSet, "committed_position", _commits_with_few)],
     "a follower joins without what is committed": [
         (
             Leader,

@@ -3,7 +3,6 @@ from dataclasses import replace
 from unit.mirror_cluster.journals import record
 
 from routelog.mirror_cluster.protocol.shard_record import Member
-from routelog.mirror_cluster.replica.commit_rule import committed_position
 from routelog.mirror_cluster.replica.in_sync_set import InSyncSet
 
 A, B, C = Member("a", 1), Member("b", 2), Member("c", 3)
@@ -38,12 +37,12 @@ def test_the_set_keeps_its_smallest_size_and_loses_the_latest_first() -> None:
 
 def test_committed_is_what_all_members_have() -> None:
     in_sync = InSyncSet(record(in_sync="ab"))
-    assert committed_position(in_sync, {A: 9, B: 7, C: 3}, 2) == 7
+    assert in_sync.committed_position({A: 9, B: 7, C: 3}, 2) == 7
     in_sync.propose(in_sync.record.with_member(C))
-    assert committed_position(in_sync, {A: 9, B: 7, C: 3}, 2) == 3
+    assert in_sync.committed_position({A: 9, B: 7, C: 3}, 2) == 3
 
 
 def test_nothing_is_committed_with_too_few_members_or_without_word_from_one() -> None:
-    assert committed_position(InSyncSet(record(in_sync="a")), {A: 9, B: 9}, 2) is None
-    assert committed_position(InSyncSet(record(in_sync="ab")), {A: 9}, 2) == 0
-    assert committed_position(InSyncSet(record(in_sync="ab")), {A: 9, Member("b", 8): 9}, 2) == 0
+    assert InSyncSet(record(in_sync="a")).committed_position({A: 9, B: 9}, 2) is None
+    assert InSyncSet(record(in_sync="ab")).committed_position({A: 9}, 2) == 0
+    assert InSyncSet(record(in_sync="ab")).committed_position({A: 9, Member("b", 8): 9}, 2) == 0
