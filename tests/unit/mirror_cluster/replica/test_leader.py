@@ -222,6 +222,22 @@ def test_a_follower_joins_when_it_has_everything() -> None:
     ]
 
 
+def test_a_follower_that_lacks_what_was_committed_since_does_not_join() -> None:
+    led = Led("ab")
+    led.append()
+    led.leader.may_propose = False
+    led.follow("b", "c", durable=1)
+    led.acknowledge("c", 1)
+    led.append(b"x")
+    led.acknowledge("b", 2)
+    assert led.log.committed == 2
+    led.leader.may_propose = True
+    assert proposals(led.leader.tick(NOW)) == []
+    assert proposals(led.acknowledge("c", 2)) == [
+        ("abc led by a", "c has everything: it is in sync")
+    ]
+
+
 def test_messages_of_other_sessions_and_epochs_are_not_heard() -> None:
     led = served()
     led.append(b"x")
@@ -289,6 +305,18 @@ def test_it_is_handed_over_when_the_other_one_has_everything() -> None:
     assert proposals(led.acknowledge("b", 2)) == []
     assert proposals(led.acknowledge("c", 2)) == [("abc led by c", "c is to lead")]
     assert not led.leader.serving
+
+
+def test_one_that_has_less_in_another_session_is_handed_nothing() -> None:
+    led = served()
+    led.append(b"x")
+    led.acknowledge("b", 2)
+    led.acknowledge("c", 2)
+    assert led.log.committed == 2
+    led.hello("c", session=8)
+    led.acknowledge("c", 1, session=8)
+    assert proposals(led.leader.transfer("c", NOW)) == []
+    assert proposals(led.acknowledge("c", 2, session=8)) == [("abc led by c", "c is to lead")]
 
 
 def test_it_serves_again_when_the_other_one_takes_long() -> None:

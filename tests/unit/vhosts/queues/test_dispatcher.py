@@ -44,6 +44,7 @@ def test_credit_and_priority_say_who_is_handed_how_much(
     takers = [Taker(prefetch, priority=priority) for prefetch, priority in pairs]
     for taker in takers:
         queue.add_consumer(taker)
+    assert [each.priority for each in queue.consumers] == sorted(priorities, reverse=True)
     fill(queue, 6, 6)
     node.turns.run()
     assert [len(taker.bodies()) for taker in takers] == handed
