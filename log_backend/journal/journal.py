@@ -24,6 +24,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from queue import SimpleQueue
+from typing import Protocol
 
 from routelog.log_backend.doors.clock import Clock
 from routelog.log_backend.doors.disk import Disk, DiskFull
@@ -41,7 +42,6 @@ from routelog.log_backend.journal.journal_files import JournalFile
 from routelog.log_backend.journal.journal_groups import JournalGroup, JournalGroups
 from routelog.log_backend.journal.journal_supply import JournalSupply
 from routelog.log_backend.journal.journal_waiters import JournalWaiters
-from routelog.log_backend.journal.replica_events import ReplicaEvents
 from routelog.log_backend.journal.stored_blocks import StoredBlocks
 from routelog.log_backend.loop.deadline import Deadline
 from routelog.log_backend.measures.histogram import Histogram
@@ -67,6 +67,22 @@ class JournalFailed(Exception):
 
 class NotReplicated(Exception):
     """Too few nodes have stored a change in time; they may store it yet."""
+
+
+class ReplicaEvents(Protocol):
+    """What a journal tells the replica that it belongs to, on the event loop."""
+
+    def on_block(self, block: ShardBlock) -> None:
+        """A block was made here, and is being written: the replica leads."""
+
+    def on_durable(self, end: Mark) -> None:
+        """Everything up to this block is synced."""
+
+    def on_truncated(self, position: int) -> None:
+        """The journal ends behind this position, and a power cut brings nothing back."""
+
+    def on_recycled(self, base: Mark) -> None:
+        """The files up to this block are given back: a checkpoint has what they said."""
 
 
 class Journal:

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from routelog.log_backend.loop.scheduler import Lane, in_turns
 from routelog.log_backend.metadata.metadata import MetadataUnavailable
 from routelog.log_backend.partitions.partition_log import PartitionLog
-from routelog.log_backend.upkeep.largest_first import largest_first
+from routelog.log_backend.upkeep.eviction import largest_first
 
 log = logging.getLogger(__name__)
 
