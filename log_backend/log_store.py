@@ -50,9 +50,11 @@ from routelog.log_backend.partitions.partition_table import PartitionTable
 from routelog.log_backend.records.durability import Durability
 from routelog.log_backend.recovery import Recovery
 from routelog.log_backend.segments.damage import damage_change
+from routelog.log_backend.segments.first_kept import first_kept_change
 from routelog.log_backend.segments.log_directory import partition_directory_name
 from routelog.log_backend.segments.retention import Retention
 from routelog.log_backend.segments.segment import Segment
+from routelog.log_backend.segments.segment_removal import Unneeded
 from routelog.log_backend.segments.segment_writer import SegmentWriter
 from routelog.log_backend.upkeep.checkpoints import Checkpoints
 from routelog.log_backend.upkeep.disk_pressure import DiskPressure
@@ -203,15 +205,13 @@ class LogStore:
             disk,
             clock,
             loop,
-            partitions=self.partitions,
+            partitions=lambda: [*self.partitions.values(), *self._removal.undecided],
             journal=self.journal,
             metadata=self.metadata,
-            metadata_writer=self.metadata_writer,
             checkpoints=self.checkpoints,
             flusher=self._flusher,
             journal_files=self._journal_files,
             space=self.space,
-            has_started=lambda: not self.follows,
         )
         self.copies.remove_leftovers()
         self._disk_pressure = DiskPressure(
@@ -431,12 +431,22 @@ class LogStore:
     def remove_segments(self, partition: PartitionLog, segments: list[Segment]) -> None:
         """See `LogOwner`."""
         if partition.keeps_log and partition.durable and self.journal.groups.gathers:
-            gone = Settlement(NO_CURSOR, [(0, segments[-1].end_offset)], Reason.EXPIRED)
+            expired = Settlement(NO_CURSOR, [(0, segments[-1].end_offset)], Reason.EXPIRED)
             with suppress(JournalFailed):  # then nobody follows any more
                 self.journal.append(
-                    JournalEntry(partition.number, gone), waited=False, synced=False
+                    JournalEntry(partition.number, expired), waited=False, synced=False
                 )
-        self.journal.when_told(lambda: self._flusher.remove(partition, segments))
+        begin = None
+        if partition.durable and partition.first_kept_moved():
+            # Not later: a checkpoint may find no change then, and store nothing before the files go.
+            begin = first_kept_change(partition.number, partition.first_kept)
+        gone = Unneeded(partition.directory, segments, begin)
+        partition.leaving += tuple(segments)
+        self.journal.when_told(partial(self._remove_segments, partition, gone))
+
+    def _remove_segments(self, partition: PartitionLog, gone: Unneeded) -> None:
+        partition.leaving = partition.leaving[len(gone.segments) :]
+        self._flusher.remove(gone)
 
     def keeps_newest(self, partition: PartitionLog) -> bool:
         """See `LogOwner`."""

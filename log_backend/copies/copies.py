@@ -6,25 +6,28 @@ order, so that each is at least as new as what the one before was built from:
 1. A checkpoint, which makes the journal short.
 2. Sealed segments get second names (links).
 3. No flush and no checkpoint from here to step 4: no segment grows, no snapshot is stored. The newest segments,
-   and those sealed since, get second names; their size is what is written. Then a change is entered in the
-   journal and awaited: what deletions began before is durable, too.
+   and those sealed since, get second names; their size is what is written. So do those that another leader may
+   still need: of partitions whose deletion is not committed, and segments whose settlement is not.
 4. A checkpoint of RocksDB, in the thread that names files of the journal: it knows exactly the files that can
    have blocks up to what is committed when this is done. That is the copy's position.
 5. The blocks up to there are copied; until that is done, no file of the journal is written over.
 
 So the journal reaches at least as far as the metadata store says, each segment as far as the snapshots say, and
 what was removed meanwhile is there all the same: recovery removes it again, as after a crash.
+
+Nothing of that waits for what is not committed yet. A leader that commits nothing, as too few others have what
+it has, can bring them back.
 """
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, suppress
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple, ParamSpec, TypeVar
+from typing import NamedTuple, ParamSpec, TypeVar
 
 from routelog.log_backend.copies.data_copy import CopiedFile, CopyFailed, DataCopy
 from routelog.log_backend.doors.clock import Clock
@@ -34,8 +37,7 @@ from routelog.log_backend.journal.journal_block import aligned
 from routelog.log_backend.journal.journal_chain import START, Mark
 from routelog.log_backend.journal.journal_extent import JournalExtent
 from routelog.log_backend.journal.journal_reader import whole_blocks
-from routelog.log_backend.journal.metadata_writer import MetadataWriter, unawaited
-from routelog.log_backend.metadata.metadata import Change, MetadataStore, MetadataUnavailable
+from routelog.log_backend.metadata.metadata import MetadataStore, MetadataUnavailable
 from routelog.log_backend.partitions.partition_log import PartitionLog
 from routelog.log_backend.segments.log_directory import compressed_path
 from routelog.log_backend.segments.partition_file import PARTITION_FILE
@@ -53,12 +55,7 @@ FOLDER = "copies"  # in the data directory
 LOGS_MAX = 256  # partitions whose files are linked in one go: some ms of the flusher's thread
 CALLS_MAX = 32  # of the system, before the thread rests: it takes Python's lock behind each
 REST_SECONDS = 0.0005
-# Until a change is durable while no checkpoint can give files back to the journal: else publishers would wait.
-ENTRY_SECONDS_MAX = 10.0
 UNKNOWN = -1  # size of a file: all that there is
-SPARE_FILES = 2  # that the journal may have more meanwhile
-# In the metadata store: when the last copy was begun, in microseconds, big-endian.
-LAST_KEY = b"copies/last"
 
 
 class _Log(NamedTuple):
@@ -135,8 +132,8 @@ class Copies:
         data: the store's directory.
 
     Args:
+        partitions: those that a start with the committed journal would open.
         journal_files: names the files of the journal.
-        has_started: whether the store changes anything by itself.
     """
 
     def __init__(
@@ -146,15 +143,13 @@ class Copies:
         clock: Clock,
         loop: asyncio.AbstractEventLoop,
         *,
-        partitions: Mapping[int, PartitionLog],
+        partitions: Callable[[], Sequence[PartitionLog]],
         journal: Journal,
         metadata: MetadataStore,
-        metadata_writer: MetadataWriter,
         checkpoints: Checkpoints,
         flusher: Flusher,
         journal_files: Executor,
         space: DiskSpace,
-        has_started: Callable[[], bool],
     ) -> None:
         self.data = data
         self._folder = data / FOLDER
@@ -164,12 +159,10 @@ class Copies:
         self._partitions = partitions
         self._journal = journal
         self._metadata = metadata
-        self._metadata_writer = metadata_writer
         self._checkpoints = checkpoints
         self._flusher = flusher
         self._journal_files = journal_files
         self._space = space
-        self._has_started = has_started
         self._executor = ThreadPoolExecutor(1, thread_name_prefix="copies")
         self._lock = asyncio.Lock()
         self._copies: set[DataCopy] = set()
@@ -258,8 +251,6 @@ class Copies:
         with self._checkpoints.keeping_files():
             async with self._checkpoints.lock:
                 await self._link(copy, links.all)
-                if self._has_started():  # else there are no deletions of its own
-                    await self._enter_change(copy)
                 await self._in_thread(self._metadata.flush)
                 copy.check()
                 first, last = await self._loop.run_in_executor(
@@ -278,34 +269,14 @@ class Copies:
     # -- segments
 
     async def _link(self, copy: DataCopy, link: Callable[[list[_Log]], list[CopiedFile]]) -> None:
-        partitions = iter(list(self._partitions.values()))
+        partitions = iter(self._partitions())
         while some := list(islice(partitions, LOGS_MAX)):
             # In this turn: what removes or replaces a file from here on does so behind this.
-            logs = [_log(each) for each in some if each.durable and each.segments]
+            logs = [_log(each) for each in some if each.durable and (each.leaving or each.segments)]
             copy.files += await self._loop.run_in_executor(self._flusher, link, logs)
             copy.check()
 
     # -- metadata and journal
-
-    async def _enter_change(self, copy: DataCopy) -> None:
-        # When it is durable, so are all deletions that are no longer among the partitions. Full files of the
-        # journal may wait for a checkpoint, and that for the lock.
-        supply = self._journal.supply
-        supply.held += SPARE_FILES
-        try:
-            supply.prepare()
-            change = Change(LAST_KEY, self._clock.now().to_bytes(8, "big"))
-            entered = unawaited(self._metadata_writer.submit([change]))
-            waits: set[asyncio.Future[Any]] = {entered, copy.taken}
-            await asyncio.wait(
-                waits, timeout=ENTRY_SECONDS_MAX, return_when=asyncio.FIRST_COMPLETED
-            )
-            copy.check()
-            if not entered.done():
-                raise CopyFailed(f"the log wrote nothing within {ENTRY_SECONDS_MAX:.0f} s")
-            entered.result()
-        finally:
-            supply.held -= SPARE_FILES
 
     def _copy_metadata(self, path: Path) -> tuple[int, int]:
         self._metadata.copy(path)
@@ -378,11 +349,10 @@ class Copies:
 
 
 def _log(partition: PartitionLog) -> _Log:
-    newest = partition.segments[-1]
+    segments = (*partition.leaving, *partition.segments)
+    newest = segments[-1]
     is_whole = newest.damaged or newest.compressed_bytes is not None
-    return _Log(
-        partition.directory, tuple(partition.segments), UNKNOWN if is_whole else newest.written_size
-    )
+    return _Log(partition.directory, segments, UNKNOWN if is_whole else newest.written_size)
 
 
 def _report(future: Future[None]) -> None:

@@ -83,6 +83,7 @@ class PartitionLog(QuarantinedLog):
         first_kept: base offset of the oldest segment, if that is synced: see first_kept.py.
         overtaken: by number of a cursor, a function that moves it to an offset; a forced retention calls it
             when it removes records that the cursor has not settled.
+        leaving: segments before the others whose removal waits until no other leader can take it back.
         kept_from: of a follower: the leader has removed the records below this offset.
         held: by number of a cursor, the limit of what is kept for it beyond retention; without one: everything.
     """
@@ -97,6 +98,7 @@ class PartitionLog(QuarantinedLog):
         "first_kept",
         "held",
         "kept_from",
+        "leaving",
         "overtaken",
         "remote",
         "retention",
@@ -127,6 +129,7 @@ class PartitionLog(QuarantinedLog):
         self.first_kept: int | None = None
         self.kept_from = 0
         self.segments: list[Segment] = []
+        self.leaving: tuple[Segment, ...] = ()
         self.overtaken: dict[int, Callable[[int], None]] = {}
         self.held: dict[int, Hold] = {}
         self._flushing = False

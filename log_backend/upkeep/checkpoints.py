@@ -29,7 +29,7 @@ from routelog.log_backend.upkeep.flush_round import PARTITIONS_MAX, due, flush_r
 from routelog.log_backend.upkeep.flusher import Flusher
 from routelog.log_backend.upkeep.memory_watch import MemoryWatch
 from routelog.log_backend.upkeep.partition_removal import PartitionRemoval
-from routelog.log_backend.upkeep.partition_snapshot import snapshot, store_snapshots
+from routelog.log_backend.upkeep.partition_snapshot import Snapshot, snapshot, store_snapshots
 from routelog.log_backend.upkeep.segment_compressor import SegmentCompressor
 
 log = logging.getLogger(__name__)
@@ -88,7 +88,8 @@ class Checkpoints:
         self._on_failure = on_failure
         self.with_state: set[PartitionLog] = set()
         self._with_unflushed: set[PartitionLog] = set()
-        self._changed: set[PartitionLog] = set()  # since the last checkpoint
+        self._changed: set[PartitionLog] = set()  # since their last snapshot
+        self._unstored: dict[PartitionLog, Snapshot] = {}  # of checkpoints that were given up
         self._plan = FlushPlan()  # under way
         self._full_files: list[JournalFile] = []  # that wait for a checkpoint
         self.refused: DiskFull | None = None
@@ -138,6 +139,8 @@ class Checkpoints:
         """Partitions are closed."""
         for partitions in (self.with_state, self._with_unflushed, self._changed):
             partitions.difference_update(closed)
+        for partition in closed:
+            self._unstored.pop(partition, None)
 
     # -- flushes
 
@@ -229,9 +232,12 @@ class Checkpoints:
             changed, self._changed = self._changed, set(self.with_state)
             await self._write(await self._due(), to_sync=changed)
             is_written = not (self._failed or self.refused)
-            seen = [snapshot(p) async for p in in_turns(changed if is_written else (), Lane.UPKEEP)]
+            async for partition in in_turns(changed if is_written else (), Lane.UPKEEP):
+                seen = snapshot(partition)
+                self._unstored[partition] = seen.behind(self._unstored.get(partition))
             if not is_written or not await self._journal.told():
-                self._changed |= changed
+                if not is_written:
+                    self._changed |= changed
                 self._full_files = files + self._full_files
                 return
             last = files[-1:]
@@ -242,9 +248,10 @@ class Checkpoints:
                 store_snapshots,
                 self._metadata,
                 self._journal.committed,
-                seen,
+                list(self._unstored.values()),
                 changes,
             )
+            self._unstored.clear()
             await self._evict()
             supply = self._journal.supply
             for full in files:

@@ -10,9 +10,6 @@ from routelog.log_backend.doors.ballast import Ballast
 from routelog.log_backend.doors.disk import Disk
 from routelog.log_backend.loop.background import log_failure
 from routelog.log_backend.metadata.metadata import MetadataStore
-from routelog.log_backend.partitions.partition_log import PartitionLog
-from routelog.log_backend.segments.first_kept import first_kept_change
-from routelog.log_backend.segments.segment import Segment
 from routelog.log_backend.segments.segment_removal import SegmentRemoval, Unneeded
 
 _log_failure = partial(log_failure, "background work of the log failed")
@@ -53,14 +50,11 @@ class Flusher(ThreadPoolExecutor):
         """Submit work that nobody waits for; its failure is logged."""
         self.submit(work).add_done_callback(_log_failure)
 
-    def remove(self, partition: PartitionLog, segments: list[Segment]) -> None:
+    def remove(self, unneeded: Unneeded) -> None:
         """Delete the files of a partition's oldest segments, which it no longer has."""
-        change = None
-        if partition.durable and partition.first_kept_moved():
-            change = first_kept_change(partition.number, partition.first_kept)
         if not self._unneeded:
             self._loop.call_soon(self.remove_unneeded)
-        self._unneeded.append(Unneeded(partition.directory, segments, change))
+        self._unneeded.append(unneeded)
 
     def remove_unneeded(self) -> None:
         """Remove the segments gathered so far, and try those again for which metadata had no room."""

@@ -27,6 +27,9 @@ REST_SECONDS = 0.0005
 class PartitionRemoval:
     """Deletes the directories of partitions, in the thread that writes their segments.
 
+    Attributes:
+        undecided: partitions that are closed, and whose deletion is not durable yet; only read by others.
+
     Args:
         in_flusher: runs work in that thread, in the order of the calls.
     """
@@ -45,7 +48,7 @@ class PartitionRemoval:
         self._clock = clock
         self._in_flusher = in_flusher
         self._removed = 0  # since the last rest; only used in the flusher's thread
-        self._undecided: set[PartitionLog] = set()  # their deletion is not durable yet
+        self.undecided: set[PartitionLog] = set()
         self._waiting: deque[tuple[set[PartitionLog], Callable[[], None]]] = deque()
 
     def change(self, partition: PartitionLog) -> Change:
@@ -54,7 +57,7 @@ class PartitionRemoval:
         Call `remove` when it is durable. The snapshots of its cursors are deleted with its files, because a
         checkpoint may still be storing some.
         """
-        self._undecided.add(partition)
+        self.undecided.add(partition)
         return Change(self._tombstone(partition.directory_text), b"%d" % partition.number)
 
     def changes_of_cursor(self, partition: PartitionLog, cursor: int) -> list[Change]:
@@ -70,19 +73,19 @@ class PartitionRemoval:
             return
         gone = [(each.directory_text, each.number if each.durable else None) for each in partitions]
         self._in_flusher(partial(self._remove, gone))
-        self._undecided.difference_update(partitions)
+        self.undecided.difference_update(partitions)
         for undecided, _ in self._waiting:
             undecided.difference_update(partitions)
         self._go_on()
 
     def when_decided(self, then: Callable[[], None]) -> None:
         """Call a function when all removals that are under way are durable; in the order of the calls."""
-        self._waiting.append((set(self._undecided), then))
+        self._waiting.append((set(self.undecided), then))
         self._go_on()
 
     def give_up(self) -> None:
         """Make all waiting calls now: the node stops."""
-        self._undecided.clear()
+        self.undecided.clear()
         while self._waiting:
             self._waiting.popleft()[1]()
 

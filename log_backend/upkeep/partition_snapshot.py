@@ -24,6 +24,14 @@ class Snapshot:
     cursors: list[Change]
     begins_elsewhere: bool
 
+    def behind(self, earlier: "Snapshot | None") -> "Snapshot":
+        """With what an earlier one has that was not stored: a cursor tells of each of its changes once."""
+        if earlier is None:
+            return self
+        cursors = {each.key: each for each in (*earlier.cursors, *self.cursors)}
+        begins_elsewhere = earlier.begins_elsewhere or self.begins_elsewhere
+        return Snapshot(self.partition, list(cursors.values()), begins_elsewhere)
+
     def changes(self) -> list[Change]:
         """The changes to store, in any thread; empty if the partition is closed: it may be removed already."""
         partition = self.partition

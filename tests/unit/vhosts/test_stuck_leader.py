@@ -1,0 +1,134 @@
+"""A leader that commits nothing, as too few others have what it has: its copy is what brings them back."""
+
+import asyncio
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from queue_samples import records
+from support.waiting import until
+from unit.log_backend.copies.test_copies import materialized
+from unit.log_backend.open_store import flushed, unsettled
+from unit.vhosts import replicated_nodes
+from unit.vhosts.replicated_nodes import ReplicatedNode, replicated_node
+
+from routelog.log_backend.journal import journal
+from routelog.vhosts import QueueProperties
+
+
+async def declared(node: ReplicatedNode, name: str) -> None:
+    _, stored = node.vhost.declare_queue(QueueProperties(name, durable=True), None)
+    assert stored is not None
+    await stored
+
+
+async def left(node: ReplicatedNode, name: str) -> list[bytes]:
+    log = node.vhost.queues[name].partitions[0].log
+    return [bytes(body) for _, body in await unsettled(log)]
+
+
+async def with_settled_segments(leader: ReplicatedNode) -> Path:
+    """Lead with a queue in segments; from then on nothing is committed, not even what settles the first ones.
+
+    Returns:
+        The first one.
+    """
+    await leader.lead(1)
+    await declared(leader, "q")
+    queue = leader.vhost.queues["q"]
+    for number in range(8):
+        queue.publish(records(b"%d" % number * 30_000), waited=True)
+    await flushed(leader.logs)
+    await leader.logs.checkpoints.take()
+    first = queue.partitions[0].log.segments[0].path
+    leader.connected = False
+    for _ in range(4):
+        delivery = queue.get()
+        assert delivery is not None
+        delivery.partition.settle(delivery.offset, delivery.offset + 1)
+    return first
+
+
+async def test_its_copy_has_what_is_committed_and_waits_for_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(journal, "TOLD_SECONDS_MAX", 0.02)
+    async with replicated_node(tmp_path / "leader") as leader:
+        await leader.lead(1)
+        for name in ("kept", "deleted"):
+            await declared(leader, name)
+            leader.vhost.queues[name].publish(records("a", "b"), waited=True)
+        await flushed(leader.logs)
+        leader.vhost.queues["deleted"].publish(records("c"), waited=True)  # in the journal only
+        await leader.drained()
+        leader.connected = False
+        _, deleted = leader.vhost.delete_queue(leader.vhost.queues["deleted"])
+        assert deleted is not None
+        leader.vhost.queues["kept"].publish(records("unknown"), waited=True)
+        await leader.drained()
+        copy = leader.logs.copies.begin()
+        async with asyncio.timeout(5):
+            await copy.taken
+        assert copy.position == leader.logs.journal.committed
+        data = materialized(copy, tmp_path / "follower")
+    (data / "logs").mkdir(exist_ok=True)
+    async with replicated_node(data) as follower:
+        await follower.lead(2)
+        assert await left(follower, "kept") == [b"a", b"b"]
+        assert await left(follower, "deleted") == [b"a", b"b", b"c"]
+
+
+async def test_a_checkpoint_that_was_given_up_loses_nothing_for_the_next_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(journal, "TOLD_SECONDS_MAX", 0.02)
+    async with replicated_node(tmp_path / "leader") as leader:
+        await leader.lead(1)
+        for name in ("q", "long"):
+            await declared(leader, name)
+        queue = leader.vhost.queues["q"]
+        partition = queue.partitions[0]
+        queue.publish(records(*"abcd"), waited=True)
+        await flushed(leader.logs)
+        leader.connected = False
+        for _ in range(3):
+            delivery = queue.get()
+            assert delivery is not None
+            if delivery.offset:
+                partition.settle(delivery.offset, delivery.offset + 1)
+        await leader.logs.checkpoints.take()  # it waits in vain for what the journal was told
+        leader.connected = True
+        leader.logs.journal.commit(leader.logs.journal.durable)
+        position = leader.logs.journal.committed
+        while leader.logs.journal.mark(position) is not None:  # until no file has it any more
+            leader.vhost.queues["long"].publish(records(bytes(300_000)), waited=True)
+            await leader.drained()
+            leader.vhost.queues["long"].purge()
+            await leader.logs.checkpoints.take()
+        data = await leader.killed("killed")
+    async with replicated_node(data) as again:
+        await again.lead(2)
+        assert await left(again, "q") == [b"a", b"d"]
+
+
+async def test_a_segment_goes_when_its_begin_is_stored_though_a_checkpoint_was_given_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(journal, "TOLD_SECONDS_MAX", 0.02)
+    small = replace(replicated_nodes.OPTIONS, segment_bytes=64 * 1024)
+    monkeypatch.setattr(replicated_nodes, "OPTIONS", small)
+    async with replicated_node(tmp_path / "leader") as leader:
+        first = await with_settled_segments(leader)
+        await leader.logs.checkpoints.take()
+        copy = leader.logs.copies.begin()
+        await copy.taken
+        copied = materialized(copy, tmp_path / "copied")
+        leader.connected = True
+        leader.logs.journal.commit(leader.logs.journal.durable)
+        await until(lambda: not first.exists())
+        data = await leader.killed("killed")
+    for directory, expected in ((copied, b"01234567"), (data, b"4567")):
+        async with replicated_node(directory) as again:
+            await again.lead(2)
+            assert b"".join(each[:1] for each in await left(again, "q")) == expected
+    assert not [each for each in caplog.messages if "quarantined" in each]
