@@ -9,7 +9,8 @@ from collections.abc import Awaitable
 from pathlib import Path
 
 import pytest
-from property.test_follower import Leader, LogState, states_of
+from property.test_follower import Leader
+from support.log_states import LogState, states_of
 from unit.log_backend.log_records import records
 from unit.vhosts.replicated_nodes import ReplicatedNode, replicated_node, there_and_back
 

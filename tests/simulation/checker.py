@@ -6,6 +6,9 @@ The numbers in the messages are those of the invariants in docs/internals/mirror
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from simulation.broker import Broker
+from simulation.clients import ENDED, Clients
+
 from routelog.mirror_cluster import Block, Chain, Mark, ShardRecord
 from routelog.mirror_cluster.protocol.messages import Acknowledge, Fenced, Hello, Message
 
@@ -196,6 +199,37 @@ class Checker:
             f"I13: {node.name} serves with {node.applied} applied of {self.confirmed_end} confirmed",
         )
 
+    def tells(self, name: str, broker: Broker, end: int) -> None:
+        """What a broker that has loaded its queues tells is what the committed journal says, and no more."""
+        self.counts["accounts"] += 1
+        with self._cluster.another_broker() as reader:
+            reader.store(self._committed_blocks(end))
+            reader.commit(end)
+            reader.lead_alone(1 << 30)
+            expected, found = reader.told(), broker.told()
+        for what in sorted(expected.keys() | found.keys()):
+            here, there = found.get(what), expected.get(what)
+            self._must(
+                here == there,
+                f"I18: {name} tells of {what}: {here}, and the journal up to {end}: {there}",
+            )
+
+    def tells_in_the_end(self, name: str, broker: Broker, clients: Clients) -> None:
+        """A node that leads alone has all that clients can count on, now and when all has become due."""
+        broker.lead_alone((1 << 30) + 1)
+        self.tells(name, broker, self._committed_end)
+        for seconds in (0.0, *[ENDED / 8] * 8):
+            self._cluster.scheduler.now += seconds
+            broker.commit_all()
+            wrong = clients.wrong(broker.bodies())
+            self._must(wrong is None, f"I19: at {name} {wrong}")
+        still = broker.held()
+        self._must(not still, f"I19: {name} still holds {still}")
+
+    def _committed_blocks(self, end: int) -> list[Block]:
+        marks = [self.history[position] for position in range(1, end + 1)]
+        return [self._blocks[mark.position, mark.checksum] for mark in marks]
+
     def ticked(self, node: "Node") -> None:
         """A turn of a node's loop."""
         # Who has claimed an epoch and is not followed serves nobody: until it does, the one before may go on. A
@@ -310,6 +344,8 @@ class Checker:
                 count[payload] == 1 and self.payloads[position] == payload,
                 f"I3: confirmed {payload!r} is there {count[payload]} times",
             )
+        if self._cluster.clients is not None:
+            return
         twice = [payload for payload, number in count.items() if number > 1]
         self._must(not twice, f"I3: published once, and there more often: {twice[:3]}")
 

@@ -1,11 +1,21 @@
 """One history of a cluster, drawn from a seed: faults, then peace, then one fault more, then peace."""
 
+import logging
+import os
 import traceback
-from dataclasses import dataclass
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
 from random import Random
+from tempfile import TemporaryDirectory
 from typing import Any
+from unittest.mock import patch
 
+from simulation.broker import Broker, at_once
 from simulation.checker import Checker, Violation
+from simulation.clients import Clients
 from simulation.coordinator import Coordinator
 from simulation.faults import Faults
 from simulation.network import Network
@@ -13,6 +23,7 @@ from simulation.node import SHARD, Node
 from simulation.scheduler import Scheduler
 from simulation.timeline import told
 
+from routelog.log_backend.journal import journal
 from routelog.mirror_cluster import ReplicaSettings, ShardRecord
 from routelog.mirror_cluster.coordination.refused_record import most, refusing, serving
 
@@ -25,6 +36,9 @@ PUBLISH_SECONDS = 0.08
 OPERATOR_SECONDS = 2.0  # in which each node that runs has told what it refuses
 CLUSTER = 7
 WINDOW_BYTES = 560  # some 16 blocks
+BROKERS_EVERY = 50  # seeds: the brokers of one take as long as the journals of thirty
+TOLD_SECONDS = 0.5
+MEMORY = "/dev/shm"  # brokers write much, and nothing that has to stay
 
 
 @dataclass(frozen=True)
@@ -40,7 +54,8 @@ class Outcome:
 class Cluster:
     """Nodes, network, coordinator, clients and faults, all from one seed."""
 
-    def __init__(self, seed: int, traces: bool = False) -> None:
+    def __init__(self, seed: int, traces: bool = False, directory: Path | None = None) -> None:
+        self.seed = seed
         self._randomness = Random(seed)
         self._traces = traces
         self.timeline: list[str] = []
@@ -49,7 +64,8 @@ class Cluster:
         size = self._randomness.choice((3, 3, 3, 3, 5, 2))
         min_in_sync = 1 if size == 2 else self._randomness.choice((2, 2, (size + 1) // 2))
         self.settings = ReplicaSettings(min_in_sync=min_in_sync, window_bytes=WINDOW_BYTES)
-        self.has_operator = self._randomness.random() < 0.3
+        # What an operator gives up no client can count on.
+        self.has_operator = self._randomness.random() < 0.3 and directory is None
         self.uses_wire_format = self._randomness.random() < 0.1
         self.wiped = 0
         self.nodes: dict[str, Node] = {}
@@ -70,8 +86,32 @@ class Cluster:
         self.checker = Checker(self)
         self.coordinator.changed = self._record_changed
         self.faults = Faults(self, self._part())
+        self._directory = directory
+        self.clients: Clients | None = None
+        if directory is not None:
+            self.clients = Clients(self._part(), self._confirmed)
+            self.checker.counts["brokers"] += 1
         self._published = 0
         self._refusing = False
+
+    @property
+    def directory(self) -> Path:
+        """Where brokers have their data."""
+        assert self._directory is not None
+        return self._directory
+
+    @contextmanager
+    def another_broker(self, data: Path | None = None) -> Iterator[Broker]:
+        """A broker that belongs to no node: with nothing, or with a node's data."""
+        number = self.checker.counts["accounts"]
+        broker = Broker(data or self.directory / str(number), lambda: self.scheduler.now)
+        try:
+            yield broker
+        finally:
+            broker.kill()
+
+    def _confirmed(self) -> None:
+        self.checker.counts["confirms"] += 1
 
     def _part(self) -> Random:
         return Random(self._randomness.getrandbits(64))
@@ -84,7 +124,7 @@ class Cluster:
     def _operate(self) -> None:
         """As an operator does who is told what nodes refuse, and who has what was confirmed."""
         notes = self.coordinator.notes
-        found = refusing(notes)
+        found = {} if self.coordinator.is_away else refusing(notes)
         if found and self._refusing and notes.keys() == self.nodes.keys():
             best = most(self.coordinator.record, notes)
             if serving(self.coordinator.record, notes):
@@ -131,6 +171,18 @@ class Cluster:
         self._published = -1
         self._wait(HEAL_SECONDS, "I9: not equal", self.checker.agreed)
         self.checker.finish()
+        if self.clients is not None:
+            self._account(self.clients)
+
+    def _account(self, clients: Clients) -> None:
+        """Every node in its turn leads alone, until nothing is delayed any more."""
+        now = self.scheduler.now
+        for node in self.nodes.values():
+            node.crash(power=False, restart_after=None)
+        for name in self.nodes:
+            self.scheduler.now = now
+            with self.another_broker(self.directory / name) as broker:
+                self.checker.tells_in_the_end(name, broker, clients)
 
     def _is_well(self) -> str | None:
         record = self.coordinator.record
@@ -157,16 +209,54 @@ class Cluster:
         if self._published < 0:
             return
         for node in self.nodes.values():  # also who does not know yet that it was deposed
-            if node.serves:
+            if node.serves and (self.clients is None or self._randomness.random() < 0.5):
                 self._published += 1
                 node.submit(b"%d" % self._published)
         delay = self._randomness.expovariate(1 / PUBLISH_SECONDS)
         self.scheduler.after(delay, self._publish)
 
 
-def run(seed: int, traces: bool = False) -> Outcome:
-    """The history of a seed; the same one each time."""
-    cluster = Cluster(seed, traces)
+def has_brokers(seed: int) -> bool:
+    """Whether the nodes of a seed are brokers; of the others only the journals are looked at."""
+    return seed % BROKERS_EVERY == BROKERS_EVERY - 1
+
+
+def run(seed: int, traces: bool = False, with_brokers: bool | None = None) -> Outcome:
+    """The history of a seed; the same one each time.
+
+    Args:
+        with_brokers: None: as `has_brokers` says.
+    """
+    if not (has_brokers(seed) if with_brokers is None else with_brokers):
+        return _run(Cluster(seed, traces))
+    memory = MEMORY if os.path.isdir(MEMORY) else None
+    with (
+        TemporaryDirectory(prefix="simulation-", dir=memory) as directory,
+        patch.object(ThreadPoolExecutor, "submit", at_once),
+        patch.object(journal, "TOLD_SECONDS_MAX", TOLD_SECONDS),
+        errors_logged() as errors,
+    ):
+        outcome = _run(Cluster(seed, traces, Path(directory)))
+    if errors and outcome.violation is None:
+        return replace(outcome, violation=f"an error is logged: {errors[0]}")
+    return outcome
+
+
+@contextmanager
+def errors_logged() -> Iterator[list[str]]:
+    """What brokers log as an error, which nobody expects here."""
+    found: list[str] = []
+    handler = logging.Handler(logging.ERROR)
+    handler.emit = lambda record: found.append(record.getMessage())  # type: ignore[method-assign]
+    logger = logging.getLogger("routelog")
+    logger.addHandler(handler)
+    try:
+        yield found
+    finally:
+        logger.removeHandler(handler)
+
+
+def _run(cluster: Cluster) -> Outcome:
     violation = None
     try:
         cluster.run()
@@ -176,4 +266,7 @@ def run(seed: int, traces: bool = False) -> Outcome:
         violation = f"{type(error).__name__}: {error}"
         cluster.timeline += traceback.format_exc().splitlines()
     cluster.trace("checker", violation)
-    return Outcome(seed, dict(cluster.checker.counts), violation, cluster.timeline)
+    for node in cluster.nodes.values():
+        node.stays_down = True
+        node.crash(power=False, restart_after=None)
+    return Outcome(cluster.seed, dict(cluster.checker.counts), violation, cluster.timeline)

@@ -7,6 +7,7 @@ from typing import Any
 from unittest.mock import patch
 
 from simulation import cluster
+from simulation.broker_mutations import BROKER_MUTATIONS
 from simulation.coordinator import Coordinator
 
 from routelog.mirror_cluster import Chain, Mark, Member, ShardRecord
@@ -248,6 +249,6 @@ _COMMIT: Callable[[Follower], Any] = Follower._commit
 def switched_off(rule: str) -> Iterator[None]:
     """Without one rule."""
     with ExitStack() as stack:
-        for owner, name, replacement in MUTATIONS[rule]:
+        for owner, name, replacement in (MUTATIONS | BROKER_MUTATIONS)[rule]:
             stack.enter_context(patch.object(owner, name, replacement))
         yield

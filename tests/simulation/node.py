@@ -2,20 +2,25 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from random import Random
+from shutil import rmtree
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from simulation.broker import Broker
 from simulation.disk import Disk
 
+from routelog.log_backend import CopyFailed, DataCopy
 from routelog.mirror_cluster import Identity, Lease, Member, Replica
 from routelog.mirror_cluster.node.cluster_node import replica_note
-from routelog.mirror_cluster.protocol.block import Block
+from routelog.mirror_cluster.protocol.block import Block, Mark
 from routelog.mirror_cluster.protocol.message_format import decode_message, encode_message
 from routelog.mirror_cluster.protocol.messages import Append, Message
 from routelog.mirror_cluster.protocol.promise import Promise
 from routelog.mirror_cluster.protocol.shard_record import ShardRecord
 from routelog.mirror_cluster.replica import actions as act
 from routelog.mirror_cluster.replica import events as on
+from routelog.mirror_cluster.replica.chain import Chain
 from routelog.mirror_cluster.replica.lease import LeaseChanged, ProbeDisk, RenewLease
 
 if TYPE_CHECKING:
@@ -29,7 +34,11 @@ _PROBED = object()
 
 
 class Node:
-    """One process after the other on one disk."""
+    """One process after the other on one disk.
+
+    Attributes:
+        broker: carries out what is committed, and makes the blocks; None: no blocks have any meaning.
+    """
 
     def __init__(self, cluster: "Cluster", name: str, randomness: Random) -> None:
         self.name = name
@@ -50,6 +59,8 @@ class Node:
         self._requests = 0
         self._open_requests: set[int] = set()
         self._copies = 0
+        self._copying: tuple[int, int, DataCopy] | None = None
+        self.broker: Broker | None = None
 
     @property
     def member(self) -> Member:
@@ -71,6 +82,8 @@ class Node:
         platter = self.disk.platter
         self.process = self._randomness.getrandbits(63)
         self.applied = platter.applied
+        if self.cluster.clients is not None:
+            self._open_broker(chain)
         self.waiting = []
         self._inbox = []
         self._open_requests.clear()
@@ -80,10 +93,19 @@ class Node:
         self.cluster.checker.recovered(self, chain)
         identity = Identity(SHARD, self.member, self.process)
         settings = self.cluster.settings
-        self.replica = Replica(identity, settings, chain, platter.promise, platter.applied)
+        self.replica = Replica(identity, settings, chain, platter.promise, self.applied)
         self.cluster.coordinator.watchers[self.name] = self._watcher(self.process)
         self.handle(on.Damaged(platter.is_rotten))
         self._tick(self.process)
+
+    def _open_broker(self, chain: Chain) -> None:
+        broker = self.broker = Broker(self._data, lambda: self.cluster.scheduler.now)
+        broker.agree(chain, self._blocks, self.applied)
+        self.applied = broker.applied
+
+    @property
+    def _data(self) -> Path:
+        return self.cluster.directory / self.name
 
     def crash(self, power: bool, restart_after: float | None) -> None:
         """The process ends, and perhaps comes back."""
@@ -93,9 +115,13 @@ class Node:
     def wipe(self, restart_after: float) -> None:
         """The process ends and finds an empty disk, or a damaged one."""
         lose = self._randomness.choice((self.disk.wipe, self.disk.damage))
+        if self.cluster.clients is not None:
+            lose = self.disk.wipe  # as a node with a damaged journal puts its data aside
         lose(self._randomness.getrandbits(63))
         self.cluster.checker.wiped(self)
         self._end(restart_after)
+        if self.cluster.clients is not None:
+            rmtree(self._data, ignore_errors=True)  # it may never have been started on that disk
 
     def rot(self) -> None:
         """A part of what is applied cannot be read any more."""
@@ -104,6 +130,9 @@ class Node:
 
     def _end(self, restart_after: float | None) -> None:
         self.replica = None
+        if self.broker is not None:
+            self.broker.kill()
+            self.broker = None
         self.is_paused = False
         self._inbox = []
         self.cluster.coordinator.watchers.pop(self.name, None)
@@ -130,7 +159,12 @@ class Node:
 
     def submit(self, payload: bytes) -> None:
         """A client publishes."""
-        self.waiting.append((self._append(payload), payload))
+        if self.broker is None:
+            self.waiting.append((self._append(payload), payload))
+        elif self.broker.vhost is not None:
+            assert self.cluster.clients is not None
+            self.broker.do(self.cluster.clients.act(self.broker))
+            self._hand_over()
 
     def receive(self, sender: str, message: Message) -> None:
         """A message has arrived."""
@@ -161,9 +195,25 @@ class Node:
         )
         if not self.is_paused:
             now = self.cluster.scheduler.now
+            self._work()
             self._keep_lease(self._lease.tick(now))
             self.handle(on.Tick())
             self.cluster.checker.ticked(self)
+
+    def _work(self) -> None:
+        """The broker's timers ring."""
+        if self.broker is not None and (self.replica is None or self.replica.leader is None):
+            self.broker.settle()
+        elif self.broker is not None and self.serves:
+            self.broker.settle()
+            self._hand_over()
+
+    def _hand_over(self) -> None:
+        """The replica gets the blocks that the broker made."""
+        while self.broker is not None and self.broker.made:
+            block = self.broker.made.pop(0)
+            self._write((block,))
+            self.handle(on.Appended(block))
 
     def _probed(self) -> None:
         self._keep_lease(self._lease.probed(self.cluster.scheduler.now))
@@ -247,7 +297,11 @@ class Node:
         cluster.network.send(self.name, to, cluster.nodes[to].receive, self.name, message)
 
     def _begin_epoch(self, action: act.BeginEpoch) -> None:
-        self._append(b"")
+        if self.broker is None:
+            self._append(b"")
+        else:
+            self.broker.begin_epoch(action.epoch)
+            self._hand_over()
 
     def _append(self, payload: bytes) -> int:
         replica = self.replica
@@ -259,6 +313,8 @@ class Node:
         return block.position
 
     def _store(self, action: act.Store) -> None:
+        if self.broker is not None:
+            self.broker.store(action.blocks)
         self._write(action.blocks)
 
     def _write(self, blocks: tuple[Block, ...]) -> None:
@@ -270,6 +326,8 @@ class Node:
     def _truncate(self, action: act.Truncate) -> None:
         erased = [self._blocks.pop(each) for each in sorted(self._blocks) if each > action.position]
         self.cluster.checker.truncated(self, action.position, erased)
+        if self.broker is not None:
+            self.broker.truncate(action.position)
         self.disk.change(("erase", action.position), on.Truncated(action.position))
 
     def _save_promise(self, action: act.SavePromise) -> None:
@@ -305,6 +363,10 @@ class Node:
             self.handle(on.CopyFailed())
             return
         checkpoint = source.replica.log.chain.mark(source.applied)
+        if self.broker is not None:
+            checkpoint = self._copy_data(source, number)
+            if checkpoint is None:
+                return
         assert checkpoint is not None
         self.cluster.checker.copied(self, checkpoint)
         is_rotten = source.disk.platter.is_rotten
@@ -315,9 +377,33 @@ class Node:
             return
         self._blocks.clear()
         self.applied = checkpoint.position
+        if self.broker is not None:
+            self.broker.kill()
+            self._open_broker(Chain(checkpoint))
         self.cluster.trace(self.name, on.Copied(checkpoint))
         self.handle(on.Copied(checkpoint))
         self.handle(on.Damaged(is_rotten))
+
+    def _copy_data(self, source: "Node", number: int) -> Mark | None:
+        """Take the other broker's data; None: not yet, or not at all."""
+        assert self.broker is not None
+        assert source.broker is not None
+        if self._copying is None or self._copying[:2] != (number, source.process):
+            self._copying = (number, source.process, source.broker.begin_copy())
+        copy = self._copying[2]
+        if not copy.taken.done():
+            again = (self.process, self._copy_done, source.name, number)
+            self.cluster.scheduler.after(TICK_SECONDS, self._in_turn, *again)
+            return None
+        self._copying = None
+        try:
+            copy.taken.result()
+            self.broker.take_copy(copy)
+        except CopyFailed:
+            self.handle(on.CopyFailed())
+            return None
+        source.broker.end_copy(copy)
+        return copy.last
 
     def _abort_copy(self, action: act.AbortCopy) -> None:
         self._copies += 1
@@ -327,6 +413,9 @@ class Node:
         assert replica is not None
         self.cluster.checker.committed(self, self.applied, action.position, self._blocks)
         self.applied = action.position
+        if self.broker is not None:
+            self.broker.commit(action.position)
+            self.cluster.scheduler.after(0.0, self._in_turn, self.process, self._work)
         while self.waiting and self.waiting[0][0] <= action.position:
             position, payload = self.waiting.pop(0)
             self.cluster.checker.confirmed(self, position, payload)
@@ -371,6 +460,12 @@ class Node:
 
     def _serve(self, action: act.Serve) -> None:
         self.cluster.checker.served(self, action.epoch)
+        if self.broker is not None:
+            assert self.cluster.clients is not None
+            if self.broker.load(action.epoch):
+                self.cluster.checker.tells(self.name, self.broker, self.applied)
+                self.broker.serve(self.cluster.clients.declare)
+            self.cluster.scheduler.after(0.0, self._in_turn, self.process, self._work)
 
     def _drained(self, action: act.Drained) -> None:
         self.crash(power=False, restart_after=1.0)

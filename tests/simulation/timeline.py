@@ -23,7 +23,7 @@ def told(what: Any) -> str:
         case Mark(position, epoch, checksum):
             return f"{position}@{epoch}#{checksum:08x}"
         case Block():
-            return f"{told(what.mark)}={what.payload.decode()}"
+            return f"{told(what.mark)}={_content(what.payload)}"
         case tuple():
             return "[" + " ".join(told(each) for each in what) + "]"
         case _:
@@ -50,3 +50,7 @@ def _fields(what: Any) -> list[str]:
 
 def _short(number: int) -> str:
     return f"{number % 10**SESSION_DIGITS:0{SESSION_DIGITS}}"
+
+
+def _content(payload: bytes) -> str:
+    return payload.decode() if payload.isalnum() else f"{len(payload)} bytes" if payload else ""
