@@ -5,20 +5,17 @@ from functools import partial
 from typing import Any
 from unittest.mock import patch
 
-from routelog.log_backend import LogStore, PartitionLog, Schedule, ScheduledRecord
+from routelog.log_backend import PartitionLog, Schedule
 from routelog.log_backend.copies import copies
 from routelog.log_backend.journal.block_writer import BlockWriter, PlacedGroup
 from routelog.log_backend.journal.journal import Journal
 from routelog.log_backend.journal.metadata_writer import MetadataWriter
 from routelog.log_backend.metadata.metadata import Change
 from routelog.log_backend.recovery import Recovery
-from routelog.log_backend.segments.segment import Segment
 from routelog.log_backend.upkeep import checkpoints
-from routelog.log_backend.upkeep.partition_removal import PartitionRemoval
 from routelog.log_backend.upkeep.partition_snapshot import Snapshot, store_snapshots
 from routelog.mirror_cluster.node.journal_storage import JournalStorage
 from routelog.mirror_cluster.protocol.block import Block
-from routelog.vhosts.delays.held_messages import HeldMessages
 from routelog.vhosts.publishing import exchange_memories
 from routelog.vhosts.publishing.internal_publish import InternalPublish
 from routelog.vhosts.rules.unique_keys import UniqueKeys
@@ -27,8 +24,6 @@ Patch = tuple[Any, str, Any]
 NOWHERE = 2**63 - 1
 
 _SCHEDULE = Schedule.__init__
-_REMOVE_SEGMENTS = LogStore.remove_segments
-_REMOVED = PartitionRemoval.change
 _REPLICATE = Journal.replicate
 _SUBMIT = MetadataWriter.submit
 _STORE = JournalStorage.store
@@ -47,25 +42,8 @@ def _schedules_all(
     _SCHEDULE(self, number, store, ends, lambda part: NOWHERE, *more)
 
 
-def _strikes_out_at_once(self: HeldMessages, settled: Sequence[ScheduledRecord]) -> None:
-    self.schedule.strike_out(settled)
-
-
 async def _is_told(self: Journal) -> bool:
     return True
-
-
-def _removes_segments_at_once(
-    self: LogStore, partition: PartitionLog, segments: list[Segment]
-) -> None:
-    with patch.object(self.journal, "when_told", lambda done: done()):
-        _REMOVE_SEGMENTS(self, partition, segments)
-
-
-def _removes_files_at_once(self: PartitionRemoval, partition: PartitionLog) -> Change:
-    change = _REMOVED(self, partition)
-    self.remove([partition])
-    return change
 
 
 def _settles_later(self: InternalPublish) -> None:
@@ -122,9 +100,6 @@ def _skips_nothing(self: Recovery, partition: PartitionLog) -> None:
 
 BROKER_MUTATIONS: dict[str, list[Patch]] = {
     "a schedule is told of what is not committed": [(Schedule, "__init__", _schedules_all)],
-    "a delayed message is struck out before its settlement is committed": [
-        (HeldMessages, "forget", _strikes_out_at_once)
-    ],
     "a move is two blocks": [(InternalPublish, "_settle_some", _settles_later)],
     "a checkpoint does not wait until what it tells of is committed": [(Journal, "told", _is_told)],
     "what a checkpoint that was given up had taken is forgotten": [
@@ -137,13 +112,7 @@ BROKER_MUTATIONS: dict[str, list[Patch]] = {
     "a flush goes on behind what is visible": [
         (PartitionLog, "visible_end", property(lambda self: self.next_offset))
     ],
-    "segments go before what settles them is committed": [
-        (LogStore, "remove_segments", _removes_segments_at_once)
-    ],
     "a copy has no segment that is about to go": [(copies, "_log", _copies_none_that_leave)],
-    "files of a queue go before its deletion is committed": [
-        (PartitionRemoval, "change", _removes_files_at_once)
-    ],
     "metadata change before their block is committed": [
         (MetadataWriter, "submit", _applies_at_once)
     ],

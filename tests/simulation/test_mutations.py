@@ -1,11 +1,13 @@
 """Each rule of the protocol is needed: without it, the simulation finds a violation."""
 
 import pytest
+from simulation.broker_mutations import BROKER_MUTATIONS
 from simulation.cluster import run
 from simulation.mutations import MUTATIONS, switched_off
 from support.sampling import sampled
 
 SEEDS_MAX = 1_000
+BROKER_SEEDS_MAX = 60
 
 # Where the search begins for rules that matter only in rare moments: the first seed that has one.
 FIRST_SEEDS = {
@@ -22,4 +24,11 @@ FIRST_SEEDS = {
 def test_a_rule_that_is_switched_off_is_missed(rule: str) -> None:
     first = FIRST_SEEDS.get(rule, 0)
     with switched_off(rule):
-        assert any(run(seed).violation for seed in range(first, first + SEEDS_MAX))
+        seeds = range(first, first + SEEDS_MAX)
+        assert any(run(seed, with_brokers=False).violation for seed in seeds)
+
+
+@pytest.mark.parametrize("rule", BROKER_MUTATIONS)
+def test_a_rule_of_brokers_that_is_switched_off_is_missed(rule: str) -> None:
+    with switched_off(rule):
+        assert any(run(seed, with_brokers=True).violation for seed in range(BROKER_SEEDS_MAX))

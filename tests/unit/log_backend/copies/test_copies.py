@@ -155,10 +155,9 @@ async def test_deleted_topology_is_not_in_a_later_copy(data: Path, tmp_path: Pat
     store.metadata_writer.submit([Change(b"queue/q", b"there")])
     changes = store.close_partitions(partition)
     deleted = store.metadata_writer.submit([*changes, Change(b"queue/q", None)])
-    copy = store.copies.begin()
     await deleted
     store.remove_files(partition)
-    await copy.taken
+    copy = await taken(store)
     names = {each.path for each in copy.files}
     assert not any(name.startswith("logs/%2F/q-0/") for name in names)
     restored = materialized(copy, tmp_path / "restored")
