@@ -2,8 +2,7 @@
 
 They are ordinary typed Python: with ROUTELOG_PURE=1 nothing is compiled, and they run as they are, slowly.
 
-Everything else about the distribution stands in pyproject.toml, and so does the list of these modules, since
-mypy wants it there.
+Everything else about the distribution stands in pyproject.toml, and so does the list of these modules.
 """
 
 import os
@@ -27,11 +26,10 @@ DIRECTIVES = {
 
 
 def kernel_modules() -> list[str]:
-    """The modules that are compiled: the one list of them is that of the override for Cython's decorators."""
+    """The modules that are compiled."""
     with open("pyproject.toml", "rb") as file:
-        overrides = tomllib.load(file)["tool"]["mypy"]["overrides"]
-    modules = (each["module"] for each in overrides if "disallow_untyped_decorators" in each)
-    return [name for names in modules for name in names if name.startswith("routelog.")]
+        modules: list[str] = tomllib.load(file)["tool"]["routelog"]["kernel"]
+    return modules
 
 
 def kernel_extensions() -> list[Extension]:

@@ -457,10 +457,8 @@ def trees() -> Iterator[None]:
 
 def kernel_modules() -> set[str]:
     """The compiled kernel's modules, as setup.py reads them."""
-    overrides = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["mypy"]["overrides"]
-    modules = (each["module"] for each in overrides if "disallow_untyped_decorators" in each)
-    ours = f"{DISTRIBUTION}."
-    return {name.removeprefix(ours) for names in modules for name in names if name.startswith(ours)}
+    modules = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["routelog"]["kernel"]
+    return {name.removeprefix(f"{DISTRIBUTION}.") for name in modules}
 
 
 KERNEL = kernel_modules()

@@ -1,4 +1,5 @@
 # cython: annotation_typing=False
+# mypy: allow-untyped-decorators, no-warn-return-any, disable-error-code="index,name-defined"
 """Where a body is read that comes in large frames: straight into the message under construction.
 
 With what is left of a body frame, the end of the frame and the header of the next one are read, as long as more

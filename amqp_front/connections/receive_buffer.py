@@ -1,4 +1,5 @@
 # cython: annotation_typing=False
+# mypy: allow-untyped-decorators, no-warn-return-any, disable-error-code="index,name-defined"
 """Where the reads of a connection go: the receive buffer that all share, or a message under construction."""
 
 import cython

@@ -1,4 +1,5 @@
 # cython: annotation_typing=False
+# mypy: allow-untyped-decorators, no-warn-return-any, disable-error-code="index,name-defined"
 """A consumer of a channel, as its queue sees it."""
 
 from collections.abc import Iterable, Iterator, Sequence

@@ -1,4 +1,5 @@
 # cython: annotation_typing=False
+# mypy: allow-untyped-decorators, no-warn-return-any, disable-error-code="index,name-defined"
 """The consuming side of a channel: consumers, prefetch, unsettled deliveries, basic.get."""
 
 import asyncio

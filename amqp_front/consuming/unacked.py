@@ -1,4 +1,5 @@
 # cython: annotation_typing=False, wraparound=True
+# mypy: allow-untyped-decorators, no-warn-return-any, disable-error-code="index,name-defined"
 """The deliveries of a channel that are not settled: runs of delivery tags."""
 
 from bisect import bisect_left, bisect_right, insort

@@ -1,4 +1,5 @@
 # cython: annotation_typing=False, wraparound=True
+# mypy: allow-untyped-decorators, no-warn-return-any, disable-error-code="index,name-defined"
 """The confirms of a channel as its publisher gets them: basic.ack and basic.nack frames."""
 
 import struct

@@ -1,4 +1,5 @@
 # cython: annotation_typing=False, wraparound=True
+# mypy: allow-untyped-decorators, no-warn-return-any, disable-error-code="index,name-defined"
 """Publisher confirms of a channel: which publishes wait for which positions of the journal."""
 
 from collections import deque

@@ -1,4 +1,5 @@
 # cython: annotation_typing=False, wraparound=True
+# mypy: allow-untyped-decorators, no-warn-return-any, disable-error-code="index,name-defined"
 """The publishing side of a channel: runs of publishes, their returns and their confirms."""
 
 import asyncio

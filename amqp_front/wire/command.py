@@ -1,4 +1,5 @@
 # cython: annotation_typing=False, wraparound=True
+# mypy: allow-untyped-decorators, no-warn-return-any, disable-error-code="index,name-defined"
 """Commands: what received bytes are cut into.
 
 A run stands for many messages; its numbers and slices are all that the rest of the broker looks at.

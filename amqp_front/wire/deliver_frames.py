@@ -1,4 +1,5 @@
 # cython: annotation_typing=False
+# mypy: allow-untyped-decorators, no-warn-return-any, disable-error-code="index,name-defined"
 """Encodes deliveries: slices of a record batch between frame headers, in one buffer.
 
     method   01 | channel u16 | size u32 | 60 u16 | 60 u16 | consumer tag | delivery tag u64 | redelivered u8

@@ -1,4 +1,5 @@
 # cython: annotation_typing=False
+# mypy: allow-untyped-decorators, no-warn-return-any, disable-error-code="index,name-defined"
 """Cuts received bytes into commands: runs of publishes, runs of settlements, and single frames.
 
     frame    type u8 | channel u16 | size u32 | payload, size bytes | 0xCE        (big-endian)

@@ -1,4 +1,5 @@
 # cython: annotation_typing=False
+# mypy: allow-untyped-decorators, no-warn-return-any, disable-error-code="index,name-defined"
 """Destinations of one weight, and which of them scores best for a hash.
 
 With equal weights the best score is that of the highest mixed hash, so each destination costs one comparison of

@@ -1,4 +1,5 @@
 # cython: annotation_typing=False
+# mypy: allow-untyped-decorators, no-warn-return-any, disable-error-code="index,name-defined"
 """Up to 64 topic patterns side by side, each in its own bit of all numbers: its lane.
 
 A pattern of n words beside its `#` is in some of the states 0 to n: state k says that k words of it have

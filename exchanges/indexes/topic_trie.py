@@ -1,4 +1,5 @@
 # cython: annotation_typing=False, wraparound=True
+# mypy: allow-untyped-decorators, no-warn-return-any, disable-error-code="index,name-defined"
 """A trie over the words of topic patterns, walked as a set of places at once.
 
 Each word of a key moves on from every node reached so far; a node reached by several paths counts once. The

@@ -1,4 +1,5 @@
 # cython: annotation_typing=False
+# mypy: allow-untyped-decorators, no-warn-return-any, disable-error-code="index,name-defined"
 """The walk from an exchange to queues, along bindings between exchanges and along alternate exchanges."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence

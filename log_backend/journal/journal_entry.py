@@ -1,4 +1,5 @@
 # cython: annotation_typing=False
+# mypy: allow-untyped-decorators, no-warn-return-any, disable-error-code="index,name-defined"
 """An entry of the journal: one change of one partition, as it stands in a block.
 
 All integers are little-endian::

@@ -1,4 +1,5 @@
 # cython: annotation_typing=False
+# mypy: allow-untyped-decorators, no-warn-return-any, disable-error-code="index,name-defined"
 """What gathers for the journal: the entries of its next blocks, as the bytes that they will be."""
 
 from collections.abc import Callable, Iterator, Sequence

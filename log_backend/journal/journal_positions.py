@@ -1,4 +1,5 @@
 # cython: annotation_typing=False
+# mypy: allow-untyped-decorators, no-warn-return-any, disable-error-code="index,name-defined"
 """Two positions of the journal: how far it has come, or how far it must come for somebody who waits."""
 
 import cython

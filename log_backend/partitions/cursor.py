@@ -1,4 +1,5 @@
 # cython: annotation_typing=False, wraparound=True
+# mypy: allow-untyped-decorators, no-warn-return-any, disable-error-code="index,name-defined"
 """A cursor: which records of a partition one reader has settled, and which changes the journal lacks."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence

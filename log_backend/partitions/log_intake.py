@@ -1,4 +1,5 @@
 # cython: annotation_typing=False
+# mypy: allow-untyped-decorators, no-warn-return-any, disable-error-code="index,name-defined"
 """What all partitions of a store share when records are appended: the journal's groups, and byte counters."""
 
 from collections.abc import Callable

@@ -1,4 +1,5 @@
 # cython: annotation_typing=False
+# mypy: allow-untyped-decorators, no-warn-return-any, disable-error-code="index,name-defined"
 """The tail: the newest batches of a partition, in memory; the last of them are in no segment yet."""
 
 from collections.abc import Callable, Container

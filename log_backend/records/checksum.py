@@ -1,4 +1,5 @@
 # cython: annotation_typing=False
+# mypy: allow-untyped-decorators, no-warn-return-any, disable-error-code="index,name-defined"
 """CRC-32C (Castagnoli): the checksum of batches, blocks, index files and keys.
 
 A call of the library takes longer than the checksum of a short message. So compiled code computes short ones

@@ -1,4 +1,5 @@
 # cython: annotation_typing=False
+# mypy: allow-untyped-decorators, no-warn-return-any, disable-error-code="index,name-defined"
 """Gathers pieces for one write: small ones are copied into a buffer, large ones are not copied."""
 
 from collections.abc import Sequence

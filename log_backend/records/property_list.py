@@ -1,4 +1,5 @@
 # cython: annotation_typing=False
+# mypy: allow-untyped-decorators, no-warn-return-any, disable-error-code="index,name-defined"
 """Parses the property list of a message, and field tables.
 
     list     flags u16 | content type | content encoding | header table | ...        each if its flag is set

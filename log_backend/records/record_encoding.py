@@ -1,4 +1,5 @@
 # cython: annotation_typing=False
+# mypy: allow-untyped-decorators, no-warn-return-any, disable-error-code="index,name-defined"
 """Encodes batches: gathers records that lie scattered in a receive buffer into columns.
 
 A record table says where the parts of each record are. Its rows have six numbers: routing key start and length,

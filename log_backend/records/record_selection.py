@@ -1,4 +1,5 @@
 # cython: annotation_typing=False
+# mypy: allow-untyped-decorators, no-warn-return-any, disable-error-code="index,name-defined"
 """Divides records among partitions: each partition gets a batch, in the order of publishing.
 
 The partition of a key must never change, over restarts, versions and clients::

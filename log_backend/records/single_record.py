@@ -1,4 +1,5 @@
 # cython: annotation_typing=False
+# mypy: allow-untyped-decorators, no-warn-return-any, disable-error-code="index,name-defined"
 """Builds a batch of one record whose body arrives in pieces: each is received straight into its place.
 
 The layout is that of `record_batch.py` with count 1 and a shared routing key.

@@ -1,4 +1,5 @@
 # cython: annotation_typing=False
+# mypy: allow-untyped-decorators, no-warn-return-any, disable-error-code="index,name-defined"
 """Which offsets of a partition are settled: a low-water mark and chunks above it.
 
 Offsets settle out of order, so there are holes above the mark. They are kept in chunks of 65,536 offsets

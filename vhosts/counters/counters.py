@@ -1,4 +1,5 @@
 # cython: annotation_typing=False
+# mypy: allow-untyped-decorators, no-warn-return-any, disable-error-code="index,name-defined"
 """The counters of one queue, channel, exchange or connection, and the totals above them.
 
 The data plane bumps them once for a run, a batch or a delivery, and knows of nobody who reads them. A total

@@ -1,4 +1,5 @@
 # cython: annotation_typing=False
+# mypy: allow-untyped-decorators, no-warn-return-any, disable-error-code="index,name-defined"
 """A delivery: a slice of a record batch, handed to one consumer."""
 
 from bisect import bisect_right

@@ -1,4 +1,5 @@
 # cython: annotation_typing=False
+# mypy: allow-untyped-decorators, no-warn-return-any, disable-error-code="index,name-defined"
 """From a run of publishes to the ends of its queues: to few at once, to very many in several turns."""
 
 from collections.abc import Iterable, Iterator, Sequence

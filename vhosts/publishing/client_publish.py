@@ -1,4 +1,5 @@
 # cython: annotation_typing=False, wraparound=True
+# mypy: allow-untyped-decorators, no-warn-return-any, disable-error-code="index,name-defined"
 """What a client publishes, whatever it speaks: from an exchange to the ends of its queues."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

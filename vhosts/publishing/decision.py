@@ -1,4 +1,5 @@
 # cython: annotation_typing=False
+# mypy: allow-untyped-decorators, no-warn-return-any, disable-error-code="index,name-defined"
 """What becomes of published messages: the queues that they go to, whom they answer, and what comes back.
 
 A channel acts on a decision, a transaction keeps it until it commits, and the broker's own posts adapt it.

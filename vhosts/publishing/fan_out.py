@@ -1,4 +1,5 @@
 # cython: annotation_typing=False
+# mypy: allow-untyped-decorators, no-warn-return-any, disable-error-code="index,name-defined"
 """A run whose messages go several ways to the same queues, shared out: each queue gets all of its own at once.
 
 Routes that lead to the same queue are a chain, and all queues of a chain get the messages of its routes.

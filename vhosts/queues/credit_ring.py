@@ -1,4 +1,5 @@
 # cython: annotation_typing=False, wraparound=True
+# mypy: allow-untyped-decorators, no-warn-return-any, disable-error-code="index,name-defined"
 """Whose turn is next among the consumers of a queue: those with credit stand in a ring, by priority."""
 
 from bisect import insort

@@ -1,4 +1,5 @@
 # cython: annotation_typing=False, wraparound=True
+# mypy: allow-untyped-decorators, no-warn-return-any, disable-error-code="index,name-defined"
 """Dispatch of ready messages to consumers: round robin, by credit and priority."""
 
 from bisect import insort

@@ -1,4 +1,5 @@
 # cython: annotation_typing=False, wraparound=True
+# mypy: allow-untyped-decorators, no-warn-return-any, disable-error-code="index,name-defined"
 """A queue: records in, deliveries out."""
 
 from collections.abc import Awaitable, Callable, Collection, Mapping
