@@ -191,7 +191,7 @@ class MirroredBrokers:
     ) -> subprocess.CompletedProcess[str]:
         """Run `routelog COMMAND`, with the configuration of the nodes."""
         return subprocess.run(
-            [sys.executable, "-m", "routelog.amqp_front", *command],
+            [sys.executable, "-m", "routelog", *command],
             cwd=ROOT,
             env={
                 "PATH": "/usr/bin:/bin",
