@@ -52,12 +52,13 @@ class Clients:
 
     Attributes:
         confirmed: bodies of messages that must be there, each once.
-        settled: bodies that nobody must get again: their acknowledgement is committed.
+        settled: bodies that nobody must get again, as their acknowledgement is committed, and how far the
+            journal was then. Who does not know yet that he is deposed may hand them out.
     """
 
     def __init__(self, randomness: Random, confirm: Callable[[], None]) -> None:
         self.confirmed: set[bytes] = set()
-        self.settled: set[bytes] = set()
+        self.settled: dict[bytes, int] = {}
         self._acknowledged: set[bytes] = set()
         self._randomness = randomness
         self._confirm = confirm
@@ -169,22 +170,22 @@ class Clients:
             if delivery is None:
                 return
             body = bytes(delivery.records.body(delivery.index))
-            if body in self.settled:
+            if self.settled.get(body, broker.applied + 1) <= broker.applied:
                 raise AssertionError(f"{body!r} is delivered from {name}, and was acknowledged")
             partition, end = delivery.partition, delivery.offset + 1
             fate = choice.random()
             if fate < 0.5 and name not in DEDUPLICATED:  # or its key could come again
                 partition.settle(delivery.offset, end)
                 self._acknowledged.add(body)
-                broker.logs.journal.when_committed(self._settled(body))
+                broker.logs.journal.when_committed(self._settled(body, broker))
             elif fate < 0.7 and "x-dead-letter-exchange" in QUEUES[name]:
                 partition.settle(delivery.offset, end, Reason.REJECTED)
             else:
                 partition.give_back(delivery.offset, end, ReturnReason.FAILED)
                 partition.on_ready()
 
-    def _settled(self, body: bytes) -> Callable[[], None]:
-        return lambda: self.settled.add(body)
+    def _settled(self, body: bytes, broker: Broker) -> Callable[[], None]:
+        return lambda: self.settled.update({body: broker.applied})
 
     async def _cancel(self, broker: Broker, vhost: VirtualHost) -> None:
         held = vhost.delays.held("later")
@@ -193,7 +194,7 @@ class Clients:
         if found and (record := held.in_memory(found[-1])) is not None and held.cancel(found[-1]):
             body = bytes(record.body)
             self._acknowledged.add(body)
-            broker.logs.journal.when_committed(self._settled(body))
+            broker.logs.journal.when_committed(self._settled(body, broker))
 
     def _turn_over(self, vhost: VirtualHost) -> None:
         # Whatever becomes of its messages: nobody counts on them.
