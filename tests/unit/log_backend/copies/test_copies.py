@@ -19,6 +19,7 @@ from unit.log_backend.open_store import (
     fill_journal_file,
     flushed,
     numbered,
+    open_store,
     start_store,
 )
 from unit.log_backend.watched_disk import WatchedDisk, recycled
@@ -162,7 +163,7 @@ async def test_deleted_topology_is_not_in_a_later_copy(data: Path, tmp_path: Pat
     assert not any(name.startswith("logs/%2F/q-0/") for name in names)
     restored = materialized(copy, tmp_path / "restored")
     await store.aclose()
-    again, _ = start_store(restored, queues=())
+    again = open_store(restored)
     again.recover_metadata()
     assert again.metadata.get(b"queue/q") is None
     await again.aclose()
