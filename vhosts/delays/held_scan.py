@@ -43,7 +43,11 @@ class HeldScan:
         # Returns whether there is more; else it is over, or waits for the disk.
         left = SCANNED_MAX
         log = self._log
-        while not log.closed and self._at < log.ready_end:
+        while not log.closed:
+            # Of those that are settled nothing may be left, also at the end of the log.
+            self._at = log.open_cursor().settled.unsettled_from(self._at)
+            if self._at >= log.ready_end:
+                break
             if left <= 0:
                 return True
             batch = log.read(self._at)

@@ -4,7 +4,8 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from queue_samples import Node
+from queue_samples import Node, records
+from support.waiting import until
 from unit.vhosts.delays.test_held_messages import (
     BEGIN,
     bodies,
@@ -133,3 +134,38 @@ async def test_a_deletion_that_was_not_committed_takes_no_message(tmp_path: Path
         await pass_seconds(again, 70)
         await settled(again, held)
         assert bodies(queue) == [60_000, 61_000]
+
+
+async def test_messages_before_settled_ones_are_delivered_by_a_leader_that_had_no_schedule(
+    tmp_path: Path,
+) -> None:
+    async with replicated_node(tmp_path / "a") as leader:
+        await leader.lead(1)
+        held, queue = await later(leader)
+        held.publish(message(60_000), True)
+        await leader.drained()
+        first = len(leader.made)
+        held.publish(message(61_000), True)
+        assert held.cancel(ScheduledRecord(BEGIN + 61_000_000, 2, 1))
+        await leader.drained()
+        position = leader.logs.journal.end.position
+        for _ in range(8):  # full files, which the follower gives back
+            queue.publish(records(bytes(300_000)), waited=True)
+            await leader.drained()
+        queue.purge()
+        await leader.drained()
+        made = list(leader.made)
+    async with replicated_node(tmp_path / "b") as follower:
+        await follower.follow(made[:first])
+        await follower.logs.checkpoints.flush()
+        await follower.follow(made[first:])
+        await follower.logs.checkpoints.take()
+        await until(lambda: follower.logs.journal.mark(position) is None)
+        data = await follower.killed("killed")  # which has nothing of what is settled
+    async with replicated_node(data) as again:
+        await again.lead(2)
+        held, queue = held_of(again), again.vhost.queues["q"]
+        await pass_seconds(again, 70)
+        assert all(held.scanned)
+        await settled(again, held)
+        assert bodies(queue) == [60_000]
