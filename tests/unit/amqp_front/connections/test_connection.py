@@ -217,6 +217,7 @@ async def test_what_was_its_own_goes_with_its_socket(broker: Broker, how: str) -
         assert client.connection.eof_received()
         await client.expect_end("close")
     client.connection.connection_lost(None)
+    await until(lambda: client.was_closed)
     await other.send(methods(commands.Channel.CloseOk(), commands.Channel.Open(), channel=1))
     await other.expect(CHANNEL_OPEN_OK)
     await other.send(passive)
