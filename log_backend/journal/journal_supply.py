@@ -105,13 +105,14 @@ class JournalSupply:
 
     @contextmanager
     def sparing(self) -> Iterator[None]:
-        """Meanwhile there may be twice as many files: what is waited for needs room in another one."""
-        self.held += self._files_max
+        """There may be twice as many files meanwhile, and one more than there are: for what is waited for."""
+        spare = max(self._files_max, self._count + 1 - self._limit())
+        self.held += spare
         self.prepare()
         try:
             yield
         finally:
-            self.held -= self._files_max
+            self.held -= spare
 
     def recycle(self, file: JournalFile) -> None:
         """Take back a complete file whose content is durable elsewhere; one too many is removed."""

@@ -92,6 +92,7 @@ class Checkpoints:
         self._unstored: dict[PartitionLog, Snapshot] = {}  # of checkpoints that were given up
         self._plan = FlushPlan()  # under way
         self._full_files: list[JournalFile] = []  # that wait for a checkpoint
+        self._given_up = -1  # what was committed when the last one was
         self.refused: DiskFull | None = None
         self._failed = False
         self._flush_asked = False
@@ -226,6 +227,8 @@ class Checkpoints:
         async with flushing(self.lock, self._on_failure):
             if file is not None and file not in self._full_files:
                 return
+            if file is not None and self._given_up == self._journal.committed:
+                return
             files, self._full_files = self._full_files, []  # in the order of their numbers
             # What changes from here on belongs to the next checkpoint, as does what cursors have
             # not told the journal yet.
@@ -235,10 +238,13 @@ class Checkpoints:
             async for partition in in_turns(changed if is_written else (), Lane.UPKEEP):
                 seen = snapshot(partition)
                 self._unstored[partition] = seen.behind(self._unstored.get(partition))
-            if not is_written or not await self._journal.told():
-                if not is_written:
-                    self._changed |= changed
+            if not is_written:
+                self._changed |= changed
                 self._full_files = files + self._full_files
+                return
+            if not await self._journal.told():
+                self._full_files = files + self._full_files
+                self._again_when_more_is_committed()
                 return
             last = files[-1:]
             changes = [JournalExtent.begins_with(each.mark.number + 1, each.end) for each in last]
@@ -260,6 +266,14 @@ class Checkpoints:
                 self._removal.when_decided(partial(self._recycle, full))
             if supply.held:  # and the journal needs room to say that it does not come back
                 supply.prepare()
+
+    def _again_when_more_is_committed(self) -> None:
+        # Not before: it would wait in vain, and others for the lock. Not only for the next full file: there
+        # may be no room to fill one.
+        self._given_up = self._journal.committed
+        if self._full_files:
+            last, more = self._full_files[-1], self._given_up + 1
+            self._journal.waiters.wait(more, lambda: self._run(self.take(last)), committed=True)
 
     @contextmanager
     def keeping_files(self) -> Iterator[None]:

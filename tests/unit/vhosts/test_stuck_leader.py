@@ -132,3 +132,33 @@ async def test_a_segment_goes_when_its_begin_is_stored_though_a_checkpoint_was_g
             await again.lead(2)
             assert b"".join(each[:1] for each in await left(again, "q")) == expected
     assert not [each for each in caplog.messages if "quarantined" in each]
+
+
+async def test_a_leader_that_has_filled_its_journal_goes_on_when_more_is_committed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with replicated_node(tmp_path / "leader") as leader:
+        await leader.lead(1)
+        await declared(leader, "q")
+        queue, logs = leader.vhost.queues["q"], leader.logs
+        log = logs.journal
+
+        def has_no_file() -> bool:
+            return log._has_no_room() and not (log.supply.making or logs.checkpoints.lock.locked())
+
+        def is_written() -> bool:
+            return log.durable == log.end.position and not log.groups.has_more
+
+        leader.connected = False
+        monkeypatch.setattr(journal, "TOLD_SECONDS_MAX", 0.00001)  # no checkpoint is told in time
+        for _ in range(200):
+            queue.publish(records(bytes(300_000)), waited=True)
+            await until(lambda: is_written() or has_no_file())
+            if has_no_file():
+                break
+            log.commit(log.durable)
+        monkeypatch.setattr(journal, "TOLD_SECONDS_MAX", 10.0)
+        leader.connected = True
+        log.commit(log.durable)
+        queue.publish(records("last"), waited=True)
+        await until(lambda: is_written() and log.committed == log.durable)
