@@ -46,7 +46,6 @@ from routelog.log_backend.journal.metadata_writer import MetadataWriter, unawait
 from routelog.log_backend.log_store import LogStore
 from routelog.log_backend.loop.scheduler import (
     CLIENT_SECONDS,
-    PIECE_SECONDS,
     Lane,
     Scheduler,
     in_turns,

@@ -71,8 +71,8 @@ class ChannelTransactions:
             Settling(channel.consumption, runs, outcome, channel.services)
             for outcome, runs in transaction.taken.items()
         ]
-        returns, clock = channel.publisher.returns, channel.services.clock
-        self._plan(CommitPlanning(channel, returns, transaction.kept, clock, settlings), method)
+        returns = channel.publisher.returns
+        self._plan(CommitPlanning(channel, returns, transaction.kept, settlings), method)
 
     def _plan(self, planning: CommitPlanning, method: Any) -> None:
         plan = planning.go_on()

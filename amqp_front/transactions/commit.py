@@ -14,7 +14,6 @@ from routelog.amqp_front.node.services import Services
 from routelog.amqp_front.transactions.commit_plan import CommitPlan
 from routelog.amqp_front.wire.errors import INTERNAL_ERROR, HardError
 from routelog.log_backend import (
-    PIECE_SECONDS,
     JournalFailed,
     JournalPositions,
     Lane,
@@ -117,11 +116,9 @@ class Commit:
         self._tell()
 
     def _tell(self) -> None:
-        monotonic = self._services.clock.monotonic
-        until = monotonic() + PIECE_SECONDS
         for tell in self._told or ():
             _carry_out(tell)
-            if monotonic() >= until:
+            if self._services.scheduler.is_over():
                 self._services.scheduler.call(Lane.JOBS, self._tell)
                 return
         self._told = None

@@ -14,7 +14,6 @@ from routelog.amqp_front.publishing.return_sender import ReturnSender
 from routelog.amqp_front.transactions.commit_plan import CommitPlan
 from routelog.amqp_front.transactions.run_planner import RunPlanner
 from routelog.amqp_front.transactions.transaction import Kept, KeptRun
-from routelog.log_backend import PIECE_SECONDS, Clock
 from routelog.vhosts import Recipient
 
 TRIES_MAX = 3  # for routes of one moment
@@ -36,7 +35,6 @@ class CommitPlanning:
         channel: PublishingChannel,
         returns: ReturnSender,
         kept: Sequence[Kept],
-        clock: Clock,
         settlings: Sequence[Settling] = (),
     ) -> None:
         self.settlings = settlings
@@ -44,7 +42,7 @@ class CommitPlanning:
         self._returns = returns
         self._vhost = channel.vhost
         self._kept = kept
-        self._clock = clock
+        self._scheduler = channel.services.scheduler
         self._tries = 0
         self._sorting = self._sorted()
         self._begin()
@@ -66,9 +64,8 @@ class CommitPlanning:
             ExchangeNotFound: the exchange of a publish is gone meanwhile.
             JournalFailed: a message is a duplicate, and the disk failed before.
         """
-        until = self._clock.monotonic() + PIECE_SECONDS
         for _ in chain(self._sorting, self._planning):
-            if self._clock.monotonic() >= until:
+            if self._scheduler.is_over():
                 return None
         if not all(settling.is_prepared() for settling in self.settlings):
             self._sorting = self._sorted()

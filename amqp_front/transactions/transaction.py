@@ -10,9 +10,8 @@ from routelog.log_backend import Reason
 from routelog.vhosts import ReturnReason
 
 TRANSACTION_BYTES_MAX = 128 * 1024 * 1024  # in memory for one commit
-TRANSACTION_TURN_MAX = (
-    256  # messages of one turn of the loop: some 10 us for one that is looked into
-)
+# Messages of one turn of the loop: some 10 us for one that is looked into.
+TRANSACTION_TURN_MAX = 256
 # What a run and a settlement cost beside their content, in memory or in time.
 ENTRY_BYTES = 1_024
 # Of a run, which is planned in one step: 0.5 ms.

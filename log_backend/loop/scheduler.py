@@ -44,7 +44,6 @@ SHARE_SECONDS = {
     Lane.UPKEEP: 0.0005,
     Lane.OPERATORS: 0.001,
 }
-PIECE_SECONDS = SHARE_SECONDS[Lane.JOBS]  # of planning a transaction, in a pass; of telling of it
 
 FOREVER = float("inf")
 

@@ -107,8 +107,8 @@ class Side:
         transaction = Transaction(share())
         for run in self.read(messages):
             transaction.publish(run)
-        returns, clock = self.publisher.returns, self.channel.services.clock
-        planning = CommitPlanning(cast(Any, self.channel), returns, transaction.kept, clock)
+        returns = self.publisher.returns
+        planning = CommitPlanning(cast(Any, self.channel), returns, transaction.kept)
         while (plan := planning.go_on()) is None:
             pass
         assert self.told.replies == self.told.traces == []

@@ -17,7 +17,8 @@ from routelog.amqp_front.transactions.commit_plan import CommitPlan
 from routelog.amqp_front.wire.command import PublishRun
 from routelog.amqp_front.wire.frame_cutter import FrameCutter
 from routelog.broker.waiting.confirm_board import ConfirmBoard
-from routelog.log_backend import PIECE_SECONDS, LogTransaction, SystemClock
+from routelog.log_backend import LogTransaction, SystemClock
+from routelog.log_backend.loop.scheduler import SHARE_SECONDS, Lane
 from routelog.vhosts import (
     FULL_PERMISSION,
     PermissionBook,
@@ -83,7 +84,7 @@ class HastyClock(SystemClock):
     def monotonic(self) -> float:
         """See `Clock`."""
         self.looks += 1
-        return super().monotonic() + self.looks * 2 * PIECE_SECONDS
+        return super().monotonic() + self.looks * 2 * SHARE_SECONDS[Lane.JOBS]
 
 
 @pytest.fixture

@@ -180,7 +180,7 @@ class Scene:
             settlings=deque(),
         )
         of_channel = cast(Any, self.channel), self.publisher.returns
-        planning = CommitPlanning(*of_channel, self.kept(), HastyClock())
+        planning = CommitPlanning(*of_channel, self.kept())
         while (plan := planning.go_on()) is None:
             pass
         assert plan.takes_turns is not self.extra

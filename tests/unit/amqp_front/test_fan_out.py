@@ -273,6 +273,6 @@ def test_a_commit_appends_to_all_queues_in_the_turn_that_carries_it_out(
     publisher.confirming = False
     messages = kept(publisher, publish(1, "amq.fanout", "", b"a"))
     of_channel = cast(Any, channel), publisher.returns
-    commit(node, CommitPlanning(*of_channel, messages, channel.services.clock))
+    commit(node, CommitPlanning(*of_channel, messages))
     assert counts(node) == [1] * len(QUEUES)
     assert publisher.fan_out is None

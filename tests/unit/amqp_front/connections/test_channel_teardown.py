@@ -12,10 +12,10 @@ from queue_samples import SetClock
 from routelog.amqp_front.connections.channel_table import ChannelTable
 from routelog.amqp_front.connections.channel_teardown import CHANNELS_MAX, are_many, torn_down
 from routelog.amqp_front.consuming.settling import LEAVING_MAX
-from routelog.log_backend import PIECE_SECONDS, Lane
+from routelog.log_backend.loop.scheduler import SHARE_SECONDS, Lane
 
 COUNT = 100
-STEP_SECONDS = PIECE_SECONDS / 4
+STEP_SECONDS = SHARE_SECONDS[Lane.JOBS] / 4
 
 
 class Channel:
@@ -98,7 +98,7 @@ def test_they_leave_in_their_order_and_few_of_them_in_a_turn(services: Any) -> N
         turns += 1
         ended = sum(each.startswith("end") for each in log)
         most, before = max(most, ended - before), ended
-    assert most * 2 * STEP_SECONDS <= 2 * PIECE_SECONDS
+    assert most * 2 * STEP_SECONDS <= 2 * SHARE_SECONDS[Lane.JOBS]
     assert turns >= COUNT // 4
     assert log == [f"{what} {n}" for n in range(COUNT) for what in ("leave", "end")]
     assert not services.settlings

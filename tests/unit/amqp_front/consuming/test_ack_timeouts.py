@@ -14,7 +14,8 @@ from queue_samples import SetClock
 
 from routelog.amqp_front.consuming.ack_timeouts import LOOKED_RUNS, AckTimeouts
 from routelog.amqp_front.consuming.unacked import EndedLease, Unacked, UnackedRun
-from routelog.log_backend import PIECE_SECONDS
+from routelog.log_backend import Lane
+from routelog.log_backend.loop.scheduler import SHARE_SECONDS
 from routelog.vhosts import UNCOUNTED, ReturnReason
 
 
@@ -87,7 +88,7 @@ class _Consumer:
 @pytest.fixture
 async def services() -> Any:
     clock = SetClock()
-    clock.look_microseconds = round(2_000_000 * PIECE_SECONDS)
+    clock.look_microseconds = round(2_000_000 * SHARE_SECONDS[Lane.JOBS])
     loop = asyncio.get_running_loop()
     events = SimpleNamespace(note=lambda key, **fields: None)
     return SimpleNamespace(

@@ -20,8 +20,9 @@ from routelog.amqp_front.consuming.settling import (
     are_few,
 )
 from routelog.amqp_front.consuming.unacked import UnackedRun
-from routelog.log_backend import PIECE_SECONDS, Lane, Reason, SettledPart, Settlement
+from routelog.log_backend import Reason, SettledPart, Settlement
 from routelog.log_backend.journal.journal_entry import entry_places
+from routelog.log_backend.loop.scheduler import SHARE_SECONDS, Lane
 from routelog.vhosts import UNCOUNTED, ReturnReason
 
 QUEUES = 200
@@ -113,7 +114,7 @@ async def services() -> Any:
 
 @pytest.fixture
 def sources(services: Any) -> list[Source]:
-    return [Source(services.clock, 0.4 * PIECE_SECONDS) for _ in range(QUEUES)]
+    return [Source(services.clock, 0.4 * SHARE_SECONDS[Lane.JOBS]) for _ in range(QUEUES)]
 
 
 def held(sources: list[Source]) -> list[UnackedRun]:
@@ -160,7 +161,7 @@ def test_a_turn_ends_when_its_time_is_over(
 
 
 def test_a_queue_that_gets_its_own_back_is_paused_until_it_has_all(services: Any) -> None:
-    source = Source(services.clock, PIECE_SECONDS / PIECE_RANGES)
+    source = Source(services.clock, SHARE_SECONDS[Lane.JOBS] / PIECE_RANGES)
     runs = [run(tag, source, 2 * tag) for tag in range(3 * PIECE_RANGES)]
     settling, _ = begun(services, runs)
     steps = settling.steps()
@@ -189,7 +190,7 @@ def test_what_a_commit_that_failed_was_to_settle_comes_back(services: Any) -> No
 
 
 def test_a_long_run_leaves_in_pieces(services: Any) -> None:
-    source = Source(services.clock, PIECE_SECONDS)
+    source = Source(services.clock, SHARE_SECONDS[Lane.JOBS])
     settling, holdings = begun(services, [run(1, source, 7, "mine", 2 * PIECE_MESSAGES + 1)])
     steps = settling.steps()
     assert not ended_in_turn(steps, services.scheduler)

@@ -9,11 +9,13 @@ from typing import Any
 
 import pytest
 from loop_services import scheduler_on
+from support.waiting import until
 
 from routelog.amqp_front.transactions.commit import Commit
 from routelog.amqp_front.wire.errors import INTERNAL_ERROR, HardError
 from routelog.broker.waiting.confirm_board import ConfirmBoard
-from routelog.log_backend import PIECE_SECONDS, JournalFailed, SystemClock
+from routelog.log_backend import JournalFailed, SystemClock
+from routelog.log_backend.loop.scheduler import SHARE_SECONDS, Lane
 
 
 class HastyClock(SystemClock):
@@ -24,7 +26,7 @@ class HastyClock(SystemClock):
     def monotonic(self) -> float:
         """See `Clock`."""
         self.looks += 1
-        return super().monotonic() + self.looks * 2 * PIECE_SECONDS
+        return super().monotonic() + self.looks * 2 * SHARE_SECONDS[Lane.JOBS]
 
 
 class Settling:
@@ -128,12 +130,14 @@ class Ending:
 
     def __init__(self, clock: SystemClock | None = None, *, settles_few: bool = True) -> None:
         loop = asyncio.get_running_loop()
+        scheduler = scheduler_on(loop, clock)
+        if clock is None:
+            scheduler.deadline = float("inf")  # the turn of a client that does not end
         self.board = ConfirmBoard(loop.call_soon, float)
         self.services: Any = SimpleNamespace(
             loop=loop,
-            scheduler=scheduler_on(loop),
+            scheduler=scheduler,
             confirms=self.board,
-            clock=clock or SystemClock(),
             settlings=deque(),
         )
         self.settling: Any = Settling(self.services, are_few=settles_few)
@@ -201,9 +205,7 @@ async def test_a_failure_of_the_journal_returns_what_was_taken() -> None:
         await commit.reached
     assert caught.value.code == INTERNAL_ERROR
     assert ending.settling.told == ["failed", "settled"]
-    for _ in range(3):
-        await asyncio.sleep(0)
-    assert ending.told == [0, 1, 2]
+    await until(lambda: ending.told == [0, 1, 2])
 
 
 async def test_an_error_while_somebody_is_told_is_logged_as_it_will_be_durable(

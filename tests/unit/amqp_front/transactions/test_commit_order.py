@@ -15,7 +15,6 @@ from routelog.amqp_front.transactions import run_planner, transaction
 from routelog.amqp_front.transactions.commit_plan import Batch
 from routelog.amqp_front.transactions.commit_planning import CommitPlanning
 from routelog.amqp_front.transactions.transaction import Transaction
-from routelog.log_backend import SystemClock
 
 Commit = Callable[..., list[Batch]]
 KEYS = "one", "two", "a.b", "b.a", "none"
@@ -32,7 +31,7 @@ def commit(node: Node, channel: Channel, publisher: Publisher) -> Commit:
                 for checked in publisher.check(run):
                     kept.publish(checked)
         of_channel = cast(Any, channel), publisher.returns
-        planning = CommitPlanning(*of_channel, kept.kept, SystemClock())
+        planning = CommitPlanning(*of_channel, kept.kept)
         while (plan := planning.go_on()) is None:
             pass
         batches = list(plan.batches)

@@ -7,7 +7,7 @@ import pytest
 from frame_samples import publish, some_properties
 from intake_samples import share
 from loop_services import scheduler_on
-from queue_samples import Node, SetClock
+from queue_samples import Node
 from unit.amqp_front.publishing_channel import Channel, HastyClock, carry_out, held, runs
 
 from routelog.amqp_front.publishing.publisher import Publisher
@@ -29,9 +29,10 @@ def planning(channel: Channel, publisher: Publisher) -> Callable[..., CommitPlan
     """Makes the planning of messages, each read alone; its clock is hasty, or stands still."""
 
     def plan(*messages: bytes, hasty: bool = True) -> CommitPlanning:
-        clock = HastyClock() if hasty else SetClock()
+        if hasty:
+            channel.services.scheduler = scheduler_on(None, HastyClock())
         of_channel = cast(Any, channel), publisher.returns
-        return CommitPlanning(*of_channel, kept(publisher, *messages), clock)
+        return CommitPlanning(*of_channel, kept(publisher, *messages))
 
     return plan
 
