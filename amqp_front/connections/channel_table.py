@@ -26,15 +26,16 @@ class ChannelTable:
     """The open and closing channels of a connection.
 
     Attributes:
+        assembling: numbers of the channels that wait for more content frames: nearly always none, never many.
         channel_max: highest channel number agreed.
     """
 
-    __slots__ = ("_assembling", "_channels", "_connection", "channel_max")
+    __slots__ = ("_channels", "_connection", "assembling", "channel_max")
 
     def __init__(self, connection: ChannelConnection) -> None:
         self._connection = connection
         self._channels: dict[int, Channel] = {}
-        self._assembling: tuple[int, ...] = ()  # nearly always none, and never many
+        self.assembling: tuple[int, ...] = ()
         self.channel_max = 0
 
     def __iter__(self) -> Iterator[Channel]:
@@ -43,16 +44,12 @@ class ChannelTable:
     def __len__(self) -> int:
         return len(self._channels)
 
-    def is_assembling(self) -> bool:
-        """Whether some channel waits for more content frames."""
-        return bool(self._assembling)
-
     def note(self, channel: Channel) -> None:
         """A frame has been carried out on a channel: see whether it waits for content."""
         number = channel.number
-        if (channel.partial is not None) is not (number in self._assembling):
-            others = tuple(each for each in self._assembling if each != number)
-            self._assembling = others if channel.partial is None else (*others, number)
+        if (channel.partial is not None) is not (number in self.assembling):
+            others = tuple(each for each in self.assembling if each != number)
+            self.assembling = others if channel.partial is None else (*others, number)
 
     def partial(self, number: int) -> PartialContent | None:
         """What a channel waits for more content frames of; None when it waits for none."""
@@ -127,7 +124,7 @@ class ChannelTable:
 
     def release(self) -> list[Awaitable[None]]:
         """Release all channels: the connection is gone or closing; returns what is not done at once."""
-        connection, self._assembling = self._connection, ()
+        connection, self.assembling = self._connection, ()
         channels, self._channels = self._channels, {}
         if not channels:
             return []

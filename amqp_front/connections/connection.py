@@ -270,11 +270,10 @@ class Connection(asyncio.BufferedProtocol):
         services, channels = self.services, self.channels
         cutter, gate, intake = services.cutter, services.gate, services.intake
         now, until = services.clock.monotonic, services.scheduler.deadline
-        assembling = channels.is_assembling()
         while not self._waiting and self.state is not _CLOSED:
             if self.stalled and self.outbox_full:
                 return
-            command = cutter.next(assembling)
+            command = cutter.next(channels.assembling != ())
             if command is None:
                 return
             if (gate.closed or intake.full) and (closed := channels.closed_gate(command)):
@@ -283,11 +282,8 @@ class Connection(asyncio.BufferedProtocol):
                 return
             if isinstance(command, Frame):
                 self._frame(command)
-                assembling = channels.is_assembling()
             else:
                 self._run(command)
-                if isinstance(command, BegunPublish):
-                    assembling = channels.is_assembling()
             # Not `is_over`: a queue that was served meanwhile had a time of its own.
             if now() >= until and not self._waiting:
                 return self.rest()

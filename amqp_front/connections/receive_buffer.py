@@ -69,7 +69,7 @@ class ReceiveBuffer:
     def keep(self) -> None:
         """Take what no command has taken out of the receive buffer, which others will use."""
         self._unread = self._services.cutter.unread()
-        if self._body is None and self._channels.is_assembling():
+        if self._body is None and self._channels.assembling:
             self._body = body_receiver(
                 self._unread, self._channels, self._services, self.frame_limit
             )

@@ -23,16 +23,16 @@ def test_content_is_waited_for_until_the_last_channel_has_its_own() -> None:
     table = ChannelTable(cast(Any, None))
     one, other = channel(1), channel(2)
     table.note(one)
-    assert not table.is_assembling()
+    assert not table.assembling
     one.partial = other.partial = object()
     for each in (one, other):
         table.note(each)
     one.partial = None
     table.note(one)
-    assert table.is_assembling()
+    assert table.assembling
     other.partial = None
     table.note(other)
-    assert not table.is_assembling()
+    assert not table.assembling
 
 
 def test_released_channels_wait_for_nothing() -> None:
@@ -41,7 +41,7 @@ def test_released_channels_wait_for_nothing() -> None:
     waiting.partial = object()
     table.note(waiting)
     table.release()
-    assert not table.is_assembling()
+    assert not table.assembling
 
 
 BASIC_PUBLISH, BASIC_ACK, TX_COMMIT = b"\0\x3c\0\x28", b"\0\x3c\0\x50", b"\0\x5a\0\x14"

@@ -47,8 +47,9 @@ class Client:
         self.receive_buffer.frame_limit = FRAME_BYTES
         self.reads: list[int] = []
 
-    def is_assembling(self) -> bool:
-        return bool(self.contents)
+    @property
+    def assembling(self) -> tuple[int, ...]:
+        return tuple(self.contents)
 
     def partial(self, number: int) -> PartialContent | None:
         return self.contents.get(number)
@@ -66,7 +67,7 @@ class Client:
                 self.carry_out()
 
     def carry_out(self) -> None:
-        while (command := self.cutter.next(self.is_assembling())) is not None:
+        while (command := self.cutter.next(bool(self.contents))) is not None:
             if isinstance(command, PublishRun):
                 self.received += [command.body(at) for at in range(command.count)]
             elif isinstance(command, BegunPublish):
