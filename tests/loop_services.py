@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any, cast
@@ -10,6 +11,7 @@ from queue_samples import SetClock
 
 from routelog.broker.loop.cork import Cork
 from routelog.log_backend import Lane, Scheduler
+from routelog.log_backend.loop import scheduler
 
 
 def scheduler_on(loop: object, clock: Any = None) -> Scheduler:
@@ -17,10 +19,18 @@ def scheduler_on(loop: object, clock: Any = None) -> Scheduler:
     return Scheduler(cast(Any, loop), clock or SetClock())
 
 
-def ended_in_turn(steps: Iterator[None], scheduler: Scheduler) -> bool:
+def share_a_slow_loop() -> None:
+    """The running loop's scheduler gets a clock of its own, on which each look takes a millisecond."""
+    loop = asyncio.get_running_loop()
+    clock = SetClock()
+    clock.look_microseconds = 1_000
+    scheduler._schedulers[loop] = scheduler_on(loop, clock)
+
+
+def ended_in_turn(steps: Iterator[None], shares: Scheduler) -> bool:
     """Let them have one turn, as their lane does; returns whether they have ended in it."""
-    scheduler.begin(Lane.JOBS)
-    return next(steps, scheduler) is scheduler
+    shares.begin(Lane.JOBS)
+    return next(steps, shares) is shares
 
 
 def services_of(loop: object, cork: Cork | None = None) -> Any:

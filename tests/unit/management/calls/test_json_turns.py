@@ -5,6 +5,7 @@ import json
 
 import msgspec
 import pytest
+from loop_services import share_a_slow_loop
 
 from routelog.management.calls.json_turns import GROUP_BYTES, WHOLE_BYTES_MAX, decoded_in_turns
 from routelog.vhosts import MalformedJson
@@ -31,6 +32,7 @@ async def test_a_small_document_may_be_anything() -> None:
 
 
 async def test_others_have_their_turn_meanwhile() -> None:
+    share_a_slow_loop()
     turns = 0
 
     async def count() -> None:

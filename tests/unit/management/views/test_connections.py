@@ -3,6 +3,7 @@
 import asyncio
 
 import pytest
+from loop_services import share_a_slow_loop
 from unit.management.managed_node import Connection, ManagedNode
 
 from routelog.management.calls.failures import Refused
@@ -45,6 +46,7 @@ async def test_others_have_their_turn_while_one_of_many_is_looked_for(busy: Mana
     last = busy.connections.open[-1]
     busy.connections.open = [Connection(f"of {at}", "u", busy.vhost) for at in range(20_000)]
     busy.connections.open.append(last)
+    share_a_slow_loop()
     turns = 0
 
     async def count() -> None:
