@@ -134,7 +134,7 @@ from routelog.log_backend.tools.digest_comparison import (
     next_key,
 )
 from routelog.log_backend.tools.digest_format import (
-    LENGTH_BYTES,
+    DIGEST_LENGTH_BYTES,
     BadDigest,
     DigestBlock,
     DigestEnd,

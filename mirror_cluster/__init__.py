@@ -15,10 +15,9 @@ from routelog.mirror_cluster.replica.replica import Replica
 from routelog.mirror_cluster.replica.settings import ReplicaSettings
 from routelog.mirror_cluster.replica.shard_log import Identity
 from routelog.mirror_cluster.standalone import claim_epoch
-from routelog.mirror_cluster.standby.standby import Standby
-from routelog.mirror_cluster.standby.standby_directory import NoStandby, is_standby, promote
+from routelog.mirror_cluster.standby.follow_sender import StandbyLag
+from routelog.mirror_cluster.standby.standby import NoStandby, Standby, is_standby, promote
 from routelog.mirror_cluster.standby.standby_door import StandbyDoor
-from routelog.mirror_cluster.standby.standby_lag import StandbyLag
 from routelog.mirror_cluster.standby.standby_options import (
     StandbyOptions,
     follow_options,

@@ -194,12 +194,12 @@ WRITERS = {
     "log_backend/upkeep/partition_snapshot.py",
     "log_backend/upkeep/segment_compressor.py",
     "mirror_cluster/node/cluster_member.py",
-    "mirror_cluster/node/disk_probe.py",
+    "mirror_cluster/node/lease_keeper.py",
     "mirror_cluster/node/incarnation.py",
     "mirror_cluster/node/kept_promise.py",
     "mirror_cluster/node/own_etcd.py",
     "mirror_cluster/standalone.py",
-    "mirror_cluster/standby/standby_directory.py",
+    "mirror_cluster/standby/standby.py",
 }
 
 

@@ -11,7 +11,7 @@ from typing import BinaryIO
 
 from routelog.log_backend import (
     COPY,
-    LENGTH_BYTES,
+    DIGEST_LENGTH_BYTES,
     BadDigest,
     CopiedDisk,
     DataDirectory,
@@ -77,7 +77,7 @@ def main() -> None:
 
 
 def _received(stream: BinaryIO) -> Iterator[DigestMessage]:
-    while head := stream.read(LENGTH_BYTES):
+    while head := stream.read(DIGEST_LENGTH_BYTES):
         yield decode_digest(stream.read(digest_length(head)))
 
 

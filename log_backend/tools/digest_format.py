@@ -33,7 +33,7 @@ PartitionName = tuple[str, str, int]  # vhost, queue, index
 Key = tuple[int, PartitionName, int]
 
 _LENGTH = struct.Struct("<I")
-LENGTH_BYTES = _LENGTH.size
+DIGEST_LENGTH_BYTES = _LENGTH.size
 _NOWHERE = ("", "", 0)
 
 
@@ -193,7 +193,7 @@ def encode_digest(message: DigestMessage) -> bytes:
 
 
 def digest_length(octets: bytes) -> int:
-    """How many bytes follow these LENGTH_BYTES.
+    """How many bytes follow these DIGEST_LENGTH_BYTES.
 
     Raises:
         BadDigest: too many.

@@ -38,8 +38,7 @@ from routelog.mirror_cluster.coordination.etcd_gateway import EtcdEndpoints, Etc
 from routelog.mirror_cluster.coordination.managed_etcd import remove_member
 from routelog.mirror_cluster.coordination.refused_record import refusing
 from routelog.mirror_cluster.links.node_report import NodeReport
-from routelog.mirror_cluster.node.cluster_coordinator import open_coordinator
-from routelog.mirror_cluster.node.cluster_options import ClusterOptions
+from routelog.mirror_cluster.node.cluster_options import ClusterOptions, open_coordinator
 from routelog.mirror_cluster.protocol.shard_record import SHARD
 
 _T = TypeVar("_T")

@@ -19,8 +19,12 @@ from routelog.log_backend import (
     next_key,
     random_key,
 )
-from routelog.mirror_cluster.links.copy_stream import Stream, stream_over
-from routelog.mirror_cluster.links.digest_stream import receive_digest, send_digest
+from routelog.mirror_cluster.links.copy_stream import (
+    Stream,
+    receive_digest,
+    send_digest,
+    stream_over,
+)
 from routelog.mirror_cluster.links.given_link import connect, connect_given
 from routelog.mirror_cluster.links.introduction import Opening, Purpose
 from routelog.mirror_cluster.node.cluster_options import ClusterOptions

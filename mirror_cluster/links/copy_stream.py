@@ -2,6 +2,13 @@
 
 import asyncio
 
+from routelog.log_backend import (
+    DIGEST_LENGTH_BYTES,
+    DigestMessage,
+    decode_digest,
+    digest_length,
+    encode_digest,
+)
 from routelog.mirror_cluster.protocol.copy_format import PIECE_BYTES
 from routelog.mirror_cluster.protocol.message_format import (
     LENGTH_BYTES,
@@ -13,6 +20,7 @@ from routelog.mirror_cluster.protocol.messages import Message
 
 # Without a byte: a machine that has gone says nothing. A disk that a full checkpoint keeps busy is quicker.
 SILENCE_SECONDS_MAX = 30.0
+HEARTBEAT_SECONDS = 5.0  # of a node that prepares its digest
 
 Stream = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
@@ -62,3 +70,28 @@ async def receive_message(reader: asyncio.StreamReader) -> Message:
     found = decode_message(head + rest)
     assert found is not None, "it is there in full"
     return found[0]
+
+
+async def send_digest(writer: asyncio.StreamWriter, message: DigestMessage) -> None:
+    """Write a message; see `drained`."""
+    writer.write(encode_digest(message))
+    await drained(writer)
+
+
+async def receive_digest(
+    reader: asyncio.StreamReader, seconds: float | None = SILENCE_SECONDS_MAX
+) -> DigestMessage:
+    """Read the next message.
+
+    Args:
+        seconds: of silence at most; None: as long as it takes.
+
+    Raises:
+        TimeoutError: nothing came for too long.
+        EOFError, OSError: the connection has ended.
+        BadDigest: it is none.
+    """
+    async with asyncio.timeout(seconds):
+        head = await reader.readexactly(DIGEST_LENGTH_BYTES)
+    async with asyncio.timeout(seconds):
+        return decode_digest(await reader.readexactly(digest_length(head)))

@@ -30,18 +30,17 @@ from routelog.mirror_cluster.links.given_link import TakeConnection
 from routelog.mirror_cluster.links.node_door import DoorSockets
 from routelog.mirror_cluster.links.node_links import LinkSecurity
 from routelog.mirror_cluster.links.node_report import NodeReport, give_report
-from routelog.mirror_cluster.node.cluster_coordinator import open_coordinator
 from routelog.mirror_cluster.node.cluster_node import SILENT, ClusterNode, NodeSettings
-from routelog.mirror_cluster.node.cluster_options import ClusterOptions
+from routelog.mirror_cluster.node.cluster_options import ClusterOptions, open_coordinator
 from routelog.mirror_cluster.node.copy_receiver import CopyReceiver
 from routelog.mirror_cluster.node.copy_sender import CopySender
 from routelog.mirror_cluster.node.digest_sender import DigestSender
-from routelog.mirror_cluster.node.disk_probe import DiskProbe
 from routelog.mirror_cluster.node.first_record import FirstRecord
 from routelog.mirror_cluster.node.followed_store import FollowedStore
 from routelog.mirror_cluster.node.incarnation import read_incarnation, renew_incarnation
 from routelog.mirror_cluster.node.kept_promise import KeptPromise
 from routelog.mirror_cluster.node.leadership_history import LeadershipHistory
+from routelog.mirror_cluster.node.lease_keeper import DiskProbe
 from routelog.mirror_cluster.node.operator_commands import OperatorCommands
 from routelog.mirror_cluster.node.own_etcd import (
     JOIN_PAUSE_SECONDS,

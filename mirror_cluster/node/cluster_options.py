@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from routelog.mirror_cluster.coordination.etcd_gateway import EtcdTls
+from routelog.mirror_cluster.coordination.etcd_coordinator import EtcdCoordinator
+from routelog.mirror_cluster.coordination.etcd_gateway import EtcdEndpoints, EtcdGateway, EtcdTls
 from routelog.mirror_cluster.node_tls import NodeTls, TlsFiles, TlsUnusable
 from routelog.mirror_cluster.replica.settings import LAG_LEASES
 
@@ -259,3 +260,13 @@ def _etcd(keys: ClusterKeys) -> list[str]:
     if keys.cluster_etcd_password and not keys.cluster_etcd_user:
         raise BadClusterOption("cluster_etcd_user: there is a password, and nobody to have it")
     return [url.rstrip("/") for url in keys.cluster_etcd]
+
+
+def open_coordinator(options: ClusterOptions) -> EtcdCoordinator:
+    """Connects when it is asked something; close it."""
+    tls = options.etcd_tls
+    seconds = options.lease_seconds
+    endpoints = EtcdEndpoints(
+        options.etcd, options.etcd_user, options.etcd_password, tls, request_seconds=seconds / 2
+    )
+    return EtcdCoordinator(EtcdGateway(endpoints), f"/routelog/{options.name}", seconds)

@@ -23,11 +23,12 @@ from routelog.log_backend import (
     Journal,
     encode_digest,
 )
-from routelog.mirror_cluster.links.copy_stream import Stream, stream_over
-from routelog.mirror_cluster.links.digest_stream import (
+from routelog.mirror_cluster.links.copy_stream import (
     HEARTBEAT_SECONDS,
+    Stream,
     receive_digest,
     send_digest,
+    stream_over,
 )
 from routelog.mirror_cluster.node.copy_sender import TAKING_SECONDS_MAX
 

@@ -14,9 +14,8 @@ from routelog.mirror_cluster.coordination.coordinator import (
     CoordinatorUnavailable,
 )
 from routelog.mirror_cluster.node import replica_storage
-from routelog.mirror_cluster.node.recent_blocks import RecentBlocks
 from routelog.mirror_cluster.node.replica_storage import Notice, ReplicaStorage
-from routelog.mirror_cluster.node.shipping import Shipping
+from routelog.mirror_cluster.node.shipping import RecentBlocks, Shipping
 from routelog.mirror_cluster.protocol.messages import Message
 from routelog.mirror_cluster.protocol.shard_record import Member, ShardRecord
 from routelog.mirror_cluster.replica.actions import (

@@ -3,9 +3,10 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from pathlib import Path
 from typing import Any
 
-from routelog.log_backend import Clock
+from routelog.log_backend import Clock, Disk, opened
 from routelog.mirror_cluster.coordination.coordinator import (
     Coordinator,
     CoordinatorRefused,
@@ -22,6 +23,29 @@ from routelog.mirror_cluster.replica.lease import (
 )
 
 log = logging.getLogger(__name__)
+
+_WORD = b"routelog"
+
+
+class DiskProbe:
+    """Writes a few bytes to a file of its own and syncs them.
+
+    A sync that fails raises, and is final: the node ends.
+    """
+
+    def __init__(self, directory: Path, disk: Disk) -> None:
+        self._path = directory / "probe"
+        self._disk = disk
+
+    async def sync(self) -> None:
+        """Returns when the disk has synced; on a disk that hangs it does not."""
+        await asyncio.get_running_loop().run_in_executor(None, self._sync)
+
+    def _sync(self) -> None:
+        with opened(self._disk, self._path, create=True) as file:
+            self._disk.write(file, 0, (_WORD,))
+            self._disk.sync(file)
+
 
 TELL_SECONDS = (
     60.0  # between two lines that say the same trouble: it is tried several times a second

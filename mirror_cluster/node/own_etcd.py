@@ -35,8 +35,7 @@ from routelog.mirror_cluster.coordination.managed_etcd import (
     lead_elsewhere,
     remove_member,
 )
-from routelog.mirror_cluster.node.cluster_coordinator import open_coordinator
-from routelog.mirror_cluster.node.cluster_options import ClusterOptions
+from routelog.mirror_cluster.node.cluster_options import ClusterOptions, open_coordinator
 from routelog.mirror_cluster.node_tls import TlsFiles
 from routelog.mirror_cluster.protocol.shard_record import SHARD, ShardRecord
 

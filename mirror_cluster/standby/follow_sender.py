@@ -11,6 +11,8 @@ The messages are those between replicas, with shard, epoch and session 0::
 
 import asyncio
 import logging
+from collections import deque
+from dataclasses import dataclass
 from functools import partial
 
 from routelog.log_backend import Clock, Journal
@@ -26,9 +28,46 @@ from routelog.mirror_cluster.protocol.block import Block
 from routelog.mirror_cluster.protocol.message_format import BadMessage
 from routelog.mirror_cluster.protocol.messages import Acknowledge, Append, CopyFrom, Hello
 from routelog.mirror_cluster.protocol.shard_record import SHARD
-from routelog.mirror_cluster.standby.standby_lag import LagTimes, StandbyLag
 
 log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class StandbyLag:
+    """One standby, as the node that it follows knows it.
+
+    Attributes:
+        bytes: of the journal that is committed and that it has not applied, as far as that is still here.
+        seconds: since the oldest of that was committed; while it is not connected, since it was heard last.
+    """
+
+    name: str
+    is_connected: bool
+    bytes: int
+    seconds: float
+
+
+class LagTimes:
+    """When positions of the journal were committed that a standby has not applied."""
+
+    def __init__(self) -> None:
+        # Position, and when it was seen committed
+        self._commits: deque[tuple[int, float]] = deque()
+
+    def committed(self, position: int, now: float) -> None:
+        """The journal is committed up to a position; call it once a second at least."""
+        if not self._commits or position > self._commits[-1][0]:
+            self._commits.append((position, now))
+
+    def applied(self, position: int) -> None:
+        """The standby has applied everything up to a position."""
+        while self._commits and self._commits[0][0] <= position:
+            self._commits.popleft()
+
+    def seconds(self, now: float) -> float:
+        """Age of the oldest commit that it lacks; 0.0: it has all."""
+        return now - self._commits[0][1] if self._commits else 0.0
+
 
 HEARTBEAT_SECONDS = 1.0
 # Behind its copy a standby is not far behind any more, so that no journal has to be kept for it.

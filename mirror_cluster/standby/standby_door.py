@@ -7,8 +7,7 @@ from routelog.mirror_cluster.links.node_links import LinkSecurity, NodeLinks
 from routelog.mirror_cluster.node.copy_sender import CopySender
 from routelog.mirror_cluster.node.incarnation import new_number
 from routelog.mirror_cluster.protocol.messages import Message
-from routelog.mirror_cluster.standby.follow_sender import FollowSender
-from routelog.mirror_cluster.standby.standby_lag import StandbyLag
+from routelog.mirror_cluster.standby.follow_sender import FollowSender, StandbyLag
 from routelog.mirror_cluster.standby.standby_options import LEADER, StandbyOptions
 
 

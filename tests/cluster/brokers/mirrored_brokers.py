@@ -28,8 +28,11 @@ from routelog.mirror_cluster.coordination.coordinator import (
     CoordinatorUnavailable,
 )
 from routelog.mirror_cluster.coordination.etcd_gateway import EtcdEndpoints, EtcdGateway
-from routelog.mirror_cluster.node.cluster_coordinator import open_coordinator
-from routelog.mirror_cluster.node.cluster_options import ClusterOptions, cluster_options
+from routelog.mirror_cluster.node.cluster_options import (
+    ClusterOptions,
+    cluster_options,
+    open_coordinator,
+)
 
 NODES = ("a", "b", "c")
 SPARES = ("d", "e")  # that may join

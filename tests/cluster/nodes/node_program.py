@@ -25,8 +25,8 @@ from routelog.mirror_cluster.coordination.etcd_coordinator import EtcdCoordinato
 from routelog.mirror_cluster.coordination.etcd_gateway import EtcdEndpoints, EtcdGateway
 from routelog.mirror_cluster.links.node_links import LinkSecurity
 from routelog.mirror_cluster.node.cluster_node import ClusterNode, NodeSettings
-from routelog.mirror_cluster.node.disk_probe import DiskProbe
 from routelog.mirror_cluster.node.incarnation import read_incarnation
+from routelog.mirror_cluster.node.lease_keeper import DiskProbe
 from routelog.mirror_cluster.replica.events import Drain, Transfer
 
 PREFIX = "/routelog/test"

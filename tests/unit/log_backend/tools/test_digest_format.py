@@ -9,8 +9,8 @@ import pytest
 from routelog.log_backend.copies.data_copy import CopiedFile
 from routelog.log_backend.journal.journal_chain import START, ShardBlock
 from routelog.log_backend.tools.digest_format import (
+    DIGEST_LENGTH_BYTES,
     FRAME_BYTES_MAX,
-    LENGTH_BYTES,
     BadDigest,
     Blocks,
     DigestBlock,
@@ -47,7 +47,7 @@ NAME = ("/", "q", 2)
 )
 def test_what_is_sent_is_received(message: DigestMessage) -> None:
     frame = encode_digest(message)
-    head, content = frame[:LENGTH_BYTES], frame[LENGTH_BYTES:]
+    head, content = frame[:DIGEST_LENGTH_BYTES], frame[DIGEST_LENGTH_BYTES:]
     assert digest_length(head) == len(content)
     assert decode_digest(content) == message
     with pytest.raises(BadDigest):
@@ -65,6 +65,6 @@ def test_files_and_blocks_are_what_they_were() -> None:
 def test_another_version_and_a_frame_without_end_are_refused() -> None:
     frame = encode_digest(DigestStand(1, version=2))
     with pytest.raises(BadDigest, match="version 2"):
-        decode_digest(frame[LENGTH_BYTES:])
+        decode_digest(frame[DIGEST_LENGTH_BYTES:])
     with pytest.raises(BadDigest, match="bytes"):
         digest_length((FRAME_BYTES_MAX + 1).to_bytes(4, "little"))

@@ -1,6 +1,7 @@
 """Nodes on real sockets: one connection for each two of them, whoever comes and goes."""
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
@@ -14,7 +15,7 @@ from support.waiting import until
 
 from routelog.broker.sockets.accepted_sockets import AcceptedSockets
 from routelog.mirror_cluster.coordination.coordinator import NodeEntry
-from routelog.mirror_cluster.links.node_links import LinkSecurity, NodeLinks
+from routelog.mirror_cluster.links.node_links import LinkSecurity, NodeLinks, StrangerLog
 from routelog.mirror_cluster.node_tls import NodeTls
 from routelog.mirror_cluster.protocol.block import START, Block
 from routelog.mirror_cluster.protocol.messages import Acknowledge, Append, Message
@@ -435,3 +436,32 @@ async def test_a_client_is_not_taken_to_another_process_nor_without_the_secret()
         with pytest.raises(ConnectionRefusedError):
             await links.connect_client("b", nodes["b"].entry.process, Taken().take)
         assert not far.octets
+
+
+async def test_a_line_is_no_longer_than_its_limit(caplog: pytest.LogCaptureFixture) -> None:
+    strangers = StrangerLog()
+    strangers.tell(logging.WARNING, "x" * 4_096)
+    strangers.tell(logging.WARNING, "100 %s")
+    assert caplog.messages == ["x" * 512 + "… (3584 characters more)", "100 %s"]
+    strangers.end_window()
+    assert len(caplog.messages) == 2
+
+
+async def test_behind_a_window_the_number_of_lines_left_out_is_told_and_others_are(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("routelog.mirror_cluster.links.node_links.WINDOW_SECONDS", 0.01)
+    monkeypatch.setattr("routelog.mirror_cluster.links.node_links.LINES_MAX", 2)
+    strangers = StrangerLog()
+    for number in range(5):
+        strangers.tell(logging.WARNING, f"stranger {number}")
+    strangers.tell(logging.DEBUG, "not wanted")
+    await until(lambda: len(caplog.messages) == 3)
+    strangers.tell(logging.WARNING, "the next")
+    assert caplog.messages == [
+        "stranger 0",
+        "stranger 1",
+        "3 more lines like these, of who was not introduced",
+        "the next",
+    ]
+    strangers.end_window()

@@ -1,6 +1,6 @@
 """How long what a standby lacks has been committed."""
 
-from routelog.mirror_cluster.standby.standby_lag import LagTimes
+from routelog.mirror_cluster.standby.follow_sender import LagTimes
 
 
 def test_the_oldest_commit_that_it_lacks_counts() -> None:
