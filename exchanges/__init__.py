@@ -32,7 +32,6 @@ from routelog.exchanges.bindings.names import (
 )
 from routelog.exchanges.bindings.route import Route
 from routelog.exchanges.bindings.sorted_name_table import SortedNameTable
-from routelog.exchanges.bindings.topology_change import NO_CHANGE, TopologyChange
 from routelog.exchanges.indexes.deduplication_index import (
     DEDUPLICATION,
     DeduplicationOptions,
@@ -48,6 +47,7 @@ from routelog.exchanges.indexes.delayed_index import (
 )
 from routelog.exchanges.indexes.exchange_types import EXCHANGE_TYPES, type_table
 from routelog.exchanges.indexes.recent_history_index import RECENT_HISTORY, history_length
+from routelog.exchanges.routes.route_cache import StaleRoutes
 from routelog.exchanges.routes.routing_table import RoutingTable
-from routelog.exchanges.routes.stale_routes import StaleRoutes
+from routelog.exchanges.topology.binding_graph import NO_CHANGE, TopologyChange
 from routelog.exchanges.topology.topology import NODE_EXCHANGES, PREDECLARED

@@ -2,21 +2,62 @@
 
 Weighted rendezvous hashing: each destination gets a score from the message's hash, its name and its weight, and
 the best one wins. So shares are proportional to weights, a change of bindings moves messages only to or from
-the
-destination that changed, and the order of bindings does not matter: a restart moves no message.
+the destination that changed, and the order of bindings does not matter: a restart moves no message.
 
 Source: D. Thaler and C. Ravishankar, "Using name-based mappings to increase hit rates", 1998; weights after
 J. Schindelhauer and G. Schomaker, "Weighted distributed hash tables", 2005.
 """
 
+import hashlib
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from routelog.exchanges.bindings.binding import Binding
-from routelog.exchanges.bindings.errors import InvalidBindingArguments
+from routelog.exchanges.bindings.errors import InvalidBindingArguments, InvalidExchangeArguments
+from routelog.exchanges.bindings.exchange import Exchange
+from routelog.exchanges.bindings.field_values import octets
 from routelog.exchanges.bindings.message import Message
 from routelog.exchanges.indexes.equal_weights import EqualWeights
-from routelog.exchanges.indexes.hash_source import HashSource, hash64
+
+HASH_HEADERS = (
+    "hash-header",
+    "x-hash-on",
+)  # as rabbitmq_consistent_hash_exchange, and LavinMQ, call it
+HASH_PROPERTY = "hash-property"
+PROPERTIES = ("correlation_id", "message_id", "timestamp")
+
+# The octets to hash. A missing header or property is hashed as no octets: all such messages go to one
+# destination.
+HashSource = Callable[[bytes, Message], bytes]
+
+
+def hash_source(exchange: Exchange) -> HashSource | None:
+    """Return the function that takes the octets to hash out of a message; None: hash the routing key.
+
+    Raises:
+        InvalidExchangeArguments: header and property are both given, or one of them is invalid.
+    """
+    header = next(
+        (each for each in map(exchange.arguments.get, HASH_HEADERS) if each is not None), None
+    )
+    name = exchange.arguments.get(HASH_PROPERTY)
+    if header is not None and name is not None:
+        raise InvalidExchangeArguments("hash-header and hash-property are mutually exclusive")
+    if header is not None:
+        if not isinstance(header, str):
+            raise InvalidExchangeArguments("hash-header must be a string")
+        return lambda routing_key, message: octets(message.headers.get(header))
+    if name is not None:
+        if name not in PROPERTIES:
+            raise InvalidExchangeArguments(f"Unsupported property: {name}")
+        return lambda routing_key, message: message.value(str(name)) or b""
+    return None
+
+
+def hash64(content: bytes) -> int:
+    """64 bits that are the same on every machine and after every start."""
+    return int.from_bytes(hashlib.blake2b(content, digest_size=8).digest(), "little")
+
 
 WEIGHT_MAX = 1_000_000  # far above any use; a share has 53 bits
 

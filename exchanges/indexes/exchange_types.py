@@ -8,12 +8,11 @@ from itertools import count
 
 from routelog.exchanges.bindings.exchange import Exchange
 from routelog.exchanges.indexes.binding_index import BindingIndex
-from routelog.exchanges.indexes.consistent_hash_index import ConsistentHashIndex
+from routelog.exchanges.indexes.consistent_hash_index import ConsistentHashIndex, hash_source
 from routelog.exchanges.indexes.deduplication_index import DEDUPLICATION, deduplication_options
 from routelog.exchanges.indexes.delayed_index import DELAYED_TYPE, delayed_index
 from routelog.exchanges.indexes.direct_index import DirectIndex
 from routelog.exchanges.indexes.fanout_index import FanoutIndex, StatefulFanoutIndex
-from routelog.exchanges.indexes.hash_source import hash_source
 from routelog.exchanges.indexes.headers_index import HeadersIndex
 from routelog.exchanges.indexes.modulus_hash_index import ModulusHashIndex
 from routelog.exchanges.indexes.random_index import RandomBelow, RandomIndex

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 from routelog.exchanges.bindings.binding import Binding
 from routelog.exchanges.bindings.message import Message
-from routelog.exchanges.indexes.hash_source import hash64
+from routelog.exchanges.indexes.consistent_hash_index import hash64
 
 
 class ModulusHashIndex:

@@ -10,12 +10,41 @@ time: until the last one is removed, the queue or exchange is `departed`, and it
 from collections.abc import Iterable, Iterator
 from itertools import islice
 
+import msgspec
+
 from routelog.exchanges.bindings.binding import Binding, DestinationKind
 from routelog.exchanges.bindings.exchange import Exchange
 from routelog.exchanges.bindings.name_table import NameTable
-from routelog.exchanges.bindings.topology_change import NO_CHANGE, TopologyChange
 from routelog.exchanges.indexes.binding_index import BindingIndex
 from routelog.exchanges.topology.graph_nodes import ExchangeNode, QueueNode
+
+
+class TopologyChange(msgspec.Struct, frozen=True):
+    """Exchanges and bindings that one call added and removed, cascades included.
+
+    True when there are any. The caller that persists the topology writes those with `durable` set.
+
+    Attributes:
+        unfinished: more bindings of deleted nodes than one call removes: see `Topology.remove_departed`.
+    """
+
+    exchanges_declared: tuple[Exchange, ...] = ()
+    exchanges_deleted: tuple[Exchange, ...] = ()
+    bindings_added: tuple[Binding, ...] = ()
+    bindings_removed: tuple[Binding, ...] = ()
+    unfinished: bool = False
+
+    def __bool__(self) -> bool:
+        return bool(
+            self.exchanges_declared
+            or self.exchanges_deleted
+            or self.bindings_added
+            or self.bindings_removed
+        )
+
+
+NO_CHANGE = TopologyChange()
+
 
 # Bindings that are removed at once: by a deletion, 0.5 ms, as a turn may have several deletions; and by a later
 # turn, up to 2 ms with their metadata.

@@ -28,8 +28,8 @@ from routelog.exchanges.bindings.names import (
     check_not_reserved,
     key_bytes,
 )
-from routelog.exchanges.bindings.topology_change import NO_CHANGE, TopologyChange
 from routelog.exchanges.indexes.exchange_types import EXCHANGE_TYPES, IndexFactory
+from routelog.exchanges.topology.binding_graph import NO_CHANGE, TopologyChange
 from routelog.exchanges.topology.graph_nodes import ExchangeNode, QueueNode
 from routelog.exchanges.topology.topology_listing import TopologyListing
 

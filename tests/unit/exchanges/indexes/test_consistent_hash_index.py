@@ -13,8 +13,11 @@ from routelog.exchanges import (
 from routelog.exchanges.bindings.binding import Binding
 from routelog.exchanges.bindings.exchange import Exchange
 from routelog.exchanges.bindings.message import BARE_MESSAGE
-from routelog.exchanges.indexes.consistent_hash_index import WEIGHT_MAX, ConsistentHashIndex
-from routelog.exchanges.indexes.hash_source import hash_source
+from routelog.exchanges.indexes.consistent_hash_index import (
+    WEIGHT_MAX,
+    ConsistentHashIndex,
+    hash_source,
+)
 
 KEYS = [b"key-%d" % number for number in range(20_000)]
 

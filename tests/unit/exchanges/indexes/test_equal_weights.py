@@ -1,7 +1,7 @@
 """The winner among destinations of one weight, against the stupid way."""
 
+from routelog.exchanges.indexes.consistent_hash_index import hash64
 from routelog.exchanges.indexes.equal_weights import EqualWeights
-from routelog.exchanges.indexes.hash_source import hash64
 
 MASK = (1 << 64) - 1
 

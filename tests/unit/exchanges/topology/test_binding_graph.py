@@ -3,7 +3,12 @@
 from routelog.exchanges.bindings.binding import Binding
 from routelog.exchanges.bindings.exchange import Exchange
 from routelog.exchanges.indexes.direct_index import DirectIndex
-from routelog.exchanges.topology.binding_graph import DEPARTED_BINDINGS_MAX, BindingGraph
+from routelog.exchanges.topology.binding_graph import (
+    DEPARTED_BINDINGS_MAX,
+    NO_CHANGE,
+    BindingGraph,
+    TopologyChange,
+)
 from routelog.exchanges.topology.graph_nodes import QueueNode
 
 
@@ -88,3 +93,12 @@ def test_neighbours_are_forgotten_with_their_last_binding() -> None:
     assert set(graph.exchanges["x"].next_exchanges) == {"y"}
     graph.remove_binding(between("x", "y"))
     assert not graph.exchanges["x"].next_exchanges
+
+
+def test_a_change_is_true_when_anything_came_or_went() -> None:
+    assert not NO_CHANGE
+    exchange, binding = Exchange("x", "direct"), Binding("x", "q", "queue", "k")
+    assert TopologyChange(exchanges_declared=(exchange,))
+    assert TopologyChange(exchanges_deleted=(exchange,))
+    assert TopologyChange(bindings_added=(binding,))
+    assert TopologyChange(bindings_removed=(binding,))

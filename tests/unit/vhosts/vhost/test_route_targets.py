@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from queue_samples import Node, running_node
 
-from routelog.exchanges.routes import stale_routes
+from routelog.exchanges.routes import route_cache
 from routelog.vhosts import QueueProperties
 from routelog.vhosts.vhost import route_targets
 from routelog.vhosts.vhost.route_targets import AT_ONCE_MAX
@@ -60,7 +60,7 @@ def test_what_is_known_has_a_limit(node: Node, monkeypatch: pytest.MonkeyPatch) 
 
 def test_what_was_known_is_let_go_of_as_other_routes_come(node: Node) -> None:
     targets = node.vhost.targets
-    long = ROUTE[: stale_routes.LET_GO_FROM // 2]
+    long = ROUTE[: route_cache.LET_GO_FROM // 2]
     ways = [(*long, name) for name in ROUTE[-3:]]
     for route in ways:
         targets.of(route)
