@@ -319,3 +319,8 @@ def _decode_path(wanted: type, value: object) -> Path:
     if not value or "\0" in value:
         raise ValueError("Expected the path of a directory")
     return Path(value)
+
+
+def node_name(wanted: str, host: str) -> str:
+    """The node's name in full: a name without a host gets the first part of this one's, as RabbitMQ does it."""
+    return wanted if "@" in wanted else f"{wanted}@{host.partition('.')[0]}"

@@ -15,8 +15,8 @@ from typing import cast
 from routelog.broker.passing.leaders import Leader
 from routelog.broker.passing.passed_protocol import Farewell, PassedProtocol, Refusal
 from routelog.broker.sockets.accepted_sockets import AcceptedSocket
+from routelog.broker.sockets.client_socket import reset
 from routelog.broker.sockets.proxy_header import Endpoint, PassedClient, passed_header
-from routelog.broker.sockets.socket_reset import reset
 
 log = logging.getLogger(__name__)
 

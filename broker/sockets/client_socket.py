@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -12,7 +13,6 @@ from routelog.broker.identity.client_certificate import Certificate
 from routelog.broker.loop.cork import Cork
 from routelog.broker.sockets.long_write import OUTBOX_BYTES_HIGH, TURN_BYTES_MAX, LongWrite
 from routelog.broker.sockets.proxy_header import Endpoint, PassedClient
-from routelog.broker.sockets.socket_reset import reset
 from routelog.broker.waiting.intake_budget import IntakeShare
 from routelog.log_backend import Octets, Scheduler
 from routelog.vhosts import TrafficCounters
@@ -358,3 +358,19 @@ def ends_name(client: ClientSocket | None) -> str:
     """What RabbitMQ calls a connection: the client's end, then ours."""
     peer, own = client.ends() if client is not None else (("", 0), ("", 0))
     return f"{peer[0]}:{peer[1]} -> {own[0]}:{own[1]}"
+
+
+_AT_ONCE = struct.pack("ii", 1, 0)  # struct linger: on, and no second
+
+
+def reset(transport: asyncio.Transport) -> None:
+    """Close a socket with a reset: what the system still keeps for its client goes at once.
+
+    Otherwise the system goes on sending for minutes, from megabytes of its memory, and a client that wakes up
+    reads deliveries that others have by then.
+    """
+    handle = transport.get_extra_info("socket")
+    is_open = handle is not None and handle.fileno() >= 0
+    if is_open and handle.family in (socket.AF_INET, socket.AF_INET6):
+        handle.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _AT_ONCE)
+    transport.abort()

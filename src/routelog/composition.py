@@ -8,8 +8,7 @@ from dataclasses import asdict
 from typing import Any, NoReturn
 
 from routelog.amqp_front.server.front import AmqpFront
-from routelog.broker.node.configuration import BrokerConfig
-from routelog.broker.node.node_name import node_name
+from routelog.broker.node.configuration import BrokerConfig, node_name
 from routelog.broker.process.broker import Broker, BrokerAddress
 from routelog.broker.process.data_directory import StartError
 from routelog.broker.process.open_files import open_files_limit, socket_limits

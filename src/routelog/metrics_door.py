@@ -11,8 +11,7 @@ from contextlib import asynccontextmanager
 from importlib.metadata import version as distribution_version
 
 from routelog.amqp_front.server.front import AmqpFront
-from routelog.broker.node.configuration import BrokerConfig
-from routelog.broker.node.node_name import node_name
+from routelog.broker.node.configuration import BrokerConfig, node_name
 from routelog.broker.process.broker import Broker, BrokerAddress
 from routelog.broker.process.open_files import open_files_limit
 from routelog.broker.sockets.stalled_sockets import StalledSockets

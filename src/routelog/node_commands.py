@@ -19,8 +19,8 @@ from routelog.broker.node.configuration import (
     ConfigurationError,
     check_default_user,
     load_configuration,
+    node_name,
 )
-from routelog.broker.node.node_name import node_name
 from routelog.broker.process.broker import BrokerAddress
 from routelog.broker.process.data_directory import START_FAULTS, StartError, bad_definitions
 from routelog.broker.process.logs import escape_control, set_up_logs

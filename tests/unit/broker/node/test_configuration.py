@@ -12,6 +12,7 @@ from routelog.broker.node.configuration import (
     ConfigurationError,
     check_default_user,
     load_configuration,
+    node_name,
 )
 
 ROOT = Path(__file__).parents[4]
@@ -303,3 +304,17 @@ def test_the_built_in_password_has_to_be_local_unless_users_are_named() -> None:
     named = load(settings=("loopback_users=guest,probe",)).loopback_rule
     assert named.allows("admin", "192.0.2.7", b"guest")
     assert not named.allows("probe", "192.0.2.7", b"other")
+
+
+@pytest.mark.parametrize(
+    ("wanted", "host", "name"),
+    [
+        ("routelog", "mq1", "routelog@mq1"),
+        ("rabbit", "mq1.example.com", "rabbit@mq1"),
+        ("rabbit@elsewhere.example.com", "mq1", "rabbit@elsewhere.example.com"),
+    ],
+)
+def test_a_node_without_a_host_in_its_name_is_named_after_this_one(
+    wanted: str, host: str, name: str
+) -> None:
+    assert node_name(wanted, host) == name

@@ -2,9 +2,7 @@
 
 import logging
 
-from routelog.broker.process import recent_log
-from routelog.broker.process.logs import event_extra
-from routelog.broker.process.recent_log import CHARACTERS_MAX, LINES_MAX, RecentLog
+from routelog.broker.process.logs import CHARACTERS_MAX, LINES_MAX, RecentLog, event_extra
 
 
 def logged(log: RecentLog, message: str, created: float, **fields: object) -> None:
@@ -47,7 +45,7 @@ def test_the_oldest_lines_go_when_there_are_too_many() -> None:
 
 def test_the_oldest_lines_go_when_they_are_too_long() -> None:
     log = RecentLog()
-    size = recent_log.CHARACTERS_MAX // 200
+    size = CHARACTERS_MAX // 200
     for _ in range(300):
         logged(log, "x" * min(size, 8_000), 1.0)
     kept = sum(len(line["message"]) for line in log.lines())
