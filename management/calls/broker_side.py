@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from routelog.log_backend import Backups, Clock, DiskSpace, Reason, StoredLogs
-from routelog.management.calls.host_names import HostNames
+from routelog.management.calls.request_origin import HostNames
 from routelog.mirror_cluster import ClusterState
 from routelog.vhosts import (
     BrowsedMessage,

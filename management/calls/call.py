@@ -2,6 +2,8 @@
 
 import re
 from collections.abc import AsyncIterable, Mapping
+from email.message import Message
+from email.parser import BytesParser
 from typing import Annotated, Any, Protocol, TypeVar, get_args, get_origin
 
 import msgspec
@@ -9,13 +11,45 @@ import msgspec
 from routelog.management.calls.broker_side import BrokerSide
 from routelog.management.calls.caller import Caller
 from routelog.management.calls.failures import Refused, bad_request
-from routelog.management.calls.form_upload import BadForm, file_in_form, is_form
 from routelog.management.calls.json_turns import decoded_in_turns
 from routelog.management.calls.log_tokens import LogTokens
 from routelog.management.calls.operation import Parameter, Query
 from routelog.management.sampling.sampler import Sampler
 from routelog.management.sampling.statistics import BadSpan, Statistics
 from routelog.vhosts import MalformedJson, VirtualHost
+
+FORM = "multipart/form-data"
+FILE = "file"  # the field, as in RabbitMQ
+
+
+class BadForm(Exception):
+    """A form is malformed, or has no file."""
+
+
+def is_form(content_type: str) -> bool:
+    """Whether a body of this type is a form."""
+    return content_type.partition(";")[0].strip().lower() == FORM
+
+
+def file_in_form(content_type: str, body: bytes) -> bytes:
+    """The content of the field `file`.
+
+    Raises:
+        BadForm: there is none.
+    """
+    kind = Message()
+    kind["Content-Type"] = content_type
+    boundary = kind.get_boundary()
+    if not boundary:
+        raise BadForm("the type of the form has no boundary")
+    _, *parts = (b"\r\n" + body).split(b"\r\n--" + boundary.encode(errors="replace"))
+    for part in parts:
+        head, _, content = part.removeprefix(b"\r\n").partition(b"\r\n\r\n")
+        about = BytesParser().parsebytes(head, headersonly=True)
+        if about.get_param("name", header="content-disposition") == FILE:
+            return content
+    raise BadForm(f"the form has no field '{FILE}'")
+
 
 BODY_BYTES_MAX = 1024 * 1024  # RabbitMQ's limit is larger, but only definitions need more
 DEFINITIONS_BYTES_MAX = 20 * 1024 * 1024  # RabbitMQ's limit for all bodies

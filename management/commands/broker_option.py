@@ -10,8 +10,7 @@ import typer
 
 from routelog.management.commands.api_address import local_api, remote_api
 from routelog.management.commands.client import ManagementClient
-from routelog.management.commands.password_prompt import prompt_password
-from routelog.management.commands.terminal import complaints
+from routelog.management.commands.terminal import complaints, prompt_password
 
 Given = ParamSpec("Given")
 

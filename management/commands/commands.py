@@ -9,8 +9,7 @@ import typer
 from routelog.management.commands.broker_option import with_broker
 from routelog.management.commands.client import AnswerRefused, ManagementClient
 from routelog.management.commands.options import AsJson, Vhost, command_group
-from routelog.management.commands.password_prompt import prompt_password
-from routelog.management.commands.terminal import EXIT_REFUSED, printable, show
+from routelog.management.commands.terminal import EXIT_REFUSED, printable, prompt_password, show
 
 COLUMNS = {
     "queues": ("vhost", "name", "type", "durable", "policy", "messages_ready",

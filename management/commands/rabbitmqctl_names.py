@@ -10,9 +10,8 @@ from routelog.management.commands import commands
 from routelog.management.commands.broker_option import with_broker
 from routelog.management.commands.client import AnswerRefused, ManagementClient
 from routelog.management.commands.options import AsJson, Vhost
-from routelog.management.commands.password_prompt import prompt_password
 from routelog.management.commands.queue_commands import delete_queue, purge_queue
-from routelog.management.commands.terminal import show
+from routelog.management.commands.terminal import prompt_password, show
 from routelog.management.shapes.binding import BindingRow
 from routelog.management.shapes.connection import ChannelRow, ConnectionRow
 from routelog.management.shapes.consumer import ConsumerRow

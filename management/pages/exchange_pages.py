@@ -1,4 +1,4 @@
-"""One exchange: its bindings, and which queues a key would reach."""
+"""One exchange: its bindings, which queues a key would reach, and what a delayed exchange holds."""
 
 from typing import Any
 
@@ -38,6 +38,25 @@ async def show_exchange(visit: Visit) -> Shows:
             "tried": tried,
             "refusal": refusal,
             "asked": asked,
+            "changes": CHANGES,
+        },
+    )
+
+
+DELAYED = "/exchanges/{vhost}/{name}/delayed"
+COUNT = "50"
+
+
+async def show_delayed(visit: Visit) -> Shows:
+    """A page of held messages, what is due next first."""
+    query = {"count": COUNT}
+    if begin := visit.asked("from"):
+        query["from"] = begin
+    return Shown(
+        "delayed.html",
+        {
+            "parts": visit.parts,
+            "held": await visit.get(DELAYED, visit.parts, query),
             "changes": CHANGES,
         },
     )

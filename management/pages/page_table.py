@@ -9,7 +9,6 @@ from routelog.management.pages.access_pages import USER, VHOST, show_user, show_
 from routelog.management.pages.api_pages import API, OPERATION, list_operations, show_operation
 from routelog.management.pages.change_table import CHANGES
 from routelog.management.pages.changes import make_change
-from routelog.management.pages.cluster_page import show_cluster
 from routelog.management.pages.connection_pages import (
     CHANNEL,
     CONNECTION,
@@ -23,14 +22,13 @@ from routelog.management.pages.definition_pages import (
     save_definitions,
     show_definitions,
 )
-from routelog.management.pages.delayed_page import DELAYED, show_delayed
-from routelog.management.pages.exchange_pages import EXCHANGE, show_exchange
+from routelog.management.pages.exchange_pages import DELAYED, EXCHANGE, show_delayed, show_exchange
 from routelog.management.pages.list_pages import LISTS
-from routelog.management.pages.log_pages import show_log
-from routelog.management.pages.overview import overview
+from routelog.management.pages.node_pages import overview, show_cluster, show_log
 from routelog.management.pages.queue_pages import (
     QUEUE,
     QUEUES,
+    READERS,
     browse_messages,
     change_queues,
     choose_messages,
@@ -38,9 +36,9 @@ from routelog.management.pages.queue_pages import (
     list_queues,
     move_messages,
     show_queue,
+    show_readers,
     take_messages,
 )
-from routelog.management.pages.reader_pages import READERS, show_readers
 from routelog.management.pages.visit import Shows, Visit
 
 

@@ -1,4 +1,4 @@
-"""Queues: the list, one queue, and messages that are taken from it."""
+"""Queues: the list, one queue, messages that are taken from it, and readers of its log."""
 
 from typing import Any
 from urllib.parse import unquote
@@ -244,3 +244,12 @@ async def change_queues(visit: Visit) -> Shows:
 def _chosen(text: str) -> tuple[str, str]:
     vhost, _, name = text.partition("/")
     return unquote(vhost), unquote(name)
+
+
+READERS = "/logs/{vhost}/{queue}/readers"
+
+
+async def show_readers(visit: Visit) -> Shows:
+    """The groups and readers of a queue: where each is, and how much waits."""
+    readers: list[dict[str, Any]] = await visit.get(READERS, visit.parts)
+    return Shown("readers.html", {"parts": visit.parts, "readers": readers, "changes": CHANGES})

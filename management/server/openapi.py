@@ -8,7 +8,7 @@ from typing import Any, TypedDict
 import msgspec
 
 from routelog.management.calls.answer import Row
-from routelog.management.calls.form_upload import FILE, FORM
+from routelog.management.calls.call import FILE, FORM
 from routelog.management.calls.listing import COLUMNS, ORDER, PAGES
 from routelog.management.calls.operation import Operation, Parameter
 from routelog.management.calls.path_template import PART, plain

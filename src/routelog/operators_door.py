@@ -62,7 +62,7 @@ async def operators_door(
         yield
         return
     from routelog.management.calls.broker_side import BrokerSide, NodeFacts
-    from routelog.management.calls.host_names import HostNames
+    from routelog.management.calls.request_origin import HostNames
     from routelog.management.server.server import ManagementServer
 
     listeners = {"amqp": (address.host, address.port)}

@@ -22,9 +22,9 @@ from routelog.management.calls.answer import Answer, Empty, Listing, Pieces, Val
 from routelog.management.calls.broker_side import BrokerSide, NodeFacts
 from routelog.management.calls.call import Call
 from routelog.management.calls.caller import Caller
-from routelog.management.calls.host_names import HostNames
 from routelog.management.calls.log_tokens import LogTokens
 from routelog.management.calls.operation import UNSAID, Query, operation_of
+from routelog.management.calls.request_origin import HostNames
 from routelog.management.sampling.sampler import Sampler
 from routelog.mirror_cluster import ReplicaState
 from routelog.vhosts import (

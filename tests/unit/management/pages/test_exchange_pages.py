@@ -7,6 +7,7 @@ from unit.management.page_browser import Browser
 
 from routelog.management.pages import exchange_pages, queue_pages
 from routelog.management.pages.visit import FIRST_ROWS
+from routelog.management.views import exchange_views
 
 
 @pytest.fixture
@@ -94,3 +95,18 @@ async def test_of_many_bindings_the_first_are_shown_and_the_others_counted(
     assert "And 1 more." in page.text
     page = await browser.page("/queues/%2F/q")  # also bound to the default exchange
     assert "And 2 more." in page.text
+
+
+BODY = {"type": "x-delayed-message", "arguments": {"x-delayed-type": "direct"}}
+
+
+async def test_an_exchange_leads_to_what_it_holds(browser: Browser) -> None:
+    await browser.node.ask(exchange_views.put_exchange, name="later", body=BODY)
+    await browser.sign_in_as("ann", "management")
+    page = await browser.page("/exchanges/%2F/later")
+    links = [each["href"] for each in page.one("main").all("a")]
+    assert "/exchanges/%2F/later/delayed" in links
+    page = await browser.page("/exchanges/%2F/later/delayed")
+    assert "0 messages are held" in page.text
+    assert (await browser.get("/exchanges/%2F/later/delayed?from=x")).status == 400
+    assert (await browser.get("/exchanges/%2F/amq.direct/delayed")).status == 404
