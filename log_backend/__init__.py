@@ -21,12 +21,12 @@ from routelog.log_backend.doors.disk import (
     DirectoryLocked,
     Disk,
     SystemDisk,
+    doubt,
     opened,
     read_file,
     read_small,
     replace_file,
 )
-from routelog.log_backend.doors.file_system import doubt
 from routelog.log_backend.doors.memory_limit import CONTROL_GROUPS, PROC, memory_limit
 from routelog.log_backend.doors.private_files import keep_private, narrow, others_may_read
 from routelog.log_backend.doors.randomness import random_below, random_key, random_name
@@ -43,7 +43,7 @@ from routelog.log_backend.journal.journal_extent import JournalExtent
 from routelog.log_backend.journal.journal_positions import NOTHING, JournalPositions
 from routelog.log_backend.journal.journal_reader import JournalDamaged, journal_end
 from routelog.log_backend.journal.metadata_writer import MetadataWriter, unawaited
-from routelog.log_backend.log_store import LogStore
+from routelog.log_backend.log_store import LogOptions, LogStore
 from routelog.log_backend.loop.scheduler import (
     CLIENT_SECONDS,
     Lane,
@@ -69,7 +69,6 @@ from routelog.log_backend.metadata.schedule_store import (
 from routelog.log_backend.partitions.cursor import Cursor
 from routelog.log_backend.partitions.declared_partition import DeclaredPartition, PartitionRecords
 from routelog.log_backend.partitions.log_end import PartitionClosed
-from routelog.log_backend.partitions.log_options import LogOptions
 from routelog.log_backend.partitions.log_transaction import LogTransaction
 from routelog.log_backend.partitions.partition_log import PartitionLog
 from routelog.log_backend.partitions.settled_entries import SettledEntries, SettledPart

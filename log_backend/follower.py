@@ -13,8 +13,8 @@ from routelog.log_backend.journal.journal_block import MetadataChanges
 from routelog.log_backend.journal.journal_entry import JournalEntry
 from routelog.log_backend.journal.journal_extent import JournalExtent
 from routelog.log_backend.log_store import ALL, LogStore
-from routelog.log_backend.partitions.cursor_changes import forget_changes
 from routelog.log_backend.partitions.declared_partition import DeclaredPartition, PartitionRecords
+from routelog.log_backend.partitions.partition_log import forget_changes
 
 
 class Follower:

@@ -19,6 +19,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, suppress
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -40,12 +41,10 @@ from routelog.log_backend.metadata.metadata import Change, MetadataStore
 from routelog.log_backend.metadata.schedule_store import ScheduleStore
 from routelog.log_backend.partitions.cold_reads import ColdReads
 from routelog.log_backend.partitions.cursor import NO_CURSORS
-from routelog.log_backend.partitions.cursor_changes import journal_changes
 from routelog.log_backend.partitions.gradual_free import GradualFree
 from routelog.log_backend.partitions.log_intake import LogIntake
-from routelog.log_backend.partitions.log_options import LogOptions
 from routelog.log_backend.partitions.log_transaction import LogTransaction, together
-from routelog.log_backend.partitions.partition_log import PartitionLog
+from routelog.log_backend.partitions.partition_log import PartitionLog, journal_changes
 from routelog.log_backend.partitions.partition_table import PartitionTable
 from routelog.log_backend.records.durability import Durability
 from routelog.log_backend.recovery import Recovery
@@ -67,6 +66,44 @@ from routelog.log_backend.upkeep.pressures import Pressures
 from routelog.log_backend.upkeep.retention_timer import RetentionTimer
 from routelog.log_backend.upkeep.scrub import Scrub
 from routelog.log_backend.upkeep.segment_compressor import SegmentCompressor
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogOptions:
+    """Options of a log store.
+
+    Attributes:
+        journal_file_bytes: size of one journal file; files are recycled.
+        journal_files_max: with more full files than that, publishers wait for checkpoints.
+        segment_bytes: a segment is sealed before it grows larger, unless it holds a single larger batch.
+        memory_tail_bytes: above it, batches in tails are flushed to segments and leave memory.
+        memory_loaded_bytes: limit of the batches in memory that were read from segments.
+        flush_seconds: until a new batch is written to a segment.
+        scrub_bytes_per_second: how fast sealed segments are read to find damage; 0: not at all.
+        scrub_interval_seconds: from the start of one scrub round to the start of the next.
+        disk_reserve_bytes: publishers wait when less is free; at most an eighth of the file system.
+        ballast_bytes: kept free for metadata on a full disk; at most an eighth of the file system.
+        compression: of sealed segments, unless the partition has its own: none, zstd, lz4.
+        retention_seconds: between two rounds that remove segments past their retention.
+        emptied_seconds: between two rounds that remove the last segment of logs nothing is needed of.
+        has_remote: remote storage is configured.
+    """
+
+    journal_file_bytes: int = 64 * 1024 * 1024
+    journal_files_max: int = 8
+    segment_bytes: int = 64 * 1024 * 1024
+    memory_tail_bytes: int = 256 * 1024 * 1024
+    memory_loaded_bytes: int = 64 * 1024 * 1024
+    flush_seconds: float = 1.0
+    scrub_bytes_per_second: int = 8 * 1024 * 1024
+    scrub_interval_seconds: float = 86_400.0
+    disk_reserve_bytes: int = 256 * 1024 * 1024
+    ballast_bytes: int = 0
+    compression: str = "none"
+    retention_seconds: float = 30.0
+    emptied_seconds: float = 15.0
+    has_remote: bool = False
+
 
 ALL = 2**63 - 1  # no block of the journal has this position
 

@@ -16,7 +16,7 @@ from typing import Protocol
 from routelog.log_backend.doors.clock import Clock, moment
 from routelog.log_backend.journal.journal_block import Reason, Settlement
 from routelog.log_backend.journal.journal_entry import JournalEntry
-from routelog.log_backend.journal.journal_groups import JournalGroup
+from routelog.log_backend.journal.journal_groups import JournalGroup, JournalGroups
 from routelog.log_backend.journal.journal_waiters import JournalWaiters
 from routelog.log_backend.partitions.cursor import Cursor
 from routelog.log_backend.partitions.loaded_pieces import LoadedPieces, PieceBudget
@@ -551,3 +551,20 @@ class PartitionLog(QuarantinedLog):
         self._forget_loaded()
         self.cursors = {}  # breaks the reference cycles with this log
         return freed
+
+
+def journal_changes(partitions: set[PartitionLog], groups: JournalGroups) -> None:
+    """Append the changes that the cursors of partitions have gathered, and empty the set."""
+    for partition in partitions:
+        for cursor in partition.cursors.values():
+            for change in cursor.take_changes():
+                groups.append(JournalEntry(partition.number, change), False, partition.synced)
+    partitions.clear()
+
+
+def forget_changes(partitions: set[PartitionLog]) -> None:
+    """Append nothing of it: the journal is where it came from; the set is empty then."""
+    for partition in partitions:
+        for cursor in partition.cursors.values():
+            cursor.take_changes()
+    partitions.clear()

@@ -18,7 +18,7 @@ from unit.log_backend.log_records import records
 from unit.log_backend.open_store import MIB, copy_of, durable, open_store, unsettled
 from unit.log_backend.open_store import flushed as flush_visible
 
-from routelog.log_backend.partitions.log_options import LogOptions
+from routelog.log_backend.log_store import LogOptions
 from routelog.log_backend.partitions.partition_log import PartitionLog
 
 EXAMPLES = int(os.environ.get("ROUTELOG_TEST_EXAMPLES", "40"))

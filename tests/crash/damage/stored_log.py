@@ -14,8 +14,7 @@ from unit.log_backend.log_records import records
 from unit.log_backend.open_store import crash, durable, open_store, start_store
 
 from routelog.log_backend.journal.journal_reader import JournalDamaged
-from routelog.log_backend.log_store import LogStore
-from routelog.log_backend.partitions.log_options import LogOptions
+from routelog.log_backend.log_store import LogOptions, LogStore
 from routelog.log_backend.partitions.partition_log import PartitionLog
 
 QUEUES = ("a", "b", "c")

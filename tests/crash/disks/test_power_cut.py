@@ -15,8 +15,8 @@ from crash.disks.powered_disk import PoweredDisk
 from unit.log_backend.log_records import records
 from unit.log_backend.open_store import MIB, start_store, unsettled
 
+from routelog.log_backend.log_store import LogOptions
 from routelog.log_backend.metadata.metadata import Change, MetadataStore
-from routelog.log_backend.partitions.log_options import LogOptions
 from routelog.log_backend.partitions.partition_log import PartitionLog
 from routelog.log_backend.records.durability import Durability
 

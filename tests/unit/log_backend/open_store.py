@@ -12,9 +12,8 @@ from unit.log_backend.log_records import records
 
 from routelog.log_backend.doors.clock import SystemClock
 from routelog.log_backend.doors.disk import Disk, SystemDisk
-from routelog.log_backend.log_store import LogStore
+from routelog.log_backend.log_store import LogOptions, LogStore
 from routelog.log_backend.partitions.cursor import NO_CURSORS
-from routelog.log_backend.partitions.log_options import LogOptions
 from routelog.log_backend.partitions.partition_log import PartitionLog
 from routelog.log_backend.records.durability import Durability
 from routelog.log_backend.segments.retention import Retention

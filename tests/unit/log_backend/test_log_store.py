@@ -21,8 +21,7 @@ from unit.log_backend.watched_disk import WatchedDisk
 
 from routelog.log_backend.doors.disk import DirectoryLocked
 from routelog.log_backend.journal import journal
-from routelog.log_backend.log_store import LogStore
-from routelog.log_backend.partitions.log_options import LogOptions
+from routelog.log_backend.log_store import LogOptions, LogStore
 
 
 async def test_records_and_settlements_survive_a_clean_restart(data: Path) -> None:

@@ -17,7 +17,7 @@ from unit.log_backend.open_store import (
 )
 from unit.log_backend.watched_disk import WatchedDisk, last_rename, recycled
 
-from routelog.log_backend.partitions.log_options import LogOptions
+from routelog.log_backend.log_store import LogOptions
 
 
 async def test_full_journal_files_are_recycled_and_nothing_is_lost(data: Path) -> None:

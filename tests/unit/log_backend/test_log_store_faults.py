@@ -22,9 +22,9 @@ from unit.log_backend.open_store import (
 from unit.log_backend.watched_disk import WatchedDisk, recycled
 
 from routelog.log_backend.journal.journal import JournalFailed
+from routelog.log_backend.log_store import LogOptions
 from routelog.log_backend.metadata.metadata import MetadataUnavailable
 from routelog.log_backend.partitions.cursor import UNJOURNALED_MAX
-from routelog.log_backend.partitions.log_options import LogOptions
 from routelog.log_backend.partitions.partition_log import PartitionLog
 from routelog.log_backend.segments.retention import Retention
 

@@ -25,8 +25,8 @@ from unit.log_backend.open_store import (
 from unit.log_backend.watched_disk import WatchedDisk, recycled
 
 from routelog.log_backend.doors.ballast import CHANGE_BYTES, METADATA_BYTES
+from routelog.log_backend.log_store import LogOptions
 from routelog.log_backend.metadata.metadata import Change
-from routelog.log_backend.partitions.log_options import LogOptions
 
 CAPACITY = 64 * MIB
 OPTIONS = LogOptions(

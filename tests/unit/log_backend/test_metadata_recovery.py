@@ -19,9 +19,8 @@ from unit.log_backend.watched_disk import WatchedDisk
 from routelog.log_backend.doors.disk import SystemDisk
 from routelog.log_backend.journal.journal_extent import JournalExtent
 from routelog.log_backend.journal.journal_reader import JournalDamaged
-from routelog.log_backend.log_store import LogStore
+from routelog.log_backend.log_store import LogOptions, LogStore
 from routelog.log_backend.metadata.metadata import Change, MetadataStore
-from routelog.log_backend.partitions.log_options import LogOptions
 from routelog.log_backend.tools.data_directory import DataDirectory
 from routelog.log_backend.tools.log_repair import Repair
 from routelog.log_backend.tools.log_verification import Verification

@@ -9,7 +9,7 @@ from unit.log_backend.log_records import records
 from unit.log_backend.open_store import append, content, durable, start_store
 
 from routelog.log_backend.journal.journal_groups import COMMIT_BYTES_MAX
-from routelog.log_backend.partitions.log_options import LogOptions
+from routelog.log_backend.log_store import LogOptions
 from routelog.log_backend.partitions.partition_log import PartitionLog
 from routelog.log_backend.records.durability import Durability
 from routelog.log_backend.records.record_batch import Records

@@ -14,7 +14,7 @@ from routelog.log_backend.doors.disk import DiskFull
 from routelog.log_backend.journal.journal_block import BLOCK_ALIGNMENT, FileMark
 from routelog.log_backend.journal.journal_files import JournalFiles, encode_end, find_end
 from routelog.log_backend.journal.journal_reader import JournalDamaged, whole_blocks
-from routelog.log_backend.partitions.log_options import LogOptions
+from routelog.log_backend.log_store import LogOptions
 from routelog.log_backend.partitions.partition_log import PartitionLog
 
 PAGE = BLOCK_ALIGNMENT

@@ -11,9 +11,8 @@ from unit.log_backend.log_records import records
 from unit.log_backend.open_store import MIB, flushed, numbered, start_store, unsettled
 from unit.log_backend.watched_disk import WatchedDisk
 
-from routelog.log_backend.log_store import LogStore
+from routelog.log_backend.log_store import LogOptions, LogStore
 from routelog.log_backend.partitions import cold_reads
-from routelog.log_backend.partitions.log_options import LogOptions
 from routelog.log_backend.partitions.partition_log import PartitionLog
 
 OPTIONS = LogOptions(journal_file_bytes=MIB, flush_seconds=3600)

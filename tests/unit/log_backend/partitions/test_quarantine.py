@@ -20,7 +20,7 @@ from unit.log_backend.open_store import (
     unsettled,
 )
 
-from routelog.log_backend.partitions.log_options import LogOptions
+from routelog.log_backend.log_store import LogOptions
 from routelog.log_backend.partitions.partition_log import PartitionLog
 from routelog.log_backend.segments.damage import Damage, load_damage
 from routelog.log_backend.segments.retention import Retention

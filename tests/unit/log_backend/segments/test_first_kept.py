@@ -17,9 +17,8 @@ from unit.log_backend.open_store import (
 from unit.log_backend.partitions.test_quarantine import readable
 from unit.log_backend.watched_disk import WatchedDisk
 
-from routelog.log_backend.log_store import LogStore
+from routelog.log_backend.log_store import LogOptions, LogStore
 from routelog.log_backend.metadata.metadata import MetadataStore
-from routelog.log_backend.partitions.log_options import LogOptions
 from routelog.log_backend.partitions.partition_log import PartitionLog
 from routelog.log_backend.segments.first_kept import (
     expected_bases,

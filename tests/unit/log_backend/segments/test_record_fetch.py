@@ -8,8 +8,7 @@ from unit.log_backend.log_records import records
 from unit.log_backend.open_store import MIB, flushed, start_store
 
 from routelog.log_backend import StoredRecord
-from routelog.log_backend.log_store import LogStore
-from routelog.log_backend.partitions.log_options import LogOptions
+from routelog.log_backend.log_store import LogOptions, LogStore
 from routelog.log_backend.partitions.partition_log import PartitionLog
 from routelog.log_backend.segments.segment_file import SegmentDamaged
 

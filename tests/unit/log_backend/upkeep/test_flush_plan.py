@@ -20,9 +20,9 @@ from unit.log_backend.open_store import (
 from unit.log_backend.watched_disk import WatchedDisk, recycled
 
 from routelog.log_backend.doors.ballast import METADATA_BYTES
+from routelog.log_backend.log_store import LogOptions
 from routelog.log_backend.loop.scheduler import Scheduler
 from routelog.log_backend.partitions import partition_log
-from routelog.log_backend.partitions.log_options import LogOptions
 from routelog.log_backend.upkeep.flush_plan import FlushPlan
 
 CAPACITY = 64 * MIB

@@ -8,8 +8,7 @@ import pytest
 from unit.log_backend.log_records import records
 from unit.log_backend.open_store import content, durable, flushed, start_store
 
-from routelog.log_backend.log_store import LogStore
-from routelog.log_backend.partitions.log_options import LogOptions
+from routelog.log_backend.log_store import LogOptions, LogStore
 from routelog.log_backend.partitions.partition_log import PartitionLog
 from routelog.log_backend.upkeep import checkpoints
 from routelog.log_backend.upkeep import flush_round as rounds

@@ -12,8 +12,8 @@ from unit.log_backend.log_records import records
 from unit.log_backend.open_store import durable, start_store
 
 from routelog.log_backend.doors.clock import SystemClock
+from routelog.log_backend.log_store import LogOptions
 from routelog.log_backend.loop.scheduler import SHARE_SECONDS, Lane
-from routelog.log_backend.partitions.log_options import LogOptions
 from routelog.log_backend.segments.retention import Retention
 from routelog.log_backend.upkeep.retention_timer import RetentionTimer
 

@@ -8,7 +8,7 @@ from unit.log_backend.log_records import records
 from unit.log_backend.open_store import MIB, start_store
 from unit.log_backend.watched_disk import WatchedDisk
 
-from routelog.log_backend.partitions.log_options import LogOptions
+from routelog.log_backend.log_store import LogOptions
 from routelog.log_backend.upkeep.scrub import Scrub
 
 OPTIONS = LogOptions(

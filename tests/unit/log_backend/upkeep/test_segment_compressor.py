@@ -15,8 +15,7 @@ from unit.log_backend.open_store import MIB, Bodies, crash, flushed, start_store
 from unit.log_backend.watched_disk import WatchedDisk
 
 from routelog.log_backend.doors.ballast import METADATA_BYTES
-from routelog.log_backend.log_store import LogStore
-from routelog.log_backend.partitions.log_options import LogOptions
+from routelog.log_backend.log_store import LogOptions, LogStore
 from routelog.log_backend.partitions.partition_log import PartitionLog
 from routelog.log_backend.segments.retention import Retention
 
