@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
-from routelog.benchmarks.brokers.session_processes import processor_seconds, resident_bytes
 from routelog.benchmarks.traffic.certificate import make_certificate
 from routelog.benchmarks.traffic.connection import Connection
 from routelog.benchmarks.traffic.unexpected import EXIT_UNUSABLE, RunFailed
@@ -225,3 +224,26 @@ def _free_port() -> int:
 
 def _tail(log: Path) -> str:
     return log.read_text(errors="replace")[-2000:]
+
+
+# Fields of /proc/PID/stat after the name, from the state on
+_SESSION, _USER, _SYSTEM, _PAGES = 3, 11, 12, 21
+
+
+def processor_seconds(session: int) -> float:
+    """Processor time since they started, of those that run."""
+    ticks = sum(int(f[_USER]) + int(f[_SYSTEM]) for f in _processes(session))
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def resident_bytes(session: int) -> int:
+    """Resident memory."""
+    return sum(int(f[_PAGES]) for f in _processes(session)) * os.sysconf("SC_PAGE_SIZE")
+
+
+def _processes(session: int) -> Iterator[list[str]]:
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):  # a process that ends meanwhile
+            fields = path.read_text().rpartition(")")[2].split()
+            if int(fields[_SESSION]) == session:
+                yield fields

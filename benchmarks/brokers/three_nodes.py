@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Literal, Protocol, get_args
 
+from routelog.benchmarks.brokers.broker_process import processor_seconds
 from routelog.benchmarks.brokers.node_networks import NodeNetworks, node_networks
-from routelog.benchmarks.brokers.session_processes import processor_seconds
 from routelog.benchmarks.traffic.certificate import make_certificate
 from routelog.benchmarks.traffic.connection import Connection
 from routelog.benchmarks.traffic.unexpected import RunFailed

@@ -149,7 +149,7 @@ def compact(
 ) -> None:
     """Make large files of small ones in a Delta table; what the table holds does not change."""
     with complaints():
-        from routelog.spark_bridge.lakes.delta_upkeep import compact_table
+        from routelog.spark_bridge.lakes.delta_lake import compact_table
 
         today = None if all_days else SystemClock().now()
         tell(compact_table(table, target_mb * 1024 * 1024, before=today), as_json=as_json)
@@ -166,7 +166,7 @@ def vacuum(
 ) -> None:
     """Remove files that a Delta table does not need any more: those that were compacted, for the most part."""
     with complaints():
-        from routelog.spark_bridge.lakes.delta_upkeep import vacuum_table
+        from routelog.spark_bridge.lakes.delta_lake import vacuum_table
 
         tell({"files_removed": len(vacuum_table(table, hours, dry_run=dry_run))}, as_json=as_json)
 

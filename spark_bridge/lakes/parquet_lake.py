@@ -18,9 +18,8 @@ import pyarrow as pa
 
 from routelog.log_backend import Disk, opened
 from routelog.spark_bridge.columns.record_table import TableLayout
-from routelog.spark_bridge.lakes.lake_table import TableUnusable
+from routelog.spark_bridge.lakes.lake_table import TableUnusable, WriterLock
 from routelog.spark_bridge.lakes.parquet_parts import ParquetParts
-from routelog.spark_bridge.lakes.writer_lock import WriterLock
 from routelog.spark_bridge.logs.log_store import LogPartition
 
 OFFSETS = "_offsets.json"

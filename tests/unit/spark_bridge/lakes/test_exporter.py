@@ -18,8 +18,7 @@ from routelog.log_backend.segments.log_directory import segment_path
 from routelog.spark_bridge.columns.declared_columns import parse_declared_columns
 from routelog.spark_bridge.columns.record_table import RecordRows, TableLayout, parse_layout
 from routelog.spark_bridge.lakes import export_commands
-from routelog.spark_bridge.lakes.delta_lake import DeltaLake
-from routelog.spark_bridge.lakes.delta_upkeep import compact_table, vacuum_table
+from routelog.spark_bridge.lakes.delta_lake import DeltaLake, compact_table, vacuum_table
 from routelog.spark_bridge.lakes.exporter import Exported, Exporter
 from routelog.spark_bridge.lakes.iceberg_lake import IcebergLake
 from routelog.spark_bridge.lakes.lake_table import LakeTable, TableUnusable
