@@ -120,6 +120,7 @@ from routelog.log_backend.segments.log_directory import EXCHANGE_MARK
 from routelog.log_backend.segments.record_fetch import StoredRecord, record_at
 from routelog.log_backend.segments.retention import Hold, Retention
 from routelog.log_backend.segments.segment import Segment, SegmentDamaged
+from routelog.log_backend.tools.copy_repair import CopyBeyondRepair, OwnLogs, repair_copy
 from routelog.log_backend.tools.data_digest import JournalContent, digest_pieces
 from routelog.log_backend.tools.data_directory import (
     DataDirectory,

@@ -11,14 +11,11 @@ lies in the directory stays: it is the same directory of the same node.
 
 import logging
 from collections.abc import Iterable
-from contextlib import closing, suppress
+from contextlib import suppress
 from pathlib import Path
 
 from routelog.log_backend.copies.data_writer import DataWriter
 from routelog.log_backend.doors.disk import Buffer, Disk
-from routelog.log_backend.segments.log_directory import base_offsets, segment_path
-from routelog.log_backend.segments.segment_file import open_segment_file
-from routelog.log_backend.upkeep.scrub import ReadBack, read_stretch
 
 log = logging.getLogger(__name__)
 
@@ -29,16 +26,21 @@ _PARTS = ("metadata", "journal", "logs")
 
 
 class ArrivingCopy:
-    """One copy that is written beside the data; every call blocks."""
+    """One copy that is written beside the data; every call blocks.
+
+    Attributes:
+        path: its directory, until `keep`.
+    """
 
     def __init__(self, data: Path, disk: Disk) -> None:
+        self.path = data / NEW
         self._data = data
         self._disk = disk
-        self._writer = DataWriter(data / NEW, disk)
+        self._writer = DataWriter(self.path, disk)
 
     def begin(self) -> None:
         """Remove what an earlier one left."""
-        _remove_folder(self._disk, self._data / NEW)
+        _remove_folder(self._disk, self.path)
 
     def write(self, path: str, pieces: Iterable[Buffer], padded: int = 0) -> None:
         """See `DataWriter`."""
@@ -51,37 +53,17 @@ class ArrivingCopy:
     def complete_empty(self) -> None:
         """There is nothing in it: the next start begins as that of a new node."""
         self.begin()
-        self._disk.make_directory(self._data / NEW / "metadata")
+        self._disk.make_directory(self.path / "metadata")
         self.complete()
-
-    def check(self) -> None:
-        """Read every segment of it.
-
-        Raises:
-            SegmentDamaged: a batch fails a check: it is damaged where the copy came from.
-        """
-        logs = self._data / NEW / "logs"
-        for vhost in self._disk.list_directory(logs):
-            for name in self._disk.list_directory(logs / vhost):
-                directory = logs / vhost / name
-                for base in base_offsets(self._disk.list_directory(directory)):
-                    self._check_segment(segment_path(directory, base), base)
-
-    def _check_segment(self, path: Path, base: int) -> None:
-        with closing(open_segment_file(self._disk, path)) as file:
-            size = file.size
-        at = ReadBack(0, base)
-        while at.position < size:
-            at = read_stretch(self._disk, path, at, size)
 
     def keep(self) -> None:
         """The next start takes it, which is durable: from here on nothing may be added to the data."""
-        _move(self._disk, self._data / NEW, self._data / COPIED)
+        _move(self._disk, self.path, self._data / COPIED)
 
     def abandon(self) -> None:
         """Remove it; what cannot be removed is removed at the next start."""
         with suppress(OSError):
-            _remove_folder(self._disk, self._data / NEW)
+            _remove_folder(self._disk, self.path)
 
 
 def take_copied(data: Path, disk: Disk) -> bool:

@@ -5,7 +5,8 @@ Files are replaced whole (written aside, synced, renamed, directory synced), and
 partition is damaged until its repair is complete: interrupted, it is run again.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
@@ -62,6 +63,8 @@ from routelog.log_backend.tools.log_verification import (
     segment_checks,
 )
 
+Source = Callable[[Path, int, int], list[RecordBatch]]
+
 MOVED_SUFFIX = ".moved"  # a segment on its way to its right name
 
 
@@ -89,20 +92,25 @@ class Repair:
     Args:
         aside: directory for what is taken out; made when there is something.
         is_dry: nothing is changed.
+        source: has the records of a partition's directory between two offsets, for those that are damaged; by
+            default they are lost.
     """
 
-    def __init__(self, data: DataDirectory, aside: Path, *, is_dry: bool) -> None:
+    def __init__(
+        self, data: DataDirectory, aside: Path, *, is_dry: bool, source: Source | None = None
+    ) -> None:
         self._data = data
         self._disk: Disk = data.disk
         self._journal_files = JournalFiles(data.journal, data.disk)
         self._aside = aside
         self._is_dry = is_dry
+        self._source = source
 
     def run(self) -> Iterator[Repaired]:
         """Repair each partition that is damaged, then the journal."""
         for partition in self._data.partitions():
-            if partition.known and self._needs_repair(partition):
-                yield from self._partition(partition)
+            if partition.known:
+                yield from self.partition(partition)
         yield from self._journal()
 
     def _needs_repair(self, partition: StoredPartition) -> bool:
@@ -112,6 +120,11 @@ class Repair:
         return any(each.repair != NO_REPAIR for each in findings)
 
     # -- a partition
+
+    def partition(self, partition: StoredPartition) -> Iterator[Repaired]:
+        """Repair one that is known, if it is damaged."""
+        if self._needs_repair(partition):
+            yield from self._partition(partition)
 
     def _partition(self, partition: StoredPartition) -> Iterator[Repaired]:
         number = partition.number
@@ -128,11 +141,18 @@ class Repair:
             SegmentRepair(self._disk, path, check)
             for path, check in segment_checks(self._data, partition, promised)
         ]
+        source = self._source and partial(self._source, directory.relative_to(self._data.path))
+        if source is not None:
+            for step in plan:
+                step.fill(source)
         # What the broker noted may not show any more, once other segments lie behind it.
         noted = [(each.first, each.end) for each in record.found if each.end < EVERYTHING_BEHIND]
         whole = [(batch.base_offset, batch.end_offset) for step in plan for batch, _ in step.kept]
+        whole += [each for step in plan for each in step.filled]
         seen = merged([each for step in plan for each in step.lost])
         unseen = without(without(merged(noted), merged(whole)), seen)
+        if source is not None:
+            unseen = [each for each in unseen if source(*each)]
         lost = merged(seen + unseen)
         known = DamageRecord(record.found, merged([*record.lost, *lost]))
         if not self._is_dry:
@@ -339,6 +359,7 @@ class SegmentRepair:
     Attributes:
         kept: whole batches and their bytes, in order.
         lost: [first, end) offsets that are given up.
+        filled: [first, end) offsets of which another log has said all.
         is_damaged: the file has to be written again; its index, when nothing of it was kept, goes.
     """
 
@@ -348,6 +369,7 @@ class SegmentRepair:
         self.path = path
         self.is_damaged = bool(damaged)
         self.kept: list[tuple[RecordBatch, memoryview]] = []
+        self.filled: list[tuple[int, int]] = []
         end = check.end
         for stretch in check.stretches:
             batch = stretch.batch
@@ -367,3 +389,11 @@ class SegmentRepair:
         self.lost = [(first, end) for first, end in self.lost if end > first]
         reasons = "; ".join(f"byte {each.position}: {each.reason}" for each in damaged)
         self.what = f"{reasons}; {len(self.kept)} whole batches are kept"
+
+    def fill(self, source: Callable[[int, int], list[RecordBatch]]) -> None:
+        """Put what another log has in the place of what is lost."""
+        for first, end in self.lost:
+            for batch in source(first, end):
+                self.kept.append((batch, memoryview(batch.header() + bytes(batch.records.payload))))
+        self.kept.sort(key=lambda each: each[0].base_offset)
+        self.filled, self.lost = self.lost, []

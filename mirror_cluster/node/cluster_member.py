@@ -16,6 +16,7 @@ from routelog.log_backend import (
     Disk,
     JournalDamaged,
     LogStore,
+    OwnLogs,
     PartitionRecords,
     replace_file,
 )
@@ -142,7 +143,9 @@ class ClusterMember:
             self._disk,
             self._clock,
             logs.space.reserve.size,
-            lambda: logs.is_damaged,
+            lambda: (
+                OwnLogs.of(self._data, self._disk, logs.partitions) if logs.is_damaged else None
+            ),
         )
         store = FollowedStore(
             logs, self._data, self._disk, incarnation, receiver, self._keep_aside, self._failed

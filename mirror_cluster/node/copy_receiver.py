@@ -6,7 +6,16 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
-from routelog.log_backend import ArrivingCopy, Clock, Disk, Mark, NotBelow, SegmentDamaged
+from routelog.log_backend import (
+    ArrivingCopy,
+    Clock,
+    CopyBeyondRepair,
+    Disk,
+    Mark,
+    NotBelow,
+    OwnLogs,
+    repair_copy,
+)
 from routelog.mirror_cluster.links.copy_stream import SILENCE_SECONDS_MAX, Stream, stream_over
 from routelog.mirror_cluster.links.given_link import TakeConnection
 from routelog.mirror_cluster.node.copy_sender import TAKING_SECONDS_MAX
@@ -38,7 +47,8 @@ class CopyReceiver:
     Args:
         connect: connects with a node for a copy, as `NodeLinks.connect_copy` does.
         reserve_bytes: of the disk that a copy leaves free.
-        is_damaged: whether what is here cannot be read: then a copy is read once more before it is kept.
+        own_logs: what can be read here, if something cannot; else None. Then all of a copy is read before it is
+            kept, and what is damaged in it comes from here.
     """
 
     def __init__(
@@ -48,14 +58,14 @@ class CopyReceiver:
         disk: Disk,
         clock: Clock,
         reserve_bytes: int,
-        is_damaged: Callable[[], bool],
+        own_logs: Callable[[], OwnLogs | None],
     ) -> None:
         self._connect = connect
         self._data = data
         self._disk = disk
         self._clock = clock
         self._reserve_bytes = reserve_bytes
-        self._is_damaged = is_damaged
+        self._own_logs = own_logs
         self._lock = asyncio.Lock()  # one at a time: another one may still be removed
 
     async def fetch(self, leader: str) -> ArrivingCopy:
@@ -64,7 +74,7 @@ class CopyReceiver:
         Cancelled, it leaves nothing.
 
         Raises:
-            CopyDamaged: what the leader has is damaged, too; nothing is left.
+            CopyDamaged: what the leader has is damaged where this node's data are, too; nothing is left.
             CopyFailed: nothing is left.
         """
         async with self._lock:
@@ -74,7 +84,7 @@ class CopyReceiver:
                 raise CopyFailed(f"{leader} says nothing any more") from None
             except EOFError:
                 raise CopyFailed(f"{leader} ended the connection before the copy's end") from None
-            except SegmentDamaged as error:
+            except CopyBeyondRepair as error:
                 raise CopyDamaged(f"it is damaged there, too: {error}") from None
             except (BadCopy, NotBelow, OSError) as error:
                 raise CopyFailed(str(error)) from None
@@ -98,11 +108,16 @@ class CopyReceiver:
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
     ) -> Mark:
-        arrival = _Arrival(leader, copy, reader, self._clock, self._room(), self._is_damaged())
+        arrival = _Arrival(leader, copy, reader, self._clock, self._room())
         loop = asyncio.get_running_loop()
-        job = loop.run_in_executor(None, arrival.run, loop)
+        job: asyncio.Future[Any] = loop.run_in_executor(None, arrival.run, loop)
         try:
-            return await asyncio.shield(job)
+            last: Mark = await asyncio.shield(job)
+            if (own := self._own_logs()) is not None:
+                job = loop.run_in_executor(None, repair_copy, copy.path, self._disk, own)
+                for step in await asyncio.shield(job):
+                    log.warning("the copy of %s's checkpoint was damaged: %s", leader, step)
+            return last
         except BaseException:
             writer.transport.abort()  # so that the thread finds an end
             await asyncio.wait({job})
@@ -123,11 +138,9 @@ class _Arrival:
         reader: asyncio.StreamReader,
         clock: Clock,
         room: int,
-        is_checked: bool,
     ) -> None:
         self._leader = leader
         self._copy = copy
-        self._is_checked = is_checked
         self._reader = reader
         self._clock = clock
         self._room = room
@@ -157,8 +170,6 @@ class _Arrival:
         if left:
             raise CopyFailed("there is less than was said")
         self._copy.complete()
-        if self._is_checked:
-            self._copy.check()
         return head.last
 
     def _told(self, pieces: Iterator[bytes]) -> Iterator[bytes]:

@@ -211,12 +211,16 @@ class Replica:
         return []
 
     def _heal(self) -> None:
-        """A leader that is whole gives a copy of its data; one that is not hands over to a member that is."""
+        """A leader that is whole gives a copy of its data; one that is not hands over to a member that is.
+
+        Where no member is whole, a copy of the leader's data becomes whole by what can be read here.
+        """
         if self.leader is not None:
             self.leader.is_damaged, self.leader.damaged = self._is_damaged, self._damaged
         elif self._record is not None:
-            helps = self._record.leader not in (*self._damaged, self._unfit)
-            self._follower.heals = self._is_damaged and helps
+            leader, members = self._record.leader, self._record.in_sync
+            helps = leader not in self._damaged or members <= self._unable(self._record)
+            self._follower.heals = self._is_damaged and helps and leader != self._unfit
 
     # Of the coordinator
 

@@ -13,6 +13,7 @@ from routelog.log_backend import (
     JournalExtent,
     LogStore,
     Mark,
+    OwnLogs,
     PartitionRecords,
     journal_end,
     open_metadata,
@@ -130,7 +131,12 @@ class Standby:
         self._clock = clock
         reserve = logs.space.reserve.size
         receiver = CopyReceiver(
-            self._connect_copy, data, disk, clock, reserve, lambda: logs.is_damaged
+            self._connect_copy,
+            data,
+            disk,
+            clock,
+            reserve,
+            lambda: OwnLogs.of(data, disk, logs.partitions) if logs.is_damaged else None,
         )
         self._store = FollowedStore(logs, data, disk, 0, receiver, _nothing_aside, self._failed)
         self._storage = self._store.storage

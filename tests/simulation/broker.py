@@ -16,8 +16,16 @@ from typing import Any, TypeVar, cast
 from support.log_states import states_of
 from unit.log_backend.open_store import unsettled
 
-from routelog.log_backend import DataCopy, LogOptions, LogStore, ScheduledRecord, SystemDisk
-from routelog.log_backend.copies.arriving_copy import ArrivingCopy
+from routelog.log_backend import (
+    ArrivingCopy,
+    DataCopy,
+    LogOptions,
+    LogStore,
+    OwnLogs,
+    ScheduledRecord,
+    SystemDisk,
+    repair_copy,
+)
 from routelog.log_backend.loop import scheduler
 from routelog.mirror_cluster.node.copy_receiver import CopyReceiver
 from routelog.mirror_cluster.node.followed_store import FollowedStore
@@ -322,7 +330,8 @@ class Broker:
         for file in copy.files:
             arriving.write(file.path, [copy.read(file, 0, file.size)], file.padded)
         arriving.complete()
-        arriving.check()
+        repaired = repair_copy(arriving.path, self._files, OwnLogs(self.data, self._files, {}))
+        assert repaired == []
         arriving.keep()
 
     # -- what it tells

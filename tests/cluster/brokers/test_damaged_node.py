@@ -21,33 +21,34 @@ def connected(cluster: MirroredBrokers) -> pika.BlockingConnection:
     return pika.BlockingConnection(pika.URLParameters(cluster.leader().url))
 
 
-def publish(cluster: MirroredBrokers) -> None:
-    """Publish to a queue, and have all nodes write it to its segments: a comparison takes a checkpoint."""
+def publish(cluster: MirroredBrokers, *queues: str) -> None:
+    """Publish to queues, and have all nodes write them to their segments: a comparison takes a checkpoint."""
     connection = connected(cluster)
     channel = connection.channel()
     channel.confirm_delivery()
-    channel.queue_declare("hurt", durable=True)
-    for number in range(COUNT):
-        channel.basic_publish("", "hurt", b"%d" % number, PERSISTENT)
+    for queue in queues or ("hurt",):
+        channel.queue_declare(queue, durable=True)
+        for number in range(COUNT):
+            channel.basic_publish("", queue, b"%d" % number, PERSISTENT)
     connection.close()
     told, code = cluster.ask("verify")
     assert code == 0, (told, cluster.log_text())
 
 
-def taken(cluster: MirroredBrokers) -> list[int]:
-    """All that is in the queue."""
+def taken(cluster: MirroredBrokers, queue: str = "hurt") -> list[int]:
+    """All that is in a queue."""
     connection = connected(cluster)
     channel = connection.channel()
     numbers = []
-    while (got := channel.basic_get("hurt"))[0] is not None:
+    while (got := channel.basic_get(queue))[0] is not None:
         numbers.append(int(got[2]))
     connection.close()  # which puts all of it back
     return numbers
 
 
-def flip_a_bit(data: Path) -> None:
+def flip_a_bit(data: Path, queue: str = "hurt") -> None:
     """In a batch that no start takes for a torn end."""
-    (segment,) = data.glob("logs/*/hurt-0/*.log")
+    (segment,) = data.glob(f"logs/*/{queue}-0/*.log")
     content = bytearray(segment.read_bytes())
     content[100] ^= 1
     segment.write_bytes(content)
@@ -105,3 +106,23 @@ def test_a_damaged_leader_hands_over_to_one_that_is_whole(tmp_path: Path) -> Non
         assert cluster.brokers[shard["leader"].partition("@")[0]] is not leader, cluster.log_text()
         until_damaged(cluster)
         assert taken(cluster) == [*range(COUNT)]
+
+
+@pytest.mark.long
+def test_where_no_node_is_whole_each_queue_comes_from_one_that_can_read_it(tmp_path: Path) -> None:
+    with mirrored_brokers(tmp_path, **SMALL) as cluster:
+        cluster.until_led(in_sync=3)
+        publish(cluster, *cluster.brokers)
+        for each in cluster.brokers.values():
+            each.terminate()
+        for name, each in cluster.brokers.items():
+            flip_a_bit(each.data_dir, name)
+        for each in cluster.brokers.values():
+            each.start()
+        cluster.until_led(in_sync=3)
+        until_damaged(cluster)
+        cluster.until_led(in_sync=3)
+        for queue in cluster.brokers:
+            assert taken(cluster, queue) == [*range(COUNT)], cluster.log_text()
+        told, code = cluster.ask("verify")
+        assert code == 0, (told, cluster.log_text())

@@ -107,7 +107,7 @@ class StoreNode:
             lambda: True,
         )
         connect = self.node.links.connect_copy
-        self.storage.receiver = CopyReceiver(connect, data, disk, clock, 0, lambda: False)
+        self.storage.receiver = CopyReceiver(connect, data, disk, clock, 0, lambda: None)
 
     async def start(self) -> StoreNode:
         """Recover, follow, and take part."""

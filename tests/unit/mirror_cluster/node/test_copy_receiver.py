@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -20,12 +21,14 @@ from unit.log_backend.open_store import (
     numbered,
     start_store,
 )
+from unit.log_backend.partitions.test_quarantine import flip
 from unit.log_backend.watched_disk import WatchedDisk
 from unit.mirror_cluster.links.test_node_links import Node, cluster
 
-from routelog.log_backend import SystemClock, SystemDisk, take_copied
+from routelog.log_backend import OwnLogs, SystemClock, SystemDisk, take_copied
 from routelog.log_backend.doors.disk import Disk
 from routelog.log_backend.log_store import LogStore
+from routelog.log_backend.tools.copy_repair import OwnLog
 from routelog.mirror_cluster.links import copy_stream
 from routelog.mirror_cluster.node import copy_receiver
 from routelog.mirror_cluster.node.copy_receiver import CopyReceiver
@@ -49,13 +52,12 @@ def receiver(
     data: Path,
     disk: Disk | None = None,
     reserve: int = 0,
-    *,
-    is_damaged: bool = False,
+    own: OwnLogs | None = None,
 ) -> CopyReceiver:
     disk = disk or SystemDisk()
     disk.make_directory(data)
     connect = node.links.connect_copy
-    return CopyReceiver(connect, data, disk, SystemClock(), reserve, lambda: is_damaged)
+    return CopyReceiver(connect, data, disk, SystemClock(), reserve, lambda: own)
 
 
 @asynccontextmanager
@@ -135,16 +137,23 @@ async def test_a_copy_for_a_damaged_node_is_read_before_it_is_kept(
     for _ in range(8):
         partition.append(records([b"x" * 30_000]), waited=True)
     await flushed(store)
+    shutil.copytree(data, data.with_name("whole"))
+    whole = OwnLogs(
+        data.with_name("whole"),
+        SystemDisk(),
+        {partition.directory.relative_to(data): OwnLog(8, [])},
+    )
     async with leading(store) as nodes:
-        (await receiver(nodes["b"], target, is_damaged=True).fetch("a")).abandon()
+        own = OwnLogs.of(data, SystemDisk(), store.partitions)
+        (await receiver(nodes["b"], target, own=own).fetch("a")).abandon()
         segment = partition.segments[0].path
-        content = bytearray(segment.read_bytes())
-        content[len(content) // 2] ^= 1
-        segment.write_bytes(content)
+        flip(segment, segment.stat().st_size // 2)
         with pytest.raises(CopyDamaged, match="it is damaged there, too: "):
-            await receiver(nodes["b"], target, is_damaged=True).fetch("a")
+            await receiver(nodes["b"], target, own=own).fetch("a")
         assert names(target) == ["incarnation", "journal"]
-        (await receiver(nodes["b"], target).fetch("a")).abandon()  # better than nothing
+        (await receiver(nodes["b"], target, own=whole).fetch("a")).keep()
+        assert take_copied(target, SystemDisk())
+        assert await content(target) == [(offset, b"x" * 30_000) for offset in range(8)]
 
 
 async def test_a_leader_that_takes_no_copiers_closes(target: Path) -> None:

@@ -55,7 +55,7 @@ from routelog.mirror_cluster.replica.events import (
     Transfer,
     Truncated,
 )
-from routelog.mirror_cluster.replica.leader import Leader
+from routelog.mirror_cluster.replica.leader import HEAL_LAGS, Leader
 from routelog.mirror_cluster.replica.replica import Replica
 from routelog.mirror_cluster.replica.settings import ReplicaSettings
 from routelog.mirror_cluster.replica.shard_log import Identity, ShardLog
@@ -524,8 +524,27 @@ def test_a_damaged_leader_leads_on_where_nobody_is_whole() -> None:
     damaged_at(nodes, "a", "b", "c")
     nodes.wait(4)
     assert nodes.record.leader == "a"
+    for name in "bc":
+        assert CopyCheckpoint("a") in nodes.seen[name]
+        nodes.tell(name, CopyFailed(is_damaged=True))
+    nodes.wait(4)
+    assert nodes.record.leader == "a"
     assert nodes.record.in_sync == {"a", "b", "c"}
-    assert not [each for each in nodes.seen["b"] if isinstance(each, CopyCheckpoint)]
+    for name in "bc":
+        assert nodes.seen[name].count(CopyCheckpoint("a")) == 1
+
+
+def test_where_nobody_is_whole_the_first_that_has_made_a_copy_whole_leads() -> None:
+    nodes = cluster()
+    damaged_at(nodes, "a", "b", "c")
+    nodes.wait(1)
+    nodes.tell("c", Copied(nodes.nodes["a"].log.chain.end))
+    for node in "ab":
+        nodes.tell(node, NodesAlive(PROCESSES, frozenset("ab")))
+    nodes.wait(2 * HEAL_LAGS * SETTINGS.lag_seconds)
+    assert (nodes.record.leader, nodes.record.claim) == ("c", PROCESSES["c"])
+    nodes.wait(2 * SETTINGS.lag_seconds)
+    assert CopyCheckpoint("c") in nodes.seen["b"]
 
 
 def test_a_damaged_member_waits_for_one_that_is_whole_and_does_not_run() -> None:
