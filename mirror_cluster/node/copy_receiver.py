@@ -68,10 +68,13 @@ class CopyReceiver:
         self._own_logs = own_logs
         self._lock = asyncio.Lock()  # one at a time: another one may still be removed
 
-    async def fetch(self, leader: str) -> ArrivingCopy:
+    async def fetch(self, leader: str, *, heals: bool = False) -> ArrivingCopy:
         """Take a copy; whole and synced when this returns. `keep` it in the same turn of the loop.
 
         Cancelled, it leaves nothing.
+
+        Args:
+            heals: see `CopyCheckpoint`.
 
         Raises:
             CopyDamaged: what the leader has is damaged where this node's data are, too; nothing is left.
@@ -79,22 +82,20 @@ class CopyReceiver:
         """
         async with self._lock:
             try:
-                return await self._fetched(leader)
+                return await self._fetched(leader, heals)
             except TimeoutError:
                 raise CopyFailed(f"{leader} says nothing any more") from None
             except EOFError:
                 raise CopyFailed(f"{leader} ended the connection before the copy's end") from None
-            except CopyBeyondRepair as error:
-                raise CopyDamaged(f"it is damaged there, too: {error}") from None
             except (BadCopy, NotBelow, OSError) as error:
                 raise CopyFailed(str(error)) from None
 
-    async def _fetched(self, leader: str) -> ArrivingCopy:
+    async def _fetched(self, leader: str, heals: bool) -> ArrivingCopy:
         streams: list[Stream] = []
         copy = ArrivingCopy(self._data, self._disk)
         try:
             await self._connect(leader, lambda *given: streams.append(stream_over(*given)))
-            last = await self._received(leader, copy, *streams[0])
+            last = await self._received(leader, heals, copy, *streams[0])
         finally:
             for _, writer in streams:
                 writer.transport.abort()
@@ -104,6 +105,7 @@ class CopyReceiver:
     async def _received(
         self,
         leader: str,
+        heals: bool,
         copy: ArrivingCopy,
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
@@ -114,15 +116,23 @@ class CopyReceiver:
         try:
             last: Mark = await asyncio.shield(job)
             if (own := self._own_logs()) is not None:
-                job = loop.run_in_executor(None, repair_copy, copy.path, self._disk, own)
-                for step in await asyncio.shield(job):
-                    log.warning("the copy of %s's checkpoint was damaged: %s", leader, step)
+                job = loop.run_in_executor(None, self._repair, copy, own, heals)
+                await asyncio.shield(job)
             return last
         except BaseException:
             writer.transport.abort()  # so that the thread finds an end
             await asyncio.wait({job})
             await asyncio.to_thread(copy.abandon)
             raise
+
+    def _repair(self, copy: ArrivingCopy, own: OwnLogs, heals: bool) -> None:
+        try:
+            for step in repair_copy(copy.path, self._disk, own):
+                log.warning("the copy was damaged: %s", step)
+        except CopyBeyondRepair as error:
+            if heals:
+                raise CopyDamaged(f"it is damaged there, too: {error}") from None
+            log.error("the copy is damaged, and it is the only one: %s", error)
 
     def _room(self) -> int:
         return self._disk.free_bytes(self._data) - self._reserve_bytes

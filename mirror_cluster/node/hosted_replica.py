@@ -187,12 +187,13 @@ class HostedReplica:
         self.handle(Proposed(record.revision, accepted))
 
     def _copy(self, action: CopyCheckpoint) -> None:
-        self._copying = self._around.spawn(self._copy_from(action.leader))
+        self._copying = self._around.spawn(self._copy_from(action))
 
-    async def _copy_from(self, leader: str) -> None:
+    async def _copy_from(self, action: CopyCheckpoint) -> None:
+        leader = action.leader
         log.info("shard %d: a copy of %s's checkpoint begins", self.shard, leader)
         try:
-            checkpoint = await self._storage.copy(leader)
+            checkpoint = await self._storage.copy(leader, heals=action.heals)
         except replica_storage.CopyFailed as error:
             log.warning("shard %d: no copy of %s's checkpoint: %s", self.shard, leader, error)
             await asyncio.sleep(PROBLEM_PAUSE_SECONDS)

@@ -175,11 +175,11 @@ class JournalStorage:
         """See `ReplicaStorage`."""
         return await self._journal.read(after, bytes_max)
 
-    async def copy(self, leader: str) -> Mark:
+    async def copy(self, leader: str, *, heals: bool = False) -> Mark:
         """See `ReplicaStorage`. A store that runs cannot change its data: the next start does."""
         if self.receiver is None:
             raise CopyFailed("this node takes no copies")
-        copy = await self.receiver.fetch(leader)
+        copy = await self.receiver.fetch(leader, heals=heals)
         try:
             copy.keep()  # in this turn: a change of leader cannot come between
         except OSError as error:  # it may be kept all the same

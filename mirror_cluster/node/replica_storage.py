@@ -93,13 +93,17 @@ class ReplicaStorage(Protocol):
         """
         ...
 
-    async def copy(self, leader: str) -> Mark:
+    async def copy(self, leader: str, *, heals: bool = False) -> Mark:
         """Put a copy of a node's checkpoint in the place of all data.
 
         Cancelled, it leaves the data as they are. It returns in the turn of the loop in which the copy took
         their place, durably, and raises `CopyWaits` in the one in which that is sure.
 
+        Args:
+            heals: see `CopyCheckpoint`.
+
         Raises:
+            CopyDamaged: it is damaged, and was to heal.
             CopyFailed: it broke off.
             CopyWaits: it is here, and the node must end: what is added to the data would be lost.
         """

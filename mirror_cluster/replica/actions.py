@@ -74,9 +74,15 @@ class SavePromise:
 
 @dataclass(frozen=True, slots=True)
 class CopyCheckpoint:
-    """Copy the leader's checkpoint beside the data, then swap; answered by `Copied` or `CopyFailed`."""
+    """Copy the leader's checkpoint beside the data, then swap; answered by `Copied` or `CopyFailed`.
+
+    Attributes:
+        heals: the data are damaged, and the copy is of use only if it is not. Else nothing can be followed
+            without it.
+    """
 
     leader: str
+    heals: bool = False
 
 
 @dataclass(frozen=True, slots=True)

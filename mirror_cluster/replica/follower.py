@@ -212,7 +212,7 @@ class Follower:
             return []
         assert self._record is not None
         self.state = FollowerState.COPYING
-        return [CopyCheckpoint(self._record.leader)]
+        return [CopyCheckpoint(self._record.leader, self._wants_copy and self.heals)]
 
     def _append(self, message: Append, now: float) -> list[Action]:
         if self.state is not FollowerState.STREAMING:

@@ -204,7 +204,7 @@ class Standby:
     async def _follow(self) -> None:
         if self._is_replaced or copies_first(self._data, self._disk):
             log.warning("a copy of %s takes the place of what is here", self._where)
-            await self._storage.copy(LEADER)
+            await self._storage.copy(LEADER, heals=self._is_replaced)
         streams: list[Stream] = []
         try:
             await self._connect(Purpose.FOLLOW, lambda *given: streams.append(stream_over(*given)))

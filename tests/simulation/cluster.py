@@ -192,9 +192,9 @@ class Cluster:
             return f"in sync are {sorted(record.in_sync)}"
         if any(node.drains for node in self.nodes.values()):
             return "a node is about to stop"
-        rotten = {node.name for node in self.nodes.values() if node.disk.platter.is_rotten}
-        if rotten and rotten != self.nodes.keys():
-            return f"{sorted(rotten)} cannot read what they have"
+        rotten = [node.disk.platter.rotten for node in self.nodes.values()]
+        if any(rotten) and not frozenset.intersection(*rotten):
+            return "some nodes cannot read what others can"
         leader = self.nodes.get(record.leader)
         return None if leader is not None and leader.serves else "nobody serves"
 

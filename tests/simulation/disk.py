@@ -16,13 +16,22 @@ Event = Any
 
 @dataclass
 class Platter:
-    """What a power cut leaves."""
+    """What a power cut leaves.
+
+    Attributes:
+        rotten: the places of what is applied that cannot be read.
+    """
 
     incarnation: int
     base: Mark = START
     applied: int = 0
     promise: Promise = NOTHING
-    is_rotten: bool = False  # a part of what is applied cannot be read
+    rotten: frozenset[int] = frozenset()
+
+    @property
+    def is_rotten(self) -> bool:
+        """Whether something cannot be read."""
+        return bool(self.rotten)
 
 
 class Disk:
@@ -45,9 +54,9 @@ class Disk:
         if not self._syncs:
             self._sync()
 
-    def swap(self, checkpoint: Mark, is_rotten: bool) -> None:
+    def swap(self, checkpoint: Mark, rotten: frozenset[int]) -> None:
         """Put a copy in the place of everything, durably and at once."""
-        self.platter.is_rotten = is_rotten
+        self.platter.rotten = rotten
         events = [event for _, event in self._apply(len(self._pending))]
         self.slots.clear()
         self.platter.base, self.platter.applied = checkpoint, checkpoint.position

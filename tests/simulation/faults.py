@@ -206,11 +206,12 @@ class Faults:
 
     def _rot(self, node: "Node") -> None:
         others = [each for each in self._cluster.nodes.values() if each is not node]
-        if node.is_paused or all(each.disk.platter.is_rotten for each in others):
+        place = self._randomness.randrange(3)
+        if node.is_paused or all(place in each.disk.platter.rotten for each in others):
             return
-        self._note(f"rot: {node.name}")
+        self._note(f"rot: {node.name} at {place}")
         self._cluster.checker.rotten(node)
-        node.rot()
+        node.rot(place)
 
     def _coordinator(self, node: "Node") -> None:
         coordinator = self._cluster.coordinator

@@ -134,6 +134,13 @@ def _compares_epochs_only(self: Promise, record: ShardRecord | None) -> Refusal 
     return Refusal.OLDER if record is not None and record.epoch < self.epoch else None
 
 
+def _heals_by_whole_leaders(self: Replica) -> None:
+    _HEAL(self)
+    record = self._record
+    if self.leader is None and record is not None and record.leader in self._damaged:
+        self._follower.heals = False
+
+
 def _least(record: ShardRecord | None, notes: Notes) -> str:
     return min(notes, key=lambda name: notes[name].end[1])
 
@@ -237,12 +244,26 @@ MUTATIONS: dict[str, list[Patch]] = {
             lambda record, member, alive, damaged: _RANK(record, member, alive),
         )
     ],
+    "a damaged member takes no copy of a leader that is damaged, too": [
+        (Replica, "_heal", _heals_by_whole_leaders)
+    ],
+    "a damaged copy is taken in vain, again and again": [
+        (
+            Follower,
+            "_copy_from",
+            lambda self, message, now: [
+                replace(each, heals=True) for each in _COPY_FROM(self, message, now)
+            ],
+        )
+    ],
     "a leader serves before its epoch is committed": [(Leader, "begin", _serves_at_once)],
     "a lease is renewed without a word from the disk": [
         (Lease, "_has_worked", lambda self, now, within: True)
     ],
 }
 _COMMIT: Callable[[Follower], Any] = Follower._commit
+_COPY_FROM: Callable[..., Any] = Follower._copy_from
+_HEAL: Callable[[Replica], None] = Replica._heal
 
 
 @contextmanager

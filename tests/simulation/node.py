@@ -123,9 +123,9 @@ class Node:
         if self.cluster.clients is not None:
             rmtree(self._data, ignore_errors=True)  # it may never have been started on that disk
 
-    def rot(self) -> None:
-        """A part of what is applied cannot be read any more."""
-        self.disk.platter.is_rotten = True
+    def rot(self, place: int) -> None:
+        """A place of what is applied cannot be read any more."""
+        self.disk.platter.rotten = frozenset((place,))
         self.handle(on.Damaged())
 
     def _end(self, restart_after: float | None) -> None:
@@ -337,9 +337,7 @@ class Node:
         self._copies += 1
         delay = self._randomness.uniform(0.1, 4.0)
         done = self._copy_done
-        self.cluster.scheduler.after(
-            delay, self._in_turn, self.process, done, action.leader, self._copies
-        )
+        self.cluster.scheduler.after(delay, self._in_turn, self.process, done, action, self._copies)
 
     def may_copy(self, other: "Node") -> bool:
         """As the sender of copies asks, when this node leads."""
@@ -347,9 +345,10 @@ class Node:
         assert leader is not None
         return leader.has_begun or other.member not in leader.counted
 
-    def _copy_done(self, leader: str, number: int) -> None:
+    def _copy_done(self, action: act.CopyCheckpoint, number: int) -> None:
         if number != self._copies:
             return
+        leader = action.leader
         source = self.cluster.nodes[leader]
         is_open = self.cluster.network.is_open
         reaches = is_open(leader, self.name) and is_open(self.name, leader)
@@ -362,17 +361,22 @@ class Node:
         ):
             self.handle(on.CopyFailed())
             return
+        rotten = source.disk.platter.rotten
+        if own := self.disk.platter.rotten:
+            rotten &= own  # what is damaged there comes from here
+            if rotten and action.heals:
+                self.handle(on.CopyFailed(is_damaged=True))
+                return
         checkpoint = source.replica.log.chain.mark(source.applied)
         if self.broker is not None:
-            checkpoint = self._copy_data(source, number)
+            checkpoint = self._copy_data(source, action, number)
             if checkpoint is None:
                 return
         assert checkpoint is not None
         self.cluster.checker.copied(self, checkpoint)
-        is_rotten = source.disk.platter.is_rotten
-        if is_rotten:
+        if rotten:
             self.cluster.checker.rotten(self)
-        self.disk.swap(checkpoint, is_rotten)
+        self.disk.swap(checkpoint, rotten)
         if self.replica is None:
             return
         self._blocks.clear()
@@ -382,9 +386,9 @@ class Node:
             self._open_broker(Chain(checkpoint))
         self.cluster.trace(self.name, on.Copied(checkpoint))
         self.handle(on.Copied(checkpoint))
-        self.handle(on.Damaged(is_rotten))
+        self.handle(on.Damaged(bool(rotten)))
 
-    def _copy_data(self, source: "Node", number: int) -> Mark | None:
+    def _copy_data(self, source: "Node", action: act.CopyCheckpoint, number: int) -> Mark | None:
         """Take the other broker's data; None: not yet, or not at all."""
         assert self.broker is not None
         assert source.broker is not None
@@ -392,7 +396,7 @@ class Node:
             self._copying = (number, source.process, source.broker.begin_copy())
         copy = self._copying[2]
         if not copy.taken.done():
-            again = (self.process, self._copy_done, source.name, number)
+            again = (self.process, self._copy_done, action, number)
             self.cluster.scheduler.after(TICK_SECONDS, self._in_turn, *again)
             return None
         self._copying = None

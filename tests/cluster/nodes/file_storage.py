@@ -157,7 +157,7 @@ class FileStorage:
             found.append(block)
         return found
 
-    async def copy(self, leader: str) -> Mark:
+    async def copy(self, leader: str, *, heals: bool = False) -> Mark:
         """See `ReplicaStorage`."""
         raise CopyFailed("this journal has no checkpoints")
 

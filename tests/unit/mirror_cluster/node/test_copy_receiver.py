@@ -145,13 +145,14 @@ async def test_a_copy_for_a_damaged_node_is_read_before_it_is_kept(
     )
     async with leading(store) as nodes:
         own = OwnLogs.of(data, SystemDisk(), store.partitions)
-        (await receiver(nodes["b"], target, own=own).fetch("a")).abandon()
+        (await receiver(nodes["b"], target, own=own).fetch("a", heals=True)).abandon()
         segment = partition.segments[0].path
         flip(segment, segment.stat().st_size // 2)
         with pytest.raises(CopyDamaged, match="it is damaged there, too: "):
-            await receiver(nodes["b"], target, own=own).fetch("a")
+            await receiver(nodes["b"], target, own=own).fetch("a", heals=True)
         assert names(target) == ["incarnation", "journal"]
-        (await receiver(nodes["b"], target, own=whole).fetch("a")).keep()
+        (await receiver(nodes["b"], target, own=own).fetch("a")).abandon()  # better than nothing
+        (await receiver(nodes["b"], target, own=whole).fetch("a", heals=True)).keep()
         assert take_copied(target, SystemDisk())
         assert await content(target) == [(offset, b"x" * 30_000) for offset in range(8)]
 

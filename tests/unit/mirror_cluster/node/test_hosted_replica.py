@@ -81,7 +81,7 @@ class Node:
     def commit(self, position: int) -> None:
         self.calls.append(("commit", position))
 
-    async def copy(self, leader: str) -> Mark:
+    async def copy(self, leader: str, *, heals: bool = False) -> Mark:
         self.calls.append(("copy", leader))
         await self.copying.wait()
         if isinstance(self.checkpoint, Exception):

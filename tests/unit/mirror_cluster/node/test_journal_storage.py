@@ -228,7 +228,7 @@ class Receiver:
         self.kept = False
         self._error = error
 
-    async def fetch(self, leader: str) -> "Receiver":
+    async def fetch(self, leader: str, *, heals: bool) -> "Receiver":
         return self
 
     def keep(self) -> None:

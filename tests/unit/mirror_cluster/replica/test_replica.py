@@ -457,14 +457,14 @@ def damaged_at(nodes: Cluster, *names: str) -> None:
 def test_a_damaged_member_leaves_the_set_and_takes_a_copy() -> None:
     nodes = cluster()
     damaged_at(nodes, "c")
-    assert CopyCheckpoint("a") not in nodes.seen["c"]
+    assert CopyCheckpoint("a", heals=True) not in nodes.seen["c"]
     nodes.wait(0.25)
-    assert CopyCheckpoint("a") in nodes.seen["c"]
+    assert CopyCheckpoint("a", heals=True) in nodes.seen["c"]
     assert nodes.record.in_sync == {"a", "b"}, "confirms do not wait for the copy"
     nodes.tell("c", Copied(nodes.nodes["a"].log.chain.end))
     nodes.wait(2)
     assert nodes.record.in_sync == {"a", "b", "c"}
-    assert nodes.seen["c"].count(CopyCheckpoint("a")) == 1
+    assert nodes.seen["c"].count(CopyCheckpoint("a", heals=True)) == 1
 
 
 def test_a_damaged_member_that_must_stay_in_the_set_keeps_confirms_waiting() -> None:
@@ -509,7 +509,7 @@ def test_a_copy_that_is_damaged_itself_is_not_asked_for_again() -> None:
     nodes.wait(4)
     assert nodes.record.in_sync == {"a", "b", "c"}
     assert nodes.nodes["c"].log.committed == 2
-    assert nodes.seen["c"].count(CopyCheckpoint("a")) == 1
+    assert nodes.seen["c"].count(CopyCheckpoint("a", heals=True)) == 1
 
 
 def test_a_damaged_leader_hands_over_to_a_member_that_is_whole() -> None:
@@ -525,13 +525,13 @@ def test_a_damaged_leader_leads_on_where_nobody_is_whole() -> None:
     nodes.wait(4)
     assert nodes.record.leader == "a"
     for name in "bc":
-        assert CopyCheckpoint("a") in nodes.seen[name]
+        assert CopyCheckpoint("a", heals=True) in nodes.seen[name]
         nodes.tell(name, CopyFailed(is_damaged=True))
     nodes.wait(4)
     assert nodes.record.leader == "a"
     assert nodes.record.in_sync == {"a", "b", "c"}
     for name in "bc":
-        assert nodes.seen[name].count(CopyCheckpoint("a")) == 1
+        assert nodes.seen[name].count(CopyCheckpoint("a", heals=True)) == 1
 
 
 def test_where_nobody_is_whole_the_first_that_has_made_a_copy_whole_leads() -> None:
@@ -544,7 +544,7 @@ def test_where_nobody_is_whole_the_first_that_has_made_a_copy_whole_leads() -> N
     nodes.wait(2 * HEAL_LAGS * SETTINGS.lag_seconds)
     assert (nodes.record.leader, nodes.record.claim) == ("c", PROCESSES["c"])
     nodes.wait(2 * SETTINGS.lag_seconds)
-    assert CopyCheckpoint("c") in nodes.seen["b"]
+    assert CopyCheckpoint("c", heals=True) in nodes.seen["b"]
 
 
 def test_a_damaged_member_waits_for_one_that_is_whole_and_does_not_run() -> None:
