@@ -14,6 +14,7 @@ FIRST_SEEDS = {
     "a proposal without an answer is forgotten": 1627,
     "a leader whose lease is lost goes on": 2185,
     "a member takes a copy of what its leader knows to be committed": 1131,
+    "a schedule is told of what is not committed": 98,
     "a truncation is answered before it is durable": 271,
     "what is applied is cut": 71,
     "who has promised less than another node claims": 224,
@@ -30,5 +31,7 @@ def test_a_rule_that_is_switched_off_is_missed(rule: str) -> None:
 
 @pytest.mark.parametrize("rule", BROKER_MUTATIONS)
 def test_a_rule_of_brokers_that_is_switched_off_is_missed(rule: str) -> None:
+    first = FIRST_SEEDS.get(rule, 0)
     with switched_off(rule):
-        assert any(run(seed, with_brokers=True).violation for seed in range(BROKER_SEEDS_MAX))
+        seeds = range(first, first + BROKER_SEEDS_MAX)
+        assert any(run(seed, with_brokers=True).violation for seed in seeds)
