@@ -15,7 +15,7 @@ from routelog.log_backend.copies.data_writer import NotBelow
 from routelog.log_backend.copies.manifest import Manifest
 from routelog.log_backend.copies.restore import NotEmpty, Restore
 from routelog.log_backend.doors.ballast import BALLAST_BYTES
-from routelog.log_backend.doors.clock import Clock, Moment, SystemClock
+from routelog.log_backend.doors.clock import CallLater, Clock, Moment, SystemClock, Timer
 from routelog.log_backend.doors.disk import (
     INCARNATION_FILE,
     DirectoryLocked,

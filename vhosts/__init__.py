@@ -165,7 +165,6 @@ from routelog.vhosts.stored.permission import FULL_PERMISSION, Permission, Verb
 from routelog.vhosts.stored.topic_permission import TopicPermission, TopicRule
 from routelog.vhosts.stored.topology_record import VhostRecord
 from routelog.vhosts.stored.user import User
-from routelog.vhosts.timer import Timer
 from routelog.vhosts.vhost.group_expiry import GroupExpiry
 from routelog.vhosts.vhost.topology_keeper import Durable
 from routelog.vhosts.vhost.vhost import VirtualHost

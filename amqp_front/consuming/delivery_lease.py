@@ -11,7 +11,7 @@ prefetch count, so that a consumer that hangs is not given more and more.
 from collections.abc import Callable
 from typing import Generic, Protocol, TypeVar
 
-from routelog.vhosts import Timer
+from routelog.log_backend import CallLater, Timer
 
 MARKS = 8  # of one lease: it ends at most a quarter later than it has to
 MARK_SECONDS_MAX = 60.0  # as often as RabbitMQ looks
@@ -59,7 +59,7 @@ class DeliveryLease(Generic[_Holder]):
         holder: _Holder,
         seconds: Callable[[], float | None],
         now: Callable[[], float],
-        call_later: Callable[[float, Callable[[], None]], Timer],
+        call_later: CallLater,
     ) -> None:
         self.runs = False
         self._consumption = consumption

@@ -9,10 +9,12 @@ The JSON form of the log has the same fields as keys, and the event's own name a
 """
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Protocol
+from collections.abc import Iterator, Mapping
+from functools import partial
+from typing import Any
 
 from routelog.broker.process.logs import event_extra
+from routelog.log_backend import CallLater, Timer
 from routelog.vhosts import current_actor
 
 log = logging.getLogger(__name__)
@@ -72,13 +74,6 @@ TITLES: Mapping[str, tuple[int, str]] = {
 _LEFT_OUT = frozenset(("arguments", "node", "timestamp_in_ms"))
 
 
-class Timer(Protocol):
-    """What `call_later` gives."""
-
-    def cancel(self) -> None:
-        """Do not call."""
-
-
 class _Window:
     __slots__ = ("left_out", "lines", "timer")
 
@@ -94,7 +89,7 @@ class EventLog:
         call_later: seconds, and what to call then.
     """
 
-    def __init__(self, call_later: Callable[..., Timer]) -> None:
+    def __init__(self, call_later: CallLater) -> None:
         self._call_later = call_later
         self._windows: dict[tuple[str, str], _Window] = {}  # by event and user
 
@@ -121,7 +116,7 @@ class EventLog:
     def _is_left_out(self, which: tuple[str, str], level: int) -> bool:
         window = self._windows.get(which)
         if window is None:
-            timer = self._call_later(WINDOW_SECONDS, self._end_window, which)
+            timer = self._call_later(WINDOW_SECONDS, partial(self._end_window, which))
             window = self._windows[which] = _Window(timer)
         if window.lines >= (REFUSALS_MAX if level == WARNING else LINES_MAX):
             window.left_out += 1

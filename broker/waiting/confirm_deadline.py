@@ -11,8 +11,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 
 from routelog.broker.waiting.confirm_board import ConfirmBoard
-from routelog.log_backend import JournalPositions, NotReplicated
-from routelog.vhosts import Timer
+from routelog.log_backend import CallLater, JournalPositions, NotReplicated, Timer
 
 log = logging.getLogger(__name__)
 
@@ -35,7 +34,7 @@ class ConfirmDeadline:
         board: ConfirmBoard,
         end: Callable[[], int],
         seconds: float,
-        call_later: Callable[[float, Callable[[], None]], Timer],
+        call_later: CallLater,
     ) -> None:
         self._board = board
         self._end = end

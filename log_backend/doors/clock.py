@@ -1,6 +1,7 @@
-"""The clock door."""
+"""The clock door, and timers of the event loop."""
 
 import time
+from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
 
@@ -18,6 +19,16 @@ class Clock(Protocol):
 
     def pause(self, seconds: float) -> None:
         """Block the calling thread; never call it on the event loop."""
+
+
+class Timer(Protocol):
+    """A call that the event loop makes later."""
+
+    def cancel(self) -> None:
+        """Do not make the call."""
+
+
+CallLater = Callable[[float, Callable[[], None]], Timer]  # seconds, and what to call then
 
 
 class Moment(NamedTuple):

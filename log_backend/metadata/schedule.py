@@ -11,8 +11,8 @@ import logging
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from heapq import heapify, heappop, heappush, nsmallest
-from typing import Protocol
 
+from routelog.log_backend.doors.clock import CallLater, Timer
 from routelog.log_backend.metadata.schedule_store import ScheduledRecord, ScheduleStore
 
 PAGE_RECORDS = 4_096  # read at once: about 10 ms in the thread
@@ -26,13 +26,6 @@ log = logging.getLogger(__name__)
 
 FIRST = ScheduledRecord(0, 0, 0)
 NEVER = ScheduledRecord(2**63 - 1, 255, 2**63 - 1)
-
-
-class Timer(Protocol):
-    """A timer of the event loop."""
-
-    def cancel(self) -> None:
-        """Stop it."""
 
 
 class Schedule:
@@ -54,7 +47,7 @@ class Schedule:
         store: ScheduleStore,
         ends: Sequence[int],
         committed_end: Callable[[int], int],
-        call_later: Callable[[float, Callable[[], None]], Timer],
+        call_later: CallLater,
         on_near: Callable[[], None],
     ) -> None:
         self.number = number

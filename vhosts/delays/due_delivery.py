@@ -19,13 +19,13 @@ from routelog.log_backend import (
     Reason,
     ScheduledRecord,
     StoredRecord,
+    Timer,
 )
 from routelog.vhosts.delays.held_messages import HeldMessages
 from routelog.vhosts.delays.message_delay import DueLetters, message_delay
 from routelog.vhosts.messages.property_list import is_persistent
 from routelog.vhosts.publishing.internal_publish import Posted
 from routelog.vhosts.rules.rule_services import RuleServices
-from routelog.vhosts.timer import Timer
 
 AHEAD = 2_000_000  # us; messages are read so long before they are due: many reads of a busy disk
 COMING_MAX = 4_096  # messages that are read ahead: as many as due in AHEAD at 2,000 a second

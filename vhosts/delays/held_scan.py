@@ -2,10 +2,9 @@
 
 from collections.abc import Callable
 
-from routelog.log_backend import Lane, RecordBatch, ScheduledRecord, Scheduler
+from routelog.log_backend import CallLater, Lane, RecordBatch, ScheduledRecord, Scheduler
 from routelog.vhosts.delays.held_messages import HeldMessages
 from routelog.vhosts.delays.message_delay import message_delay
-from routelog.vhosts.timer import CallLater
 
 SCANNED_MAX = 128  # messages of one step: about 1 ms when all their headers differ
 RETRY_SECONDS = 60.0  # until a part behind damage is scanned again

@@ -7,12 +7,11 @@ message is read. A new message is always offered to consumers first, even with a
 
 from collections.abc import Callable, Sequence
 
-from routelog.log_backend import EXPIRING, RecordBatch
+from routelog.log_backend import EXPIRING, RecordBatch, Timer
 from routelog.vhosts.messages.property_list import expiration
 from routelog.vhosts.partitions.queue_partition import QueuePartition
 from routelog.vhosts.rules.rule_services import RuleServices
 from routelog.vhosts.rules.ruled_queue import RuledQueue
-from routelog.vhosts.timer import Timer
 
 RANGES_MAX = 256  # that expire in one turn: about 1 ms
 TAKEN_RANGES_MAX = 1_024  # that expire while a consumer waits for the next message: about 4 ms

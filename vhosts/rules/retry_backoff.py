@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from heapq import heappop, heappush
 
+from routelog.log_backend import CallLater, Timer
 from routelog.vhosts.messages.return_reason import ReturnReason
 from routelog.vhosts.partitions.queue_partition import QueuePartition
-from routelog.vhosts.timer import CallLater, Timer
 
 RETRY_TYPE = "x-delayed-retry-type"
 RETRY_TYPES: Mapping[str, frozenset[ReturnReason]] = {

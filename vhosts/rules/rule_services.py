@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from routelog.log_backend import (
+    CallLater,
     Lane,
     LogStore,
     PartitionLog,
@@ -15,7 +16,6 @@ from routelog.log_backend import (
 from routelog.vhosts.publishing.internal_publish import Posted
 from routelog.vhosts.publishing.internal_publisher import InternalPublisher
 from routelog.vhosts.rules.dead_letter_publisher import DeadLetterPublisher
-from routelog.vhosts.timer import CallLater
 
 
 class RuleServices:

@@ -4,9 +4,8 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterator
 
-from routelog.log_backend import Lane, MetadataUnavailable, Scheduler
+from routelog.log_backend import CallLater, Lane, MetadataUnavailable, Scheduler, Timer
 from routelog.vhosts.queues.consumer_group import ConsumerGroup
-from routelog.vhosts.timer import CallLater, Timer
 from routelog.vhosts.vhost.vhost import VirtualHost
 
 log = logging.getLogger(__name__)

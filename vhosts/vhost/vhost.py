@@ -27,6 +27,7 @@ from routelog.exchanges import (
     type_table,
 )
 from routelog.log_backend import (
+    CallLater,
     Durability,
     Lane,
     LogStore,
@@ -72,7 +73,6 @@ from routelog.vhosts.stored.topology_record import (
     queue_change,
 )
 from routelog.vhosts.stored.topology_writer import TopologyWriter
-from routelog.vhosts.timer import CallLater
 from routelog.vhosts.vhost.definitions_budget import BYTES_MAX, DefinitionsBudget, definition_bytes
 from routelog.vhosts.vhost.route_targets import RouteTargets
 from routelog.vhosts.vhost.topology_keeper import Durable, TopologyKeeper

@@ -7,6 +7,7 @@ import msgspec
 
 from routelog.exchanges import check_name
 from routelog.log_backend import (
+    CallLater,
     Change,
     Durability,
     Lane,
@@ -31,7 +32,6 @@ from routelog.vhosts.stored.topology_record import (
     vhost_change,
 )
 from routelog.vhosts.stored.topology_writer import TopologyWriter
-from routelog.vhosts.timer import CallLater
 from routelog.vhosts.vhost.definitions_budget import BYTES_MAX, DefinitionsBudget
 from routelog.vhosts.vhost.vhost import QUEUES_MAX, VirtualHost
 
