@@ -1,6 +1,6 @@
 """Replicas, leaders and epochs: who may append to a shard's journal, and what of it is committed."""
 
-from routelog.mirror_cluster.node.cluster_member import CannotJoin, ClusterMember
+from routelog.mirror_cluster.node.cluster_member import CannotJoin, ClusterMember, LeadingNode
 from routelog.mirror_cluster.node.cluster_options import (
     BadClusterOption,
     ClusterOptions,
@@ -33,6 +33,7 @@ __all__ = [
     "ClusterOptions",
     "ClusterState",
     "Identity",
+    "LeadingNode",
     "Lease",
     "Mark",
     "Member",

@@ -12,11 +12,11 @@ import socket
 from collections.abc import Callable
 from typing import cast
 
-from routelog.broker.passing.leaders import Leader
 from routelog.broker.passing.passed_protocol import Farewell, PassedProtocol, Refusal
 from routelog.broker.sockets.accepted_sockets import AcceptedSocket
 from routelog.broker.sockets.client_socket import reset
 from routelog.broker.sockets.proxy_header import Endpoint, PassedClient, passed_header
+from routelog.mirror_cluster import LeadingNode
 
 log = logging.getLogger(__name__)
 
@@ -154,7 +154,7 @@ class ClientEnd(_End):
         ended: Callable[["ClientEnd"], None],
     ) -> None:
         super().__init__()
-        self.leader: Leader | None = None
+        self.leader: LeadingNode | None = None
         self._other: LeaderEnd | None = None
         self._accepted = accepted
         self._door = door
@@ -230,8 +230,8 @@ class ClientEnd(_End):
 
     # -- the leader
 
-    def reached(self, leader: Leader, transport: asyncio.Transport, unread: bytes) -> None:
-        """A connection with the leader is there: pass everything on. See `TakeConnection`."""
+    def reached(self, leader: LeadingNode, transport: asyncio.Transport, unread: bytes) -> None:
+        """A connection with the leader is there: pass everything on. See `ClusterMember.connect`."""
         if self.transport is None or self.transport.is_closing():
             return transport.abort()
         self.leader = leader

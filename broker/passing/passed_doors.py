@@ -43,7 +43,7 @@ class PassedDoors:
         self._doors[name] = _Door(sockets, serve)
 
     def take(self, transport: asyncio.Transport, unread: bytes) -> None:
-        """Take a connection of another node; see `TakeConnection`."""
+        """Take a connection of another node; see `ClusterMember.take_clients`."""
         heading = _Heading(self)
         transport.set_protocol(heading)
         heading.connection_made(transport)

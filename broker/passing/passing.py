@@ -7,11 +7,11 @@ from contextlib import suppress
 from functools import partial
 
 from routelog.broker.listeners.acceptor import Serve
-from routelog.broker.passing.leaders import Leaders
 from routelog.broker.passing.passed_connection import GOODBYE_SECONDS_MAX, ClientEnd
 from routelog.broker.passing.passed_protocol import PassedProtocol
 from routelog.broker.sockets.accepted_sockets import AcceptedSocket
 from routelog.broker.sockets.proxy_header import Endpoint
+from routelog.mirror_cluster import ClusterMember
 
 log = logging.getLogger(__name__)
 
@@ -34,7 +34,7 @@ class Passing:
     """
 
     def __init__(
-        self, leaders: Leaders, wait_seconds: float, protocols: Mapping[str, PassedProtocol]
+        self, leaders: ClusterMember, wait_seconds: float, protocols: Mapping[str, PassedProtocol]
     ) -> None:
         self._leaders = leaders
         self._wait_seconds = wait_seconds

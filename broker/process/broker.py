@@ -30,7 +30,6 @@ from routelog.broker.process.front import Front
 from routelog.broker.process.log_exchange import LogExchange
 from routelog.broker.process.logs import RecentLog
 from routelog.broker.process.memory_allocator import MemoryTrim
-from routelog.broker.process.mirror import Mirror
 from routelog.broker.process.open_files import open_files_limit, socket_limits
 from routelog.broker.process.services import DeliverySamples, NodeServices
 from routelog.broker.sockets.accepted_sockets import AcceptedSockets
@@ -62,6 +61,7 @@ from routelog.log_backend import (
     scheduler_of,
     without_secrets,
 )
+from routelog.mirror_cluster import ClusterMember
 from routelog.vhosts import (
     Admission,
     DeclaredPartitions,
@@ -114,7 +114,7 @@ class Broker:
         config: BrokerConfig,
         front: Front,
         definitions: Definitions | None = None,
-        mirror: Mirror | None = None,
+        mirror: ClusterMember | None = None,
     ) -> None:
         self._config = config
         self._front = front
@@ -159,7 +159,7 @@ class Broker:
         self._is_loaded = True
         return await self._listen()
 
-    async def follow(self, mirror: Mirror) -> BrokerAddress | None:
+    async def follow(self, mirror: ClusterMember) -> BrokerAddress | None:
         """Follow another node, and pass clients on to it.
 
         Returns:

@@ -15,8 +15,8 @@ from routelog.broker.node.configuration import BrokerConfig
 from routelog.broker.passing.passing import GONE, STOPPED
 from routelog.broker.process.broker import Broker, BrokerAddress, ClaimEpoch
 from routelog.broker.process.front import Front
-from routelog.broker.process.mirror import Mirror
 from routelog.log_backend import SystemClock
+from routelog.mirror_cluster import ClusterMember
 from routelog.vhosts import Definitions
 
 log = logging.getLogger(__name__)
@@ -37,7 +37,7 @@ def run(
     definitions: Definitions | None,
     doors: Doors,
     watch: Doors,
-    join: Callable[[], Mirror] | None,
+    join: Callable[[], ClusterMember] | None,
     on_end: Callable[[str], NoReturn],
 ) -> None:
     """Run a broker until SIGTERM or SIGINT.
@@ -88,7 +88,7 @@ def run(
 
 async def _run_mirrored(
     broker: Broker,
-    mirror: Mirror,
+    mirror: ClusterMember,
     doors: Doors,
     watch: Doors,
     ready: Callable[[BrokerAddress], None],

@@ -4,38 +4,22 @@ import asyncio
 import signal
 import sys
 from collections.abc import Callable
-from typing import NoReturn, Protocol
+from typing import NoReturn
 
 import uvloop
 
-from routelog.broker.listeners.certificate_renewal import CertificateRenewal, Certificates
+from routelog.broker.listeners.certificate_renewal import CertificateRenewal
 from routelog.broker.node.configuration import BrokerConfig
 from routelog.broker.process.data_directory import START_FAULTS, StartError, open_logs
 from routelog.broker.process.run import RESTART_SECONDS_MIN, SWITCH_SECONDS
-from routelog.log_backend import DirectoryLocked, LogStore, PartitionRecords, keep_private, narrow
+from routelog.log_backend import DirectoryLocked, LogStore, keep_private, narrow
+from routelog.mirror_cluster import Standby
 from routelog.vhosts import DeclaredPartitions
-
-
-class StandbyNode(Protocol):
-    """What follows.
-
-    Attributes:
-        ended: resolves with the reason why the process has to end and start again.
-    """
-
-    ended: asyncio.Future[str]
-
-    @property
-    def certificates(self) -> Certificates | None:
-        """Of the connection with the node; None: it has no TLS."""
-
-    async def start(self, records: PartitionRecords) -> None:
-        """Recover, and follow."""
 
 
 def run_standby(
     config: BrokerConfig,
-    make: Callable[[LogStore], StandbyNode],
+    make: Callable[[LogStore], Standby],
     on_ready: Callable[[], None],
     on_end: Callable[[str], NoReturn],
 ) -> NoReturn:

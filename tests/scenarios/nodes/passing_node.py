@@ -20,22 +20,22 @@ from routelog.broker.listeners.certificate_renewal import CertificateRenewal
 from routelog.broker.listeners.listeners import Listeners, listening_sockets
 from routelog.broker.node.configuration import BrokerConfig
 from routelog.broker.passing.http_refusal import HttpRefusal
-from routelog.broker.passing.leaders import Leader, TakeConnection
 from routelog.broker.passing.passed_protocol import PassedProtocol
 from routelog.broker.passing.passing import Passing
 from routelog.broker.sockets.accepted_sockets import AcceptedSockets, SocketLimits
 from routelog.broker.sockets.proxy_header import AMQP, HTTP
 from routelog.mirror_cluster.coordination.coordinator import NodeEntry
+from routelog.mirror_cluster.links.given_link import TakeConnection
 from routelog.mirror_cluster.node.cluster_member import LeadingNode
 
 HOST = "127.0.0.1"
 
 
 class ToldLeaders:
-    """See `Leaders`; who leads comes from outside."""
+    """See `ClusterMember`; who leads comes from outside."""
 
     def __init__(self) -> None:
-        self.leader: Leader | None = None
+        self.leader: LeadingNode | None = None
         self._links = node_links("passing")
         self._told: Callable[[], None] = lambda: None
 

@@ -14,7 +14,6 @@ from routelog.amqp_front.passing.refusal import passed_amqp
 from routelog.amqp_front.wire.methods import encode_method
 from routelog.broker.listeners.acceptor import Acceptor
 from routelog.broker.listeners.listeners import listening_sockets
-from routelog.broker.passing.leaders import Leader, TakeConnection
 from routelog.broker.passing.passed_doors import PassedDoors
 from routelog.broker.passing.passing import Passing
 from routelog.broker.sockets.accepted_sockets import (
@@ -23,6 +22,7 @@ from routelog.broker.sockets.accepted_sockets import (
     SocketLimits,
 )
 from routelog.broker.sockets.proxy_header import AMQP, Endpoint, PassedClient
+from routelog.mirror_cluster.links.given_link import TakeConnection
 from routelog.mirror_cluster.node.cluster_member import LeadingNode
 
 OPEN_OK = encode_method(0, commands.Connection.OpenOk)
@@ -75,7 +75,7 @@ class World:
         clock = asyncio.get_running_loop().time
         self.near = AcceptedSockets("AMQP", SocketLimits(100, 4), clock)
         self.far = AcceptedSockets("AMQP", SocketLimits(100, 50), clock)
-        self.leader: Leader | None = LeadingNode("a", 1)
+        self.leader: LeadingNode | None = LeadingNode("a", 1)
         self.clients: list[Served] = []
         self.doors = PassedDoors()
         self.doors.open(AMQP, self.far, self._serve)
@@ -89,12 +89,12 @@ class World:
         self.clients.append(Served(accepted, client))
         return self.clients[-1]
 
-    def lead(self, leader: Leader | None) -> None:
+    def lead(self, leader: LeadingNode | None) -> None:
         """Another node leads; the sockets are the same."""
         self.leader = leader
         self.told()
 
-    # -- see `Leaders`
+    # -- see `ClusterMember`
 
     trouble = "nobody leads"
 
