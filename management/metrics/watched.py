@@ -4,21 +4,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Protocol
 
-from routelog.log_backend import Clock, DiskSpace, Histogram
+from routelog.log_backend import Clock, DiskSpace, Histogram, Journal
 from routelog.management.calls.broker_side import Connections
 from routelog.mirror_cluster import ClusterState
 from routelog.vhosts import VhostDirectory
-
-
-class WatchedJournal(Protocol):
-    """The journal, as far as metrics go."""
-
-    written: int
-    durable: int
-    committed: int
-    sync_times: Histogram
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +50,7 @@ class WatchedNode:
     sockets: Callable[[], int]
     sockets_max: int
     space: DiskSpace
-    journal: WatchedJournal
+    journal: Journal
     alarms: Callable[[], Sequence[str]]
     log_failure: Callable[[], str]
     held_seconds: Callable[[], float]
