@@ -23,8 +23,8 @@ from routelog.mirror_cluster.links.node_door import DoorSockets
 from routelog.mirror_cluster.links.node_links import LinkSecurity, NodeLinks
 from routelog.mirror_cluster.node.hosted_replica import HostedReplica, ShardOwner
 from routelog.mirror_cluster.node.incarnation import new_number
+from routelog.mirror_cluster.node.journal_storage import JournalStorage
 from routelog.mirror_cluster.node.lease_keeper import LeaseKeeper
-from routelog.mirror_cluster.node.replica_storage import ReplicaStorage
 from routelog.mirror_cluster.protocol.messages import Message
 from routelog.mirror_cluster.protocol.promise import Promise
 from routelog.mirror_cluster.protocol.shard_record import ShardRecord
@@ -143,7 +143,7 @@ class ClusterNode:
         self.trouble = ""
         self._refused = ""  # what was told of it
 
-    async def start(self, storages: Sequence[ReplicaStorage]) -> None:
+    async def start(self, storages: Sequence[JournalStorage]) -> None:
         """Run the replicas of these shards."""
         for storage in storages:
             settings = self._settings

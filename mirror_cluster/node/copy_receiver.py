@@ -19,7 +19,6 @@ from routelog.log_backend import (
 from routelog.mirror_cluster.links.copy_stream import SILENCE_SECONDS_MAX, Stream, stream_over
 from routelog.mirror_cluster.links.given_link import TakeConnection
 from routelog.mirror_cluster.node.copy_sender import TAKING_SECONDS_MAX
-from routelog.mirror_cluster.node.replica_storage import CopyDamaged, CopyFailed
 from routelog.mirror_cluster.protocol.copy_format import (
     CRC,
     LENGTH,
@@ -39,6 +38,14 @@ PROGRESS_SECONDS = 10.0
 MIB = 1024 * 1024
 
 _T = TypeVar("_T")
+
+
+class CopyError(Exception):
+    """A checkpoint could not be copied; the data are as they were."""
+
+
+class CopyDamaged(CopyError):
+    """All of a checkpoint was copied, and a part of it cannot be read; the data are as they were."""
 
 
 class CopyReceiver:
@@ -78,17 +85,17 @@ class CopyReceiver:
 
         Raises:
             CopyDamaged: what the leader has is damaged where this node's data are, too; nothing is left.
-            CopyFailed: nothing is left.
+            CopyError: nothing is left.
         """
         async with self._lock:
             try:
                 return await self._fetched(leader, heals)
             except TimeoutError:
-                raise CopyFailed(f"{leader} says nothing any more") from None
+                raise CopyError(f"{leader} says nothing any more") from None
             except EOFError:
-                raise CopyFailed(f"{leader} ended the connection before the copy's end") from None
+                raise CopyError(f"{leader} ended the connection before the copy's end") from None
             except (BadCopy, NotBelow, OSError) as error:
-                raise CopyFailed(str(error)) from None
+                raise CopyError(str(error)) from None
 
     async def _fetched(self, leader: str, heals: bool) -> ArrivingCopy:
         streams: list[Stream] = []
@@ -167,18 +174,18 @@ class _Arrival:
         head = waited(self._head())
         if head.bytes > self._room:
             needs = f"{head.bytes // MIB:,} MiB, and the disk has room for {self._room // MIB:,}"
-            raise CopyFailed(f"a copy needs {needs}")
+            raise CopyError(f"a copy needs {needs}")
         self._total, left = head.bytes, head.bytes
         self._told_at = self._clock.monotonic()
         for _ in range(head.files):
             file = waited(self._file())
             left -= file.bytes
             if left < 0:
-                raise CopyFailed(f"{file.path}: there is more than was said")
+                raise CopyError(f"{file.path}: there is more than was said")
             pieces = (waited(self._piece(file, size)) for size in _sizes(file))
             self._copy.write(file.path, self._told(pieces), file.padded)
         if left:
-            raise CopyFailed("there is less than was said")
+            raise CopyError("there is less than was said")
         self._copy.complete()
         return head.last
 

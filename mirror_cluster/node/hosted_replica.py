@@ -13,8 +13,8 @@ from routelog.mirror_cluster.coordination.coordinator import (
     CoordinatorRefused,
     CoordinatorUnavailable,
 )
-from routelog.mirror_cluster.node import replica_storage
-from routelog.mirror_cluster.node.replica_storage import Notice, ReplicaStorage
+from routelog.mirror_cluster.node.copy_receiver import CopyDamaged, CopyError
+from routelog.mirror_cluster.node.journal_storage import CopyWaits, JournalStorage, Notice
 from routelog.mirror_cluster.node.shipping import RecentBlocks, Shipping
 from routelog.mirror_cluster.protocol.messages import Message
 from routelog.mirror_cluster.protocol.shard_record import Member, ShardRecord
@@ -101,7 +101,7 @@ class HostedReplica:
         node: str,
         process: int,
         settings: ReplicaSettings,
-        storage: ReplicaStorage,
+        storage: JournalStorage,
         surroundings: Surroundings,
     ) -> None:
         self._around = surroundings
@@ -194,12 +194,12 @@ class HostedReplica:
         log.info("shard %d: a copy of %s's checkpoint begins", self.shard, leader)
         try:
             checkpoint = await self._storage.copy(leader, heals=action.heals)
-        except replica_storage.CopyFailed as error:
+        except CopyError as error:
             log.warning("shard %d: no copy of %s's checkpoint: %s", self.shard, leader, error)
             await asyncio.sleep(PROBLEM_PAUSE_SECONDS)
-            self.handle(CopyFailed(isinstance(error, replica_storage.CopyDamaged)))
+            self.handle(CopyFailed(isinstance(error, CopyDamaged)))
             return
-        except replica_storage.CopyWaits as ending:
+        except CopyWaits as ending:
             self.replica.has_ended = True  # nothing more is stored or promised
             self._around.owner.end(str(ending))
             return

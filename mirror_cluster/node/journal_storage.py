@@ -5,11 +5,11 @@ import errno
 import logging
 from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from routelog.log_backend import Journal
-from routelog.mirror_cluster.node.copy_receiver import CopyReceiver
+from routelog.mirror_cluster.node.copy_receiver import CopyError, CopyReceiver
 from routelog.mirror_cluster.node.kept_promise import KeptPromise
-from routelog.mirror_cluster.node.replica_storage import CopyFailed, CopyWaits, Notice, Recovered
 from routelog.mirror_cluster.protocol.block import Block, Mark
 from routelog.mirror_cluster.protocol.promise import NOTHING, Promise
 from routelog.mirror_cluster.replica.chain import Chain
@@ -26,13 +26,42 @@ log = logging.getLogger(__name__)
 READ_BYTES = 4 * 1024 * 1024
 FULL_PAUSE_SECONDS = 1.0  # between two tries on a full disk
 
+Notice = Appended | Durable | Truncated | Promised | Recycled
+
 
 class BlockUnreadable(OSError):
     """A block that recovery found cannot be read any more: the disk is damaged."""
 
 
+class CopyWaits(Exception):
+    """A copy is whole, and takes the place of the data when the node is started again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recovered:
+    """What a journal held when it was opened.
+
+    Attributes:
+        incarnation: of the data: they have another when they were wiped, or are found damaged.
+        chain: all of it is synced.
+        promise: the newest that was written down.
+        applied: position up to which the journal is applied.
+        alone: the newest epoch in which a node with these data ran on its own; 0: none did.
+    """
+
+    shard: int
+    incarnation: int
+    chain: Chain
+    promise: Promise
+    applied: int
+    alone: int = 0
+
+
 class JournalStorage:
-    """See `ReplicaStorage`. It is the journal's `ReplicaEvents`, too.
+    """The journal of one shard, as its replica uses it; it is the journal's `ReplicaEvents`, too.
+
+    A replica's calls are made on the event loop and return at once. What they change is carried out in their
+    order, and told on the event loop when it is durable.
 
     Attributes:
         receiver: takes copies; set by the owner, None: nobody does.
@@ -98,10 +127,10 @@ class JournalStorage:
             self._unapplied.extend(found)
             after = found[-1].position
 
-    # -- see `ReplicaStorage`
+    # -- what a replica asks
 
     def start(self, notify: Callable[[Notice], None]) -> Recovered:
-        """See `ReplicaStorage`; behind `open`."""
+        """Open it; call `notify` from then on."""
         self._notify = notify
         applied = self._journal.committed
         return Recovered(
@@ -109,18 +138,22 @@ class JournalStorage:
         )
 
     def store(self, blocks: Sequence[Block]) -> None:
-        """See `ReplicaStorage`."""
+        """Append the blocks of another node's journal; told by `Durable`, of the last one or one by one."""
         self._unapplied.extend(blocks)
         self._journal.store(blocks)
 
     def begin_epoch(self, epoch: int) -> None:
-        """See `ReplicaStorage`."""
+        """Make the blocks here from now on, the first one empty and at once; each is told by `Appended`."""
         self._leads = True  # it serves when all is applied
         self.apply_more()
         self._journal.lead(epoch)
 
     def truncate(self, position: int, keep: bool) -> None:
-        """See `ReplicaStorage`."""
+        """Erase what is behind a position; told by `Truncated`.
+
+        Args:
+            keep: put a copy of what is erased aside.
+        """
         erased: deque[Block] = deque()
         while self._unapplied and self._unapplied[-1].position > position:
             erased.appendleft(self._unapplied.pop())
@@ -129,7 +162,7 @@ class JournalStorage:
         self._journal.truncate(position)
 
     def save_promise(self, promise: Promise) -> None:
-        """See `ReplicaStorage`."""
+        """Write a promise down; told by `Promised`."""
         task = asyncio.create_task(self._save_promise(promise))
         self._promises.add(task)
         task.add_done_callback(self._promises.discard)
@@ -154,7 +187,7 @@ class JournalStorage:
             await asyncio.sleep(FULL_PAUSE_SECONDS)
 
     def commit(self, position: int) -> None:
-        """See `ReplicaStorage`."""
+        """Apply the blocks up to here, and release the confirms that wait for them."""
         self._committed = position
         self.apply_more()
 
@@ -172,13 +205,30 @@ class JournalStorage:
         return False
 
     async def read(self, after: int, bytes_max: int) -> Sequence[Block]:
-        """See `ReplicaStorage`."""
+        """The blocks behind a position: one at least, however long, and no more than so many bytes.
+
+        Returns:
+            Empty: the block behind `after` is not there any more.
+        """
         return await self._journal.read(after, bytes_max)
 
     async def copy(self, leader: str, *, heals: bool = False) -> Mark:
-        """See `ReplicaStorage`. A store that runs cannot change its data: the next start does."""
+        """Put a copy of a node's checkpoint in the place of all data.
+
+        Cancelled, it leaves the data as they are. It returns in the turn of the loop in which the copy took
+        their place, durably, and raises `CopyWaits` in the one in which that is sure. A store that runs cannot
+        change its data: the next start does.
+
+        Args:
+            heals: see `CopyCheckpoint`.
+
+        Raises:
+            CopyDamaged: it is damaged, and was to heal.
+            CopyError: it broke off.
+            CopyWaits: it is here, and the node must end: what is added to the data would be lost.
+        """
         if self.receiver is None:
-            raise CopyFailed("this node takes no copies")
+            raise CopyError("this node takes no copies")
         copy = await self.receiver.fetch(leader, heals=heals)
         try:
             copy.keep()  # in this turn: a change of leader cannot come between

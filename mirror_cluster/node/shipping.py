@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from itertools import islice
 
-from routelog.mirror_cluster.node.replica_storage import ReplicaStorage
+from routelog.mirror_cluster.node.journal_storage import JournalStorage
 from routelog.mirror_cluster.protocol.block import Block
 from routelog.mirror_cluster.protocol.messages import Append, Message
 from routelog.mirror_cluster.replica.actions import Ship
@@ -71,7 +71,7 @@ class Shipping:
         self,
         shard: int,
         recent: RecentBlocks,
-        storage: ReplicaStorage,
+        storage: JournalStorage,
         send: Callable[[str, Message], None],
         spawn: Callable[[Coroutine[object, object, None]], asyncio.Task[None]],
     ) -> None:

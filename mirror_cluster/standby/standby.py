@@ -29,10 +29,10 @@ from routelog.mirror_cluster.links.copy_stream import (
 )
 from routelog.mirror_cluster.links.given_link import TakeConnection, connect, connect_given
 from routelog.mirror_cluster.links.introduction import Opening, Purpose
-from routelog.mirror_cluster.node.copy_receiver import CopyReceiver
+from routelog.mirror_cluster.node.copy_receiver import CopyDamaged, CopyError, CopyReceiver
 from routelog.mirror_cluster.node.followed_store import FollowedStore
 from routelog.mirror_cluster.node.incarnation import new_number
-from routelog.mirror_cluster.node.replica_storage import CopyDamaged, CopyFailed, CopyWaits, Notice
+from routelog.mirror_cluster.node.journal_storage import CopyWaits, Notice
 from routelog.mirror_cluster.protocol.block import Block
 from routelog.mirror_cluster.protocol.message_format import BadMessage
 from routelog.mirror_cluster.protocol.messages import Acknowledge, Append, CopyFrom, Hello
@@ -192,7 +192,7 @@ class Standby:
             except CopyDamaged as error:  # what is here is as good
                 self._is_replaced = False
                 log.error("no copy of %s: %s", self._where, error)
-            except CopyFailed as error:
+            except CopyError as error:
                 log.error("no copy of %s: %s", self._where, error)
             except CopyWaits as reason:
                 mark_standby(self._data, self._disk, copies_first=False)

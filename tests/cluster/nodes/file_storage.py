@@ -15,9 +15,10 @@ from functools import partial
 from pathlib import Path
 
 from routelog.log_backend import SystemDisk
+from routelog.mirror_cluster.node.copy_receiver import CopyError
 from routelog.mirror_cluster.node.incarnation import read_incarnation
+from routelog.mirror_cluster.node.journal_storage import Notice, Recovered
 from routelog.mirror_cluster.node.kept_promise import KeptPromise
-from routelog.mirror_cluster.node.replica_storage import CopyFailed, Notice, Recovered
 from routelog.mirror_cluster.protocol.block import Block, Mark
 from routelog.mirror_cluster.protocol.message_format import (
     BadMessage,
@@ -33,7 +34,7 @@ Operation = tuple[Callable[[], None], Notice]
 
 
 class FileStorage:
-    """See `ReplicaStorage`.
+    """See `JournalStorage`.
 
     Attributes:
         committed: payloads by position.
@@ -57,7 +58,7 @@ class FileStorage:
         self._thread = threading.Thread(target=self._work, daemon=True)
 
     def start(self, notify: Callable[[Notice], None]) -> Recovered:
-        """See `ReplicaStorage`."""
+        """See `JournalStorage`."""
         self._notify = notify
         self._loop = asyncio.get_running_loop()
         self._directory.mkdir(parents=True, exist_ok=True)
@@ -101,7 +102,7 @@ class FileStorage:
     # -- verbs
 
     def store(self, blocks: Sequence[Block]) -> None:
-        """See `ReplicaStorage`."""
+        """See `JournalStorage`."""
         for block in blocks:
             assert block.follows(self._chain.end)
             self._chain.extend(block)
@@ -113,7 +114,7 @@ class FileStorage:
             self._do(partial(self._write, octets, at), Durable(block.mark))
 
     def begin_epoch(self, epoch: int) -> None:
-        """See `ReplicaStorage`."""
+        """See `JournalStorage`."""
         self.epoch = epoch
         self.append(b"")
 
@@ -125,7 +126,7 @@ class FileStorage:
         return block.position
 
     def truncate(self, position: int, keep: bool) -> None:
-        """See `ReplicaStorage`."""
+        """See `JournalStorage`."""
         if keep:
             aside = self._directory / f"kept-{position}"
             aside.write_text("".join(repr(each) for each in self._blocks[position:]))
@@ -136,17 +137,17 @@ class FileStorage:
         self._do(lambda: os.ftruncate(self._file, end), Truncated(position))
 
     def save_promise(self, promise: Promise) -> None:
-        """See `ReplicaStorage`."""
+        """See `JournalStorage`."""
         self._do(partial(self._promise.write, promise), Promised(promise))
 
     def commit(self, position: int) -> None:
-        """See `ReplicaStorage`."""
+        """See `JournalStorage`."""
         for at in range(len(self.committed) + 1, position + 1):
             self.committed[at] = self._blocks[at - 1]
         self._applied(position)
 
     async def read(self, after: int, bytes_max: int) -> Sequence[Block]:
-        """See `ReplicaStorage`."""
+        """See `JournalStorage`."""
         await asyncio.sleep(0)
         found: list[Block] = []
         size = 0
@@ -158,8 +159,8 @@ class FileStorage:
         return found
 
     async def copy(self, leader: str, *, heals: bool = False) -> Mark:
-        """See `ReplicaStorage`."""
-        raise CopyFailed("this journal has no checkpoints")
+        """See `JournalStorage`."""
+        raise CopyError("this journal has no checkpoints")
 
     # -- the thread
 

@@ -86,7 +86,7 @@ class JournalShard(JournalStorage):
         return self.journal.append(JournalEntry(1, batch([text], self._texts)), waited=True)
 
     def begin_epoch(self, epoch: int) -> None:
-        """See `ReplicaStorage`."""
+        """See `JournalStorage`."""
         self.epoch = epoch
         super().begin_epoch(epoch)
 
@@ -96,7 +96,7 @@ class JournalShard(JournalStorage):
         super().on_block(block)
 
     def commit(self, position: int) -> None:
-        """See `ReplicaStorage`."""
+        """See `JournalStorage`."""
         super().commit(position)
         for each in [each for each in self._made if each <= position]:
             self._carry_out(self._made.pop(each))

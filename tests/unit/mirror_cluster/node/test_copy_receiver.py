@@ -31,9 +31,8 @@ from routelog.log_backend.log_store import LogStore
 from routelog.log_backend.tools.copy_repair import OwnLog
 from routelog.mirror_cluster.links import copy_stream
 from routelog.mirror_cluster.node import copy_receiver
-from routelog.mirror_cluster.node.copy_receiver import CopyReceiver
+from routelog.mirror_cluster.node.copy_receiver import CopyDamaged, CopyError, CopyReceiver
 from routelog.mirror_cluster.node.copy_sender import CopySender
-from routelog.mirror_cluster.node.replica_storage import CopyDamaged, CopyFailed
 from routelog.mirror_cluster.protocol.copy_format import (
     PIECE_BYTES,
     CopyHead,
@@ -159,9 +158,9 @@ async def test_a_copy_for_a_damaged_node_is_read_before_it_is_kept(
 
 async def test_a_leader_that_takes_no_copiers_closes(target: Path) -> None:
     async with cluster("ab") as nodes:
-        with pytest.raises(CopyFailed, match="a ended the connection before"):
+        with pytest.raises(CopyError, match="a ended the connection before"):
             await receiver(nodes["b"], target).fetch("a")
-        with pytest.raises(CopyFailed, match="nobody knows where node z is"):
+        with pytest.raises(CopyError, match="nobody knows where node z is"):
             await receiver(nodes["b"], target).fetch("z")
     assert names(target) == ["incarnation", "journal"]
 
@@ -176,7 +175,7 @@ async def test_a_third_copy_at_once_is_refused(data: Path, target: Path) -> None
             asyncio.create_task(receiver(nodes[name], target / name).fetch("a")) for name in "cd"
         ]
         await until(lambda: len(store.copies._copies) == 2)
-        with pytest.raises(CopyFailed, match="2 other copies are under way"):
+        with pytest.raises(CopyError, match="2 other copies are under way"):
             await receiver(nodes["b"], target).fetch("a")
         released.set()
         await asyncio.gather(*others)
@@ -189,7 +188,7 @@ async def test_who_is_in_sync_gets_no_copy_of_a_leader_that_may_know_less(
     store, (partition,) = start_store(data)
     append(partition)
     async with leading(store, "c", has_begun=False) as nodes:
-        with pytest.raises(CopyFailed, match="it is in sync, and this node has not begun to lead"):
+        with pytest.raises(CopyError, match="it is in sync, and this node has not begun to lead"):
             await receiver(nodes["c"], target / "c").fetch("a")
         (await receiver(nodes["b"], target).fetch("a")).abandon()
 
@@ -201,7 +200,7 @@ async def test_a_leader_without_a_copy_says_why(data: Path, target: Path) -> Non
     await flushed(store)
     disk.fail("link", "*", 1)
     async with leading(store) as nodes:
-        with pytest.raises(CopyFailed, match="link made to fail"):
+        with pytest.raises(CopyError, match="link made to fail"):
             await receiver(nodes["b"], target).fetch("a")
     assert names(target) == ["incarnation", "journal"]
 
@@ -221,7 +220,7 @@ async def test_a_copy_that_the_leader_ends_half_way_leaves_nothing(
         await until(arrived.is_set)
         await store.copies.aclose()
         released.set()
-        with pytest.raises(CopyFailed, match="ended the connection before the copy's end"):
+        with pytest.raises(CopyError, match="ended the connection before the copy's end"):
             await fetching
         assert names(target) == ["incarnation", "journal"]
 
@@ -263,7 +262,7 @@ async def test_a_cancelled_copy_leaves_nothing_and_another_begins(
 )
 async def test_what_is_no_copy_leaves_nothing(octets: list[bytes], told: str, target: Path) -> None:
     async with telling(*octets) as node:
-        with pytest.raises(CopyFailed, match=told):
+        with pytest.raises(CopyError, match=told):
             await receiver(node, target).fetch("a")
     assert names(target) == ["incarnation", "journal"]
 
@@ -291,7 +290,7 @@ async def test_a_leader_that_lies_is_not_believed(
     head: CopyHead, files: list[bytes], told: str, target: Path
 ) -> None:
     async with telling(encode_record(head), *files) as node:
-        with pytest.raises(CopyFailed, match=told):
+        with pytest.raises(CopyError, match=told):
             await receiver(node, target).fetch("a")
     assert names(target) == ["incarnation", "journal"]
     assert (target / "incarnation").read_text() == "5\n"
@@ -304,7 +303,7 @@ async def test_a_leader_that_says_nothing_any_more_is_given_up(
     monkeypatch.setattr(copy_receiver, "SILENCE_SECONDS_MAX", 0.1)
     monkeypatch.setattr(copy_receiver, "TAKING_SECONDS_MAX", 0.1)
     async with telling(sent, closes=False) as node:
-        with pytest.raises(CopyFailed, match="a says nothing any more"):
+        with pytest.raises(CopyError, match="a says nothing any more"):
             await receiver(node, target).fetch("a")
     assert names(target) == ["incarnation", "journal"]
 
@@ -314,11 +313,11 @@ async def test_a_full_disk_takes_no_copy(data: Path, target: Path) -> None:
     append(partition)
     free = SystemDisk().free_bytes(target)
     async with leading(store) as nodes:
-        with pytest.raises(CopyFailed, match="and the disk has room for"):
+        with pytest.raises(CopyError, match="and the disk has room for"):
             await receiver(nodes["b"], target, reserve=free).fetch("a")
         disk = WatchedDisk()
         disk.fail("write", "*", 28)
-        with pytest.raises(CopyFailed, match="write made to fail"):
+        with pytest.raises(CopyError, match="write made to fail"):
             await receiver(nodes["b"], target, disk).fetch("a")
     assert names(target) == ["incarnation", "journal"]
 

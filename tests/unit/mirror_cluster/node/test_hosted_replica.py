@@ -12,8 +12,9 @@ from unit.mirror_cluster.journals import SHARD, record
 from routelog.log_backend import SystemClock
 from routelog.mirror_cluster.coordination.coordinator import CoordinatorUnavailable
 from routelog.mirror_cluster.node import hosted_replica
+from routelog.mirror_cluster.node.copy_receiver import CopyError
 from routelog.mirror_cluster.node.hosted_replica import HostedReplica
-from routelog.mirror_cluster.node.replica_storage import CopyFailed, CopyWaits, Notice, Recovered
+from routelog.mirror_cluster.node.journal_storage import CopyWaits, Notice, Recovered
 from routelog.mirror_cluster.protocol.block import START, Block, Mark
 from routelog.mirror_cluster.protocol.messages import (
     Acknowledge,
@@ -54,7 +55,7 @@ class Node:
         self.tasks: list[asyncio.Task] = []
         self.notify: Callable[[Notice], None] = lambda notice: None
         self.end_of_chain: Mark = START
-        self.checkpoint: Mark | Exception = CopyFailed("none")
+        self.checkpoint: Mark | Exception = CopyError("none")
         self.copying = asyncio.Event()
 
     # Its journal

@@ -12,10 +12,14 @@ from unit.mirror_cluster.journals import SHARD, blocks
 
 from routelog.log_backend import SystemDisk
 from routelog.mirror_cluster.node import journal_storage
-from routelog.mirror_cluster.node.copy_receiver import CopyReceiver
-from routelog.mirror_cluster.node.journal_storage import BlockUnreadable, JournalStorage
+from routelog.mirror_cluster.node.copy_receiver import CopyError, CopyReceiver
+from routelog.mirror_cluster.node.journal_storage import (
+    BlockUnreadable,
+    CopyWaits,
+    JournalStorage,
+    Notice,
+)
 from routelog.mirror_cluster.node.kept_promise import KeptPromise, PromiseUnreadable
-from routelog.mirror_cluster.node.replica_storage import CopyFailed, CopyWaits, Notice
 from routelog.mirror_cluster.protocol.block import START, Block
 from routelog.mirror_cluster.protocol.promise import Promise
 from routelog.mirror_cluster.replica.chain import Chain
@@ -242,7 +246,7 @@ async def test_a_copy_that_is_kept_or_may_be_waits_for_the_next_start(
     tmp_path: Path, error: OSError | None
 ) -> None:
     storage = await Shard(tmp_path).storage()
-    with pytest.raises(CopyFailed, match="takes no copies"):
+    with pytest.raises(CopyError, match="takes no copies"):
         await storage.copy("b")
     receiver = Receiver(error)
     storage.receiver = cast(CopyReceiver, receiver)
