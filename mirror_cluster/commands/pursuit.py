@@ -9,12 +9,12 @@ from routelog.log_backend import Clock
 from routelog.mirror_cluster.commands.goals import Goal
 from routelog.mirror_cluster.coordination.coordinator import (
     ClusterView,
-    Coordinator,
     CoordinatorRefused,
     CoordinatorUnavailable,
     NodeCommand,
     Verb,
 )
+from routelog.mirror_cluster.coordination.etcd_coordinator import EtcdCoordinator
 from routelog.mirror_cluster.protocol.shard_record import ShardRecord
 
 READ_SECONDS = 0.1
@@ -36,7 +36,7 @@ class Pursuit:
 
     def __init__(
         self,
-        coordinator: Coordinator,
+        coordinator: EtcdCoordinator,
         goal: Goal,
         view: ClusterView,
         seconds: float,

@@ -1,4 +1,4 @@
-"""What a cluster asks of its coordinator.
+"""What a coordinator holds for a cluster: shard records, nodes that are alive, and commands of operators.
 
 All agreement between nodes is one compare-and-set of a shard's record. A lease only says who is probably
 alive: safety rests on the epoch in each block, never on a lease, a lock or a clock.
@@ -10,7 +10,6 @@ Source:
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Protocol
 
 from routelog.mirror_cluster.protocol.promise import NOTHING, Promise
 from routelog.mirror_cluster.protocol.shard_record import ShardRecord
@@ -131,57 +130,3 @@ class ClusterView:
         """What nodes tell of their replicas of a shard, by node."""
         notes = {name: entry.notes.get(shard) for name, entry in sorted(self.nodes.items())}
         return {name: note for name, note in notes.items() if note is not None}
-
-
-class Coordinator(Protocol):
-    """Keeps shard records and nodes' leases.
-
-    Every method may raise `CoordinatorUnavailable` and `CoordinatorRefused`.
-    """
-
-    async def read(self) -> ClusterView:
-        """Everything, as of some moment after the call began (a linearizable read)."""
-        ...
-
-    async def propose(self, record: ShardRecord) -> ShardRecord | None:
-        """Set a shard's record if its revision is still `record.revision`; 0: if there is none.
-
-        Returns:
-            The record with its new revision; None: another one is there.
-        """
-        ...
-
-    async def command(self, command: NodeCommand, seconds: int) -> NodeCommand | None:
-        """Leave a command for its node; it goes by itself after that time.
-
-        Returns:
-            The command with its revision; None: another one waits for the node.
-        """
-        ...
-
-    async def take(self, command: NodeCommand) -> bool:
-        """Take a command away; False: it is gone."""
-        ...
-
-    async def register(self, entry: NodeEntry) -> float:
-        """Take a lease and list the node until it ends, in the place of an earlier process on the same data.
-
-        Returns:
-            How long the lease lasts, in seconds: at least what was asked for.
-
-        Raises:
-            NodeNameTaken: a process on other data holds the name; its lease may be ending.
-        """
-        ...
-
-    async def renew(self) -> bool:
-        """Renew the lease; False: it has ended, register again."""
-        ...
-
-    async def leave(self) -> None:
-        """Give the lease up: the node is gone at once."""
-        ...
-
-    async def aclose(self) -> None:
-        """Close connections; the lease runs out by itself."""
-        ...

@@ -62,7 +62,9 @@ class _Renewal(msgspec.Struct):
 
 
 class EtcdCoordinator:
-    """See `Coordinator`.
+    """Keeps shard records and nodes' leases in etcd.
+
+    Every method may raise `CoordinatorUnavailable` and `CoordinatorRefused`.
 
     Args:
         gateway: closed with the coordinator.
@@ -77,7 +79,7 @@ class EtcdCoordinator:
         self._lease = 0
 
     async def read(self) -> ClusterView:
-        """See `Coordinator`."""
+        """Everything, as of some moment after the call began (a linearizable read)."""
         start = self._prefix.encode()
         found = await self._range(start, _behind(start))
         if found.more:
@@ -96,7 +98,11 @@ class EtcdCoordinator:
         return ClusterView(found.header.revision, records, nodes, commands)
 
     async def propose(self, record: ShardRecord) -> ShardRecord | None:
-        """See `Coordinator`."""
+        """Set a shard's record if its revision is still `record.revision`; 0: if there is none.
+
+        Returns:
+            The record with its new revision; None: another one is there.
+        """
         key = f"shards/{record.shard}"
         done = await self._set(key, record.encode(), expected_revision=record.revision)
         if not done.succeeded:
@@ -104,7 +110,11 @@ class EtcdCoordinator:
         return replace(record, revision=done.header.revision)
 
     async def command(self, command: NodeCommand, seconds: int) -> NodeCommand | None:
-        """See `Coordinator`."""
+        """Leave a command for its node; it goes by itself after that time.
+
+        Returns:
+            The command with its revision; None: another one waits for the node.
+        """
         value, lease = msgspec.json.encode(command), await self._grant(seconds)
         key = f"commands/{command.node}"
         done = await self._set(key, value, expected_revision=0, lease=lease.ID)
@@ -114,13 +124,20 @@ class EtcdCoordinator:
         return replace(command, revision=done.header.revision)
 
     async def take(self, command: NodeCommand) -> bool:
-        """See `Coordinator`."""
+        """Take a command away; False: it is gone."""
         key = f"commands/{command.node}"
         done = await self._change(key, command.revision, "request_delete_range", {})
         return done.succeeded
 
     async def register(self, entry: NodeEntry) -> float:
-        """See `Coordinator`."""
+        """Take a lease and list the node until it ends, in the place of an earlier process on the same data.
+
+        Returns:
+            How long the lease lasts, in seconds: at least what was asked for.
+
+        Raises:
+            NodeNameTaken: a process on other data holds the name; its lease may be ending.
+        """
         key = f"nodes/{entry.node}"
         there = await self._range((self._prefix + key).encode())
         if any(_stored(each, NodeEntry).incarnation != entry.incarnation for each in there.kvs):
@@ -136,18 +153,18 @@ class EtcdCoordinator:
         return float(granted.TTL)
 
     async def renew(self) -> bool:
-        """See `Coordinator`."""
+        """Renew the lease; False: it has ended, register again."""
         answer = await self._gateway.request("lease/keepalive", {"ID": self._lease})
         return _decode(answer, _Renewal).result.TTL > 0
 
     async def leave(self) -> None:
-        """See `Coordinator`."""
+        """Give the lease up: the node is gone at once."""
         if self._lease:
             await self._revoke(self._lease)
             self._lease = 0
 
     async def aclose(self) -> None:
-        """See `Coordinator`."""
+        """Close connections; the lease runs out by itself."""
         await self._gateway.aclose()
 
     async def _range(self, key: bytes, end: bytes = b"") -> _Range:

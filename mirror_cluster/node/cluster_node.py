@@ -12,12 +12,12 @@ from typing import Any
 from routelog.log_backend import Clock
 from routelog.mirror_cluster.coordination.coordinator import (
     ClusterView,
-    Coordinator,
     CoordinatorRefused,
     CoordinatorUnavailable,
     NodeEntry,
     ReplicaNote,
 )
+from routelog.mirror_cluster.coordination.etcd_coordinator import EtcdCoordinator
 from routelog.mirror_cluster.coordination.refused_record import refused
 from routelog.mirror_cluster.links.node_door import DoorSockets
 from routelog.mirror_cluster.links.node_links import LinkSecurity, NodeLinks
@@ -106,7 +106,7 @@ class ClusterNode:
         self,
         settings: NodeSettings,
         clock: Clock,
-        coordinator: Coordinator,
+        coordinator: EtcdCoordinator,
         probe: Callable[[], Awaitable[None]],
         owner: ShardOwner,
         sockets: DoorSockets,

@@ -9,10 +9,10 @@ from typing import Any, Protocol
 
 from routelog.log_backend import Clock
 from routelog.mirror_cluster.coordination.coordinator import (
-    Coordinator,
     CoordinatorRefused,
     CoordinatorUnavailable,
 )
+from routelog.mirror_cluster.coordination.etcd_coordinator import EtcdCoordinator
 from routelog.mirror_cluster.node.copy_receiver import CopyDamaged, CopyError
 from routelog.mirror_cluster.node.journal_storage import CopyWaits, JournalStorage, Notice
 from routelog.mirror_cluster.node.shipping import RecentBlocks, Shipping
@@ -76,7 +76,7 @@ class Surroundings(Protocol):
     """What a replica uses of its node."""
 
     clock: Clock
-    coordinator: Coordinator
+    coordinator: EtcdCoordinator
     owner: ShardOwner
 
     def send(self, to: str, message: Message) -> None:

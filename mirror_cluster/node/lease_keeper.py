@@ -8,12 +8,12 @@ from typing import Any
 
 from routelog.log_backend import Clock, Disk, opened
 from routelog.mirror_cluster.coordination.coordinator import (
-    Coordinator,
     CoordinatorRefused,
     CoordinatorUnavailable,
     NodeEntry,
     NodeNameTaken,
 )
+from routelog.mirror_cluster.coordination.etcd_coordinator import EtcdCoordinator
 from routelog.mirror_cluster.replica.lease import (
     Lease,
     LeaseAction,
@@ -66,7 +66,7 @@ class LeaseKeeper:
         self,
         lease: Lease,
         clock: Clock,
-        coordinator: Coordinator,
+        coordinator: EtcdCoordinator,
         entry: Callable[[], NodeEntry],
         probe: Callable[[], Awaitable[None]],
         changed: Callable[[bool], None],

@@ -18,19 +18,19 @@ class Held:
 
 
 class MemoryCoordinator:
-    """One node's connection with it; see `Coordinator`."""
+    """One node's connection with it; see `EtcdCoordinator`."""
 
     def __init__(self, held: Held) -> None:
         self._held = held
         self._node = ""
 
     async def read(self) -> ClusterView:
-        """See `Coordinator`."""
+        """See `EtcdCoordinator`."""
         held = self._held
         return ClusterView(held.revision, dict(held.records), dict(held.nodes))
 
     async def propose(self, record: ShardRecord) -> ShardRecord | None:
-        """See `Coordinator`."""
+        """See `EtcdCoordinator`."""
         held = self._held
         before = held.records.get(record.shard)
         if record.revision != (before.revision if before is not None else 0):
@@ -40,20 +40,20 @@ class MemoryCoordinator:
         return accepted
 
     async def register(self, entry: NodeEntry) -> float:
-        """See `Coordinator`."""
+        """See `EtcdCoordinator`."""
         self._held.revision += 1
         self._held.nodes[entry.node] = entry
         self._node = entry.node
         return LEASE_SECONDS
 
     async def renew(self) -> bool:
-        """See `Coordinator`."""
+        """See `EtcdCoordinator`."""
         return self._node in self._held.nodes
 
     async def leave(self) -> None:
-        """See `Coordinator`."""
+        """See `EtcdCoordinator`."""
         self._held.revision += 1
         self._held.nodes.pop(self._node, None)
 
     async def aclose(self) -> None:
-        """See `Coordinator`."""
+        """See `EtcdCoordinator`."""
