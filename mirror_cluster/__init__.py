@@ -7,7 +7,6 @@ from routelog.mirror_cluster.node.cluster_options import (
     cluster_options,
 )
 from routelog.mirror_cluster.node.replica_state import ClusterState, ReplicaState
-from routelog.mirror_cluster.protocol.block import Block, Mark
 from routelog.mirror_cluster.protocol.shard_record import Member, ShardRecord
 from routelog.mirror_cluster.replica.chain import Chain
 from routelog.mirror_cluster.replica.lease import Lease
@@ -26,7 +25,6 @@ from routelog.mirror_cluster.standby.standby_options import (
 
 __all__ = [
     "BadClusterOption",
-    "Block",
     "CannotJoin",
     "Chain",
     "ClusterMember",
@@ -35,7 +33,6 @@ __all__ = [
     "Identity",
     "LeadingNode",
     "Lease",
-    "Mark",
     "Member",
     "NoStandby",
     "Replica",

@@ -37,10 +37,10 @@ class Moment(NamedTuple):
     now: int
     monotonic: float
 
-
-def moment(clock: Clock) -> Moment:
-    """Read both times of a clock."""
-    return Moment(clock.now(), clock.monotonic())
+    @classmethod
+    def of(cls, clock: Clock) -> "Moment":
+        """Read both times of a clock."""
+        return cls(clock.now(), clock.monotonic())
 
 
 class SystemClock:

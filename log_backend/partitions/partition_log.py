@@ -13,7 +13,7 @@ from operator import attrgetter
 from os import PathLike
 from typing import Protocol
 
-from routelog.log_backend.doors.clock import Clock, moment
+from routelog.log_backend.doors.clock import Clock, Moment
 from routelog.log_backend.journal.journal_block import Reason, Settlement
 from routelog.log_backend.journal.journal_entry import JournalEntry
 from routelog.log_backend.journal.journal_groups import JournalGroup, JournalGroups
@@ -379,7 +379,7 @@ class PartitionLog(QuarantinedLog):
         retention = self.retention
         if retention is None or not self.segments or self.closed or self._owner.follows:
             return
-        own, now = self.open_cursor(), moment(self._owner.clock)
+        own, now = self.open_cursor(), Moment.of(self._owner.clock)
         ended = retention.ended(self.segments, own.low_water, now)
         gone = self.segments[: max(ended, retention.copied(self.segments, self._copied_end, now))]
         if self.is_stream and gone:
@@ -420,7 +420,7 @@ class PartitionLog(QuarantinedLog):
             # A group may begin at anything that the leader still has.
             return bisect_right(self.segments, min(low_water, self.kept_from), key=_end_offset)
         if self.retention is not None:
-            now = moment(self._owner.clock)
+            now = Moment.of(self._owner.clock)
             return self.retention.removable(self.segments, low_water, self._copied_end, now)
         count = bisect_right(self.segments, low_water, key=_end_offset)
         if count == len(self.segments) and self._owner.keeps_newest(self):

@@ -71,7 +71,7 @@ class CodecFailed(Exception):
     """A codec cannot restore what it has compressed, or gives another length than the table says."""
 
 
-class Block(NamedTuple):
+class PackedBlock(NamedTuple):
     """An entry of the table, and where it stands in the file."""
 
     position: int
@@ -195,7 +195,7 @@ class CompressedSegment:
             number += 1
         return found
 
-    def _read_table(self, count: int, crc: int, file_bytes: int) -> list[Block]:
+    def _read_table(self, count: int, crc: int, file_bytes: int) -> list[PackedBlock]:
         table_at = file_bytes - count * ENTRY_BYTES
         if table_at < HEADER_BYTES + count * ENTRY_BYTES:
             raise CorruptCompression(0, "the file has no room for its table")
@@ -222,7 +222,7 @@ class CompressedSegment:
             self._kept[number] = content
         return content
 
-    def _unpacked(self, block: Block) -> Octets:
+    def _unpacked(self, block: PackedBlock) -> Octets:
         stored = self._read_at(block.file_offset, ENTRY_BYTES + block.stored_length)
         if stored[:ENTRY_BYTES] != _ENTRY.pack(*block[:4]):
             raise CorruptCompression(block.file_offset, "the block is not the table's")
@@ -237,14 +237,14 @@ class CompressedSegment:
             raise CorruptCompression(block.file_offset, str(error)) from None
 
 
-def _located(table: Octets) -> Iterator[Block]:
+def _located(table: Octets) -> Iterator[PackedBlock]:
     file_offset = HEADER_BYTES
     for position, length, stored_length, crc in _ENTRY.iter_unpack(table):
-        yield Block(position, length, stored_length, crc, file_offset)
+        yield PackedBlock(position, length, stored_length, crc, file_offset)
         file_offset += ENTRY_BYTES + stored_length
 
 
-def _is_possible(block: Block) -> bool:
+def _is_possible(block: PackedBlock) -> bool:
     """Whether the writer makes such blocks; checked before memory is allocated for one."""
     if not 0 < block.stored_length <= block.length <= BLOCK_BYTES + BATCH_BYTES_MAX:
         return False

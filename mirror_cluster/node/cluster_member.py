@@ -18,6 +18,7 @@ from routelog.log_backend import (
     LogStore,
     OwnLogs,
     PartitionRecords,
+    ShardBlock,
     replace_file,
 )
 from routelog.mirror_cluster.coordination.coordinator import (
@@ -49,7 +50,6 @@ from routelog.mirror_cluster.node.own_etcd import (
     OwnEtcd,
 )
 from routelog.mirror_cluster.node.replica_state import ReplicaState
-from routelog.mirror_cluster.protocol.block import Block
 from routelog.mirror_cluster.protocol.promise import NOTHING
 from routelog.mirror_cluster.protocol.shard_record import SHARD, Member, ShardRecord
 from routelog.mirror_cluster.replica.events import Drain
@@ -427,7 +427,7 @@ class ClusterMember:
 
     # -- the journal
 
-    def _keep_aside(self, blocks: Sequence[Block]) -> None:
+    def _keep_aside(self, blocks: Sequence[ShardBlock]) -> None:
         if not blocks:
             return
         folder = self._data / "aside"

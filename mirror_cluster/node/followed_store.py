@@ -11,13 +11,13 @@ from routelog.log_backend import (
     Lane,
     LogStore,
     PartitionRecords,
+    ShardBlock,
     decode_entries,
     scheduler_of,
 )
 from routelog.mirror_cluster.node.copy_receiver import CopyReceiver
 from routelog.mirror_cluster.node.journal_storage import JournalStorage
 from routelog.mirror_cluster.node.kept_promise import KeptPromise
-from routelog.mirror_cluster.protocol.block import Block
 from routelog.mirror_cluster.protocol.shard_record import SHARD
 from routelog.mirror_cluster.standalone import epoch_alone
 
@@ -41,7 +41,7 @@ class FollowedStore:
         disk: Disk,
         incarnation: int,
         receiver: CopyReceiver,
-        keep_aside: Callable[[Sequence[Block]], None],
+        keep_aside: Callable[[Sequence[ShardBlock]], None],
         failed: Callable[[BaseException], None],
     ) -> None:
         self._logs = logs
@@ -77,5 +77,5 @@ class FollowedStore:
         logs.journal.follow()
         await storage.open(marks)
 
-    def _apply(self, block: Block) -> None:
+    def _apply(self, block: ShardBlock) -> None:
         self._follower.apply(block.position, decode_entries(block.payload))

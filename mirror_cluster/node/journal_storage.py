@@ -7,10 +7,9 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from routelog.log_backend import Journal
+from routelog.log_backend import Journal, Mark, ShardBlock
 from routelog.mirror_cluster.node.copy_receiver import CopyError, CopyReceiver
 from routelog.mirror_cluster.node.kept_promise import KeptPromise
-from routelog.mirror_cluster.protocol.block import Block, Mark
 from routelog.mirror_cluster.protocol.promise import NOTHING, Promise
 from routelog.mirror_cluster.replica.chain import Chain
 from routelog.mirror_cluster.replica.events import (
@@ -81,9 +80,9 @@ class JournalStorage:
         incarnation: int,
         journal: Journal,
         promise: KeptPromise,
-        apply: Callable[[Block], None],
+        apply: Callable[[ShardBlock], None],
         has_room: Callable[[], bool],
-        keep_aside: Callable[[Sequence[Block]], None],
+        keep_aside: Callable[[Sequence[ShardBlock]], None],
         failed: Callable[[BaseException], None],
     ) -> None:
         self._shard = shard
@@ -101,7 +100,7 @@ class JournalStorage:
         self.alone = 0
         self._notify: Callable[[Notice], None] = lambda notice: None
         self._chain = Chain()
-        self._unapplied: deque[Block] = deque()  # other nodes', behind what is committed
+        self._unapplied: deque[ShardBlock] = deque()  # other nodes', behind what is committed
         self._promises: set[asyncio.Task[None]] = set()
         self._promising = asyncio.Lock()
 
@@ -137,7 +136,7 @@ class JournalStorage:
             self._shard, self._incarnation, self._chain, self._promised, applied, self.alone
         )
 
-    def store(self, blocks: Sequence[Block]) -> None:
+    def store(self, blocks: Sequence[ShardBlock]) -> None:
         """Append the blocks of another node's journal; told by `Durable`, of the last one or one by one."""
         self._unapplied.extend(blocks)
         self._journal.store(blocks)
@@ -154,7 +153,7 @@ class JournalStorage:
         Args:
             keep: put a copy of what is erased aside.
         """
-        erased: deque[Block] = deque()
+        erased: deque[ShardBlock] = deque()
         while self._unapplied and self._unapplied[-1].position > position:
             erased.appendleft(self._unapplied.pop())
         if keep:
@@ -204,7 +203,7 @@ class JournalStorage:
             self._journal.commit(applied)
         return False
 
-    async def read(self, after: int, bytes_max: int) -> Sequence[Block]:
+    async def read(self, after: int, bytes_max: int) -> Sequence[ShardBlock]:
         """The blocks behind a position: one at least, however long, and no more than so many bytes.
 
         Returns:
@@ -238,7 +237,7 @@ class JournalStorage:
 
     # -- see `ReplicaEvents` of `log_backend`
 
-    def on_block(self, block: Block) -> None:
+    def on_block(self, block: ShardBlock) -> None:
         """The journal made a block."""
         self._notify(Appended(block))
 

@@ -5,8 +5,8 @@ from collections import deque
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from itertools import islice
 
+from routelog.log_backend import ShardBlock
 from routelog.mirror_cluster.node.journal_storage import JournalStorage
-from routelog.mirror_cluster.protocol.block import Block
 from routelog.mirror_cluster.protocol.messages import Append, Message
 from routelog.mirror_cluster.replica.actions import Ship
 
@@ -21,9 +21,9 @@ class RecentBlocks:
     def __init__(self, bytes_max: int) -> None:
         self._bytes_max = bytes_max
         self._bytes = 0
-        self._blocks: deque[Block] = deque()
+        self._blocks: deque[ShardBlock] = deque()
 
-    def add(self, block: Block) -> None:
+    def add(self, block: ShardBlock) -> None:
         """The next block; behind a gap, only those behind the gap are kept."""
         if self._blocks and self._blocks[-1].position + 1 != block.position:
             self.clear()
@@ -42,7 +42,7 @@ class RecentBlocks:
         self._blocks.clear()
         self._bytes = 0
 
-    def between(self, after: int, end: int) -> Sequence[Block]:
+    def between(self, after: int, end: int) -> Sequence[ShardBlock]:
         """The blocks (after, end]; empty when not all of them are here."""
         if not self._blocks or end > self._blocks[-1].position:
             return ()
@@ -120,7 +120,7 @@ class Shipping:
             if after >= action.end:
                 return
 
-    def _send_blocks(self, action: Ship, after: int, blocks: Sequence[Block]) -> None:
+    def _send_blocks(self, action: Ship, after: int, blocks: Sequence[ShardBlock]) -> None:
         for piece in _pieces(blocks):
             message = Append(
                 self._shard,
@@ -135,9 +135,9 @@ class Shipping:
             after += len(piece)
 
 
-def _pieces(blocks: Sequence[Block]) -> Iterator[tuple[Block, ...]]:
+def _pieces(blocks: Sequence[ShardBlock]) -> Iterator[tuple[ShardBlock, ...]]:
     """The blocks of each message; of a heartbeat there are none."""
-    piece: list[Block] = []
+    piece: list[ShardBlock] = []
     size = 0
     for block in blocks:
         if piece and size + len(block.payload) > APPEND_BYTES_MAX:

@@ -28,8 +28,7 @@ side of a rolling upgrade decides what both speak.
 import struct
 from collections.abc import Callable, Mapping
 
-from routelog.log_backend import crc32c
-from routelog.mirror_cluster.protocol.block import Block, Mark
+from routelog.log_backend import Mark, ShardBlock, crc32c
 from routelog.mirror_cluster.protocol.messages import (
     Acknowledge,
     Append,
@@ -127,7 +126,7 @@ def _content(message: Message) -> bytes:
             return b""
 
 
-def _block_bytes(block: Block) -> bytes:
+def _block_bytes(block: ShardBlock) -> bytes:
     size = len(block.payload)
     numbers = (block.epoch, block.position, block.previous, block.checksum, size)
     return _BLOCK.pack(*numbers) + block.payload
@@ -153,9 +152,9 @@ class _Content:
         piece, self._rest = bytes(self._rest[:size]), self._rest[size:]
         return piece
 
-    def block(self, shard: int) -> Block:
+    def block(self, shard: int) -> ShardBlock:
         epoch, position, previous, checksum, size = self.numbers(_BLOCK)
-        block = Block(shard, epoch, position, previous, self.octets(size), checksum)
+        block = ShardBlock(shard, epoch, position, previous, self.octets(size), checksum)
         if not block.is_intact:
             raise BadMessage(f"block {position} of epoch {epoch} is damaged")
         return block

@@ -17,7 +17,7 @@ A message of an older epoch is answered by `Fenced`.
 
 from dataclasses import dataclass
 
-from routelog.mirror_cluster.protocol.block import Block, Mark
+from routelog.log_backend import Mark, ShardBlock
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class Append:
     after: int
     committed: int
     stamp: float
-    blocks: tuple[Block, ...]
+    blocks: tuple[ShardBlock, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ each is answered by its event when it is durable; messages may be lost.
 
 from dataclasses import dataclass, field
 
-from routelog.mirror_cluster.protocol.block import Block
+from routelog.log_backend import ShardBlock
 from routelog.mirror_cluster.protocol.messages import Message
 from routelog.mirror_cluster.protocol.promise import Promise
 from routelog.mirror_cluster.protocol.shard_record import ShardRecord
@@ -40,7 +40,7 @@ class Ship:
 class Store:
     """Append these blocks to the journal and sync it; answered by `Durable`."""
 
-    blocks: tuple[Block, ...]
+    blocks: tuple[ShardBlock, ...]
 
 
 @dataclass(frozen=True, slots=True)

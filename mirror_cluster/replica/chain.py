@@ -4,7 +4,7 @@ from array import array
 from bisect import bisect_right
 from collections.abc import Sequence
 
-from routelog.mirror_cluster.protocol.block import START, Block, Mark
+from routelog.log_backend import START, Mark, ShardBlock
 
 HEAD_BYTES = 32  # of a block in a message, beside its payload
 
@@ -53,7 +53,7 @@ class Chain:
         fits = bisect_right(self._byte_ends, limit, min(index, len(self._byte_ends)))
         return min(self.base.position + max(fits, index + 1), self.end_position)
 
-    def extend(self, block: Block) -> None:
+    def extend(self, block: ShardBlock) -> None:
         """Add a block that follows the end."""
         self.add(block.mark, len(block.payload))
 

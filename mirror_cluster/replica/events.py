@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
-from routelog.mirror_cluster.protocol.block import Block, Mark
+from routelog.log_backend import Mark, ShardBlock
 from routelog.mirror_cluster.protocol.messages import Message
 from routelog.mirror_cluster.protocol.promise import Promise
 from routelog.mirror_cluster.protocol.shard_record import ShardRecord
@@ -26,7 +26,7 @@ class Tick:
 class Appended:
     """The leader's journal has made its next block, and hands it to the disk."""
 
-    block: Block
+    block: ShardBlock
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from enum import Enum, auto
 from typing import Any
 
-from routelog.mirror_cluster.protocol.block import Block
+from routelog.log_backend import ShardBlock
 from routelog.mirror_cluster.protocol.messages import (
     Acknowledge,
     Append,
@@ -217,7 +217,7 @@ class Follower:
     def _append(self, message: Append, now: float) -> list[Action]:
         if self.state is not FollowerState.STREAMING:
             return []
-        stored: list[Block] = []
+        stored: list[ShardBlock] = []
         broken = message.after > self._log.chain.end_position
         for block in message.blocks:
             if self._has(block):
@@ -238,10 +238,10 @@ class Follower:
     def _commit(self) -> list[Action]:
         return [Commit(self._log.committed)] if self._log.commit(self._leader_committed) else []
 
-    def _has(self, block: Block) -> bool:
+    def _has(self, block: ShardBlock) -> bool:
         return self._log.chain.mark(block.position) == block.mark
 
-    def _fits(self, block: Block) -> bool:
+    def _fits(self, block: ShardBlock) -> bool:
         return block.shard == self._identity.shard and block.follows(self._log.chain.end)
 
     def _acknowledge(self) -> list[Action]:

@@ -6,7 +6,7 @@ leaders before it left, and it serves. It never cuts its own journal, and ends w
 
 from dataclasses import dataclass
 
-from routelog.mirror_cluster.protocol.block import Block, Mark
+from routelog.log_backend import Mark, ShardBlock
 from routelog.mirror_cluster.protocol.messages import (
     Acknowledge,
     CopyFrom,
@@ -139,7 +139,7 @@ class Leader:
         """Have the block made that begins this epoch."""
         return [BeginEpoch(self.epoch)]
 
-    def appended(self, block: Block, now: float) -> list[Action]:
+    def appended(self, block: ShardBlock, now: float) -> list[Action]:
         """Send the next block on."""
         if block.epoch != self.epoch or not block.follows(self._log.chain.end):
             return [Exit(f"block {block.position} of epoch {block.epoch} does not follow")]

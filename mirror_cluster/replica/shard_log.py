@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from routelog.mirror_cluster.protocol.block import Block, Mark
+from routelog.log_backend import Mark, ShardBlock
 from routelog.mirror_cluster.protocol.shard_record import Member
 from routelog.mirror_cluster.replica.chain import Chain
 
@@ -37,7 +37,7 @@ class ShardLog:
         self.committed = max(applied, chain.base.position)
         self.alone = alone
 
-    def extend(self, block: Block) -> None:
+    def extend(self, block: ShardBlock) -> None:
         """The next block is being stored."""
         self.chain.extend(block)
 

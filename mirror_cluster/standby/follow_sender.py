@@ -15,7 +15,7 @@ from collections import deque
 from dataclasses import dataclass
 from functools import partial
 
-from routelog.log_backend import Clock, Journal
+from routelog.log_backend import Clock, Journal, ShardBlock
 from routelog.mirror_cluster.links.copy_stream import (
     SILENCE_SECONDS_MAX,
     Stream,
@@ -24,7 +24,6 @@ from routelog.mirror_cluster.links.copy_stream import (
     stream_over,
 )
 from routelog.mirror_cluster.node.shipping import APPEND_BYTES_MAX
-from routelog.mirror_cluster.protocol.block import Block
 from routelog.mirror_cluster.protocol.message_format import BadMessage
 from routelog.mirror_cluster.protocol.messages import Acknowledge, Append, CopyFrom, Hello
 from routelog.mirror_cluster.protocol.shard_record import SHARD
@@ -197,7 +196,7 @@ class FollowSender:
     async def _send(self, standby: _Standby, writer: asyncio.StreamWriter) -> None:
         after = standby.applied
         while True:
-            blocks: tuple[Block, ...] = ()
+            blocks: tuple[ShardBlock, ...] = ()
             if await self._is_more(standby, after):
                 found = await self._journal.read(after, APPEND_BYTES_MAX)
                 committed = self._journal.committed

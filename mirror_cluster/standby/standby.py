@@ -15,6 +15,7 @@ from routelog.log_backend import (
     Mark,
     OwnLogs,
     PartitionRecords,
+    ShardBlock,
     journal_end,
     open_metadata,
     random_key,
@@ -33,7 +34,6 @@ from routelog.mirror_cluster.node.copy_receiver import CopyDamaged, CopyError, C
 from routelog.mirror_cluster.node.followed_store import FollowedStore
 from routelog.mirror_cluster.node.incarnation import new_number
 from routelog.mirror_cluster.node.journal_storage import CopyWaits, Notice
-from routelog.mirror_cluster.protocol.block import Block
 from routelog.mirror_cluster.protocol.message_format import BadMessage
 from routelog.mirror_cluster.protocol.messages import Acknowledge, Append, CopyFrom, Hello
 from routelog.mirror_cluster.protocol.shard_record import SHARD
@@ -239,7 +239,7 @@ class Standby:
             acknowledging.cancel()
             await asyncio.gather(acknowledging, return_exceptions=True)
 
-    def _take(self, blocks: Sequence[Block]) -> None:
+    def _take(self, blocks: Sequence[ShardBlock]) -> None:
         end = self._journal.end
         for block in blocks:
             if not block.follows(end):
@@ -317,5 +317,5 @@ class Standby:
             await asyncio.sleep(LAG_SECONDS)
 
 
-def _nothing_aside(blocks: Sequence[Block]) -> None:
+def _nothing_aside(blocks: Sequence[ShardBlock]) -> None:
     """Nothing of a standby's journal is ever cut."""

@@ -23,13 +23,13 @@ from routelog.log_backend import (
     LogStore,
     OwnLogs,
     ScheduledRecord,
+    ShardBlock,
     SystemDisk,
     repair_copy,
 )
 from routelog.log_backend.loop import scheduler
 from routelog.mirror_cluster.node.copy_receiver import CopyReceiver
 from routelog.mirror_cluster.node.followed_store import FollowedStore
-from routelog.mirror_cluster.protocol.block import Block
 from routelog.mirror_cluster.replica.chain import Chain
 from routelog.mirror_cluster.replica.events import Appended
 from routelog.vhosts import DeclaredPartitions, VhostDirectory, VirtualHost
@@ -164,7 +164,7 @@ class Broker:
 
     def __init__(self, data: Path, seconds: Callable[[], float]) -> None:
         self.data = data
-        self.made: list[Block] = []
+        self.made: list[ShardBlock] = []
         self.vhost: VirtualHost | None = None
         self._files, self._clock = Files(), Clock(seconds)
         self.loop = Loop(seconds)
@@ -246,7 +246,7 @@ class Broker:
         """The last block that it has carried out."""
         return self.logs.journal.committed
 
-    def agree(self, chain: Chain, blocks: Mapping[int, Block], applied: int) -> None:
+    def agree(self, chain: Chain, blocks: Mapping[int, ShardBlock], applied: int) -> None:
         """After a start: have in the journal what the simulated disk has, and carry out what was."""
         journal = self.logs.journal
         same = min(journal.end.position, chain.end_position)
@@ -257,7 +257,7 @@ class Broker:
         self.store([blocks[each] for each in range(same + 1, chain.end_position + 1)])
         self.commit(applied)
 
-    def store(self, blocks: Sequence[Block]) -> None:
+    def store(self, blocks: Sequence[ShardBlock]) -> None:
         """Store blocks of a leader."""
         if blocks:
             self.do(_called(lambda: self.storage.store(blocks)))

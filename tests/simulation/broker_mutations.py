@@ -5,7 +5,7 @@ from functools import partial
 from typing import Any
 from unittest.mock import patch
 
-from routelog.log_backend import PartitionLog, Schedule
+from routelog.log_backend import PartitionLog, Schedule, ShardBlock
 from routelog.log_backend.copies import copies
 from routelog.log_backend.journal.block_writer import BlockWriter, PlacedGroup
 from routelog.log_backend.journal.journal import Journal
@@ -15,7 +15,6 @@ from routelog.log_backend.recovery import Recovery
 from routelog.log_backend.upkeep import checkpoints
 from routelog.log_backend.upkeep.partition_snapshot import Snapshot, store_snapshots
 from routelog.mirror_cluster.node.journal_storage import JournalStorage
-from routelog.mirror_cluster.protocol.block import Block
 from routelog.vhosts.publishing import exchange_memories
 from routelog.vhosts.publishing.internal_publish import InternalPublish
 from routelog.vhosts.rules.unique_keys import UniqueKeys
@@ -66,7 +65,7 @@ def _applies_at_once(self: MetadataWriter, changes: Sequence[Change]) -> Any:
     return applied
 
 
-def _applies_what_is_stored(self: JournalStorage, blocks: Sequence[Block]) -> None:
+def _applies_what_is_stored(self: JournalStorage, blocks: Sequence[ShardBlock]) -> None:
     _STORE(self, blocks)
     for block in blocks:
         self._apply(block)

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from simulation.broker import Broker
 from simulation.clients import ENDED, Clients
 
-from routelog.mirror_cluster import Block, Chain, Mark, ShardRecord
+from routelog.log_backend import Mark, ShardBlock
+from routelog.mirror_cluster import Chain, ShardRecord
 from routelog.mirror_cluster.protocol.messages import Acknowledge, Fenced, Hello, Message
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ class Checker:
         self.counts: Counter[str] = Counter()
         self._cluster = cluster
         self._leaders: dict[int, tuple[str, int]] = {}
-        self._blocks: dict[tuple[int, int], Block] = {}
+        self._blocks: dict[tuple[int, int], ShardBlock] = {}
         self._made: dict[tuple[int, int], int] = {}
         self._promised: dict[str, int] = {}
         self._erased: dict[str, set[int]] = {}
@@ -114,7 +115,7 @@ class Checker:
         if isinstance(message, Acknowledge) and self._erased.get(node.name):
             self._gone.setdefault(node.name, set()).update(self._erased.pop(node.name))
 
-    def stored(self, node: "Node", blocks: tuple[Block, ...]) -> None:
+    def stored(self, node: "Node", blocks: tuple[ShardBlock, ...]) -> None:
         """Blocks go to a disk."""
         leads = node.replica is not None and node.replica.leader is not None
         gone = self._gone.get(node.name, set())
@@ -130,7 +131,7 @@ class Checker:
             )
             gone.discard(block.checksum)
 
-    def truncated(self, node: "Node", position: int, erased: list[Block]) -> None:
+    def truncated(self, node: "Node", position: int, erased: list[ShardBlock]) -> None:
         """Blocks are erased from a disk."""
         self.counts["truncations"] += 1
         self._must(
@@ -141,7 +142,7 @@ class Checker:
         found.update(block.checksum for block in erased)
 
     def committed(
-        self, node: "Node", applied: int, position: int, blocks: dict[int, Block]
+        self, node: "Node", applied: int, position: int, blocks: dict[int, ShardBlock]
     ) -> None:
         """A node is told that blocks are committed, and applies them."""
         replica = node.replica
@@ -226,7 +227,7 @@ class Checker:
         still = broker.held()
         self._must(not still, f"I19: {name} still holds {still}")
 
-    def _committed_blocks(self, end: int) -> list[Block]:
+    def _committed_blocks(self, end: int) -> list[ShardBlock]:
         marks = [self.history[position] for position in range(1, end + 1)]
         return [self._blocks[mark.position, mark.checksum] for mark in marks]
 
@@ -310,7 +311,7 @@ class Checker:
         }
         self.confirmed_end = max(self.confirms.values(), default=0)
 
-    def _mark_before(self, block: Block) -> Mark:
+    def _mark_before(self, block: ShardBlock) -> Mark:
         if block.position == 1:
             return Mark(0, 0, 0)
         return self._blocks[block.position - 1, block.previous].mark

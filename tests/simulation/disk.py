@@ -7,7 +7,7 @@ from typing import Any
 
 from simulation.scheduler import Scheduler
 
-from routelog.mirror_cluster.protocol.block import START, Block, Mark
+from routelog.log_backend import START, Mark, ShardBlock
 from routelog.mirror_cluster.protocol.promise import NOTHING, Promise
 from routelog.mirror_cluster.replica.chain import Chain
 
@@ -39,7 +39,7 @@ class Disk:
 
     def __init__(self, scheduler: Scheduler, randomness: Random, incarnation: int) -> None:
         self.platter = Platter(incarnation)
-        self.slots: dict[int, Block] = {}
+        self.slots: dict[int, ShardBlock] = {}
         self.hangs_until = 0.0
         self.deliver: Callable[[Event], None] = lambda event: None
         self._scheduler = scheduler
@@ -91,7 +91,7 @@ class Disk:
             del self.slots[position]
         self.platter.incarnation = incarnation
 
-    def recover(self) -> tuple[Chain, dict[int, Block]]:
+    def recover(self) -> tuple[Chain, dict[int, ShardBlock]]:
         """The journal: blocks that follow each other from the base on."""
         chain, blocks = Chain(self.platter.base), {}
         while (block := self.slots.get(chain.end_position + 1)) and block.follows(chain.end):

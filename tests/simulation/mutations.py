@@ -10,7 +10,8 @@ from simulation import cluster
 from simulation.broker_mutations import BROKER_MUTATIONS
 from simulation.coordinator import Coordinator
 
-from routelog.mirror_cluster import Chain, Mark, Member, ShardRecord
+from routelog.log_backend import Mark
+from routelog.mirror_cluster import Chain, Member, ShardRecord
 from routelog.mirror_cluster.coordination.refused_record import Notes
 from routelog.mirror_cluster.protocol.messages import Hello
 from routelog.mirror_cluster.protocol.promise import Promise, Refusal

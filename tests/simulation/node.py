@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from simulation.broker import Broker
 from simulation.disk import Disk
 
-from routelog.log_backend import CopyFailed, DataCopy
+from routelog.log_backend import CopyFailed, DataCopy, Mark, ShardBlock
 from routelog.mirror_cluster import Identity, Lease, Member, Replica
 from routelog.mirror_cluster.node.cluster_node import replica_note
-from routelog.mirror_cluster.protocol.block import Block, Mark
 from routelog.mirror_cluster.protocol.message_format import decode_message, encode_message
 from routelog.mirror_cluster.protocol.messages import Append, Message
 from routelog.mirror_cluster.protocol.promise import Promise
@@ -53,7 +52,7 @@ class Node:
         self.drains = False  # on its way to a stop
         self.waiting: list[tuple[int, bytes]] = []  # publishes without a confirm, by position
         self._randomness = randomness
-        self._blocks: dict[int, Block] = {}
+        self._blocks: dict[int, ShardBlock] = {}
         self._inbox: list[tuple[Callable[..., None], tuple[Any, ...]]] = []
         self._lease = Lease(2.0, 0.3)
         self._requests = 0
@@ -307,7 +306,7 @@ class Node:
         replica = self.replica
         assert replica is not None
         assert replica.leader is not None
-        block = Block.following(replica.log.chain.end, SHARD, replica.leader.epoch, payload)
+        block = ShardBlock.following(replica.log.chain.end, SHARD, replica.leader.epoch, payload)
         self._write((block,))
         self.handle(on.Appended(block))
         return block.position
@@ -317,7 +316,7 @@ class Node:
             self.broker.store(action.blocks)
         self._write(action.blocks)
 
-    def _write(self, blocks: tuple[Block, ...]) -> None:
+    def _write(self, blocks: tuple[ShardBlock, ...]) -> None:
         self.cluster.checker.stored(self, blocks)
         for block in blocks:
             self._blocks[block.position] = block

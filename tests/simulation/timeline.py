@@ -3,7 +3,8 @@
 from dataclasses import fields
 from typing import Any
 
-from routelog.mirror_cluster import Block, Mark, ShardRecord
+from routelog.log_backend import Mark, ShardBlock
+from routelog.mirror_cluster import ShardRecord
 
 SESSION_DIGITS = 4  # enough to tell sessions apart by eye
 
@@ -22,7 +23,7 @@ def told(what: Any) -> str:
             return f"{text}, claim {_short(what.claim)}, in sync {sync}{unclean}"
         case Mark(position, epoch, checksum):
             return f"{position}@{epoch}#{checksum:08x}"
-        case Block():
+        case ShardBlock():
             return f"{told(what.mark)}={_content(what.payload)}"
         case tuple():
             return "[" + " ".join(told(each) for each in what) + "]"

@@ -14,12 +14,11 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
-from routelog.log_backend import SystemDisk
+from routelog.log_backend import Mark, ShardBlock, SystemDisk
 from routelog.mirror_cluster.node.copy_receiver import CopyError
 from routelog.mirror_cluster.node.incarnation import read_incarnation
 from routelog.mirror_cluster.node.journal_storage import Notice, Recovered
 from routelog.mirror_cluster.node.kept_promise import KeptPromise
-from routelog.mirror_cluster.protocol.block import Block, Mark
 from routelog.mirror_cluster.protocol.message_format import (
     BadMessage,
     decode_message,
@@ -45,12 +44,12 @@ class FileStorage:
 
     def __init__(self, shard: int, directory: Path, applied: Callable[[int], None]) -> None:
         self.shard = shard
-        self.committed: dict[int, Block] = {}
+        self.committed: dict[int, ShardBlock] = {}
         self.epoch = 0
         self._directory = directory
         self._applied = applied
         self._promise = KeptPromise(directory, SystemDisk())
-        self._blocks: list[Block] = []  # position 1 first
+        self._blocks: list[ShardBlock] = []  # position 1 first
         self._ends: list[int] = [0]  # of the file behind each
         self._chain = Chain()
         self._notify: Callable[[Notice], None] = lambda notice: None
@@ -95,13 +94,13 @@ class FileStorage:
     async def prepare(self) -> None:
         """All is done by `start`."""
 
-    def texts(self, block: Block) -> list[str]:
+    def texts(self, block: ShardBlock) -> list[str]:
         """What a block says."""
         return [block.payload.decode()] if block.payload else []
 
     # -- verbs
 
-    def store(self, blocks: Sequence[Block]) -> None:
+    def store(self, blocks: Sequence[ShardBlock]) -> None:
         """See `JournalStorage`."""
         for block in blocks:
             assert block.follows(self._chain.end)
@@ -120,7 +119,7 @@ class FileStorage:
 
     def append(self, payload: bytes) -> int:
         """The leader's next block; its position."""
-        block = Block.following(self._chain.end, self.shard, self.epoch, payload)
+        block = ShardBlock.following(self._chain.end, self.shard, self.epoch, payload)
         self.store((block,))
         self._notify(Appended(block))
         return block.position
@@ -146,10 +145,10 @@ class FileStorage:
             self.committed[at] = self._blocks[at - 1]
         self._applied(position)
 
-    async def read(self, after: int, bytes_max: int) -> Sequence[Block]:
+    async def read(self, after: int, bytes_max: int) -> Sequence[ShardBlock]:
         """See `JournalStorage`."""
         await asyncio.sleep(0)
-        found: list[Block] = []
+        found: list[ShardBlock] = []
         size = 0
         for block in self._blocks[after:]:
             size += len(block.payload)

@@ -7,16 +7,15 @@ from pathlib import Path
 
 from unit.log_backend.log_records import batch, bodies_of
 
-from routelog.log_backend import SystemClock, SystemDisk
+from routelog.log_backend import ShardBlock, SystemClock, SystemDisk
 from routelog.log_backend.journal.journal import Journal
-from routelog.log_backend.journal.journal_block import Block as StoredBlock
 from routelog.log_backend.journal.journal_block import JournalEntry, decode_entries
+from routelog.log_backend.journal.journal_block import Block as StoredBlock
 from routelog.log_backend.journal.journal_supply import JournalSupply
 from routelog.log_backend.records.record_batch import RecordBatch
 from routelog.mirror_cluster.node.incarnation import read_incarnation
 from routelog.mirror_cluster.node.journal_storage import JournalStorage
 from routelog.mirror_cluster.node.kept_promise import KeptPromise
-from routelog.mirror_cluster.protocol.block import Block
 
 FILE_BYTES = 8 * 1024 * 1024
 FILES_MAX = 64  # nothing takes them back: there is no checkpoint here
@@ -57,8 +56,8 @@ class JournalShard(JournalStorage):
         )
         self.shard = shard
         self.epoch = 0
-        self.committed: dict[int, Block | StoredBlock] = {}
-        self._made: dict[int, Block] = {}
+        self.committed: dict[int, ShardBlock | StoredBlock] = {}
+        self._made: dict[int, ShardBlock] = {}
         self._texts = 0
         self._applied = applied
         super().__init__(
@@ -90,7 +89,7 @@ class JournalShard(JournalStorage):
         self.epoch = epoch
         super().begin_epoch(epoch)
 
-    def on_block(self, block: Block) -> None:
+    def on_block(self, block: ShardBlock) -> None:
         """See `ReplicaEvents`."""
         self._made[block.position] = block
         super().on_block(block)
@@ -102,11 +101,11 @@ class JournalShard(JournalStorage):
             self._carry_out(self._made.pop(each))
         self._applied(position)
 
-    def _carry_out(self, block: Block) -> None:
+    def _carry_out(self, block: ShardBlock) -> None:
         assert block.position == len(self.committed) + 1
         self.committed[block.position] = block
 
-    def texts(self, block: Block) -> list[str]:
+    def texts(self, block: ShardBlock) -> list[str]:
         """What a block says."""
         changes = [entry.change for entry in decode_entries(block.payload)]
         batches = [change for change in changes if isinstance(change, RecordBatch)]

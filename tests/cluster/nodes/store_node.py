@@ -19,6 +19,7 @@ from routelog.log_backend import (
     JournalExtent,
     MetadataStore,
     PartitionLog,
+    ShardBlock,
     SystemClock,
     SystemDisk,
     take_copied,
@@ -32,7 +33,6 @@ from routelog.mirror_cluster.node.incarnation import read_incarnation
 from routelog.mirror_cluster.node.journal_storage import JournalStorage
 from routelog.mirror_cluster.node.kept_promise import KeptPromise
 from routelog.mirror_cluster.node.lease_keeper import DiskProbe
-from routelog.mirror_cluster.protocol.block import Block
 from routelog.mirror_cluster.replica.settings import ReplicaSettings
 from routelog.mirror_cluster.replica.shard_log import ShardLog
 
@@ -147,7 +147,7 @@ class StoreNode:
         """What its replica knows of the journal."""
         return self.node.replicas[SHARD].replica.log
 
-    def _apply(self, block: Block) -> None:
+    def _apply(self, block: ShardBlock) -> None:
         self.follower.apply(block.position, list(decode_entries(block.payload)))
 
     # -- see `ShardOwner`

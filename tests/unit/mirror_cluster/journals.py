@@ -1,18 +1,18 @@
 """Chains of blocks, and records, for tests of replicas."""
 
-from routelog.mirror_cluster.protocol.block import Block
+from routelog.log_backend import ShardBlock
 from routelog.mirror_cluster.protocol.shard_record import ShardRecord
 from routelog.mirror_cluster.replica.chain import Chain
 
 SHARD = 3
 
 
-def blocks(*epochs: int, after: Chain | None = None) -> list[Block]:
+def blocks(*epochs: int, after: Chain | None = None) -> list[ShardBlock]:
     """A block an epoch given, behind the end of a chain, which gets them."""
     chain = after or Chain()
     made = []
     for epoch in epochs:
-        made.append(Block.following(chain.end, SHARD, epoch, b"%d" % epoch))
+        made.append(ShardBlock.following(chain.end, SHARD, epoch, b"%d" % epoch))
         chain.extend(made[-1])
     return made
 

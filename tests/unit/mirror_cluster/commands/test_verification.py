@@ -14,6 +14,7 @@ from support.ports import free_port
 from support.waiting import until
 
 from routelog.log_backend import (
+    START,
     CopiedFile,
     DataCopy,
     DigestBlock,
@@ -29,7 +30,6 @@ from routelog.mirror_cluster.coordination.coordinator import NodeEntry
 from routelog.mirror_cluster.links.node_links import LinkSecurity, NodeLinks
 from routelog.mirror_cluster.node.cluster_options import ClusterOptions
 from routelog.mirror_cluster.node.digest_sender import DigestSender
-from routelog.mirror_cluster.protocol.block import START
 from routelog.mirror_cluster.protocol.messages import Message
 
 SECRET = b"a secret of this test"

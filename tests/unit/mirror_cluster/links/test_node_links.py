@@ -14,10 +14,10 @@ from node_sockets import node_sockets
 from support.waiting import until
 
 from routelog.broker.sockets.accepted_sockets import AcceptedSockets
+from routelog.log_backend import START, ShardBlock
 from routelog.mirror_cluster.coordination.coordinator import NodeEntry
 from routelog.mirror_cluster.links.node_links import LinkSecurity, NodeLinks, StrangerLog
 from routelog.mirror_cluster.node_tls import NodeTls
-from routelog.mirror_cluster.protocol.block import START, Block
 from routelog.mirror_cluster.protocol.messages import Acknowledge, Append, Message
 
 SECRET = LinkSecurity(b"s" * 32)
@@ -108,7 +108,7 @@ async def test_every_node_reaches_every_other_in_order() -> None:
 
 
 async def test_a_large_block_arrives_whole() -> None:
-    block = Block.following(START, 0, 1, bytes(range(256)) * 65_536)
+    block = ShardBlock.following(START, 0, 1, bytes(range(256)) * 65_536)
     message = Append(0, 1, 1, 0, 0, 0.0, (block,))
     async with cluster("ab") as nodes:
         await until(lambda: all_connected(nodes))
@@ -122,7 +122,7 @@ async def test_a_node_that_reads_nothing_is_given_up(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr("routelog.mirror_cluster.links.node_link.UNSENT_BYTES_MAX", 65_536)
-    block = Block.following(START, 0, 1, bytes(16 * 1024 * 1024))
+    block = ShardBlock.following(START, 0, 1, bytes(16 * 1024 * 1024))
     message = Append(0, 1, 1, 0, 0, 0.0, (block,))
     async with cluster("ab") as nodes:
         await until(lambda: all_connected(nodes))
@@ -295,7 +295,7 @@ def tls(authority: trustme.CA, folder: Path) -> LinkSecurity:
 async def test_with_tls_both_ends_show_certificates(tmp_path: Path) -> None:
     authority = trustme.CA()
     securities = tls(authority, tmp_path / "a"), tls(authority, tmp_path / "b")
-    block = Block.following(START, 0, 1, bytes(range(256)) * 65_536)
+    block = ShardBlock.following(START, 0, 1, bytes(range(256)) * 65_536)
     message = Append(0, 1, 1, 0, 0, 0.0, (block,))
     async with cluster("ab", securities) as nodes:
         await until(lambda: all_connected(nodes))

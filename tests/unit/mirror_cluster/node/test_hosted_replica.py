@@ -9,13 +9,12 @@ import pytest
 from support.waiting import until
 from unit.mirror_cluster.journals import SHARD, record
 
-from routelog.log_backend import SystemClock
+from routelog.log_backend import START, Mark, ShardBlock, SystemClock
 from routelog.mirror_cluster.coordination.coordinator import CoordinatorUnavailable
 from routelog.mirror_cluster.node import hosted_replica
 from routelog.mirror_cluster.node.copy_receiver import CopyError
 from routelog.mirror_cluster.node.hosted_replica import HostedReplica
 from routelog.mirror_cluster.node.journal_storage import CopyWaits, Notice, Recovered
-from routelog.mirror_cluster.protocol.block import START, Block, Mark
 from routelog.mirror_cluster.protocol.messages import (
     Acknowledge,
     Append,
@@ -64,13 +63,13 @@ class Node:
         self.notify = notify
         return Recovered(SHARD, 1, Chain(), Promise(), 0)
 
-    def store(self, blocks: Sequence[Block]) -> None:
+    def store(self, blocks: Sequence[ShardBlock]) -> None:
         self.calls.append(("store", *(each.position for each in blocks)))
         self.notify(Durable(blocks[-1].mark))
 
     def begin_epoch(self, epoch: int) -> None:
         self.calls.append(("begin", epoch))
-        block = Block.following(self.end_of_chain, SHARD, epoch, b"")
+        block = ShardBlock.following(self.end_of_chain, SHARD, epoch, b"")
         self.end_of_chain = block.mark
         self.notify(Appended(block))
         self.notify(Durable(block.mark))

@@ -10,7 +10,7 @@ import pytest
 from support.waiting import until
 from unit.mirror_cluster.journals import SHARD, blocks
 
-from routelog.log_backend import SystemDisk
+from routelog.log_backend import START, ShardBlock, SystemDisk
 from routelog.mirror_cluster.node import journal_storage
 from routelog.mirror_cluster.node.copy_receiver import CopyError, CopyReceiver
 from routelog.mirror_cluster.node.journal_storage import (
@@ -20,7 +20,6 @@ from routelog.mirror_cluster.node.journal_storage import (
     Notice,
 )
 from routelog.mirror_cluster.node.kept_promise import KeptPromise, PromiseUnreadable
-from routelog.mirror_cluster.protocol.block import START, Block
 from routelog.mirror_cluster.protocol.promise import Promise
 from routelog.mirror_cluster.replica.chain import Chain
 from routelog.mirror_cluster.replica.events import (
@@ -57,7 +56,9 @@ class FullDisk(SystemDisk):
 class Shard:
     """A journal that says what it is told, and a store that says what is applied."""
 
-    def __init__(self, directory: Path, stored: Sequence[Block] = (), committed: int = 0) -> None:
+    def __init__(
+        self, directory: Path, stored: Sequence[ShardBlock] = (), committed: int = 0
+    ) -> None:
         self.committed = committed
         self.has_room = True
         self.calls: list[tuple[object, ...]] = []
@@ -84,7 +85,7 @@ class Shard:
         )
         return storage
 
-    def store(self, given: Sequence[Block]) -> None:
+    def store(self, given: Sequence[ShardBlock]) -> None:
         self.calls.append(("store", *(block.position for block in given)))
 
     def lead(self, epoch: int) -> None:
@@ -96,7 +97,7 @@ class Shard:
     def commit(self, position: int) -> None:
         self.calls.append(("commit", position))
 
-    async def read(self, after: int, bytes_max: int) -> Sequence[Block]:
+    async def read(self, after: int, bytes_max: int) -> Sequence[ShardBlock]:
         await asyncio.sleep(0)
         return self.readable[after : after + 2]
 

@@ -7,9 +7,9 @@ from random import Random
 import pytest
 from unit.mirror_cluster.journals import SHARD, blocks
 
+from routelog.log_backend import ShardBlock
 from routelog.mirror_cluster.node import shipping
 from routelog.mirror_cluster.node.shipping import RecentBlocks, Shipping
-from routelog.mirror_cluster.protocol.block import Block
 from routelog.mirror_cluster.protocol.messages import Append
 from routelog.mirror_cluster.replica.actions import Ship
 from routelog.mirror_cluster.replica.chain import Chain
@@ -36,7 +36,7 @@ class Journal:
         self.tasks.append(asyncio.create_task(work))
         return self.tasks[-1]
 
-    async def read(self, after: int, bytes_max: int) -> Sequence[Block]:
+    async def read(self, after: int, bytes_max: int) -> Sequence[ShardBlock]:
         await self.may_read.wait()
         self.reads.append(after)
         return self.blocks[after : after + bytes_max]
@@ -104,7 +104,7 @@ BYTES_MAX = 6  # each block of `blocks` has one
 def test_it_has_the_newest_and_no_others() -> None:
     randomness = Random(1)
     chain, recent = Chain(), RecentBlocks(BYTES_MAX)
-    kept: list[Block] = []
+    kept: list[ShardBlock] = []
     for _ in range(500):
         if randomness.random() < 0.2:
             position = max(chain.end_position - randomness.randrange(4), 0)

@@ -2,7 +2,7 @@ from dataclasses import replace
 
 from unit.mirror_cluster.journals import SHARD, blocks, chain_of
 
-from routelog.mirror_cluster.protocol.block import START, Block
+from routelog.log_backend import START, ShardBlock
 
 
 def test_a_block_follows_the_end_that_it_was_made_for_and_no_other() -> None:
@@ -15,7 +15,7 @@ def test_a_block_follows_the_end_that_it_was_made_for_and_no_other() -> None:
 
 def test_a_block_of_an_older_epoch_does_not_follow() -> None:
     end = chain_of(2).end
-    assert not Block.following(end, SHARD, 1, b"").follows(end)
+    assert not ShardBlock.following(end, SHARD, 1, b"").follows(end)
 
 
 def test_every_field_is_under_the_checksum() -> None:

@@ -2,7 +2,7 @@ import random
 
 from unit.mirror_cluster.journals import blocks, chain_of
 
-from routelog.mirror_cluster.protocol.block import START, Block
+from routelog.log_backend import START, ShardBlock
 from routelog.mirror_cluster.replica.chain import HEAD_BYTES, Chain
 
 
@@ -20,7 +20,7 @@ def test_a_chain_agrees_with_a_list_of_its_blocks() -> None:
 
 
 def _compare(randomness: random.Random) -> None:
-    chain, model, base, epoch = Chain(), list[Block](), 0, 1
+    chain, model, base, epoch = Chain(), list[ShardBlock](), 0, 1
     for _ in range(randomness.randrange(30)):
         match randomness.randrange(5):
             case 0 if model:

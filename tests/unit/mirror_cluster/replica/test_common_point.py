@@ -2,7 +2,7 @@ import random
 
 from unit.mirror_cluster.journals import blocks, chain_of
 
-from routelog.mirror_cluster.protocol.block import START, Mark
+from routelog.log_backend import START, Mark
 from routelog.mirror_cluster.replica.chain import Chain
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from unit.mirror_cluster.journals import SHARD, record
 
-from routelog.mirror_cluster.protocol.block import START, Block, Mark
+from routelog.log_backend import START, Mark, ShardBlock
 from routelog.mirror_cluster.protocol.messages import (
     Acknowledge,
     CopyFrom,
@@ -46,13 +46,13 @@ class Led:
     def __init__(self, in_sync: str = "abc", *, blocks: int = 0, alone: int = 0) -> None:
         self.log = ShardLog(Chain(), 0, alone)
         for _ in range(blocks):  # of an epoch before
-            self.log.extend(Block.following(self.log.chain.end, SHARD, 0, b"old"))
+            self.log.extend(ShardBlock.following(self.log.chain.end, SHARD, 0, b"old"))
         self.record = record(in_sync=in_sync, claim=PROCESS)
         self.leader = Leader(Identity(SHARD, A, PROCESS), self.log, SETTINGS, self.record, NOW)
 
     def append(self, payload: bytes = b"", now: float = NOW) -> list[Action]:
         """A block is made, and is on its disk at once."""
-        block = Block.following(self.log.chain.end, SHARD, 1, payload)
+        block = ShardBlock.following(self.log.chain.end, SHARD, 1, payload)
         actions = self.leader.appended(block, now)
         self.log.synced(block.mark)
         return actions + self.leader.synced(now)
@@ -126,7 +126,7 @@ def test_a_block_that_does_not_follow_ends_it(epoch: int, gap: int, ends: bool) 
     led = Led()
     end = led.log.chain.end
     after = end._replace(position=end.position + gap)
-    actions = led.leader.appended(Block.following(after, SHARD, epoch, b"x"), NOW)
+    actions = led.leader.appended(ShardBlock.following(after, SHARD, epoch, b"x"), NOW)
     assert [type(each) for each in actions] == ([Exit] if ends else [])
     assert led.log.chain.end_position == (0 if ends else 1)
 

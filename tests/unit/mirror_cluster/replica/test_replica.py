@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from unit.mirror_cluster.journals import SHARD, chain_of, record
 
-from routelog.mirror_cluster.protocol.block import START, Block, Mark
+from routelog.log_backend import START, Mark, ShardBlock
 from routelog.mirror_cluster.protocol.messages import (
     Acknowledge,
     Append,
@@ -82,7 +82,7 @@ class Cluster:
         self.record = first
         self.held: set[str] = set()
         self.seen: dict[str, list[Action]] = {node: [] for node in DISKS}
-        self.blocks: dict[int, Block] = {}
+        self.blocks: dict[int, ShardBlock] = {}
         self.nodes = {node: replica(node) for node in DISKS}
         for node in self.nodes:
             self.tell(node, LeaseHeld(), NodesAlive(PROCESSES), RecordSeen(first))
@@ -101,7 +101,7 @@ class Cluster:
     def submit(self, node: str, payload: bytes) -> None:
         leads, log = self.nodes[node].leader, self.nodes[node].log
         assert leads is not None
-        block = Block.following(log.chain.end, SHARD, leads.epoch, payload)
+        block = ShardBlock.following(log.chain.end, SHARD, leads.epoch, payload)
         self.blocks[block.position] = block
         self.tell(node, Appended(block), Durable(block.mark))
 
@@ -172,7 +172,9 @@ def test_a_leader_whose_journal_makes_a_block_of_another_chain_ends() -> None:
     for epoch, after in ((1, 1), (2, 0)):
         nodes = cluster()
         end = nodes.nodes["a"].log.chain.end
-        block = Block.following(end._replace(position=end.position + after), SHARD, epoch, b"x")
+        block = ShardBlock.following(
+            end._replace(position=end.position + after), SHARD, epoch, b"x"
+        )
         nodes.tell("a", Appended(block))
         assert isinstance(nodes.seen["a"][-1], Exit)
         assert nodes.nodes["a"].has_ended
@@ -488,7 +490,7 @@ def test_a_damaged_member_follows_until_its_leader_has_begun() -> None:
     follower.handle(Damaged(), 1.0)
     (streams,) = follower.handle(told(follower, TruncateTo, chain_of(1).end), 1.0)
     assert isinstance(streams, Send)
-    block = Block.following(chain_of(1).end, SHARD, 2, b"")
+    block = ShardBlock.following(chain_of(1).end, SHARD, 2, b"")
     append = Append(SHARD, 2, SESSIONS[follower], 1, 0, 0.0, (block,))
     follower.handle(Received("a", append), 1.0)
     follower.handle(Durable(block.mark), 1.0)
