@@ -5,6 +5,7 @@ from routelog.log_backend.records import pure_mode
 
 pure_mode.install()
 
+from routelog.log_backend.block_applier import BlockApplier
 from routelog.log_backend.copies.arriving_copy import ArrivingCopy, take_copied
 from routelog.log_backend.copies.backup_target import BackupDamaged, BackupTarget, NoBackup
 from routelog.log_backend.copies.backups import BackupRefused, Backups
@@ -30,7 +31,6 @@ from routelog.log_backend.doors.disk import (
 from routelog.log_backend.doors.memory_limit import CONTROL_GROUPS, PROC, memory_limit
 from routelog.log_backend.doors.private_files import keep_private, narrow, others_may_read
 from routelog.log_backend.doors.randomness import random_below, random_key, random_name
-from routelog.log_backend.follower import Follower
 from routelog.log_backend.journal.journal import Journal, JournalFailed, NotReplicated
 from routelog.log_backend.journal.journal_block import (
     Reason,

@@ -12,7 +12,7 @@
       spill/...                              what other partitions could not keep in memory; emptied at start
 
 Start: `LogStore(...)`, `recover_metadata`, `open_partition` for each one that the topology knows, `recover`,
-`start`. A store that follows another node's has a `Follower` from `recover_metadata` on.
+`start`. A store that follows another node's has a `BlockApplier` from `recover_metadata` on.
 """
 
 import asyncio
@@ -116,7 +116,7 @@ class LogStore:
         schedules, reads, has_remote: what is due when; what loads records; there is remote storage for logs.
         intake, memory: what partitions share when they grow; all memory that holds messages.
         partitions: by number; read by others, changed only here.
-        recovery, follows: brings partitions back; a `Follower` keeps the store up, which has not started.
+        recovery, follows: brings partitions back; a `BlockApplier` keeps the store up, which has not started.
         scrub, space: reads sealed segments in the background; what is free on the disk.
         copies: of all there is, for backups.
         on_committed, on_written: set by the owner; called with the journal position that is so.

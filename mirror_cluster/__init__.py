@@ -15,7 +15,7 @@ from routelog.mirror_cluster.replica.settings import ReplicaSettings
 from routelog.mirror_cluster.replica.shard_log import Identity
 from routelog.mirror_cluster.standalone import claim_epoch
 from routelog.mirror_cluster.standby.follow_sender import StandbyLag
-from routelog.mirror_cluster.standby.standby import NoStandby, Standby, is_standby, promote
+from routelog.mirror_cluster.standby.standby import NoStandby, StandbyNode, is_standby, promote
 from routelog.mirror_cluster.standby.standby_door import StandbyDoor
 from routelog.mirror_cluster.standby.standby_options import (
     StandbyOptions,
@@ -39,9 +39,9 @@ __all__ = [
     "ReplicaSettings",
     "ReplicaState",
     "ShardRecord",
-    "Standby",
     "StandbyDoor",
     "StandbyLag",
+    "StandbyNode",
     "StandbyOptions",
     "claim_epoch",
     "cluster_options",

@@ -49,10 +49,10 @@ class RouteLogDataSource(DataSource):
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
         """A streaming query; the schema is its choice of columns."""
+        from routelog.spark_bridge.reading.log_stream_reader import LogStreamReader
         from routelog.spark_bridge.reading.read_options import parse_read_options
-        from routelog.spark_bridge.reading.stream_reader import StreamReader
 
-        return StreamReader(parse_read_options(self.options), schema)
+        return LogStreamReader(parse_read_options(self.options), schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """A batch of rows as messages to an exchange."""

@@ -8,7 +8,7 @@ from support.waiting import wait_until
 
 from routelog.spark_bridge.logs.http_endpoint import HttpEndpoint, parse_endpoint
 from routelog.spark_bridge.logs.http_logs import HttpLogs
-from routelog.spark_bridge.logs.log_store import LogPartition, LogStore, OffsetRange
+from routelog.spark_bridge.logs.readable_logs import LogPartition, OffsetRange, ReadableLogs
 
 
 def service_url(broker: BrokerProcess, user: str = "guest", password: str = "guest") -> str:
@@ -24,12 +24,12 @@ def http_logs(broker: BrokerProcess, user: str = "guest", password: str = "guest
     return HttpLogs(endpoint(service_url(broker, user, password)), {})
 
 
-def contents(store: LogStore, wanted: OffsetRange, **lost: bool) -> list[tuple[int, bytes]]:
+def contents(store: ReadableLogs, wanted: OffsetRange, **lost: bool) -> list[tuple[int, bytes]]:
     """Batches of a range by their base offset."""
     found = store.read(wanted, **lost)
     return [(batch.base_offset, bytes(batch.records.payload)) for batch in found]
 
 
-def wait_until_stored(store: LogStore, partition: LogPartition, count: int) -> None:
+def wait_until_stored(store: ReadableLogs, partition: LogPartition, count: int) -> None:
     """Wait until a log reaches an offset."""
     wait_until(lambda: store.extents(partition)[-1].end >= count)

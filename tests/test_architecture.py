@@ -176,7 +176,7 @@ WRITERS = {
     "log_backend/copies/arriving_copy.py",
     "log_backend/copies/copies.py",
     "log_backend/copies/data_writer.py",
-    "log_backend/follower.py",
+    "log_backend/block_applier.py",
     "log_backend/journal/block_writer.py",
     "log_backend/journal/journal_extent.py",
     "log_backend/journal/journal_files.py",

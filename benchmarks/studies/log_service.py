@@ -16,7 +16,7 @@ from routelog.benchmarks.studies.spark_read import COLUMNS, WARM_UP_ROUNDS, read
 from routelog.spark_bridge.logs.http_endpoint import parse_endpoint
 from routelog.spark_bridge.logs.http_logs import HttpLogs
 from routelog.spark_bridge.logs.log_directory import LogDirectory
-from routelog.spark_bridge.logs.log_store import LogStore
+from routelog.spark_bridge.logs.readable_logs import ReadableLogs
 
 TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -26,7 +26,7 @@ def _broker_seconds(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / TICKS
 
 
-def _read(store: LogStore, queue: str, pid: int) -> tuple[float, float, int, int]:
+def _read(store: ReadableLogs, queue: str, pid: int) -> tuple[float, float, int, int]:
     """Seconds of the reader's and of the broker's processors, bytes and batches."""
     own, broker = time.process_time(), _broker_seconds(pid)
     size = batches = 0
@@ -81,7 +81,7 @@ def main() -> None:
     if given.spark:
         _compare_queries(given)
         return
-    stores: dict[str, LogStore] = {
+    stores: dict[str, ReadableLogs] = {
         "files": LogDirectory(given.path),
         "HTTP": HttpLogs(parse_endpoint(given.url, {}, 60.0, 0), {}),
     }

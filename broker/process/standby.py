@@ -13,13 +13,13 @@ from routelog.broker.node.configuration import BrokerConfig
 from routelog.broker.process.data_directory import START_FAULTS, StartError, open_logs
 from routelog.broker.process.run import RESTART_SECONDS_MIN, SWITCH_SECONDS
 from routelog.log_backend import DirectoryLocked, LogStore, keep_private, narrow
-from routelog.mirror_cluster import Standby
+from routelog.mirror_cluster import StandbyNode
 from routelog.vhosts import DeclaredPartitions
 
 
 def run_standby(
     config: BrokerConfig,
-    make: Callable[[LogStore], Standby],
+    make: Callable[[LogStore], StandbyNode],
     on_ready: Callable[[], None],
     on_end: Callable[[str], NoReturn],
 ) -> NoReturn:

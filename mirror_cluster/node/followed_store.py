@@ -5,8 +5,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from routelog.log_backend import (
+    BlockApplier,
     Disk,
-    Follower,
     JournalExtent,
     Lane,
     LogStore,
@@ -73,7 +73,7 @@ class FollowedStore:
         storage.alone = epoch_alone(logs.metadata)
         marks = logs.journal.replicate(SHARD, storage, committed, storage.alone)
         logs.recover_metadata()
-        self._follower = Follower(logs, records)
+        self._follower = BlockApplier(logs, records)
         logs.journal.follow()
         await storage.open(marks)
 

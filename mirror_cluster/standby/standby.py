@@ -98,7 +98,7 @@ LAG_SECONDS = 10.0
 UNAPPLIED_BYTES_MAX = 32 * 1024 * 1024
 
 
-class Standby:
+class StandbyNode:
     """See the module.
 
     Attributes:

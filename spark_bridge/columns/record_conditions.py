@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from routelog.spark_bridge.logs.log_store import LogPartition, LogStore, OffsetRange
+from routelog.spark_bridge.logs.readable_logs import LogPartition, OffsetRange, ReadableLogs
 
 if TYPE_CHECKING:
     from pyspark.sql.datasource import Filter  # since Spark 4.1
@@ -47,7 +47,9 @@ class RecordConditions:
             self.partitions is None or partition.partition in self.partitions
         )
 
-    def narrowed(self, store: LogStore, held: OffsetRange, start: int, end: int) -> tuple[int, int]:
+    def narrowed(
+        self, store: ReadableLogs, held: OffsetRange, start: int, end: int
+    ) -> tuple[int, int]:
         """Return the part of a partition's offsets [start, end) within the bounds."""
         start = max(start, self.offset_min)
         if self.offset_end is not None:

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from routelog.log_backend.records.record_batch import RecordBatch
-from routelog.spark_bridge.logs.log_store import LogPartition, OffsetRange
+from routelog.spark_bridge.logs.readable_logs import LogPartition, OffsetRange
 
 # An Arrow batch has an overhead of some 100 us in Python and the JVM. Larger batches would save little, and
 # take memory on both sides.

@@ -21,7 +21,7 @@ from routelog.log_backend import Clock, Disk, random_name, replace_file
 from routelog.spark_bridge.columns.record_table import PARTITION_COLUMNS, TableLayout
 from routelog.spark_bridge.lakes.lake_table import DELTA_LOG, TableUnusable, WriterLock
 from routelog.spark_bridge.lakes.parquet_parts import ZSTD_LEVEL, ParquetParts, Part
-from routelog.spark_bridge.logs.log_store import LogPartition
+from routelog.spark_bridge.logs.readable_logs import LogPartition
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]")
 INTENTS = "_routelog"  # a folder in the table; readers ignore names that begin with _

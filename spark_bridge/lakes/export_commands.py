@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from routelog.spark_bridge.columns.record_table import TableLayout
     from routelog.spark_bridge.lakes.exporter import Exported, Exporter
     from routelog.spark_bridge.lakes.lake_table import LakeTable
-    from routelog.spark_bridge.logs.log_store import LogStore, OffsetRange
+    from routelog.spark_bridge.logs.readable_logs import OffsetRange, ReadableLogs
 
 EXIT_FAILED = 1
 EXIT_USAGE = 2
@@ -171,7 +171,7 @@ def vacuum(
         tell({"files_removed": len(vacuum_table(table, hours, dry_run=dry_run))}, as_json=as_json)
 
 
-def open_store(path: Path | None, url: str | None, remote: str | None) -> "LogStore":
+def open_store(path: Path | None, url: str | None, remote: str | None) -> "ReadableLogs":
     """Open the logs at the place that options give.
 
     Raises:

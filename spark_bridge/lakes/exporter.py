@@ -7,8 +7,8 @@ from routelog.spark_bridge.columns.record_table import RecordRows
 from routelog.spark_bridge.columns.row_group import RowGroup, row_groups
 from routelog.spark_bridge.lakes.lake_table import LakeTable
 from routelog.spark_bridge.logs.errors import RecordsLost
-from routelog.spark_bridge.logs.log_store import LogPartition, LogStore, OffsetRange
 from routelog.spark_bridge.logs.queue_selection import QueueSelection
+from routelog.spark_bridge.logs.readable_logs import LogPartition, OffsetRange, ReadableLogs
 from routelog.spark_bridge.reading.read_plan import stretches_between, whole
 
 TRANSACTION_BYTES = 128 * 1024 * 1024  # of bodies: it gives files of some ten megabytes
@@ -34,7 +34,7 @@ class Exporter:
 
     def __init__(
         self,
-        store: LogStore,
+        store: ReadableLogs,
         vhost: str,
         selection: QueueSelection,
         rows: RecordRows,

@@ -16,7 +16,7 @@ from pyiceberg.table import Table
 
 from routelog.spark_bridge.columns.record_table import PARTITION_COLUMNS, TableLayout
 from routelog.spark_bridge.lakes.lake_table import TableUnusable
-from routelog.spark_bridge.logs.log_store import LogPartition
+from routelog.spark_bridge.logs.readable_logs import LogPartition
 
 NAMESPACE, TABLE = "routelog", "records"
 FILE_PROPERTIES = {

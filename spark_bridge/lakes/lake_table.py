@@ -7,7 +7,7 @@ from typing import Protocol
 import pyarrow as pa
 
 from routelog.log_backend import DirectoryLocked, Disk
-from routelog.spark_bridge.logs.log_store import LogPartition
+from routelog.spark_bridge.logs.readable_logs import LogPartition
 
 DELTA_LOG = "_delta_log"
 # What a table of a format has in its folder from its beginning.

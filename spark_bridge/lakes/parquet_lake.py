@@ -20,7 +20,7 @@ from routelog.log_backend import Disk, opened
 from routelog.spark_bridge.columns.record_table import TableLayout
 from routelog.spark_bridge.lakes.lake_table import TableUnusable, WriterLock
 from routelog.spark_bridge.lakes.parquet_parts import ParquetParts
-from routelog.spark_bridge.logs.log_store import LogPartition
+from routelog.spark_bridge.logs.readable_logs import LogPartition
 
 OFFSETS = "_offsets.json"
 WRITING = "_writing"

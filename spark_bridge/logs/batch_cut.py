@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from routelog.log_backend.records.record_batch import RecordBatch
-from routelog.spark_bridge.logs.log_store import Cut
+from routelog.spark_bridge.logs.readable_logs import Cut
 
 
 class BatchSize(NamedTuple):
@@ -18,7 +18,7 @@ class BatchSize(NamedTuple):
 
 
 def cut_batches(batches: Iterable[BatchSize], start: int, end: int, bytes_max: int) -> Cut:
-    """Return the longest beginning of a range of offsets that fits; see `LogStore.cut`.
+    """Return the longest beginning of a range of offsets that fits; see `ReadableLogs.cut`.
 
     Args:
         batches: those of the range, in order; only as many are consumed as are needed.

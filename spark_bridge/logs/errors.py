@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from routelog.spark_bridge.logs.log_store import LogPartition
+from routelog.spark_bridge.logs.readable_logs import LogPartition
 
 
 class BadOption(ValueError):

@@ -13,11 +13,11 @@ from routelog.spark_bridge.logs.batch_stream import batch_stream
 from routelog.spark_bridge.logs.errors import RecordsLost, ServiceRefused
 from routelog.spark_bridge.logs.http_endpoint import HttpEndpoint
 from routelog.spark_bridge.logs.http_session import Attempts, HttpSession
-from routelog.spark_bridge.logs.log_store import Cut, LogPartition, OffsetRange, Ticket
+from routelog.spark_bridge.logs.readable_logs import Cut, LogPartition, OffsetRange, Ticket
 
 
 class HttpLogs:
-    """See `LogStore`.
+    """See `ReadableLogs`.
 
     Args:
         tokens: by vhost, from `ticket` on the driver.
@@ -39,7 +39,7 @@ class HttpLogs:
         return self._session.vhosts()
 
     def partitions(self, vhost: str, queues: Collection[str] | None) -> list[LogPartition]:
-        """Partitions of some queues, or of all that the user may read; see `LogStore.partitions`."""
+        """Partitions of some queues, or of all that the user may read; see `ReadableLogs.partitions`."""
         query = {} if queues is None else {"queues": json.dumps(sorted(queues))}
         found = self._session.get(vhost, (), **query) or []
         return sorted(
@@ -55,16 +55,16 @@ class HttpLogs:
         return [OffsetRange(partition, *segment) for segment in segments]
 
     def located(self, wanted: OffsetRange) -> OffsetRange:
-        """See `LogStore.located`; the broker needs no hint."""
+        """See `ReadableLogs.located`; the broker needs no hint."""
         return wanted
 
     def offset_at(self, partition: LogPartition, time: int) -> int | None:
-        """See `LogStore.offset_at`."""
+        """See `ReadableLogs.offset_at`."""
         found = self._get(partition, "offset", time=time)
         return None if found is None else found["offset"]
 
     def cut(self, wanted: OffsetRange, bytes_max: int) -> Cut:
-        """See `LogStore.cut`."""
+        """See `ReadableLogs.cut`."""
         start, end = wanted.start, wanted.end
         found = self._get(wanted.partition, "body-sizes", start=start, end=end, bytes=bytes_max)
         sizes = (
@@ -74,7 +74,7 @@ class HttpLogs:
         return cut_batches(sizes, start, end, bytes_max)
 
     def read(self, wanted: OffsetRange, *, lost_is_error: bool = True) -> Iterator[RecordBatch]:
-        """Batches with offsets in a range; see `LogStore.read`.
+        """Batches with offsets in a range; see `ReadableLogs.read`.
 
         Raises:
             ServiceUnreachable: the broker cannot be reached.

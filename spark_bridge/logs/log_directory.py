@@ -23,8 +23,8 @@ from routelog.log_backend.segments.log_directory import (
 )
 from routelog.log_backend.segments.partition_file import PARTITION_FILE, decode_number
 from routelog.spark_bridge.logs.errors import BadOption, DamagedSegment, RecordsLost
-from routelog.spark_bridge.logs.log_store import Cut, LogPartition, OffsetRange, Ticket
 from routelog.spark_bridge.logs.newest_segment import NewestSegment
+from routelog.spark_bridge.logs.readable_logs import Cut, LogPartition, OffsetRange, Ticket
 from routelog.spark_bridge.logs.segment_file import SegmentFile
 from routelog.spark_bridge.logs.segment_listing import Neighbours, list_segments
 
@@ -57,7 +57,7 @@ class LogDirectory:
         return sorted(unquote(entry.name) for entry in self._logs.iterdir() if entry.is_dir())
 
     def partitions(self, vhost: str, queues: Collection[str] | None) -> list[LogPartition]:
-        """Partitions of some queues, or of all of a vhost; see `LogStore.partitions`."""
+        """Partitions of some queues, or of all of a vhost; see `ReadableLogs.partitions`."""
         directory = self._logs / directory_name(vhost)
         if not directory.is_dir():
             return []
@@ -91,14 +91,14 @@ class LogDirectory:
         ]
 
     def located(self, wanted: OffsetRange) -> OffsetRange:
-        """See `LogStore.located`; sealed segments need no hint, because they have index files."""
+        """See `ReadableLogs.located`; sealed segments need no hint, because they have index files."""
         newest = self._newest.get(wanted.partition)
         if newest is None or wanted.start < newest.base_offset:
             return wanted
         return replace(wanted, position_hint=newest.position_before(wanted.start))
 
     def offset_at(self, partition: LogPartition, time: int) -> int | None:
-        """See `LogStore.offset_at`.
+        """See `ReadableLogs.offset_at`.
 
         Raises:
             DamagedSegment: a header of a sealed segment fails a check.
@@ -111,7 +111,7 @@ class LogDirectory:
         return None if found is None or found >= end else found
 
     def cut(self, wanted: OffsetRange, bytes_max: int) -> Cut:
-        """See `LogStore.cut`."""
+        """See `ReadableLogs.cut`."""
         segments = self._segments(wanted.partition)
         at = bisect_right(segments, wanted.start, key=_base_offset) - 1
         with suppress(FileNotFoundError):
@@ -122,7 +122,7 @@ class LogDirectory:
         return Cut(wanted.end, 0)  # removed meanwhile: `read` will raise RecordsLost
 
     def read(self, wanted: OffsetRange, *, lost_is_error: bool = True) -> Iterator[RecordBatch]:
-        """Batches with offsets in a range; see `LogStore.read`."""
+        """Batches with offsets in a range; see `ReadableLogs.read`."""
         reached = wanted.start
         listing = list_segments(self._directory(wanted.partition), reached, wanted.end)
         segments = listing.paths

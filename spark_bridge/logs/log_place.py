@@ -6,8 +6,8 @@ from pathlib import Path
 from routelog.spark_bridge.logs.http_endpoint import HttpEndpoint
 from routelog.spark_bridge.logs.http_logs import HttpLogs
 from routelog.spark_bridge.logs.log_directory import LogDirectory
-from routelog.spark_bridge.logs.log_store import LogStore, Ticket
 from routelog.spark_bridge.logs.object_logs import ObjectLogs
+from routelog.spark_bridge.logs.readable_logs import ReadableLogs, Ticket
 from routelog.spark_bridge.logs.tiered_logs import BrokerLogs, TieredLogs
 
 NO_TICKET: Ticket = {}
@@ -27,11 +27,11 @@ class LogPlace:
     endpoint: HttpEndpoint | None = None
     remote: str = ""
 
-    def open(self, ticket: Ticket = NO_TICKET) -> LogStore:
+    def open(self, ticket: Ticket = NO_TICKET) -> ReadableLogs:
         """Open the logs.
 
         Args:
-            ticket: in a task, the `LogStore.ticket` of the driver.
+            ticket: in a task, the `ReadableLogs.ticket` of the driver.
 
         Raises:
             BadOption: this host finds no logs there.

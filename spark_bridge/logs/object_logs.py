@@ -13,7 +13,7 @@ from routelog.log_backend.remote.remote_segment import RemoteSegment, stored_seg
 from routelog.log_backend.segments.log_directory import directory_name
 from routelog.spark_bridge.logs.batch_cut import BatchSize, cut_batches
 from routelog.spark_bridge.logs.errors import BadOption, RecordsLost, StorageUnreachable
-from routelog.spark_bridge.logs.log_store import Cut, LogPartition, OffsetRange, Ticket
+from routelog.spark_bridge.logs.readable_logs import Cut, LogPartition, OffsetRange, Ticket
 from routelog.spark_bridge.logs.segment_object import SegmentObject
 
 
@@ -51,7 +51,7 @@ class RemoteFolder:
 
 
 class ObjectLogs:
-    """See `LogStore`.
+    """See `ReadableLogs`.
 
     Args:
         url: of the bucket: see `open_bucket`.
@@ -77,7 +77,7 @@ class ObjectLogs:
             return sorted(map(unquote, self._bucket.folders("")))
 
     def partitions(self, vhost: str, queues: Collection[str] | None) -> list[LogPartition]:
-        """Partitions of which segments were copied; see `LogStore.partitions`."""
+        """Partitions of which segments were copied; see `ReadableLogs.partitions`."""
         with self._reached():
             folders = self._bucket.folders(directory_name(vhost))
         wanted = None if queues is None else {directory_name(queue): queue for queue in queues}
@@ -99,13 +99,13 @@ class ObjectLogs:
         return self.folder(partition).extents(partition) or [OffsetRange(partition, 0, 0, 0)]
 
     def located(self, wanted: OffsetRange) -> OffsetRange:
-        """See `LogStore.located`; segments have indexes, and need no hint."""
+        """See `ReadableLogs.located`; segments have indexes, and need no hint."""
         return wanted
 
     def offset_at(
         self, partition: LogPartition, time: int, folder: RemoteFolder | None = None
     ) -> int | None:
-        """See `LogStore.offset_at`; in a folder that was listed, if it is given."""
+        """See `ReadableLogs.offset_at`; in a folder that was listed, if it is given."""
         folder = folder or self.folder(partition)
         first = bisect_left(folder.segments, time, key=lambda each: each.last_time)
         for segment in folder.segments[first:]:
@@ -119,7 +119,7 @@ class ObjectLogs:
         return None
 
     def cut(self, wanted: OffsetRange, bytes_max: int) -> Cut:
-        """See `LogStore.cut`.
+        """See `ReadableLogs.cut`.
 
         Cost:
             Reads all of this beginning.
@@ -128,7 +128,7 @@ class ObjectLogs:
         return cut_batches(sizes, wanted.start, wanted.end, bytes_max)
 
     def read(self, wanted: OffsetRange, *, lost_is_error: bool = True) -> Iterator[RecordBatch]:
-        """Batches with offsets in a range; see `LogStore.read`."""
+        """Batches with offsets in a range; see `ReadableLogs.read`."""
         folder, reached = self.folder(wanted.partition), wanted.start
         while reached < wanted.end:
             segment = folder.holding(reached)

@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Protocol
 
 from routelog.spark_bridge.logs.errors import BadOption
-from routelog.spark_bridge.logs.log_store import LogPartition, LogStore, OffsetRange
+from routelog.spark_bridge.logs.readable_logs import LogPartition, OffsetRange, ReadableLogs
 
 EARLIEST = -2
 LATEST = -1
@@ -40,7 +40,7 @@ class Limit(Protocol):
             BadOption: names the missing or additional partitions.
         """
 
-    def offset(self, store: LogStore, held: OffsetRange) -> int:
+    def offset(self, store: ReadableLogs, held: OffsetRange) -> int:
         """Return the offset for one partition; it may be outside of its log.
 
         Raises:
@@ -95,7 +95,7 @@ class OffsetLimit(_Values):
         """Whether EARLIEST or LATEST is meant anywhere."""
         return symbol == self.everywhere or symbol in self.places.values()
 
-    def offset(self, store: LogStore, held: OffsetRange) -> int:
+    def offset(self, store: ReadableLogs, held: OffsetRange) -> int:
         """See `Limit`; `held` is from the earliest to the latest offset."""
         value = self.of(held.partition)
         return {EARLIEST: held.start, LATEST: held.end}.get(value, value)
@@ -115,7 +115,7 @@ class TimeLimit(_Values):
         """Whether it never gives the latest offset."""
         return self.must_match
 
-    def offset(self, store: LogStore, held: OffsetRange) -> int:
+    def offset(self, store: ReadableLogs, held: OffsetRange) -> int:
         """See `Limit`."""
         found = store.offset_at(held.partition, self.of(held.partition))
         if found is None and self.must_match:

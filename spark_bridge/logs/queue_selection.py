@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from routelog.spark_bridge.logs.errors import BadOption
-from routelog.spark_bridge.logs.log_store import LogPartition
+from routelog.spark_bridge.logs.readable_logs import LogPartition
 
 _NO_LOG = (
     "in the vhost: there is no such queue, nothing was written to it yet, or all of it was consumed; a queue "

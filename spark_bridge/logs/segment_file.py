@@ -21,7 +21,7 @@ from routelog.log_backend.segments.segment_index import HEADER_BYTES as INDEX_HE
 from routelog.log_backend.segments.segment_index import decode_index
 from routelog.spark_bridge.logs.batch_cut import BatchSize, cut_batches
 from routelog.spark_bridge.logs.errors import DamagedSegment
-from routelog.spark_bridge.logs.log_store import Cut
+from routelog.spark_bridge.logs.readable_logs import Cut
 
 STRETCH_BYTES = 1024 * 1024  # read at once: more is not faster, and takes memory
 
@@ -135,7 +135,7 @@ class SegmentFile:
         return None
 
     def cut(self, start: int, end: int, bytes_max: int, hint: int = 0) -> Cut:
-        """The longest beginning of a range of offsets; see `LogStore.cut`.
+        """The longest beginning of a range of offsets; see `ReadableLogs.cut`.
 
         Raises:
             DamagedSegment: no batch is where one has to be.

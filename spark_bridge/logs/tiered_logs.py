@@ -6,11 +6,17 @@ from typing import Protocol
 
 from routelog.log_backend.records.record_batch import RecordBatch
 from routelog.spark_bridge.logs.errors import RecordsLost
-from routelog.spark_bridge.logs.log_store import Cut, LogPartition, LogStore, OffsetRange, Ticket
 from routelog.spark_bridge.logs.object_logs import ObjectLogs, RemoteFolder
+from routelog.spark_bridge.logs.readable_logs import (
+    Cut,
+    LogPartition,
+    OffsetRange,
+    ReadableLogs,
+    Ticket,
+)
 
 
-class BrokerLogs(LogStore, Protocol):
+class BrokerLogs(ReadableLogs, Protocol):
     """The part of the logs that the broker has."""
 
     def number(self, partition: LogPartition) -> int | None:
@@ -21,7 +27,7 @@ class BrokerLogs(LogStore, Protocol):
 
 
 class TieredLogs:
-    """See `LogStore`. The broker removes a segment only when remote storage has it.
+    """See `ReadableLogs`. The broker removes a segment only when remote storage has it.
 
     So the broker must be listed first: remote storage then has all segments that the broker has removed.
     """
@@ -58,21 +64,21 @@ class TieredLogs:
         return [*far, *left]
 
     def located(self, wanted: OffsetRange) -> OffsetRange:
-        """See `LogStore.located`."""
+        """See `ReadableLogs.located`."""
         return wanted if self._is_remote(wanted) else self._broker.located(wanted)
 
     def offset_at(self, partition: LogPartition, time: int) -> int | None:
-        """See `LogStore.offset_at`."""
+        """See `ReadableLogs.offset_at`."""
         found = self._remote.offset_at(partition, time, self._folder(partition))
         return self._broker.offset_at(partition, time) if found is None else found
 
     def cut(self, wanted: OffsetRange, bytes_max: int) -> Cut:
-        """See `LogStore.cut`."""
-        store: LogStore = self._remote if self._is_remote(wanted) else self._broker
+        """See `ReadableLogs.cut`."""
+        store: ReadableLogs = self._remote if self._is_remote(wanted) else self._broker
         return store.cut(wanted, bytes_max)
 
     def read(self, wanted: OffsetRange, *, lost_is_error: bool = True) -> Iterator[RecordBatch]:
-        """Batches with offsets in a range; see `LogStore.read`."""
+        """Batches with offsets in a range; see `ReadableLogs.read`."""
         partition, reached = wanted.partition, wanted.start
         while reached < wanted.end:
             folder = self._folder(partition)

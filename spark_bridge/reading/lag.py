@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from routelog.spark_bridge.logs.log_store import LogPartition, LogStore, OffsetRange
+from routelog.spark_bridge.logs.readable_logs import LogPartition, OffsetRange, ReadableLogs
 from routelog.spark_bridge.reading.read_plan import stretches_between
 
 
@@ -69,7 +69,7 @@ class StreamLag:
 
 
 def partition_lags(
-    store: LogStore, position: Mapping[LogPartition, int], now: int
+    store: ReadableLogs, position: Mapping[LogPartition, int], now: int
 ) -> tuple[PartitionLag, ...]:
     """Return the lag of each partition of a stream.
 
@@ -80,7 +80,7 @@ def partition_lags(
     return tuple(_lag(store, each, offset, now) for each, offset in sorted(position.items()))
 
 
-def _lag(store: LogStore, partition: LogPartition, offset: int, now: int) -> PartitionLag:
+def _lag(store: ReadableLogs, partition: LogPartition, offset: int, now: int) -> PartitionLag:
     extents = store.extents(partition)
     latest = max(extents[-1].end, offset)  # a log without segments has no end of its own
     unread = stretches_between(extents, offset, latest, lost_is_error=False)
@@ -94,7 +94,7 @@ def _lag(store: LogStore, partition: LogPartition, offset: int, now: int) -> Par
     )
 
 
-def _waited(store: LogStore, unread: OffsetRange, now: int) -> float:
+def _waited(store: ReadableLogs, unread: OffsetRange, now: int) -> float:
     """Seconds since the first record of a range was received."""
     for batch in store.read(unread, lost_is_error=False):
         if batch.end_offset > unread.start:

@@ -15,7 +15,7 @@ from pyspark.sql.streaming.listener import (
 from routelog.log_backend import SystemClock
 from routelog.spark_bridge.logs.http_endpoint import parse_endpoint
 from routelog.spark_bridge.logs.log_place import LogPlace
-from routelog.spark_bridge.logs.log_store import LogPartition, LogStore
+from routelog.spark_bridge.logs.readable_logs import LogPartition, ReadableLogs
 from routelog.spark_bridge.reading.lag import StreamLag, partition_lags
 
 log = logging.getLogger(__name__)
@@ -98,7 +98,7 @@ class LagListener(StreamingQueryListener):
         return {each: position[each] for each in there if each in position}
 
 
-def _store(place: str, remote: str) -> LogStore:
+def _store(place: str, remote: str) -> ReadableLogs:
     if place.startswith(("http://", "https://")):
         endpoint = parse_endpoint(place, {}, FETCH_SECONDS, FETCH_RETRIES)
         return LogPlace(endpoint=endpoint, remote=remote).open()

@@ -7,7 +7,7 @@ from math import ceil, floor
 
 from routelog.log_backend import Clock
 from routelog.spark_bridge.logs.errors import RecordsLost
-from routelog.spark_bridge.logs.log_store import LogPartition, LogStore, OffsetRange
+from routelog.spark_bridge.logs.readable_logs import LogPartition, OffsetRange, ReadableLogs
 from routelog.spark_bridge.reading.read_options import ReadOptions
 from routelog.spark_bridge.reading.read_plan import (
     Task,
@@ -43,7 +43,9 @@ def ends_by_records(backlogs: Backlogs, records_max: int) -> dict[LogPartition, 
     return ends
 
 
-def ends_by_bytes(store: LogStore, backlogs: Backlogs, bytes_max: int) -> dict[LogPartition, int]:
+def ends_by_bytes(
+    store: ReadableLogs, backlogs: Backlogs, bytes_max: int
+) -> dict[LogPartition, int]:
     """Return where each partition's share ends, so that all bodies have at most `bytes_max` bytes.
 
     Smaller backlogs come first, and larger ones get what these leave of their shares. Each partition gets at
@@ -62,7 +64,7 @@ def ends_by_bytes(store: LogStore, backlogs: Backlogs, bytes_max: int) -> dict[L
     return ends
 
 
-def _cut(store: LogStore, stretches: Sequence[OffsetRange], bytes_max: int) -> tuple[int, int]:
+def _cut(store: ReadableLogs, stretches: Sequence[OffsetRange], bytes_max: int) -> tuple[int, int]:
     """End of the part, and the size of its bodies: one record at least."""
     end, size = stretches[0].start, 0
     for stretch in stretches:
@@ -91,7 +93,7 @@ class MicroBatches:
         clock: for `maxTriggerDelay`.
     """
 
-    def __init__(self, store: LogStore, options: ReadOptions, clock: Clock) -> None:
+    def __init__(self, store: ReadableLogs, options: ReadOptions, clock: Clock) -> None:
         self.store = store
         self._options = options
         self._clock = clock

@@ -8,7 +8,6 @@ from routelog.log_backend import BadBucket, check_address, without_secrets
 from routelog.spark_bridge.logs.errors import BadOption
 from routelog.spark_bridge.logs.http_endpoint import TLS_OPTIONS, HttpEndpoint, parse_endpoint
 from routelog.spark_bridge.logs.log_place import NO_TICKET, LogPlace
-from routelog.spark_bridge.logs.log_store import LogStore, Ticket
 from routelog.spark_bridge.logs.offset_limit import (
     EARLIEST,
     LATEST,
@@ -19,6 +18,7 @@ from routelog.spark_bridge.logs.offset_limit import (
     parse_time_limits,
 )
 from routelog.spark_bridge.logs.queue_selection import QueueSelection, parse_selection
+from routelog.spark_bridge.logs.readable_logs import ReadableLogs, Ticket
 from routelog.spark_bridge.reading.option_values import OptionValues, canonical_names
 
 TRIGGER_OPTIONS = (
@@ -119,7 +119,7 @@ class ReadOptions:
     columns: tuple[str, ...] | None
     pushdown: bool
 
-    def open_store(self, ticket: Ticket = NO_TICKET) -> LogStore:
+    def open_store(self, ticket: Ticket = NO_TICKET) -> ReadableLogs:
         """Open the logs: see `LogPlace.open`."""
         return self.place.open(ticket)
 

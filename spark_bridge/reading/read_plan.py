@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from routelog.spark_bridge.columns.record_conditions import NO_CONDITIONS, RecordConditions
 from routelog.spark_bridge.logs.errors import BadOption, RecordsLost
-from routelog.spark_bridge.logs.log_store import LogPartition, LogStore, OffsetRange
+from routelog.spark_bridge.logs.readable_logs import LogPartition, OffsetRange, ReadableLogs
 from routelog.spark_bridge.reading.read_options import ReadOptions
 
 Task = tuple[OffsetRange, ...]
@@ -19,7 +19,7 @@ PROCESSORS = os.cpu_count() or 1
 
 
 def plan_batch(
-    store: LogStore,
+    store: ReadableLogs,
     options: ReadOptions,
     conditions: RecordConditions = NO_CONDITIONS,
     processors: int = PROCESSORS,
@@ -46,7 +46,7 @@ def plan_batch(
     return plan_tasks(store, ranges, options, processors)
 
 
-def selected_partitions(store: LogStore, options: ReadOptions) -> list[LogPartition]:
+def selected_partitions(store: ReadableLogs, options: ReadOptions) -> list[LogPartition]:
     """Return the partitions that a query reads.
 
     Raises:
@@ -93,7 +93,10 @@ def lost_between(extents: list[OffsetRange], start: int, end: int) -> Iterator[R
 
 
 def plan_tasks(
-    store: LogStore, ranges: list[OffsetRange], options: ReadOptions, processors: int = PROCESSORS
+    store: ReadableLogs,
+    ranges: list[OffsetRange],
+    options: ReadOptions,
+    processors: int = PROCESSORS,
 ) -> list[Task]:
     """Return tasks for some ranges; without `minPartitions`, adjacent ranges are packed into one task.
 

@@ -9,7 +9,7 @@ from pyspark.sql.types import StructType
 from routelog.spark_bridge.columns.envelope import arrow_schema, check_projection, offered_columns
 from routelog.spark_bridge.columns.record_columns import arrow_batch
 from routelog.spark_bridge.columns.row_group import row_groups
-from routelog.spark_bridge.logs.log_store import LogStore, Ticket
+from routelog.spark_bridge.logs.readable_logs import ReadableLogs, Ticket
 from routelog.spark_bridge.reading.python_worker import exempt_modules
 from routelog.spark_bridge.reading.read_options import ReadOptions
 from routelog.spark_bridge.reading.read_plan import Task
@@ -31,7 +31,7 @@ class TaskPartition(InputPartition):
         self.ticket = ticket
 
 
-def task_partitions(store: LogStore, vhost: str, tasks: Sequence[Task]) -> list[TaskPartition]:
+def task_partitions(store: ReadableLogs, vhost: str, tasks: Sequence[Task]) -> list[TaskPartition]:
     """Return the partitions that Spark sends to executors, one for each task; Spark requires a list."""
     ticket = store.ticket(vhost) if tasks else {}
     return [TaskPartition(task, ticket) for task in tasks]

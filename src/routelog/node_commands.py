@@ -42,7 +42,7 @@ from routelog.mirror_cluster import (
     CannotJoin,
     ClusterOptions,
     NoStandby,
-    Standby,
+    StandbyNode,
     StandbyOptions,
     cluster_options,
     follow_options,
@@ -134,9 +134,9 @@ def follow(
     service_manager = ServiceManager.from_environment(os.environ)
     data, disk = configuration.data_dir, SystemDisk()
 
-    def make(logs: LogStore) -> Standby:
+    def make(logs: LogStore) -> StandbyNode:
         name = node_name(configuration.node_name, socket.gethostname())
-        return Standby(options, name, logs, data, disk, SystemClock())
+        return StandbyNode(options, name, logs, data, disk, SystemClock())
 
     def on_ready() -> None:
         shown = escape_control(str(data))

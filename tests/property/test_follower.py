@@ -16,7 +16,7 @@ from unit.log_backend.log_records import records
 from unit.log_backend.open_store import MIB, copy_of, crash, durable, open_store
 
 from routelog.log_backend import (
-    Follower,
+    BlockApplier,
     LogOptions,
     LogStore,
     PartitionLog,
@@ -241,7 +241,7 @@ class Copy:
     def _open(self) -> None:
         self.store = open_store(self.data, FOLLOWER)
         self.store.recover_metadata()
-        self.follower = Follower(self.store, DeclaredPartitions(self.store.metadata))
+        self.follower = BlockApplier(self.store, DeclaredPartitions(self.store.metadata))
 
     async def restart(self, *, killed: bool) -> None:
         """Stop, and go on with what the journal has; some blocks come once more."""

@@ -22,8 +22,8 @@ from routelog.log_backend import SystemDisk
 from routelog.log_backend.remote.bucket_address import open_bucket
 from routelog.log_backend.remote.remote_segment import stored_segments, whole_segments
 from routelog.spark_bridge.logs.log_directory import LogDirectory
-from routelog.spark_bridge.logs.log_store import LogPartition, LogStore, OffsetRange
 from routelog.spark_bridge.logs.object_logs import ObjectLogs
+from routelog.spark_bridge.logs.readable_logs import LogPartition, OffsetRange, ReadableLogs
 from routelog.spark_bridge.logs.tiered_logs import TieredLogs
 
 AUDIT = LogPartition("/", "audit", 0)
@@ -203,7 +203,7 @@ def consumed(broker: BrokerProcess, count: int) -> list[bytes]:
     return found
 
 
-def bodies(store: LogStore) -> list[bytes]:
+def bodies(store: ReadableLogs) -> list[bytes]:
     """All that can be read."""
     extents = store.extents(AUDIT)
     assert extents[0].start == 0

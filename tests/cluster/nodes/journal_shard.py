@@ -9,8 +9,8 @@ from unit.log_backend.log_records import batch, bodies_of
 
 from routelog.log_backend import ShardBlock, SystemClock, SystemDisk
 from routelog.log_backend.journal.journal import Journal
-from routelog.log_backend.journal.journal_block import JournalEntry, decode_entries
 from routelog.log_backend.journal.journal_block import Block as StoredBlock
+from routelog.log_backend.journal.journal_block import JournalEntry, decode_entries
 from routelog.log_backend.journal.journal_supply import JournalSupply
 from routelog.log_backend.records.record_batch import RecordBatch
 from routelog.mirror_cluster.node.incarnation import read_incarnation

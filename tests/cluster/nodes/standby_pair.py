@@ -11,9 +11,9 @@ from unit.log_backend.open_store import fill_journal_file, open_store, unsettled
 
 from routelog.log_backend import Change, PartitionLog, SystemClock, SystemDisk
 from routelog.mirror_cluster import (
-    Standby,
     StandbyDoor,
     StandbyLag,
+    StandbyNode,
     StandbyOptions,
     claim_epoch,
 )
@@ -76,7 +76,7 @@ class FollowingStore:
 
     def __init__(self, data: Path, port: int, secret: bytes = SECRET) -> None:
         self.store = store = open_store(data, QUIETER)
-        self.standby = Standby(
+        self.standby = StandbyNode(
             options(port, secret), "s@test", store, data, SystemDisk(), SystemClock()
         )
 

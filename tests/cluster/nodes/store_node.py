@@ -13,9 +13,9 @@ from support.waiting import until
 from unit.log_backend.open_store import SMALL, open_store
 
 from routelog.log_backend import (
+    BlockApplier,
     Change,
     DeclaredPartition,
-    Follower,
     JournalExtent,
     MetadataStore,
     PartitionLog,
@@ -115,7 +115,7 @@ class StoreNode:
         committed = JournalExtent(self.store.metadata).committed
         self.marks = journal.replicate(SHARD, self.storage, committed)
         self.store.recover_metadata()
-        self.follower = Follower(self.store, NamedPartitions(self.store.metadata))
+        self.follower = BlockApplier(self.store, NamedPartitions(self.store.metadata))
         journal.follow()
         await self.storage.open(self.marks)
         await self.node.start([self.storage])

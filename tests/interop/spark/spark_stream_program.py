@@ -22,14 +22,14 @@ from pyspark.sql.types import StructType
 
 from routelog.spark_bridge import parquet_batches
 from routelog.spark_bridge.data_source import RouteLogDataSource
+from routelog.spark_bridge.reading.log_stream_reader import LogStreamReader, StoredOffsets
 from routelog.spark_bridge.reading.read_options import parse_read_options
-from routelog.spark_bridge.reading.stream_reader import StoredOffsets, StreamReader
 from routelog.spark_bridge.reading.task_reader import TaskPartition
 
 GIVEN = json.loads(sys.argv[1])
 
 
-class WatchedReader(StreamReader):
+class WatchedReader(LogStreamReader):
     """Waits between Spark's log of offsets and the plan, and in the middle of a task."""
 
     def partitions(self, start: StoredOffsets, end: StoredOffsets) -> Sequence[InputPartition]:

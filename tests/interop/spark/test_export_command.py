@@ -17,7 +17,7 @@ from log_service import http_logs, service_url, wait_until_stored
 from pika_client import Clients
 from support.waiting import wait_until
 
-from routelog.spark_bridge.logs.log_store import LogPartition
+from routelog.spark_bridge.logs.readable_logs import LogPartition
 
 pytestmark = pytest.mark.interop
 

@@ -24,7 +24,7 @@ from pika_client import Clients
 from pyspark.sql import SparkSession
 
 from routelog.spark_bridge import delta_batches
-from routelog.spark_bridge.logs.log_store import LogPartition, LogStore
+from routelog.spark_bridge.logs.readable_logs import LogPartition, ReadableLogs
 
 pytestmark = [pytest.mark.interop, pytest.mark.spark, pytest.mark.long]
 
@@ -55,7 +55,7 @@ def wait_until(done: Callable[[], bool]) -> None:
         time.sleep(0.05)
 
 
-def stored(logs: LogStore) -> int:
+def stored(logs: ReadableLogs) -> int:
     """Records that readers can see."""
     return sum(
         logs.extents(LogPartition("/", queue, number))[-1].end

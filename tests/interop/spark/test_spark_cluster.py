@@ -16,7 +16,7 @@ from pika.adapters.blocking_connection import BlockingChannel
 from pika_client import PERSISTENT, Clients
 from support.waiting import wait_until
 
-from routelog.spark_bridge.logs.log_store import LogPartition
+from routelog.spark_bridge.logs.readable_logs import LogPartition
 
 pytestmark = [pytest.mark.interop, pytest.mark.spark, pytest.mark.long]
 

@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from support.ports import free_port
 from unit.spark_bridge.log_files import LogFiles
 
-from routelog.spark_bridge.logs.log_store import LogPartition
+from routelog.spark_bridge.logs.readable_logs import LogPartition
 
 pytestmark = [pytest.mark.interop, pytest.mark.spark, pytest.mark.long]
 

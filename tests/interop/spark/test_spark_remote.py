@@ -15,7 +15,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from support.waiting import wait_until
 
-from routelog.spark_bridge.logs.log_store import LogPartition
+from routelog.spark_bridge.logs.readable_logs import LogPartition
 
 pytestmark = [pytest.mark.interop, pytest.mark.spark, pytest.mark.long]
 

@@ -29,7 +29,7 @@ from routelog.spark_bridge.logs.errors import (
 )
 from routelog.spark_bridge.logs.http_logs import HttpLogs
 from routelog.spark_bridge.logs.log_directory import LogDirectory
-from routelog.spark_bridge.logs.log_store import LogPartition, OffsetRange
+from routelog.spark_bridge.logs.readable_logs import LogPartition, OffsetRange
 
 pytestmark = pytest.mark.differs_from_rabbitmq("has no such service")
 

@@ -18,7 +18,7 @@ from pika_client import Clients
 from support.waiting import wait_until
 
 from routelog.spark_bridge.logs.errors import HoldLapsed
-from routelog.spark_bridge.logs.log_store import LogPartition
+from routelog.spark_bridge.logs.readable_logs import LogPartition
 
 pytestmark = pytest.mark.differs_from_rabbitmq("has no such readers")
 

@@ -15,8 +15,8 @@ from pyspark.sql.types import StructType
 
 from routelog.spark_bridge.columns.envelope import ENVELOPE
 from routelog.spark_bridge.data_source import RouteLogDataSource
-from routelog.spark_bridge.logs.log_store import LogPartition
-from routelog.spark_bridge.reading.stream_reader import StoredOffsets, StreamReader
+from routelog.spark_bridge.logs.readable_logs import LogPartition
+from routelog.spark_bridge.reading.log_stream_reader import LogStreamReader, StoredOffsets
 
 pytestmark = pytest.mark.differs_from_rabbitmq("has no such readers")
 
@@ -41,11 +41,11 @@ def publish(broker: BrokerProcess, first: int, end: int) -> None:
     wait_until_stored(http_logs(broker), LogPartition("/", "audit", 0), end)
 
 
-def reader(broker: BrokerProcess, **given: str) -> StreamReader:
+def reader(broker: BrokerProcess, **given: str) -> LogStreamReader:
     """One run of the query."""
     options = {"url": service_url(broker), "subscribe": "audit", "consumerName": "lake"}
     source = RouteLogDataSource(options | given)
-    return cast(StreamReader, source.streamReader(StructType([ENVELOPE["offset"]])))
+    return cast(LogStreamReader, source.streamReader(StructType([ENVELOPE["offset"]])))
 
 
 def kept_from(broker: BrokerProcess) -> int:

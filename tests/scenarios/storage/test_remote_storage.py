@@ -34,8 +34,8 @@ from routelog.spark_bridge.logs.errors import (
     StorageUnreachable,
 )
 from routelog.spark_bridge.logs.log_directory import LogDirectory
-from routelog.spark_bridge.logs.log_store import LogPartition, LogStore, OffsetRange
 from routelog.spark_bridge.logs.object_logs import ObjectLogs
+from routelog.spark_bridge.logs.readable_logs import LogPartition, OffsetRange, ReadableLogs
 from routelog.spark_bridge.logs.tiered_logs import TieredLogs
 
 pytestmark = pytest.mark.differs_from_rabbitmq("has no such thing")
@@ -133,7 +133,7 @@ def wait_until_copied(broker: BrokerProcess) -> None:
     wait_until(done)
 
 
-def bodies_of(store: LogStore, first: int = 0) -> list[bytes]:
+def bodies_of(store: ReadableLogs, first: int = 0) -> list[bytes]:
     """Bodies from an offset on, range by range as tasks read them."""
     found: list[bytes] = []
     extents = store.extents(AUDIT)
@@ -144,7 +144,7 @@ def bodies_of(store: LogStore, first: int = 0) -> list[bytes]:
     return found
 
 
-def range_bodies(store: LogStore, wanted: OffsetRange) -> list[bytes]:
+def range_bodies(store: ReadableLogs, wanted: OffsetRange) -> list[bytes]:
     found: list[bytes] = []
     for group in row_groups(wanted, store.read(wanted)):
         found += arrow_batch(group, BODY).column("body").to_pylist()

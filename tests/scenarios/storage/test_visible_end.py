@@ -13,7 +13,7 @@ from management_door import ManagementDoor
 from pika_client import PERSISTENT, Clients, Inbox, ready_count
 
 from routelog.spark_bridge.logs.log_directory import LogDirectory
-from routelog.spark_bridge.logs.log_store import LogPartition
+from routelog.spark_bridge.logs.readable_logs import LogPartition
 
 pytestmark = pytest.mark.differs_from_rabbitmq("its disk cannot be held from here")
 

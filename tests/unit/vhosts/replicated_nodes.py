@@ -12,7 +12,7 @@ from queue_samples import Node, Turns
 from support.waiting import until
 from unit.log_backend.open_store import copy_of
 
-from routelog.log_backend import Follower, JournalExtent, LogOptions, LogStore, SystemDisk
+from routelog.log_backend import BlockApplier, JournalExtent, LogOptions, LogStore, SystemDisk
 from routelog.log_backend.journal.journal_block import decode_entries
 from routelog.log_backend.journal.journal_chain import Mark, ShardBlock
 from routelog.vhosts import DeclaredPartitions
@@ -43,7 +43,7 @@ class ReplicatedNode(Node):
         super().__init__(logs, logs.metadata_writer, turns)
         logs.journal.replicate(SHARD, self, JournalExtent(logs.metadata).committed)
         logs.recover_metadata()
-        self.follower = Follower(logs, DeclaredPartitions(logs.metadata))
+        self.follower = BlockApplier(logs, DeclaredPartitions(logs.metadata))
         logs.journal.follow()
 
     async def lead(self, epoch: int) -> None:

@@ -24,7 +24,7 @@ from routelog.log_backend.partitions.partition_log import PartitionLog
 from routelog.log_backend.segments.retention import Retention
 from routelog.log_backend.upkeep import emptied_logs
 from routelog.spark_bridge.logs.log_directory import LogDirectory
-from routelog.spark_bridge.logs.log_store import LogPartition
+from routelog.spark_bridge.logs.readable_logs import LogPartition
 
 MIB = 1024 * 1024
 LOG = LogPartition("/", "q", 0)

@@ -26,8 +26,8 @@ from routelog.log_backend.remote.remote_segment import OWNER, RemoteSegment
 from routelog.log_backend.segments.retention import Retention
 from routelog.log_backend.upkeep import remote_storage
 from routelog.log_backend.upkeep.remote_storage import EpochBeginning, RemoteStorage
-from routelog.spark_bridge.logs.log_store import LogPartition, OffsetRange
 from routelog.spark_bridge.logs.object_logs import ObjectLogs
+from routelog.spark_bridge.logs.readable_logs import LogPartition, OffsetRange
 
 COPIED = Retention(is_stream=True, is_remote=True)
 LET_GO = replace(COPIED, local_bytes_max=0)

@@ -31,7 +31,7 @@ from routelog.spark_bridge.columns.envelope import (
 from routelog.spark_bridge.columns.record_columns import arrow_batch
 from routelog.spark_bridge.columns.row_group import row_groups
 from routelog.spark_bridge.logs.errors import BadOption, BadSchema, DamagedBatch
-from routelog.spark_bridge.logs.log_store import LogPartition, OffsetRange
+from routelog.spark_bridge.logs.readable_logs import LogPartition, OffsetRange
 
 PARTITION = LogPartition("v", "audit", 3)
 PERSISTENT = Basic.Properties(delivery_mode=2, message_id="m-1").marshal()

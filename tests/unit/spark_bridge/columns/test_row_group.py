@@ -10,7 +10,7 @@ from routelog.spark_bridge.columns.row_group import (
     RowGroup,
     row_groups,
 )
-from routelog.spark_bridge.logs.log_store import LogPartition, OffsetRange
+from routelog.spark_bridge.logs.readable_logs import LogPartition, OffsetRange
 
 PARTITION = LogPartition("/", "audit", 0)
 

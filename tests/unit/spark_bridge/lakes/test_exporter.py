@@ -25,8 +25,8 @@ from routelog.spark_bridge.lakes.lake_table import LakeTable, TableUnusable
 from routelog.spark_bridge.lakes.parquet_lake import ParquetLake
 from routelog.spark_bridge.logs.errors import BadOption, RecordsLost
 from routelog.spark_bridge.logs.log_directory import LogDirectory
-from routelog.spark_bridge.logs.log_store import LogPartition, OffsetRange
 from routelog.spark_bridge.logs.queue_selection import parse_selection
+from routelog.spark_bridge.logs.readable_logs import LogPartition, OffsetRange
 
 PLAIN = TableLayout()
 BATCH_COLUMNS = pa.schema([("batch", pa.int64()), ("date", pa.date32()), ("queue", pa.string())])

@@ -10,8 +10,8 @@ from routelog.log_backend.segments.compressed_segment import ZSTD
 from routelog.log_backend.segments.log_directory import EXCHANGE_MARK, compressed_path, segment_path
 from routelog.spark_bridge.logs.errors import BadOption, DamagedSegment, RecordsLost
 from routelog.spark_bridge.logs.log_directory import LogDirectory
-from routelog.spark_bridge.logs.log_store import Cut, LogPartition, OffsetRange
 from routelog.spark_bridge.logs.newest_segment import NewestSegment
+from routelog.spark_bridge.logs.readable_logs import Cut, LogPartition, OffsetRange
 
 AUDIT = LogPartition("/", "audit", 0)
 

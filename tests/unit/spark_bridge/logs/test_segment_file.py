@@ -13,7 +13,7 @@ from routelog.log_backend.segments.compressed_segment import CODECS
 from routelog.log_backend.segments.log_directory import compressed_path
 from routelog.log_backend.segments.segment_index import SegmentIndex
 from routelog.spark_bridge.logs.errors import DamagedSegment
-from routelog.spark_bridge.logs.log_store import Cut
+from routelog.spark_bridge.logs.readable_logs import Cut
 from routelog.spark_bridge.logs.segment_file import STRETCH_BYTES, SegmentFile
 
 

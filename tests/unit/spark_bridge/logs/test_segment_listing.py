@@ -9,7 +9,7 @@ from unit.spark_bridge.log_files import LogFiles
 from routelog.log_backend.segments.segment_index import SegmentIndex
 from routelog.spark_bridge.logs.errors import RecordsLost
 from routelog.spark_bridge.logs.log_directory import LogDirectory
-from routelog.spark_bridge.logs.log_store import LogPartition, OffsetRange
+from routelog.spark_bridge.logs.readable_logs import LogPartition, OffsetRange
 from routelog.spark_bridge.logs.segment_listing import LISTINGS_MAX, list_segments
 
 AUDIT = LogPartition("/", "audit", 0)

@@ -8,7 +8,7 @@ import pytest
 from unit.spark_bridge.log_files import LogFiles, records
 
 from routelog.spark_bridge.logs.log_directory import LogDirectory
-from routelog.spark_bridge.logs.log_store import LogPartition
+from routelog.spark_bridge.logs.readable_logs import LogPartition
 from routelog.spark_bridge.reading.lag import PartitionLag, StreamLag, partition_lags
 from routelog.spark_bridge.reading.lag_listener import LagListener
 

@@ -10,7 +10,7 @@ from unit.spark_bridge.log_files import LogFiles, numbered, records
 
 from routelog.spark_bridge.logs.errors import BadOption, RecordsLost
 from routelog.spark_bridge.logs.log_directory import LogDirectory
-from routelog.spark_bridge.logs.log_store import LogPartition, OffsetRange
+from routelog.spark_bridge.logs.readable_logs import LogPartition, OffsetRange
 from routelog.spark_bridge.reading.micro_batches import (
     Backlogs,
     MicroBatches,

@@ -9,8 +9,8 @@ from unit.spark_bridge.documented import documented_options
 
 from routelog.spark_bridge.logs.errors import BadOption
 from routelog.spark_bridge.logs.log_place import LogPlace
-from routelog.spark_bridge.logs.log_store import LogPartition, LogStore, OffsetRange
 from routelog.spark_bridge.logs.offset_limit import Limit
+from routelog.spark_bridge.logs.readable_logs import LogPartition, OffsetRange, ReadableLogs
 from routelog.spark_bridge.reading.read_options import OPTIONS, ReadOptions, parse_read_options
 
 GIVEN = {"path": "/data", "subscribe": "audit"}
@@ -35,7 +35,9 @@ class TimedStore:
 
 
 def limit_of(limit: Limit, partition: LogPartition, earliest: int, latest: int) -> int:
-    return limit.offset(cast(LogStore, TimedStore()), OffsetRange(partition, earliest, latest, 0))
+    return limit.offset(
+        cast(ReadableLogs, TimedStore()), OffsetRange(partition, earliest, latest, 0)
+    )
 
 
 def test_the_defaults_read_everything_in_the_default_vhost() -> None:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from routelog.log_backend.records.record_batch import RecordBatch
 from routelog.spark_bridge.logs.errors import BadOption, RecordsLost
-from routelog.spark_bridge.logs.log_store import Cut, LogPartition, OffsetRange
+from routelog.spark_bridge.logs.readable_logs import Cut, LogPartition, OffsetRange
 from routelog.spark_bridge.reading.read_options import parse_read_options
 from routelog.spark_bridge.reading.read_plan import TASK_BYTES_MIN, plan_batch
 

@@ -1,4 +1,4 @@
-"""A follower: a recovery that does not end, of a store whose journal another node writes.
+"""Applies the blocks of another node's journal to a store: a recovery that does not end.
 
 The blocks of the leader's journal are carried out one after the other, by the code of recovery. Meanwhile the
 store writes segments, takes checkpoints and removes files as any other. But it settles nothing by itself and
@@ -17,7 +17,7 @@ from routelog.log_backend.partitions.declared_partition import DeclaredPartition
 from routelog.log_backend.partitions.partition_log import forget_changes
 
 
-class Follower:
+class BlockApplier:
     """Carries out a leader's blocks in a store that has recovered its metadata, and nothing else.
 
     What the store's own journal has committed is carried out at once.

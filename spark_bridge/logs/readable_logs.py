@@ -44,7 +44,7 @@ class Cut(NamedTuple):
 Ticket = Mapping[str, str]  # by vhost, the token with which a task opens its logs
 
 
-class LogStore(Protocol):
+class ReadableLogs(Protocol):
     """Read access to the logs of one broker."""
 
     def ticket(self, vhost: str) -> Ticket:

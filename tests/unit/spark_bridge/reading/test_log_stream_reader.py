@@ -21,7 +21,7 @@ from unit.spark_bridge.log_files import LogFiles, records
 from routelog.spark_bridge.columns.envelope import ENVELOPE
 from routelog.spark_bridge.data_source import RouteLogDataSource
 from routelog.spark_bridge.logs.errors import BadSchema
-from routelog.spark_bridge.reading.stream_reader import StreamReader
+from routelog.spark_bridge.reading.log_stream_reader import LogStreamReader
 
 OFFSET_ONLY = StructType([ENVELOPE["offset"]])
 
@@ -31,12 +31,12 @@ def log(tmp_path: Path) -> LogFiles:
     return LogFiles(tmp_path)
 
 
-def reader(log: LogFiles, **given: str) -> StreamReader:
+def reader(log: LogFiles, **given: str) -> LogStreamReader:
     options = {"path": str(log.data), "subscribePattern": ".*"} | given
-    return cast(StreamReader, RouteLogDataSource(options).streamReader(OFFSET_ONLY))
+    return cast(LogStreamReader, RouteLogDataSource(options).streamReader(OFFSET_ONLY))
 
 
-def read(stream: StreamReader, start: object, end: object) -> list[int]:
+def read(stream: LogStreamReader, start: object, end: object) -> list[int]:
     """Offsets of a micro-batch, read by a copy as on an executor; both ends went through JSON."""
     begin, until = json.loads(json.dumps([start, end]))
     there, tasks = pickle.loads(pickle.dumps((stream, stream.partitions(begin, until))))

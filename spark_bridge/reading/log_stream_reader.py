@@ -11,7 +11,7 @@ from pyspark.sql.types import StructType
 from routelog.log_backend import SystemClock
 from routelog.spark_bridge.logs.errors import HoldLapsed
 from routelog.spark_bridge.logs.http_logs import HttpLogs
-from routelog.spark_bridge.logs.log_store import LogPartition
+from routelog.spark_bridge.logs.readable_logs import LogPartition
 from routelog.spark_bridge.logs.tiered_logs import TieredLogs
 from routelog.spark_bridge.reading.micro_batches import MicroBatches, Offsets
 from routelog.spark_bridge.reading.read_options import ReadOptions
@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 StoredOffsets = dict[str, dict[str, int]]
 
 
-class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reads logs while they grow.
 
     Raises:

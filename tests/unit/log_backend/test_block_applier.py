@@ -15,7 +15,7 @@ from unit.log_backend.open_store import (
 )
 from unit.log_backend.test_metadata_recovery import without_metadata
 
-from routelog.log_backend import Change, DeclaredPartition, Follower, LogStore, MetadataStore
+from routelog.log_backend import BlockApplier, Change, DeclaredPartition, LogStore, MetadataStore
 from routelog.log_backend.journal.journal_block import (
     NO_CURSOR,
     FileMark,
@@ -53,11 +53,11 @@ class NamedPartitions:
                 yield DeclaredPartition(int(key[2:]), "/", name, 0, kept, cursors=cursors)
 
 
-def followed(data: Path) -> tuple[LogStore, Follower]:
+def followed(data: Path) -> tuple[LogStore, BlockApplier]:
     """A store that is kept up by a follower."""
     store = open_store(data, QUIET)
     store.recover_metadata()
-    return store, Follower(store, NamedPartitions(store.metadata))
+    return store, BlockApplier(store, NamedPartitions(store.metadata))
 
 
 def declared(number: int, value: bytes | None) -> JournalEntry:
@@ -160,7 +160,7 @@ async def test_blocks_that_are_not_committed_wait(data: Path) -> None:
     without_metadata(left)
     store = open_store(left, QUIET)
     store.recover_metadata(committed)
-    follower = Follower(store, NamedPartitions(store.metadata), committed)
+    follower = BlockApplier(store, NamedPartitions(store.metadata), committed)
     assert follower.applied == committed
     assert store.partitions.keys() == {1}
     assert store.partitions[1].next_offset == 2
