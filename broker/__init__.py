@@ -2,7 +2,7 @@
 
 from routelog import log_backend  # first: it decides whether the kernel runs compiled
 from routelog.broker.identity.client_certificate import distinguished_name
-from routelog.broker.identity.login import LoginClient, Logins
+from routelog.broker.identity.login import LoginClient, Logins, proved_user
 from routelog.broker.loop.cork import Cork
 from routelog.broker.node.configuration import BrokerConfig
 from routelog.broker.passing.passed_protocol import PassedProtocol

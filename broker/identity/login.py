@@ -84,16 +84,13 @@ class Logins:
             AuthenticationBusy: too many others are logging in.
             TooManyFailedLogins: of this user, or from this address.
         """
-        user = self._users.find(name)
         try:
-            verified = await self._passwords.verify(user, password, name=name, peer=client.peer)
+            user, cause = await proved_user(
+                self._users, self._passwords, name, password, client.peer
+            )
         except TooManyFailedLogins:
             self.refused(client, mechanism, name, "too many failed logins")
             raise
-        cause = ""
-        # The user may have been changed or deleted while the password was verified.
-        if user is None or not verified or self._users.find(name) != user:
-            user, cause = None, "wrong password" if user is not None else "no such user"
         return self._admitted(client, mechanism, user, name, cause, password)
 
     def _admitted(
@@ -127,6 +124,25 @@ class Logins:
 
     def _said(self, client: LoginClient, name: str) -> dict[str, object]:
         return {"name": name, "peer_host": client.peer or "", "protocol": self._protocol}
+
+
+async def proved_user(
+    users: UserDirectory, passwords: PasswordVerifier, name: str, password: bytes, peer: str | None
+) -> tuple[User | None, str]:
+    """The user whom a name and a password prove, or None and the cause, which is for the log alone.
+
+    Raises:
+        AuthenticationBusy: too many others are logging in.
+        TooManyFailedLogins: of this user, or from this address.
+    """
+    user = users.find(name)
+    verified = await passwords.verify(user, password, name=name, peer=peer)
+    if user is None:
+        return None, "no such user"
+    # The user may have been changed or deleted while the password was verified.
+    if not verified or users.find(name) != user:
+        return None, "wrong password"
+    return user, ""
 
 
 USERS_MAX = 100  # that are looked at, those with tags first: each takes a thread 30 ms

@@ -5,6 +5,7 @@ import hmac
 from base64 import b64decode
 from urllib.parse import parse_qs
 
+from routelog.broker import proved_user
 from routelog.management.calls.broker_side import BrokerSide
 from routelog.management.calls.call import Content
 from routelog.management.calls.caller import Caller
@@ -44,11 +45,9 @@ async def authenticated(
 
 async def by_password(broker: BrokerSide, name: str, password: bytes, peer: str | None) -> Caller:
     """The caller that a name and a password prove; raises as `authenticated` does."""
-    user = broker.users.find(name)
-    verified = await broker.passwords.verify(user, password, name=name, peer=peer)
-    # The user may have been changed or deleted while the password was verified.
-    if not verified or user is None or broker.users.find(name) != user:
-        raise _failed("wrong password" if user is not None else "no such user", name)
+    user, cause = await proved_user(broker.users, broker.passwords, name, password, peer)
+    if user is None:
+        raise _failed(cause, name)
     if not broker.loopback_rule.allows(name, peer, password):
         raise _not_from_here(name)
     return Caller(name, user.tags, broker.users.permissions)
