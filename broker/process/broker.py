@@ -3,7 +3,6 @@
 import asyncio
 import logging
 import socket
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -45,10 +44,8 @@ from routelog.log_backend import (
     Backups,
     BadBucket,
     DirectoryLocked,
-    DiskSpace,
     EpochBeginning,
     LogStore,
-    MetadataStore,
     RemoteStorage,
     SystemClock,
     SystemDisk,
@@ -61,7 +58,7 @@ from routelog.log_backend import (
     scheduler_of,
     without_secrets,
 )
-from routelog.mirror_cluster import ClusterMember
+from routelog.mirror_cluster import ClusterMember, claim_epoch
 from routelog.vhosts import (
     Admission,
     DeclaredPartitions,
@@ -80,8 +77,6 @@ from routelog.vhosts import (
 log = logging.getLogger(__name__)
 
 MEMORY_SHARE = 4  # of the memory that there is, definitions may have a quarter by default
-
-ClaimEpoch = Callable[[MetadataStore, int], int]  # given the epoch of the journal's last block
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +139,7 @@ class Broker:
         self.passed_doors = PassedDoors()
         self.recent_log = RecentLog()
 
-    async def start(self, claim_epoch: ClaimEpoch) -> BrokerAddress:
+    async def start(self) -> BrokerAddress:
         """Recover, then listen, as a broker on its own.
 
         Raises:
@@ -155,7 +150,7 @@ class Broker:
             self._logs.recover_metadata()
         except START_FAULTS as error:
             raise self._unusable(error) from None
-        await self._begin(claim_epoch)
+        await self._begin(None)
         self._is_loaded = True
         return await self._listen()
 
@@ -189,7 +184,7 @@ class Broker:
         Raises:
             StartError: what the data directory holds cannot be used.
         """
-        await self._begin(lambda metadata, journal_epoch: epoch)
+        await self._begin(epoch)
         self._is_loaded = True
         if not self._is_suspended:
             self.go_on()
@@ -285,13 +280,17 @@ class Broker:
         self._event_log = EventLog(loop.call_later)
         self._vhosts.events.watch = self._event_log.write
 
-    async def _begin(self, claim_epoch: ClaimEpoch) -> None:
+    async def _begin(self, epoch: int | None) -> None:
         loop = asyncio.get_running_loop()
-        await self._recover(loop, claim_epoch)
+        await self._recover(loop, epoch)
         self._wire(loop)
 
-    async def _recover(self, loop: asyncio.AbstractEventLoop, claim_epoch: ClaimEpoch) -> None:
-        """Read what is stored, replay the journal, and begin to write."""
+    async def _recover(self, loop: asyncio.AbstractEventLoop, epoch: int | None) -> None:
+        """Read what is stored, replay the journal, and begin to write.
+
+        Args:
+            epoch: in which it leads; None: a broker on its own begins another one.
+        """
         logs, vhosts, users = self._logs, self._vhosts, self._users
         try:
             users.load(logs.metadata)
@@ -304,7 +303,9 @@ class Broker:
             counts = len(vhosts.all()), queues, len(users.users()), replayed
             text = "recovered: %d virtual hosts, %d queues, %d users, %d journal entries"
             log.info(text, *counts)
-            logs.start(claim_epoch(logs.metadata, logs.journal.recovered_epoch))
+            if epoch is None:
+                epoch = claim_epoch(logs.metadata, logs.journal.recovered_epoch)
+            logs.start(epoch)
             self._start_remote(loop)
             await vhosts.load_memories()
             await self._populate()
@@ -403,13 +404,8 @@ class Broker:
 
     @property
     def logs(self) -> LogStore:
-        """The store, for a standby to follow."""
+        """The store, for standbys and operators."""
         return self._logs
-
-    @property
-    def log_failure(self) -> Exception | None:
-        """Why the log takes no more writes until a restart; None while it does."""
-        return self._logs.journal.failure
 
     @property
     def connections_max(self) -> int:
@@ -430,11 +426,6 @@ class Broker:
     def alarms(self) -> list[str]:
         """Why publishers wait."""
         return sorted(self._gate.alarms)
-
-    @property
-    def disk_space(self) -> DiskSpace:
-        """What is free where the data are."""
-        return self._logs.space
 
     def backups(self, version: str) -> Backups:
         """What makes backups of it; its owner closes it before the broker stops."""

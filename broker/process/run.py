@@ -13,7 +13,7 @@ import uvloop
 from routelog.broker.loop.garbage_pace import GarbagePace
 from routelog.broker.node.configuration import BrokerConfig
 from routelog.broker.passing.passing import GONE, STOPPED
-from routelog.broker.process.broker import Broker, BrokerAddress, ClaimEpoch
+from routelog.broker.process.broker import Broker, BrokerAddress
 from routelog.broker.process.front import Front
 from routelog.log_backend import SystemClock
 from routelog.mirror_cluster import ClusterMember
@@ -32,7 +32,6 @@ def run(
     config: BrokerConfig,
     front: Front,
     on_ready: Callable[[BrokerAddress], None],
-    claim_epoch: ClaimEpoch,
     *,
     definitions: Definitions | None,
     doors: Doors,
@@ -45,7 +44,6 @@ def run(
     Args:
         front: what speaks with clients.
         on_ready: called when connections are accepted.
-        claim_epoch: makes a node on its own the leader of its partitions; returns the leader epoch.
         definitions: what to import at the start; None: the default user and vhost are made.
         doors: what else to open while it takes clients, and to close before it stops.
         watch: the same, while it listens: also as a node that passes clients on.
@@ -74,7 +72,7 @@ def run(
             if mirror is not None:
                 reason = await _run_mirrored(broker, mirror, doors, watch, ready, stopped)
                 on_end(reason)  # what a thread waits for may never come
-            address = await broker.start(claim_epoch)
+            address = await broker.start()
             try:
                 async with watch(broker, address), doors(broker, address):
                     ready(address)

@@ -87,7 +87,7 @@ ALARM_METRICS: tuple[Metric[WatchedNode], ...] = (
     Metric(
         "routelog_alarms_log",
         "1: a write or sync failed; persistent messages are refused until a restart",
-        lambda node: int(bool(node.log_failure())),
+        lambda node: int(bool(node.journal.failure)),
     ),
 )
 

@@ -35,7 +35,6 @@ class WatchedNode:
         started_at: seconds of the monotonic clock.
         sockets, sockets_max: of clients of AMQP.
         alarms: why publishers wait.
-        log_failure: why the log takes no more writes until a restart; empty: it takes them.
         held_seconds: how long the event loop was held at most, in the last minute.
         expiries: of certificates, by protocol and file.
         broker: None: it takes no clients.
@@ -52,7 +51,6 @@ class WatchedNode:
     space: DiskSpace
     journal: Journal
     alarms: Callable[[], Sequence[str]]
-    log_failure: Callable[[], str]
     held_seconds: Callable[[], float]
     cluster: ClusterState
     expiries: Callable[[], Mapping[str, Mapping[Path, datetime]]]

@@ -22,7 +22,6 @@ from routelog.mirror_cluster import (
     ReplicaState,
     StandbyDoor,
     StandbyOptions,
-    claim_epoch,
 )
 from routelog.operators_door import load_door, operators_door, remove_left_door
 from routelog.vhosts import Definitions
@@ -72,7 +71,6 @@ class Composition:
             self._config,
             self._front,
             on_ready,
-            claim_epoch,
             definitions=definitions,
             doors=self.doors,
             watch=self._watch,

@@ -18,7 +18,6 @@ from routelog.amqp_front.server.front import AmqpFront
 from routelog.broker.node.configuration import BrokerConfig
 from routelog.broker.process.broker import Broker
 from routelog.log_backend import SystemClock
-from routelog.mirror_cluster import claim_epoch
 
 PROTOCOL_HEADER = b"AMQP\x00\x00\x09\x01"
 CAPABILITIES = {"authentication_failure_close": True, "consumer_cancel_notify": True}
@@ -195,7 +194,7 @@ async def running_broker(data: Path, **configuration: Any) -> AsyncIterator[Brok
         data_dir=data, host="127.0.0.1", port=0, management=False, prometheus=False, **configuration
     )
     broker = Broker(config, AmqpFront(config, "node", SystemClock()))
-    await broker.start(claim_epoch)
+    await broker.start()
     try:
         yield broker
     finally:

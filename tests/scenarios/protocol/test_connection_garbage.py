@@ -18,7 +18,6 @@ from routelog.amqp_front.server.front import AmqpFront
 from routelog.broker.node.configuration import BrokerConfig
 from routelog.broker.process.broker import Broker
 from routelog.log_backend import SystemClock
-from routelog.mirror_cluster import claim_epoch
 
 
 @pytest.fixture(autouse=True)
@@ -68,7 +67,7 @@ async def test_a_closed_connection_is_freed_without_the_garbage_collector(
 ) -> None:
     config = BrokerConfig(data_dir=tmp_path, port=0, management=False)
     broker = Broker(config, AmqpFront(config, "node", SystemClock()))
-    address = await broker.start(claim_epoch)
+    address = await broker.start()
     try:
 
         def be_client() -> None:

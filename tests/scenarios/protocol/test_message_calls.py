@@ -21,7 +21,6 @@ from routelog.broker.node.configuration import BrokerConfig
 from routelog.broker.process.broker import Broker
 from routelog.log_backend import SystemClock
 from routelog.log_backend.records import record_batch
-from routelog.mirror_cluster import claim_epoch
 
 pytestmark = pytest.mark.skipif(
     not str(record_batch.__file__).endswith(".so"), reason="the kernel is not compiled"
@@ -93,7 +92,7 @@ class Pair:
 async def test_a_message_alone_takes_no_more_calls_than_it_did(tmp_path: Path) -> None:
     config = BrokerConfig(data_dir=tmp_path, port=0, management=False)
     broker = Broker(config, AmqpFront(config, "node", SystemClock()))
-    address = await broker.start(claim_epoch)
+    address = await broker.start()
     pair: Pair | None = None
     try:
         pair = await asyncio.to_thread(Pair, address.host, address.port)

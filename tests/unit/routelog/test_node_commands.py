@@ -11,7 +11,7 @@ import routelog.node_commands as command
 from routelog import composition
 from routelog.__main__ import command_line
 from routelog.broker.node.configuration import BrokerConfig
-from routelog.broker.process.broker import BrokerAddress, ClaimEpoch
+from routelog.broker.process.broker import BrokerAddress
 from routelog.broker.process.data_directory import StartError
 from routelog.vhosts import Definitions
 
@@ -31,7 +31,6 @@ class FakeBroker:
         config: BrokerConfig,
         front: object,
         on_ready: Callable[[BrokerAddress], None],
-        claim_epoch: ClaimEpoch,
         *,
         definitions: Definitions | None,
         doors: object,

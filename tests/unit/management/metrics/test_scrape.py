@@ -49,6 +49,9 @@ class Watched:
             self.deliveries.sizes,
         )
         times = Histogram((1.0,))
+        self.journal = SimpleNamespace(
+            written=9, durable=8, committed=7, sync_times=times, failure=None
+        )
         self.node = WatchedNode(
             name="routelog@here",
             version="0.1",
@@ -59,9 +62,8 @@ class Watched:
             sockets=lambda: 3,
             sockets_max=100,
             space=side.space,
-            journal=SimpleNamespace(written=9, durable=8, committed=7, sync_times=times),
+            journal=self.journal,
             alarms=lambda: managed.alarms,
-            log_failure=lambda: managed.failure,
             held_seconds=lambda: 0.25,
             cluster=managed.cluster,
             expiries=lambda: managed.expiries,
@@ -96,7 +98,7 @@ def watched(node: ManagedNode) -> Watched:
 
 
 async def test_a_scrape_tells_of_the_node_itself(watched: Watched) -> None:
-    watched.managed.alarms, watched.managed.failure = ["disk"], "EIO"
+    watched.managed.alarms, watched.journal.failure = ["disk"], OSError("EIO")
     expiry = datetime(2026, 1, 1, tzinfo=UTC)
     watched.managed.expiries = {"amqp/ssl": {Path("/c.pem"): expiry}}
     told = await watched.sums()
