@@ -66,6 +66,7 @@ from routelog.log_backend.upkeep.pressures import Pressures
 from routelog.log_backend.upkeep.retention_timer import RetentionTimer
 from routelog.log_backend.upkeep.scrub import Scrub
 from routelog.log_backend.upkeep.segment_compressor import SegmentCompressor
+from routelog.log_backend.upkeep.shard import Shard
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,6 +118,7 @@ class LogStore:
         intake, memory: what partitions share when they grow; all memory that holds messages.
         partitions: by number; read by others, changed only here.
         recovery, follows: brings partitions back; a `BlockApplier` keeps the store up, which has not started.
+        shard: what the journal and its partitions share with their upkeep.
         scrub, space: reads sealed segments in the background; what is free on the disk.
         copies: of all there is, for backups.
         on_committed, on_written: set by the owner; called with the journal position that is so.
@@ -219,16 +221,22 @@ class LogStore:
         )
         self._retention_timer = RetentionTimer(loop, options.retention_seconds)
         self._emptied = EmptiedLogs(loop, options.emptied_seconds, run)
-        self.checkpoints = Checkpoints(
+        self.shard = Shard(
+            data,
+            disk,
+            clock,
             loop,
             self.partitions,
             self.journal,
+            self.metadata,
+            self.metadata_writer,
             self.intake,
             self.memory,
             self.space,
-            self.metadata,
-            self.metadata_writer,
             self._flusher,
+        )
+        self.checkpoints = Checkpoints(
+            self.shard,
             writer,
             self._compressor,
             self._removal,
@@ -238,27 +246,14 @@ class LogStore:
             on_failure=self._failed,
         )
         self.copies = Copies(
-            data,
-            disk,
-            clock,
-            loop,
-            partitions=lambda: [*self.partitions.values(), *self._removal.undecided],
-            journal=self.journal,
-            metadata=self.metadata,
-            checkpoints=self.checkpoints,
-            flusher=self._flusher,
-            journal_files=self._journal_files,
-            space=self.space,
+            self.shard,
+            self.checkpoints,
+            lambda: [*self.partitions.values(), *self._removal.undecided],
+            self._journal_files,
         )
         self.copies.remove_leftovers()
         self._disk_pressure = DiskPressure(
-            self.pressures,
-            self.space,
-            self.intake,
-            self.journal,
-            self.checkpoints,
-            self._emptied,
-            self._flusher,
+            self.shard, self.pressures, self.checkpoints, self._emptied
         )
         self.has_unflushed = self.checkpoints.has_unflushed  # see `LogOwner`
         self._failure: Exception | None = None

@@ -379,14 +379,9 @@ class Broker:
             return
         epoch, next_number = logs.intake.leader_epoch, self._vhosts.next_partition
         self._remote = RemoteStorage(
+            logs.shard,
             bucket,
-            logs.partitions,
             EpochBeginning.now(epoch, logs.partitions, next_number),
-            logs.metadata,
-            logs.metadata_writer,
-            logs.journal,
-            SystemDisk(),
-            self._clock,
             bytes_per_second=self._config.remote_storage_bytes_per_second,
         )
         logs.on_removed = self._remote.removed

@@ -30,21 +30,18 @@ from pathlib import Path
 from typing import NamedTuple, ParamSpec, TypeVar
 
 from routelog.log_backend.copies.data_copy import CopiedFile, CopyFailed, DataCopy
-from routelog.log_backend.doors.clock import Clock
 from routelog.log_backend.doors.disk import Disk, DiskFull, is_full, opened
-from routelog.log_backend.journal.journal import Journal
 from routelog.log_backend.journal.journal_block import aligned
 from routelog.log_backend.journal.journal_chain import START, Mark
 from routelog.log_backend.journal.journal_extent import JournalExtent
 from routelog.log_backend.journal.journal_reader import whole_blocks
-from routelog.log_backend.metadata.metadata import MetadataStore, MetadataUnavailable
+from routelog.log_backend.metadata.metadata import MetadataUnavailable
 from routelog.log_backend.partitions.partition_log import PartitionLog
 from routelog.log_backend.segments.log_directory import compressed_path
 from routelog.log_backend.segments.partition_file import PARTITION_FILE
 from routelog.log_backend.segments.segment import Segment
 from routelog.log_backend.upkeep.checkpoints import Checkpoints
-from routelog.log_backend.upkeep.disk_space import DiskSpace
-from routelog.log_backend.upkeep.flusher import Flusher
+from routelog.log_backend.upkeep.shard import Shard
 
 Given = ParamSpec("Given")
 Result = TypeVar("Result")
@@ -138,31 +135,17 @@ class Copies:
 
     def __init__(
         self,
-        data: Path,
-        disk: Disk,
-        clock: Clock,
-        loop: asyncio.AbstractEventLoop,
-        *,
-        partitions: Callable[[], Sequence[PartitionLog]],
-        journal: Journal,
-        metadata: MetadataStore,
+        shard: Shard,
         checkpoints: Checkpoints,
-        flusher: Flusher,
+        partitions: Callable[[], Sequence[PartitionLog]],
         journal_files: Executor,
-        space: DiskSpace,
     ) -> None:
-        self.data = data
-        self._folder = data / FOLDER
-        self._disk = disk
-        self._clock = clock
-        self._loop = loop
-        self._partitions = partitions
-        self._journal = journal
-        self._metadata = metadata
+        self.data = shard.data
+        self._folder = shard.data / FOLDER
+        self._shard = shard
         self._checkpoints = checkpoints
-        self._flusher = flusher
+        self._partitions = partitions
         self._journal_files = journal_files
-        self._space = space
         self._executor = ThreadPoolExecutor(1, thread_name_prefix="copies")
         self._lock = asyncio.Lock()
         self._copies: set[DataCopy] = set()
@@ -173,18 +156,18 @@ class Copies:
 
     def remove_leftovers(self) -> None:
         """Remove what a run that was killed had copied."""
-        for name in self._disk.list_directory(self._folder):
-            self._disk.remove_tree(self._folder / name)
+        for name in self._shard.disk.list_directory(self._folder):
+            self._shard.disk.remove_tree(self._folder / name)
 
     def begin(self) -> DataCopy:
         """Begin to copy the store; the copy is of a moment between now and when it is `taken`.
 
         It fails where the disk is low or full, where its file system knows no links, and when the log fails.
         """
-        copy = DataCopy(self._disk, self._loop)
+        copy = DataCopy(self._shard.disk, self._shard.loop)
         self._count += 1
         self._copies.add(copy)
-        task = self._loop.create_task(self._run(copy, str(self._count)))
+        task = self._shard.loop.create_task(self._run(copy, str(self._count)))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return copy
@@ -196,7 +179,7 @@ class Copies:
     @property
     def is_short(self) -> bool:
         """The disk is low: there are no copies, and nothing may be kept for them."""
-        return self._space.low
+        return self._shard.space.low
 
     def looked(self) -> None:
         """There was another look at the disk's space: where it is low, files that only copies need go."""
@@ -208,7 +191,7 @@ class Copies:
         self._closed = True
         self._fail("the broker stops")
         await asyncio.gather(*self._tasks)
-        await self._loop.run_in_executor(None, self._executor.shutdown)
+        await self._shard.loop.run_in_executor(None, self._executor.shutdown)
 
     def _fail(self, reason: str) -> None:
         for copy in list(self._copies):
@@ -241,23 +224,23 @@ class Copies:
 
     async def _take(self, copy: DataCopy, name: str) -> None:
         files, metadata = self._folder / name, self._folder / f"{name}-metadata"
-        await self._in_thread(self._disk.make_directory, files)
+        await self._in_thread(self._shard.disk.make_directory, files)
         await self._checkpoints.take()
         copy.check()
-        if self._checkpoints.refused or self._journal.failure is not None:
+        if self._checkpoints.refused or self._shard.journal.failure is not None:
             raise CopyFailed("the log cannot be written")
-        links = _Links(self.data, files, self._disk, self._rest)
+        links = _Links(self.data, files, self._shard.disk, self._rest)
         await self._link(copy, links.sealed)
         with self._checkpoints.keeping_files():
             async with self._checkpoints.lock:
                 await self._link(copy, links.all)
-                await self._in_thread(self._metadata.flush)
+                await self._in_thread(self._shard.metadata.flush)
                 copy.check()
-                first, last = await self._loop.run_in_executor(
+                first, last = await self._shard.loop.run_in_executor(
                     self._journal_files, self._copy_metadata, metadata
                 )
                 # No await since: no file that is named behind this has a block yet.
-                committed = self._journal.committed
+                committed = self._shard.journal.committed
             copied = await self._in_thread(self._copy_journal, files, first, last, committed)
         copy.check()
         copy.last = copied.last
@@ -273,22 +256,22 @@ class Copies:
         while some := list(islice(partitions, LOGS_MAX)):
             # In this turn: what removes or replaces a file from here on does so behind this.
             logs = [_log(each) for each in some if each.durable and (each.leaving or each.segments)]
-            copy.files += await self._loop.run_in_executor(self._flusher, link, logs)
+            copy.files += await self._shard.loop.run_in_executor(self._shard.flusher, link, logs)
             copy.check()
 
     # -- metadata and journal
 
     def _copy_metadata(self, path: Path) -> tuple[int, int]:
-        self._metadata.copy(path)
-        extent = JournalExtent(self._metadata)
+        self._shard.metadata.copy(path)
+        extent = JournalExtent(self._shard.metadata)
         return extent.beginning.number, extent.last
 
     def _listed(self, folder: Path) -> list[CopiedFile]:
-        names = self._disk.list_directory(folder)
+        names = self._shard.disk.list_directory(folder)
         return [CopiedFile(f"metadata/{name}", UNKNOWN, folder / name) for name in names]
 
     def _copy_journal(self, folder: Path, first: int, last: int, committed: int) -> _Journal:
-        files, copied, end_block = self._journal.supply.files, list[CopiedFile](), START
+        files, copied, end_block = self._shard.journal.supply.files, list[CopiedFile](), START
         for mark in files.marks():
             if not first <= mark.number <= last:
                 continue
@@ -305,11 +288,11 @@ class Copies:
         return _Journal(end_block, copied)
 
     def _write(self, path: Path, content: memoryview) -> None:
-        self._space.check_segment(len(content))
+        self._shard.space.check_segment(len(content))
         try:
-            with opened(self._disk, path, create=True) as file:
-                self._disk.allocate(file, 0, len(content))
-                self._disk.write(file, 0, [content])
+            with opened(self._shard.disk, path, create=True) as file:
+                self._shard.disk.allocate(file, 0, len(content))
+                self._shard.disk.write(file, 0, [content])
         except OSError as error:
             raise (DiskFull(str(error)) if is_full(error) else error) from error
 
@@ -318,8 +301,8 @@ class Copies:
 
     def _with_size(self, copied: CopiedFile) -> CopiedFile:
         self._rest()
-        with opened(self._disk, copied.held) as file:
-            return copied._replace(size=self._disk.size(file))
+        with opened(self._shard.disk, copied.held) as file:
+            return copied._replace(size=self._shard.disk.size(file))
 
     # -- the end
 
@@ -330,22 +313,22 @@ class Copies:
             removed.add_done_callback(_report)
 
     def _remove(self, folder: Path) -> None:
-        for name in self._disk.list_directory(folder):
+        for name in self._shard.disk.list_directory(folder):
             self._rest()
             with suppress(FileNotFoundError):
-                self._disk.remove(folder / name)
-        self._disk.remove_tree(folder)
+                self._shard.disk.remove(folder / name)
+        self._shard.disk.remove_tree(folder)
 
     def _rest(self) -> None:
         self._calls += 1
         if self._calls >= CALLS_MAX:
             self._calls = 0
-            self._clock.pause(REST_SECONDS)
+            self._shard.clock.pause(REST_SECONDS)
 
     def _in_thread(
         self, work: Callable[Given, Result], *args: Given.args, **kwargs: Given.kwargs
     ) -> asyncio.Future[Result]:
-        return self._loop.run_in_executor(self._executor, partial(work, *args, **kwargs))
+        return self._shard.loop.run_in_executor(self._executor, partial(work, *args, **kwargs))
 
 
 def _log(partition: PartitionLog) -> _Log:

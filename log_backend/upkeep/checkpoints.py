@@ -8,29 +8,23 @@ sync, store snapshots, recycle.
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 
 from routelog.log_backend.doors.disk import DiskFull
-from routelog.log_backend.journal.journal import Journal
 from routelog.log_backend.journal.journal_extent import JournalExtent
 from routelog.log_backend.journal.journal_files import JournalFile
-from routelog.log_backend.journal.metadata_writer import MetadataWriter
 from routelog.log_backend.loop.scheduler import Lane, in_turns
-from routelog.log_backend.metadata.metadata import MetadataStore
-from routelog.log_backend.partitions.log_intake import LogIntake
 from routelog.log_backend.partitions.partition_log import PartitionLog
 from routelog.log_backend.segments.segment_writer import SegmentWriter
-from routelog.log_backend.upkeep.disk_space import DiskSpace
 from routelog.log_backend.upkeep.eviction import evict
 from routelog.log_backend.upkeep.flush_plan import FlushPlan
 from routelog.log_backend.upkeep.flush_round import PARTITIONS_MAX, due, flush_round, flushing
-from routelog.log_backend.upkeep.flusher import Flusher
-from routelog.log_backend.upkeep.memory_watch import MemoryWatch
 from routelog.log_backend.upkeep.partition_removal import PartitionRemoval
 from routelog.log_backend.upkeep.partition_snapshot import Snapshot, snapshot, store_snapshots
 from routelog.log_backend.upkeep.segment_compressor import SegmentCompressor
+from routelog.log_backend.upkeep.shard import Shard
 
 log = logging.getLogger(__name__)
 
@@ -52,15 +46,7 @@ class Checkpoints:
 
     def __init__(
         self,
-        loop: asyncio.AbstractEventLoop,
-        partitions: Mapping[int, PartitionLog],
-        journal: Journal,
-        intake: LogIntake,
-        memory: MemoryWatch,
-        space: DiskSpace,
-        metadata: MetadataStore,
-        metadata_writer: MetadataWriter,
-        flusher: Flusher,
+        shard: Shard,
         writer: SegmentWriter,
         compressor: SegmentCompressor,
         removal: PartitionRemoval,
@@ -70,15 +56,7 @@ class Checkpoints:
         on_refused: Callable[[], None],
         on_failure: Callable[[Exception], None],
     ) -> None:
-        self._loop = loop
-        self._partitions = partitions
-        self._journal = journal
-        self._intake = intake
-        self._memory = memory
-        self._space = space
-        self._metadata = metadata
-        self._metadata_writer = metadata_writer
-        self._flusher = flusher
+        self._shard = shard
         self._writer = writer
         self._compressor = compressor
         self._removal = removal
@@ -103,7 +81,7 @@ class Checkpoints:
 
     def start(self) -> None:
         """Begin to flush from time to time."""
-        self._timer = self._loop.call_later(self._flush_seconds, self._flush_later)
+        self._timer = self._shard.loop.call_later(self._flush_seconds, self._flush_later)
 
     def stop(self) -> None:
         """Flush only when asked to."""
@@ -119,7 +97,7 @@ class Checkpoints:
     @property
     def unflushed_bytes(self) -> int:
         """Bytes of batches that are to be in a segment, and are not on the disk."""
-        return self._plan.unwritten_bytes + self._intake.unflushed_bytes
+        return self._plan.unwritten_bytes + self._shard.intake.unflushed_bytes
 
     def has_changed(self, partition: PartitionLog) -> None:
         """The next checkpoint is to store a snapshot of a partition."""
@@ -163,15 +141,15 @@ class Checkpoints:
             if self.refused or self._failed or len(some) == len(unflushed):
                 break
         # What is not visible yet had to stay: when memory is short, publishers may wait for it to go.
-        groups, over = self._journal.groups, self._memory.excess > 0
+        groups, over = self._shard.journal.groups, self._shard.memory.excess > 0
         if over and self._with_unflushed and not (self.refused or groups.is_idle):
             self._flush_asked = True
-            self._journal.waiters.wait(
+            self._shard.journal.waiters.wait(
                 groups.promised + 1, lambda: self._run(self.flush()), committed=False
             )
 
     async def _due(self) -> list[PartitionLog]:
-        return await due(self._with_unflushed, transient=self._memory.excess > 0)
+        return await due(self._with_unflushed, transient=self._shard.memory.excess > 0)
 
     def _flush_later(self) -> None:
         self.start()
@@ -188,8 +166,8 @@ class Checkpoints:
         await plan.sync(to_sync)
         try:
             if to_sync or not plan.is_empty:  # snapshots follow, if only to say what is settled
-                write = partial(plan.write, self._writer, self._space)
-                await self._loop.run_in_executor(self._flusher, write)
+                write = partial(plan.write, self._writer, self._shard.space)
+                await self._shard.loop.run_in_executor(self._shard.flusher, write)
         except DiskFull as error:
             plan.refused()
             if self.refused is None:
@@ -200,16 +178,16 @@ class Checkpoints:
         finally:
             self._plan = FlushPlan()
         self.refused = None
-        async for partition in plan.flushed(self._intake.let_go):
+        async for partition in plan.flushed(self._shard.intake.let_go):
             self._compressor.look(partition)
         await plan.synced()
 
     async def _evict(self) -> None:
-        excess = self._memory.excess
+        excess = self._shard.memory.excess
         if excess > 0:  # and a quarter more, not to do it again at once
-            wanted = excess + self._memory.tail_bytes_max // 4
-            await evict(self._partitions.values(), wanted)
-        self._memory.look()
+            wanted = excess + self._shard.memory.tail_bytes_max // 4
+            await evict(self._shard.partitions.values(), wanted)
+        self._shard.memory.look()
 
     # -- checkpoints
 
@@ -227,7 +205,7 @@ class Checkpoints:
         async with flushing(self.lock, self._on_failure):
             if file is not None and file not in self._full_files:
                 return
-            if file is not None and self._given_up == self._journal.committed:
+            if file is not None and self._given_up == self._shard.journal.committed:
                 return
             files, self._full_files = self._full_files, []  # in the order of their numbers
             # What changes from here on belongs to the next checkpoint, as does what cursors have
@@ -242,24 +220,26 @@ class Checkpoints:
                 self._changed |= changed
                 self._full_files = files + self._full_files
                 return
-            if not await self._journal.told():
+            if not await self._shard.journal.told():
                 self._full_files = files + self._full_files
                 self._again_when_more_is_committed()
                 return
             last = files[-1:]
             changes = [JournalExtent.begins_with(each.mark.number + 1, each.end) for each in last]
-            await self._metadata_writer.applied()  # what the files say of topology is synced, too
-            await self._loop.run_in_executor(
-                self._flusher,
+            await (
+                self._shard.metadata_writer.applied()
+            )  # what the files say of topology is synced, too
+            await self._shard.loop.run_in_executor(
+                self._shard.flusher,
                 store_snapshots,
-                self._metadata,
-                self._journal.committed,
+                self._shard.metadata,
+                self._shard.journal.committed,
                 list(self._unstored.values()),
                 changes,
             )
             self._unstored.clear()
             await self._evict()
-            supply = self._journal.supply
+            supply = self._shard.journal.supply
             for full in files:
                 # A partition that a crash may bring back needs what the journal has of it.
                 supply.held += 1
@@ -270,10 +250,12 @@ class Checkpoints:
     def _again_when_more_is_committed(self) -> None:
         # Not before: it would wait in vain, and others for the lock. Not only for the next full file: there
         # may be no room to fill one.
-        self._given_up = self._journal.committed
+        self._given_up = self._shard.journal.committed
         if self._full_files:
             last, more = self._full_files[-1], self._given_up + 1
-            self._journal.waiters.wait(more, lambda: self._run(self.take(last)), committed=True)
+            self._shard.journal.waiters.wait(
+                more, lambda: self._run(self.take(last)), committed=True
+            )
 
     @contextmanager
     def keeping_files(self) -> Iterator[None]:
@@ -292,8 +274,8 @@ class Checkpoints:
         if self._keepers:
             self._kept_files.append(file)
             return
-        self._journal.supply.held -= 1
-        self._journal.recycle(file)
+        self._shard.journal.supply.held -= 1
+        self._shard.journal.recycle(file)
 
     def go_on(self) -> None:
         """There is room: write what was refused, and take the checkpoint that full files wait for."""

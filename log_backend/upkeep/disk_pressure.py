@@ -5,13 +5,10 @@ finds no file descriptor is refused as well, and told as what it is: the disk ma
 """
 
 from routelog.log_backend.doors.disk import NoDescriptor
-from routelog.log_backend.journal.journal import Journal
-from routelog.log_backend.partitions.log_intake import LogIntake
 from routelog.log_backend.upkeep.checkpoints import Checkpoints
-from routelog.log_backend.upkeep.disk_space import DiskSpace
 from routelog.log_backend.upkeep.emptied_logs import EmptiedLogs
-from routelog.log_backend.upkeep.flusher import Flusher
 from routelog.log_backend.upkeep.pressures import Pressures
+from routelog.log_backend.upkeep.shard import Shard
 
 
 class DiskPressure:
@@ -19,21 +16,15 @@ class DiskPressure:
 
     def __init__(
         self,
+        shard: Shard,
         pressures: Pressures,
-        space: DiskSpace,
-        intake: LogIntake,
-        journal: Journal,
         checkpoints: Checkpoints,
         emptied: EmptiedLogs,
-        flusher: Flusher,
     ) -> None:
+        self._shard = shard
         self._pressures = pressures
-        self._space = space
-        self._intake = intake
-        self._journal = journal
         self._checkpoints = checkpoints
         self._emptied = emptied
-        self._flusher = flusher
         self._closing = False
 
     def close(self) -> None:
@@ -44,15 +35,15 @@ class DiskPressure:
         """There was no room, or no descriptor, for a segment or a block of the journal."""
         self._press()
         if self._closing:
-            self._journal.abandon()
+            self._shard.journal.abandon()
 
     def looked(self) -> None:
         """Act on a new look of `DiskSpace`."""
-        space, journal = self._space, self._journal
-        self._intake.room = space.room
+        space, journal = self._shard.space, self._shard.journal
+        self._shard.intake.room = space.room
         journal.supply.frugal = space.low
         if not self._closing:
-            self._flusher.remove_unneeded()
+            self._shard.flusher.remove_unneeded()
             if space.free >= journal.promised_bytes:
                 journal.go_on()
             if space.free >= self._checkpoints.unflushed_bytes:
@@ -61,7 +52,7 @@ class DiskPressure:
         self._press()
 
     def _press(self) -> None:
-        refusals = [self._checkpoints.refused, self._journal.refused]
+        refusals = [self._checkpoints.refused, self._shard.journal.refused]
         lack_files = [isinstance(each, NoDescriptor) for each in refusals if each is not None]
-        self._pressures.press("disk", self._space.low or not all(lack_files))
+        self._pressures.press("disk", self._shard.space.low or not all(lack_files))
         self._pressures.press("files", any(lack_files))

@@ -19,14 +19,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
 
-from routelog.log_backend.doors.clock import Clock
-from routelog.log_backend.doors.disk import Disk
 from routelog.log_backend.doors.randomness import random_name
-from routelog.log_backend.journal.journal import Journal
-from routelog.log_backend.journal.metadata_writer import MetadataWriter
 from routelog.log_backend.loop.background import log_failure
 from routelog.log_backend.loop.scheduler import Lane, in_turns
-from routelog.log_backend.metadata.metadata import Change, MetadataStore, MetadataUnavailable
+from routelog.log_backend.metadata.metadata import Change, MetadataUnavailable
 from routelog.log_backend.partitions.partition_log import PartitionLog
 from routelog.log_backend.records.durability import Durability
 from routelog.log_backend.remote.bucket import Bucket, BucketFailed, NoObject
@@ -42,6 +38,7 @@ from routelog.log_backend.remote.remote_segment import (
 )
 from routelog.log_backend.segments.segment import Segment, SegmentDamaged
 from routelog.log_backend.upkeep.segment_copy import CopyStopped, SegmentCopier
+from routelog.log_backend.upkeep.shard import Shard
 
 log = logging.getLogger(__name__)
 
@@ -85,37 +82,27 @@ class RemoteStorage:
         failure: why the storage cannot be used at present; empty: it can.
 
     Args:
-        partitions: by number; those whose retention is remote are copied.
-        metadata, metadata_writer, journal: of the same store.
+        shard: whose partitions are copied, if their retention is remote.
         bytes_per_second: of copying; 0: no limit.
     """
 
     def __init__(
         self,
+        shard: Shard,
         bucket: Bucket,
-        partitions: Mapping[int, PartitionLog],
         beginning: EpochBeginning,
-        metadata: MetadataStore,
-        metadata_writer: MetadataWriter,
-        journal: Journal,
-        disk: Disk,
-        clock: Clock,
         *,
         bytes_per_second: int,
     ) -> None:
         self.failure = ""
+        self._shard = shard
         self._bucket = bucket
-        self._partitions = partitions
         self._beginning = beginning
-        self._metadata = metadata
-        self._writer = metadata_writer
-        self._journal = journal
-        self._clock = clock
         self._stopping = threading.Event()
         self._copier = SegmentCopier(
             bucket,
-            disk,
-            clock,
+            shard.disk,
+            shard.clock,
             epoch=beginning.epoch,
             bytes_per_second=bytes_per_second,
             stopping=self._stopping,
@@ -151,10 +138,10 @@ class RemoteStorage:
 
     async def _run(self) -> None:
         try:
-            entry = self._metadata.get(_OWNER_KEY)
+            entry = self._shard.metadata.get(_OWNER_KEY)
             own = bytes(entry.value) if entry is not None else random_name().encode()
             # Known or not: the journal has this epoch before an object has it, so no later leader has the same.
-            await self._writer.submit([Change(_OWNER_KEY, own)])
+            await self._shard.metadata_writer.submit([Change(_OWNER_KEY, own)])
             self.failure = await self._persist(partial(self._claim, FORMAT + own))
             if self.failure:
                 log.critical(
@@ -211,7 +198,7 @@ class RemoteStorage:
     async def _give_up(self, found: UnknownSegments) -> None:
         self.failure = str(found)
         # So that no later start takes them for its own. A leader that was deposed waits here for ever.
-        await self._writer.submit([Change(_OWNER_KEY, random_name().encode())])
+        await self._shard.metadata_writer.submit([Change(_OWNER_KEY, random_name().encode())])
         log.critical(
             "remote storage is not used any more: %s, as after a restore, a promotion or `cluster recover`; "
             "what is in it stays there, give this broker another prefix",
@@ -224,7 +211,7 @@ class RemoteStorage:
         for folder in await self._in_thread(self._folders):
             name = folder.rpartition("/")[2]
             number = int(name) if name.isdecimal() else began.next_number
-            partition = self._partitions.get(number)
+            partition = self._shard.partitions.get(number)
             if partition is not None:
                 await self._look(partition)
             elif number < began.next_number and number not in began.ends:
@@ -244,7 +231,7 @@ class RemoteStorage:
         while self._deleted_folders:
             await self._in_thread(partial(self._bucket.remove_folder, self._deleted_folders[0]))
             self._deleted_folders.pop(0)
-        async for partition in in_turns(self._partitions.values(), Lane.UPKEEP):
+        async for partition in in_turns(self._shard.partitions.values(), Lane.UPKEEP):
             retention = partition.retention
             if not partition.closed and partition.durable and retention is not None:
                 if retention.is_remote:
@@ -269,7 +256,7 @@ class RemoteStorage:
     def _copyable(self, partition: PartitionLog) -> list[Segment]:
         """The segments whose offsets no crash gives again, and no change of leader."""
         sealed = partition.sealed_segments()
-        if self._journal.is_replicated:
+        if self._shard.journal.is_replicated:
             return [] if partition.durability is Durability.MEMORY else sealed
         # The newest segment may be lost with a power cut: then the one before it is written on.
         return sealed if partition.durability is Durability.DISK else sealed[:-1]
@@ -332,8 +319,8 @@ class RemoteStorage:
         local = sum(
             each.file_bytes for each in partition.segments if each.base_offset >= remote.end
         )
-        count = remote.ended(retention, local, partition.low_water(), self._clock.now())
-        if not count or not await self._journal.told():
+        count = remote.ended(retention, local, partition.low_water(), self._shard.clock.now())
+        if not count or not await self._shard.journal.told():
             return  # perhaps another node leads, with other rules
         for segment in remote.segments[:count]:
             for name in (segment.index_name, segment.content_name):  # in this order: see the format

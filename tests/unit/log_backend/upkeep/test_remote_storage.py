@@ -16,7 +16,6 @@ from unit.log_backend.open_store import SMALL, crash, flushed, open_store, start
 from unit.log_backend.test_metadata_recovery import without_metadata
 
 from routelog.log_backend import Change
-from routelog.log_backend.doors.clock import SystemClock
 from routelog.log_backend.doors.disk import Buffer, SystemDisk
 from routelog.log_backend.log_store import LogStore
 from routelog.log_backend.partitions.partition_log import PartitionLog
@@ -91,14 +90,9 @@ class Leader:
         """Begin to copy."""
         store = self.store
         self.remote = RemoteStorage(
+            store.shard,
             self.bucket,
-            store.partitions,
             EpochBeginning.now(self._epoch, store.partitions, NEXT_NUMBER),
-            store.metadata,
-            store.metadata_writer,
-            store.journal,
-            SystemDisk(),
-            SystemClock(),
             bytes_per_second=0,
         )
         self.remote.start(asyncio.get_running_loop())
