@@ -40,9 +40,9 @@ from routelog.log_backend.journal.journal_block import (
 )
 from routelog.log_backend.journal.journal_chain import START, Mark, ShardBlock
 from routelog.log_backend.journal.journal_extent import JournalExtent
-from routelog.log_backend.journal.journal_positions import NOTHING, JournalPositions
 from routelog.log_backend.journal.journal_reader import JournalDamaged, journal_end
 from routelog.log_backend.journal.metadata_writer import MetadataWriter, unawaited
+from routelog.log_backend.journal.receipt import NOTHING, Progress, Receipt
 from routelog.log_backend.log_store import LogOptions, LogStore
 from routelog.log_backend.loop.scheduler import (
     CLIENT_SECONDS,

@@ -121,7 +121,7 @@ class LogStore:
         shard: what the journal and its partitions share with their upkeep.
         scrub, space: reads sealed segments in the background; what is free on the disk.
         copies: of all there is, for backups.
-        on_committed, on_written: set by the owner; called with the journal position that is so.
+        on_committed: set by the owner; called with the journal position that is.
         on_failure, on_removed: set by the owner; the disk failed; nothing can bring back a deleted partition.
         pressures: why publishers should wait; its `on_change` is set by the owner before `start`.
     """
@@ -155,7 +155,6 @@ class LogStore:
         self.segment_bytes = options.segment_bytes
         self.has_remote = options.has_remote
         self.on_committed: Callable[[int], None] = lambda position: None
-        self.on_written: Callable[[int], None] = lambda position: None
         self.on_failure: Callable[[Exception], None] = lambda error: None
         self.on_removed: Callable[[PartitionLog], None] = lambda partition: None
         self.on_damage_changed: Callable[[], None] = lambda: None
@@ -181,14 +180,13 @@ class LogStore:
             clock,
             loop,
             on_committed=lambda position: self.on_committed(position),
-            on_written=lambda position: self.on_written(position),
             on_failure=self._failed,
             on_file_full=lambda file: self.checkpoints.take_later(file),
             collect=lambda: journal_changes(self.checkpoints.with_state, self.journal.groups),
             on_pressure=partial(self.pressures.press, "journal"),
         )
         self.journal.on_disk_full = lambda: self._disk_pressure.refused()
-        self.waiters = self.journal.waiters
+        self.progress = self.journal.progress
         self.metadata_writer = MetadataWriter(self.journal, self.metadata, loop)
         tail_bytes_max = options.memory_tail_bytes
         let_go = GradualFree(scheduler_of(loop)).add

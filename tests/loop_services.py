@@ -35,6 +35,4 @@ def ended_in_turn(steps: Iterator[None], shares: Scheduler) -> bool:
 
 def services_of(loop: object, cork: Cork | None = None) -> Any:
     """What sockets share, on such a loop."""
-    return SimpleNamespace(
-        loop=loop, cork=cork or Cork(cast(Any, loop)), scheduler=scheduler_on(loop)
-    )
+    return SimpleNamespace(loop=loop, cork=cork or Cork(), scheduler=scheduler_on(loop))

@@ -129,12 +129,12 @@ class Channel:
         if durable is None:
             self._answer(frame)
         else:
-            done = self.services.confirms.in_time(durable)
+            done = self.services.in_time(durable)
             self.connection.wait_for(done, lambda: self._answer(frame))
 
     def again_behind(self, done: Awaitable[object], method: Any) -> None:
         """See `TopologyChannel`."""
-        done = self.services.confirms.in_time(done)
+        done = self.services.in_time(done)
         self.connection.wait_for(done, lambda: self.again(self._method, method))
 
     def again(self, handle: Callable[[Any], None], method: Any) -> None:

@@ -9,7 +9,7 @@ import cython
 
 from routelog.amqp_front.publishing.confirms import Confirms
 from routelog.amqp_front.publishing.publishing_channel import PublishingChannel
-from routelog.log_backend import NOTHING, JournalPositions
+from routelog.log_backend.journal.receipt import Receipt
 
 _CONFIRM = struct.Struct(">BHIIQBB")  # a whole basic.ack or basic.nack frame
 _ACK = 60 << 16 | 80
@@ -22,15 +22,17 @@ class ConfirmSender:
     """Confirms a channel's publishes as the journal advances (`Waiter`), several in one frame where it can."""
 
     def __init__(self, channel: PublishingChannel) -> None:
-        self._channel = channel
-        self._board = channel.services.confirms
+        self._channel: PublishingChannel | None = channel
+        self._progress = channel.services.progress
         self._confirms = Confirms()
         self._counters = channel.counters
+        self._waits = False  # it is told when the first of its publishes can be confirmed
+        self._is_held = self._is_due = False  # it was told meanwhile
 
     @cython.ccall
     @cython.locals(count=cython.longlong)
-    def published(self, count: int, refused: Collection[int], needed: JournalPositions) -> None:
-        """Confirm publishes when the journal covers what they need, after this turn at the earliest.
+    def published(self, count: int, refused: Collection[int], needed: Receipt) -> None:
+        """Confirm publishes when what they need is covered, after this turn at the earliest.
 
         Args:
             refused: indexes of those that a full queue did not take: they get basic.nack.
@@ -40,7 +42,10 @@ class ConfirmSender:
             self._confirms.add_refused(count, refused, needed)
         else:
             self._confirms.add(count, needed)
-        self._board.wait(self, needed)
+        self._progress.measure(needed)
+        if not self._waits:
+            self._waits = True
+            self._progress.wait(self, needed)
 
     @property
     def unconfirmed(self) -> int:
@@ -49,39 +54,60 @@ class ConfirmSender:
 
     def lost(self, count: int) -> None:
         """The journal has failed under these publishes: refuse them, and all that wait."""
-        self._confirms.add(count, NOTHING)
+        self._confirms.add(count, None)
         self.journal_failed()
+
+    def hold(self) -> bool:
+        """Confirm nothing before `release`, as far as that can be; returns whether it did until now."""
+        was_held, self._is_held = self._is_held, True
+        return not was_held
+
+    def release(self) -> None:
+        """Confirm what could be confirmed while it was held."""
+        self._is_held = False
+        if self._is_due:
+            self._is_due = False
+            self.journal_reached()
 
     def catch_up(self) -> None:
         """Confirm what can be confirmed, before something else is sent."""
-        self.journal_reached(self._board.reached)
-
-    def journal_reached(self, reached: JournalPositions) -> bool:
-        """See `Waiter`."""
         confirms = self._confirms
-        self._answer(confirms.take_covered(reached), _ACK)
-        if not confirms.waits():
-            return False
+        self._answer(confirms.take_covered(), _ACK)
         while (refused := confirms.take_refused()) is not None:
             self._answer(refused, _NACK)
-            self._answer(confirms.take_covered(reached), _ACK)
-        return confirms.waits()
+            self._answer(confirms.take_covered(), _ACK)
 
-    def journal_late(self, late: JournalPositions) -> bool:
+    def journal_reached(self) -> None:
+        """See `Waiter`."""
+        if self._is_held:
+            self._is_due = True
+            return
+        self.catch_up()
+        self._wait_on()
+
+    def journal_late(self) -> None:
         """See `Waiter`."""
         self.catch_up()
-        while (refused := self._confirms.take_late(self._board.reached, late)) is not None:
+        while (refused := self._confirms.take_late()) is not None:
             self._answer(refused, _NACK)
             self.catch_up()
-        return self._confirms.waits()
+        self._wait_on()
 
     def journal_failed(self) -> None:
         """See `Waiter`."""
+        self._waits = False
         self._answer(self._confirms.take_all(), _NACK)
 
     @cython.cfunc
+    def _wait_on(self) -> None:
+        needed = self._confirms.needed()
+        self._waits = needed is not None
+        if needed is not None:
+            self._progress.wait(self, needed)
+
+    @cython.cfunc
     def _answer(self, taken: tuple[int, bool] | None, method: int) -> None:
-        if taken is not None:
+        if taken is not None and self._channel is not None:
             if method == _ACK:
                 self._counters.confirmed(self._confirms.answered)
             self._channel.write(_CONFIRM.pack(1, self._channel.number, 13, method, *taken, 0xCE))
@@ -92,4 +118,5 @@ class ConfirmSender:
         What waits for the disk stays unconfirmed, as in RabbitMQ.
         """
         self.catch_up()
-        self._board.forget(self)
+        self._confirms.take_all()
+        self._channel = None  # a receipt may keep the sender for long

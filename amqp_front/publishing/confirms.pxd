@@ -1,5 +1,5 @@
 # Publisher confirms, for the compiled kernel.
-from routelog.log_backend.journal.journal_positions cimport JournalPositions
+from routelog.log_backend.journal.receipt cimport Receipt
 
 
 cdef class Confirms:
@@ -8,6 +8,6 @@ cdef class Confirms:
     cdef long long _confirmed
     cdef object _waiting
     cpdef add(self, long long count, needed)
-    cpdef bint waits(self) except *
-    cpdef take_covered(self, JournalPositions reached)
+    cpdef needed(self)
+    cpdef take_covered(self)
     cdef _settled(self, long long last)

@@ -1,19 +1,19 @@
 # cython: annotation_typing=False, wraparound=True
 # mypy: allow-untyped-decorators, no-warn-return-any, disable-error-code="index,name-defined"
-"""Publisher confirms of a channel: which publishes wait for which positions of the journal."""
+"""Publisher confirms of a channel: which publishes wait for which receipts."""
 
 from collections import deque
 from collections.abc import Collection
 
 import cython
 
-from routelog.log_backend.journal.journal_positions import JournalPositions
+from routelog.log_backend.journal.receipt import Receipt
 
 
 @cython.final
 @cython.cclass
 class Confirms:
-    """Publishes in order, each waiting until the journal has come far enough.
+    """Publishes in order, each waiting until its receipt is covered.
 
     A confirm covers everything before it (`multiple`), so a publish is confirmed when it and all
     before it have what they wait for.
@@ -30,24 +30,24 @@ class Confirms:
         self._confirmed = 0
         self.answered = 0
         # Last tag, and what it needs; None: it is refused.
-        self._waiting: deque[tuple[int, JournalPositions | None]] = deque()
+        self._waiting: deque[tuple[int, Receipt | None]] = deque()
 
     @cython.ccall
     @cython.locals(count=cython.longlong, last=cython.longlong)
-    def add(self, count: int, needed: JournalPositions | None) -> None:
-        """Count publishes that are confirmed when the journal covers what they need.
+    def add(self, count: int, needed: Receipt | None) -> None:
+        """Count publishes that are confirmed when what they need is covered.
 
         Args:
             needed: None: a full queue has refused them.
         """
         self.next_tag += count
         last = self.next_tag - 1
-        if self._waiting and _is_same(self._waiting[-1][1], needed):
+        if self._waiting and self._waiting[-1][1] is needed:  # publishes of one block have the same
             self._waiting[-1] = (last, needed)
         else:
             self._waiting.append((last, needed))
 
-    def add_refused(self, count: int, refused: Collection[int], needed: JournalPositions) -> None:
+    def add_refused(self, count: int, refused: Collection[int], needed: Receipt) -> None:
         """Count publishes as `add`, some of which, by index, a full queue has refused."""
         at = 0
         for index in sorted(refused):
@@ -64,15 +64,13 @@ class Confirms:
         return self.next_tag - 1 - self._confirmed
 
     @cython.ccall
-    @cython.returns(cython.bint)
-    @cython.exceptval(check=True)
-    def waits(self) -> bool:
-        """Whether some publish is not confirmed."""
-        return bool(self._waiting)
+    def needed(self) -> Receipt | None:
+        """What the first publishes wait for; None: they are refused, or none waits."""
+        return self._waiting[0][1] if self._waiting else None
 
     @cython.ccall
-    @cython.locals(last=cython.longlong, reached=JournalPositions)
-    def take_covered(self, reached: JournalPositions) -> tuple[int, bool] | None:
+    @cython.locals(last=cython.longlong, needed=Receipt)
+    def take_covered(self) -> tuple[int, bool] | None:
         """The tag up to which publishes can be confirmed, and whether that is more than one.
 
         Returns:
@@ -81,7 +79,7 @@ class Confirms:
         last = 0
         while self._waiting:
             needed = self._waiting[0][1]
-            if needed is None or not reached.cover(needed):
+            if needed is None or not needed.is_covered():
                 break
             last = self._waiting.popleft()[0]
         return self._settled(last)
@@ -93,14 +91,12 @@ class Confirms:
             last = self._waiting.popleft()[0]
         return self._settled(last)
 
-    def take_late(
-        self, reached: JournalPositions, late: JournalPositions
-    ) -> tuple[int, bool] | None:
-        """As `take_covered`, of publishes that need what the journal should have had long ago, and has not."""
+    def take_late(self) -> tuple[int, bool] | None:
+        """As `take_covered`, of publishes that need what a journal should have had long ago, and has not."""
         last = 0
         while self._waiting:
             needed = self._waiting[0][1]
-            if needed is None or reached.cover(needed) or not late.cover(needed):
+            if needed is None or not needed.is_late():
                 break
             last = self._waiting.popleft()[0]
         return self._settled(last)
@@ -119,11 +115,3 @@ class Confirms:
         last = self._waiting[-1][0] if self._waiting else 0
         self._waiting.clear()
         return self._settled(last)
-
-
-@cython.cfunc
-@cython.inline
-@cython.returns(cython.bint)
-@cython.exceptval(check=True)
-def _is_same(one: JournalPositions | None, other: JournalPositions | None) -> bool:
-    return one is other or one == other

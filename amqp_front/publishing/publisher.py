@@ -30,8 +30,8 @@ from routelog.amqp_front.wire.single_run import (
 from routelog.log_backend import (
     NOTHING,
     JournalFailed,
-    JournalPositions,
     Lane,
+    Receipt,
 )
 from routelog.vhosts import Decision, Recipient, ResourceKind, Verb
 from routelog.vhosts.publishing.client_publish import ClientPublish
@@ -124,7 +124,7 @@ class Publisher:
 
     @cython.ccall
     @cython.locals(run=PublishRun)
-    def publish(self, run: PublishRun) -> JournalPositions:
+    def publish(self, run: PublishRun) -> Receipt:
         """Carry out a checked run, or as much of it as one turn of the loop is to bear: see `carried`.
 
         Returns:
@@ -167,7 +167,7 @@ class Publisher:
             self._confirms.lost(self.carried)
 
     @cython.cfunc
-    def _arrived(self, needed: JournalPositions) -> None:
+    def _arrived(self, needed: Receipt) -> None:
         refused = self._appending.refused
         self._counters.published_to(self._core.name, self.carried)
         self._core.counters.published(self.carried, self._appending.routed)
@@ -181,12 +181,12 @@ class Publisher:
     def _wait_for_consumers(self, queue: Recipient) -> None:
         if not self.confirming:
             self._channel.wait_for_consumers(queue)
-        elif not self._is_closed:
-            self._channel.services.pace.hold(self._confirms, queue)
+        elif not self._is_closed and self._confirms.hold():
+            self._channel.services.pace.when_caught_up(queue, self._confirms.release)
 
     @cython.cfunc
     @cython.locals(run=PublishRun)
-    def _publish(self, run: PublishRun) -> JournalPositions:
+    def _publish(self, run: PublishRun) -> Receipt:
         core = self._core
         if run.exchange != core.name:  # it was not checked here
             core.turn_to(run.exchange, run.exchange.decode())
@@ -209,9 +209,7 @@ class Publisher:
         return needed
 
     @cython.cfunc
-    def _carry_out(
-        self, run: PublishRun, messages: RunMessages, decision: Decision
-    ) -> JournalPositions:
+    def _carry_out(self, run: PublishRun, messages: RunMessages, decision: Decision) -> Receipt:
         self.carried = decision.end
         if decision.replies:
             bare = without_blind_copies(run)
@@ -219,7 +217,7 @@ class Publisher:
                 self._channel.services.replies.send(address, bare, indexes, self._clock)
         if decision.returned:
             self._return(run, decision.returned)
-        needed: JournalPositions = self._core.carry_out(messages, decision)
+        needed: Receipt = self._core.carry_out(messages, decision)
         if self._vhost.listeners:
             for tell in traces(self._vhost.listeners, self._channel, run, decision):
                 tell()

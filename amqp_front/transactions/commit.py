@@ -14,10 +14,11 @@ from routelog.amqp_front.node.services import Services
 from routelog.amqp_front.transactions.commit_plan import CommitPlan
 from routelog.amqp_front.wire.errors import INTERNAL_ERROR, HardError
 from routelog.log_backend import (
+    NOTHING,
     JournalFailed,
-    JournalPositions,
     Lane,
     LogTransaction,
+    Receipt,
 )
 
 log = logging.getLogger(__name__)
@@ -50,7 +51,7 @@ class Commit:
         self._plan = plan
         self._settlings = settlings
         self._unsettled = 0  # settlings under way
-        self._needed = JournalPositions(0, 0)
+        self._needed: Receipt = NOTHING
         self._told: Iterator[Callable[[], object]] | None = iter(plan.told)
         self._waits = True
         self._is_appended = False
@@ -102,11 +103,11 @@ class Commit:
         self._transaction.end()
         for remember in self._plan.remembered:
             _carry_out(remember)
-        needed = max(self._transaction.position, self._plan.durable)
-        self._needed = JournalPositions(needed, needed)
-        self._waits = needed > 0
+        self._needed = self._transaction.needed.joined(self._plan.needed)
+        self._waits = self._needed is not NOTHING
         if self._waits:
-            self._services.confirms.wait(self, self._needed)
+            self._services.progress.measure(self._needed)
+            self._services.progress.wait(self, self._needed)
         else:
             self._settle()
 
@@ -124,18 +125,18 @@ class Commit:
         self._told = None
         self._progress()
 
-    def journal_reached(self, reached: JournalPositions) -> bool:
+    def journal_reached(self) -> None:
         """See `Waiter`."""
-        if not reached.cover(self._needed):
-            return True
+        if not self._needed.is_covered():
+            self._services.progress.wait(self, self._needed)
+            return
         self._waits = False
         self._settle()
         self._progress()
-        return False
 
-    def journal_late(self, late: JournalPositions) -> bool:
-        """See `Waiter`: its client is answered (`in_time`), and what it settles waits on."""
-        return True
+    def journal_late(self) -> None:
+        """See `Waiter`: its client is answered (`ConfirmDeadline.in_time`), and what it settles waits on."""
+        self.journal_reached()
 
     def _settle(self) -> None:
         for settling in self._settlings:

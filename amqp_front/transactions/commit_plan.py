@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 
 from routelog.amqp_front.wire.errors import PRECONDITION_FAILED, HardError, SoftError
-from routelog.log_backend import JournalPositions, Records, Scheduler
+from routelog.log_backend import NOTHING, Receipt, Records, Scheduler
 from routelog.vhosts import Appending, Recipient, StatefulRoute
 
 # Of all queues together: one block of the journal, built in memory.
@@ -32,7 +32,7 @@ class CommitPlan:
         remembered: called in the turn that has appended all of it: exchanges remember, and counters count.
         told: called, one by one, when they are appended: returns, direct replies, and the firehose.
         undecided: what exchanges will remember of them.
-        durable: how far the journal has to come until what was dropped as a duplicate is safe.
+        needed: covered when what was dropped as a duplicate is safe.
 
     Args:
         version: of the topology that its routes are of.
@@ -43,11 +43,11 @@ class CommitPlan:
         self.batches: list[Batch] = []
         self.exchanges: set[str] = set()
         self.passages: list[StatefulRoute] = []
-        self.remembering: list[Callable[[JournalPositions], list[Callable[[], None]]]] = []
+        self.remembering: list[Callable[[Receipt], list[Callable[[], None]]]] = []
         self.remembered: list[Callable[[], None]] = []
         self.told: list[Callable[[], object]] = []
         self.undecided: set[tuple[str, bytes]] = set()
-        self.durable = 0
+        self.needed: Receipt = NOTHING
         self._appending: Appending | None = None
         self._appends = 0
         self._may_refuse = False
@@ -101,16 +101,16 @@ class CommitPlan:
         if self._appending is None:
             self._appending = Appending(scheduler)
             self._appending.begin(True)
-            positions = self._appending.append(self._taken(), whole)
+            needed: Receipt = self._appending.append(self._taken(), whole)
         else:
-            positions = self._appending.go_on()
+            needed = self._appending.go_on()
         if self._appending.refused:
             reason = "transaction refused, a queue that was limited meanwhile is full"
             raise HardError(PRECONDITION_FAILED, reason)
         if self._appending.is_under_way:
             return False
         for remember in self.remembering:
-            self.remembered += remember(positions)
+            self.remembered += remember(needed)
         return True
 
     def tell_some(self, *, failed: bool = False) -> bool:

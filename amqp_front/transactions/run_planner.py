@@ -11,7 +11,7 @@ from routelog.amqp_front.transactions.commit_plan import CommitPlan
 from routelog.amqp_front.wire.command import PublishRun
 from routelog.amqp_front.wire.single_run import LOOKED_AT_MAX, at_once, without_blind_copies
 from routelog.exchanges import Route
-from routelog.log_backend import JournalPositions, Records
+from routelog.log_backend import Receipt, Records
 from routelog.vhosts import (
     Decision,
     MessageCounters,
@@ -92,15 +92,15 @@ class RunPlanner:
         stored = {at: messages.persistent for indexes in deliver.values() for at in indexes}
         now = self._clock.now()
 
-        def remember(positions: JournalPositions) -> list[Callable[[], None]]:
-            return passage.remember(stored, messages.persistent, records, positions)
+        def remember(needed: Receipt) -> list[Callable[[], None]]:
+            return passage.remember(stored, messages.persistent, records, needed)
 
         def records(indexes: list[int]) -> Records:
             return messages.parts([indexes], now)[0]
 
         plan.passages.append(passage)
         plan.remembering.append(remember)
-        plan.durable = max(plan.durable, passage.durable)
+        plan.needed = plan.needed.joined(passage.needed)
 
     def _return(self, run: PublishRun, indexes: Sequence[int]) -> None:
         if not run.mandatory:

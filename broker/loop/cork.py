@@ -4,7 +4,6 @@ A write is a system call. When one turn of the event loop has deliveries for a h
 connection, or answers to a hundred commands, these calls would take most of the turn.
 """
 
-import asyncio
 from collections.abc import Callable
 from typing import Protocol
 
@@ -23,26 +22,14 @@ class Cork:
         is_in: a socket that is written to a second time keeps that, and is to be among `sockets`.
         number: of this cork, or the last one; counted from 1.
         sockets: those that keep something.
-
-    Args:
-        loop: see `call_soon`.
     """
 
-    __slots__ = ("_loop", "is_in", "number", "sockets")
+    __slots__ = ("is_in", "number", "sockets")
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._loop = loop
+    def __init__(self) -> None:
         self.is_in = False
         self.number = 0
         self.sockets: list[Corked] = []
-
-    def call_soon(self, function: Callable[[], None]) -> None:
-        """Run a function in the next turn of the loop with the cork in."""
-        self._loop.call_soon(self.run, function)
-
-    def around(self, function: Callable[[int], None]) -> Callable[[int], None]:
-        """Return the same function with the cork in, of a position in the journal."""
-        return lambda position: self.run(lambda: function(position))
 
     def run(self, function: Callable[[], None]) -> None:
         """Run a function with the cork in; one inside another leaves it in."""

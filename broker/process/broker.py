@@ -34,7 +34,6 @@ from routelog.broker.process.services import DeliverySamples, NodeServices
 from routelog.broker.sockets.accepted_sockets import AcceptedSockets
 from routelog.broker.sockets.proxy_header import AMQP, HTTP
 from routelog.broker.sockets.stalled_sockets import StalledSockets
-from routelog.broker.waiting.confirm_board import ConfirmBoard
 from routelog.broker.waiting.confirm_deadline import ConfirmDeadline
 from routelog.broker.waiting.gate import Gate
 from routelog.broker.waiting.intake_budget import IntakeBudget, IntakeLimits
@@ -256,7 +255,7 @@ class Broker:
             raise StartError(str(error)) from None
         except START_FAULTS as error:
             raise self._unusable(error) from None
-        self._cork = Cork(loop)
+        self._cork = Cork()
         scheduler = scheduler_of(loop)
         scheduler.around = self._cork.run
         self._gate = Gate(loop)
@@ -322,11 +321,10 @@ class Broker:
         """Make what connections share, and tell each part who hears of what happens in it."""
         config, clock, cork = self._config, self._clock, self._cork
         logs, vhosts, users = self._logs, self._vhosts, self._users
-        confirms = ConfirmBoard(cork.call_soon, clock.monotonic)
-        confirms.durable(logs.journal.committed)
+        logs.progress.around = cork.run
         if logs.journal.is_replicated:
             self._deadline = ConfirmDeadline(
-                confirms,
+                logs.progress,
                 lambda: logs.journal.end.position,
                 config.cluster_confirm_seconds,
                 lambda seconds, look: loop.call_later(seconds, cork.run, look),
@@ -348,16 +346,15 @@ class Broker:
             passwords=self._passwords,
             parameters=self._parameters,
             admission=Admission(vhosts, users),
-            confirms=confirms,
+            progress=logs.progress,
+            in_time=self._deadline.in_time if self._deadline is not None else lambda done: done,
             gate=self._gate,
             intake=IntakeBudget(loop, limits, logs.memory.hold),
-            pace=PublisherPace(loop, cork, confirms),
+            pace=PublisherPace(loop, cork),
             deliveries=DeliverySamples(clock),
             node_name=self._name,
         )
         self._front.begin(self._services)
-        logs.on_committed = cork.around(confirms.durable)
-        logs.on_written = cork.around(confirms.written)
         logs.on_failure = self._log_failed
         logs.pressures.on_change = self._pressed
         users.on_deleted = self._user_deleted
@@ -520,7 +517,7 @@ class Broker:
     def _log_failed(self, error: Exception) -> None:
         if self._mirror is not None:
             return self._mirror.end(str(error))
-        self._services.confirms.failed()
+        self._logs.progress.fail()
         node = self._services.node_name
         self._vhosts.events.tell("alarm.set", resource="log", node=node)
 

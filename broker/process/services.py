@@ -1,15 +1,15 @@
 """What a node shares with all that speaks to its clients."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from routelog.broker.loop.cork import Cork
 from routelog.broker.node.configuration import BrokerConfig
-from routelog.broker.waiting.confirm_board import ConfirmBoard
 from routelog.broker.waiting.gate import PublisherGate
 from routelog.broker.waiting.intake_budget import IntakeBudget
 from routelog.broker.waiting.publisher_pace import PublisherPace
-from routelog.log_backend import Clock, Histogram, Scheduler
+from routelog.log_backend import Clock, Histogram, Progress, Scheduler
 from routelog.vhosts import (
     Admission,
     Delivery,
@@ -52,7 +52,12 @@ class DeliverySamples:
 
 @dataclass(slots=True)
 class NodeServices:
-    """The parts of a node that takes clients, whatever they speak."""
+    """The parts of a node that takes clients, whatever they speak.
+
+    Attributes:
+        progress: of the journal here.
+        in_time: what is done, or fails when that takes too long: see `ConfirmDeadline`.
+    """
 
     config: BrokerConfig
     loop: asyncio.AbstractEventLoop
@@ -64,7 +69,8 @@ class NodeServices:
     passwords: PasswordVerifier
     parameters: GlobalParameters
     admission: Admission
-    confirms: ConfirmBoard
+    progress: Progress
+    in_time: Callable[[Awaitable[object]], Awaitable[object]]
     gate: PublisherGate
     intake: IntakeBudget
     pace: PublisherPace

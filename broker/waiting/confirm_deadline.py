@@ -10,8 +10,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from functools import partial
 
-from routelog.broker.waiting.confirm_board import ConfirmBoard
-from routelog.log_backend import CallLater, JournalPositions, NotReplicated, Timer
+from routelog.log_backend import CallLater, NotReplicated, Progress, Timer
 
 log = logging.getLogger(__name__)
 
@@ -31,12 +30,12 @@ class ConfirmDeadline:
 
     def __init__(
         self,
-        board: ConfirmBoard,
+        progress: Progress,
         end: Callable[[], int],
         seconds: float,
         call_later: CallLater,
     ) -> None:
-        self._board = board
+        self._progress = progress
         self._end = end
         self._seconds = seconds
         self._call_later = call_later
@@ -47,7 +46,6 @@ class ConfirmDeadline:
         self._ends: deque[int] = deque()
         # Of each, the look that it was asked behind
         self._answers: dict[asyncio.Future[object], int] = {}
-        board.in_time = self._in_time
 
     def start(self) -> None:
         """Begin to look."""
@@ -65,15 +63,15 @@ class ConfirmDeadline:
         if len(self._ends) <= LOOKS:
             return
         end = self._ends.popleft()
-        before, self._refuses = self._refuses, end > self._board.reached.durable
+        before, self._refuses = self._refuses, end > self._progress.durable
         if self._refuses:
-            self._board.late(JournalPositions(end, end))
+            self._progress.refuse(end)
             self._refuse_answers()
         if self._refuses != before:
             now = "get basic.nack" if self._refuses else "are confirmed again"
             log.warning("publishes %s: the limit is %g s", now, self._seconds)
 
-    def _in_time(self, done: Awaitable[object]) -> Awaitable[object]:
+    def in_time(self, done: Awaitable[object]) -> Awaitable[object]:
         """What is done, or fails when the deadline is over; it goes on then. Who gives up ends it."""
         work = asyncio.ensure_future(done)
         answer: asyncio.Future[object] = work.get_loop().create_future()

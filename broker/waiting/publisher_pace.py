@@ -10,7 +10,6 @@ from collections.abc import Callable
 from functools import partial
 
 from routelog.broker.loop.cork import Cork
-from routelog.broker.waiting.confirm_board import ConfirmBoard, Waiter
 from routelog.vhosts import Recipient
 
 WAIT_SECONDS_MAX = 0.01  # consumers may take nothing any more
@@ -19,27 +18,22 @@ WAIT_SECONDS_MAX = 0.01  # consumers may take nothing any more
 class PublisherPace:
     """The publishers that wait for consumers, by queue."""
 
-    __slots__ = ("_board", "_cork", "_is_timed", "_loop", "_waiting")
+    __slots__ = ("_cork", "_is_timed", "_loop", "_waiting")
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, cork: Cork, board: ConfirmBoard) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, cork: Cork) -> None:
         self._loop = loop
         self._cork = cork
-        self._board = board
         self._waiting: dict[Recipient, list[Callable[[], None]]] = {}
         self._is_timed = False
-
-    def hold(self, waiter: Waiter, queue: Recipient) -> None:
-        """Confirm nothing to a channel until a queue's consumers have caught up."""
-        if self._board.hold(waiter):
-            self._add(queue, partial(self._board.release, waiter))
 
     def wait(self, queue: Recipient) -> "asyncio.Future[None]":
         """Done when a queue's consumers have caught up."""
         caught_up = self._loop.create_future()
-        self._add(queue, partial(_end, caught_up))
+        self.when_caught_up(queue, partial(_end, caught_up))
         return caught_up
 
-    def _add(self, queue: Recipient, go_on: Callable[[], None]) -> None:
+    def when_caught_up(self, queue: Recipient, go_on: Callable[[], None]) -> None:
+        """Call `go_on` when a queue's consumers have caught up."""
         waiting = self._waiting.get(queue)
         if waiting is None:
             waiting = self._waiting[queue] = []

@@ -41,7 +41,7 @@ from routelog.log_backend.journal.journal_entry import JournalEntry
 from routelog.log_backend.journal.journal_files import JournalFile
 from routelog.log_backend.journal.journal_groups import JournalGroup, JournalGroups
 from routelog.log_backend.journal.journal_supply import JournalSupply
-from routelog.log_backend.journal.journal_waiters import JournalWaiters
+from routelog.log_backend.journal.receipt import Progress
 from routelog.log_backend.journal.stored_blocks import StoredBlocks
 from routelog.log_backend.loop.deadline import Deadline
 from routelog.log_backend.measures.histogram import Histogram
@@ -98,7 +98,7 @@ class Journal:
         end: of a replica: the last block that is stored, or is to be.
         supply: its files.
         groups: what has gathered for the next blocks; partitions append their batches there.
-        waiters: who inside of the broker waits for a position.
+        progress: how far it has come for confirms, and who waits for more: once it accepts entries.
         sync_times: seconds that writing and syncing of each synced block took.
         refused: why another file, or a block that is larger, could not be had; None: it could. `go_on` tries
             again.
@@ -107,7 +107,6 @@ class Journal:
     Args:
         supply: of nobody else.
         on_committed: called with the new `committed`; everything up to there is written, too.
-        on_written: called with the new `written` when that is all that changed; not in a replica.
         on_failure: called once; pending entries are not durable and never will be.
         on_file_full: a file is complete; give it to `recycle` when what is in it is durable in
             segments and snapshots.
@@ -123,7 +122,6 @@ class Journal:
         loop: asyncio.AbstractEventLoop,
         *,
         on_committed: Callable[[int], None],
-        on_written: Callable[[int], None],
         on_failure: Callable[[JournalFailed], None],
         on_file_full: Callable[[JournalFile], None],
         collect: Callable[[], None],
@@ -144,14 +142,13 @@ class Journal:
         self._full: deque[JournalFile] = deque()  # complete, and not all of it is promised
         self._loop = loop
         self._on_committed = on_committed
-        self._on_written = on_written
         self._on_failure = on_failure
         self._on_file_full = on_file_full
         self._collect = collect
         self.written = self.durable = self.committed = 0
         self.end = START
         self.groups = JournalGroups(self._entry_added, on_pressure)
-        self.waiters = JournalWaiters()
+        self.progress = Progress(loop.call_soon, clock.monotonic)
         self.sync_times = Histogram()
         self._awaiting_collected: list[Callable[[], None]] = []
         self.refused: DiskFull | None = None
@@ -290,9 +287,9 @@ class Journal:
         self.committed = position
         self.groups.promise(position)
         self._on_committed(position)
-        self.waiters.reached(position, position)
+        self.progress.advance(position, position)
         self._give_files()
-        self._progress()
+        self._wake_closing()
 
     async def read(self, after: int, bytes_max: int) -> list[ShardBlock]:
         """Blocks behind a position: no more than so many bytes, but for the first.
@@ -327,6 +324,7 @@ class Journal:
         for file in self._old_files:
             self._blocks.add(file)
             self._is_full(file)
+        self.progress.advance(self.committed, self.committed)
         self._thread.start()
         self._give_files()
         self.supply.start()
@@ -436,7 +434,7 @@ class Journal:
     def abandon(self) -> None:
         """The disk stays full: when no file has room, `aclose` gives up what is not committed."""
         self._abandoned = True
-        self._progress()
+        self._wake_closing()
 
     def stop(self, cause: Exception) -> None:
         """Accept no more entries: the disk failed elsewhere."""
@@ -543,7 +541,7 @@ class Journal:
             self._failed(error)
             return False
         for done in self._awaiting_collected:
-            self.waiters.wait(self.groups.last.position, done, committed=True)
+            self.progress.receipt(0, self.groups.last.position).when_covered(done)
         self._awaiting_collected.clear()
         return True
 
@@ -587,9 +585,10 @@ class Journal:
             if group.synced:
                 self._replica.on_durable(Mark(group.position, group.epoch, group.checksum))
         else:
-            (self._on_committed if group.synced else self._on_written)(group.position)
-            self.waiters.reached(self.written, self.committed)
-        self._progress()
+            if group.synced:
+                self._on_committed(group.position)
+            self.progress.advance(self.written, self.committed)
+        self._wake_closing()
 
     def _erase(self) -> None:
         # Nothing is being written; blocks that are not even that may be what the journal is to end with.
@@ -611,7 +610,7 @@ class Journal:
         self._replica.on_durable(end)
         for each in cuts:
             self._replica.on_truncated(each.position)
-        self._progress()
+        self._wake_closing()
 
     def _mark_later(self) -> None:
         self._mark_timer = self._loop.call_later(MARK_SECONDS, self._mark, self.written)
@@ -640,7 +639,7 @@ class Journal:
             return
         self._held_back = placed.group
         self._refuse(error)
-        self._progress()
+        self._wake_closing()
 
     def _refuse(self, error: DiskFull) -> None:
         if self.refused is None:
@@ -653,9 +652,9 @@ class Journal:
             failure = self.groups.failure = JournalFailed(error)
             log.critical("%s; this node accepts no more writes", failure)
             self._on_failure(failure)
-        self._progress()
+        self._wake_closing()
 
-    def _progress(self) -> None:
+    def _wake_closing(self) -> None:
         if self._closing is not None and not self._closing.done():
             self._closing.set_result(None)
 
@@ -746,8 +745,8 @@ class Journal:
         if self._held_back is None:
             self.refused = None
         self._commit()
-        self._progress()
+        self._wake_closing()
 
     def _no_file(self, error: DiskFull) -> None:
         self._refuse(error)
-        self._progress()
+        self._wake_closing()

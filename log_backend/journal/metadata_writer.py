@@ -84,7 +84,7 @@ class MetadataWriter:
         except JournalFailed as error:
             raise MetadataUnavailable(str(error)) from None
         if not self._submitted or self._submitted[-1].position != position:
-            self._journal.waiters.wait(position, self._go_on, committed=True)
+            self._journal.progress.receipt(0, position).when_covered(self._go_on)
         submission = _Submission(position, changes, self._loop.create_future())
         self._submitted.append(submission)
         return submission.applied

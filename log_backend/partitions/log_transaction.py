@@ -16,6 +16,7 @@ from typing import Any
 
 from routelog.log_backend.journal.journal import Journal
 from routelog.log_backend.journal.journal_groups import GroupEnd
+from routelog.log_backend.journal.receipt import Receipt
 from routelog.log_backend.partitions.log_intake import LogIntake
 from routelog.log_backend.partitions.partition_log import PartitionLog
 from routelog.log_backend.partitions.settled_entries import SettledEntries
@@ -104,6 +105,12 @@ class LogTransaction:
         if self._holds:
             self._holds = False
             self._journal.let_go()
+
+    @property
+    def needed(self) -> Receipt:
+        """Covered when all of it is durable."""
+        needed: Receipt = self._journal.progress.receipt(self.position, self.position)
+        return needed
 
     def show_some(self) -> bool:
         """After `end`, let some of the appended batches be delivered; returns whether there are more."""

@@ -17,7 +17,7 @@ from routelog.log_backend.doors.clock import Clock, Moment
 from routelog.log_backend.journal.journal_block import Reason, Settlement
 from routelog.log_backend.journal.journal_entry import JournalEntry
 from routelog.log_backend.journal.journal_groups import JournalGroup, JournalGroups
-from routelog.log_backend.journal.journal_waiters import JournalWaiters
+from routelog.log_backend.journal.receipt import Progress
 from routelog.log_backend.partitions.cursor import Cursor
 from routelog.log_backend.partitions.loaded_pieces import LoadedPieces, PieceBudget
 from routelog.log_backend.partitions.log_end import NO_SEGMENT_DUE
@@ -51,7 +51,7 @@ class LogOwner(Protocol):
     intake: LogIntake
     segment_bytes: int
     loaded_pieces: PieceBudget
-    waiters: JournalWaiters
+    progress: Progress
 
     def has_state(self, partition: "PartitionLog") -> None:
         """A cursor of the partition has changes for the journal."""
@@ -184,6 +184,11 @@ class PartitionLog(QuarantinedLog):
         return self.next_offset if first is None else first.base_offset
 
     @property
+    def progress(self) -> Progress:
+        """Of the journal that its positions are of."""
+        return self._owner.progress
+
+    @property
     def last_batch_offset(self) -> int:
         """Offset at which the newest visible batch begins, or one not far before it."""
         end: int = self.visible_end
@@ -200,7 +205,7 @@ class PartitionLog(QuarantinedLog):
             group: JournalGroup | None = self.hiding()
             if group is None:
                 return
-            self._owner.waiters.wait(group.position, self._became_visible, committed=False)
+            self._owner.progress.receipt(group.position, 0).when_covered(self._became_visible)
             self._owner.intake.groups.hasten(group)
         self._awaiting_visible += (done,)
 

@@ -144,9 +144,8 @@ class Checkpoints:
         groups, over = self._shard.journal.groups, self._shard.memory.excess > 0
         if over and self._with_unflushed and not (self.refused or groups.is_idle):
             self._flush_asked = True
-            self._shard.journal.waiters.wait(
-                groups.promised + 1, lambda: self._run(self.flush()), committed=False
-            )
+            following = self._shard.journal.progress.receipt(groups.promised + 1, 0)
+            following.when_covered(lambda: self._run(self.flush()))
 
     async def _due(self) -> list[PartitionLog]:
         return await due(self._with_unflushed, transient=self._shard.memory.excess > 0)
@@ -252,10 +251,9 @@ class Checkpoints:
         # may be no room to fill one.
         self._given_up = self._shard.journal.committed
         if self._full_files:
-            last, more = self._full_files[-1], self._given_up + 1
-            self._shard.journal.waiters.wait(
-                more, lambda: self._run(self.take(last)), committed=True
-            )
+            last, progress = self._full_files[-1], self._shard.journal.progress
+            more = progress.receipt(0, self._given_up + 1)
+            more.when_covered(lambda: self._run(self.take(last)))
 
     @contextmanager
     def keeping_files(self) -> Iterator[None]:

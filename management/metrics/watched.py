@@ -16,7 +16,7 @@ class WatchedBroker:
     """A broker that takes clients.
 
     Attributes:
-        confirm_latencies: see `ConfirmBoard`.
+        confirm_latencies: see `Progress`.
         delivery_waits, message_sizes: see `DeliverySamples`.
     """
 

@@ -214,7 +214,7 @@ class FollowSender:
         if journal.committed <= after and standby.awaited <= after:
             standby.awaited = after + 1
             standby.news.clear()
-            journal.waiters.wait(after + 1, standby.news.set, committed=True)
+            journal.progress.receipt(0, after + 1).when_covered(standby.news.set)
         if journal.committed <= after:
             try:
                 async with asyncio.timeout(HEARTBEAT_SECONDS):

@@ -47,7 +47,7 @@ async def metrics_door(
         return WatchedBroker(
             services.vhosts,
             front.operators,
-            services.confirms.latencies,
+            services.progress.latencies,
             services.deliveries.waits,
             services.deliveries.sizes,
         )

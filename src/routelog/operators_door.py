@@ -98,7 +98,7 @@ async def operators_door(
         host_names=HostNames(_own_names(config)),
         expiries=broker.renewal.expiries,
         alarms=lambda: broker.alarms,
-        in_time=services.confirms.in_time,
+        in_time=services.in_time,
         log_failure=lambda: str(broker.logs.journal.failure or ""),
         space=broker.logs.space,
         intake_bytes=lambda: (services.intake.node.bytes, config.intake_bytes_max),

@@ -21,9 +21,8 @@ from routelog.amqp_front.transactions.transaction import Transaction
 from routelog.amqp_front.wire.command import PublishRun
 from routelog.amqp_front.wire.frame_cutter import FrameCutter
 from routelog.amqp_front.wire.properties import Properties, copies
-from routelog.broker.waiting.confirm_board import ConfirmBoard
 from routelog.exchanges import EXCHANGE_TYPES, RoutingError, held_name
-from routelog.log_backend import PERSISTENT, Records
+from routelog.log_backend import PERSISTENT, Progress, Records
 from routelog.vhosts import QueueProperties, VirtualHost
 from routelog.vhosts.publishing.internal_publish import OutgoingMessage
 
@@ -72,7 +71,7 @@ class Side:
 
     def __init__(self, node: Node, vhost: VirtualHost) -> None:
         self.vhost = vhost
-        self.channel = Channel(vhost, ConfirmBoard(node.turns.call_soon, float))
+        self.channel = Channel(vhost, Progress(node.turns.call_soon, float))
         self.channel.services.clock = SetClock()  # it has all the time in the world
         self.publisher = Publisher(cast(Any, self.channel))
         self.told = Told()

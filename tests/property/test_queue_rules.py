@@ -26,6 +26,7 @@ from queue_samples import Alarm, Turns
 
 from routelog.log_backend import EXPIRING, Lane, PartitionLog, Reason, Records, encode_records
 from routelog.log_backend.journal.journal_groups import JournalGroups
+from routelog.log_backend.journal.receipt import Progress
 from routelog.log_backend.partitions.loaded_pieces import PieceBudget
 from routelog.log_backend.partitions.log_intake import LogIntake
 from routelog.vhosts import Delivery, PublishRefused, Queue, QueuePartition, QueueProperties
@@ -46,6 +47,7 @@ class Owner:
 
     def __init__(self) -> None:
         self.intake = LogIntake(JournalGroups(never, never), 1 << 40, never, never)
+        self.progress = Progress(never, float)
 
     def has_unflushed(self, partition: PartitionLog) -> None: ...
 

@@ -141,7 +141,7 @@ class Clients:
             posted = vhost.post.publish(exchange, [message], attributes)
             if is_persistent and target != TEMPORARY:
                 confirm = self._confirmed(body)
-                broker.logs.journal.waiters.wait(posted.durable, confirm, committed=True)
+                posted.needed.when_covered(confirm)
 
     def _body(self, target: str) -> bytes:
         # Who has got no confirm publishes again.

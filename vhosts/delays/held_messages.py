@@ -54,6 +54,7 @@ class HeldMessages:
         self.name = held_name(exchange)
         self.exchange = exchange
         self.logs = logs
+        self.progress = logs[0].progress
         self.count = 0
         self.scanned = [False] * PARTS
         self.leaving: set[ScheduledRecord] = set()

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Protocol
 
-from routelog.log_backend import Durability, Records
+from routelog.log_backend import Durability, Progress, Records
 
 
 class Recipient(Protocol):
@@ -11,9 +11,11 @@ class Recipient(Protocol):
 
     Attributes:
         on_caught_up: called once, when consumers have caught up.
+        progress: of the journal that the positions of `publish` are of.
     """
 
     on_caught_up: Callable[[], None] | None
+    progress: Progress
 
     @property
     def name(self) -> str:

@@ -1,4 +1,5 @@
 # From a run of publishes to the ends of its queues, for the compiled kernel.
+from routelog.log_backend.journal.receipt cimport Progress, Receipt
 
 
 cdef class Appending:
@@ -8,8 +9,10 @@ cdef class Appending:
     cdef object _records
     cdef public object indexes
     cdef bint _waited
+    cdef Progress _progress
     cdef long long _written
     cdef long long _durable
+    cdef Receipt _others
     cdef public bint is_under_way
     cdef public object behind
     cdef public set refused
@@ -19,4 +22,3 @@ cdef class Appending:
     cpdef append(self, batches, bint whole)
     cpdef append_run(self, records, to, indexes)
     cdef _go(self, bint whole, bint resumed)
-    cdef _stopped(self, long long written, long long durable)

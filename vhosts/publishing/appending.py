@@ -10,10 +10,10 @@ import cython
 from routelog.log_backend import (
     NOTHING,
     Durability,
-    JournalPositions,
     Records,
     Scheduler,
 )
+from routelog.log_backend.journal.receipt import Progress, Receipt
 from routelog.vhosts.errors import PublishRefused
 from routelog.vhosts.messages.recipient import Recipient
 
@@ -50,7 +50,9 @@ class Appending:
         self._records: Any = None
         self.indexes: Sequence[int] = ()
         self._waited = False
-        self._written = self._durable = 0
+        self._progress: Progress | None = None  # of the queue that was given a batch last
+        self._written = self._durable = 0  # there
+        self._others: Receipt = NOTHING  # of queues whose positions are of other journals
         self.is_under_way = False
         self.behind: Recipient | None = None
         self.refused: set[int] = set()
@@ -72,7 +74,7 @@ class Appending:
 
     @cython.ccall
     @cython.locals(whole=cython.bint)
-    def append(self, batches: Batches, whole: bool) -> JournalPositions:
+    def append(self, batches: Batches, whole: bool) -> Receipt:
         """Append batches, one after the other.
 
         Args:
@@ -86,44 +88,45 @@ class Appending:
         """
         self._batches = iter(batches)
         self._to = _NO_MORE
-        self._written = self._durable = 0
-        positions: JournalPositions = self._go(whole, False)
-        return positions
+        self._written, self._durable, self._others = 0, 0, NOTHING
+        receipt: Receipt = self._go(whole, False)
+        return receipt
 
     @cython.ccall
     def append_run(
         self, records: Records, to: Iterable[Recipient], indexes: Sequence[int]
-    ) -> JournalPositions:
+    ) -> Receipt:
         """As `append`, of one batch, and not necessarily all of it in this turn."""
         self._batches = _NO_MORE
         self._records, self._to, self.indexes = records, iter(to), indexes
-        self._written = self._durable = 0
-        positions: JournalPositions = self._go(False, False)
-        return positions
+        self._written, self._durable, self._others = 0, 0, NOTHING
+        receipt: Receipt = self._go(False, False)
+        return receipt
 
-    def go_on(self) -> JournalPositions:
+    def go_on(self) -> Receipt:
         """Append more of what is under way, in another turn; a queue that is deleted meanwhile gets nothing.
 
         Returns, Raises: see `append`.
         """
-        positions: JournalPositions = self._go(False, True)
-        return positions
+        receipt: Receipt = self._go(False, True)
+        return receipt
 
     @cython.cfunc
     @cython.locals(
         whole=cython.bint,
         resumed=cython.bint,
         waited=cython.bint,
+        progress=Progress,
         written=cython.longlong,
         durable=cython.longlong,
         position=cython.longlong,
         queues=cython.Py_ssize_t,
         count=cython.Py_ssize_t,
     )
-    def _go(self, whole: bool, resumed: bool) -> JournalPositions:
-        written, durable, waited = self._written, self._durable, self._waited
+    def _go(self, whole: bool, resumed: bool) -> Receipt:
+        progress, written, durable = self._progress, self._written, self._durable
+        waited, queues = self._waited, self.queues
         self.is_under_way = False
-        queues = self.queues
         while True:
             records, count = self._records, len(self.indexes)
             for queue in self._to:
@@ -134,35 +137,38 @@ class Appending:
                 except PublishRefused as refused:
                     position = refused.position
                     self.refused.update([self.indexes[at] for at in refused.refused])
-                # What is durable is written, too.
-                if position > durable:
-                    if queue.durability is _DISK:
-                        durable = position
-                    elif position > written:
-                        written = position
+                if position:
+                    if queue.progress is not progress:
+                        if progress is not None and (written or durable):
+                            self._others = self._others.joined(progress.receipt(written, durable))
+                        progress, written, durable = queue.progress, 0, 0
+                    # What is durable is written, too.
+                    if position > durable:
+                        if queue.durability is _DISK:
+                            durable = position
+                        elif position > written:
+                            written = position
                 queues += 1
                 self.routed += count
                 self.behind = queue if queues == 1 and queue.is_behind else None
                 if queues % _QUEUES_BETWEEN_LOOKS or whole:
                     continue
-                self.queues = queues
                 if self._is_over():
-                    return self._stopped(written, durable)
+                    self.is_under_way = True
+                    break
+            if self.is_under_way:
+                break
             following = next(self._batches, None)
             if following is None:
+                self._records = None  # its buffer may be large
                 break
             self._records, to, self.indexes = following
             self._to = iter(to)
-            self.queues = queues
             if self._records is None and not whole and self._is_over():
-                return self._stopped(written, durable)
+                self.is_under_way = True
+                break
         self.queues = queues
-        self._records = None  # its buffer may be large
-        return NOTHING if not (written or durable) else JournalPositions(written, durable)
-
-    @cython.cfunc
-    @cython.locals(written=cython.longlong, durable=cython.longlong)
-    def _stopped(self, written: int, durable: int) -> JournalPositions:
-        self._written, self._durable = written, durable
-        self.is_under_way = True
-        return JournalPositions(written, durable)
+        self._progress, self._written, self._durable = progress, written, durable
+        if progress is None or not (written or durable):
+            return self._others
+        return progress.receipt(written, durable).joined(self._others)

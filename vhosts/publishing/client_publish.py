@@ -8,7 +8,7 @@ from typing import Protocol, Self
 import cython
 
 from routelog.exchanges import Route, RoutingTable
-from routelog.log_backend import NOTHING, Clock, JournalPositions, Records, Scheduler
+from routelog.log_backend import NOTHING, Clock, Receipt, Records, Scheduler
 from routelog.vhosts.counters.totals import VhostCounters
 from routelog.vhosts.messages.recipient import Recipient
 from routelog.vhosts.publishing.appending import PAUSE, Appending, Batches
@@ -135,7 +135,7 @@ class ClientPublish:
         return decision
 
     @cython.ccall
-    def carry_out(self, messages: ClientMessages, decision: Decision) -> JournalPositions:
+    def carry_out(self, messages: ClientMessages, decision: Decision) -> Receipt:
         """Append what was decided, or as much of it as one turn of the loop is to bear.
 
         Returns:
@@ -152,7 +152,7 @@ class ClientPublish:
 
     @cython.cfunc
     @cython.locals(chosen=dict, known=dict)
-    def _deliver(self, messages: ClientMessages, decision: Decision) -> JournalPositions:
+    def _deliver(self, messages: ClientMessages, decision: Decision) -> Receipt:
         # One batch for each queue, so that its order is the publisher's.
         chosen = decision.deliver
         if len(chosen) > 1 and queues_of(chosen) > SHARED_AT_ONCE:
@@ -184,7 +184,7 @@ class ClientPublish:
 
     def _store(
         self, messages: ClientMessages, deliver: dict[Route, list[int]], passage: StatefulRoute
-    ) -> JournalPositions:
+    ) -> Receipt:
         now = self._clock.now()
         batches = batches_of(messages, deliver, self._targets, now)
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
 from routelog.exchanges import Message
-from routelog.log_backend import Records
+from routelog.log_backend import Receipt, Records
 from routelog.vhosts.publishing.exchange_log import ExchangeLog
 
 
@@ -26,14 +26,12 @@ class ExchangeMemory(Protocol):
     Attributes:
         is_filter: what it knows is not let through again.
         log: where it is kept over restarts; None: nowhere.
-        written, durable: how far the journal has to come until all messages that it knows are as safe as
-            their queues promise.
+        needed: covered when all messages that it knows are as safe as their queues promise.
     """
 
     is_filter: bool
     log: ExchangeLog | None
-    written: int
-    durable: int
+    needed: Receipt
 
     def note(self, message: Message) -> Note | None:
         """What is to be remembered of a message that came by; None: nothing."""

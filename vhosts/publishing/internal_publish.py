@@ -17,14 +17,15 @@ from routelog.exchanges import (
     RoutingTable,
 )
 from routelog.log_backend import (
+    NOTHING,
     OWN_DEATHS_SHIFT,
     PERSISTENT,
     Clock,
     JournalFailed,
-    JournalPositions,
     Lane,
     LogStore,
     MalformedProperties,
+    Receipt,
     Records,
     Scheduler,
     encode_records,
@@ -97,7 +98,7 @@ class Posted(NamedTuple):
     """What became of some messages.
 
     Attributes:
-        written, durable: how far the journal has to come until they are as safe as their queues promise.
+        needed: covered when they are as safe as their queues promise.
         untaken: indexes of those that no queue took, or that one refused; what had to go to no queue is not
             among them.
         refused: those of them that a queue refused.
@@ -105,8 +106,7 @@ class Posted(NamedTuple):
             their queues, to which they would come each time that they are tried again.
     """
 
-    written: int
-    durable: int
+    needed: Receipt
     untaken: frozenset[int]
     refused: frozenset[int] = frozenset()
     failed: frozenset[int] = frozenset()
@@ -162,7 +162,7 @@ class InternalPublish:
         self._at = 0  # the first one whose way was not looked for
         self._alone_until = 0  # up to there each goes alone: one of them failed
         self._made: dict[int, OutgoingMessage] = {}  # of those whose way was looked for last
-        self._written = self._durable = 0
+        self._needed: Receipt = NOTHING
         self._untaken: set[int] = set()
         self._refused: set[int] = set()
         self._failed: set[int] = set()
@@ -171,7 +171,7 @@ class InternalPublish:
     def posted(self) -> Posted:
         """What has become of them, when all are on their way."""
         refused, failed = frozenset(self._refused), frozenset(self._failed)
-        return Posted(self._written, self._durable, refused | self._untaken, refused, failed)
+        return Posted(self._needed, refused | self._untaken, refused, failed)
 
     def go_on(self, whole: bool) -> bool:
         """Publish as much as a turn is to bear, or all that is left; returns whether it was all.
@@ -258,7 +258,7 @@ class InternalPublish:
         count: int = queues_of(decision.deliver)
         return size * count
 
-    def _append(self, append: Callable[[], JournalPositions]) -> None:
+    def _append(self, append: Callable[[], Receipt]) -> None:
         logs = self._ways.logs
         with logs.together() if self._is_one_block else nullcontext():
             logs.intake.is_moving = self._moves
@@ -293,7 +293,7 @@ class InternalPublish:
         position = groups.last.position if groups.last.count else groups.last.position - 1
         if targets and position > groups.promised:
             tell = partial(tell_moved, list(targets), self._ways.scheduler)
-            self._ways.logs.waiters.wait(position, tell, committed=False)
+            self._ways.logs.progress.receipt(position, 0).when_covered(tell)
 
     def _noted(self, recipients: Iterable[Recipient]) -> Iterator[Recipient]:
         for each in recipients:
@@ -305,9 +305,8 @@ class InternalPublish:
             self._holds = False
             self._ways.logs.journal.let_go()
 
-    def _reached(self, positions: JournalPositions) -> None:
-        self._written = max(self._written, positions.written)
-        self._durable = max(self._durable, positions.durable)
+    def _reached(self, receipt: Receipt) -> None:
+        self._needed = self._needed.joined(receipt)
         self._refused |= self._appending.refused
         self._appending.refused.clear()
 

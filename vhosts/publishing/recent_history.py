@@ -11,7 +11,15 @@ from dataclasses import dataclass
 from functools import partial
 
 from routelog.exchanges import Binding, Message
-from routelog.log_backend import BLIND_COPIES, OWN_DEATHS, PERSISTENT, Records, split_records
+from routelog.log_backend import (
+    BLIND_COPIES,
+    NOTHING,
+    OWN_DEATHS,
+    PERSISTENT,
+    Receipt,
+    Records,
+    split_records,
+)
 from routelog.vhosts.errors import PublishRefused
 from routelog.vhosts.messages.recipient import Recipient
 from routelog.vhosts.publishing.exchange_log import ExchangeLog
@@ -61,7 +69,7 @@ class RecentHistory:
         self.log = log
         self._limit = limit
         limit.add(self)
-        self.written = self.durable = 0
+        self.needed: Receipt = NOTHING
         self._stretches: deque[Stretch] = deque()
         self._count = 0
         self.bytes = 0

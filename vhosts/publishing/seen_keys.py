@@ -19,7 +19,7 @@ from functools import partial
 from itertools import islice
 
 from routelog.exchanges import DeduplicationOptions, Message, octets, whole_number
-from routelog.log_backend import PERSISTENT, Records, encode_records
+from routelog.log_backend import NOTHING, PERSISTENT, Receipt, Records, encode_records
 from routelog.vhosts.publishing.exchange_log import ExchangeLog
 from routelog.vhosts.publishing.exchange_memory import Note
 from routelog.vhosts.publishing.exchange_memory_limit import ExchangeMemoryLimit
@@ -56,7 +56,7 @@ class SeenKeys:
         self._limit = limit
         self._counted = 0  # by the limit
         self.log = log
-        self.written = self.durable = 0
+        self.needed: Receipt = NOTHING
         self._now = now
         self._offsets: OrderedDict[bytes, int] = OrderedDict()  # in the log
         self._expiries: dict[bytes, int] = {}  # of those that expire

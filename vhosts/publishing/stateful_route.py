@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 
 from routelog.exchanges import Message, Route, RoutingTable
-from routelog.log_backend import NOTHING, JournalPositions, LogStore, Records
+from routelog.log_backend import NOTHING, LogStore, Receipt, Records
 from routelog.vhosts.errors import TooLargeToRemember
 from routelog.vhosts.messages.recipient import Recipient
 from routelog.vhosts.publishing.appending import Appending
@@ -19,8 +19,8 @@ class StatefulRoute:
 
     Attributes:
         duplicates: places of those that some exchange did not let through.
-        written, durable: how far the journal has to come until what they are duplicates of is safe: it may
-            have been published just now, by somebody else.
+        needed: what they wait for: what they are duplicates of may have been published just now, by somebody
+            else.
 
     Args:
         memories: by the names of the exchanges.
@@ -42,7 +42,7 @@ class StatefulRoute:
         self._is_planned = undecided is not None
         self._undecided: set[tuple[str, bytes]] = set() if undecided is None else undecided
         self.duplicates: set[int] = set()
-        self.written = self.durable = 0
+        self.needed: Receipt = NOTHING
 
     def route(
         self, place: int, exchange: str, keys: Sequence[bytes], message: Message
@@ -70,8 +70,7 @@ class StatefulRoute:
                     undecided = undecided or hangs
                     if hangs or memory.knows(note):
                         stopped.add(name)
-                        self.written = max(self.written, memory.written)
-                        self.durable = max(self.durable, memory.durable)
+                        self.needed = self.needed.joined(memory.needed)
             return name not in stopped
 
         names = self._routing.route_all(exchange, keys, message, visit)
@@ -106,7 +105,7 @@ class StatefulRoute:
         appending: Appending,
         asked: bool,
         records: Callable[[list[int]], Records],
-    ) -> JournalPositions:
+    ) -> Receipt:
         """End the passage: its messages and what is remembered of them survive a crash whole or not at all.
 
         Args:
@@ -123,26 +122,28 @@ class StatefulRoute:
         size = sum(each.batch_bytes * len(queues) for each, queues, _ in batches)
         if size > TOGETHER_BYTES_MAX:
             raise TooLargeToRemember(size, TOGETHER_BYTES_MAX)
-        needed, stored = NOTHING, dict[int, bool]()
+        needed: Receipt = NOTHING
+        stored: dict[int, bool] = {}
         with self._logs.together():
             for batch in batches:
-                positions = appending.append((batch,), True)
-                needed = needed.joined(positions)
+                receipt: Receipt = appending.append((batch,), True)
+                needed = needed.joined(receipt)
                 for place in batch[2]:
-                    stored[place] = stored.get(place, False) or positions != NOTHING
+                    stored[place] = stored.get(place, False) or receipt is not NOTHING
             for place in appending.refused:
                 stored.pop(place, None)
             remembered = self.remember(stored, asked, records, needed)
         for remember in remembered:
             remember()
-        return needed.joined(JournalPositions(self.written, self.durable))
+        whole: Receipt = needed.joined(self.needed)
+        return whole
 
     def remember(
         self,
         stored: Mapping[int, bool],
         asked: bool,
         records: Callable[[list[int]], Records],
-        positions: JournalPositions,
+        needed: Receipt,
     ) -> list[Callable[[], None]]:
         """End the passage: what came by is remembered, when all is called that this returns, in the same turn.
 
@@ -152,12 +153,11 @@ class StatefulRoute:
             stored: by place, whether what they have taken is in the journal.
             asked: their publisher asked that they survive a restart.
             records: makes a batch of the messages at some places.
-            positions: how far the journal has to come until they are safe.
+            needed: what they wait for.
         """
         remembered: list[Callable[[], None]] = []
         for memory, notes in self._noted.values():
-            memory.written = max(memory.written, positions.written)
-            memory.durable = max(memory.durable, positions.durable)
+            memory.needed = memory.needed.joined(needed)
             if not memory.is_filter:
                 remembered.append(memory.remember(notes, records, persistent=asked))
                 continue

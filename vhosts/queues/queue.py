@@ -85,6 +85,7 @@ class Queue(Dispatcher):
         "had_consumer",
         "is_stream",
         "owner",
+        "progress",
         "properties",
         "rules",
     )
@@ -122,6 +123,7 @@ class Queue(Dispatcher):
     def open(self, partitions: list[QueuePartition]) -> None:
         """Open the queue on these partitions, in order."""
         self.partitions = partitions
+        self.progress = partitions[0].log.progress
         for partition in partitions:
             partition.counters = self.counters
         self._choose_way()

@@ -93,26 +93,10 @@ class RuleServices:
         Raises:
             JournalFailed: the disk failed before; `done` is not called.
         """
-        journal = self._logs.journal
-        written, durable = posted.written, posted.durable
-        if written > journal.written or durable > journal.committed:
+        needed = posted.needed
+        if not needed.is_covered():
             for log, settlement in settled:
                 position = log.journal_settlement(settlement)
-                written = max(written, position)
-                durable = max(durable, position if log.synced else 0)
-        # A duplicate waits for an older position, which no later commit may announce again.
-        needed = [(written, False)] if written > journal.written else []
-        if durable > journal.committed:
-            needed.append((durable, True))
-        left = len(needed)
-
-        def one_reached() -> None:
-            nonlocal left
-            left -= 1
-            if left == 0:
-                done()
-
-        for position, committed in needed:
-            journal.waiters.wait(position, one_reached, committed=committed)
-        if not needed:
-            done()
+                durable = position if log.synced else 0
+                needed = needed.joined(log.progress.receipt(position, durable))
+        needed.when_covered(done)

@@ -48,7 +48,6 @@ class JournalShard(JournalStorage):
             SystemClock(),
             loop,
             on_committed=lambda position: None,
-            on_written=lambda position: None,
             on_failure=failed,
             on_file_full=lambda file: None,
             collect=lambda: None,

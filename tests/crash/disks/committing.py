@@ -126,7 +126,7 @@ class _Committing:
         for name, each in self._promise.settled.items():
             self._node.promised(name).settle(*each)
             self._node.promised(name).barrier(position)
-        self._node.store.journal.waiters.wait(position, self._durable, committed=True)
+        self._node.store.progress.receipt(0, position).when_covered(self._durable)
         return position
 
     @contextmanager

@@ -16,8 +16,7 @@ from routelog.amqp_front.publishing.publisher import Publisher
 from routelog.amqp_front.transactions.commit_plan import CommitPlan
 from routelog.amqp_front.wire.command import PublishRun
 from routelog.amqp_front.wire.frame_cutter import FrameCutter
-from routelog.broker.waiting.confirm_board import ConfirmBoard
-from routelog.log_backend import LogTransaction, SystemClock
+from routelog.log_backend import LogTransaction, Progress, SystemClock
 from routelog.log_backend.loop.scheduler import SHARE_SECONDS, Lane
 from routelog.vhosts import (
     FULL_PERMISSION,
@@ -39,13 +38,13 @@ class Channel:
     reply_address: str | None = None
     waits_for_consumers = False
 
-    def __init__(self, vhost: VirtualHost, board: ConfirmBoard) -> None:
+    def __init__(self, vhost: VirtualHost, progress: Progress) -> None:
         self.vhost = vhost
         self.counters = vhost.counters.channel()
         scheduler = scheduler_on(None)
         scheduler.deadline = float("inf")  # a turn that does not end
         self.services: Any = SimpleNamespace(
-            confirms=board, clock=SystemClock(), replies=DirectReplies(), scheduler=scheduler
+            progress=progress, clock=SystemClock(), replies=DirectReplies(), scheduler=scheduler
         )
         self.book = PermissionBook()
         self.book.put(self.user, vhost.name, FULL_PERMISSION)
@@ -99,7 +98,7 @@ async def node(tmp_path: Path) -> AsyncIterator[Node]:
 @pytest.fixture
 def channel(node: Node) -> Channel:
     """A channel of that vhost."""
-    return Channel(node.vhost, ConfirmBoard(node.turns.call_soon, float))
+    return Channel(node.vhost, Progress(node.turns.call_soon, float))
 
 
 @pytest.fixture

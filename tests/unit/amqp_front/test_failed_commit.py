@@ -25,8 +25,14 @@ from routelog.amqp_front.transactions import commit_plan
 from routelog.amqp_front.transactions.commit import Commit
 from routelog.amqp_front.transactions.commit_planning import CommitPlanning
 from routelog.amqp_front.transactions.transaction import Kept, Transaction
-from routelog.broker.waiting.confirm_board import ConfirmBoard
-from routelog.log_backend import LogOptions, PartitionLog, SettledEntries, SettledPart, Settlement
+from routelog.log_backend import (
+    LogOptions,
+    PartitionLog,
+    Progress,
+    SettledEntries,
+    SettledPart,
+    Settlement,
+)
 from routelog.vhosts import Queue, QueueProperties
 from routelog.vhosts.delays.held_messages import HeldMessages
 from routelog.vhosts.publishing.recent_history import RecentHistory
@@ -131,7 +137,7 @@ class Scene:
         self.node = node
         self.chance = random.Random(seed)
         self.extra = seed % 2 == 1
-        self.channel = Channel(node.vhost, ConfirmBoard(node.turns.call_soon, float))
+        self.channel = Channel(node.vhost, Progress(node.turns.call_soon, float))
         self.publisher = Publisher(cast(Any, self.channel))
         self.taker = Taker()
         node.vhost.queues["consumed"].add_consumer(self.taker)
@@ -175,7 +181,7 @@ class Scene:
         services: Any = SimpleNamespace(
             loop=loop,
             scheduler=scheduler_on(loop),
-            confirms=self.channel.services.confirms,
+            progress=self.channel.services.progress,
             clock=HastyClock(),
             settlings=deque(),
         )
@@ -195,7 +201,7 @@ class Scene:
             await asyncio.sleep(0)
         self.node.turns.run()
         if not commit.reached.done():
-            self.channel.services.confirms.durable(1 << 40)
+            self.node.logs.progress.advance(1 << 40, 1 << 40)
         await commit.reached
 
     def _failed(self) -> None:

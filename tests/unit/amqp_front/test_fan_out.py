@@ -18,8 +18,7 @@ from unit.amqp_front.transactions.test_commit_planning import commit, kept
 from routelog.amqp_front.publishing.publisher import Publisher
 from routelog.amqp_front.transactions.commit_planning import CommitPlanning
 from routelog.amqp_front.wire.command import PublishRun
-from routelog.broker.waiting.confirm_board import ConfirmBoard
-from routelog.log_backend import JournalFailed
+from routelog.log_backend import JournalFailed, Progress
 from routelog.vhosts import QueueProperties
 from routelog.vhosts.publishing.appending import QUEUES_BETWEEN_LOOKS
 
@@ -56,7 +55,7 @@ def _bind_last(node: Node, arguments: dict[str, object]) -> None:
 
 @pytest.fixture
 async def channel(node: Node) -> Channel:
-    channel = Channel(node.vhost, ConfirmBoard(node.turns.call_soon, float))
+    channel = Channel(node.vhost, Progress(node.turns.call_soon, float))
     loop = asyncio.get_running_loop()
     channel.services.clock = HastyClock()
     channel.services.loop = SimpleNamespace(

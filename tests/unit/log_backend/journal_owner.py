@@ -31,7 +31,6 @@ class Owner:
     ) -> None:
         self.disk = disk
         self.durable: list[int] = []
-        self.written: list[int] = []
         self.failures: list[Exception] = []
         self.full: list[JournalFile] = []
         self.pressures: list[bool] = []
@@ -47,7 +46,6 @@ class Owner:
             clock,
             loop,
             on_committed=self.durable.append,
-            on_written=self.written.append,
             on_failure=self.failures.append,
             on_file_full=self.full.append,
             collect=self._collect,

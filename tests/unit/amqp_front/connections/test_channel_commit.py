@@ -20,8 +20,7 @@ from routelog.amqp_front.consuming.unacked import FEW_RUNS
 from routelog.amqp_front.node.direct_reply import DirectReplies
 from routelog.amqp_front.wire.command import ACK, Frame, SettleRun
 from routelog.amqp_front.wire.errors import PRECONDITION_FAILED, SoftError
-from routelog.broker.waiting.confirm_board import ConfirmBoard
-from routelog.log_backend import Lane
+from routelog.log_backend import Lane, Progress
 from routelog.vhosts import FULL_PERMISSION, PermissionBook, PermissionCache
 
 
@@ -39,7 +38,8 @@ class Connection:
         self.vhost = node.vhost
         self.intake = share()
         self.services: Any = SimpleNamespace(
-            confirms=ConfirmBoard(loop.call_soon, float),
+            progress=Progress(loop.call_soon, float),
+            in_time=lambda done: done,
             clock=HastyClock(),
             replies=DirectReplies(),
             settlings=deque(),

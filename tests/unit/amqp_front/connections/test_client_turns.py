@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from loop_services import scheduler_on
@@ -44,7 +44,7 @@ class Node:
             cutter=FrameCutter(FRAME_MAX),
             loop=self.loop,
             clock=clock,
-            cork=Cork(cast(Any, self.loop)),
+            cork=Cork(),
             scheduler=scheduler_on(self.loop, clock),
             gate=SimpleNamespace(closed=False),
             intake=SimpleNamespace(full=0),

@@ -6,8 +6,7 @@ from typing import Any, cast
 import pytest
 
 from routelog.amqp_front.publishing.confirm_sender import ConfirmSender
-from routelog.broker.waiting.confirm_board import ConfirmBoard
-from routelog.log_backend import NOTHING, JournalPositions
+from routelog.log_backend import NOTHING, Progress
 from routelog.vhosts import UNCOUNTED
 
 SIZE = 21  # of a frame
@@ -21,10 +20,16 @@ class Channel:
         self.counters = UNCOUNTED
         self.written = b""
         self.turns: list[Any] = []
-        self.services = SimpleNamespace(confirms=ConfirmBoard(self.turns.append, float))
+        self.progress = Progress(self.turns.append, float)
+        self.services = SimpleNamespace(progress=self.progress)
 
     def write(self, frames: bytes) -> None:
         self.written += frames
+
+    def run_turns(self) -> None:
+        """Let the event loop have its turns."""
+        while self.turns:
+            self.turns.pop(0)()
 
     def sent(self) -> list[tuple[str, int, bool]]:
         """Method, delivery tag, and whether it is for several, of all since the last look."""
@@ -49,13 +54,12 @@ def sender(channel: Channel) -> ConfirmSender:
 
 
 def test_what_was_refused_is_told_in_its_place(channel: Channel, sender: ConfirmSender) -> None:
-    board = channel.services.confirms
-    sender.published(5, {1, 3, 4}, JournalPositions(0, 9))
+    sender.published(5, {1, 3, 4}, channel.progress.receipt(0, 9))
     sender.published(2, (), NOTHING)
     assert channel.sent() == []
-    board.written(9)
+    channel.progress.advance(9, 0)
     assert channel.sent() == []
-    board.durable(9)
+    channel.progress.advance(9, 9)
     assert channel.sent() == [
         ("ack", 1, False),
         ("nack", 2, False),
@@ -68,7 +72,7 @@ def test_what_was_refused_is_told_in_its_place(channel: Channel, sender: Confirm
 def test_when_the_journal_fails_all_that_waits_is_refused(
     channel: Channel, sender: ConfirmSender
 ) -> None:
-    sender.published(2, (), JournalPositions(0, 9))
+    sender.published(2, (), channel.progress.receipt(0, 9))
     sender.lost(3)
     assert channel.sent() == [("nack", 5, True)]
 
@@ -77,27 +81,63 @@ def test_what_the_journal_has_is_confirmed_before_something_else_is_sent(
     channel: Channel, sender: ConfirmSender
 ) -> None:
     sender.published(1, (), NOTHING)
-    sender.published(1, (), JournalPositions(0, 9))
+    sender.published(1, (), channel.progress.receipt(0, 9))
     sender.catch_up()
     assert channel.sent() == [("ack", 1, False)]
 
 
 def test_a_closed_channel_is_told_nothing_more(channel: Channel, sender: ConfirmSender) -> None:
-    sender.published(1, (), JournalPositions(0, 9))
+    sender.published(1, (), channel.progress.receipt(0, 9))
     sender.close()
-    channel.services.confirms.durable(9)
-    channel.services.confirms.failed()
+    channel.progress.advance(9, 9)
+    channel.progress.fail()
     assert channel.sent() == []
 
 
 def test_what_is_known_is_told_before_the_end_and_nothing_behind_it(
     channel: Channel, sender: ConfirmSender
 ) -> None:
-    board = channel.services.confirms
     sender.published(2, (), NOTHING)
     sender.published(1, {0}, NOTHING)
-    sender.published(1, (), JournalPositions(0, 9))
+    sender.published(1, (), channel.progress.receipt(0, 9))
     sender.close()
     assert channel.sent() == [("ack", 2, True), ("nack", 3, False)]
-    board.durable(9)
+    channel.progress.advance(9, 9)
+    assert channel.sent() == []
+
+
+def test_a_held_channel_is_confirmed_when_it_is_released(
+    channel: Channel, sender: ConfirmSender
+) -> None:
+    assert sender.hold()
+    assert not sender.hold()
+    sender.published(1, (), channel.progress.receipt(0, 8))
+    sender.published(1, (), channel.progress.receipt(0, 9))
+    channel.progress.advance(8, 8)
+    sender.published(1, (), NOTHING)
+    channel.run_turns()
+    assert channel.sent() == []
+    sender.release()
+    assert channel.sent() == [("ack", 1, False)]
+    channel.progress.advance(9, 9)
+    assert channel.sent() == [("ack", 3, True)]
+    assert sender.hold()
+    sender.release()
+    sender.published(1, (), NOTHING)
+    channel.run_turns()
+    assert channel.sent() == [("ack", 4, False)]
+
+
+def test_a_held_channel_hears_of_a_failure_and_of_its_end_only(
+    channel: Channel, sender: ConfirmSender
+) -> None:
+    sender.hold()
+    sender.published(1, (), channel.progress.receipt(0, 8))
+    channel.progress.fail()
+    assert channel.sent() == [("nack", 1, False)]
+    sender.published(1, (), NOTHING)
+    channel.run_turns()
+    sender.close()
+    assert channel.sent() == [("ack", 2, False)]
+    sender.release()
     assert channel.sent() == []

@@ -370,7 +370,7 @@ async def test_a_persistent_publish_is_confirmed_when_the_journal_has_it(
     send(publisher, publish(1, "", "durable", b"m", some_properties(delivery_mode=2)))
     node.turns.run()
     assert channel.sent() == []
-    channel.services.confirms.durable(node.logs.journal.durable + 1)
+    node.logs.progress.advance(*[node.logs.journal.durable + 1] * 2)
     assert [type(each).__name__ for each in channel.sent()] == ["Ack"]
 
 
@@ -386,10 +386,16 @@ def test_a_closed_channel_confirms_what_is_known_and_nothing_more(
     assert channel.sent() == []
 
 
-def test_a_failed_journal_refuses_what_waits(publisher: Publisher, channel: Channel) -> None:
+async def test_a_failed_journal_refuses_what_waits(
+    node: Node, publisher: Publisher, channel: Channel
+) -> None:
+    done = node.vhost.declare_queue(QueueProperties("durable", durable=True), object())[1]
+    assert done is not None
+    await done
     publisher.confirming = True
-    send(publisher, publish(1, "", "one", b"m"), publish(1, "", "two", b"m"))
-    channel.services.confirms.failed()
+    send(publisher, publish(1, "", "durable", b"m", some_properties(delivery_mode=2)))
+    send(publisher, publish(1, "", "two", b"m"))
+    node.logs.progress.fail()
     (nack,) = channel.sent()
     assert isinstance(nack, commands.Basic.Nack)
     assert (nack.delivery_tag, nack.multiple) == (2, True)
@@ -468,7 +474,7 @@ def test_refusals_without_confirms_leave_nothing_behind(
 def paced(node: Node, channel: Channel) -> None:
     """Give a channel a pace."""
     loop = cast(Any, node.turns)
-    channel.services.pace = PublisherPace(loop, Cork(loop), channel.services.confirms)
+    channel.services.pace = PublisherPace(loop, Cork())
 
 
 def behind(node: Node) -> None:

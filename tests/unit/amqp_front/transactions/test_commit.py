@@ -13,8 +13,7 @@ from support.waiting import until
 
 from routelog.amqp_front.transactions.commit import Commit
 from routelog.amqp_front.wire.errors import INTERNAL_ERROR, HardError
-from routelog.broker.waiting.confirm_board import ConfirmBoard
-from routelog.log_backend import JournalFailed, SystemClock
+from routelog.log_backend import NOTHING, JournalFailed, Progress, Receipt, SystemClock
 from routelog.log_backend.loop.scheduler import SHARE_SECONDS, Lane
 
 
@@ -60,11 +59,11 @@ class Transaction:
     """A transaction of the log; writes down what becomes of it.
 
     Args:
-        position: of what is appended.
+        needed: covered when what is appended is durable.
     """
 
-    def __init__(self, position: int) -> None:
-        self.position = position
+    def __init__(self, needed: Receipt) -> None:
+        self.needed = needed
         self.steps: list[object] = []
 
     def append(self, append: Callable[[], object], settled: Sequence[object] = ()) -> None:
@@ -97,7 +96,7 @@ class Plan:
         error: of the last of them.
     """
 
-    durable = 0
+    needed: Receipt = NOTHING
     remembered: Sequence[Callable[[], object]] = ()
 
     def __init__(
@@ -133,11 +132,11 @@ class Ending:
         scheduler = scheduler_on(loop, clock)
         if clock is None:
             scheduler.deadline = float("inf")  # the turn of a client that does not end
-        self.board = ConfirmBoard(loop.call_soon, float)
+        self.progress = Progress(loop.call_soon, float)
         self.services: Any = SimpleNamespace(
             loop=loop,
             scheduler=scheduler,
-            confirms=self.board,
+            progress=self.progress,
             settlings=deque(),
         )
         self.settling: Any = Settling(self.services, are_few=settles_few)
@@ -150,7 +149,7 @@ class Ending:
         return self.carry_out(needed, Plan(tells, turns, error))
 
     def carry_out(self, needed: int, plan: Any) -> Commit:
-        self.transaction: Any = Transaction(needed)
+        self.transaction: Any = Transaction(self.progress.receipt(needed, needed))
         return Commit(self.services, self.transaction, plan, [self.settling])
 
 
@@ -165,11 +164,10 @@ async def test_it_is_settled_and_over_when_it_is_durable() -> None:
     ending = Ending()
     commit = ending.begin(4, told=1)
     assert ending.told == [0]
-    ending.board.written(4)
-    ending.board.durable(3)
+    ending.progress.advance(4, 3)
     assert not commit.reached.done()
     assert ending.settling.told == []
-    ending.board.durable(4)
+    ending.progress.advance(4, 4)
     assert commit.reached.done()
     assert ending.settling.told == ["settled"]
 
@@ -178,7 +176,7 @@ async def test_many_are_told_in_turns_and_it_is_not_over_before() -> None:
     ending = Ending(HastyClock())
     commit = ending.begin(4, told=5)
     assert ending.told == [0]
-    ending.board.durable(4)
+    ending.progress.advance(4, 4)
     assert ending.settling.told == ["settled"]  # no snapshot may know less than the journal
     assert not commit.reached.done()
     async with asyncio.timeout(60):
@@ -189,7 +187,7 @@ async def test_many_are_told_in_turns_and_it_is_not_over_before() -> None:
 async def test_very_many_are_known_as_settled_at_once_and_settled_in_turns() -> None:
     ending = Ending(settles_few=False)
     commit = ending.begin(4)
-    ending.board.durable(4)
+    ending.progress.advance(4, 4)
     assert ending.settling.told == ["committed"]  # no snapshot may know less than the journal
     assert not commit.reached.done()
     async with asyncio.timeout(60):
@@ -200,7 +198,7 @@ async def test_very_many_are_known_as_settled_at_once_and_settled_in_turns() -> 
 async def test_a_failure_of_the_journal_returns_what_was_taken() -> None:
     ending = Ending(HastyClock())
     commit = ending.begin(4, told=3)
-    ending.board.failed()
+    ending.progress.fail()
     with pytest.raises(HardError) as caught:
         await commit.reached
     assert caught.value.code == INTERNAL_ERROR
@@ -217,7 +215,7 @@ async def test_an_error_while_somebody_is_told_is_logged_as_it_will_be_durable(
         raise RuntimeError("a fault of ours")
 
     commit = ending.carry_out(4, Plan([fail, partial(ending.told.append, 1)]))
-    ending.board.durable(4)
+    ending.progress.advance(4, 4)
     await commit.reached
     assert ending.settling.told == ["settled"]
     assert ending.told == [1]
@@ -233,7 +231,7 @@ async def test_what_is_appended_in_turns_is_told_and_waited_for_behind_the_last(
     assert ending.transaction.steps[2:] == [[], [], "ended", "shown"]
     assert ending.told == [0]
     assert not commit.reached.done()
-    ending.board.durable(4)
+    ending.progress.advance(4, 4)
     assert commit.reached.done()
     assert ending.settling.told == ["settled"]
 

@@ -9,9 +9,8 @@ import pytest
 from queue_samples import Turns
 
 from routelog.amqp_front.publishing.confirm_sender import ConfirmSender
-from routelog.broker.waiting.confirm_board import ConfirmBoard
 from routelog.broker.waiting.confirm_deadline import ConfirmDeadline
-from routelog.log_backend import NOTHING, JournalPositions, NotReplicated
+from routelog.log_backend import NOTHING, NotReplicated, Progress
 from routelog.vhosts import UNCOUNTED
 
 SECONDS = 10.0
@@ -24,16 +23,16 @@ class Leader:
 
     def __init__(self) -> None:
         self.turns = Turns()
-        self.board = ConfirmBoard(self.turns.call_soon, float)
+        self.progress = Progress(self.turns.call_soon, float)
         self.end = 0
         self.deadline = ConfirmDeadline(
-            self.board, lambda: self.end, SECONDS, self.turns.call_later
+            self.progress, lambda: self.end, SECONDS, self.turns.call_later
         )
         self.deadline.start()
         channel = SimpleNamespace(
             number=1,
             write=self._write,
-            services=SimpleNamespace(confirms=self.board),
+            services=SimpleNamespace(progress=self.progress),
             counters=UNCOUNTED,
         )
         self.sender = ConfirmSender(cast(Any, channel))
@@ -43,7 +42,7 @@ class Leader:
         self._sent.append((frame[10], int.from_bytes(frame[11:19], "big")))
 
     def publish(self, count: int = 1, *, is_block_made: bool = True) -> None:
-        self.sender.published(count, (), JournalPositions(self.end + 1, self.end + 1))
+        self.sender.published(count, (), self.progress.receipt(self.end + 1, self.end + 1))
         if is_block_made:
             self.end += 1
 
@@ -67,7 +66,7 @@ def test_a_publish_that_nobody_else_stores_is_refused_once_and_never_confirmed(
     leader.turns.pass_seconds(LOOK)
     assert leader.take_sent() == [(NACK, 3)]
     leader.turns.pass_seconds(3 * SECONDS)
-    leader.board.durable(9)
+    leader.progress.advance(9, 9)
     assert leader.take_sent() == []
 
 
@@ -90,7 +89,7 @@ def test_what_is_stored_in_time_is_confirmed(leader: Leader) -> None:
     for _ in range(40):
         leader.publish()
         leader.turns.pass_seconds(SECONDS - LOOK)
-        leader.board.durable(leader.end)
+        leader.progress.advance(leader.end, leader.end)
     assert [method for method, _ in leader.take_sent()] == [ACK] * 40
 
 
@@ -102,7 +101,7 @@ def test_what_waits_behind_a_late_publish_and_needs_nothing_is_confirmed(leader:
     leader.publish()
     leader.turns.pass_seconds(2 * LOOK)
     assert leader.take_sent() == [(NACK, 1), (ACK, 2), (NACK, 3)]
-    leader.board.durable(9)
+    leader.progress.advance(9, 9)
     assert leader.take_sent() == [(ACK, 4)]
 
 
@@ -111,7 +110,7 @@ def test_a_process_that_was_stopped_refuses_nothing_for_that(leader: Leader) -> 
     leader.turns.clock.microseconds += 60_000_000
     leader.turns.pass_seconds(0)
     assert leader.take_sent() == []
-    leader.board.durable(1)
+    leader.progress.advance(1, 1)
     assert leader.take_sent() == [(ACK, 1)]
 
 
@@ -132,7 +131,7 @@ def test_the_log_says_when_it_begins_and_when_it_is_over(
     caplog.set_level(logging.WARNING)
     leader.publish()
     leader.turns.pass_seconds(5 * SECONDS)
-    leader.board.durable(9)
+    leader.progress.advance(9, 9)
     leader.turns.pass_seconds(5 * SECONDS)
     began, over = (record.getMessage() for record in caplog.records)
     assert "get basic.nack" in began
@@ -151,9 +150,9 @@ async def test_another_answer_fails_behind_its_time_and_what_it_waits_for_goes_o
     loop = asyncio.get_running_loop()
     first, second, done, failed = (loop.create_future() for _ in range(4))
     leader.publish()
-    answers = [leader.board.in_time(first)]
+    answers = [leader.deadline.in_time(first)]
     leader.turns.pass_seconds(SECONDS - LOOK)
-    answers += [leader.board.in_time(each) for each in (second, done, failed)]
+    answers += [leader.deadline.in_time(each) for each in (second, done, failed)]
     done.set_result(5)
     failed.set_exception(ValueError("bad"))
     leader.turns.pass_seconds(2 * LOOK)
@@ -169,25 +168,19 @@ async def test_another_answer_fails_behind_its_time_and_what_it_waits_for_goes_o
 
 async def test_a_long_answer_is_waited_for_while_the_journal_advances(leader: Leader) -> None:
     slow = asyncio.get_running_loop().create_future()
-    answer = asyncio.ensure_future(leader.board.in_time(slow))
+    answer = asyncio.ensure_future(leader.deadline.in_time(slow))
     for _ in range(40):
         leader.publish()
         leader.turns.pass_seconds(SECONDS / 2)
-        leader.board.durable(leader.end)
+        leader.progress.advance(leader.end, leader.end)
     assert not answer.done()
     slow.set_result(None)
     await answer
 
 
-async def test_a_board_without_a_deadline_hands_back_what_is_waited_for() -> None:
-    board = ConfirmBoard(Turns().call_soon, float)
-    waited = asyncio.get_running_loop().create_future()
-    assert board.in_time(waited) is waited
-
-
 async def test_who_gives_up_ends_what_is_waited_for(leader: Leader) -> None:
     waited = asyncio.get_running_loop().create_future()
-    answer = asyncio.ensure_future(leader.board.in_time(waited))
+    answer = asyncio.ensure_future(leader.deadline.in_time(waited))
     answer.cancel()
     await asyncio.wait([waited])
     assert waited.cancelled()

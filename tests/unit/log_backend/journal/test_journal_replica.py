@@ -65,12 +65,12 @@ async def test_nothing_is_promised_before_it_is_committed(replica: Replica) -> N
     journal.lead(1)
     position = journal.append(entry(0), waited=True, synced=False)
     called: list[str] = []
-    journal.waiters.wait(position, lambda: called.append("written"), committed=False)
-    journal.waiters.wait(position, lambda: called.append("committed"), committed=True)
+    journal.progress.receipt(position, 0).when_covered(lambda: called.append("written"))
+    journal.progress.receipt(0, position).when_covered(lambda: called.append("committed"))
     await until(lambda: journal.durable == position)  # each block is synced
     pending = journal.groups.pending_bytes
     assert (journal.committed, journal.groups.promised) == (0, 0)
-    assert (replica.durable, replica.written, called) == ([], [], [])
+    assert (replica.durable, journal.progress.written, called) == ([], 0, [])
     assert pending > 0
     assert not journal.groups.is_idle
     journal.commit(1)

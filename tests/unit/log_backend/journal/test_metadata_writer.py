@@ -12,8 +12,8 @@ from unit.passing_time import take_turns
 from routelog.log_backend.journal.journal import Journal, JournalFailed
 from routelog.log_backend.journal.journal_entry import JournalEntry
 from routelog.log_backend.journal.journal_extent import JournalExtent
-from routelog.log_backend.journal.journal_waiters import JournalWaiters
 from routelog.log_backend.journal.metadata_writer import RESOLVED_MAX, MetadataWriter, unawaited
+from routelog.log_backend.journal.receipt import Progress
 from routelog.log_backend.metadata.metadata import Change, MetadataStore, MetadataUnavailable
 
 DEADLINE_SECONDS = 60.0
@@ -35,7 +35,7 @@ class FakeJournal:
 
     def __init__(self) -> None:
         self.committed = 0
-        self.waiters = JournalWaiters()
+        self.progress = Progress(lambda call: call(), float)
         self.failure: Exception | None = None
         self.entries: list[JournalEntry] = []
 
@@ -48,7 +48,7 @@ class FakeJournal:
 
     def commit(self) -> None:
         self.committed += 1
-        self.waiters.reached(self.committed, self.committed)
+        self.progress.advance(self.committed, self.committed)
 
 
 @pytest.fixture

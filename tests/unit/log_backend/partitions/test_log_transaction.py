@@ -27,7 +27,7 @@ from routelog.log_backend.journal import journal_groups
 
 async def durable(store: LogStore, position: int) -> None:
     reached = asyncio.Event()
-    store.journal.waiters.wait(position, reached.set, committed=True)
+    store.progress.receipt(0, position).when_covered(reached.set)
     async with asyncio.timeout(60):
         await reached.wait()
 

@@ -10,7 +10,14 @@ import pytest
 from queue_samples import Node, bodies, fill, numbered, records, running_node
 
 from routelog.exchanges import Route
-from routelog.log_backend import CLIENT_SECONDS, JournalFailed, Reason, Records, SystemClock
+from routelog.log_backend import (
+    CLIENT_SECONDS,
+    NOTHING,
+    JournalFailed,
+    Reason,
+    Records,
+    SystemClock,
+)
 from routelog.vhosts import PublishRefused, Queue, QueueProperties
 from routelog.vhosts.messages.recipient import Recipient
 from routelog.vhosts.publishing import fan_out, internal_publish
@@ -88,7 +95,7 @@ def reject(queue: Queue) -> None:
 
 
 def test_what_goes_to_few_queues_is_there_at_once(node: Node) -> None:
-    assert begin(node, "", outgoing("a", key=QUEUES[0].encode())) == [Posted(0, 0, frozenset())]
+    assert begin(node, "", outgoing("a", key=QUEUES[0].encode())) == [Posted(NOTHING, frozenset())]
     assert held(node, QUEUES[0]) == ["a"]
     assert node.turns.one() == 0
 
@@ -101,7 +108,7 @@ def test_very_many_queues_are_served_in_turns_and_it_is_told_behind_the_last(nod
         counts.append(served(node))
     steps = [count for count, _ in groupby(counts)]
     assert steps == [QUEUES_BETWEEN_LOOKS * each for each in range(1, 7)]
-    assert done == [Posted(0, 0, frozenset())]
+    assert done == [Posted(NOTHING, frozenset())]
 
 
 def test_a_publish_is_carried_out_whole_when_it_is_asked_for(node: Node) -> None:
@@ -142,7 +149,7 @@ def test_a_queue_that_is_deleted_meanwhile_gets_nothing(node: Node) -> None:
     node.vhost.delete_queue(last)
     again = declared(node, QUEUES[-1])
     node.turns.run()
-    assert done == [Posted(0, 0, frozenset())]
+    assert done == [Posted(NOTHING, frozenset())]
     assert (last.ready, again.ready) == (0, 0)
     assert served(node) == len(QUEUES) - 1
 
@@ -158,7 +165,7 @@ def test_a_queue_that_is_deleted_before_its_route_has_its_turn_gets_nothing(node
     node.vhost.delete_queue(node.vhost.queues["other"])
     again = declared(node, "other")
     node.turns.run()
-    assert done == [Posted(0, 0, frozenset())]
+    assert done == [Posted(NOTHING, frozenset())]
     assert (held(node, "one"), again.ready) == (["few"], 0)
 
 
@@ -184,7 +191,7 @@ def test_long_ways_that_share_queues_go_one_after_the_other(
         for key in ("even", "all", "most")
     ]
     posted = node.vhost.post.publish("amq.direct", letters, 0)
-    assert posted == Posted(0, 0, frozenset())
+    assert posted == Posted(NOTHING, frozenset())
     assert max(together) == (3 if limit == 4_096 else 1 if limit < 12 else 2)
     names = ["even", "all", "most"]
     for number, name in enumerate(QUEUES[:8]):
@@ -199,19 +206,19 @@ def test_it_is_told_which_messages_no_queue_took(node: Node) -> None:
         *outgoing("nowhere", key=b"none"),
         *outgoing("too much", key=b"full"),
     ]
-    expected = Posted(0, 0, frozenset((1, 2, 3)), frozenset((1, 3)))
+    expected = Posted(NOTHING, frozenset((1, 2, 3)), frozenset((1, 3)))
     assert node.vhost.post.publish("", letters, 0) == expected
     held(node, "full")
-    assert begin(node, "none", letters) == [Posted(0, 0, frozenset(range(4)))]
+    assert begin(node, "none", letters) == [Posted(NOTHING, frozenset(range(4)))]
 
 
 def test_a_letter_comes_to_no_queue_that_it_has_been_in(node: Node) -> None:
     not_to = QUEUES[1:]
     message = OutgoingMessage(NO_PROPERTIES, (b"k",), b"a", not_to)
-    assert node.vhost.post.publish("amq.fanout", [message], 0) == Posted(0, 0, frozenset())
+    assert node.vhost.post.publish("amq.fanout", [message], 0) == Posted(NOTHING, frozenset())
     assert served(node) == 1
     message = OutgoingMessage(NO_PROPERTIES, (b"k",), b"a", QUEUES)
-    assert node.vhost.post.publish("amq.fanout", [message], 0) == Posted(0, 0, frozenset())
+    assert node.vhost.post.publish("amq.fanout", [message], 0) == Posted(NOTHING, frozenset())
     assert served(node) == 1
 
 
@@ -261,11 +268,11 @@ def test_an_error_of_ours_stops_only_the_message_that_it_comes_with(
     else:
         done = begin(node, "amq.fanout", letters)
         node.turns.run()
-    assert done == [Posted(0, 0, frozenset(), failed=frozenset((2,)))]
+    assert done == [Posted(NOTHING, frozenset(), failed=frozenset((2,)))]
     assert held(node, QUEUES[-1]) == ["a", "b", "c"]
     assert all({"a", "b", "c"} < set(held(node, name)) for name in QUEUES[:-1])
     assert len(caplog.records) == 1
-    assert begin(node, "", outgoing("on", key=QUEUES[0].encode())) == [Posted(0, 0, frozenset())]
+    assert begin(node, "", outgoing("on", key=QUEUES[0].encode())) == [Posted(NOTHING, frozenset())]
 
 
 def test_what_an_error_of_ours_brings_twice_is_judged_by_the_second_time(node: Node) -> None:
@@ -278,7 +285,7 @@ def test_what_an_error_of_ours_brings_twice_is_judged_by_the_second_time(node: N
     with_a_fault(node, QUEUES[0])
     posted = node.vhost.post.publish("", letters, 0)
     # The first one came twice, and then there was no room for it.
-    assert posted == Posted(0, 0, frozenset((0, 1, 2)), frozenset((0, 1)), frozenset((3,)))
+    assert posted == Posted(NOTHING, frozenset((0, 1, 2)), frozenset((0, 1)), frozenset((3,)))
     assert (held(node, "full"), held(node, QUEUES[0])) == (["taken"], ["good"])
 
 
@@ -309,7 +316,7 @@ def test_an_error_behind_what_was_published_keeps_nobody_waiting(
     node.vhost.post.begin("amq.fanout", outgoing("a"), 0, b"", failing)
     done = begin(node, "", outgoing("b", key=QUEUES[0].encode()))
     node.turns.run()
-    assert done == [Posted(0, 0, frozenset())]
+    assert done == [Posted(NOTHING, frozenset())]
     assert len(caplog.records) == 1
 
 

@@ -51,7 +51,7 @@ async def dying(node: Node, *bodies: str) -> Queue:
 
 async def stored(node: Node, position: int) -> None:
     reached = asyncio.Event()
-    node.logs.journal.waiters.wait(position, reached.set, committed=True)
+    node.logs.progress.receipt(0, position).when_covered(reached.set)
     async with asyncio.timeout(60):
         await reached.wait()
 

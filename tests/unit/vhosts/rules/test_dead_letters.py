@@ -297,6 +297,6 @@ async def test_a_letter_keeps_whether_it_is_persistent(node: Node) -> None:
 
 async def reached(node: Node, position: int) -> None:
     durable = asyncio.Event()
-    node.logs.journal.waiters.wait(position, durable.set, committed=True)
+    node.logs.progress.receipt(0, position).when_covered(durable.set)
     async with asyncio.timeout(60):
         await durable.wait()
