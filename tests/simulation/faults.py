@@ -207,7 +207,9 @@ class Faults:
     def _rot(self, node: "Node") -> None:
         others = [each for each in self._cluster.nodes.values() if each is not node]
         place = self._randomness.randrange(3)
-        if node.is_paused or all(place in each.disk.platter.rotten for each in others):
+        if node.is_paused or node.disk.platter.is_rotten:
+            return  # nothing but a copy puts it right
+        if all(place in each.disk.platter.rotten for each in others):
             return
         self._note(f"rot: {node.name} at {place}")
         self._cluster.checker.rotten(node)
