@@ -16,7 +16,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from routelog.benchmarks.brokers.broker_process import routelog
+from routelog.benchmarks.brokers.broker_process import rabbitmq, routelog
 from routelog.benchmarks.storms.bystander import bystander
 from routelog.benchmarks.storms.crowd_storms import CrowdStorms
 from routelog.benchmarks.storms.disconnect_storms import DisconnectStorms
@@ -35,6 +35,10 @@ def main(
     folder: Annotated[
         Path | None, typer.Option(help="Where the broker keeps its data; the disk counts.")
     ] = None,
+    of_rabbitmq: Annotated[
+        bool,
+        typer.Option("--rabbitmq", help="RabbitMQ's bystander, without turns and management."),
+    ] = False,
 ) -> None:
     """Measure how long a bystander waits while one client is a storm, and what holds the loop."""
     console = Console()
@@ -46,10 +50,11 @@ def main(
         data = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="bench-", dir=folder)))
         recording = LoopTurns(data)
         broker = stack.enter_context(
-            routelog(data, with_http=True, environment=recording.environment)
+            rabbitmq(data)
+            if of_rabbitmq
+            else routelog(data, with_http=True, environment=recording.environment)
         )
         assert broker.session is not None
-        assert broker.http_port is not None
         url, pid = broker.uri, broker.session  # whoever begins a session is called like it
         crowds = CrowdStorms(url, scale)
         storms: dict[str, Callable[[], None]] = {
@@ -57,8 +62,9 @@ def main(
             **TransactionStorms(url, scale).all,
             **crowds.all,
             **DisconnectStorms(url, scale).all,
-            **ManagementStorms(url, broker.http_port, crowds, scale).all,
         }
+        if broker.http_port is not None:
+            storms |= ManagementStorms(url, broker.http_port, crowds, scale).all
         for name, storm in storms.items():
             if only not in name:
                 continue
@@ -68,11 +74,11 @@ def main(
             late = waits.seconds[int(len(waits.seconds) * 0.99)]
             figures = late, waits.seconds[-1], waits.loop_seconds[-1]
             rows.append((name, begin, time.monotonic(), figures))
-        turns = recording.all()
+        turns = [] if of_rabbitmq else recording.all()
     for name, begin, end, figures in rows:
         table.add_row(name, *map(_milliseconds, figures), *_held(between(turns, begin, end)))
     console.print(table)
-    if not recording.are_known:
+    if not recording.are_known and not of_rabbitmq:
         console.print("single turns are not known: gcc is not installed")
 
 
