@@ -454,12 +454,12 @@ class LogStore:
     # -- what partitions ask for (LogOwner)
 
     def has_state(self, partition: PartitionLog) -> None:
-        """See `LogOwner`."""
+        """A cursor of the partition has changes for the journal."""
         self.checkpoints.has_state(partition)
         self.journal.wake_later()
 
     def remove_segments(self, partition: PartitionLog, segments: list[Segment]) -> None:
-        """See `LogOwner`."""
+        """Delete files of a partition's oldest segments in a thread."""
         if partition.keeps_log and partition.durable and self.journal.groups.gathers:
             expired = Settlement(NO_CURSOR, [(0, segments[-1].end_offset)], Reason.EXPIRED)
             with suppress(JournalFailed):  # then nobody follows any more
@@ -479,11 +479,11 @@ class LogStore:
         self._flusher.remove(gone)
 
     def keeps_newest(self, partition: PartitionLog) -> bool:
-        """See `LogOwner`."""
+        """Whether a partition keeps its newest segment for now, although nobody needs it."""
         return self._emptied.keeps_newest(partition)
 
     def damage_changed(self, partition: PartitionLog) -> None:
-        """See `LogOwner`."""
+        """Store the partition's damage record."""
         if partition.durable:  # else its files end with the run
             change = damage_change(partition.number, partition.damage)
             self._flusher.do(partial(self.metadata.apply, [change]))

@@ -34,7 +34,7 @@ NOT_AFTER = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)
 
 
 class SecretAuthority:
-    """See the module.
+    """Makes the key and the certificates of an authority from a secret.
 
     Attributes:
         certificate: PEM, of the authority; each node makes one, of the same name and key.

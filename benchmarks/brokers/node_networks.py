@@ -36,7 +36,7 @@ class NoNetworks(RunFailed):
 
 
 class NodeNetworks:
-    """See the module; `node_networks` makes it.
+    """Networks of three nodes; `node_networks` makes them.
 
     Attributes:
         addresses: of the nodes, and of `CLIENTS`.

@@ -28,7 +28,7 @@ FAULTS: tuple[Fault, ...] = get_args(Fault)
 
 
 class ThreeNodes(Protocol):
-    """See the module.
+    """A cluster of three nodes in networks of their own.
 
     Attributes:
         uris: where each node takes clients.
@@ -94,7 +94,7 @@ class _Nodes:
         }
 
     def strike(self, node: str, fault: Fault) -> None:
-        """See `ThreeNodes`."""
+        """Kill or stop all processes of a node, or let nobody reach it."""
         match fault:
             case "killed":
                 self.kill(node)
@@ -104,7 +104,7 @@ class _Nodes:
                 self._networks.cut_off(node)
 
     def heal(self, node: str, fault: Fault) -> None:
-        """See `ThreeNodes`."""
+        """Let it go on, or start it again; returns at once."""
         match fault:
             case "killed":
                 self.start(node)
@@ -122,7 +122,7 @@ class _Nodes:
         self._nodes[node].start()
 
     def cpu_seconds(self) -> float:
-        """See `ThreeNodes`."""
+        """Processor time of all processes that run, since they started."""
         return sum(each.cpu_seconds() for each in self._nodes.values())
 
 
@@ -161,7 +161,7 @@ class RouteLogNodes(_Nodes):
         }
 
     def leader(self, queue: str) -> str:
-        """See `ThreeNodes`; one node leads all queues."""
+        """The node that leads a queue, when all nodes have everything. One node leads all queues."""
         return str(_until(self._led)).partition("@")[0]
 
     def _led(self) -> object:
@@ -233,7 +233,7 @@ class RabbitNodes(_Nodes):
                 self._control("rabbitmqctl", name, *command)
 
     def leader(self, queue: str) -> str:
-        """See `ThreeNodes`."""
+        """The node that leads a queue, when all nodes have everything."""
         return str(_until(lambda: self._led(queue)))[0]
 
     def _led(self, queue: str) -> object:

@@ -74,7 +74,7 @@ class Consumer:
 
     @property
     def checksum(self) -> int:
-        """See `DeliveryStream`."""
+        """Sum of the lowest bytes of the numbers of all messages received."""
         return self._stream.checksum
 
     def read(self) -> int:

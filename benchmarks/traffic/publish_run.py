@@ -84,7 +84,7 @@ class PublishRun:
         return self._frames[start : start + count * self.publish_bytes]
 
     def checksum(self, messages: int) -> int:
-        """See `sum_of_numbers`."""
+        """Sum of the lowest bytes of the numbers of so many messages."""
         return sum_of_numbers(self.cycle, messages)
 
 

@@ -15,7 +15,7 @@ class HttpRefusal:
         self._received = b""
 
     def take(self, data: bytes) -> bytes:
-        """See `Refusal`."""
+        """Take what came from the client; returns what it is to be sent."""
         self._received += data
         if b"\r\n\r\n" not in self._received:
             self.is_over = len(self._received) > REQUEST_BYTES_MAX

@@ -43,18 +43,18 @@ class _End(asyncio.Protocol):
         self._other: _End | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """See `asyncio.Protocol`."""
+        """The connection is there."""
         # Transports of uvloop are such in all but their base class
         self.transport = cast(asyncio.Transport, transport)
         self.transport.set_write_buffer_limits(high=UNSENT_BYTES_HIGH)
 
     def pause_writing(self) -> None:
-        """See `asyncio.Protocol`."""
+        """The transport has no room."""
         if self._other is not None:
             self._other.set_reading(False)
 
     def resume_writing(self) -> None:
-        """See `asyncio.Protocol`."""
+        """The transport has room again."""
         if self._other is not None:
             self._other.set_reading(True)
 
@@ -114,19 +114,19 @@ class LeaderEnd(_End):
         return self._farewell is not None and self._farewell.is_answer(data)
 
     def data_received(self, data: bytes) -> None:
-        """See `asyncio.Protocol`."""
+        """Bytes have come."""
         if self._farewell is not None:
             self._farewell.follow(data)
         self._other.send(data)
 
     def eof_received(self) -> bool:
-        """See `asyncio.Protocol`."""
+        """The other end sends nothing more."""
         self.has_ended = True
         stays = self._other.leader_ended()
         return stays and self.transport is not None and self.transport.can_write_eof()
 
     def connection_lost(self, error: Exception | None) -> None:
-        """See `asyncio.Protocol`."""
+        """The connection is closed."""
         self._other.leader_lost()
 
 
@@ -172,19 +172,19 @@ class ClientEnd(_End):
     # -- see `ServedSocket`
 
     def abort(self) -> None:
-        """See `ServedSocket`."""
+        """Drop the socket, at the latest when it is connected."""
         self._is_dropped = True
         if self.transport is not None:
             reset(self.transport)
 
     def never_connected(self) -> None:
-        """See `ServedSocket`."""
+        """The socket was closed before it was connected."""
         self._ended(self)
 
     # -- see `asyncio.Protocol`
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """See `asyncio.Protocol`."""
+        """The connection is there."""
         super().connection_made(transport)
         handle = transport.get_extra_info("socket")
         if handle is not None and handle.family in (socket.AF_INET, socket.AF_INET6):
@@ -200,7 +200,7 @@ class ClientEnd(_End):
             self._begin(self)
 
     def data_received(self, data: bytes) -> None:
-        """See `asyncio.Protocol`."""
+        """Bytes have come."""
         if self._refusal is not None:
             self._refuse(data)
         elif self._is_told:
@@ -213,7 +213,7 @@ class ClientEnd(_End):
             self._other.send(data)
 
     def eof_received(self) -> bool:
-        """See `asyncio.Protocol`."""
+        """The other end sends nothing more."""
         self.has_ended = True
         if self._is_told or self._other is None or self._other.has_ended:
             return False
@@ -221,7 +221,7 @@ class ClientEnd(_End):
         return stays and self.transport is not None and self.transport.can_write_eof()
 
     def connection_lost(self, error: Exception | None) -> None:
-        """See `asyncio.Protocol`."""
+        """The connection is closed."""
         self._accepted.closed()
         self._abort_after(None)
         self._ended(self)

@@ -27,7 +27,7 @@ class LogExchange(logging.Handler):
         self._telling = False
 
     def emit(self, record: logging.LogRecord) -> None:
-        """See `logging.Handler`."""
+        """Have a line published on the event loop."""
         # Lines logged while publishing are not published: that would never end.
         if self._telling or len(self._waiting_lines) >= WAITING_MAX or self._loop.is_closed():
             return

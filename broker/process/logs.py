@@ -129,7 +129,7 @@ class RecentLog(logging.Handler):
         self._characters = self._last = 0
 
     def emit(self, record: logging.LogRecord) -> None:
-        """See `logging.Handler`, which lets one thread in at a time."""
+        """Keep a line; `logging.Handler` lets one thread in at a time."""
         # Milliseconds since 1970, so that a number is a time as well; one more when two lines share it.
         self._last = max(self._last + 1, int(record.created * 1_000))
         line = {**described_record(record), "number": self._last}

@@ -130,17 +130,17 @@ class AcceptedSockets:
     # -- changes of a socket
 
     def moved(self, accepted: AcceptedSocket, source: str) -> None:
-        """See `AcceptedSocket.comes_from`."""
+        """A PROXY header has named the client."""
         if self._forget(accepted):
             accepted.source = source
             self._add(accepted)
 
     def authenticated(self, accepted: AcceptedSocket) -> None:
-        """See `AcceptedSocket`."""
+        """The client has logged in: its socket is not dropped any more."""
         self._forget(accepted)
 
     def closed(self, accepted: AcceptedSocket) -> None:
-        """See `AcceptedSocket`."""
+        """The socket is closed; may be called more than once."""
         self._open_sockets.discard(accepted)
         self._forget(accepted)
 

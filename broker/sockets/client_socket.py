@@ -192,7 +192,7 @@ class ClientSocket:
                 self._send_kept()
 
     def uncork(self) -> None:
-        """See `Corked`."""
+        """Send the buffered writes."""
         if self._kept:
             self._send_kept()
 
@@ -235,7 +235,7 @@ class ClientSocket:
             self.intake.leave_unread(size)
 
     def write_ended(self) -> None:
-        """See `LongWriteOwner`."""
+        """Everything is handed over."""
         self._long = None
         if self._transport.get_write_buffer_size() <= OUTBOX_BYTES_HIGH:
             self._owner.resume_writing()

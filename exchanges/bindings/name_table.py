@@ -47,15 +47,15 @@ class NameTable(MutableMapping[str, _Value]):
         return sum(map(len, self.parts.values()))
 
     def values(self) -> ValuesView[_Value]:
-        """See `Mapping`."""
+        """The values, in no order."""
         return _Values(self)
 
     def items(self) -> ItemsView[str, _Value]:
-        """See `Mapping`."""
+        """The names with their values, in no order."""
         return _Items(self)
 
     def popitem(self) -> tuple[str, _Value]:
-        """See `MutableMapping`."""
+        """Remove some name, and return it with its value."""
         return next(filter(None, self.parts.values()), _NO_PART).popitem()
 
 

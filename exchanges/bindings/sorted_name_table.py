@@ -36,7 +36,7 @@ class SortedNameTable(NameTable[_Value]):
         self._remove(name)
 
     def popitem(self) -> tuple[str, _Value]:
-        """See `MutableMapping`."""
+        """Remove some name, and return it with its value."""
         name, value = super().popitem()
         self._remove(name)
         return name, value

@@ -72,19 +72,19 @@ class DelayedIndex:
         self._hold = (Binding(exchange, held_name(exchange), "queue", ""),)
 
     def check(self, binding: Binding) -> None:
-        """See `BindingIndex`."""
+        """Refuse a binding that this type cannot understand."""
         self._inner.check(binding)
 
     def add(self, binding: Binding) -> None:
-        """See `BindingIndex`."""
+        """Add a checked binding that the index does not have."""
         self._inner.add(binding)
 
     def remove(self, binding: Binding) -> None:
-        """See `BindingIndex`."""
+        """Remove a binding that the index has."""
         self._inner.remove(binding)
 
     def match(self, routing_key: bytes, message: Message) -> Iterable[Match]:
-        """See `BindingIndex`."""
+        """Return the destinations of the bindings that match a message, in any order; one may come twice."""
         if delay_milliseconds(message.headers):
             return self._hold
         return self._inner.match(routing_key, message)

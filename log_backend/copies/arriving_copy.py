@@ -43,7 +43,7 @@ class ArrivingCopy:
         _remove_folder(self._disk, self.path)
 
     def write(self, path: str, pieces: Iterable[Buffer], padded: int = 0) -> None:
-        """See `DataWriter`."""
+        """Write a file, and sync its content."""
         self._writer.write(path, pieces, padded)
 
     def complete(self) -> None:

@@ -27,11 +27,11 @@ class CopiedDisk(SystemDisk):
         self._sizes: dict[int, int] = {}  # of open files
 
     def list_directory(self, path: Path) -> list[str]:
-        """See `Disk`."""
+        """Sorted names in a directory; empty when there is none."""
         return sorted(self._names.get(path, ()))
 
     def open(self, path: Path, *, create: bool = False) -> int:
-        """See `Disk`."""
+        """Open for reading and writing; `create` makes an empty file when there is none."""
         copied = self._files.get(path)
         if copied is None:
             raise FileNotFoundError(path)
@@ -40,9 +40,9 @@ class CopiedDisk(SystemDisk):
         return file
 
     def size(self, file: int) -> int:
-        """See `Disk`."""
+        """Size in bytes."""
         return self._sizes[file]
 
     def read(self, file: int, position: int, size: int) -> bytearray:
-        """See `Disk`."""
+        """Read up to `size` bytes; fewer only at the end of the file."""
         return super().read(file, position, max(0, min(size, self._sizes[file] - position)))

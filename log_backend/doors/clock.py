@@ -47,15 +47,15 @@ class SystemClock:
     """The clock of the operating system."""
 
     def now(self) -> int:
-        """See `Clock`."""
+        """Microseconds since 1970."""
         return time.time_ns() // 1000
 
     monotonic = staticmethod(time.monotonic)  # a call less: it is asked several times for each read
 
     def thread_seconds(self) -> float:
-        """See `Clock`."""
+        """Processor time that the calling thread has used."""
         return time.thread_time()
 
     def pause(self, seconds: float) -> None:
-        """See `Clock`."""
+        """Block the calling thread; never call it on the event loop."""
         time.sleep(seconds)

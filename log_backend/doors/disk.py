@@ -184,7 +184,7 @@ class SystemDisk:
     """The disk of the operating system."""
 
     def make_directory(self, path: Path) -> None:
-        """See `Disk`."""
+        """Create a directory and its parents, and make their entries durable."""
         missing = [path]
         while not missing[-1].parent.exists():
             missing.append(missing[-1].parent)
@@ -209,7 +209,7 @@ class SystemDisk:
         return True
 
     def list_directory(self, path: Path) -> list[str]:
-        """See `Disk`."""
+        """Sorted names in a directory; empty when there is none."""
         try:
             return sorted(os.listdir(path))
         except FileNotFoundError:
@@ -218,7 +218,7 @@ class SystemDisk:
             raise _unopened(error) from None
 
     def open(self, path: Path, *, create: bool = False) -> int:
-        """See `Disk`."""
+        """Open for reading and writing; `create` makes an empty file when there is none."""
         flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
         try:
             return os.open(path, flags, 0o640)
@@ -226,15 +226,15 @@ class SystemDisk:
             raise _unopened(error) from None
 
     def close(self, file: int) -> None:
-        """See `Disk`."""
+        """Close; raises a write error that the system had not reported yet."""
         os.close(file)
 
     def size(self, file: int) -> int:
-        """See `Disk`."""
+        """Size in bytes."""
         return os.fstat(file).st_size
 
     def read(self, file: int, position: int, size: int) -> bytearray:
-        """See `Disk`."""
+        """Read up to `size` bytes; fewer only at the end of the file."""
         size = max(0, min(size, self.size(file) - position))
         buffer = bytearray(size)
         filled = 0
@@ -246,14 +246,17 @@ class SystemDisk:
         return buffer
 
     def write(self, file: int, position: int, buffers: Sequence[Buffer]) -> int:
-        """See `Disk`."""
+        """Write all buffers, end to end; returns the bytes written."""
         start = position
         for at in range(0, len(buffers), _VECTOR_MAX):
             position += self._write_vector(file, position, list(buffers[at : at + _VECTOR_MAX]))
         return position - start
 
     def write_synced(self, file: int, position: int, buffers: Sequence[Buffer]) -> None:
-        """See `Disk`; write and sync are one system call: the thread waits once for the GIL."""
+        """Write all buffers and make them durable; other writes to the file may not be.
+
+        Write and sync are one system call: the thread waits once for the GIL.
+        """
         for at in range(0, len(buffers), _VECTOR_MAX):
             vector = list(buffers[at : at + _VECTOR_MAX])
             position += self._write_vector(file, position, vector, os.RWF_DSYNC)
@@ -271,7 +274,7 @@ class SystemDisk:
         return written
 
     def allocate(self, file: int, position: int, size: int) -> None:
-        """See `Disk`."""
+        """Reserve the space for a write, so that the write itself cannot find the disk full."""
         if size:
             try:
                 os.posix_fallocate(file, position, size)
@@ -280,17 +283,17 @@ class SystemDisk:
                     raise
 
     def free_bytes(self, path: Path) -> int:
-        """See `Disk`: what a process without privileges may take."""
+        """Free space of the file system that holds a path. What a process without privileges may take."""
         found = os.statvfs(path)
         return found.f_bavail * found.f_frsize
 
     def total_bytes(self, path: Path) -> int:
-        """See `Disk`."""
+        """Size of the file system that holds a path."""
         found = os.statvfs(path)
         return found.f_blocks * found.f_frsize
 
     def file_system(self, path: Path) -> str:
-        """See `Disk`."""
+        """Kind of the file system that holds a path, such as "ext4"; empty when it is unknown."""
         try:
             with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as mounts:
                 return kind_of_mount(path.resolve(), mounts)
@@ -298,21 +301,21 @@ class SystemDisk:
             return ""
 
     def fill_with_zeros(self, file: int, size: int) -> None:
-        """See `Disk`."""
+        """Write zeros from the start and sync them: later writes there change no metadata."""
         for position in range(0, size, len(_ZEROS)):
             self.write(file, position, [_ZEROS[: size - position]])
         os.fsync(file)
 
     def truncate(self, file: int, size: int) -> None:
-        """See `Disk`."""
+        """Cut or extend to a size."""
         os.ftruncate(file, size)
 
     def sync(self, file: int) -> None:
-        """See `Disk`."""
+        """Make the file's data durable. An error is final: never sync that data again."""
         os.fdatasync(file)
 
     def sync_directory(self, path: Path) -> None:
-        """See `Disk`."""
+        """Make the entries of a directory durable."""
         directory = _open_directory(path)
         try:
             os.fsync(directory)
@@ -321,19 +324,19 @@ class SystemDisk:
             _keep_spares()
 
     def rename(self, source: Path, target: Path) -> None:
-        """See `Disk`."""
+        """Rename, replacing the target; durable after `sync_directory`."""
         os.rename(source, target)
 
     def link(self, source: Path, target: Path) -> None:
-        """See `Disk`."""
+        """Give a file a second name; a crash may take it back."""
         os.link(source, target)
 
     def remove(self, path: Path) -> None:
-        """See `Disk`."""
+        """Remove a file."""
         os.unlink(path)
 
     def remove_tree(self, path: Path) -> None:
-        """See `Disk`."""
+        """Remove a directory of files; a file or directory that does not exist is no error."""
         for name in self.list_directory(path):
             with suppress(FileNotFoundError):
                 os.unlink(path / name)
@@ -341,7 +344,7 @@ class SystemDisk:
             path.rmdir()
 
     def lock(self, path: Path) -> int:
-        """See `Disk`."""
+        """Take an exclusive lock that ends with the process."""
         file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

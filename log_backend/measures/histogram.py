@@ -11,7 +11,7 @@ WAIT_SECONDS = (
 
 
 class Histogram:
-    """See the module.
+    """Counts values by bucket.
 
     Attributes:
         bounds: the highest value of each bucket, rising.

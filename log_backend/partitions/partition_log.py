@@ -311,11 +311,11 @@ class PartitionLog(QuarantinedLog):
     # -- damage
 
     def _needed_from(self) -> int:
-        """See `QuarantinedLog`."""
+        """The lowest offset that somebody may still read."""
         return max(self.first_offset, 0 if self.retention is not None else self.low_water())
 
     def _damage_changed(self) -> None:
-        """See `QuarantinedLog`."""
+        """Store `damage`, and forget the pieces that were read before."""
         self._forget_loaded()
         self._owner.damage_changed(self)
 

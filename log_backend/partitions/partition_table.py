@@ -31,7 +31,7 @@ class PartitionTable(MutableMapping[int, PartitionLog]):
         return sum(map(len, self.parts))
 
     def values(self) -> ValuesView[PartitionLog]:
-        """See `Mapping`."""
+        """The partitions, in no order."""
         return _Partitions(self)
 
 

@@ -20,7 +20,7 @@ def _disk_errors() -> Iterator[None]:
 
 
 class FolderObject:
-    """See `StoredObject`."""
+    """Reads an object that is a file."""
 
     def __init__(self, disk: Disk, file: int) -> None:
         self._disk = disk
@@ -28,19 +28,20 @@ class FolderObject:
         self.size = disk.size(file)
 
     def close(self) -> None:
-        """See `StoredObject`."""
+        """Close it."""
         self._disk.close(self._file)
 
     @_disk_errors()
     def read(self, position: int, size: int) -> bytearray:
-        """See `StoredObject`."""
+        """Up to `size` bytes; fewer only at the end."""
         return self._disk.read(self._file, position, size)
 
 
 class FolderBucket:
-    """See `Bucket`. A file gets the object's name when it is complete and synced.
+    """Keeps objects as files below a folder.
 
-    Until then it has a scratch name. A crash may leave such a file: it is listed, and the caller ignores it.
+    A file gets the object's name when it is complete and synced. Until then it has a scratch name. A crash may
+    leave such a file: it is listed, and the caller ignores it.
     """
 
     def __init__(self, disk: Disk, root: Path) -> None:
@@ -49,13 +50,13 @@ class FolderBucket:
 
     @_disk_errors()
     def folders(self, folder: str) -> list[str]:
-        """See `Bucket`."""
+        """Names of the folders directly in a folder, sorted; empty if there is no such folder."""
         path = self._root / folder
         return [name for name in self._disk.list_directory(path) if (path / name).is_dir()]
 
     @_disk_errors()
     def objects(self, folder: str) -> Mapping[str, int]:
-        """See `Bucket`."""
+        """Names of the objects directly in a folder, and their sizes."""
         found = {}
         path = self._root / folder
         for name in self._disk.list_directory(path):
@@ -66,7 +67,7 @@ class FolderBucket:
 
     @_disk_errors()
     def write(self, name: str, pieces: Iterable[Buffer], size: int) -> None:
-        """See `Bucket`."""
+        """Create or replace an object; it is complete and durable when this returns."""
         path = self._root / name
         scratch = path.with_name(path.name + _SCRATCH)
         self._disk.make_directory(path.parent)
@@ -91,7 +92,7 @@ class FolderBucket:
             self._disk.sync(file)
 
     def open(self, name: str) -> FolderObject:
-        """See `Bucket`."""
+        """Open an object for reading."""
         try:
             return FolderObject(self._disk, self._disk.open(self._root / name))
         except FileNotFoundError:
@@ -101,12 +102,12 @@ class FolderBucket:
 
     @_disk_errors()
     def remove(self, name: str) -> None:
-        """See `Bucket`."""
+        """Delete an object; one that is not there is no error."""
         with suppress(FileNotFoundError):
             self._disk.remove(self._root / name)
 
     @_disk_errors()
     def remove_folder(self, folder: str) -> None:
-        """See `Bucket`."""
+        """Delete a folder and the objects in it; there are no folders in it."""
         with suppress(FileNotFoundError):
             self._disk.remove_tree(self._root / folder)

@@ -23,26 +23,26 @@ def _told() -> Iterator[None]:
 
 
 class S3Object:
-    """See `StoredObject`; each read is a request."""
+    """Reads an object: each read is a request."""
 
     def __init__(self, file: Any) -> None:
         self._file = file
         self.size: int = file.size()
 
     def close(self) -> None:
-        """See `StoredObject`."""
+        """Close it."""
         with suppress(OSError):
             self._file.close()
 
     def read(self, position: int, size: int) -> bytes:
-        """See `StoredObject`."""
+        """Up to `size` bytes; fewer only at the end."""
         with _told():
             content: bytes = self._file.read_at(size, position)
         return content
 
 
 class S3Bucket:
-    """See `Bucket`.
+    """Keeps objects in a bucket of S3.
 
     Raises:
         BadBucket: the address is invalid.
@@ -55,18 +55,18 @@ class S3Bucket:
             raise BadBucket(str(error)) from None
 
     def folders(self, folder: str) -> list[str]:
-        """See `Bucket`."""
+        """Names of the folders directly in a folder, sorted; empty if there is no such folder."""
         return sorted(
             each.base_name for each in self._listed(folder) if each.type == FileType.Directory
         )
 
     def objects(self, folder: str) -> Mapping[str, int]:
-        """See `Bucket`."""
+        """Names of the objects directly in a folder, and their sizes."""
         found = self._listed(folder)
         return {each.base_name: each.size for each in found if each.type == FileType.File}
 
     def write(self, name: str, pieces: Iterable[Buffer], size: int) -> None:
-        """See `Bucket`."""
+        """Create or replace an object; it is complete and durable when this returns."""
         path = self._path(name)
         with _told():
             stream = self._files.open_output_stream(path, metadata=_CONTENT)
@@ -80,17 +80,17 @@ class S3Bucket:
             raise BucketFailed(f"{name}: {there} bytes are there, not {size}")
 
     def open(self, name: str) -> S3Object:
-        """See `Bucket`."""
+        """Open an object for reading."""
         with _told():
             return S3Object(self._files.open_input_file(self._path(name)))
 
     def remove(self, name: str) -> None:
-        """See `Bucket`."""
+        """Delete an object; one that is not there is no error."""
         with suppress(NoObject), _told():
             self._files.delete_file(self._path(name))
 
     def remove_folder(self, folder: str) -> None:
-        """See `Bucket`."""
+        """Delete a folder and the objects in it; there are no folders in it."""
         with suppress(NoObject), _told():
             self._files.delete_dir(self._path(folder))
 

@@ -39,7 +39,7 @@ class Flusher(ThreadPoolExecutor):
         self._unneeded: list[Unneeded] = []
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
-        """See `Executor`.
+        """Have the thread call a function.
 
         Removals that were asked for come first: a snapshot must not bring back the earlier begin of a log.
         """

@@ -10,7 +10,7 @@ _Owner = TypeVar("_Owner")
 
 @dataclass(frozen=True, slots=True)
 class Metric(Generic[_Of]):
-    """See the module.
+    """Reads one value of an object, under the name that Prometheus knows.
 
     Attributes:
         name: in full. One that ends with `_total` is a counter, others are gauges.

@@ -24,7 +24,7 @@ class History:
 
     @property
     def last_time(self) -> float:
-        """See the class; there is a row."""
+        """When the newest row was added, in monotonic seconds; there is one."""
         return self._times[-1]
 
     @property

@@ -65,7 +65,7 @@ class ApiCalls:
         return answer
 
     def opens(self, caller: Caller, method: str, path: str) -> bool:
-        """See `visit.Api`."""
+        """Whether the caller's tags open a route."""
         return caller.has(self._routes[method, plain(path)].need)
 
     async def ask(
@@ -78,7 +78,7 @@ class ApiCalls:
         query: Mapping[str, str],
         body: bytes,
     ) -> Answer:
-        """See `visit.Api`."""
+        """The answer to a request; an error that has no answer is raised."""
         decoded = PART.sub(lambda part: parts[part[1]], path)
         request = _InnerRequest(f"/api{decoded}", parts, query, _Body(body))
         try:

@@ -13,7 +13,7 @@ STOP_SECONDS = 2.0  # for answers that are under way when the broker stops
 
 
 class HttpServer:
-    """See the module.
+    """Serves an application of HTTP on sockets that others accept.
 
     Args:
         silent_seconds: for the first request of a connection.

@@ -87,12 +87,12 @@ class ManagementServer(HttpServer):
         super().__init__(application, silent_seconds, broker.vhosts.events.note)
 
     async def start(self) -> None:
-        """See `HttpServer`."""
+        """Prepare for connections; call `stop` at the end."""
         await super().start()
         self._sampler.start()
 
     async def stop(self) -> None:
-        """See `HttpServer`."""
+        """End the requests under way; listeners are closed before."""
         await self._sampler.stop()
         await super().stop()
 

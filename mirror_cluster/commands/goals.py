@@ -23,7 +23,7 @@ _END = (
 
 
 class Goal(Protocol):
-    """See the module."""
+    """What an operator wants of a cluster."""
 
     def refusal(self) -> str:
         """Why this cannot be had as things are; empty: it can."""
@@ -46,7 +46,7 @@ class _NodesOnly:
     """A goal that nodes reach, by commands."""
 
     def change(self, view: ClusterView) -> ShardRecord | None:
-        """See `Goal`."""
+        """The record as this wants it next, where no node has to do anything for that."""
         return None
 
 
@@ -62,7 +62,7 @@ class TransferGoal(_NodesOnly):
         self._to = to
 
     def refusal(self) -> str:
-        """See `Goal`."""
+        """Why this cannot be had as things are; empty: it can."""
         record = _record(self._begun)
         if record is None or not is_led(record, self._begun):
             return "nobody leads"
@@ -73,14 +73,14 @@ class TransferGoal(_NodesOnly):
         return "" if able else "no other node is alive and in sync"
 
     def command(self, view: ClusterView) -> NodeCommand | None:
-        """See `Goal`."""
+        """What to ask of which node next."""
         record = _record(view)
         if record is None or not is_led(record, view):
             return None
         return NodeCommand(record.leader, record.claim, Verb.TRANSFER, self._to)
 
     def is_reached(self, view: ClusterView, sent: Sequence[NodeCommand]) -> bool:
-        """See `Goal`."""
+        """Whether it is done."""
         record, before = _record(view), _record(self._begun)
         if record is None or before is None or not is_led(record, view):
             return False
@@ -100,7 +100,7 @@ class DrainGoal(_NodesOnly):
         self._min_in_sync = min_in_sync
 
     def refusal(self) -> str:
-        """See `Goal`."""
+        """Why this cannot be had as things are; empty: it can."""
         record = _record(self._begun)
         if record is None or not is_led(record, self._begun):
             return "nobody leads"
@@ -109,7 +109,7 @@ class DrainGoal(_NodesOnly):
         return would_stop(record, self._begun, self._node, self._min_in_sync)
 
     def command(self, view: ClusterView) -> NodeCommand | None:
-        """See `Goal`."""
+        """What to ask of which node next."""
         record, entry = _record(view), view.nodes.get(self._node)
         if record is None or entry is None:
             return None
@@ -122,7 +122,7 @@ class DrainGoal(_NodesOnly):
         return NodeCommand(self._node, entry.process, Verb.DRAIN)
 
     def is_reached(self, view: ClusterView, sent: Sequence[NodeCommand]) -> bool:
-        """See `Goal`."""
+        """Whether it is done."""
         record, entry = _record(view), view.nodes.get(self._node)
         if record is None or entry is None or self._node in {record.leader, *record.in_sync}:
             return False
@@ -142,11 +142,11 @@ class RepairGoal(_NodesOnly):
         self._drain = DrainGoal(begun, node, min_in_sync)
 
     def refusal(self) -> str:
-        """See `Goal`."""
+        """Why this cannot be had as things are; empty: it can."""
         return self._drain.refusal()
 
     def command(self, view: ClusterView) -> NodeCommand | None:
-        """See `Goal`."""
+        """What to ask of which node next."""
         command = self._drain.command(view)
         if command is not None and command.verb is Verb.DRAIN:
             return replace(command, verb=Verb.REPAIR) if self._is_spared(view) else None
@@ -157,7 +157,7 @@ class RepairGoal(_NodesOnly):
         return record is not None and is_led(record, view) and not self.is_reached(view, ())
 
     def is_reached(self, view: ClusterView, sent: Sequence[NodeCommand]) -> bool:
-        """See `Goal`."""
+        """Whether it is done."""
         entry, before = view.nodes.get(self._node), self._begun.nodes.get(self._node)
         if entry is None or before is None:
             return False
@@ -188,7 +188,7 @@ class InitGoal(_NodesOnly):
         self._accepts_loss = accepts_loss
 
     def refusal(self) -> str:
-        """See `Goal`."""
+        """Why this cannot be had as things are; empty: it can."""
         view, record = self._begun, _record(self._begun)
         if self._node not in view.nodes:
             return f"{self._node} is not alive"
@@ -216,7 +216,7 @@ class InitGoal(_NodesOnly):
         return ""
 
     def command(self, view: ClusterView) -> NodeCommand | None:
-        """See `Goal`."""
+        """What to ask of which node next."""
         entry = view.nodes.get(self._node)
         if entry is None or self._has_begun(view):
             return None
@@ -229,7 +229,7 @@ class InitGoal(_NodesOnly):
         return record is not None and (before is None or record.begun != before.begun)
 
     def is_reached(self, view: ClusterView, sent: Sequence[NodeCommand]) -> bool:
-        """See `Goal`."""
+        """Whether it is done."""
         record = _record(view)
         if record is None or not self._has_begun(view):
             return False
@@ -244,7 +244,7 @@ class RecoverGoal(_NodesOnly):
         self._node = node
 
     def refusal(self) -> str:
-        """See `Goal`."""
+        """Why this cannot be had as things are; empty: it can."""
         record = _record(self._begun)
         if record is None:
             return "the cluster has not begun: `routelog cluster init --from NODE`"
@@ -256,14 +256,14 @@ class RecoverGoal(_NodesOnly):
         return "" if self._node in self._begun.nodes else f"{self._node} is not alive"
 
     def command(self, view: ClusterView) -> NodeCommand | None:
-        """See `Goal`."""
+        """What to ask of which node next."""
         entry, before = view.nodes.get(self._node), _record(self._begun)
         if entry is None or before is None:
             return None
         return NodeCommand(self._node, entry.process, Verb.RECOVER, seen=before.revision)
 
     def is_reached(self, view: ClusterView, sent: Sequence[NodeCommand]) -> bool:
-        """See `Goal`."""
+        """Whether it is done."""
         record, before = _record(view), _record(self._begun)
         if record is None or before is None or not is_led(record, view):
             return False
@@ -278,7 +278,7 @@ class JoinGoal:
         self._node = node
 
     def refusal(self) -> str:
-        """See `Goal`."""
+        """Why this cannot be had as things are; empty: it can."""
         record = _record(self._begun)
         if record is None:
             return "the cluster has not begun: all nodes of cluster_nodes will be in it"
@@ -289,18 +289,18 @@ class JoinGoal:
         return "" if self._node in self._begun.nodes else f"{self._node} is not alive"
 
     def command(self, view: ClusterView) -> NodeCommand | None:
-        """See `Goal`."""
+        """What to ask of which node next."""
         return None
 
     def change(self, view: ClusterView) -> ShardRecord | None:
-        """See `Goal`."""
+        """The record as this wants it next, where no node has to do anything for that."""
         record = _record(view)
         if record is None or refused(SHARD, view):
             return None
         return record.with_replicas((*record.replicas, self._node))
 
     def is_reached(self, view: ClusterView, sent: Sequence[NodeCommand]) -> bool:
-        """See `Goal`."""
+        """Whether it is done."""
         record = _record(view)
         return record is not None and self._node in record.replicas
 
@@ -315,7 +315,7 @@ class LeaveGoal:
         self._drain = DrainGoal(begun, node, min_in_sync)
 
     def refusal(self) -> str:
-        """See `Goal`."""
+        """Why this cannot be had as things are; empty: it can."""
         record = _record(self._begun)
         if problem := refused(SHARD, self._begun):
             return problem
@@ -328,11 +328,11 @@ class LeaveGoal:
         return problem
 
     def command(self, view: ClusterView) -> NodeCommand | None:
-        """See `Goal`."""
+        """What to ask of which node next."""
         return self._drain.command(view)
 
     def change(self, view: ClusterView) -> ShardRecord | None:
-        """See `Goal`."""
+        """The record as this wants it next, where no node has to do anything for that."""
         record = _record(view)
         if record is None or self._node in {record.leader, *record.in_sync}:
             return None
@@ -341,7 +341,7 @@ class LeaveGoal:
         return record.with_replicas(tuple(each for each in record.replicas if each != self._node))
 
     def is_reached(self, view: ClusterView, sent: Sequence[NodeCommand]) -> bool:
-        """See `Goal`."""
+        """Whether it is done."""
         record = _record(view)
         return record is not None and self._node not in record.replicas
 

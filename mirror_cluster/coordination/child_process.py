@@ -25,7 +25,7 @@ class _Kept(msgspec.Struct):
 
 
 class ChildProcess:
-    """See the module.
+    """Runs a child, or goes on with the one that an earlier program of this process has started.
 
     Attributes:
         errors: what it writes to its standard error.

@@ -154,7 +154,7 @@ class DialerIntroduction:
         self._introduced: Introduced | None = None
 
     def opened(self, frame: bytes) -> bytes:
-        """See `Introduction`."""
+        """Check the other end's opening; returns what is to be sent."""
         opening = _decode(frame, Opening)
         introduced = _check(self._own, opening)
         if opening.purpose != self._own.purpose:
@@ -164,7 +164,7 @@ class DialerIntroduction:
         return _proof_frame(self._secret, _DIALER, self._transcript)
 
     def proved(self, frame: bytes) -> tuple[bytes, Introduced]:
-        """See `Introduction`."""
+        """Check the other end's proof."""
         return b"", _proved(frame, self._secret, _LISTENER, self._transcript, self._introduced)
 
 
@@ -182,7 +182,7 @@ class ListenerIntroduction:
         self._introduced: Introduced | None = None
 
     def opened(self, frame: bytes) -> bytes:
-        """See `Introduction`."""
+        """Check the other end's opening; returns what is to be sent."""
         opening = _decode(frame, Opening)
         own = msgspec.structs.replace(self._own, to=opening.node, purpose=opening.purpose)
         self._introduced = _check(own, opening)
@@ -191,7 +191,7 @@ class ListenerIntroduction:
         return answer
 
     def proved(self, frame: bytes) -> tuple[bytes, Introduced]:
-        """See `Introduction`."""
+        """Check the other end's proof."""
         introduced = _proved(frame, self._secret, _DIALER, self._transcript, self._introduced)
         return _proof_frame(self._secret, _LISTENER, self._transcript), introduced
 

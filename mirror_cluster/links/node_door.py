@@ -39,7 +39,7 @@ class DoorSockets(Protocol):
 
 
 class NodeDoor:
-    """See the module.
+    """Listens, and makes a link of each connection.
 
     Args:
         link: makes that of a connection, given the address of the other end.

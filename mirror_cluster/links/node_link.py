@@ -59,7 +59,7 @@ class LinkOwner(Protocol):
 
 
 class NodeLink(asyncio.Protocol):
-    """See the module.
+    """Introduces this node to another one, then sends and receives messages.
 
     Attributes:
         other: who is at the other end; None until it has proved that.
@@ -126,7 +126,7 @@ class NodeLink(asyncio.Protocol):
     # -- asyncio's
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """See `asyncio.Protocol`."""
+        """The connection is there."""
         self._transport = transport = cast(asyncio.Transport, transport)
         loop = asyncio.get_running_loop()
         self._deadline = loop.call_later(INTRODUCTION_SECONDS_MAX, self._too_late)
@@ -134,7 +134,7 @@ class NodeLink(asyncio.Protocol):
             transport.write(self._introduction.first)
 
     def data_received(self, data: bytes) -> None:
-        """See `asyncio.Protocol`."""
+        """Bytes have come."""
         self._received += data
         try:
             if self.other is None:
@@ -148,7 +148,7 @@ class NodeLink(asyncio.Protocol):
             self.close()
 
     def connection_lost(self, error: Exception | None) -> None:
-        """See `asyncio.Protocol`."""
+        """The connection is closed."""
         if self.other is None and not self._is_refused:
             self._tell_end(error)
         self._leave_door()

@@ -93,7 +93,7 @@ class LinkSecurity:
 
 
 class NodeLinks:
-    """See the module.
+    """Keeps a connection with each other node, and makes those that are given away.
 
     Attributes:
         take_client: called with each connection for a client of another node; None: they are closed.
@@ -214,7 +214,10 @@ class NodeLinks:
     # -- see `LinkOwner`
 
     def introduced(self, link: NodeLink, other: Introduced) -> None:
-        """See `LinkOwner`. The newest connection counts: the other end has given up the one before."""
+        """The other end has proved who it is; messages may be sent.
+
+        The newest connection counts: the other end has given up the one before.
+        """
         if other.purpose is Purpose.CLIENT:
             return self._give_away(link, self.take_client)
         if other.purpose is not Purpose.REPLICATION:
@@ -238,12 +241,12 @@ class NodeLinks:
         take(*link.give_away())
 
     def received(self, link: NodeLink, message: Message) -> None:
-        """See `LinkOwner`."""
+        """A message came from a node that was introduced."""
         if link.other is not None and self._links.get(link.other.node) is link:
             self._received(link.other.node, message)
 
     def ended(self, link: NodeLink) -> None:
-        """See `LinkOwner`."""
+        """The connection is closed; nothing comes any more."""
         self._all.discard(link)
         end = self._ends.pop(link, None)
         if end is not None:

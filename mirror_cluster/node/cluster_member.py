@@ -73,7 +73,9 @@ class LeadingNode:
 
 
 class ClusterMember:
-    """See the module. It is the owner of its replica, and tells a node that passes clients on who leads.
+    """Joins a broker's node to its cluster.
+
+    It owns the node's replica, and tells a node that passes clients on who leads.
 
     Attributes:
         on_serve: set by the owner; called with the epoch in which this node leads from now on.
@@ -404,23 +406,23 @@ class ClusterMember:
     # -- see `ShardOwner`
 
     def serve(self, shard: int, epoch: int) -> None:
-        """See `ShardOwner`."""
+        """This node leads, and everything that was committed before is applied: take publishes."""
         log.info("this node leads, in epoch %d", epoch)
         self.on_serve(epoch)
 
     def stop_serving(self, shard: int, reason: str) -> None:
-        """See `ShardOwner`."""
+        """Take no more publishes; another node leads soon, or this one serves again."""
         log.warning("this node takes no clients: %s", reason)
         self.on_stop_serving(reason)
 
     def drained(self, shard: int) -> None:
-        """See `ShardOwner`."""
+        """Nothing of this shard depends on this node any more."""
         if not self._drained.is_set():
             log.info("nothing depends on this node: it can be stopped")
         self._drained.set()
 
     def end(self, reason: str) -> None:
-        """See `ShardOwner`."""
+        """End the process, at once; started again, it follows."""
         self._drained.set()
         if not self.ended.done():
             self.ended.set_result(reason)

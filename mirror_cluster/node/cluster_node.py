@@ -88,7 +88,7 @@ def replica_note(replica: Replica) -> ReplicaNote:
 
 
 class ClusterNode:
-    """See the module.
+    """Runs the replicas of one node.
 
     Attributes:
         view: what the coordinator held when it was read last.
@@ -226,15 +226,15 @@ class ClusterNode:
     # -- see `Surroundings`
 
     def send(self, to: str, message: Message) -> None:
-        """See `Surroundings`."""
+        """Send a message to a node; it may be lost."""
         self.links.send(to, message)
 
     def read_soon(self) -> None:
-        """See `Surroundings`."""
+        """Read the coordinator without waiting for the next time."""
         self._read_wanted.set()
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """See `Surroundings`."""
+        """Start a task that ends with the node."""
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._task_ended)

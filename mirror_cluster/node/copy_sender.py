@@ -32,7 +32,7 @@ LOOK_SECONDS = 0.5
 
 
 class CopySender:
-    """See the module. `take` is for `NodeLinks.take_copier`, while this node leads.
+    """Sends copies to followers, while this node leads: `take` is for `NodeLinks.take_copier`.
 
     Args:
         is_in_sync: whether a node has caught up.

@@ -46,7 +46,7 @@ class NoDigest(Exception):
 
 
 class DigestSender:
-    """See the module. `take` is for `NodeLinks.take_verifier`.
+    """Sends digests: `take` is for `NodeLinks.take_verifier`.
 
     Args:
         program: the command line of what makes a digest, as `digest_format` of `log_backend` says.

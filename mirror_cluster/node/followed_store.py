@@ -23,7 +23,7 @@ from routelog.mirror_cluster.standalone import epoch_alone
 
 
 class FollowedStore:
-    """See the module.
+    """Applies the blocks of another node to a log store.
 
     Attributes:
         storage: of the journal; `open` has to come before it is used.

@@ -90,7 +90,7 @@ class Surroundings(Protocol):
 
 
 class HostedReplica:
-    """See the module.
+    """Gives a replica events, and carries out its actions.
 
     Args:
         process: number of this process.

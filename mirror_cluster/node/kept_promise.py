@@ -16,7 +16,7 @@ class PromiseUnreadable(OSError):
 
 
 class KeptPromise:
-    """See the module. Every call blocks; one at a time."""
+    """Reads and writes a promise. Every call blocks; one at a time."""
 
     def __init__(self, directory: Path, disk: Disk) -> None:
         self._path = directory / PROMISE_FILE

@@ -17,7 +17,9 @@ log = logging.getLogger(__name__)
 
 
 class OperatorCommands:
-    """See the module. What came of a command is seen in the shard's record; nothing else answers.
+    """Takes and carries out commands.
+
+    What came of a command is seen in the shard's record; nothing else answers.
 
     Args:
         begin: makes the shard's record in the place of that of a revision, with the data of this node.

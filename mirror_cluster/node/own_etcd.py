@@ -51,7 +51,7 @@ LOOK_SECONDS = 5.0  # while this node leads: who leads etcd
 
 
 class OwnEtcd:
-    """See the module."""
+    """Runs the node's member of etcd, takes it into the cluster and out of it."""
 
     def __init__(self, options: ClusterOptions, data: Path, disk: Disk) -> None:
         self._options = options

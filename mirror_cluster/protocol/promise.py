@@ -21,7 +21,7 @@ class Refusal(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Promise:
-    """See the module.
+    """The newest record of the coordinator that a replica has taken.
 
     Attributes:
         cluster: the id of the node's cluster; 0: it belongs to none yet.

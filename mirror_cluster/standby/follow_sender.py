@@ -87,7 +87,7 @@ class _Standby:
 
 
 class FollowSender:
-    """See the module. `take` is for `NodeLinks.take_follower`.
+    """Sends blocks to standbys, and knows how far each is: `take` is for `NodeLinks.take_follower`.
 
     Args:
         journal: of a node on its own.

@@ -99,7 +99,7 @@ UNAPPLIED_BYTES_MAX = 32 * 1024 * 1024
 
 
 class StandbyNode:
-    """See the module.
+    """Follows a running node, and gets its journal again behind each break.
 
     Attributes:
         ended: resolves with the reason why the process has to end and start again.

@@ -12,7 +12,7 @@ from routelog.mirror_cluster.standby.standby_options import LEADER, StandbyOptio
 
 
 class StandbyDoor:
-    """See the module.
+    """Listens for standbys.
 
     Attributes:
         address: where it listens, host and port.
@@ -43,7 +43,7 @@ class StandbyDoor:
         return await self._links.listen(*self.address)
 
     def lags(self) -> list[StandbyLag]:
-        """See `FollowSender`."""
+        """How far each standby is behind that has followed since this node was started."""
         return self._follows.lags()
 
     async def aclose(self) -> None:

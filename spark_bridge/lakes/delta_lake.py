@@ -52,14 +52,14 @@ class DeltaLake:
         self._parts: ParquetParts | None = None
 
     def position(self, partitions: Collection[LogPartition]) -> Mapping[LogPartition, int]:
-        """See `LakeTable`."""
+        """The next offset to export, for each partition in the table."""
         versions = {
             each: self._table.transaction_version(self._application(each)) for each in partitions
         }
         return {each: version for each, version in versions.items() if version is not None}
 
     def add(self, queue: str, rows: pa.RecordBatch) -> None:
-        """See `LakeTable`."""
+        """Add rows of one queue to the open transaction."""
         if self._parts is None:
             self._lock.take()
             token = random_name()
@@ -70,7 +70,7 @@ class DeltaLake:
         self._parts.add(queue, rows)
 
     def commit(self, ends: Mapping[LogPartition, int]) -> None:
-        """See `LakeTable`."""
+        """Commit the added rows, together with the next offset of each partition."""
         with self._lock:
             self._commit(ends)
 

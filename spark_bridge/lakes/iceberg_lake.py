@@ -40,20 +40,20 @@ class IcebergLake:
         self._rows: list[pa.RecordBatch] = []
 
     def position(self, partitions: Collection[LogPartition]) -> Mapping[LogPartition, int]:
-        """See `LakeTable`."""
+        """The next offset to export, for each partition in the table."""
         known = self._table.properties
         keys = {each: self._key(each) for each in partitions}
         return {each: int(known[key]) for each, key in keys.items() if key in known}
 
     def add(self, queue: str, rows: pa.RecordBatch) -> None:
-        """See `LakeTable`."""
+        """Add rows of one queue to the open transaction."""
         days = pc.cast(rows.column("timestamp"), pa.date32())
         names = pa.repeat(pa.scalar(queue), rows.num_rows)
         columns = [days, names, *rows.columns]
         self._rows.append(pa.RecordBatch.from_arrays(columns, schema=self._schema))
 
     def commit(self, ends: Mapping[LogPartition, int]) -> None:
-        """See `LakeTable`."""
+        """Commit the added rows, together with the next offset of each partition."""
         try:
             with self._table.transaction() as transaction:
                 if self._rows:

@@ -47,12 +47,12 @@ class ParquetLake:
         self._parts: ParquetParts | None = None
 
     def position(self, partitions: Collection[LogPartition]) -> Mapping[LogPartition, int]:
-        """See `LakeTable`."""
+        """The next offset to export, for each partition in the table."""
         keys = {each: _key(each) for each in partitions}
         return {each: self._offsets[key] for each, key in keys.items() if key in self._offsets}
 
     def add(self, queue: str, rows: pa.RecordBatch) -> None:
-        """See `LakeTable`."""
+        """Add rows of one queue to the open transaction."""
         if self._parts is None:
             self._lock.take()
             self._parts = ParquetParts(
@@ -65,7 +65,7 @@ class ParquetLake:
         self._parts.add(queue, rows)
 
     def commit(self, ends: Mapping[LogPartition, int]) -> None:
-        """See `LakeTable`."""
+        """Commit the added rows, together with the next offset of each partition."""
         with self._lock:
             self._commit(ends)
 

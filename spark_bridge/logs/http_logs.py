@@ -17,7 +17,7 @@ from routelog.spark_bridge.logs.readable_logs import Cut, LogPartition, OffsetRa
 
 
 class HttpLogs:
-    """See `ReadableLogs`.
+    """Reads the logs of a broker over HTTP.
 
     Args:
         tokens: by vhost, from `ticket` on the driver.
@@ -55,16 +55,19 @@ class HttpLogs:
         return [OffsetRange(partition, *segment) for segment in segments]
 
     def located(self, wanted: OffsetRange) -> OffsetRange:
-        """See `ReadableLogs.located`; the broker needs no hint."""
+        """The same range with the best position hint that is known without reading.
+
+        The broker needs no hint.
+        """
         return wanted
 
     def offset_at(self, partition: LogPartition, time: int) -> int | None:
-        """See `ReadableLogs.offset_at`."""
+        """Offset of the first record that was received at a time or later; None if there is none."""
         found = self._get(partition, "offset", time=time)
         return None if found is None else found["offset"]
 
     def cut(self, wanted: OffsetRange, bytes_max: int) -> Cut:
-        """See `ReadableLogs.cut`."""
+        """The longest beginning of a range whose bodies have at most `bytes_max` bytes."""
         start, end = wanted.start, wanted.end
         found = self._get(wanted.partition, "body-sizes", start=start, end=end, bytes=bytes_max)
         sizes = (

@@ -91,14 +91,17 @@ class LogDirectory:
         ]
 
     def located(self, wanted: OffsetRange) -> OffsetRange:
-        """See `ReadableLogs.located`; sealed segments need no hint, because they have index files."""
+        """The same range with the best position hint that is known without reading.
+
+        Sealed segments need no hint, because they have index files.
+        """
         newest = self._newest.get(wanted.partition)
         if newest is None or wanted.start < newest.base_offset:
             return wanted
         return replace(wanted, position_hint=newest.position_before(wanted.start))
 
     def offset_at(self, partition: LogPartition, time: int) -> int | None:
-        """See `ReadableLogs.offset_at`.
+        """Offset of the first record that was received at a time or later; None if there is none.
 
         Raises:
             DamagedSegment: a header of a sealed segment fails a check.
@@ -111,7 +114,7 @@ class LogDirectory:
         return None if found is None or found >= end else found
 
     def cut(self, wanted: OffsetRange, bytes_max: int) -> Cut:
-        """See `ReadableLogs.cut`."""
+        """The longest beginning of a range whose bodies have at most `bytes_max` bytes."""
         segments = self._segments(wanted.partition)
         at = bisect_right(segments, wanted.start, key=_base_offset) - 1
         with suppress(FileNotFoundError):

@@ -51,7 +51,7 @@ class RemoteFolder:
 
 
 class ObjectLogs:
-    """See `ReadableLogs`.
+    """Reads the logs in remote storage.
 
     Args:
         url: of the bucket: see `open_bucket`.
@@ -95,17 +95,26 @@ class ObjectLogs:
         return sorted(found)
 
     def extents(self, partition: LogPartition) -> list[OffsetRange]:
-        """See `RemoteFolder.extents`; one empty range if there is no segment."""
+        """One range for each segment, and one without bytes for each gap.
+
+        One empty range if there is no segment.
+        """
         return self.folder(partition).extents(partition) or [OffsetRange(partition, 0, 0, 0)]
 
     def located(self, wanted: OffsetRange) -> OffsetRange:
-        """See `ReadableLogs.located`; segments have indexes, and need no hint."""
+        """The same range with the best position hint that is known without reading.
+
+        Segments have indexes, and need no hint.
+        """
         return wanted
 
     def offset_at(
         self, partition: LogPartition, time: int, folder: RemoteFolder | None = None
     ) -> int | None:
-        """See `ReadableLogs.offset_at`; in a folder that was listed, if it is given."""
+        """Offset of the first record that was received at a time or later; None if there is none.
+
+        In a folder that was listed, if it is given.
+        """
         folder = folder or self.folder(partition)
         first = bisect_left(folder.segments, time, key=lambda each: each.last_time)
         for segment in folder.segments[first:]:
@@ -119,7 +128,7 @@ class ObjectLogs:
         return None
 
     def cut(self, wanted: OffsetRange, bytes_max: int) -> Cut:
-        """See `ReadableLogs.cut`.
+        """The longest beginning of a range whose bodies have at most `bytes_max` bytes.
 
         Cost:
             Reads all of this beginning.

@@ -58,7 +58,7 @@ class _Values:
     places: Mapping[tuple[str, int], int]
 
     def check_covers(self, partitions: list[LogPartition]) -> None:
-        """See `Limit`."""
+        """Refuse a limit for other partitions than those that are read."""
         if self.everywhere is None:
             read = self._check_has(partitions)
             if surplus := self.places.keys() - read:
@@ -96,7 +96,10 @@ class OffsetLimit(_Values):
         return symbol == self.everywhere or symbol in self.places.values()
 
     def offset(self, store: ReadableLogs, held: OffsetRange) -> int:
-        """See `Limit`; `held` is from the earliest to the latest offset."""
+        """Return the offset for one partition; it may be outside of its log.
+
+        `held` is from the earliest to the latest offset.
+        """
         value = self.of(held.partition)
         return {EARLIEST: held.start, LATEST: held.end}.get(value, value)
 
@@ -116,7 +119,7 @@ class TimeLimit(_Values):
         return self.must_match
 
     def offset(self, store: ReadableLogs, held: OffsetRange) -> int:
-        """See `Limit`."""
+        """Return the offset for one partition; it may be outside of its log."""
         found = store.offset_at(held.partition, self.of(held.partition))
         if found is None and self.must_match:
             reason = f"{held.partition} has no record of that time or later yet"

@@ -27,9 +27,10 @@ class BrokerLogs(ReadableLogs, Protocol):
 
 
 class TieredLogs:
-    """See `ReadableLogs`. The broker removes a segment only when remote storage has it.
+    """Reads older records from remote storage, and newer ones from the broker.
 
-    So the broker must be listed first: remote storage then has all segments that the broker has removed.
+    The broker removes a segment only when remote storage has it. So the broker must be listed first: remote
+    storage then has all segments that the broker has removed.
     """
 
     def __init__(self, remote: ObjectLogs, broker: BrokerLogs) -> None:
@@ -64,16 +65,16 @@ class TieredLogs:
         return [*far, *left]
 
     def located(self, wanted: OffsetRange) -> OffsetRange:
-        """See `ReadableLogs.located`."""
+        """The same range with the best position hint that is known without reading."""
         return wanted if self._is_remote(wanted) else self._broker.located(wanted)
 
     def offset_at(self, partition: LogPartition, time: int) -> int | None:
-        """See `ReadableLogs.offset_at`."""
+        """Offset of the first record that was received at a time or later; None if there is none."""
         found = self._remote.offset_at(partition, time, self._folder(partition))
         return self._broker.offset_at(partition, time) if found is None else found
 
     def cut(self, wanted: OffsetRange, bytes_max: int) -> Cut:
-        """See `ReadableLogs.cut`."""
+        """The longest beginning of a range whose bodies have at most `bytes_max` bytes."""
         store: ReadableLogs = self._remote if self._is_remote(wanted) else self._broker
         return store.cut(wanted, bytes_max)
 
@@ -108,7 +109,7 @@ class TieredLogs:
                 reached = end
 
     def report(self, consumer: str, position: Mapping[LogPartition, int]) -> None:
-        """See `BrokerLogs`."""
+        """Tell how far a consumer has read."""
         self._broker.report(consumer, position)
 
     def _known(self, partition: LogPartition, near: list[OffsetRange]) -> RemoteFolder:

@@ -28,11 +28,11 @@ class BatchReader(DataSourceReader):
         self._reader = TaskReader(options, schema)
 
     def partitions(self) -> Sequence[InputPartition]:
-        """See `task_partitions`."""
+        """Plan the tasks, each with what it needs to open the logs on its host."""
         store = self._options.open_store()
         tasks = plan_batch(store, self._options, self._conditions)
         return task_partitions(store, self._options.vhost, tasks)
 
     def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
-        """See `TaskReader.read`."""
+        """Yield the records of a task. If there are no tasks, Spark plans one partition without a task."""
         return self._reader.read(partition)

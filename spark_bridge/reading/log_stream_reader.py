@@ -59,7 +59,10 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._driver
 
     def initialOffset(self) -> StoredOffsets:  # noqa: N802
-        """See `MicroBatches.first`; Spark calls it several times, also after that micro-batch was planned."""
+        """Return where a stream without a checkpoint begins.
+
+        Spark calls it several times, also after that micro-batch was planned.
+        """
         first = self._batches.first()
         if self._position is None:
             self._position = first
@@ -68,7 +71,10 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(  # noqa: N802
         self, start: StoredOffsets | None = None, limit: "ReadLimit | None" = None
     ) -> StoredOffsets:
-        """See `MicroBatches.end`; before 4.2, Spark passes no arguments, and calls `initialOffset` later."""
+        """Return the end of the micro-batch from `start` on; `start` itself if it is too early for one.
+
+        Before 4.2, Spark passes no arguments, and calls `initialOffset` later.
+        """
         if start is None:
             start = self.initialOffset() if self._position is None else _stored(self._position)
         begin = self._offsets(start)
@@ -94,15 +100,18 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable()
 
     def reportLatestOffset(self) -> StoredOffsets:  # noqa: N802
-        """See `MicroBatches.reached`; for the query's progress."""
+        """The ends of the logs that `end` has read, until its micro-batch is planned.
+
+        For the query's progress.
+        """
         return _stored(self._batches.reached())
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        """See `MicroBatches.freeze`."""
+        """Read nothing that is stored later than now, and do not wait for a minimum of records."""
         self._batches.freeze()
 
     def partitions(self, start: StoredOffsets, end: StoredOffsets) -> Sequence[InputPartition]:
-        """See `task_partitions`."""
+        """Plan the tasks, each with what it needs to open the logs on its host."""
         begin, until = self._offsets(start), self._offsets(end)
         # Before 4.2, Spark may plan an empty range behind the last micro-batch before that one is done.
         if self._position is not None or begin != until:
@@ -112,7 +121,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return task_partitions(self._batches.store, self._options.vhost, tasks)
 
     def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
-        """See `TaskReader.read`."""
+        """Yield the records of a task. If there are no tasks, Spark plans one partition without a task."""
         return self._reader.read(partition)
 
     def _report(self, begin: Offsets, end: Offsets) -> None:

@@ -13,7 +13,7 @@ from routelog.spark_bridge.reading.batch_reader import BatchReader
 
 
 class PushdownReader(BatchReader):
-    """See `BatchReader`."""
+    """Reads what the conditions of a query allow."""
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802
         """Keep the conditions for the plan; Spark still applies all filters."""

@@ -28,7 +28,7 @@ from routelog.vhosts import Definitions
 
 
 class Composition:
-    """See the module.
+    """Puts a node together and runs it.
 
     Args:
         cluster: None: the node is on its own.
