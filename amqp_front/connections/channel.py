@@ -118,7 +118,7 @@ class Channel:
     def wait_for_consumers(self, queue: Recipient) -> None:
         """See `PublishingChannel`; a connection that consumes, too, is read on: it may be what all wait for."""
         if not self.connection.consumers:
-            self.connection.wait_for(self.services.pace.wait(queue))
+            self.connection.hold.begin(self.services.consumer_gates.of(queue))
 
     def reply(
         self, durable: Awaitable[object] | None, nowait: bool, kind: type[Any], **values: Any

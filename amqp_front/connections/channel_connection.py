@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
+from routelog.amqp_front.connections.publishing_hold import PublishingHold
 from routelog.amqp_front.consuming.client_channel import ConsumingConnection
 from routelog.amqp_front.node.services import Services
 from routelog.broker import ClientSocket, IntakeShare
@@ -13,6 +14,7 @@ class ChannelConnection(ConsumingConnection, Protocol):
     """A connection, or what stands for one."""
 
     services: Services
+    hold: PublishingHold
     name: str
     vhost: VirtualHost
     user: str

@@ -12,7 +12,7 @@ from routelog.amqp_front.wire.command import BegunPublish, Command, Frame, Publi
 from routelog.amqp_front.wire.errors import CHANNEL_ERROR, COMMAND_INVALID, NOT_ALLOWED, HardError
 from routelog.amqp_front.wire.frame_cutter import FRAME_HEADER, FRAME_METHOD
 from routelog.amqp_front.wire.methods import AccessRequest, decode_method, encode_method
-from routelog.broker import PublisherGate
+from routelog.broker import Gate
 from routelog.log_backend import Lane
 
 _CLASS_CONNECTION = b"\x00\x0a"
@@ -56,7 +56,7 @@ class ChannelTable:
         channel = self._channels.get(number)
         return channel.partial if channel is not None else None
 
-    def closed_gate(self, command: Command) -> PublisherGate | None:
+    def closed_gate(self, command: Command) -> Gate | None:
         """Where the connection is to wait before a command is carried out; None: nowhere."""
         services = self._connection.services
         if services.gate.closed and self.publishes(command):

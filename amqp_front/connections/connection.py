@@ -270,7 +270,8 @@ class Connection(asyncio.BufferedProtocol):
         services, channels = self.services, self.channels
         cutter, gate, intake = services.cutter, services.gate, services.intake
         now, until = services.clock.monotonic, services.scheduler.deadline
-        while not self._waiting and self.state is not _CLOSED:
+        hold = self.hold
+        while not (self._waiting or hold.active) and self.state is not _CLOSED:
             if self.stalled and self.outbox_full:
                 return
             command = cutter.next(channels.assembling != ())
@@ -278,14 +279,13 @@ class Connection(asyncio.BufferedProtocol):
                 return
             if (gate.closed or intake.full) and (closed := channels.closed_gate(command)):
                 cutter.give_back()
-                self.hold.begin(closed)
-                return
-            if isinstance(command, Frame):
+                hold.begin(closed)
+            elif isinstance(command, Frame):
                 self._frame(command)
             else:
                 self._run(command)
             # Not `is_over`: a queue that was served meanwhile had a time of its own.
-            if now() >= until and not self._waiting:
+            if now() >= until and not (self._waiting or hold.active):
                 return self.rest()
 
     def opened(self) -> None:

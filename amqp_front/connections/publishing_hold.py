@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from pamqp import commands
 
-from routelog.broker import PublisherGate
+from routelog.broker import Gate
 
 
 class HoldOwner(Protocol):
@@ -35,7 +35,7 @@ class PublishingHold:
     __slots__ = ("_gate", "_owner", "_told", "active", "tells")
 
     def __init__(self, owner: HoldOwner) -> None:
-        self._gate: PublisherGate | None = None
+        self._gate: Gate | None = None
         self._owner = owner
         self._told = False
         self.active = False
@@ -43,10 +43,12 @@ class PublishingHold:
 
     @property
     def reasons(self) -> Set[str]:
-        """Why the connection waits; empty while it does not."""
-        return self._gate.reasons if self.active and self._gate is not None else frozenset()
+        """Why the connection waits, if it is for longer than consumers take to catch up."""
+        if not self.active or self._gate is None:
+            return frozenset()
+        return self._gate.reasons - {"consumers"}
 
-    def begin(self, gate: PublisherGate) -> None:
+    def begin(self, gate: Gate) -> None:
         """The connection publishes, and a gate for it is closed."""
         if not self.active:
             self.active = True

@@ -9,6 +9,7 @@ import cython
 
 from routelog.amqp_front.publishing.confirms import Confirms
 from routelog.amqp_front.publishing.publishing_channel import PublishingChannel
+from routelog.broker import Gate
 from routelog.log_backend.journal.receipt import Receipt
 
 _CONFIRM = struct.Struct(">BHIIQBB")  # a whole basic.ack or basic.nack frame
@@ -57,13 +58,17 @@ class ConfirmSender:
         self._confirms.add(count, None)
         self.journal_failed()
 
-    def hold(self) -> bool:
-        """Confirm nothing before `release`, as far as that can be; returns whether it did until now."""
-        was_held, self._is_held = self._is_held, True
-        return not was_held
+    def wait_at(self, gate: Gate) -> None:
+        """Confirm nothing before a gate opens, unless it waits at another one."""
+        if not self._is_held:
+            self._is_held = True
+            gate.hold(self)
 
-    def release(self) -> None:
-        """Confirm what could be confirmed while it was held."""
+    def tell_blocked(self, reason: str) -> None:
+        """See `Held`: only its confirms wait."""
+
+    def let_go(self) -> None:
+        """See `Held`: confirm what could be confirmed meanwhile."""
         self._is_held = False
         if self._is_due:
             self._is_due = False

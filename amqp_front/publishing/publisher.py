@@ -181,8 +181,8 @@ class Publisher:
     def _wait_for_consumers(self, queue: Recipient) -> None:
         if not self.confirming:
             self._channel.wait_for_consumers(queue)
-        elif not self._is_closed and self._confirms.hold():
-            self._channel.services.pace.when_caught_up(queue, self._confirms.release)
+        elif not self._is_closed:
+            self._confirms.wait_at(self._channel.services.consumer_gates.of(queue))
 
     @cython.cfunc
     @cython.locals(run=PublishRun)

@@ -31,7 +31,7 @@ class PublishingChannel(Protocol):
         """Send frames to the client."""
 
     def wait_for_consumers(self, queue: Recipient) -> None:
-        """Publish no more until the consumers of a queue have caught up; see `PublisherPace`."""
+        """Publish no more until the consumers of a queue have caught up; see `ConsumerGates`."""
 
     def wait_for(self, arrived: Awaitable[None]) -> None:
         """Publish no more until a run has arrived in all its queues."""

@@ -26,7 +26,7 @@ def connection_snapshot(connection: Connection) -> ConnectionSnapshot:
         peer_port=peer[1],
         host=own[0],
         port=own[1],
-        state="blocked" if connection.hold.active else "running",
+        state="blocked" if connection.hold.reasons else "running",
         blocked_by=tuple(sorted(connection.hold.reasons)),
         channels=len(connection.channels),
         channel_max=connection.channels.channel_max,

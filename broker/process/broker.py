@@ -35,9 +35,9 @@ from routelog.broker.sockets.accepted_sockets import AcceptedSockets
 from routelog.broker.sockets.proxy_header import AMQP, HTTP
 from routelog.broker.sockets.stalled_sockets import StalledSockets
 from routelog.broker.waiting.confirm_deadline import ConfirmDeadline
+from routelog.broker.waiting.consumer_gates import ConsumerGates
 from routelog.broker.waiting.gate import Gate
 from routelog.broker.waiting.intake_budget import IntakeBudget, IntakeLimits
-from routelog.broker.waiting.publisher_pace import PublisherPace
 from routelog.exchanges import InvalidName
 from routelog.log_backend import (
     Backups,
@@ -350,7 +350,7 @@ class Broker:
             in_time=self._deadline.in_time if self._deadline is not None else lambda done: done,
             gate=self._gate,
             intake=IntakeBudget(loop, limits, logs.memory.hold),
-            pace=PublisherPace(loop, cork),
+            consumer_gates=ConsumerGates(loop, cork),
             deliveries=DeliverySamples(clock),
             node_name=self._name,
         )

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from routelog.broker.loop.cork import Cork
 from routelog.broker.node.configuration import BrokerConfig
-from routelog.broker.waiting.gate import PublisherGate
+from routelog.broker.waiting.consumer_gates import ConsumerGates
+from routelog.broker.waiting.gate import Gate
 from routelog.broker.waiting.intake_budget import IntakeBudget
-from routelog.broker.waiting.publisher_pace import PublisherPace
 from routelog.log_backend import Clock, Histogram, Progress, Scheduler
 from routelog.vhosts import (
     Admission,
@@ -71,9 +71,9 @@ class NodeServices:
     admission: Admission
     progress: Progress
     in_time: Callable[[Awaitable[object]], Awaitable[object]]
-    gate: PublisherGate
+    gate: Gate
     intake: IntakeBudget
-    pace: PublisherPace
+    consumer_gates: ConsumerGates
     deliveries: DeliverySamples
     node_name: str
 

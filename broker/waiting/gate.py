@@ -1,4 +1,11 @@
-"""Back-pressure: publishing connections wait at a gate while the journal lags, or memory or disk is short."""
+"""Back-pressure: publishers wait at a gate, and it says why.
+
+| Gate | Who waits | While |
+|---|---|---|
+| of the node | all publishers | the journal lags, or disk, memory or descriptors are short |
+| of a user, of the node's intake (`intake_budget.py`) | large content | others have much incomplete or unread |
+| of a queue (`consumer_gates.py`) | those that add to it | its consumers catch up |
+"""
 
 import asyncio
 from collections.abc import Set
@@ -14,40 +21,24 @@ _REASONS = {
     "memory": "low on memory",
     "files": "low on file descriptors",
     "journal": "waiting for a slow disk",
+    "consumers": "waiting for consumers",
 }
 _TOLD_AT_ONCE = {"disk"}
 _ALARMING = {"disk", "files", "memory"}  # a lag of the journal is no alarm
 
 
-class PublisherGate(Protocol):
-    """The gate, as connections see it."""
-
-    closed: bool
-    reasons: Set[str]
-
-    @property
-    def alarms(self) -> Set[str]:
-        """Why publishers wait, as far as somebody should know."""
-
-    def hold(self, connection: "Held") -> None:
-        """Call `connection.let_go` when the gate opens; before that maybe `tell_blocked`."""
-
-    def forget(self, connection: "Held") -> None:
-        """The connection was closed."""
-
-
 class Held(Protocol):
-    """A connection that waits at the gate."""
+    """A connection that waits at the gate, or the confirms of a channel."""
 
     def tell_blocked(self, reason: str) -> None:
         """Send connection.blocked; may be called several times."""
 
     def let_go(self) -> None:
-        """Read on."""
+        """The gate is open: read on."""
 
 
 class Gate:
-    """Held connections read nothing until the gate opens.
+    """Those who are held wait until it opens.
 
     Attributes:
         closed: publishers should wait.
@@ -60,22 +51,22 @@ class Gate:
         self.reasons: Set[str] = frozenset()
         self._tells = False
         self._timer: asyncio.TimerHandle | None = None
-        self._held_connections: dict[Held, None] = {}  # in the order in which they go on
+        self._held: dict[Held, None] = {}  # in the order in which they go on
 
     @property
     def alarms(self) -> Set[str]:
         """Why publishers wait, as far as somebody should know."""
         return self.reasons if self._tells else self.reasons & _ALARMING
 
-    def hold(self, connection: Held) -> None:
-        """See `PublisherGate`."""
-        self._held_connections[connection] = None
+    def hold(self, held: Held) -> None:
+        """Call `held.let_go` when the gate opens; before that maybe `tell_blocked`."""
+        self._held[held] = None
         if self._tells:
-            connection.tell_blocked(self._text())
+            held.tell_blocked(self._text())
 
-    def forget(self, connection: Held) -> None:
-        """See `PublisherGate`."""
-        self._held_connections.pop(connection, None)
+    def forget(self, held: Held) -> None:
+        """Do not call it: it was closed."""
+        self._held.pop(held, None)
 
     def close_for(self, reasons: Set[str]) -> None:
         """Close the gate for these reasons, or open it when there is none."""
@@ -93,15 +84,15 @@ class Gate:
         self._stop_timer()
         if not self._tells:
             self._tells = True
-            for connection in list(self._held_connections):
-                connection.tell_blocked(self._text())
+            for each in list(self._held):
+                each.tell_blocked(self._text())
 
     def _open(self) -> None:
         self.closed = self._tells = False
         self._stop_timer()
-        held, self._held_connections = self._held_connections, {}
-        for connection in held:
-            connection.let_go()
+        held, self._held = self._held, {}
+        for each in held:
+            each.let_go()
 
     def _stop_timer(self) -> None:
         if self._timer is not None:

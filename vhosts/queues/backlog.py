@@ -1,6 +1,6 @@
 # cython: annotation_typing=False
 # mypy: allow-untyped-decorators, no-warn-return-any, disable-error-code="index,name-defined"
-"""The backlog of a queue whose consumers nearly keep up: publishers are to wait for it, see `PublisherPace`."""
+"""The backlog of a queue whose consumers nearly keep up: publishers are to wait for it, see `ConsumerGates`."""
 
 import cython
 

@@ -23,6 +23,8 @@ from support.waiting import until
 from routelog.amqp_front.wire.errors import HardError
 from routelog.broker.process.broker import Broker
 from routelog.broker.sockets.client_socket import OUTBOX_BYTES_MAX
+from routelog.broker.waiting import consumer_gates
+from routelog.vhosts import Queue
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -167,6 +169,33 @@ async def test_a_command_that_waits_for_the_disk_keeps_those_behind_it_waiting(
     assert (declared.queue, got.message_count, head.body_size) == ("durable", 0, 4)
     assert text.value == b"text"
     await until(lambda: client.transport.reads)
+
+
+async def test_who_publishes_to_a_queue_that_is_behind_is_not_read_until_consumers_have_caught_up(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(consumer_gates, "WAIT_SECONDS_MAX", 3600)
+    monkeypatch.setattr(Queue, "is_behind", True)
+    client = await ByteClient(broker).open(1)
+    await client.send(methods(commands.Queue.Declare(queue="behind"), channel=1))
+    await client.receive()
+    publish = methods(commands.Basic.Publish(routing_key="behind"), channel=1) + content(b"text")
+    await client.send(publish + SECRET + publish)
+    hold, vhost = client.connection.hold, client.connection.vhost
+    assert (client.transport.reads, client.transport.written) == (False, b"")
+    assert (hold.active, hold.reasons) == (
+        True,
+        set(),
+    )  # so short a pause is no business of operators
+    queue: Any = vhost.queues["behind"]
+    assert queue.ready == 1
+    queue.on_caught_up()
+    await client.expect(SECRET_OK)
+    await until(lambda: queue.ready == 2 and not client.transport.reads)
+    monkeypatch.undo()
+    queue.on_caught_up()
+    await until(lambda: client.transport.reads)
+    assert not hold.active
 
 
 async def test_a_client_that_does_not_read_is_delivered_nothing_until_it_does(

@@ -24,7 +24,7 @@ class FakeGate:
 
 class Owner:
     def __init__(self, *, tells: bool = True) -> None:
-        self.gate = FakeGate()
+        self.gate: Any = FakeGate()
         self.sent: list[tuple[Any, dict[str, Any]]] = []
         self.changes: list[bool] = []
         self.hold = PublishingHold(self)

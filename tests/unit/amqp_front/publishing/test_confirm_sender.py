@@ -4,11 +4,14 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from queue_samples import Turns
 
 from routelog.amqp_front.publishing.confirm_sender import ConfirmSender
+from routelog.broker import Gate
 from routelog.log_backend import NOTHING, Progress
 from routelog.vhosts import UNCOUNTED
 
+CONSUMERS = frozenset({"consumers"})
 SIZE = 21  # of a frame
 
 
@@ -41,6 +44,13 @@ class Channel:
             method = {80: "ack", 120: "nack"}[frame[10]]
             found.append((method, int.from_bytes(frame[11:19], "big"), bool(frame[19])))
         return found
+
+
+def closed_gate() -> Gate:
+    """The gate of a queue whose consumers are behind."""
+    gate = Gate(cast(Any, Turns()))
+    gate.close_for(CONSUMERS)
+    return gate
 
 
 @pytest.fixture
@@ -106,32 +116,36 @@ def test_what_is_known_is_told_before_the_end_and_nothing_behind_it(
     assert channel.sent() == []
 
 
-def test_a_held_channel_is_confirmed_when_it_is_released(
+def test_what_waits_at_a_gate_is_confirmed_when_it_opens(
     channel: Channel, sender: ConfirmSender
 ) -> None:
-    assert sender.hold()
-    assert not sender.hold()
+    gate, other = closed_gate(), closed_gate()
+    sender.wait_at(gate)
+    sender.wait_at(other)
+    other.close_for(frozenset())
     sender.published(1, (), channel.progress.receipt(0, 8))
     sender.published(1, (), channel.progress.receipt(0, 9))
     channel.progress.advance(8, 8)
     sender.published(1, (), NOTHING)
     channel.run_turns()
     assert channel.sent() == []
-    sender.release()
+    gate.close_for(frozenset())
     assert channel.sent() == [("ack", 1, False)]
     channel.progress.advance(9, 9)
     assert channel.sent() == [("ack", 3, True)]
-    assert sender.hold()
-    sender.release()
+    gate.close_for(CONSUMERS)
+    sender.wait_at(gate)
+    gate.close_for(frozenset())
     sender.published(1, (), NOTHING)
     channel.run_turns()
     assert channel.sent() == [("ack", 4, False)]
 
 
-def test_a_held_channel_hears_of_a_failure_and_of_its_end_only(
+def test_what_waits_at_a_gate_hears_of_a_failure_and_of_the_end_only(
     channel: Channel, sender: ConfirmSender
 ) -> None:
-    sender.hold()
+    gate = closed_gate()
+    sender.wait_at(gate)
     sender.published(1, (), channel.progress.receipt(0, 8))
     channel.progress.fail()
     assert channel.sent() == [("nack", 1, False)]
@@ -139,5 +153,5 @@ def test_a_held_channel_hears_of_a_failure_and_of_its_end_only(
     channel.run_turns()
     sender.close()
     assert channel.sent() == [("ack", 2, False)]
-    sender.release()
+    gate.close_for(frozenset())
     assert channel.sent() == []

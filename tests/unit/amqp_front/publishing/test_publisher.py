@@ -19,7 +19,7 @@ from routelog.amqp_front.wire.errors import (
 from routelog.amqp_front.wire.properties import visible_properties
 from routelog.amqp_front.wire.single_run import LOOKED_AT_MAX
 from routelog.broker.loop.cork import Cork
-from routelog.broker.waiting.publisher_pace import WAIT_SECONDS_MAX, PublisherPace
+from routelog.broker.waiting.consumer_gates import WAIT_SECONDS_MAX, ConsumerGates
 from routelog.exchanges import ExchangeNotFound
 from routelog.log_backend import BLIND_COPIES, Records, SystemClock
 from routelog.vhosts import (
@@ -472,9 +472,9 @@ def test_refusals_without_confirms_leave_nothing_behind(
 
 
 def paced(node: Node, channel: Channel) -> None:
-    """Give a channel a pace."""
+    """Let the publishers of a channel wait for consumers."""
     loop = cast(Any, node.turns)
-    channel.services.pace = PublisherPace(loop, Cork())
+    channel.services.consumer_gates = ConsumerGates(loop, Cork())
 
 
 def behind(node: Node) -> None:
