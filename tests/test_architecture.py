@@ -27,7 +27,7 @@ IMPORT_TABLE = {
     "broker": {"mirror_cluster", "vhosts", "exchanges", "log_backend"},
     "amqp_front": {"broker", "mirror_cluster", "vhosts", "exchanges", "log_backend"},
     "management": {"broker", "mirror_cluster", "vhosts", "exchanges", "log_backend"},
-    "benchmarks": {"amqp_front", "broker", "exchanges", "log_backend", "spark_bridge", "vhosts"},
+    "benchmarks": {"broker"},
 }
 
 # Package -> its folders, bottom to top: a folder imports those below it. "." are the files beside them.
@@ -314,31 +314,21 @@ WITHOUT_PARTNER = {
     "benchmarks": {
         "__main__",
         "broker_process",
-        "cluster",
         "connection",
         "consumer",
         "crowd_storms",
-        "delayed",
         "growth",
-        "journal",
-        "journal_load",
         "machine",
         "management_storms",
-        "many_queues",
-        "micro_batches",
-        "node_networks",
         "options",
         "outcome",
         "perf",
         "perf_test",
         "producer",
         "publish_run",
-        "restart",
         "run",
         "session",
-        "spark_read",
         "storms",
-        "three_nodes",
         "workload",
     },
     "src": {
@@ -734,7 +724,7 @@ def declared_libraries(package: str) -> set[str]:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = {
         "amqp_front": ["otel"],
-        "benchmarks": ["dev", "spark"],
+        "benchmarks": ["dev"],
         "log_backend": ["remote"],
         "spark_bridge": ["lake", "spark"],
     }.get(package, [])

@@ -15,10 +15,40 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
+from urllib.parse import quote
 
-from routelog.benchmarks.traffic.certificate import make_certificate
 from routelog.benchmarks.traffic.connection import Connection
 from routelog.benchmarks.traffic.unexpected import EXIT_UNUSABLE, RunFailed
+
+_COMMAND = (
+    "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 "
+    "-subj /CN=127.0.0.1 -addext subjectAltName=IP:127.0.0.1"
+)
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """A certificate for hosts, signed by itself, and its key; both PEM."""
+
+    file: Path
+    key: Path
+
+    def uri(self, port: int) -> str:
+        """The URI of a broker on 127.0.0.1 that shows it; with RabbitMQ's parameters."""
+        trusted = quote(str(self.file), safe="")
+        return f"amqps://guest:guest@127.0.0.1:{port}/?cacertfile={trusted}"
+
+
+def make_certificate(folder: Path) -> Certificate | None:
+    """A new certificate for 127.0.0.1; None where there is no `openssl` to make one."""
+    made = Certificate(folder / "certificate.pem", folder / "key.pem")
+    command = [*_COMMAND.split(), "-out", str(made.file), "-keyout", str(made.key)]
+    try:
+        subprocess.run(command, check=True, capture_output=True)
+    except (FileNotFoundError, subprocess.CalledProcessError):
+        return None
+    return made
+
 
 _START_SECONDS = 180  # on a busy machine; a quiet one takes 2 to 10
 _STOP_SECONDS = 30

@@ -7,10 +7,15 @@ from contextlib import contextmanager
 from multiprocessing.connection import Connection as Pipe
 from pathlib import Path
 
-from routelog.benchmarks.traffic.journal_load import journal_load
+from pamqp import commands, frame
+
+from routelog.benchmarks.traffic.confirms import ConfirmTally
+from routelog.benchmarks.traffic.connection import Connection
+from routelog.benchmarks.traffic.frames import CHANNEL, content_frames
 
 _FORK = multiprocessing.get_context("fork")
 PAUSE_SECONDS = 0.0005  # between two round trips: the bystander must not be a load
+_QUEUE, _BODY_BYTES = "bench.bystander", 100
 
 
 class Waits:
@@ -56,16 +61,46 @@ def bystander(url: str, pid: int) -> Iterator[Waits]:
 
 def _ping(url: str, pid: int, pipe: Pipe) -> None:
     running = Path(f"/proc/{pid}/task/{pid}/schedstat")
-    with journal_load(url, 1, durability="memory") as load:
-        load.confirm_seconds()
-        pipe.send(None)
-        found: list[tuple[float, float]] = []
-        while not (found and pipe.poll()):
-            before = _running_seconds(running)
-            seconds = load.confirm_seconds()
-            found.append((seconds, _running_seconds(running) - before))
-            time.sleep(PAUSE_SECONDS)
-        pipe.send(found)
+    publisher = _Publisher(url)
+    publisher.confirm_seconds()
+    pipe.send(None)
+    found: list[tuple[float, float]] = []
+    while not (found and pipe.poll()):
+        before = _running_seconds(running)
+        seconds = publisher.confirm_seconds()
+        found.append((seconds, _running_seconds(running) - before))
+        time.sleep(PAUSE_SECONDS)
+    pipe.send(found)
+    publisher.close()
+
+
+class _Publisher:
+    """Has one persistent message in flight."""
+
+    def __init__(self, url: str) -> None:
+        self._connection = Connection(url)
+        declare = commands.Queue.Declare(
+            queue=_QUEUE, durable=True, arguments={"x-durability": "memory"}
+        )
+        self._connection.call(declare, commands.Queue.DeclareOk)
+        self._connection.call(commands.Confirm.Select(), commands.Confirm.SelectOk)
+        publish = frame.marshal(commands.Basic.Publish(routing_key=_QUEUE), CHANNEL)
+        self._message = publish + content_frames(0, _BODY_BYTES, persistent=True)
+        self._tally, self._published = ConfirmTally(), 0
+
+    def confirm_seconds(self) -> float:
+        """Time from a publish to its confirm."""
+        started = time.perf_counter()
+        self._connection.send(self._message)
+        self._published += 1
+        while self._tally.confirmed != self._published:
+            self._tally.feed(self._connection.receive())
+        return time.perf_counter() - started
+
+    def close(self) -> None:
+        """Delete the queue and leave."""
+        self._connection.call(commands.Queue.Delete(queue=_QUEUE), commands.Queue.DeleteOk)
+        self._connection.close()
 
 
 def _running_seconds(statistics: Path) -> float:

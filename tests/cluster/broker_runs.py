@@ -22,8 +22,7 @@ from cluster.brokers.mirrored_brokers import NODES, MirroredBrokers
 from cluster.brokers.queue_load import QueueLoad
 from cluster.brokers.verdict import Verdict, missing_in_backup
 from cluster.faults.broker_faults import GROUPS, BrokerFaults
-
-from routelog.benchmarks.brokers.node_networks import NodeNetworks, NoNetworks, node_networks
+from cluster.node_networks import NodeNetworks, NoNetworks, node_networks
 
 PAUSE_SECONDS = 2.0  # of steady work before each fault
 DRAIN_SECONDS_MAX = 60.0

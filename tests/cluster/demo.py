@@ -21,10 +21,9 @@ from broker_process import BrokerFailed, BrokerProcess
 from cluster.brokers.mirrored_brokers import NODES, MirroredBrokers
 from cluster.brokers.queue_load import QueueLoad
 from cluster.brokers.verdict import Verdict
+from cluster.node_networks import NodeNetworks, NoNetworks, node_networks
 from rich.console import Console
 from rich.table import Table
-
-from routelog.benchmarks.brokers.node_networks import NodeNetworks, NoNetworks, node_networks
 
 CALM_SECONDS = 5.0  # of load before each fault
 FAULT_SECONDS = 5.0  # until it is healed: longer than a lease

@@ -17,10 +17,10 @@ from typing import Any
 
 from broker_process import ROOT, BrokerProcess
 from cluster.brokers.hurt_system import HurtSystem, hurting_library
+from cluster.node_networks import NodeNetworks
 from support.ports import free_ports
 from support.waiting import WAIT_SECONDS
 
-from routelog.benchmarks.brokers.node_networks import NodeNetworks
 from routelog.broker.node.configuration import load_configuration
 from routelog.mirror_cluster.commands.cluster_status import alive_in_sync, cluster_status
 from routelog.mirror_cluster.coordination.coordinator import (

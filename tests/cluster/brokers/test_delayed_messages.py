@@ -10,10 +10,9 @@ import pytest
 from broker_process import BrokerProcess
 from cluster.brokers.mirrored_brokers import NODES, MirroredBrokers
 from cluster.brokers.test_brokers import client, others
+from cluster.node_networks import NoNetworks, node_networks
 from pika.adapters.blocking_connection import BlockingChannel
 from pika.spec import BasicProperties
-
-from routelog.benchmarks.brokers.node_networks import NoNetworks, node_networks
 
 DELAY_SECONDS = 45  # longer than two changes of leader take beside other work
 LATE_SECONDS_MAX = 60.0

@@ -5,8 +5,7 @@ from random import Random
 
 from cluster.brokers.mirrored_brokers import NODES
 from cluster.faults.random_faults import Kind, Rest
-
-from routelog.benchmarks.brokers.node_networks import CLIENTS, NodeNetworks
+from cluster.node_networks import CLIENTS, NodeNetworks
 
 
 class NetworkFaults:

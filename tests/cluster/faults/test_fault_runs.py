@@ -7,8 +7,7 @@ from pathlib import Path
 
 from cluster.brokers.mirrored_brokers import NODES
 from cluster.faults.broker_faults import GROUPS
-
-from routelog.benchmarks.brokers.node_networks import NoNetworks, node_networks
+from cluster.node_networks import NoNetworks, node_networks
 
 SECONDS = os.environ.get("ROUTELOG_TEST_FAULT_SECONDS", "30")
 TESTS = Path(__file__).resolve().parents[2]

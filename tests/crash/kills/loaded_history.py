@@ -31,7 +31,7 @@ from routelog.benchmarks.traffic.connection import Connection
 
 SEED = int(os.environ.get("ROUTELOG_TEST_SEED", "1"))
 LOAD_SECONDS = (0.02, 0.35)
-# Of processor time; routelog.benchmarks.studies.restart measures what it takes
+# Of processor time
 READY_SECONDS_MAX = 10.0
 LOG_MESSAGES_MAX = 60_000  # of a log that keeps everything: it is read as a whole after each round
 # Small, so that files are recycled, segments rolled and batches evicted within every cycle.

@@ -7,7 +7,8 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from routelog.benchmarks.studies import journal, restart
+from routelog.benchmarks.__main__ import main
+from routelog.benchmarks.perf.perf import perf_commands
 from routelog.benchmarks.traffic.folder import scratch
 from routelog.benchmarks.traffic.unexpected import BadRequest
 
@@ -19,8 +20,8 @@ def _single(command: Callable[..., None]) -> typer.Typer:
 
 
 TOOLS = {
-    "journal": (_single(journal.main), []),
-    "restart": (restart.tool, ["queues", "--count", "1"]),
+    "comparison": (_single(main), []),
+    "machine": (perf_commands, ["machine"]),
 }
 
 
