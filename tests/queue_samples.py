@@ -26,10 +26,12 @@ from routelog.vhosts import (
     CREDIT_UNLIMITED,
     Delivery,
     Queue,
+    QueueProperties,
     QueueStopped,
     VhostDirectory,
     VhostRecord,
     VirtualHost,
+    pending,
 )
 from routelog.vhosts.stored.topology_writer import TopologyWriter
 
@@ -236,6 +238,28 @@ def fill(queue: Queue, count: int, batch: int = 1) -> None:
     """Publish m0 to m<count - 1>, some to a batch."""
     for first in range(0, count, batch):
         queue.publish(records(*numbered(first, min(first + batch, count))), waited=False)
+
+
+def declare_queue(
+    vhost: VirtualHost, properties: QueueProperties, connection: object, **options: bool
+) -> tuple[Queue, asyncio.Future[Queue] | None]:
+    """Declare a queue; returns it with what to await until the declaration is durable."""
+    answer = vhost.declare_queue(properties, connection, **options)
+    return vhost.queues[properties.name], pending(answer)
+
+
+def delete_queue(
+    vhost: VirtualHost, queue: Queue, **conditions: bool
+) -> asyncio.Future[int] | None:
+    """Delete a queue; returns what to await until that is durable."""
+    return pending(vhost.delete_queue(queue, **conditions))
+
+
+def got(queue: Queue) -> Delivery | None:
+    """`Queue.get` of what is in memory."""
+    answer = queue.get()
+    assert not isinstance(answer, asyncio.Future)
+    return answer
 
 
 class SlowDisk:

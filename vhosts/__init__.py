@@ -102,7 +102,7 @@ from routelog.vhosts.errors import (
     VhostNotFound,
 )
 from routelog.vhosts.messages.consumer import CREDIT_UNLIMITED, Consumer
-from routelog.vhosts.messages.delivery import Delivery, DeliverySource
+from routelog.vhosts.messages.delivery import Delivery, DeliverySource, put_back
 from routelog.vhosts.messages.recipient import Recipient
 from routelog.vhosts.messages.return_reason import ReturnReason
 from routelog.vhosts.messages.snapshot import (
@@ -158,6 +158,17 @@ from routelog.vhosts.queues.message_search import (
 )
 from routelog.vhosts.queues.queue import Queue
 from routelog.vhosts.queues.queue_declaration import REPLICATED, server_name
+from routelog.vhosts.queues.queue_handle import (
+    Answer,
+    ConsumeOptions,
+    ConsumerSource,
+    QueueCounts,
+    QueueHandle,
+    after,
+    pending,
+    then,
+    value_of,
+)
 from routelog.vhosts.source_network import source_of
 from routelog.vhosts.stored.declared_partitions import DeclaredPartitions, partition_names
 from routelog.vhosts.stored.global_parameters import CLUSTER_NAME, GlobalParameters

@@ -18,7 +18,7 @@ from routelog.amqp_front.wire.errors import (
     HardError,
     SoftError,
 )
-from routelog.vhosts import Queue, ResourceKind, Verb
+from routelog.vhosts import QueueHandle, ResourceKind, Verb
 
 STREAM_FILTER = "x-stream-filter"
 
@@ -56,21 +56,25 @@ def _consume(channel: BasicChannel, method: Any) -> None:
         reason = f"there is no '{STREAM_FILTER}' here: the consumer would get every message"
         raise SoftError(PRECONDITION_FAILED, reason)
     name = queue_name(channel, method.queue)
+
+    def begun() -> None:
+        channel.reply(None, method.nowait, commands.Basic.ConsumeOk, consumer_tag=tag)
+
     if name == PSEUDO_QUEUE:
         consumption.consume_replies(tag, no_ack=method.no_ack)
-    else:
-        queue = _readable(channel, name)
-        options = {"no_ack": method.no_ack, "exclusive": method.exclusive}
-        consumer = consumption.consume(queue, tag, method.arguments, **options)
-        group, made = consumption.join_group(queue, method.arguments)
-        if made is not None:
-            channel.again_behind(made, method)
-            return
-        consumption.start(consumer, method.arguments, group)
-    channel.reply(None, method.nowait, commands.Basic.ConsumeOk, consumer_tag=tag)
+        begun()
+        return
+    queue = _readable(channel, name)
+    options = {"no_ack": method.no_ack, "exclusive": method.exclusive}
+    attached = consumption.consume(queue, tag, method.arguments, begun, **options)
+    channel.when(attached, _nothing, method)
 
 
-def _readable(channel: BasicChannel, name: str) -> Queue:
+def _nothing(_: None) -> None:
+    """All is done and said."""
+
+
+def _readable(channel: BasicChannel, name: str) -> QueueHandle:
     # In this order: who may not read it is not told whether it is there.
     channel.permissions.authorize(ResourceKind.QUEUE, name, Verb.READ)
     return channel.vhost.queue(name, channel.connection)
@@ -79,9 +83,9 @@ def _readable(channel: BasicChannel, name: str) -> Queue:
 def _cancel(channel: BasicChannel, method: Any) -> None:
     consumer = channel.consumption.consumers.get(method.consumer_tag)
     if consumer is not None:
-        consumer.queue.serve_due()  # to this one too
+        consumer.queue.cancel(consumer)
     channel.consumption.cancel(method.consumer_tag)
-    done = channel.vhost.remove_consumer(consumer.queue, consumer) if consumer else None
+    done = channel.vhost.delete_left(consumer.queue.name) if consumer else None
     channel.reply(done, method.nowait, commands.Basic.CancelOk, consumer_tag=method.consumer_tag)
 
 
@@ -94,14 +98,7 @@ def _get(channel: BasicChannel, method: Any) -> None:
     queue = _readable(channel, name)
     if queue.is_stream:
         raise HardError(NOT_IMPLEMENTED, f"basic.get from stream '{name}'")
-    loaded = channel.services.loop.create_future()
-
-    def when_loaded() -> None:
-        if not loaded.done():
-            loaded.set_result(None)
-
-    if not channel.consumption.get(queue, no_ack=method.no_ack, when_loaded=when_loaded):
-        channel.again_behind(loaded, method)
+    channel.when(channel.consumption.get(queue, no_ack=method.no_ack), _nothing, method)
 
 
 def _recover(channel: BasicChannel, method: Any) -> None:

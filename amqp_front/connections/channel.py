@@ -6,7 +6,8 @@ close-ok is read and thrown away, content included.
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar, cast
 
 from pamqp import commands
 
@@ -46,7 +47,9 @@ from routelog.amqp_front.wire.methods import (
     encode_method,
 )
 from routelog.broker import ends_name
-from routelog.vhosts import Actor, Recipient, acts
+from routelog.vhosts import Actor, Answer, Recipient, acts, pending
+
+_Value = TypeVar("_Value")
 
 
 class Channel:
@@ -132,6 +135,22 @@ class Channel:
             done = self.services.in_time(durable)
             self.connection.wait_for(done, lambda: self._answer(frame))
 
+    def when(self, answer: Answer[_Value], then: Callable[[_Value], None], method: Any) -> None:
+        """See `TopologyChannel`."""
+        coming = pending(answer)
+        if coming is None:
+            then(cast(_Value, answer))
+        else:
+            self.connection.wait_for(
+                self.services.in_time(coming),
+                lambda: self.again(lambda _: then(coming.result()), method),
+                partial(self._failed, method),
+            )
+
+    def _failed(self, method: Any, error: Exception) -> None:
+        if not self.closing:
+            self.connection.fail(error, method.index >> 16, method.index & 0xFFFF, self)
+
     def again_behind(self, done: Awaitable[object], method: Any) -> None:
         """See `TopologyChannel`."""
         done = self.services.in_time(done)
@@ -144,7 +163,7 @@ class Channel:
         try:
             handle(method)
         except Exception as error:
-            self.connection.fail(error, method.index >> 16, method.index & 0xFFFF, self)
+            self._failed(method, error)
 
     def _answer(self, frame: bytes) -> None:
         if frame and not self.closing:

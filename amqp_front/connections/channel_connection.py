@@ -24,8 +24,13 @@ class ChannelConnection(ConsumingConnection, Protocol):
     cancel_notify: bool
     socket: ClientSocket | None
 
-    def wait_for(self, done: Awaitable[object], then: Callable[[], None] | None = None) -> None:
-        """Read no further commands until `done`, then call `then`."""
+    def wait_for(
+        self,
+        done: Awaitable[object],
+        then: Callable[[], None] | None = None,
+        failed: Callable[[Exception], None] | None = None,
+    ) -> None:
+        """Read no further commands until `done`, then call `then`, or `failed` with its error."""
 
     def rest(self, then: Callable[[], None]) -> None:
         """Carry out no further commands until others had their turns, then call `then`."""

@@ -302,7 +302,7 @@ class Connection(asyncio.BufferedProtocol):
     def rest(self, then: Callable[[], None] | None = None, lane: Lane = Lane.CLIENTS) -> None:
         """Carry out no further commands until others had their turns, then call `then`."""
         self._waiting = True
-        self.services.scheduler.call(lane, lambda: self._wake(None, then))
+        self.services.scheduler.call(lane, lambda: self._wake(None, then, self.fail))
 
     def _go_on(self) -> None:
         # After a pause: first what was read before it.
@@ -320,18 +320,28 @@ class Connection(asyncio.BufferedProtocol):
             if reading is not self.socket.reading:
                 self.socket.set_reading(reading)
 
-    def wait_for(self, done: Awaitable[object], then: Callable[[], None] | None = None) -> None:
-        """Read no further commands until `done`, then call `then`."""
+    def wait_for(
+        self,
+        done: Awaitable[object],
+        then: Callable[[], None] | None = None,
+        failed: Callable[[Exception], None] | None = None,
+    ) -> None:
+        """Read no further commands until `done`, then call `then`, or `failed` (`fail`) with its error."""
         self._waiting = True
 
         def wake(finished: "asyncio.Future[Any]") -> None:
             self._waiting = False
             if not finished.cancelled():
-                self._wake(finished.exception(), then)
+                self._wake(finished.exception(), then, failed or self.fail)
 
         asyncio.ensure_future(done).add_done_callback(wake)
 
-    def _wake(self, error: BaseException | None, then: Callable[[], None] | None) -> None:
+    def _wake(
+        self,
+        error: BaseException | None,
+        then: Callable[[], None] | None,
+        failed: Callable[[Exception], None],
+    ) -> None:
         self._waiting = False
         if self.state is _CLOSED:
             return
@@ -341,7 +351,7 @@ class Connection(asyncio.BufferedProtocol):
             if then is not None:
                 then()
         except Exception as failure:
-            self.fail(failure)
+            failed(failure)
         self._go_on()
 
     def hold_changed(self) -> None:

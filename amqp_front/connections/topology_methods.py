@@ -1,8 +1,9 @@
 """The methods of the exchange and queue classes."""
 
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractContextManager
-from typing import Any, Protocol
+from functools import partial
+from typing import Any, Protocol, TypeVar
 
 from pamqp import commands
 
@@ -17,17 +18,22 @@ from routelog.amqp_front.wire.errors import (
 )
 from routelog.exchanges import DefaultExchangeProtected
 from routelog.vhosts import (
+    Answer,
     Durable,
     PermissionCache,
+    QueueCounts,
+    QueueHandle,
     QueueProperties,
     ResourceKind,
     Verb,
     VirtualHost,
     server_name,
+    then,
 )
 
 EXCHANGE, QUEUE = ResourceKind.EXCHANGE, ResourceKind.QUEUE
 CONFIGURE, WRITE, READ = Verb.CONFIGURE, Verb.WRITE, Verb.READ
+_Value = TypeVar("_Value")
 _LINE_ENDS = {ord("\r"): None, ord("\n"): None}  # left out of names, as RabbitMQ does
 
 
@@ -50,6 +56,9 @@ class TopologyChannel(Protocol):
         self, durable: Awaitable[object] | None, nowait: bool, kind: type[Any], **values: Any
     ) -> None:
         """Answer when the change is durable."""
+
+    def when(self, answer: Answer[_Value], then: Callable[[_Value], None], method: Any) -> None:
+        """Call `then` with an answer, at once if it is there; else read no further commands until it is."""
 
     def again_behind(self, done: Awaitable[object], method: Any) -> None:
         """Read no further commands until something is done, then carry out a method once more."""
@@ -121,16 +130,13 @@ def exchange_unbind(channel: TopologyChannel, method: Any) -> None:
 def queue_declare(channel: TopologyChannel, method: Any) -> None:
     """Declare a queue, or ask for its counts."""
     vhost = channel.vhost
-    done: Durable = None
     if method.queue == PSEUDO_QUEUE or method.queue.encode().startswith(ADDRESS_PREFIX):
         _reply_queue(channel, method)
         return
     if method.passive:
         name = queue_name(channel, method.queue)
         channel.permissions.authorize_any(QUEUE, name)
-        queue = vhost.queue(name, channel.connection)
-        done = queue.declaring
-        queue.used()
+        answer = vhost.declared_queue(name, channel.connection)
     else:
         name = method.queue.translate(_LINE_ENDS) or server_name(method.arguments)
         channel.permissions.authorize(QUEUE, name, CONFIGURE)
@@ -142,19 +148,23 @@ def queue_declare(channel: TopologyChannel, method: Any) -> None:
         properties = QueueProperties(
             name, durable, method.exclusive, method.auto_delete, method.arguments
         )
-        queue, done = vhost.declare_queue(
-            properties, channel.connection, server_named=not method.queue
-        )
+        answer = vhost.declare_queue(properties, channel.connection, server_named=not method.queue)
+
+    channel.when(answer, partial(_declared, channel, method), method)
+
+
+def _declared(channel: TopologyChannel, method: Any, queue: QueueHandle) -> None:
     channel.last_queue = queue.name
-    queue.serve_due()
-    channel.reply(
-        done,
-        method.nowait,
-        commands.Queue.DeclareOk,
-        queue=queue.name,
-        message_count=queue.ready,
-        consumer_count=queue.consumer_count,
-    )
+
+    def counted(counts: QueueCounts) -> None:
+        said = {
+            "queue": queue.name,
+            "message_count": counts.ready,
+            "consumer_count": counts.consumers,
+        }
+        channel.reply(None, method.nowait, commands.Queue.DeclareOk, **said)
+
+    channel.when(queue.counts(), counted, method)
 
 
 def _reply_queue(channel: TopologyChannel, method: Any) -> None:
@@ -188,22 +198,31 @@ def queue_purge(channel: TopologyChannel, method: Any) -> None:
     queue = channel.vhost.queue(name, channel.connection)
     if queue.is_stream:
         raise HardError(NOT_IMPLEMENTED, f"purge of stream '{queue.name}'")
-    count = queue.purge()
-    channel.reply(None, method.nowait, commands.Queue.PurgeOk, message_count=count)
+    _when_counted(channel, method, queue.purge(), commands.Queue.PurgeOk)
 
 
 def queue_delete(channel: TopologyChannel, method: Any) -> None:
     """Delete a queue; one that is not there is as good as deleted."""
     name = queue_name(channel, method.queue)
     channel.permissions.authorize(QUEUE, name, CONFIGURE)
-    count, done = 0, channel.vhost.undecided()
-    if name in channel.vhost.queues:
-        queue = channel.vhost.queue(name, channel.connection)
+    vhost = channel.vhost
+    undecided = vhost.undecided()
+    count: Answer[int] = 0 if undecided is None else then(undecided, lambda _: 0)
+    if name in vhost.queues:
+        queue = vhost.queue(name, channel.connection)
         with channel.cancels_behind_reply():
-            count, done = channel.vhost.delete_queue(
-                queue, if_unused=method.if_unused, if_empty=method.if_empty
-            )
-    channel.reply(done, method.nowait, commands.Queue.DeleteOk, message_count=count)
+            count = vhost.delete_queue(queue, if_unused=method.if_unused, if_empty=method.if_empty)
+    _when_counted(channel, method, count, commands.Queue.DeleteOk)
+
+
+def _when_counted(
+    channel: TopologyChannel, method: Any, count: Answer[int], kind: type[Any]
+) -> None:
+    channel.when(
+        count,
+        lambda messages: channel.reply(None, method.nowait, kind, message_count=messages),
+        method,
+    )
 
 
 def _bound_queue(channel: TopologyChannel, method: Any) -> str:

@@ -18,8 +18,9 @@ from routelog.log_backend.records.record_batch import Records
 from routelog.vhosts import (
     CREDIT_UNLIMITED,
     ConsumerGroup,
+    ConsumerSource,
     MessageCounters,
-    Queue,
+    QueueHandle,
     QueueStopped,
     VirtualHost,
 )
@@ -103,7 +104,7 @@ class ChannelConsumer:
     def __init__(
         self,
         channel: ConsumingChannel,
-        queue: Queue,
+        queue: QueueHandle,
         tag: str,
         *,
         no_ack: bool,
@@ -115,7 +116,7 @@ class ChannelConsumer:
         self._wire_tag = tag.encode()
         self._until_sample = 1  # deliveries
         self.queue = queue
-        self.source: Queue | ConsumerGroup = queue
+        self.source: ConsumerSource = queue
         self.tag = tag
         self.no_ack = no_ack
         self.exclusive = exclusive

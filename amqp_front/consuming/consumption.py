@@ -53,11 +53,14 @@ from routelog.log_backend import Octets, Reason, Records, random_name
 from routelog.vhosts import (
     CREDIT_UNLIMITED,
     GROUP,
-    ConsumerGroup,
+    Answer,
+    ConsumeOptions,
+    ConsumerSource,
     Delivery,
-    Durable,
-    Queue,
+    QueueHandle,
     ReturnReason,
+    after,
+    put_back,
     wanted_group,
 )
 
@@ -187,20 +190,23 @@ class Consumption:
 
     def consume(
         self,
-        queue: Queue,
+        queue: QueueHandle,
         tag: str,
         arguments: Mapping[str, object],
+        begun: Callable[[], None],
         *,
         no_ack: bool,
         exclusive: bool,
-    ) -> ChannelConsumer:
-        """Make a consumer; deliveries begin when it is added to its queue.
+    ) -> Answer[None]:
+        """Consume from a queue.
 
         Args:
             tag: a free one.
+            begun: called when the queue has the consumer, before its first delivery.
 
         Raises:
             SoftError: 406, a priority or a timeout that cannot be.
+            InvalidConsumerArgument, and see `QueueHandle.attach`.
         """
         priority = arguments.get("x-priority", 0)
         if isinstance(priority, bool) or not isinstance(priority, int):
@@ -224,62 +230,39 @@ class Consumption:
             prefetch=self.prefetch,
         )
         consumer.timeout = timeout
-        return consumer
+        group = wanted_group(arguments)
+        place = arguments.get(STREAM_OFFSET, "next") if kind is StreamConsumer else None
+        options = ConsumeOptions(group, place, self._channel.services.clock.now())
 
-    def _check_reader(self, queue: Queue, *, no_ack: bool) -> None:
+        def begin(source: ConsumerSource) -> None:
+            if self._is_closed:  # meanwhile
+                queue.detach((consumer,))
+                self.vhost.consumers_left(queue.name)
+            else:
+                self._start(consumer, source)
+                begun()
+
+        return queue.attach(consumer, options, begin)
+
+    def _check_reader(self, queue: QueueHandle, *, no_ack: bool) -> None:
         if no_ack:
             where = f"'{queue.name}' in vhost '{queue.vhost}'"
             raise HardError(NOT_IMPLEMENTED, f"automatic acknowledgement of stream {where}")
         self._check_prefetch(queue, needed=True)
 
-    def _check_prefetch(self, queue: Queue, *, needed: bool) -> None:
+    def _check_prefetch(self, queue: QueueHandle, *, needed: bool) -> None:
         if needed and not self.prefetch:
             where = f"'{queue.name}' in vhost '{queue.vhost}'"
             reason = f"consumer prefetch count is not set for stream {where}"
             raise SoftError(PRECONDITION_FAILED, reason)
 
-    def join_group(
-        self, queue: Queue, arguments: Mapping[str, object]
-    ) -> tuple[ConsumerGroup | None, Durable]:
-        """The group that a consumer wants to join, if it wants one, made when there is none.
-
-        Returns:
-            The group, and what to await first when it is being made.
-
-        Raises:
-            InvalidConsumerArgument, NotReadable, InvalidStreamOffset, TooManyGroups.
-        """
-        options = wanted_group(arguments)
-        if options is None:
-            return None, None
-        wanted = arguments.get(STREAM_OFFSET, "next")
-        now = self._channel.services.clock.now()
-        return self._channel.vhost.groups.join(queue, options, wanted, now)
-
-    def start(
-        self,
-        consumer: ChannelConsumer,
-        arguments: Mapping[str, object],
-        group: ConsumerGroup | None = None,
-    ) -> None:
-        """Let deliveries begin.
-
-        Raises:
-            ConsumptionRefused: an exclusive consumer stands in the way.
-            NotReadable, InvalidStreamOffset, QueueQuarantined: the queue cannot be read from there.
-        """
-        if group is not None:
-            consumer.source = group
-            consumer.queue.join_group(group, consumer)
-        elif isinstance(consumer, StreamConsumer):
-            wanted = arguments.get(STREAM_OFFSET, "next")
-            consumer.queue.add_reader(consumer, wanted, self._channel.services.clock.now())
-        else:
-            consumer.queue.add_consumer(consumer)
-        if not consumer.no_ack and not (isinstance(consumer, StreamConsumer) and group is None):
+    def _start(self, consumer: ChannelConsumer, source: ConsumerSource) -> None:
+        consumer.source = source
+        is_reader = isinstance(consumer, StreamConsumer) and source is consumer.queue
+        if not consumer.no_ack and not is_reader:
             consumer.lease = self._lease(consumer)
         self.consumers[consumer.tag] = consumer
-        if len(consumer.queue.partitions) > 1:
+        if consumer.queue.partition_count > 1:
             self._partitioned.add(consumer)
         self._channel.connection.consumers += 1
 
@@ -355,19 +338,19 @@ class Consumption:
 
     # -- basic.get
 
-    def get(self, queue: Queue, *, no_ack: bool, when_loaded: Callable[[], None]) -> bool:
-        """Answer a basic.get.
+    def get(self, queue: QueueHandle, *, no_ack: bool) -> Answer[None]:
+        """Answer a basic.get."""
+        return after(queue.get(), partial(self._got, queue, no_ack))
 
-        Returns:
-            False when the message has to be loaded first: ask again when `when_loaded` is called.
-        """
-        delivery = queue.get()
+    def _got(self, queue: QueueHandle, no_ack: bool, delivery: Delivery | None) -> None:
+        if self._is_closed:  # meanwhile
+            if delivery is not None:
+                put_back(delivery)
+            return
         if delivery is None:
-            if queue.ready and queue.when_loaded(when_loaded):
-                return False
             queue.counters.got_nothing(self.counters)
             self.write(struct.pack(">BHI", 1, self.number, 5) + _GET_EMPTY + b"\xce")
-            return True
+            return
         self._send_got(delivery, queue)
         delivery.partition.counters.got(self.counters, no_ack, delivery.redelivered)
         if self.vhost.listeners:
@@ -378,9 +361,8 @@ class Consumption:
             tag = self.next_tag
             self.unacked.add(UnackedRun(tag, tag + 1, delivery.partition, delivery.offset, None))
         self.next_tag += 1
-        return True
 
-    def _send_got(self, delivery: Delivery, queue: Queue) -> None:
+    def _send_got(self, delivery: Delivery, queue: QueueHandle) -> None:
         records, index = delivery.records, delivery.index
         properties = visible_properties(records, index)
         if queue.counts_deliveries:  # 0 as well, as RabbitMQ's quorum queues answer a basic.get
@@ -464,8 +446,7 @@ class Consumption:
         self.let_go(consumer, len(run))
         for delivery in deliveries:
             if consumer in self._partitioned:
-                logs = [partition.log for partition in consumer.queue.partitions]
-                delivery.partition_index = logs.index(run.partition.log)
+                delivery.partition_index = consumer.queue.partition_index(run.partition)
             consumer.deliver(delivery)
 
     def redeliverable(self, run: UnackedRun) -> ChannelConsumer | None:

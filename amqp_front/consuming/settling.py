@@ -11,7 +11,6 @@ too early; they are handed nothing.
 import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
-from itertools import chain
 from typing import Protocol
 
 from routelog.amqp_front.consuming.channel_consumer import ChannelConsumer
@@ -22,7 +21,7 @@ from routelog.log_backend import Lane, Reason, SettledEntries, SettledPart
 from routelog.vhosts import (
     DeliverySource,
     MessageCounters,
-    Queue,
+    QueueHandle,
     ReturnReason,
     VirtualHost,
 )
@@ -147,11 +146,13 @@ class Settling:
         self._shares: dict[DeliverySource, _Share] = {}
         self.entries = SettledEntries()
         self._unprepared: list[_Share] | None = None
-        self._leaving: defaultdict[Queue, set[ChannelConsumer]] = defaultdict(set)
+        self._leaving: defaultdict[QueueHandle, set[ChannelConsumer]] = defaultdict(set)
         for consumer in consumers:
             self._leaving[consumer.queue].add(consumer)
         self._due: list[_Share] = []  # of one queue
-        self._left: Queue | None = None  # its consumers have left, and what is due is not back
+        self._left: QueueHandle | None = (
+            None  # its consumers have left, and what is due is not back
+        )
         self._error: Exception | None = None
 
     def at_once(self) -> None:
@@ -273,13 +274,12 @@ class Settling:
 
     def _leave_queue(self) -> None:
         queue, gone = self._leaving.popitem()
-        groups = (group.partitions for group in queue.groups.values())
-        for source in chain(queue.partitions, *groups):
+        for source in queue.sources():
             if (share := self._shares.pop(source, None)) is not None:
                 self._begin(share)
         self._left = queue
         if not queue.deleted:
-            queue.remove_consumers(gone)
+            queue.detach(gone)
 
     def _begin_share(self) -> None:
         # None of its consumers leaves: they stay, were cancelled, or it was basic.get; or the queue is deleted.
@@ -318,7 +318,7 @@ class Settling:
     def _tell_left(self) -> None:
         queue, self._left = self._left, None
         if queue is not None:
-            self._holdings.vhost.consumers_left(queue)
+            self._holdings.vhost.consumers_left(queue.name)
 
 
 def settled_in_turns(settling: Settling) -> asyncio.Future[None]:

@@ -14,11 +14,10 @@ from routelog.log_backend import PartitionLog, Reason, SettledPart
 from routelog.vhosts import (
     UNCOUNTED,
     Consumer,
-    ConsumerGroup,
+    ConsumerSource,
     Delivery,
     DeliverySource,
     MessageCounters,
-    Queue,
     ReturnReason,
 )
 
@@ -32,7 +31,7 @@ _end_tag = attrgetter("end_tag")
 class Holder(Consumer, Protocol):
     """A consumer that holds deliveries of `source`; `unacked` counts them, `lapsed` those taken back."""
 
-    source: Queue | ConsumerGroup
+    source: ConsumerSource
     unacked: int
     lapsed: int
 

@@ -13,7 +13,7 @@ from routelog.vhosts import (
     Delivery,
     FoundMessage,
     MessageState,
-    Queue,
+    QueueHandle,
     TakenMessage,
     plain_arguments,
 )
@@ -21,7 +21,7 @@ from routelog.vhosts import (
 _NUMBERS = {"delivery_mode", "priority", "timestamp"}
 
 
-def taken_message(queue: Queue, delivery: Delivery) -> TakenMessage:
+def taken_message(queue: QueueHandle, delivery: Delivery) -> TakenMessage:
     """A message that was handed out."""
     records, index = delivery.records, delivery.index
     properties = visible_properties(records, index)
@@ -62,11 +62,10 @@ def _plain_headers(properties: Properties, table: bytes) -> dict[str, object]:
         return {"undecoded": b64encode(table).decode()}
 
 
-def browsed_message(queue: Queue, found: FoundMessage, holders: MessageHolders) -> BrowsedMessage:
+def browsed_message(found: FoundMessage, holders: MessageHolders) -> BrowsedMessage:
     """A message that was found, and who has it."""
-    records, index, partition = found.records, found.index, queue.partitions[found.partition]
+    records, index = found.records, found.index
     is_unacked = found.state is MessageState.UNACKED
-    is_settled = found.state is MessageState.SETTLED
     return BrowsedMessage(
         found.partition,
         found.offset,
@@ -74,7 +73,7 @@ def browsed_message(queue: Queue, found: FoundMessage, holders: MessageHolders) 
         records.time,
         records.exchange.decode(errors="replace"),
         records.routing_key(index).decode(errors="replace"),
-        0 if is_settled else partition.delivery_count(found.offset),
+        found.delivery_count,
         holders.of(found.partition, found.offset) if is_unacked else None,
         _plain(visible_properties(records, index)),
         body_view(records, index),

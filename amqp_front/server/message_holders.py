@@ -52,7 +52,7 @@ async def message_holders(queue: Queue, connections: OperatorView) -> MessageHol
     holders = MessageHolders()
     if not queue.unacked:
         return holders
-    partitions = {id(each): at for at, each in enumerate(queue.partitions)}
+    partitions = {id(each): at for at, each in enumerate(queue.sources())}
     async for connection, channel, run in in_turns(
         _runs(connections.connections(), queue.vhost), Lane.OPERATORS
     ):

@@ -145,12 +145,13 @@ class MessageMoves:
         report: MoveReport,
     ) -> Iterator[MovedMessage]:
         # The messages that are still ready; nobody else gets them from here on.
-        sources: dict[int, DeliverySource] = {}
+        sources: dict[int, WithheldMessages] = {}
         for run in _neighbours(step):
             number, first = run[0].found.partition, run[0].found.offset
-            partition = self._queue.partitions[number]
-            source = sources.setdefault(number, WithheldMessages(partition))
-            taken = partition.withhold(first, first + len(run))
+            source = sources.get(number)
+            if source is None:
+                source = sources[number] = self._queue.withheld(number)
+            taken = source.take(first, first + len(run))
             withheld += ((source, begin, behind) for begin, behind in taken)
             for begin, behind in taken:
                 yield from run[begin - first : behind - first]

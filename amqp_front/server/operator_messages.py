@@ -29,11 +29,15 @@ from routelog.vhosts import (
     PermissionBook,
     PermissionCache,
     Queue,
+    QueueHandle,
     Recipient,
     ReturnReason,
     TakenMessage,
     VirtualHost,
+    after,
     encoded_arguments,
+    put_back,
+    value_of,
 )
 
 _ACK, _NACK = b"\x00\x3c\x00\x50", b"\x00\x3c\x00\x78"
@@ -103,7 +107,7 @@ class OperatorMessages:
         return not channel.returned
 
     async def take(
-        self, queue: Queue, count: int, outcome: Reason | ReturnReason
+        self, queue: QueueHandle, count: int, outcome: Reason | ReturnReason
     ) -> list[TakenMessage]:
         """Take up to so many messages, and no more when their bodies come to TAKEN_BYTES_MAX.
 
@@ -124,12 +128,9 @@ class OperatorMessages:
         becomes: Reason | ReturnReason = ReturnReason.UNUSED
         try:
             while len(taken) < count and size < TAKEN_BYTES_MAX:
-                delivery = queue.get()
+                delivery = await _got(queue, held)
                 if delivery is None:
-                    if not queue.ready or not await self._loaded(queue):
-                        break
-                    continue
-                held.append(delivery)
+                    break
                 counters = delivery.partition.counters
                 counters.got(taker, outcome is Reason.ACKED, delivery.redelivered)
                 taken.append(taken_message(queue, delivery))
@@ -153,7 +154,7 @@ class OperatorMessages:
         holders = await message_holders(queue, self._connections)
         found: list[BrowsedMessage] = []
         async for each in search.found():
-            found.append(browsed_message(queue, each, holders))
+            found.append(browsed_message(each, holders))
             if len(found) == count:
                 break
         return found
@@ -164,12 +165,23 @@ class OperatorMessages:
         """Carry out an order for what a search of a queue finds; see `MessageMoves`."""
         return await MessageMoves(self._services, vhost, queue).carry_out(search, order)
 
-    async def _loaded(self, queue: Queue) -> bool:
-        loaded = asyncio.Event()
-        if not queue.when_loaded(loaded.set):
-            return False
-        await loaded.wait()
-        return True
+
+async def _got(queue: QueueHandle, held: list[Delivery]) -> Delivery | None:
+    # The next message; it is in `held`, or back in its queue if this was cancelled before it came.
+    is_awaited = True
+
+    def hold(delivery: Delivery | None) -> Delivery | None:
+        if delivery is not None:
+            if is_awaited:
+                held.append(delivery)
+            else:
+                put_back(delivery)
+        return delivery
+
+    try:
+        return await value_of(after(queue.get(), hold))
+    finally:
+        is_awaited = False
 
 
 def _permissions(services: Services, vhost: VirtualHost, user: str | None) -> PermissionCache:

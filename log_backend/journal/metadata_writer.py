@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any, TypeVar
 
 from routelog.log_backend.journal.journal import Journal, JournalFailed
 from routelog.log_backend.journal.journal_entry import JournalEntry
@@ -25,6 +26,8 @@ from routelog.log_backend.metadata.metadata import (
 )
 
 log = logging.getLogger(__name__)
+
+_Value = TypeVar("_Value")
 
 RESOLVED_MAX = 8  # submissions of one turn of the loop: whoever waits for one does 100 us of work
 
@@ -191,13 +194,13 @@ def _tell(submission: _Submission, error: Exception | None) -> None:
         unawaited(submission.applied)
 
 
-def unawaited(change: asyncio.Future[int]) -> asyncio.Future[int]:
+def unawaited(change: asyncio.Future[_Value]) -> asyncio.Future[_Value]:
     """Nobody need wait for this change: the writer tells of its failure. Whoever waits gets it all the same."""
     change.add_done_callback(_retrieve)
     return change
 
 
-def _retrieve(change: asyncio.Future[int]) -> None:
+def _retrieve(change: asyncio.Future[Any]) -> None:
     error = None if change.cancelled() else change.exception()
     if error is not None and not isinstance(error, MetadataUnavailable):
         log.error("a change of the topology failed", exc_info=error)

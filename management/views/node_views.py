@@ -34,7 +34,14 @@ from routelog.management.shapes.node import (
 from routelog.management.shapes.statistics import Churn, Lengths
 from routelog.management.views.virtual_hosts import counted_messages
 from routelog.mirror_cluster import ReplicaState
-from routelog.vhosts import CLUSTER_NAME, RABBITMQ_VERSION, QueueProperties, ResourceKind, Verb
+from routelog.vhosts import (
+    CLUSTER_NAME,
+    RABBITMQ_VERSION,
+    QueueProperties,
+    ResourceKind,
+    Verb,
+    value_of,
+)
 
 Check = Callable[[Call], Answer | Awaitable[Answer]]
 
@@ -403,7 +410,7 @@ async def check_aliveness(call: Call) -> Answer:
     ):
         caller.authorize(vhost.name, kind, name, verb)
     await vhost.until_free("queue", ALIVENESS_QUEUE)
-    queue = vhost.declare_queue(QueueProperties(ALIVENESS_QUEUE), call)[0]
+    queue = await value_of(vhost.declare_queue(QueueProperties(ALIVENESS_QUEUE), call))
     messages = call.broker.messages
     await messages.publish(vhost, caller.user, "", ALIVENESS_QUEUE, {}, b"test_message")
     if not list(await messages.take(queue, 1, Reason.ACKED)):

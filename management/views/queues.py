@@ -35,6 +35,7 @@ from routelog.vhosts import (
     checked_arguments,
     merged_definitions,
     plain_arguments,
+    value_of,
 )
 
 # Also the document's: `$` alone would let the end of a line pass, and \Z is none of JSON Schema's.
@@ -291,9 +292,7 @@ async def put_queue(call: Call) -> Answer:
     properties = QueueProperties(
         name, body.durable, auto_delete=body.auto_delete, arguments=arguments
     )
-    done = vhost.declare_queue(properties, call)[1]
-    if done is not None:
-        await done
+    await value_of(vhost.declare_queue(properties, call))
     return put(existed)
 
 
@@ -308,11 +307,8 @@ async def delete_queue(call: Call) -> Answer:
     queue = _queue(call)
     call.caller.authorize(queue.vhost, ResourceKind.QUEUE, queue.name, Verb.CONFIGURE)
     queue.check_access(call)
-    done = call.vhost.delete_queue(
-        queue, if_unused=call.flag("if-unused"), if_empty=call.flag("if-empty")
-    )[1]
-    if done is not None:
-        await done
+    conditions = {"if_unused": call.flag("if-unused"), "if_empty": call.flag("if-empty")}
+    await value_of(call.vhost.delete_queue(queue, **conditions))
     return Empty()
 
 

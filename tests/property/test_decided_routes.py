@@ -12,7 +12,7 @@ from typing import Any, cast
 import pytest
 from frame_samples import publish, some_properties
 from intake_samples import share
-from queue_samples import Node, SetClock, bodies, running_node
+from queue_samples import Node, SetClock, bodies, declare_queue, got, running_node
 from unit.amqp_front.publishing_channel import Channel, carry_out
 
 from routelog.amqp_front.publishing.publisher import Publisher
@@ -131,12 +131,12 @@ class Side:
             if (held := self.vhost.delays.recipient(held_name(name))) is not None:
                 found[f"held by {name}"] = held.count
             if kind == "x-recent-history":
-                queue = self.vhost.declare_queue(QueueProperties(f"of {name}"), object())[0]
+                queue = declare_queue(self.vhost, QueueProperties(f"of {name}"), object())[0]
                 self.vhost.bind_queue(queue.name, name, "", {})
         node.turns.run()
         for name, queue in self.vhost.queues.items():
             taken: list[str] = []
-            while (delivery := queue.get()) is not None:
+            while (delivery := got(queue)) is not None:
                 taken += bodies(delivery)
             found[name] = taken
         return found

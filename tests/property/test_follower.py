@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from queue_samples import declare_queue, delete_queue
 from support.log_states import LogState, states_of
 from unit.log_backend.log_records import records
 from unit.log_backend.open_store import MIB, copy_of, crash, durable, open_store
@@ -136,11 +137,11 @@ class Leader:
         if name in self.vhost.queues:
             return
         properties = QueueProperties(name, durable=True, arguments=self._choice.choice(KINDS))
-        self._await(self.vhost.declare_queue(properties, None)[1])
+        self._await(declare_queue(self.vhost, properties, None)[1])
 
     async def delete(self) -> None:
         if queue := self._queue():
-            self._await(self.vhost.delete_queue(queue)[1])
+            self._await(delete_queue(self.vhost, queue))
 
     async def exchange(self) -> None:
         name = self._choice.choice(("history", "delayed"))

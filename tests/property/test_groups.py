@@ -14,7 +14,7 @@ from typing import ClassVar, TypeVar
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-from queue_samples import Node, Taker, records, running_node
+from queue_samples import Node, Taker, declare_queue, records, running_node
 from support.waiting import until
 from unit.log_backend.open_store import MIB, copy_of, durable
 from unit.log_backend.open_store import flushed as flush_visible
@@ -97,7 +97,7 @@ class GroupMachine(RuleBasedStateMachine):
 
         async def declared() -> None:
             properties = QueueProperties("q", durable=True, arguments=self.arguments)
-            _, done = self.node.vhost.declare_queue(properties, object())
+            _, done = declare_queue(self.node.vhost, properties, object())
             assert done is not None
             await done
 
@@ -223,7 +223,7 @@ class GroupMachine(RuleBasedStateMachine):
         while len(taker.bodies()) < wanted:
             await asyncio.sleep(0)  # something is loaded
             self.node.turns.run()
-        self.queue.remove_consumers([taker])
+        self.queue.detach([taker])
         self.node.turns.run()
         offsets = []
         for delivery in taker.take():

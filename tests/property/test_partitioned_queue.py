@@ -9,12 +9,12 @@ from pathlib import Path
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from queue_samples import Node, bodies, give_back, running_node, settle
+from queue_samples import Node, bodies, declare_queue, give_back, running_node, settle
 from unit.log_backend.log_records import records
 from unit.log_backend.open_store import flushed
 
 from routelog.log_backend import LogOptions, key_partition
-from routelog.vhosts import Delivery, Queue, QueueProperties
+from routelog.vhosts import Delivery, Queue, QueueProperties, value_of
 
 PARTITIONS = 3
 SMALL = LogOptions(
@@ -98,16 +98,12 @@ class QueueModel:
 
 async def loaded_get(queue: Queue) -> Delivery | None:
     async with asyncio.timeout(60):
-        while (delivery := queue.get()) is None and queue.ready:
-            loaded = asyncio.Event()
-            if queue.when_loaded(loaded.set):
-                await loaded.wait()
-    return delivery
+        return await value_of(queue.get())
 
 
 async def declared(node: Node) -> Queue:
     properties = QueueProperties("q", durable=True, arguments={"x-partitions": PARTITIONS})
-    queue, durable = node.vhost.declare_queue(properties, object())
+    queue, durable = declare_queue(node.vhost, properties, object())
     if durable is not None:
         await durable
     return queue

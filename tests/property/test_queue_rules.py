@@ -22,7 +22,7 @@ from hypothesis.stateful import (
     rule,
 )
 from pamqp import commands
-from queue_samples import Alarm, Turns
+from queue_samples import Alarm, Turns, got
 
 from routelog.log_backend import EXPIRING, Lane, PartitionLog, Reason, Records, encode_records
 from routelog.log_backend.journal.journal_groups import JournalGroups
@@ -239,7 +239,7 @@ class QueueAgainstList(RuleBasedStateMachine):
     @precondition(lambda self: self.ready)
     @rule()
     def get(self) -> None:
-        delivery = self.queue.get()
+        delivery = got(self.queue)
         assert delivery is not None
         message = self._in_order()[0]
         assert delivery.records.body(delivery.index).decode() == message.body
@@ -252,7 +252,7 @@ class QueueAgainstList(RuleBasedStateMachine):
     @precondition(lambda self: not self.ready)
     @rule()
     def get_nothing(self) -> None:
-        assert self.queue.get() is None
+        assert got(self.queue) is None
 
     @precondition(lambda self: self.held)
     @rule(data=st.data(), what=st.sampled_from(["ack", "reject", "return"]))

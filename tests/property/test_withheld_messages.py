@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from queue_samples import Taker, fill, running_node
+from queue_samples import Taker, declare_queue, fill, running_node
 
 from routelog.log_backend import Reason
 from routelog.vhosts import QueueProperties, ReturnReason, WithheldMessages
@@ -48,7 +48,7 @@ async def _agree(
     async with running_node(data) as node:
         arguments = {} if priorities is None else {"x-max-priority": priorities}
         properties = QueueProperties("q", durable=False, arguments=arguments)
-        queue = node.vhost.declare_queue(properties, object())[0]
+        queue = declare_queue(node.vhost, properties, object())[0]
         fill(queue, COUNT, batch)
         partition = queue.partitions[0]
         source = WithheldMessages(partition)

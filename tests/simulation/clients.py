@@ -6,6 +6,7 @@ from random import Random
 from typing import Any
 
 from pamqp import commands
+from queue_samples import declare_queue, got
 from simulation.broker import FIRST, Broker
 
 from routelog.log_backend import PERSISTENT, Reason
@@ -70,7 +71,7 @@ class Clients:
         for name, arguments in QUEUES.items():
             if name not in vhost.queues:
                 properties = QueueProperties(name, durable=True, arguments=arguments)
-                declared = vhost.declare_queue(properties, None)[1]
+                declared = declare_queue(vhost, properties, None)[1]
                 if declared is not None:
                     await declared
         for name, (kind, arguments, queue) in EXCHANGES.items():
@@ -166,7 +167,7 @@ class Clients:
         name = choice.choice(list(QUEUES))
         queue = vhost.queues[name]
         for _ in range(choice.choice((1, 2, 5))):
-            delivery = queue.get()
+            delivery = got(queue)
             if delivery is None:
                 return
             body = bytes(delivery.records.body(delivery.index))

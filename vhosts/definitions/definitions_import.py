@@ -2,7 +2,7 @@
 
 from asyncio import to_thread
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Awaitable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from typing import TypeVar
@@ -24,11 +24,11 @@ from routelog.vhosts.errors import (
 from routelog.vhosts.people.password import verify_password
 from routelog.vhosts.people.user_directory import UserDirectory
 from routelog.vhosts.queues.queue_declaration import check_declaration
+from routelog.vhosts.queues.queue_handle import pending
 from routelog.vhosts.stored.global_parameters import GlobalParameters
 from routelog.vhosts.stored.kept_definitions import check_room
 from routelog.vhosts.stored.topology_record import VhostRecord
 from routelog.vhosts.vhost.definitions_budget import definition_bytes
-from routelog.vhosts.vhost.topology_keeper import Durable
 from routelog.vhosts.vhost.vhost import VirtualHost
 from routelog.vhosts.vhost.vhost_directory import VhostDirectory, check_vhost
 
@@ -124,7 +124,7 @@ class DefinitionsImport:
         )
 
     async def _topology(self, definitions: Definitions) -> None:
-        durable: deque[Durable] = deque()
+        durable: deque[Awaitable[object] | None] = deque()
         async for vhost_name, exchange in in_turns(_taken(definitions.exchanges), Lane.OPERATORS):
             vhost = self._vhosts.get(vhost_name)
             await vhost.until_free("exchange", exchange.name)
@@ -134,8 +134,8 @@ class DefinitionsImport:
             vhost = self._vhosts.get(vhost_name)
             await vhost.until_free("queue", properties.name)
             if properties.name not in vhost.queues:
-                _, declared = vhost.declare_queue(properties, None, server_named=True)
-                durable.append(declared)
+                declared = vhost.declare_queue(properties, None, server_named=True)
+                durable.append(pending(declared))
         await _all(durable)  # a durable queue can be bound from then on
         async for vhost_name, binding in in_turns(_taken(definitions.bindings), Lane.OPERATORS):
             durable.append(self._vhosts.get(vhost_name).restore_binding(binding))
@@ -312,7 +312,7 @@ def _taken(entries: list[_Entry]) -> Iterator[_Entry]:
         yield entries.pop()
 
 
-async def _all(changes: deque[Durable]) -> None:
+async def _all(changes: deque[Awaitable[object] | None]) -> None:
     # One after the other, and let go of then: thousands at once would hold the loop.
     failure: Exception | None = None
     async for _ in in_turns(range(len(changes)), Lane.OPERATORS):

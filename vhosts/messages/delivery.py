@@ -145,6 +145,12 @@ def new_delivery(
     return delivery
 
 
+def put_back(delivery: Delivery) -> None:
+    """Return a delivery that nobody was told of to its queue."""
+    delivery.partition.give_back(delivery.offset, delivery.offset + delivery.count)
+    delivery.partition.on_ready()
+
+
 def body_bytes(records: Records, index: int, count: int) -> int:
     """Bytes of the bodies of some neighbouring records of a batch."""
     offsets = records.offset_columns()

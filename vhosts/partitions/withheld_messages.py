@@ -10,10 +10,14 @@ from routelog.vhosts.partitions.queue_partition import QueuePartition
 
 
 class WithheldMessages:
-    """What `QueuePartition.withhold` took, as a `DeliverySource`: nobody else has to know of such messages."""
+    """Messages of a partition that were taken, as a `DeliverySource`: nobody else has to know of such ones."""
 
     def __init__(self, partition: QueuePartition) -> None:
         self._partition = partition
+
+    def take(self, first: int, end: int) -> list[tuple[int, int]]:
+        """See `QueuePartition.withhold`."""
+        return self._partition.withhold(first, end)
 
     @property
     def counters(self) -> MessageCounters:

@@ -149,7 +149,7 @@ class Dispatcher:
         self._look_at_ends()
         self.wake()
 
-    def remove_consumers(self, gone: Collection[Consumer]) -> None:
+    def detach(self, gone: Collection[Consumer]) -> None:
         """Deliver no more to some consumers; unknown ones are ignored."""
         self.consumers = [consumer for consumer in self.consumers if consumer not in gone]
         self.is_behind = False  # as long as nothing is handed out

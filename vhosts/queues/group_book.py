@@ -1,7 +1,7 @@
 """The consumer groups of a virtual host: made, stored, deleted."""
 
 import asyncio
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 
 import msgspec
@@ -9,9 +9,11 @@ import msgspec
 from routelog.log_backend import Change, LogStore, MetadataStore, Scheduler, unawaited
 from routelog.vhosts.arguments.group_options import GroupOptions
 from routelog.vhosts.errors import GroupInUse, NotReadable, TooManyGroups
+from routelog.vhosts.messages.consumer import Consumer
 from routelog.vhosts.partitions.stream_reader import stream_position
 from routelog.vhosts.queues.consumer_group import ConsumerGroup
 from routelog.vhosts.queues.queue import Queue
+from routelog.vhosts.queues.queue_handle import Answer, ConsumeOptions, ConsumerSource, then
 from routelog.vhosts.stored.group_record import (
     GroupRecord,
     NextCursorRecord,
@@ -66,9 +68,25 @@ class GroupBook:
 
     # -- life
 
+    def attach(
+        self,
+        queue: Queue,
+        consumer: Consumer,
+        options: ConsumeOptions,
+        begin: Callable[[ConsumerSource], None],
+    ) -> Answer[None]:
+        """Begin to deliver to a consumer the messages that its group has not settled: see `QueueHandle`."""
+        assert options.group is not None
+        group, made = self.join(queue, options.group, options.place, options.now)
+        if made is not None:
+            return then(made, lambda _: queue.attach(consumer, options, begin))
+        queue.join_group(group, consumer)
+        begin(group)
+        return None
+
     def join(
         self, queue: Queue, options: GroupOptions, wanted: object, now: int
-    ) -> tuple[ConsumerGroup, Awaitable[int] | None]:
+    ) -> tuple[ConsumerGroup, asyncio.Future[int] | None]:
         """Return the group of this name; create it when there is none.
 
         Args:
@@ -98,7 +116,7 @@ class GroupBook:
         group = self._make(queue, record, [])
         return group, group.creating
 
-    def move(self, group: ConsumerGroup, wanted: object, now: int) -> Awaitable[int] | None:
+    def move(self, group: ConsumerGroup, wanted: object, now: int) -> asyncio.Future[int] | None:
         """Move a group to another place in the log, as if it began there.
 
         Args:
@@ -149,7 +167,7 @@ class GroupBook:
         return begins
 
     def _make(self, queue: Queue, record: GroupRecord, gone: list[Change]) -> ConsumerGroup:
-        durable: Awaitable[int] | None = None
+        durable: asyncio.Future[int] | None = None
         if queue.is_stored:
             next_cursor = next_cursor_change(self._vhost, queue.name, record.cursor + 1)
             changes = [next_cursor, group_change(self._vhost, record), *gone]
@@ -170,19 +188,19 @@ class GroupBook:
         group.creating = None
         return revision
 
-    def delete(self, group: ConsumerGroup) -> Awaitable[int] | None:
+    def delete(self, group: ConsumerGroup) -> asyncio.Future[int] | None:
         """Delete a group. Its cursors keep segments until the deletion is durable.
 
         Raises:
             MetadataUnavailable: nothing more can be written; nothing has happened.
         """
         queue = self.queues[group]
-        durable: asyncio.Future[int] | None = None
+        durable = None
         if queue.is_stored:
             gone = [group_change(self._vhost, group.record, deleted=True)]
             for partition in group.partitions:
                 gone += self._logs.cursor_removal(partition.log, group.record.cursor)
-            durable = asyncio.ensure_future(self._writer.submit(gone))
+            durable = self._writer.submit(gone)
         self._forget(group)
         group.delete()
         if durable is None:
@@ -213,11 +231,11 @@ class GroupBook:
         self.queues[group] = queue
         return group
 
-    def _limit(self, group: ConsumerGroup, hold_bytes: int | None) -> Awaitable[int] | None:
+    def _limit(self, group: ConsumerGroup, hold_bytes: int | None) -> asyncio.Future[int] | None:
         if hold_bytes in (None, group.record.hold_bytes) or group.creating is not None:
             return None
         record = msgspec.structs.replace(group.record, hold_bytes=hold_bytes)
-        durable: Awaitable[int] | None = None
+        durable: asyncio.Future[int] | None = None
         if self.queues[group].is_stored:
             durable = self._writer.submit([group_change(self._vhost, record)])
         group.hold(record)

@@ -81,6 +81,7 @@ class FoundMessage:
     Attributes:
         partition: its index.
         records, index: the content; it stays as it is, whatever becomes of the message.
+        delivery_count: how often it was delivered again; 0 when it is settled.
     """
 
     partition: int
@@ -88,6 +89,7 @@ class FoundMessage:
     state: MessageState
     records: Records
     index: int
+    delivery_count: int
 
 
 class MessageSearch:
@@ -176,7 +178,9 @@ class MessageSearch:
             if wanted.matches(records, index):
                 state = message_state(partition, offset)
                 if state in wanted.states:
-                    found = FoundMessage(place.partition, offset, state, records, index)
+                    is_settled = state is MessageState.SETTLED
+                    count = 0 if is_settled else partition.delivery_count(offset)
+                    found = FoundMessage(place.partition, offset, state, records, index, count)
             yield found
             offset += 1
             if MessageState.SETTLED not in wanted.states:

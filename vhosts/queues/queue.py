@@ -2,12 +2,14 @@
 # mypy: allow-untyped-decorators, no-warn-return-any, disable-error-code="index,name-defined"
 """A queue: records in, deliveries out."""
 
-from collections.abc import Awaitable, Callable, Collection, Mapping
+import asyncio
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
 from itertools import chain
 
 import cython
 
+from routelog.exchanges import QueueNotFound
 from routelog.log_backend import EXPIRING, Durability, Lane, Scheduler
 from routelog.log_backend.partitions.log_end import NOTHING_OPEN, LogEnd
 from routelog.log_backend.records.record_batch import Records
@@ -28,11 +30,12 @@ from routelog.vhosts.errors import (
     QueueLocked,
 )
 from routelog.vhosts.messages.consumer import Consumer
-from routelog.vhosts.messages.delivery import Delivery
+from routelog.vhosts.messages.delivery import Delivery, DeliverySource
 from routelog.vhosts.partitions.partitioned_reader import PartitionedReader
 from routelog.vhosts.partitions.partitioner import partitioner
 from routelog.vhosts.partitions.queue_partition import QueuePartition
 from routelog.vhosts.partitions.stream_reader import StreamReader, stream_position
+from routelog.vhosts.partitions.withheld_messages import WithheldMessages
 from routelog.vhosts.queues.consumer_group import ConsumerGroup
 from routelog.vhosts.queues.dispatcher import (
     DELIVERY_BYTES_MAX,
@@ -44,6 +47,13 @@ from routelog.vhosts.queues.dispatcher import (
     Dispatcher,
     delivery_cost,
 )
+from routelog.vhosts.queues.queue_handle import (
+    Answer,
+    ConsumeOptions,
+    ConsumerSource,
+    QueueCounts,
+    then,
+)
 from routelog.vhosts.queues.single_active import WaitingConsumers
 from routelog.vhosts.rules.queue_rules import QueueRules, has_rules
 from routelog.vhosts.rules.rule_services import RuleServices
@@ -51,16 +61,21 @@ from routelog.vhosts.rules.rule_services import RuleServices
 _EXPIRING = cython.declare(cython.uint, EXPIRING)
 _NOTHING_OPEN = cython.declare(cython.longlong, NOTHING_OPEN)
 
+# Attaches a consumer to a group of its queue, which is made when there is none.
+JoinGroup = Callable[
+    ["Queue", Consumer, ConsumeOptions, Callable[[ConsumerSource], None]], Answer[None]
+]
+
 
 class Queue(Dispatcher):
-    """One queue of a vhost: its own consumers, readers of its log, and consumer groups.
+    """One queue of a vhost: its own consumers, readers of its log, and consumer groups; a `QueueHandle`.
 
     Attributes:
         properties: as declared.
         is_stream: consumers read the log and settle nothing.
         effective: the arguments in force, policies included.
         owner: the connection that an exclusive queue belongs to.
-        declaring: resolves when the declaration is durable; None afterwards.
+        declaring: resolves to the queue when the declaration is durable; None afterwards.
         groups: by name; each has its own progress through the log.
         rules: expiry, limits, dead letters and so on; None: there are none.
         counters: what came to it and left it.
@@ -68,9 +83,11 @@ class Queue(Dispatcher):
     Args:
         services: for rules; None: the queue has no rules, whatever its arguments are.
         counters: with the totals above them; None: of its own.
+        join_group: see `JoinGroup`; None: it has no groups.
     """
 
     __slots__ = (
+        "_join_group",
         "_loading",
         "_next_reader",
         "_partitioner",
@@ -98,22 +115,24 @@ class Queue(Dispatcher):
         scheduler: Scheduler,
         services: RuleServices | None = None,
         counters: MessageCounters | None = None,
+        join_group: JoinGroup | None = None,
     ) -> None:
         super().__init__(vhost, properties.name, scheduler)
+        self._join_group = join_group
         self.counters = counters or MessageCounters(ChangedCounters())
         self.counters.owner = self
         self.properties = properties
         self.is_stream = is_stream(properties.arguments)
         self.owner = owner
         self.had_consumer = False
-        self.declaring: Awaitable[int] | None = None
+        self.declaring: asyncio.Future[Queue] | None = None
         self.groups: dict[str, ConsumerGroup] = {}
         self._readers: list[StreamReader | PartitionedReader] = []
         self._next_reader = 0
         self._partitioner = partitioner(properties.arguments)
         # Appends go straight to this log; None: rules or partitions decide
         self._plain_log: LogEnd | None = None
-        self._loading: list[Callable[[], None]] = []
+        self._loading: list[asyncio.Future[None]] = []
         single = has_single_active_consumer(properties.arguments)
         self._standby = WaitingConsumers() if single else None
         self.rules: QueueRules | None = None
@@ -217,6 +236,24 @@ class Queue(Dispatcher):
         return self.properties.auto_delete and is_left and not self.deleted
 
     @property
+    def number(self) -> int:
+        """The number of its first partition: a queue that is declared later has a higher one."""
+        return self.partitions[0].log.number
+
+    @property
+    def partition_count(self) -> int:
+        """See `QueueHandle`."""
+        return len(self.partitions)
+
+    def sources(self) -> Iterable[DeliverySource]:
+        """See `QueueHandle`."""
+        return chain(self.partitions, *(group.partitions for group in self.groups.values()))
+
+    def partition_index(self, source: DeliverySource) -> int:
+        """See `QueueHandle`."""
+        return [partition.log for partition in self.partitions].index(source.log)
+
+    @property
     def durability(self) -> Durability:
         """What a confirm of a persistent message waits for."""
         return self.partitions[0].log.durability
@@ -254,7 +291,7 @@ class Queue(Dispatcher):
         return len(self.consumers) + waiting + len(self._readers) + in_groups
 
     def activity(self, consumer: Consumer) -> str:
-        """The state of a consumer as RabbitMQ names it: "up", "single_active", or "waiting" for that."""
+        """See `QueueHandle`."""
         if self._standby is None:
             return "up"
         if consumer in self._standby.consumers:
@@ -342,6 +379,24 @@ class Queue(Dispatcher):
 
     # -- consuming
 
+    def attach(
+        self,
+        consumer: Consumer,
+        options: ConsumeOptions,
+        begin: Callable[[ConsumerSource], None],
+    ) -> Answer[None]:
+        """See `QueueHandle`."""
+        if self.deleted:
+            raise QueueNotFound(self.name, self.vhost)
+        if options.group is not None and self._join_group is not None:
+            return self._join_group(self, consumer, options, begin)
+        if options.place is not None:
+            self.add_reader(consumer, options.place, options.now)
+        else:
+            self.add_consumer(consumer)
+        begin(self)
+        return None
+
     def add_consumer(self, consumer: Consumer) -> None:
         """See `Dispatcher`; with a single active consumer, the others wait.
 
@@ -392,22 +447,23 @@ class Queue(Dispatcher):
         group.add_consumer(consumer)
         self.had_consumer = True
 
-    def remove_consumer(self, consumer: Consumer) -> None:
-        """Deliver no more to a consumer."""
-        self.remove_consumers((consumer,))
-
-    def remove_consumers(self, gone: Collection[Consumer]) -> None:
-        """Deliver no more to some consumers; unknown ones are ignored."""
-        super().remove_consumers(gone)
+    def detach(self, gone: Collection[Consumer]) -> None:
+        """See `QueueHandle`."""
+        super().detach(gone)
         self._readers = [reader for reader in self._readers if reader.consumer not in gone]
         for group in self.groups.values():
-            group.remove_consumers(gone)
+            group.detach(gone)
         if self._standby is not None:
             self._standby.remove(gone)
             if not self.consumers and (following := self._standby.take()) is not None:
                 self.consumers.append(following)
                 self.wake()
         self.used()
+
+    def cancel(self, consumer: Consumer) -> None:
+        """See `QueueHandle`."""
+        self.serve_due()
+        self.detach((consumer,))
 
     def stand_aside(self, consumer: Consumer) -> None:
         """Make a waiting consumer the single active one: this one does not acknowledge in time."""
@@ -418,14 +474,10 @@ class Queue(Dispatcher):
                 self._standby.add(consumer)
                 self.wake()
 
-    def get(self) -> Delivery | None:
-        """Hand out one message; None when nothing is ready in memory.
-
-        Raises:
-            QueueQuarantined: the next one lies at or behind a damage.
-            QueueUnreadable: it could not be read; the next time it is tried again.
-            GetRefused: the queue has a single active consumer.
-        """
+    def get(self) -> Answer[Delivery | None]:
+        """See `QueueHandle`."""
+        if self.deleted:
+            raise QueueNotFound(self.name, self.vhost)
         if self._standby is not None:
             raise GetRefused(self.name, self.vhost)
         self.used()
@@ -435,24 +487,18 @@ class Queue(Dispatcher):
             raise self._why_stopped()
         if self.rules is not None:
             self.rules.expiry.look_now()  # `get-ok` has the number of messages left
+        if delivery is None and any(
+            each.ready and each.prepare(self._loaded) for each in self.partitions
+        ):
+            loaded = asyncio.get_running_loop().create_future()
+            self._loading.append(loaded)
+            return then(loaded, lambda _: self.get())
         return delivery
-
-    def when_loaded(self, done: Callable[[], None]) -> bool:
-        """Call `done` when the next message is in memory, or cannot be loaded: call `get` again then.
-
-        Returns:
-            False when nothing has to be loaded; `done` is not called then.
-        """
-        for partition in self.partitions:
-            if partition.ready and partition.prepare(self._loaded):
-                self._loading.append(done)
-                return True
-        return False
 
     def _loaded(self) -> None:
         waiting, self._loading = self._loading, []
-        for done in waiting:
-            done()
+        for loaded in waiting:
+            loaded.set_result(None)
 
     def _stop_at_damage(self) -> None:
         if self._standby is not None:
@@ -504,14 +550,23 @@ class Queue(Dispatcher):
 
     # -- emptying
 
+    def withheld(self, partition: int) -> WithheldMessages:
+        """What takes messages out of the order of a partition, to move them elsewhere."""
+        return WithheldMessages(self.partitions[partition])
+
+    def counts(self) -> QueueCounts:
+        """See `QueueHandle`."""
+        self.serve_due()
+        return QueueCounts(self.ready, self.consumer_count)
+
     def purge(self) -> int:
-        """Settle all ready messages; returns how many."""
+        """See `QueueHandle`."""
         self.serve_due()
         self.counters.note()
         return sum(partition.purge() for partition in self.partitions)
 
     def delete(self) -> None:
-        """Delete the queue: tell its consumers, and callers of `when_loaded`."""
+        """Delete the queue: tell its consumers, and who waits for a message."""
         self.counters.leave()
         readers, self._readers = self._readers, []
         groups, self.groups = self.groups, {}

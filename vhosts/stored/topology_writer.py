@@ -1,6 +1,7 @@
 """Where topology goes to become durable, as the objects of this package see it."""
 
-from collections.abc import Awaitable, Sequence
+import asyncio
+from collections.abc import Sequence
 from typing import Protocol
 
 from routelog.log_backend import Change
@@ -23,7 +24,7 @@ class TopologyWriter(Protocol):
         """
         ...
 
-    def submit(self, changes: Sequence[Change]) -> Awaitable[int]:
+    def submit(self, changes: Sequence[Change]) -> asyncio.Future[int]:
         """Add one atomic change to the journal.
 
         Returns:

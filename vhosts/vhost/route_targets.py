@@ -75,7 +75,7 @@ class RouteTargets:
                 yield recipient
                 continue
             queue = self._queues.get(name)
-            if queue is not None and queue.partitions[0].log.number <= newest:
+            if queue is not None and queue.number <= newest:
                 yield queue
 
     def _keep(self, route: Route, queues: tuple[Recipient, ...]) -> tuple[Recipient, ...]:

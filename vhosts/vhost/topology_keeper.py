@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from routelog.exchanges import Binding, Exchange, RoutingTable, TopologyChange
@@ -24,7 +24,7 @@ from routelog.vhosts.vhost.definitions_budget import DefinitionsBudget, definiti
 
 log = logging.getLogger(__name__)
 
-Durable = Awaitable[int] | None  # None: nothing has to become durable
+Durable = asyncio.Future[int] | None  # None: nothing has to become durable
 
 
 class TopologyKeeper:
@@ -180,7 +180,7 @@ class TopologyKeeper:
                 changes.append(exchange_change(self._vhost, exchange, number))
             self._follow(exchange.name)
         changes += [binding_change(self._vhost, b) for b in change.bindings_added if b.durable]
-        submitted = asyncio.ensure_future(self._writer.submit(changes)) if changes else None
+        submitted = self._writer.submit(changes) if changes else None
         self.count(change)
         self._tell_of(change)
         if submitted is None:

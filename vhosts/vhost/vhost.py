@@ -46,7 +46,6 @@ from routelog.vhosts.arguments.queue_properties import QueueProperties
 from routelog.vhosts.counters.totals import NodeCounters, VhostCounters
 from routelog.vhosts.delays.delay_book import DelayBook
 from routelog.vhosts.errors import QueueInUse, QueueLimitReached, QueueNotEmpty
-from routelog.vhosts.messages.consumer import Consumer
 from routelog.vhosts.partitions.partitioner import partition_count
 from routelog.vhosts.publishing.exchange_memories import ExchangeMemories, TakeNumbers
 from routelog.vhosts.publishing.exchange_memory_limit import (
@@ -61,6 +60,7 @@ from routelog.vhosts.queues.event_feed import TellEvent, tell_nobody, tell_of_qu
 from routelog.vhosts.queues.group_book import GroupBook
 from routelog.vhosts.queues.queue import Queue
 from routelog.vhosts.queues.queue_declaration import check_declaration, check_redeclared, with_type
+from routelog.vhosts.queues.queue_handle import Answer, pending, then
 from routelog.vhosts.queues.queue_logs import QueueLogs
 from routelog.vhosts.rules.rule_services import RuleServices
 from routelog.vhosts.stored.kept_definitions import KeptDefinitions
@@ -87,8 +87,8 @@ DELETIONS_MAX = 4  # partitions or exchanges of one turn, but one queue whole: l
 class VirtualHost:
     """One isolated namespace of exchanges and queues.
 
-    Methods that change topology return an awaitable when the change must become durable first, or
-    None; memory has changed when they return.
+    Methods that change topology return a future when the change must become durable first, or None;
+    memory has changed when they return.
 
     Attributes:
         record: its name, and what an operator said of it.
@@ -363,13 +363,19 @@ class VirtualHost:
         queue.check_access(connection)
         return queue
 
+    def declared_queue(self, name: str, connection: object) -> Answer[Queue]:
+        """A queue that a connection may use, when its declaration is durable; see `queue`."""
+        queue = self.queue(name, connection)
+        queue.used()
+        return queue.declaring or queue
+
     def declare_queue(
         self, properties: QueueProperties, connection: object, *, server_named: bool = False
-    ) -> tuple[Queue, Durable]:
-        """Declare a queue.
+    ) -> Answer[Queue]:
+        """Declare a queue; it is in `queues` when this returns.
 
-        A queue that is stored takes part in routing once its declaration is durable: a message must
-        not be confirmed for a queue that a crash takes back.
+        A queue that is stored takes part in routing once its declaration is durable, which is the answer
+        then: a message must not be confirmed for a queue that a crash takes back.
 
         Args:
             server_named: a broker gave the name, this one or another: it may be reserved.
@@ -390,7 +396,7 @@ class VirtualHost:
         if existing is not None:
             check_redeclared(self.name, existing, properties, connection)
             existing.used()
-            return existing, existing.declaring
+            return existing.declaring or existing
         self.routing.check_free("queue", properties.name)
         check_name("queue", properties.name)
         check_declaration(self.name, properties, self._logs.has_remote)
@@ -406,7 +412,7 @@ class VirtualHost:
             self.routing.add_queue(queue.name, durable=False)
             churn.queue_created += 1
             tell_of_queue(self._tell, "queue.created", queue)
-            return queue, None
+            return queue
         stored = queue_change(self.name, properties, numbers)
         durable = self._writer.submit([number_change, stored])
         queue = self._add_queue(properties, owner, numbers)
@@ -414,18 +420,19 @@ class VirtualHost:
         churn.queue_created += 1
         queue.apply(queue.effective.values)
         log.debug("queue '%s' in '%s': durability %s", queue.name, self.name, queue.durability)
-        queue.declaring = unawaited(asyncio.ensure_future(self._admit(queue, durable)))
+        declaring = unawaited(asyncio.ensure_future(self._admit(queue, durable)))
+        queue.declaring = declaring
         tell_of_queue(self._tell, "queue.created", queue)
-        return queue, queue.declaring
+        return declaring
 
     def _check_queue_limit(self, name: str) -> None:
         limits = {MAX_QUEUES: self._queues_max, **self.limits}
         if (limit := reached(limits, MAX_QUEUES, len(self.queues))) is not None:
             raise QueueLimitReached(name, self.name, limit)
 
-    async def _admit(self, queue: Queue, durable: Awaitable[int]) -> int:
+    async def _admit(self, queue: Queue, durable: Awaitable[int]) -> Queue:
         try:
-            revision = await durable
+            await durable
         except Exception:
             if self.queues.pop(queue.name, None) is not None:
                 self._budget.changed([], [queue.properties])
@@ -433,7 +440,7 @@ class VirtualHost:
         queue.declaring = None
         if not queue.deleted:
             self.routing.add_queue(queue.name, durable=True)
-        return revision
+        return queue
 
     def transaction(self) -> LogTransaction:
         """See `LogStore`."""
@@ -446,8 +453,8 @@ class VirtualHost:
 
     def delete_queue(
         self, queue: Queue, *, if_unused: bool = False, if_empty: bool = False
-    ) -> tuple[int, Durable]:
-        """Delete a queue with its bindings and messages.
+    ) -> Answer[int]:
+        """Delete a queue with its bindings and messages; it is gone when this returns.
 
         Returns:
             How many messages were ready.
@@ -456,15 +463,14 @@ class VirtualHost:
             QueueInUse, QueueNotEmpty: by the conditions asked for.
             MetadataUnavailable: nothing more can be written; nothing has happened.
         """
-        queue.serve_due()
-        if if_unused and queue.consumer_count:
+        count, consumers = queue.counts()
+        if if_unused and consumers:
             raise QueueInUse(queue.name, self.name)
-        if if_empty and (queue.ready or queue.delayed or queue.coming):
+        if if_empty and (count or queue.delayed or queue.coming):
             raise QueueNotEmpty(queue.name, self.name)
         stored = queue.properties.is_stored
         if stored:
             self._writer.check()
-        count = queue.ready
         del self.queues[queue.name]
         self._budget.changed([], [queue.properties])
         self._owned.get(queue.owner, NameTable[Queue]()).pop(queue.name, None)
@@ -486,16 +492,24 @@ class VirtualHost:
             durable = self._keeper.store(change, gone, removals)
         except MetadataUnavailable as error:  # it is not stored, but exchanges that go with it are
             log.error("what ended with %s may come back with a restart: %s", queue, error)
-        return count, self._keeper.whole(change, durable)
+        whole = self._keeper.whole(change, durable)
+        return count if whole is None else unawaited(then(whole, lambda _: count))
 
-    def remove_consumer(self, queue: Queue, consumer: Consumer) -> Durable:
-        """Take a consumer off its queue, which may delete an auto-delete queue."""
-        queue.remove_consumer(consumer)
-        return self.delete_queue(queue)[1] if queue.is_unwanted else None
+    def delete_left(self, name: str) -> Durable:
+        """Delete a queue if it is auto-delete and its last consumer has left.
 
-    def consumers_left(self, queue: Queue) -> None:
+        Raises:
+            MetadataUnavailable: nothing more can be written; it stays.
+        """
+        queue = self.queues.get(name)
+        if queue is None or not queue.is_unwanted:
+            return None
+        return pending(self.delete_queue(queue))
+
+    def consumers_left(self, name: str) -> None:
         """Consumers went with their channel, which may delete an auto-delete queue."""
-        if queue.is_unwanted:
+        queue = self.queues.get(name)
+        if queue is not None and queue.is_unwanted:
             self._delete_unasked(queue)
 
     def connection_closed(self, connection: object) -> None:
@@ -526,10 +540,11 @@ class VirtualHost:
         Raises:
             MetadataUnavailable: nothing more can be written.
         """
-        durable, deleted = None, 0
+        durable: Durable = None
+        deleted = 0
         for queue in self.queues.values():
             if not queue.deleted:
-                durable = self.delete_queue(queue)[1] or durable
+                durable = pending(self.delete_queue(queue)) or durable
                 deleted += len(queue.partitions)
             if deleted >= DELETIONS_MAX:
                 deleted = 0
@@ -555,7 +570,15 @@ class VirtualHost:
     ) -> Queue:
         kind = str(properties.arguments.get("x-queue-type", "classic"))
         counters = self.counters.node.queue(kind)
-        queue = Queue(self.name, properties, owner, self._scheduler, self._rule_services, counters)
+        queue = Queue(
+            self.name,
+            properties,
+            owner,
+            self._scheduler,
+            self._rule_services,
+            counters,
+            self.groups.attach,
+        )
         self._queue_logs.open(queue, partitions)
         self.targets.newest = max(self.targets.newest, partitions[0])
         self.policies.follow_queue(queue)

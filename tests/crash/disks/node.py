@@ -12,6 +12,7 @@ from types import MappingProxyType
 from crash.disks.fault_plan import FaultPlan
 from crash.disks.powered_disk import DiskStill, PoweredDisk
 from crash.disks.promises import NOT_KNOWN, Promises, QueuePromises
+from queue_samples import declare_queue, delete_queue
 from support.waiting import WAIT_SECONDS
 from unit.log_backend.log_records import records
 from unit.log_backend.open_store import unsettled as unsettled_records
@@ -141,7 +142,7 @@ class Node:
         promises = QueuePromises(NOT_KNOWN, keeps, kept)
         generations.append(promises)  # first, as it may be there before the call returns
         try:
-            queue, durable = self.vhost.declare_queue(properties, None)
+            queue, durable = declare_queue(self.vhost, properties, None)
         except MetadataUnavailable:  # nothing of it will ever be there
             generations.remove(promises)
             raise
@@ -162,7 +163,7 @@ class Node:
         generations = self.promises.queues[name]
         generations.append(None)
         try:
-            _, durable = self.vhost.delete_queue(self.queue(name))
+            durable = delete_queue(self.vhost, self.queue(name))
         except MetadataUnavailable:  # it stays
             generations.pop()
             raise

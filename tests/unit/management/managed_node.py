@@ -15,7 +15,7 @@ from unittest import mock
 import msgspec
 from aiohttp import StreamReader
 from aiohttp.test_utils import make_mocked_request
-from queue_samples import Node, running_node
+from queue_samples import Node, declare_queue, running_node
 
 from routelog.log_backend import Backups, Reason, StoredLogs, SystemDisk
 from routelog.management.calls.answer import Answer, Empty, Listing, Pieces, Value, as_json
@@ -291,7 +291,7 @@ class ManagedNode:
         """A durable queue of vhost `/`."""
         given = {key.replace("_", "-"): value for key, value in arguments.items()}
         properties = QueueProperties(name, durable=True, arguments=given)
-        queue, done = self.vhost.declare_queue(properties, object())
+        queue, done = declare_queue(self.vhost, properties, object())
         if done is not None:
             await done
         return queue

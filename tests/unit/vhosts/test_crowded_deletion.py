@@ -5,12 +5,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from queue_samples import Node, Taker, running_node
+from queue_samples import Node, Taker, declare_queue, running_node
 
 from routelog.exchanges import QueueNotFound
 from routelog.exchanges.topology.binding_graph import AT_ONCE_MAX, DEPARTED_BINDINGS_MAX
 from routelog.log_backend import Change, MetadataUnavailable
-from routelog.vhosts import Durable, QueueProperties, VirtualHost
+from routelog.vhosts import Durable, QueueProperties, VirtualHost, pending
 from routelog.vhosts.stored.topology_record import prefix
 
 COUNT = AT_ONCE_MAX + DEPARTED_BINDINGS_MAX + 5
@@ -22,7 +22,7 @@ async def crowd(vhost: VirtualHost) -> None:
     """A durable queue with many bindings from a durable exchange, and another queue with one."""
     vhost.declare_exchange("from", "topic", **DURABLE | {"auto_delete": True})
     for name in ("to", "beside"):
-        durable = vhost.declare_queue(QueueProperties(name, durable=True), CONNECTION)[1]
+        durable = declare_queue(vhost, QueueProperties(name, durable=True), CONNECTION)[1]
         assert durable is not None
         await durable
     last: Durable = None
@@ -38,7 +38,7 @@ def stored(node: Node, kind: str) -> int:
 
 
 def delete_queue(vhost: VirtualHost) -> Durable:
-    return vhost.delete_queue(vhost.queues["to"], if_unused=True, if_empty=True)[1]
+    return pending(vhost.delete_queue(vhost.queues["to"], if_unused=True, if_empty=True))
 
 
 def delete_exchange(vhost: VirtualHost) -> Durable:
@@ -81,7 +81,7 @@ async def test_a_restart_in_the_middle_shows_it_gone_and_goes_on(
         await vhost.until_free("exchange", "from")
         assert stored(node, "bindings") == 1
         assert not vhost.routing.has_exchange("from")  # it went with the last of them
-        done = vhost.declare_queue(QueueProperties("to", durable=True), CONNECTION)[1]
+        done = declare_queue(vhost, QueueProperties("to", durable=True), CONNECTION)[1]
         if done is not None:
             await done
     async with running_node(tmp_path) as node:
@@ -107,7 +107,7 @@ async def test_nothing_of_its_name_is_declared_before_its_bindings_are_gone(tmp_
 async def test_what_is_deleted_unasked_is_gone_at_once_too(node: Node, how: str) -> None:
     vhost = node.vhost
     properties = QueueProperties("q", exclusive=how == "exclusive", auto_delete=how != "exclusive")
-    queue, _ = vhost.declare_queue(properties, CONNECTION)
+    queue, _ = declare_queue(vhost, properties, CONNECTION)
     for number in range(COUNT):
         vhost.bind_queue("q", "amq.topic", f"{number}.*", {})
     if how == "exclusive":
@@ -117,8 +117,8 @@ async def test_what_is_deleted_unasked_is_gone_at_once_too(node: Node, how: str)
     else:
         taker = Taker()
         queue.add_consumer(taker)
-        queue.remove_consumer(taker)
-        vhost.consumers_left(queue)
+        queue.detach([taker])
+        vhost.consumers_left(queue.name)
     assert "q" not in vhost.queues
     assert vhost.routing.route("amq.topic", f"{COUNT - 1}.x".encode()) == ()
     assert vhost.routing._graph.departed

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from queue_samples import records
+from queue_samples import declare_queue, records
 from unit.log_backend.open_store import unsettled
 from unit.vhosts.replicated_nodes import ReplicatedNode, replicated_node, there_and_back
 
@@ -12,7 +12,7 @@ from routelog.vhosts import Queue, QueueProperties
 
 
 async def declares(node: ReplicatedNode) -> None:
-    _, stored = node.vhost.declare_queue(QueueProperties("q", durable=True), None)
+    _, stored = declare_queue(node.vhost, QueueProperties("q", durable=True), None)
     assert stored is not None
     await stored
     queue_of(node).publish(records("first"), waited=True)

@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from queue_samples import records
+from queue_samples import declare_queue, delete_queue, got, records
 from support.waiting import until
 from unit.log_backend.copies.test_copies import materialized
 from unit.log_backend.open_store import flushed, unsettled
@@ -17,7 +17,7 @@ from routelog.vhosts import QueueProperties
 
 
 async def declared(node: ReplicatedNode, name: str) -> None:
-    _, stored = node.vhost.declare_queue(QueueProperties(name, durable=True), None)
+    _, stored = declare_queue(node.vhost, QueueProperties(name, durable=True), None)
     assert stored is not None
     await stored
 
@@ -43,7 +43,7 @@ async def with_settled_segments(leader: ReplicatedNode) -> Path:
     first = queue.partitions[0].log.segments[0].path
     leader.connected = False
     for _ in range(4):
-        delivery = queue.get()
+        delivery = got(queue)
         assert delivery is not None
         delivery.partition.settle(delivery.offset, delivery.offset + 1)
     return first
@@ -62,7 +62,7 @@ async def test_its_copy_has_what_is_committed_and_waits_for_nothing(
         leader.vhost.queues["deleted"].publish(records("c"), waited=True)  # in the journal only
         await leader.drained()
         leader.connected = False
-        _, deleted = leader.vhost.delete_queue(leader.vhost.queues["deleted"])
+        deleted = delete_queue(leader.vhost, leader.vhost.queues["deleted"])
         assert deleted is not None
         leader.vhost.queues["kept"].publish(records("unknown"), waited=True)
         await leader.drained()
@@ -92,7 +92,7 @@ async def test_a_checkpoint_that_was_given_up_loses_nothing_for_the_next_one(
         await flushed(leader.logs)
         leader.connected = False
         for _ in range(3):
-            delivery = queue.get()
+            delivery = got(queue)
             assert delivery is not None
             if delivery.offset:
                 partition.settle(delivery.offset, delivery.offset + 1)

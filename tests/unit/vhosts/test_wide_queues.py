@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from pamqp import commands
-from queue_samples import Node, Taker, records, running_node
+from queue_samples import Node, Taker, declare_queue, records, running_node
 
 from routelog.log_backend import PERSISTENT, encode_records, key_partition
 from routelog.vhosts import (
@@ -39,7 +39,7 @@ def declare(
     if durable:
         named["x-durability"] = "memory"  # visible at once
     properties = QueueProperties(name, durable, arguments={"x-partitions": partitions, **named})
-    return node.vhost.declare_queue(properties, None)[0]
+    return declare_queue(node.vhost, properties, None)[0]
 
 
 def keyed(partition: int, properties: bytes = b"\0\0", count: int = 1) -> Any:

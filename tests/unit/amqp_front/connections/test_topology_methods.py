@@ -1,6 +1,7 @@
 """Topology methods on a channel that writes down what it answers, and when."""
 
-from collections.abc import AsyncIterator
+from asyncio import Future, gather
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from pamqp import commands
 from queue_samples import Node, SlowDisk, running_node
 
 from routelog.amqp_front.connections import topology_methods
-from routelog.vhosts import AccessRefused, Durable, ResourceKind, Verb, VirtualHost
+from routelog.vhosts import AccessRefused, Answer, ResourceKind, Verb, VirtualHost, after
 
 
 @pytest.fixture
@@ -42,13 +43,22 @@ class Channel:
         self.permissions: Any = Permissions(prefix)
         self.connection: Any = self
         self.last_queue = ""
-        self.answers: list[tuple[Durable, dict[str, Any]]] = []
+        self.answers: list[tuple[Awaitable[object] | None, dict[str, Any]]] = []
+        self.waits: list[Future[Any]] = []
 
     def cancels_behind_reply(self) -> AbstractContextManager[None]:
         """See `TopologyChannel`."""
         return nullcontext()
 
-    def reply(self, durable: Durable, nowait: bool, kind: type[Any], **values: Any) -> None:
+    def when(self, answer: Answer[Any], then: Callable[[Any], None], method: Any) -> None:
+        """See `TopologyChannel`."""
+        coming = after(answer, then)
+        if isinstance(coming, Future):
+            self.waits.append(coming)
+
+    def reply(
+        self, durable: Awaitable[object] | None, nowait: bool, kind: type[Any], **values: Any
+    ) -> None:
         """See `TopologyChannel`."""
         self.answers.append((durable, values))
 
@@ -80,12 +90,13 @@ async def test_who_asks_for_a_declaration_waits_as_who_made_it(node: Node) -> No
     topology_methods.exchange_declare(maker, commands.Exchange.Declare(exchange="x", durable=True))
     topology_methods.queue_declare(other, commands.Queue.Declare(queue="q", passive=True))
     topology_methods.exchange_declare(other, commands.Exchange.Declare(exchange="x", passive=True))
-    made = [durable for durable, _ in maker.answers]
-    assert [durable for durable, _ in other.answers] == made
-    for submitted, durable in zip(disk.futures, made, strict=True):
+    ((made, _),), ((asked, _),) = maker.answers, other.answers  # the exchange
+    assert made is asked is not None
+    for submitted in disk.futures:
         submitted.set_result(1)
-        assert durable is not None
-        await durable
+    await gather(*maker.waits, *other.waits, made)
+    for channel in (maker, other):
+        assert [values.get("queue") for _, values in channel.answers] == [None, "q"]
     topology_methods.queue_declare(other, commands.Queue.Declare(queue="q", passive=True))
     topology_methods.exchange_declare(other, commands.Exchange.Declare(exchange="x", passive=True))
     assert [durable for durable, _ in other.answers[2:]] == [None, None]
@@ -101,10 +112,9 @@ async def test_who_deletes_what_another_one_is_deleting_waits_with_it(node: Node
     disk.futures[0].set_result(1)
     topology_methods.queue_delete(first, commands.Queue.Delete(queue="q"))
     topology_methods.queue_delete(other, commands.Queue.Delete(queue="q"))
-    assert other.answers[1] == (first.answers[1][0], {"message_count": 0})
+    assert (len(first.answers), len(other.answers)) == (0, 1)
     disk.futures[1].set_result(2)
-    durable = first.answers[1][0]
-    assert durable is not None
-    await durable
+    await gather(*first.waits, *other.waits)
+    assert first.answers[-1] == other.answers[1] == (None, {"message_count": 0})
     topology_methods.queue_delete(other, commands.Queue.Delete(queue="q"))
     assert other.answers[2] == (None, {"message_count": 0})

@@ -1,7 +1,8 @@
 """What a channel consumes: credit, limits, and replies to a client that does not read."""
 
+import asyncio
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -16,7 +17,16 @@ from routelog.amqp_front.node.direct_reply import DirectReplies
 from routelog.amqp_front.wire.errors import NOT_ALLOWED, HardError
 from routelog.broker.process.services import DeliverySamples
 from routelog.log_backend import Octets
-from routelog.vhosts import CREDIT_UNLIMITED, UNCOUNTED, Queue, QueueProperties
+from routelog.vhosts import (
+    CREDIT_UNLIMITED,
+    UNCOUNTED,
+    ConsumeOptions,
+    Delivery,
+    Queue,
+    QueueProperties,
+    then,
+    value_of,
+)
 
 
 class Connection:
@@ -60,7 +70,7 @@ class Channel:
             settlings=deque(),
             deliveries=DeliverySamples(turns.clock),
         )
-        self.left: list[Queue] = []
+        self.left: list[str] = []
         self.vhost: Any = SimpleNamespace(listeners=(), consumers_left=self.left.append)
 
     def cancelled(self, frame: bytes) -> None:
@@ -88,9 +98,10 @@ def queue() -> Queue:
 
 
 def begin(consuming: Consumption, queue: Queue, tag: str, *, no_ack: bool) -> ChannelConsumer:
-    consumer = consuming.consume(queue, tag, {}, no_ack=no_ack, exclusive=False)
-    consuming.start(consumer, {})
-    return consumer
+    begun: list[str] = []
+    consuming.consume(queue, tag, {}, lambda: begun.append(tag), no_ack=no_ack, exclusive=False)
+    assert begun == [tag]
+    return consuming.consumers[tag]
 
 
 def test_a_channel_that_holds_more_than_its_new_prefetch_takes_nothing(
@@ -125,7 +136,7 @@ def test_the_consumers_of_all_channels_of_a_connection_are_limited(
     one.cancel("a")
     assert connection.consumers == 1
     assert one.close() is None
-    assert channels[0].left == [queue]
+    assert channels[0].left == [queue.name]
     assert connection.consumers == 0
 
 
@@ -172,3 +183,61 @@ def test_who_has_left_is_not_told_that_its_queue_is_deleted(
     consuming.close()
     consuming.consumer_ended(consumer)  # its return takes several turns: it is still at its queue
     assert channel.connection.written == b""
+
+
+class LateQueue:
+    """A queue whose answers come later."""
+
+    name, vhost, is_stream, partition_count = "late", "/", False, 1
+
+    def __init__(self) -> None:
+        self.loop = asyncio.get_running_loop()
+        self.attached: list[Any] = []
+        self.detached: list[Any] = []
+        self.coming: asyncio.Future[Any] = self.loop.create_future()
+
+    def attach(
+        self, consumer: Any, options: ConsumeOptions, begin: Callable[[Any], None]
+    ) -> "asyncio.Future[None]":
+        """See `QueueHandle`."""
+        self.attached.append(consumer)
+        return then(self.coming, lambda _: begin(self))
+
+    def detach(self, gone: Sequence[Any]) -> None:
+        """See `QueueHandle`."""
+        self.detached += gone
+
+    def get(self) -> "asyncio.Future[Any]":
+        """See `QueueHandle`."""
+        return self.coming
+
+
+async def test_a_consumer_that_comes_after_its_channel_has_gone_leaves_its_queue(
+    consuming: Consumption, channel: Channel
+) -> None:
+    queue: Any = LateQueue()
+    answer = consuming.consume(queue, "a", {}, pytest.fail, no_ack=False, exclusive=False)
+    assert consuming.consumers == {}
+    consuming.close()
+    queue.coming.set_result(None)
+    await value_of(answer)
+    assert queue.detached == queue.attached
+    assert channel.left == ["late"]
+    assert (consuming.consumers, channel.connection.consumers) == ({}, 0)
+
+
+async def test_a_message_that_comes_after_its_channel_has_gone_goes_back(
+    consuming: Consumption, connection: Any
+) -> None:
+    queue: Any = LateQueue()
+    answer = consuming.get(queue, no_ack=True)
+    consuming.close()
+    came: list[object] = []
+    source = SimpleNamespace(
+        give_back=lambda first, end: came.append((first, end)),
+        on_ready=lambda: came.append("ready"),
+    )
+    queue.coming.set_result(Delivery(cast(Any, source), records("m"), 0, 1, 7, False))
+    await value_of(answer)
+    assert came == [(7, 8), "ready"]
+    assert connection.written == b""

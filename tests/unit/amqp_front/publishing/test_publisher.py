@@ -6,7 +6,7 @@ import pytest
 from frame_samples import publish, some_properties
 from loop_services import scheduler_on
 from pamqp import commands
-from queue_samples import Node, Taker, bodies, fill
+from queue_samples import Node, Taker, bodies, declare_queue, fill
 from unit.amqp_front.publishing_channel import Channel, held, runs
 
 from routelog.amqp_front.publishing.publisher import Publisher
@@ -363,7 +363,7 @@ def test_returns_come_before_their_confirm(
 async def test_a_persistent_publish_is_confirmed_when_the_journal_has_it(
     node: Node, publisher: Publisher, channel: Channel
 ) -> None:
-    done = node.vhost.declare_queue(QueueProperties("durable", durable=True), object())[1]
+    done = declare_queue(node.vhost, QueueProperties("durable", durable=True), object())[1]
     assert done is not None
     await done
     publisher.confirming = True
@@ -389,7 +389,7 @@ def test_a_closed_channel_confirms_what_is_known_and_nothing_more(
 async def test_a_failed_journal_refuses_what_waits(
     node: Node, publisher: Publisher, channel: Channel
 ) -> None:
-    done = node.vhost.declare_queue(QueueProperties("durable", durable=True), object())[1]
+    done = declare_queue(node.vhost, QueueProperties("durable", durable=True), object())[1]
     assert done is not None
     await done
     publisher.confirming = True

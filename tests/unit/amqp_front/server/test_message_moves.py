@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, cast
 
-from queue_samples import fill, running_node
+from queue_samples import declare_queue, fill, running_node
 
 from routelog.amqp_front.server.message_moves import MessageMoves
 from routelog.vhosts import (
@@ -21,7 +21,7 @@ from routelog.vhosts import (
 
 async def test_a_move_out_of_a_deleted_queue_has_no_rest(tmp_path: Path) -> None:
     async with running_node(tmp_path) as node:
-        queue = node.vhost.declare_queue(QueueProperties("q", durable=False), object())[0]
+        queue = declare_queue(node.vhost, QueueProperties("q", durable=False), object())[0]
         fill(queue, 3)
         node.vhost.delete_queue(queue)
         moves = MessageMoves(cast(Any, None), node.vhost, queue)

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from queue_samples import Node, Taker, records, running_node, settle
+from queue_samples import Node, Taker, declare_queue, records, running_node, settle
 
 from routelog.management.calls.queue_bytes import (
     LISTED_STRETCHES_MAX,
@@ -22,7 +22,7 @@ async def node(tmp_path: Path) -> AsyncIterator[Node]:
 
 
 async def declared(node: Node) -> Queue:
-    queue, done = node.vhost.declare_queue(QueueProperties("q", durable=True), object())
+    queue, done = declare_queue(node.vhost, QueueProperties("q", durable=True), object())
     if done is not None:
         await done
     return queue
@@ -74,7 +74,7 @@ async def test_a_list_looks_at_the_first_batches_alone(node: Node) -> None:
 async def test_a_list_looks_at_each_partition_of_a_queue(node: Node) -> None:
     arguments = {"x-partitions": 2 * LISTED_STRETCHES_MAX}
     properties = QueueProperties("wide", durable=True, arguments=arguments)
-    queue, done = node.vhost.declare_queue(properties, object())
+    queue, done = declare_queue(node.vhost, properties, object())
     if done is not None:
         await done
     for partition in queue.partitions:

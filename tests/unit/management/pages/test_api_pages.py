@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator
 
 import pytest
-from queue_samples import records
+from queue_samples import declare_queue, records
 from unit.management.managed_node import ManagedNode
 from unit.management.page_browser import Browser, browsing
 
@@ -58,7 +58,7 @@ async def test_a_change_is_made_by_a_form_of_the_session_alone(browser: Browser)
 
 async def test_a_long_answer_is_cut(browser: Browser) -> None:
     # Not durable: what is published is there at once.
-    queue, _ = browser.node.vhost.declare_queue(QueueProperties("q", durable=False), object())
+    queue, _ = declare_queue(browser.node.vhost, QueueProperties("q", durable=False), object())
     queue.publish(records("x" * 100_000), True)
     page = await browser.page(
         "/api-docs/get_queues_vhost_name_messages"

@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from queue_samples import records
+from queue_samples import declare_queue, records
 from unit.management.managed_node import TAKEN
 from unit.management.page_browser import Browser, pairs, values
 
@@ -243,7 +243,7 @@ async def test_who_only_looks_on_is_offered_no_change_and_refused_each(browser: 
 async def test_marked_messages_are_moved_when_their_number_was_typed(browser: Browser) -> None:
     node = browser.node
     await node.queue("parked")
-    queue, _ = node.vhost.declare_queue(QueueProperties("q"), object())
+    queue, _ = declare_queue(node.vhost, QueueProperties("q"), object())
     queue.publish(records("a", "b", "c"), True)
     here = "/queues/%2F/q/messages"
     page = await browser.page(here)

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from queue_samples import Node, SetClock, Taker, records, running_node
+from queue_samples import Node, SetClock, Taker, declare_queue, records, running_node
 
 from routelog.management.sampling import sampler as sampler_module
 from routelog.management.sampling.sampler import (
@@ -35,7 +35,7 @@ class Sampled:
             await self.sampler.sample()
 
     def queue(self, name: str = "q") -> Queue:
-        return self.node.vhost.declare_queue(QueueProperties(name), object())[0]
+        return declare_queue(self.node.vhost, QueueProperties(name), object())[0]
 
     def rate(self, of: object, column: int = PUBLISH) -> float:
         return self.sampler.rate(self.sampler.history(of), [column])
@@ -211,7 +211,7 @@ async def node(tmp_path: Path) -> AsyncIterator[Node]:
 
 
 def declared(node: Node, *consumers: Taker) -> Queue:
-    queue = node.vhost.declare_queue(QueueProperties("q"), object())[0]
+    queue = declare_queue(node.vhost, QueueProperties("q"), object())[0]
     for each in consumers:
         queue.add_consumer(each)
     return queue
@@ -247,7 +247,7 @@ async def test_queues_without_consumers_and_deleted_ones_are_forgotten(node: Nod
     assert capacity.of(queue, is_idle=False) == 1  # as it is now
     taker.prefetch = 0
     capacity.look(queue)
-    queue.remove_consumers([taker])
+    queue.detach([taker])
     capacity.look(queue)
     queue.add_consumer(Taker(1))
     assert capacity.of(queue, is_idle=False) == 1

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from queue_samples import Node, SetClock, records, running_node
+from queue_samples import Node, SetClock, declare_queue, records, running_node
 
 from routelog.management.sampling.sampler import SAMPLE_SECONDS, Sampler
 from routelog.management.sampling.statistics import (
@@ -28,7 +28,7 @@ class Sampled:
         self.clock = SetClock()
         self.sampler = Sampler(node.vhosts, self.clock)
         node.vhosts.counters.changed.is_watched = True
-        self.queue = node.vhost.declare_queue(QueueProperties("q"), object())[0]
+        self.queue = declare_queue(node.vhost, QueueProperties("q"), object())[0]
 
     async def later(self) -> None:
         self.clock.microseconds += int(SAMPLE_SECONDS * 1_000_000)

@@ -6,7 +6,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 import pytest
-from queue_samples import records
+from queue_samples import declare_queue, records
 from unit.management.managed_node import ManagedNode
 
 from routelog.management.calls.failures import Refused
@@ -17,7 +17,7 @@ from routelog.vhosts import AccessRefused, MoveMode, QueueProperties
 @pytest.fixture
 def queue(node: ManagedNode) -> str:
     properties = QueueProperties("mine", durable=False, arguments={"x-partitions": 2})
-    made = node.vhost.declare_queue(properties, object())[0]
+    made = declare_queue(node.vhost, properties, object())[0]
     for number, partition in enumerate(made.partitions):
         partition.log.append(records(f"a{number}", f"b{number}"))
     return made.name
@@ -107,7 +107,7 @@ async def test_a_purge_during_a_restore_is_the_last_one(
     node: ManagedNode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     properties = QueueProperties("kept", arguments={"x-retention": "1D"})
-    queue, move = node.vhost.declare_queue(properties, object())[0], node.messages.move
+    queue, move = declare_queue(node.vhost, properties, object())[0], node.messages.move
     (partition,) = queue.partitions
     partition.log.append(records("a", "b"))
     queue.purge()

@@ -4,7 +4,7 @@ from array import array
 from dataclasses import replace
 
 import pytest
-from queue_samples import Taker, records
+from queue_samples import Taker, got, records
 from unit.management.managed_node import Connection, ManagedNode
 
 from routelog.log_backend import Reason, Records, encode_records
@@ -239,7 +239,7 @@ async def test_the_timestamp_of_the_next_message_is_shown(node: ManagedNode) -> 
     queue.publish(records("without"), True)
     queue.publish(stamped(1_700_000_000), True)
     assert (await node.ask(queues.get_queue, name="q"))["head_message_timestamp"] is None
-    queue.get()
+    got(queue)
     row = await node.ask(queues.get_queue, name="q")
     assert row["head_message_timestamp"] == 1_700_000_000
 

@@ -1,7 +1,7 @@
 """Vhosts and definitions over HTTP."""
 
 import pytest
-from queue_samples import records
+from queue_samples import delete_queue, got, records
 from unit.management.managed_node import ManagedNode
 
 from routelog.exchanges import RoutingError
@@ -30,7 +30,7 @@ async def test_a_vhost_is_made_changed_shown_and_deleted(node: ManagedNode) -> N
 async def test_a_vhost_counts_its_messages(node: ManagedNode) -> None:
     queue = await node.queue("q")
     queue.publish(records("a", "b"), True)
-    assert queue.get() is not None
+    assert got(queue) is not None
     row = await node.ask(vhosts.get_vhost)
     counts = (row["messages"], row["messages_ready"], row["messages_unacknowledged"])
     assert counts == (2, 1, 1)
@@ -67,7 +67,7 @@ async def test_definitions_go_out_and_come_back(node: ManagedNode) -> None:
     assert document["product_version"] == "0.1"
     assert [user["name"] for user in document["users"]] == ["u"]
     await node.users.delete_user("u")
-    done = node.vhost.delete_queue(node.vhost.queues["q"])[1]
+    done = delete_queue(node.vhost, node.vhost.queues["q"])
     if done is not None:
         await done
     assert await node.ask(vhosts.post_definitions, body=document) == 204

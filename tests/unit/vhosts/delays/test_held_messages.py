@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from pamqp import commands
-from queue_samples import Node, running_node
+from queue_samples import Node, declare_queue, running_node
 from unit.log_backend.open_store import copy_of, flushed
 from unit.vhosts.publishing.test_internal_publisher import HastyClock
 
@@ -70,7 +70,7 @@ async def later(node: Node, *, durable: bool = True) -> tuple[HeldMessages, Queu
     )
     if done is not None:
         await done
-    queue, stored = node.vhost.declare_queue(QueueProperties("q", durable=True), None)
+    queue, stored = declare_queue(node.vhost, QueueProperties("q", durable=True), None)
     if stored is not None:
         await stored
     bound = node.vhost.bind_queue("q", "later", "", {})
@@ -163,7 +163,7 @@ async def test_more_than_can_be_read_ahead_come_in_order(node: Node) -> None:
 async def test_a_queue_that_refuses_gets_a_message_when_it_has_room(node: Node) -> None:
     held, _ = await later(node)
     full = {"x-max-length": 1, "x-overflow": "reject-publish"}
-    queue, stored = node.vhost.declare_queue(QueueProperties("full", arguments=full), None)
+    queue, stored = declare_queue(node.vhost, QueueProperties("full", arguments=full), None)
     assert stored is None
     bound = node.vhost.bind_queue("full", "later", "", {})
     assert bound is None
@@ -385,7 +385,7 @@ async def test_what_is_due_reaches_very_many_queues_in_turns_and_is_settled_then
     names = [f"many{number}" for number in range(100)]
     queues = []
     for name in names:
-        queues.append(node.vhost.declare_queue(QueueProperties(name), object())[0])
+        queues.append(declare_queue(node.vhost, QueueProperties(name), object())[0])
         node.vhost.bind_queue(name, "later", "", {})
     node.vhost.post._ways = replace(node.vhost.post._ways, clock=HastyClock())
     node.turns.hurry()
@@ -414,7 +414,7 @@ async def test_no_more_of_what_is_due_is_on_its_way_than_a_turn_may_begin_with(
     node.vhost.post._ways = replace(node.vhost.post._ways, clock=HastyClock())
     node.turns.hurry()
     for number in range(60):
-        declared, _ = node.vhost.declare_queue(QueueProperties(f"many{number}"), object())
+        declared, _ = declare_queue(node.vhost, QueueProperties(f"many{number}"), object())
         node.vhost.bind_queue(declared.name, "later", "", {})
     delays = range(1_000, 1_007)
     held.publish(message(*delays, mode=1), True)

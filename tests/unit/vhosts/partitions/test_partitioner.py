@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 from pamqp.commands import Basic
-from queue_samples import Node
+from queue_samples import Node, declare_queue
 
 from routelog.log_backend import PERSISTENT, Records, encode_records, key_partition
 from routelog.vhosts import Queue, QueueProperties
@@ -22,7 +22,7 @@ BODIES = [b"m%d" % number for number in range(100)]
 def declare(node: Node, name: str = "q", **arguments: object) -> Queue:
     named = {f"x-{key.replace('_', '-')}": value for key, value in arguments.items()}
     properties = QueueProperties(name, durable=True, arguments=named)
-    return node.vhost.declare_queue(properties, object())[0]
+    return declare_queue(node.vhost, properties, object())[0]
 
 
 def run(

@@ -8,15 +8,16 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
-from queue_samples import Taker, bodies, fill, numbered, records, running_node
+from queue_samples import Taker, bodies, declare_queue, fill, numbered, records, running_node
 from unit.log_backend.open_store import flushed
 
+from routelog.exchanges import QueueNotFound
 from routelog.log_backend import LogOptions, PartitionLog, Reason
 from routelog.log_backend.journal.journal_groups import JournalGroups
 from routelog.log_backend.partitions.loaded_pieces import PieceBudget
 from routelog.log_backend.partitions.log_intake import LogIntake
 from routelog.log_backend.upkeep.partition_snapshot import snapshot
-from routelog.vhosts import Delivery, Queue, QueuePartition, QueueProperties
+from routelog.vhosts import Delivery, Queue, QueuePartition, QueueProperties, value_of
 
 READY, HELD, RETURNED, SETTLED = "ready", "held", "returned", "settled"
 
@@ -166,14 +167,14 @@ async def taken(queue: Queue, count: int = 3) -> Delivery:
     async with asyncio.timeout(60):
         while (delivery := partition.take(count, 1 << 20)) is None:
             loaded = asyncio.Event()
-            assert queue.when_loaded(loaded.set)
+            assert partition.prepare(loaded.set)
             await loaded.wait()
     return delivery
 
 
 async def test_messages_on_disk_are_loaded(tmp_path: Path) -> None:
     async with running_node(tmp_path, TIGHT) as node:
-        queue, done = node.vhost.declare_queue(QueueProperties("q", durable=True), object())
+        queue, done = declare_queue(node.vhost, QueueProperties("q", durable=True), object())
         assert done is not None
         await done
         bulk = "x" * 4000
@@ -192,7 +193,7 @@ async def test_messages_on_disk_are_loaded(tmp_path: Path) -> None:
 
 async def test_what_is_handed_out_again_is_loaded_first(tmp_path: Path) -> None:
     async with running_node(tmp_path, TIGHT) as node:
-        queue, _ = node.vhost.declare_queue(QueueProperties("q", durable=True), object())
+        queue, _ = declare_queue(node.vhost, QueueProperties("q", durable=True), object())
         for letter in "xyz":
             queue.publish(records(letter * 60_000), waited=False)
         (partition,) = queue.partitions
@@ -211,7 +212,7 @@ async def test_what_is_handed_out_again_is_loaded_first(tmp_path: Path) -> None:
 
 async def test_the_queue_is_woken_when_its_messages_are_loaded(tmp_path: Path) -> None:
     async with running_node(tmp_path, TIGHT) as node:
-        queue, _ = node.vhost.declare_queue(QueueProperties("q", durable=True), object())
+        queue, _ = declare_queue(node.vhost, QueueProperties("q", durable=True), object())
         queue.publish(records("x" * 60_000), waited=False)
         queue.publish(records("y" * 60_000), waited=False)
         await flushed(node.logs)
@@ -226,21 +227,20 @@ async def test_the_queue_is_woken_when_its_messages_are_loaded(tmp_path: Path) -
 
 async def test_who_waits_for_a_load_hears_of_the_end_of_the_queue(tmp_path: Path) -> None:
     async with running_node(tmp_path, TIGHT) as node:
-        queue, _ = node.vhost.declare_queue(QueueProperties("q", durable=True), object())
+        queue, _ = declare_queue(node.vhost, QueueProperties("q", durable=True), object())
         for letter in "xyz":
             queue.publish(records(letter * 60_000), waited=False)
         await flushed(node.logs)
-        told = asyncio.Event()
-        assert queue.get() is None
-        assert queue.when_loaded(told.set)
+        waiting = queue.get()
         node.vhost.delete_queue(queue)
         async with asyncio.timeout(60):
-            await told.wait()
+            with pytest.raises(QueueNotFound):
+                await value_of(waiting)
 
 
 async def test_what_was_settled_out_of_order_is_skipped_after_a_restart(tmp_path: Path) -> None:
     async with running_node(tmp_path) as node:
-        queue, done = node.vhost.declare_queue(QueueProperties("q", durable=True), object())
+        queue, done = declare_queue(node.vhost, QueueProperties("q", durable=True), object())
         assert done is not None
         await done
         fill(queue, 20, 4)
@@ -262,7 +262,7 @@ async def test_what_was_settled_out_of_order_is_skipped_after_a_restart(tmp_path
 
 async def test_what_was_handed_out_comes_as_redelivered_after_a_restart(tmp_path: Path) -> None:
     async with running_node(tmp_path) as node:
-        queue, done = node.vhost.declare_queue(QueueProperties("q", durable=True), object())
+        queue, done = declare_queue(node.vhost, QueueProperties("q", durable=True), object())
         assert done is not None
         await done
         fill(queue, 20, 10)
@@ -294,7 +294,7 @@ async def test_what_was_handed_out_comes_as_redelivered_after_a_restart(tmp_path
 
 async def test_a_delivery_ends_where_the_messages_of_an_earlier_run_do(tmp_path: Path) -> None:
     async with running_node(tmp_path) as node:
-        queue, done = node.vhost.declare_queue(QueueProperties("q", durable=True), object())
+        queue, done = declare_queue(node.vhost, QueueProperties("q", durable=True), object())
         assert done is not None
         await done
         fill(queue, 10, 10)
@@ -307,7 +307,7 @@ async def test_a_delivery_ends_where_the_messages_of_an_earlier_run_do(tmp_path:
 
 async def test_a_purge_takes_the_counts_of_what_it_takes(tmp_path: Path) -> None:
     async with running_node(tmp_path) as node:
-        queue, _ = node.vhost.declare_queue(QueueProperties("q"), object())
+        queue, _ = declare_queue(node.vhost, QueueProperties("q"), object())
         fill(queue, 10, 10)
         (partition,) = queue.partitions
         for _ in range(2):
@@ -325,30 +325,31 @@ async def test_while_some_come_back_nothing_is_handed_out(
 ) -> None:
     arguments = {} if priorities is None else {"x-max-priority": priorities}
     async with running_node(tmp_path) as node:
-        queue, _ = node.vhost.declare_queue(QueueProperties("q", arguments=arguments), object())
+        queue, _ = declare_queue(node.vhost, QueueProperties("q", arguments=arguments), object())
         fill(queue, 10, 10)
         (partition,) = queue.partitions
         assert partition.take(5, 1 << 20)
-        taker, told = Taker(), []
+        taker = Taker(0)
         partition.pause()
         partition.give_back(0, 2)
         queue.add_consumer(taker)
-        node.turns.run()
-        assert (taker.bodies(), queue.get()) == ([], None)
-        assert queue.when_loaded(lambda: told.append(queue.get()))
+        waiting = queue.get()
         partition.give_back(2, 5)
         node.turns.run()
-        assert (taker.bodies(), told) == ([], [])
+        assert isinstance(waiting, asyncio.Future)
+        assert not waiting.done()
         partition.resume()
+        first = await waiting
+        assert first is not None
+        taker.prefetch = None
+        queue.wake()
         node.turns.run()
-        (got,) = told
-        assert got is not None
-        assert bodies(got) + taker.bodies() == numbered(0, 10)
+        assert bodies(first) + taker.bodies() == numbered(0, 10)
 
 
 async def test_what_a_commit_settles_is_known_before_it_is_settled(tmp_path: Path) -> None:
     async with running_node(tmp_path) as node:
-        queue, done = node.vhost.declare_queue(QueueProperties("q", durable=True), object())
+        queue, done = declare_queue(node.vhost, QueueProperties("q", durable=True), object())
         assert done is not None
         await done
         fill(queue, 10, 10)
@@ -374,7 +375,7 @@ async def test_an_ack_after_the_end_of_a_queue_leaves_its_successors_files_alone
     async with running_node(tmp_path) as node:
 
         async def filled() -> Queue:
-            queue, done = node.vhost.declare_queue(QueueProperties("q", durable=True), object())
+            queue, done = declare_queue(node.vhost, QueueProperties("q", durable=True), object())
             assert done is not None
             await done
             fill(queue, 10, 10)

@@ -9,6 +9,7 @@ import pytest
 from queue_samples import (
     Node,
     Taker,
+    declare_queue,
     fill,
     give_back,
     numbered,
@@ -47,7 +48,7 @@ async def node(tmp_path: Path) -> AsyncIterator[Node]:
 
 def declare(node: Node, **arguments: object) -> Queue:
     properties = QueueProperties("s", durable=True, arguments=arguments)
-    return node.vhost.declare_queue(properties, object())[0]
+    return declare_queue(node.vhost, properties, object())[0]
 
 
 @pytest.fixture

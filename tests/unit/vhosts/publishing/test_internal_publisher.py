@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from queue_samples import Node, bodies, fill, numbered, records, running_node
+from queue_samples import Node, bodies, declare_queue, fill, numbered, records, running_node
 
 from routelog.exchanges import Route
 from routelog.log_backend import (
@@ -54,7 +54,7 @@ async def node(tmp_path: Path) -> AsyncIterator[Node]:
 def declared(node: Node, name: str, **arguments: object) -> Queue:
     hyphened = {key.replace("_", "-"): value for key, value in arguments.items()}
     properties = QueueProperties(name, arguments=hyphened)
-    return node.vhost.declare_queue(properties, object())[0]
+    return declare_queue(node.vhost, properties, object())[0]
 
 
 def outgoing(*texts: str, key: bytes = b"k") -> list[OutgoingMessage]:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from queue_samples import Node, Taker, records, running_node
+from queue_samples import Node, Taker, declare_queue, records, running_node
 from unit.vhosts.publishing.test_internal_publisher import HastyClock, reject, with_a_fault
 
 from routelog.log_backend import RecordBatch, Settlement
@@ -35,7 +35,7 @@ async def node(tmp_path: Path) -> AsyncIterator[Node]:
 async def declared(node: Node, name: str, **arguments: object) -> Queue:
     hyphened = {key.replace("_", "-"): value for key, value in arguments.items()}
     properties = QueueProperties(name, durable=True, arguments=hyphened)
-    queue, done = node.vhost.declare_queue(properties, None)
+    queue, done = declare_queue(node.vhost, properties, None)
     assert done is not None
     await done
     return queue

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from queue_samples import Node, running_node
+from queue_samples import Node, declare_queue, running_node
 
 from routelog.vhosts import Queue, QueueProperties
 
@@ -17,4 +17,4 @@ async def node(tmp_path: Path) -> AsyncIterator[Node]:
 
 @pytest.fixture
 def queue(node: Node) -> Queue:
-    return node.vhost.declare_queue(QueueProperties("q"), object())[0]
+    return declare_queue(node.vhost, QueueProperties("q"), object())[0]

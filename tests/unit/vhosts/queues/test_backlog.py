@@ -91,7 +91,7 @@ def test_a_queue_that_holds_more_than_consumers_take_in_a_second_is_a_store(
 
 
 def test_a_queue_without_consumers_is_not_behind(node: Node, queue: Queue) -> None:
-    queue.remove_consumers([behind(node, queue)])
+    queue.detach([behind(node, queue)])
     fill(queue, 1)
     node.turns.run()
     assert not queue.is_behind

@@ -6,7 +6,16 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from queue_samples import Node, Taker, give_back, numbered, records, running_node, settle
+from queue_samples import (
+    Node,
+    Taker,
+    declare_queue,
+    give_back,
+    numbered,
+    records,
+    running_node,
+    settle,
+)
 from unit.log_backend.open_store import flushed
 
 from routelog.log_backend import LogOptions, RecordBatch
@@ -29,7 +38,7 @@ async def node(tmp_path: Path) -> AsyncIterator[Node]:
 async def begin(node: Node, arguments: dict[str, object]) -> tuple[Queue, ConsumerGroup]:
     arguments = arguments | {"x-durability": "memory"}  # visible at once
     properties = QueueProperties("q", durable=True, arguments=arguments)
-    queue, declared = node.vhost.declare_queue(properties, object())
+    queue, declared = declare_queue(node.vhost, properties, object())
     group, made = node.vhost.groups.join(queue, GroupOptions("g"), "first", 0)
     assert declared is not None
     assert made is not None
@@ -97,7 +106,7 @@ async def test_what_was_handed_out_or_returned_before_is_overtaken_too(node: Nod
     held.partition.give_back(0, 2)
     held.partition.settle(2, 3)
     assert (group.ready, group.unacked) == (6, 3)
-    queue.remove_consumers([taker])
+    queue.detach([taker])
     await fill_segments(node, queue)
     assert (group.ready, group.unacked) == (4_010 - log.first_offset, 3)
     held.partition.settle(3, 4)

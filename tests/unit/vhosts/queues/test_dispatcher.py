@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from queue_samples import Node, Taker, fill, give_back, numbered, records, settle
+from queue_samples import Node, Taker, declare_queue, fill, give_back, numbered, records, settle
 
 from routelog.vhosts import ConsumptionRefused, Queue, QueueProperties
 from routelog.vhosts.queues.dispatcher import (
@@ -19,7 +19,7 @@ PARTITIONS = 3
 @pytest.fixture
 def wide(node: Node) -> Queue:
     arguments: dict[str, Any] = {"x-partitions": PARTITIONS}
-    return node.vhost.declare_queue(QueueProperties("wide", arguments=arguments), object())[0]
+    return declare_queue(node.vhost, QueueProperties("wide", arguments=arguments), object())[0]
 
 
 @pytest.mark.parametrize(
@@ -127,7 +127,7 @@ def test_those_who_are_gone_are_handed_nothing(node: Node, queue: Queue) -> None
     takers = [Taker() for _ in range(3)]
     for taker in takers:
         queue.add_consumer(taker)
-    Dispatcher.remove_consumers(queue, [takers[0], takers[2], Taker()])
+    Dispatcher.detach(queue, [takers[0], takers[2], Taker()])
     fill(queue, 4)
     node.turns.run()
     assert [len(taker.bodies()) for taker in takers] == [0, 4, 0]

@@ -5,7 +5,18 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from queue_samples import Node, SlowDisk, Taker, fill, numbered, records, running_node, settle
+from queue_samples import (
+    Node,
+    SlowDisk,
+    Taker,
+    declare_queue,
+    delete_queue,
+    fill,
+    numbered,
+    records,
+    running_node,
+    settle,
+)
 from support.waiting import until
 from unit.log_backend.open_store import crash, fill_journal_file
 
@@ -36,7 +47,7 @@ async def node(tmp_path: Path) -> AsyncIterator[Node]:
 
 async def declare(node: Node, name: str = "q", **arguments: object) -> Queue:
     properties = QueueProperties(name, durable=True, arguments=arguments)
-    queue, durable = node.vhost.declare_queue(properties, object())
+    queue, durable = declare_queue(node.vhost, properties, object())
     if durable is not None:
         await durable
     return queue
@@ -168,7 +179,7 @@ async def test_an_exclusive_consumer_is_alone_in_its_group_only(node: Node) -> N
 async def test_a_queue_that_is_not_stored_has_groups_for_the_run(tmp_path: Path) -> None:
     async with running_node(tmp_path) as node:
         properties = QueueProperties("q", arguments=KEPT)
-        queue, _ = node.vhost.declare_queue(properties, object())
+        queue, _ = declare_queue(node.vhost, properties, object())
         fill(queue, 3)
         await node.logs.journal.drain()
         group, made = node.vhost.groups.join(queue, GroupOptions("g"), "first", 0)
@@ -185,7 +196,7 @@ async def test_members_are_told_of_the_end_of_their_queue_or_group(node: Node) -
     takers = [consume(queue, await join(node, queue, name)) for name in ("a", "b")]
     await delete(node, queue.groups["a"])
     assert [taker.deleted for taker in takers] == [1, 0]
-    _, durable = node.vhost.delete_queue(queue)
+    durable = delete_queue(node.vhost, queue)
     assert durable is not None
     await durable
     assert [taker.deleted for taker in takers] == [1, 1]
@@ -213,7 +224,7 @@ async def test_a_group_has_a_cursor_in_each_partition_of_its_queue(node: Node) -
     for delivery in taker.take():
         settle(delivery)
     assert [log.cursors[1].low_water for log in logs] == [6, 8]
-    queue.remove_consumers([taker])
+    queue.detach([taker])
     await delete(node, group)
     assert [list(log.cursors) for log in logs] == [[0], [0]]
 
@@ -262,7 +273,7 @@ async def test_what_the_journal_says_of_a_deleted_group_is_no_group(tmp_path: Pa
         settle_offsets(taker, 0, 1, 2)
         queue.publish(records("synced"), waited=True)
         await node.logs.journal.drain()  # the settlements are in the journal
-        queue.remove_consumers([taker])
+        queue.detach([taker])
         for delivery in taker.deliveries:
             settle(delivery)
         await asyncio.sleep(0)
@@ -299,7 +310,7 @@ async def test_a_deletion_that_a_crash_takes_back_has_taken_nothing_from_the_gro
         taker = consume(queue, group)
         node.turns.run()
         settle_offsets(taker, *range(4))
-        queue.remove_consumers([taker])
+        queue.detach([taker])
         node.vhost.groups._writer = SlowDisk()
         deletion = node.vhost.groups.delete(group)
         assert deletion is not None
@@ -385,7 +396,7 @@ async def test_a_moved_group_goes_on_there_after_a_restart_too(
         node.turns.run()
         with pytest.raises(GroupInUse):
             node.vhost.groups.move(group, wanted, 0)
-        queue.remove_consumer(taker)
+        queue.detach([taker])
         with pytest.raises(GroupInUse):
             node.vhost.groups.move(group, wanted, 0)
         for delivery in taker.take():

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Iterable
 from pathlib import Path
 
 import pytest
-from queue_samples import Node, Taker, fill, give_back, records, running_node, settle
+from queue_samples import Node, Taker, declare_queue, fill, give_back, records, running_node, settle
 
 from routelog.vhosts import (
     MessageFilter,
@@ -29,7 +29,7 @@ async def node(tmp_path: Path) -> AsyncIterator[Node]:
 
 @pytest.fixture
 def queue(node: Node) -> Queue:
-    return node.vhost.declare_queue(QueueProperties("q", durable=False), object())[0]
+    return declare_queue(node.vhost, QueueProperties("q", durable=False), object())[0]
 
 
 async def found(
@@ -46,7 +46,7 @@ async def found(
 async def test_each_state_is_told_and_none_is_changed(node: Node, priorities: int | None) -> None:
     arguments = {} if priorities is None else {"x-max-priority": priorities}
     properties = QueueProperties("p", durable=False, arguments=arguments)
-    queue = node.vhost.declare_queue(properties, object())[0]
+    queue = declare_queue(node.vhost, properties, object())[0]
     fill(queue, 10, 5)
     taker = Taker(prefetch=4)
     queue.add_consumer(taker)
@@ -54,7 +54,7 @@ async def test_each_state_is_told_and_none_is_changed(node: Node, priorities: in
     first, *others = list(taker.take())
     assert first.count == 4
     assert not others
-    queue.remove_consumers([taker])
+    queue.detach([taker])
     first.partition.settle(1, 2)
     first.partition.give_back(2, 3)
     before = queue.ready, queue.unacked
@@ -133,7 +133,7 @@ async def test_a_deleted_queue_has_nothing(node: Node, queue: Queue) -> None:
 
 async def test_several_partitions_one_after_the_other(node: Node) -> None:
     properties = QueueProperties("parts", durable=False, arguments={"x-partitions": 3})
-    queue = node.vhost.declare_queue(properties, object())[0]
+    queue = declare_queue(node.vhost, properties, object())[0]
     for at, partition in enumerate(queue.partitions):
         partition.log.append(records(f"a{at}", f"b{at}"))
     places = [Place(2, 0), Place(0, 1)]
@@ -147,7 +147,7 @@ async def test_a_settled_head_and_returns_far_ahead(node: Node, queue: Queue) ->
     node.turns.run()
     deliveries = taker.take()
     settle(deliveries[0])
-    queue.remove_consumers([taker])
+    queue.detach([taker])
     give_back(deliveries[2])
     states, _ = await found(queue, MessageFilter())
     assert states == {"m2": "unacked", "m3": "unacked", "m4": "ready", "m5": "ready"}

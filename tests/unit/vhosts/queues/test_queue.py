@@ -7,8 +7,10 @@ from queue_samples import (
     Node,
     Taker,
     bodies,
+    declare_queue,
     fill,
     give_back,
+    got,
     numbered,
     records,
     settle,
@@ -171,7 +173,7 @@ def test_an_exclusive_consumer_stays_alone(queue: Queue) -> None:
         with pytest.raises(ConsumptionRefused) as caught:
             queue.add_consumer(second)
         assert str(caught.value) == "queue 'q' in vhost '/' in exclusive use"
-    queue.remove_consumer(alone)
+    queue.detach([alone])
     consume(queue, Taker(), Taker())
 
 
@@ -190,8 +192,8 @@ def test_an_exclusive_consumer_needs_a_queue_without_others(node: Node, queue: Q
 def test_a_removed_consumer_gets_nothing_more(node: Node, queue: Queue) -> None:
     first, second = consume(queue, Taker(), Taker())
     fill(queue, 2)
-    queue.remove_consumer(first)
-    queue.remove_consumer(first)
+    queue.detach([first])
+    queue.detach([first])
     node.turns.run()
     assert first.deliveries == []
     assert second.bodies() == ["m0", "m1"]
@@ -249,28 +251,19 @@ def test_the_queue_wakes_when_something_comes_back(node: Node, queue: Queue) -> 
 
 def test_get_hands_out_one_message(queue: Queue) -> None:
     fill(queue, 2, 2)
-    first = queue.get()
+    first = got(queue)
     assert first is not None
     assert bodies(first) == ["m0"]
     assert (queue.ready, queue.unacked) == (1, 1)
-    second = queue.get()
+    second = got(queue)
     assert second is not None
     assert bodies(second) == ["m1"]
-    assert queue.get() is None
+    assert got(queue) is None
     settle(second)
     give_back(first)
-    again = queue.get()
+    again = got(queue)
     assert again is not None
     assert (bodies(again), again.redelivered) == (["m0"], True)
-
-
-def test_nothing_has_to_be_loaded_of_a_queue_in_memory(queue: Queue) -> None:
-    def never() -> None:
-        raise AssertionError
-
-    assert not queue.when_loaded(never)
-    fill(queue, 1)
-    assert not queue.when_loaded(never)
 
 
 # -- emptying
@@ -356,7 +349,7 @@ def test_a_dispatch_ends_its_turn_after_some_bytes(node: Node, queue: Queue) -> 
 @pytest.mark.parametrize("partitions", [1, 3])
 def test_a_turn_hands_out_as_many_as_came_since_the_last_one(node: Node, partitions: int) -> None:
     arguments = {"x-partitions": partitions}
-    queue, _ = node.vhost.declare_queue(QueueProperties("many", arguments=arguments), None)
+    queue, _ = declare_queue(node.vhost, QueueProperties("many", arguments=arguments), None)
     (taker,) = consume(queue, Taker(no_ack=True))
     turn = TURN_BYTES_MAX // DELIVERY_BYTES_MIN
     for round_ in (1, 2):
@@ -381,7 +374,7 @@ def test_the_frames_of_small_messages_count_in_a_turn(node: Node, queue: Queue) 
 
 def test_an_exclusive_queue_is_its_owners(node: Node) -> None:
     owner = object()
-    queue, _ = node.vhost.declare_queue(QueueProperties("mine", exclusive=True), owner)
+    queue, _ = declare_queue(node.vhost, QueueProperties("mine", exclusive=True), owner)
     queue.check_access(owner)
     with pytest.raises(QueueLocked) as caught:
         queue.check_access(object())
@@ -429,7 +422,7 @@ def test_a_backlog_is_handed_out_while_the_turn_has_time(node: Node, queue: Queu
 
 async def test_backlogs_of_several_vhosts_share_a_turn(node: Node, queue: Queue) -> None:
     await node.vhosts.add("other")
-    other, done = node.vhosts.get("other").declare_queue(QueueProperties("q"), object())
+    other, done = declare_queue(node.vhosts.get("other"), QueueProperties("q"), object())
     assert done is None
     takers: list[Any] = []
     for each in (queue, other):
@@ -451,7 +444,7 @@ def test_what_has_just_come_is_handed_out_however_long_it_takes(node: Node, queu
 
 def test_consumers_that_go_together_leave_the_others_their_turns(node: Node, queue: Queue) -> None:
     takers = consume(queue, *(Taker(1, priority=at % 2) for at in range(6)))
-    queue.remove_consumers({*takers[:4], Taker()})
+    queue.detach({*takers[:4], Taker()})
     fill(queue, 4)
     node.turns.run()
     assert [taker.bodies() for taker in takers[4:]] == [["m1"], ["m0"]]

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from queue_samples import records, running_node
+from queue_samples import declare_queue, delete_queue, records, running_node
 from support.waiting import until
 
 from routelog.log_backend import PartitionLog
@@ -36,11 +36,11 @@ async def test_a_deleted_queue_is_freed_without_the_garbage_collector(
 ) -> None:
     async with running_node(tmp_path) as node:
         properties = QueueProperties("q", durable, False, False, arguments)
-        queue, declared = node.vhost.declare_queue(properties, None)
+        queue, declared = declare_queue(node.vhost, properties, None)
         if declared is not None:
             await declared
         queue.publish(records("a", "b"), False)
-        _, deleted = node.vhost.delete_queue(queue)
+        deleted = delete_queue(node.vhost, queue)
         if deleted is not None:
             await deleted
         assert logs_below(tmp_path)

@@ -8,8 +8,10 @@ from queue_samples import (
     Node,
     Taker,
     bodies,
+    declare_queue,
     fill,
     give_back,
+    got,
     numbered,
     records,
     running_node,
@@ -29,7 +31,7 @@ async def node(tmp_path: Path) -> AsyncIterator[Node]:
 @pytest.fixture
 def queue(node: Node) -> Queue:
     """Ten single messages; the seventh to the ninth lie in a damaged place."""
-    queue = node.vhost.declare_queue(QueueProperties("q"), object())[0]
+    queue = declare_queue(node.vhost, QueueProperties("q"), object())[0]
     fill(queue, 10, 1)
     queue.partitions[0].log.quarantine(Damage("x.log", 0, "a test", 6, 9))
     return queue
@@ -61,12 +63,12 @@ def test_consumers_are_told_when_all_before_the_damage_is_settled(node: Node, qu
 
 def test_nobody_can_consume_or_get_at_the_damage(node: Node, queue: Queue) -> None:
     for number in range(6):
-        delivery = queue.get()
+        delivery = got(queue)
         assert delivery is not None
         assert bodies(delivery) == [f"m{number}"]
         settle(delivery)
     with pytest.raises(QueueQuarantined, match="is quarantined from offset 6"):
-        queue.get()
+        got(queue)
     with pytest.raises(QueueQuarantined):
         queue.add_consumer(Taker())
     assert queue.consumer_count == 0
@@ -94,7 +96,7 @@ def test_a_purge_ends_the_quarantine(node: Node, queue: Queue) -> None:
 async def test_a_reader_is_told_when_it_has_settled_what_lies_before(node: Node) -> None:
     arguments = {"x-queue-type": "stream", "x-durability": "memory"}
     properties = QueueProperties("s", durable=True, arguments=arguments)
-    queue, durable = node.vhost.declare_queue(properties, object())
+    queue, durable = declare_queue(node.vhost, properties, object())
     assert durable is not None
     await durable
     fill(queue, 10, 1)
@@ -121,7 +123,7 @@ async def test_a_reader_is_told_when_it_has_settled_what_lies_before(node: Node)
 async def test_a_group_stops_at_the_damage_as_a_queue_does(node: Node) -> None:
     arguments = {"x-queue-type": "stream", "x-durability": "memory"}
     properties = QueueProperties("s", durable=True, arguments=arguments)
-    queue, durable = node.vhost.declare_queue(properties, object())
+    queue, durable = declare_queue(node.vhost, properties, object())
     assert durable is not None
     await durable
     fill(queue, 10, 1)
@@ -151,7 +153,7 @@ async def test_a_group_stops_at_the_damage_as_a_queue_does(node: Node) -> None:
 async def test_the_other_partitions_go_on(node: Node) -> None:
     arguments = {"x-queue-type": "stream", "x-partitions": 2, "x-durability": "memory"}
     properties = QueueProperties("s", durable=True, arguments=arguments)
-    queue, durable = node.vhost.declare_queue(properties, object())
+    queue, durable = declare_queue(node.vhost, properties, object())
     assert durable is not None
     await durable
     hurt, well = (partition.log for partition in queue.partitions)

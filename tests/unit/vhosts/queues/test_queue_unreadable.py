@@ -6,11 +6,21 @@ from functools import partial
 from typing import Any
 
 import pytest
-from queue_samples import Node, Taker, bodies, fill, numbered, records, running_node, settle
+from queue_samples import (
+    Node,
+    Taker,
+    bodies,
+    declare_queue,
+    fill,
+    numbered,
+    records,
+    running_node,
+    settle,
+)
 from support.waiting import until
 from unit.log_backend.open_store import flushed
 
-from routelog.vhosts import GroupOptions, Queue, QueueProperties, QueueUnreadable
+from routelog.vhosts import GroupOptions, Queue, QueueProperties, QueueUnreadable, value_of
 
 
 @pytest.fixture
@@ -22,7 +32,7 @@ async def node(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Node]:
 async def on_disk(node: Node, **arguments: object) -> Queue:
     """Ten messages that are in segments only."""
     properties = QueueProperties("q", durable=True, arguments=arguments)
-    queue, durable = node.vhost.declare_queue(properties, object())
+    queue, durable = declare_queue(node.vhost, properties, object())
     assert durable is not None
     await durable
     fill(queue, 10)
@@ -88,10 +98,8 @@ async def test_consumers_are_told_and_the_next_one_has_it_read_again(
 
 async def get(queue: Queue) -> list[str]:
     """As a channel does it."""
-    while (delivery := queue.get()) is None:
-        loaded = asyncio.Event()
-        assert queue.when_loaded(loaded.set)
-        await loaded.wait()
+    delivery = await value_of(queue.get())
+    assert delivery is not None
     settle(delivery)
     return bodies(delivery)
 

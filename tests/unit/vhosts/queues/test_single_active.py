@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from queue_samples import Node, Taker, fill, running_node
+from queue_samples import Node, Taker, declare_queue, fill, got, running_node
 
 from routelog.vhosts import ConsumptionRefused, GetRefused, Queue, QueueProperties
 from routelog.vhosts.queues.single_active import WaitingConsumers
@@ -19,7 +19,7 @@ async def node(tmp_path: Path) -> AsyncIterator[Node]:
 @pytest.fixture
 def queue(node: Node) -> Queue:
     arguments = {"x-single-active-consumer": True}
-    return node.vhost.declare_queue(QueueProperties("q", arguments=arguments), None)[0]
+    return declare_queue(node.vhost, QueueProperties("q", arguments=arguments), None)[0]
 
 
 def test_those_of_one_priority_follow_in_the_order_in_which_they_came() -> None:
@@ -41,14 +41,14 @@ async def test_an_active_consumer_without_credit_stays_active(node: Node, queue:
     fill(queue, 5)
     node.turns.run()
     assert (len(first.bodies()), len(second.bodies())) == (2, 0)
-    queue.remove_consumer(first)
+    queue.detach([first])
     node.turns.run()
     assert len(second.bodies()) == 3
 
 
 async def test_it_cannot_be_passed_by(node: Node, queue: Queue) -> None:
     with pytest.raises(GetRefused):
-        queue.get()
+        got(queue)
     with pytest.raises(ConsumptionRefused):
         queue.add_consumer(Taker(exclusive=True))
     queue.add_consumer(Taker())

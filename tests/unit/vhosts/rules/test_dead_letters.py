@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from queue_samples import Node, Taker, bodies, fill, numbered, records, running_node
+from queue_samples import Node, Taker, bodies, declare_queue, fill, numbered, records, running_node
 
 from routelog.log_backend import CLIENT_SECONDS, Reason, SystemClock
 from routelog.vhosts import Queue, QueueNotEmpty, QueueProperties
@@ -34,7 +34,7 @@ class StoppedClock(SystemClock):
 async def declared(node: Node, name: str, *, durable: bool = False, **arguments: object) -> Queue:
     hyphened = {key.replace("_", "-"): value for key, value in arguments.items()}
     properties = QueueProperties(name, durable=durable, arguments=hyphened)
-    queue, done = node.vhost.declare_queue(properties, None)
+    queue, done = declare_queue(node.vhost, properties, None)
     if done is not None:
         await done
     return queue
@@ -59,7 +59,7 @@ def content(queue: Queue) -> list[str]:
     queue.add_consumer(taker)
     while queue.has_turn:
         queue._scheduler._pass()
-    queue.remove_consumer(taker)
+    queue.detach([taker])
     return taker.bodies()
 
 

@@ -1,7 +1,7 @@
 """How often a message may come back, by ranges."""
 
 import pytest
-from queue_samples import Node, bodies, fill, give_back, numbered
+from queue_samples import Node, bodies, declare_queue, fill, give_back, got, numbered
 
 from routelog.vhosts import Queue, QueueProperties
 from routelog.vhosts.rules.delivery_limit import QUORUM_DEFAULT, delivery_limit
@@ -9,7 +9,7 @@ from routelog.vhosts.rules.delivery_limit import QUORUM_DEFAULT, delivery_limit
 
 def declared(node: Node, name: str = "q", **arguments: object) -> Queue:
     hyphened = {key.replace("_", "-"): value for key, value in arguments.items()}
-    return node.vhost.declare_queue(QueueProperties(name, arguments=hyphened), None)[0]
+    return declare_queue(node.vhost, QueueProperties(name, arguments=hyphened), None)[0]
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,7 @@ async def test_a_message_is_delivered_once_more_than_the_limit(node: Node) -> No
     queue = declared(node, x_delivery_limit=2, **to_morgue)
     fill(queue, 1)
     for _ in range(3):
-        delivery = queue.get()
+        delivery = got(queue)
         assert delivery is not None
         give_back(delivery)
     assert (queue.ready, queue.unacked) == (0, 0)
@@ -58,7 +58,7 @@ async def test_only_those_that_came_too_often_leave(node: Node) -> None:
     assert queue.unacked == 0
     assert list(partition.ready_ranges()) == [(0, 2), (4, 6), (7, 10)]
     left = []
-    while (one := queue.get()) is not None:
+    while (one := got(queue)) is not None:
         left += bodies(one)
     assert left == [f"m{n}" for n in (0, 1, 4, 5, 7, 8, 9)]
 
@@ -76,13 +76,13 @@ async def test_a_limit_that_comes_later_counts_what_was_before(node: Node) -> No
     queue = declared(node)
     fill(queue, 1)
     for _ in range(4):
-        delivery = queue.get()
+        delivery = got(queue)
         assert delivery is not None
         give_back(delivery)
     assert not queue.counts_deliveries
     queue.apply({"x-delivery-limit": 3})
     assert queue.counts_deliveries
-    delivery = queue.get()
+    delivery = got(queue)
     assert delivery is not None
     give_back(delivery)
     assert queue.ready == 0

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from pamqp import commands
-from queue_samples import Node, Taker, bodies, give_back, numbered, running_node
+from queue_samples import Node, Taker, bodies, declare_queue, give_back, got, numbered, running_node
 
 from routelog.log_backend import EXPIRING, Lane, Records, encode_records
 from routelog.vhosts import Queue, QueueProperties
@@ -23,7 +23,7 @@ async def node(tmp_path: Path) -> AsyncIterator[Node]:
 
 def declared(node: Node, name: str = "q", **arguments: object) -> Queue:
     hyphened = {key.replace("_", "-"): value for key, value in arguments.items()}
-    return node.vhost.declare_queue(QueueProperties(name, arguments=hyphened), None)[0]
+    return declare_queue(node.vhost, QueueProperties(name, arguments=hyphened), None)[0]
 
 
 def timed(node: Node, *contents: str, own: dict[str, int] | None = None) -> Records:
@@ -50,7 +50,7 @@ def put(node: Node, queue: Queue, *contents: str, own: dict[str, int] | None = N
 
 def left(queue: Queue) -> list[str]:
     found = []
-    while (delivery := queue.get()) is not None:
+    while (delivery := got(queue)) is not None:
         found += bodies(delivery)
     return found
 
@@ -104,7 +104,7 @@ async def test_the_head_is_looked_at_again_when_another_message_is_there(node: N
     queue = declared(node)
     put(node, queue, "a", "b", own={"b": SECOND})
     node.turns.pass_seconds(0.5)
-    assert queue.get() is not None
+    assert got(queue) is not None
     node.turns.pass_seconds(0.5)
     assert queue.ready == 0
 
@@ -211,7 +211,7 @@ async def test_another_time_can_be_given_to_what_is_there(node: Node) -> None:
 async def test_a_stream_and_its_readers_know_no_expiration(node: Node) -> None:
     arguments = {"x-queue-type": "stream", "x-durability": "memory"}
     properties = QueueProperties("s", durable=True, arguments=arguments)
-    stream, durable = node.vhost.declare_queue(properties, None)
+    stream, durable = declare_queue(node.vhost, properties, None)
     assert durable is not None
     await durable
     put(node, stream, "a", own={"a": 1})
@@ -223,12 +223,12 @@ async def test_a_stream_and_its_readers_know_no_expiration(node: Node) -> None:
 async def test_an_unused_queue_is_deleted_when_its_lease_is_over(node: Node) -> None:
     queue = declared(node, x_expires=10 * SECOND)
     node.turns.pass_seconds(6)
-    queue.get()
+    got(queue)
     node.turns.pass_seconds(6)
     taker = Taker()
     queue.add_consumer(taker)
     node.turns.pass_seconds(60)
-    queue.remove_consumer(taker)
+    queue.detach([taker])
     node.turns.pass_seconds(9)
     declared(node, x_expires=10 * SECOND)
     node.turns.pass_seconds(9.9)

@@ -9,8 +9,10 @@ from queue_samples import (
     Node,
     Taker,
     bodies,
+    declare_queue,
     fill,
     give_back,
+    got,
     numbered,
     records,
     running_node,
@@ -35,12 +37,12 @@ async def node(tmp_path: Path) -> AsyncIterator[Node]:
 
 def declared(node: Node, name: str = "q", **arguments: object) -> Queue:
     hyphened = {key.replace("_", "-"): value for key, value in arguments.items()}
-    return node.vhost.declare_queue(QueueProperties(name, arguments=hyphened), None)[0]
+    return declare_queue(node.vhost, QueueProperties(name, arguments=hyphened), None)[0]
 
 
 def left(queue: Queue) -> list[str]:
     found = []
-    while (delivery := queue.get()) is not None:
+    while (delivery := got(queue)) is not None:
         found += bodies(delivery)
     return found
 
@@ -144,7 +146,7 @@ async def test_credit_is_room_unless_the_queue_holds_nothing(node: Node) -> None
 
 async def test_a_limit_of_bytes_counts_what_is_there_also_on_the_disk(node: Node) -> None:
     properties = QueueProperties("q", durable=True)
-    queue, durable = node.vhost.declare_queue(properties, None)
+    queue, durable = declare_queue(node.vhost, properties, None)
     assert durable is not None
     await durable
     for _ in range(60):
@@ -170,7 +172,7 @@ async def test_a_limit_of_bytes_counts_what_is_there_also_on_the_disk(node: Node
 
 async def test_a_message_that_comes_back_from_the_disk_counts_as_it_did(node: Node) -> None:
     properties = QueueProperties("q", durable=True, arguments={"x-max-length-bytes": 1 << 30})
-    queue, durable = node.vhost.declare_queue(properties, None)
+    queue, durable = declare_queue(node.vhost, properties, None)
     assert durable is not None
     await durable
     queue.publish(records("x", "y" * 50_000, "z"), waited=False)
@@ -204,7 +206,7 @@ async def test_places_within_batches_are_forgotten_when_their_messages_are_settl
     for _ in range(100):
         queue.publish(records(*numbered(0, 10)), waited=False)
         for _ in range(10):
-            delivery = queue.get()
+            delivery = got(queue)
             assert delivery is not None
             if kept is None:
                 kept = delivery
@@ -295,7 +297,7 @@ async def test_a_queue_of_streams_knows_no_length_but_its_retention(node: Node) 
         "x-durability": "memory",
     }
     properties = QueueProperties("s", durable=True, arguments=arguments)
-    stream, durable = node.vhost.declare_queue(properties, None)
+    stream, durable = declare_queue(node.vhost, properties, None)
     assert durable is not None
     await durable
     fill(stream, 10)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from pamqp import commands
-from queue_samples import Node, running_node
+from queue_samples import Node, declare_queue, got, running_node
 from unit.log_backend.open_store import flushed
 
 from routelog.log_backend import PERSISTENT, LogOptions, Reason, Records, encode_records
@@ -38,7 +38,7 @@ def keyed(*keys: str | None, padding: int = 0) -> Records:
 
 async def declared(node: Node, **arguments: object) -> Queue:
     properties = QueueProperties("q", durable=True, arguments=UNIQUE | arguments)
-    queue, done = node.vhost.declare_queue(properties, object())
+    queue, done = declare_queue(node.vhost, properties, object())
     if done is not None:
         await done
     return queue
@@ -54,7 +54,7 @@ def settled_some(queue: Queue, choice: random.Random) -> list[str]:
     """Take some messages and settle or return each; the keys of those that are settled."""
     gone: list[str] = []
     for _ in range(choice.randrange(4)):
-        delivery = queue.get()
+        delivery = got(queue)
         if delivery is None:
             return gone
         body = bytes(delivery.records.body(delivery.index)).decode().strip()
@@ -110,7 +110,7 @@ async def test_keys_of_messages_that_have_gone_are_forgotten(tmp_path: Path) -> 
         queue = await declared(node)
         for number in range(3_000):
             queue.publish(keyed(f"k{number}"), waited=False)
-            delivery = queue.get()
+            delivery = got(queue)
             if delivery is not None and number % 100:
                 delivery.partition.settle(delivery.offset, delivery.offset + 1)
         assert queue.partitions[0].in_flight == 30
@@ -128,7 +128,7 @@ async def test_a_dropped_message_waits_until_the_one_that_is_there_is_safe(tmp_p
 
 def bodies_of(queue: Queue) -> Sequence[str]:
     found = []
-    while (delivery := queue.get()) is not None:
+    while (delivery := got(queue)) is not None:
         found.append(bytes(delivery.records.body(delivery.index)).decode())
     return found
 
@@ -143,7 +143,7 @@ async def test_the_first_of_a_batch_stays(tmp_path: Path) -> None:
 async def test_a_queue_that_does_not_ask_for_it_has_no_keys(tmp_path: Path) -> None:
     async with running_node(tmp_path, SMALL) as node:
         properties = QueueProperties("plain", arguments={"x-message-deduplication": False})
-        queue, _ = node.vhost.declare_queue(properties, object())
+        queue, _ = declare_queue(node.vhost, properties, object())
         assert queue.rules is None
         queue.publish(keyed("a", "a"), waited=True)
         assert queue.ready == 2
@@ -155,8 +155,8 @@ async def test_a_dead_letter_that_is_a_duplicate_settles_its_original_at_once(
     async with running_node(tmp_path) as node:
         queue = await declared(node)
         address = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "q"}
-        source, done = node.vhost.declare_queue(
-            QueueProperties("source", durable=True, arguments=address), object()
+        source, done = declare_queue(
+            node.vhost, QueueProperties("source", durable=True, arguments=address), object()
         )
         assert done is not None
         await done

@@ -2,11 +2,12 @@
 
 import asyncio
 import random
+from collections.abc import Awaitable
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from queue_samples import Node, running_node
+from queue_samples import Node, delete_queue, running_node
 
 from routelog.exchanges import ExchangeNotFound, QueueNotFound
 from routelog.vhosts import (
@@ -24,6 +25,7 @@ from routelog.vhosts import (
     VhostRecord,
     VirtualHost,
     acts,
+    pending,
     read_definitions,
 )
 from routelog.vhosts.vhost.definitions_budget import definition_bytes
@@ -33,10 +35,11 @@ CONNECTION = object()
 LARGE = {"a": "x" * 60_000}
 
 
-def declare(vhost: VirtualHost, name: str, arguments: dict[str, object] | None = None) -> Durable:
-    return vhost.declare_queue(QueueProperties(name, True, arguments=arguments or {}), CONNECTION)[
-        1
-    ]
+def declare(
+    vhost: VirtualHost, name: str, arguments: dict[str, object] | None = None
+) -> Awaitable[object] | None:
+    properties = QueueProperties(name, True, arguments=arguments or {})
+    return pending(vhost.declare_queue(properties, CONNECTION))
 
 
 def exchange(vhost: VirtualHost, name: str, arguments: dict[str, object] | None = None) -> Durable:
@@ -44,7 +47,7 @@ def exchange(vhost: VirtualHost, name: str, arguments: dict[str, object] | None 
     return vhost.declare_exchange(name, "fanout", arguments=arguments or {}, **flags)
 
 
-async def when_durable(change: Durable) -> None:
+async def when_durable(change: Awaitable[object] | None) -> None:
     if change is not None:
         await change
 
@@ -64,7 +67,7 @@ class Chance:
         self._vhost = vhost
         self._chance = random.Random(7)
 
-    def step(self) -> Durable:
+    def step(self) -> Awaitable[object] | None:
         """Change something, or nothing where a name is not there."""
         vhost, chance = self._vhost, self._chance
         one, other = (f"n{chance.randrange(6)}" for _ in range(2))
@@ -85,7 +88,7 @@ class Chance:
             if what < 11:
                 return vhost.delete_exchange(one, if_unused=False)
             if one in vhost.queues:
-                return vhost.delete_queue(vhost.queues[one])[1]
+                return delete_queue(vhost, vhost.queues[one])
         return None
 
 

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from queue_samples import Node, SetClock, Taker, records, settle
+from queue_samples import Node, SetClock, Taker, declare_queue, records, settle
 from support.waiting import until
 
 from routelog.log_backend import MetadataUnavailable, Scheduler
@@ -66,7 +66,7 @@ def expiry(node: Node, clock: Clock) -> GroupExpiry:
 async def queue(node: Node) -> Queue:
     arguments = {"x-retention": "1h", "x-durability": "memory"}
     properties = QueueProperties("q", durable=True, arguments=arguments)
-    queue, declared = node.vhost.declare_queue(properties, object())
+    queue, declared = declare_queue(node.vhost, properties, object())
     assert declared is not None
     await declared
     return queue
@@ -92,7 +92,7 @@ async def test_a_group_goes_when_nobody_used_it_for_long(
     assert list(queue.groups.values()) == [for_ever]
     clock.pass_by(20 * 86_400)
     assert not for_ever.deleted
-    await node.vhost.declare_queue(QueueProperties("later", durable=True), object())[1]
+    await declare_queue(node.vhost, QueueProperties("later", durable=True), object())[1]
     stored = [key for key, _ in node.logs.metadata.scan(b"groups/")]
     assert stored == [b"groups/%2F/q/stays"]
 
@@ -105,10 +105,10 @@ async def test_the_time_begins_when_the_last_consumer_leaves(
     clock.pass_by(3_000)
     queue.join_group(group, taker)
     clock.pass_by(100_000)
-    queue.remove_consumers([taker])
+    queue.detach([taker])
     clock.pass_by(3_600 - SWEEP_SECONDS)
     queue.join_group(group, taker)  # between two looks
-    queue.remove_consumers([taker])
+    queue.detach([taker])
     clock.pass_by(3_600)
     assert not group.deleted
     clock.pass_by(2 * SWEEP_SECONDS)
@@ -123,7 +123,7 @@ async def test_deliveries_that_may_still_be_acknowledged_keep_a_group(
     taker = Taker()
     queue.join_group(group, taker)
     node.turns.run()
-    queue.remove_consumers([taker])
+    queue.detach([taker])
     clock.pass_by(100_000)
     assert not group.deleted
     settle(taker.deliveries[0])

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from queue_samples import Node, running_node
+from queue_samples import Node, declare_queue, running_node
 
 from routelog.exchanges.routes import route_cache
 from routelog.vhosts import QueueProperties
@@ -35,7 +35,7 @@ def test_what_comes_and_goes_meanwhile_is_left_out_and_nothing_is_remembered(nod
     finding = targets.gradually(ROUTE)
     for name in ROUTE[-3:]:
         node.vhost.delete_queue(node.vhost.queues[name])
-    again, _ = node.vhost.declare_queue(QueueProperties(ROUTE[-2]), object())
+    again, _ = declare_queue(node.vhost, QueueProperties(ROUTE[-2]), object())
     assert [each.name for each in finding] == list(ROUTE[:-3])
     assert ROUTE not in targets.known()
     assert again in list(targets.gradually((*ROUTE[:-3], ROUTE[-2])))

@@ -1,19 +1,29 @@
 """A virtual host: what is declared, refused, deleted, and found again after a restart."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
 
 import pytest
-from queue_samples import Node, Taker, bodies, fill, numbered, records, running_node
+from queue_samples import (
+    Node,
+    Taker,
+    bodies,
+    declare_queue,
+    delete_queue,
+    fill,
+    got,
+    numbered,
+    records,
+    running_node,
+)
 
 from routelog.exchanges import InvalidName, QueueNotFound, ReservedName
 from routelog.log_backend import Durability
 from routelog.vhosts import (
     Delivery,
-    Durable,
     InvalidQueueArgument,
     Queue,
     QueueInequivalent,
@@ -22,6 +32,8 @@ from routelog.vhosts import (
     QueueNotEmpty,
     QueueProperties,
     VirtualHost,
+    pending,
+    value_of,
 )
 from routelog.vhosts.queues.queue_declaration import server_name
 from routelog.vhosts.vhost.vhost import DELETIONS_MAX
@@ -46,10 +58,10 @@ def declare(
 ) -> Queue:
     """A declaration whose durability nobody waits for."""
     properties = QueueProperties(name, durable, exclusive, auto_delete, arguments or {})
-    return vhost.declare_queue(properties, connection)[0]
+    return declare_queue(vhost, properties, connection)[0]
 
 
-async def when_durable(*changes: Durable) -> None:
+async def when_durable(*changes: Awaitable[object] | None) -> None:
     for change in changes:
         if change is not None:
             await change
@@ -58,11 +70,15 @@ async def when_durable(*changes: Durable) -> None:
 async def loaded_get(queue: Queue) -> Delivery:
     """basic.get of a message that may be on disk."""
     async with asyncio.timeout(60):
-        while (delivery := queue.get()) is None:
-            loaded = asyncio.Event()
-            assert queue.when_loaded(loaded.set)
-            await loaded.wait()
+        delivery = await value_of(queue.get())
+    assert delivery is not None
     return delivery
+
+
+def leave(vhost: VirtualHost, queue: Queue, taker: Taker) -> None:
+    """As a channel does it for basic.cancel."""
+    queue.cancel(taker)
+    vhost.delete_left(queue.name)
 
 
 # -- declaring
@@ -82,7 +98,7 @@ def test_a_name_of_the_servers_is_one_that_nobody_has(vhost: VirtualHost) -> Non
     assert len(names) == 100
     assert all(name.startswith("amq.gen-") for name in names)
     name = min(names)
-    queue, _ = vhost.declare_queue(QueueProperties(name), CONNECTION, server_named=True)
+    queue, _ = declare_queue(vhost, QueueProperties(name), CONNECTION, server_named=True)
     assert vhost.queue(name, CONNECTION) is queue
     with pytest.raises(ReservedName):  # nor may a client declare it again
         declare(vhost, name)
@@ -109,7 +125,7 @@ def test_only_what_survives_a_restart_becomes_durable(vhost: VirtualHost) -> Non
     for durable in (False, True):
         for exclusive in (False, True):
             properties = QueueProperties(f"{durable}{exclusive}", durable, exclusive)
-            queue, done = vhost.declare_queue(properties, CONNECTION)
+            queue, done = declare_queue(vhost, properties, CONNECTION)
             stored = durable and not exclusive
             assert (done is not None) is stored
             assert queue.partitions[0].log.durable is stored
@@ -123,10 +139,10 @@ ARGUMENTS = {"x-max-length": 5, "x-expires": 60_000, "x-own": "a"}
 @pytest.mark.parametrize("flag", ["durable", "auto_delete"])
 def test_declared_again_alike_it_is_the_same_queue(vhost: VirtualHost, flag: str) -> None:
     first = QueueProperties("q", arguments=ARGUMENTS, **{flag: True})
-    queue = vhost.declare_queue(first, CONNECTION)[0]
+    queue = declare_queue(vhost, first, CONNECTION)[0]
     again = dict(reversed(ARGUMENTS.items())) | {"x-own": "b"}
     properties = QueueProperties("q", arguments=again, **{flag: True})
-    assert vhost.declare_queue(properties, OTHER) == (queue, queue.declaring)
+    assert declare_queue(vhost, properties, OTHER) == (queue, queue.declaring)
 
 
 @pytest.mark.parametrize(
@@ -192,7 +208,7 @@ def test_a_deleted_queue_is_gone_with_its_bindings(vhost: VirtualHost) -> None:
     queue = declare(vhost)
     vhost.bind_queue("q", "amq.direct", "k", {})
     fill(queue, 3)
-    assert vhost.delete_queue(queue) == (3, None)
+    assert vhost.delete_queue(queue) == 3
     assert vhost.queues == {}
     assert vhost.routing.route("", b"q") == ()
     assert vhost.routing.route("amq.direct", b"k") == ()
@@ -208,7 +224,7 @@ def test_a_queue_in_use_can_be_kept(vhost: VirtualHost) -> None:
     with pytest.raises(QueueInUse):
         vhost.delete_queue(queue, if_unused=True)
     assert taker.deleted == 0
-    vhost.remove_consumer(queue, taker)
+    leave(vhost, queue, taker)
     vhost.delete_queue(queue, if_unused=True)
     assert "q" not in vhost.queues
 
@@ -218,8 +234,8 @@ def test_a_queue_with_messages_can_be_kept(vhost: VirtualHost) -> None:
     fill(queue, 1)
     with pytest.raises(QueueNotEmpty):
         vhost.delete_queue(queue, if_empty=True)
-    assert queue.get() is not None  # held by somebody, so it is not in the queue
-    assert vhost.delete_queue(queue, if_empty=True)[0] == 0
+    assert got(queue) is not None  # held by somebody, so it is not in the queue
+    assert vhost.delete_queue(queue, if_empty=True) == 0
 
 
 def test_consumers_hear_of_the_end_and_messages_do_not_come_back(
@@ -230,7 +246,7 @@ def test_consumers_hear_of_the_end_and_messages_do_not_come_back(
     queue.add_consumer(taker)
     fill(queue, 2)
     node.turns.run()
-    assert vhost.delete_queue(queue)[0] == 0
+    assert vhost.delete_queue(queue) == 0
     assert taker.deleted == 1
 
 
@@ -240,22 +256,22 @@ def test_consumers_hear_of_the_end_and_messages_do_not_come_back(
 def test_an_auto_delete_queue_goes_with_its_last_consumer(vhost: VirtualHost) -> None:
     queue = declare(vhost, auto_delete=True)
     first, second = Taker(), Taker()
-    vhost.remove_consumer(queue, first)  # it never had one
+    leave(vhost, queue, first)  # it never had one
     assert "q" in vhost.queues
     queue.add_consumer(first)
     queue.add_consumer(second)
-    vhost.remove_consumer(queue, first)
+    leave(vhost, queue, first)
     assert "q" in vhost.queues
-    vhost.remove_consumer(queue, second)
+    leave(vhost, queue, second)
     assert "q" not in vhost.queues
-    vhost.remove_consumer(queue, second)
+    leave(vhost, queue, second)
     assert (first.deleted, second.deleted) == (0, 0)
 
 
 def test_any_other_queue_stays_without_consumers(vhost: VirtualHost) -> None:
     queue, taker = declare(vhost), Taker()
     queue.add_consumer(taker)
-    vhost.remove_consumer(queue, taker)
+    leave(vhost, queue, taker)
     assert "q" in vhost.queues
 
 
@@ -293,10 +309,10 @@ async def test_durable_topology_is_found_again(tmp_path: Path) -> None:
     async with running_node(tmp_path) as node:
         vhost = node.vhost
         kept = QueueProperties("kept", True, arguments=arguments)
-        await when_durable(vhost.declare_queue(kept, CONNECTION)[1])
+        await when_durable(declare_queue(vhost, kept, CONNECTION)[1])
         changes = [
-            vhost.declare_queue(QueueProperties("gone"), CONNECTION)[1],
-            vhost.declare_queue(QueueProperties("mine", True, True), CONNECTION)[1],
+            pending(vhost.declare_queue(QueueProperties("gone"), CONNECTION)),
+            pending(vhost.declare_queue(QueueProperties("mine", True, True), CONNECTION)),
             vhost.declare_exchange(
                 "x", "topic", durable=True, auto_delete=False, internal=True, arguments={}
             ),
@@ -330,13 +346,13 @@ async def test_durable_topology_is_found_again(tmp_path: Path) -> None:
 async def test_what_was_deleted_stays_deleted(tmp_path: Path) -> None:
     async with running_node(tmp_path) as node:
         vhost = node.vhost
-        queue, done = vhost.declare_queue(QueueProperties("q", durable=True), CONNECTION)
-        kept, also_done = vhost.declare_queue(QueueProperties("kept", durable=True), CONNECTION)
+        queue, done = declare_queue(vhost, QueueProperties("q", durable=True), CONNECTION)
+        kept, also_done = declare_queue(vhost, QueueProperties("kept", durable=True), CONNECTION)
         await when_durable(done, also_done)
         await when_durable(vhost.bind_queue("q", "amq.direct", "k", {}))
         fill(queue, 5)
         fill(kept, 5)
-        await when_durable(vhost.delete_queue(queue)[1])
+        await when_durable(delete_queue(vhost, queue))
     async with running_node(tmp_path) as node:
         vhost = node.vhost
         assert set(vhost.queues) == {"kept"}
@@ -350,29 +366,29 @@ async def test_persistent_messages_are_found_again_and_transient_ones_are_not(
     tmp_path: Path,
 ) -> None:
     async with running_node(tmp_path) as node:
-        queue, done = node.vhost.declare_queue(QueueProperties("q", durable=True), CONNECTION)
+        queue, done = declare_queue(node.vhost, QueueProperties("q", durable=True), CONNECTION)
         await when_durable(done)
         queue.publish(records("m0", "m1"), waited=False)
         queue.publish(records("t0", "t1", persistent=False), waited=False)
         queue.publish(records("m2"), waited=False)
         queue.publish(records("t2", persistent=False), waited=False)
-        first = queue.get()
+        first = got(queue)
         assert first is not None
         first.partition.settle(0, 1)
-        assert queue.get() is not None  # neither settled nor returned
+        assert got(queue) is not None  # neither settled nor returned
     async with running_node(tmp_path) as node:
         queue = node.vhost.queues["q"]
         assert queue.ready == 2
         seen = [bodies(await loaded_get(queue)) for _ in range(2)]
         assert seen == [["m1"], ["m2"]]
-        assert queue.get() is None
+        assert got(queue) is None
         queue.publish(records("m3"), waited=False)
         assert bodies(await loaded_get(queue)) == ["m3"]
 
 
 async def test_a_purge_survives(tmp_path: Path) -> None:
     async with running_node(tmp_path) as node:
-        queue, done = node.vhost.declare_queue(QueueProperties("q", durable=True), CONNECTION)
+        queue, done = declare_queue(node.vhost, QueueProperties("q", durable=True), CONNECTION)
         await when_durable(done)
         fill(queue, 10)
         assert queue.purge() == 10

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Sequence
 
 import pytest
-from queue_samples import Node, Taker
+from queue_samples import Node, Taker, declare_queue
 
 from routelog.log_backend import Change, MetadataUnavailable
 from routelog.vhosts import QueueProperties, VirtualHost
@@ -58,18 +58,18 @@ async def test_an_auto_delete_queue_stays_when_nothing_can_be_stored(
     vhost: VirtualHost, writer: Writer, caplog: pytest.LogCaptureFixture
 ) -> None:
     properties = QueueProperties("q", durable=True, auto_delete=True)
-    queue, durable = vhost.declare_queue(properties, CONNECTION)
+    queue, durable = declare_queue(vhost, properties, CONNECTION)
     assert durable is not None
     await durable
     taker = Taker()
     queue.add_consumer(taker)
-    vhost.consumers_left(queue)
+    vhost.consumers_left(queue.name)
     assert "q" in vhost.queues
     writer.full = True
-    queue.remove_consumer(taker)
-    vhost.consumers_left(queue)
+    queue.detach([taker])
+    vhost.consumers_left(queue.name)
     assert vhost.routing.route("", b"q") == ("q",)
     assert "queue 'q' in vhost '/' has lost its last consumer, and stays" in caplog.text
     writer.full = False
-    vhost.consumers_left(queue)
+    vhost.consumers_left(queue.name)
     assert "q" not in vhost.queues

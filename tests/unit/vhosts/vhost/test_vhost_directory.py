@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from loop_services import share_a_slow_loop
-from queue_samples import fill, running_node
+from queue_samples import declare_queue, delete_queue, fill, running_node
 
 from routelog.exchanges import InvalidName
 from routelog.vhosts import (
@@ -59,7 +59,7 @@ async def test_vhosts_do_not_share_names(tmp_path: Path) -> None:
     async with running_node(tmp_path) as node:
         for name, count in (("a", 1), ("a/q", 2), ("/", 3)):
             vhost = await node.vhosts.add(name)
-            queue, done = vhost.declare_queue(properties, CONNECTION)
+            queue, done = declare_queue(vhost, properties, CONNECTION)
             assert done is not None
             await done
             fill(queue, count)
@@ -76,11 +76,11 @@ async def test_partition_numbers_are_never_given_again(tmp_path: Path) -> None:
         async with running_node(tmp_path) as node:
             for at in range(3):
                 properties = QueueProperties(f"q{at}", durable=at != 1)
-                queue, done = node.vhost.declare_queue(properties, CONNECTION)
+                queue, done = declare_queue(node.vhost, properties, CONNECTION)
                 if done is not None:
                     await done
                     numbers.append(queue.partitions[0].log.number)
-                deleted = node.vhost.delete_queue(queue)[1]
+                deleted = delete_queue(node.vhost, queue)
                 if deleted is not None:
                     await deleted
     assert len(numbers) == 6
@@ -170,21 +170,21 @@ async def test_the_number_of_queues_is_limited_by_vhost_or_by_default(tmp_path: 
 async def test_a_default_type_is_for_queues_that_can_have_it(tmp_path: Path) -> None:
     async with running_node(tmp_path) as node:
         await node.vhosts.put(VhostRecord("/", default_queue_type="quorum"))
-        plain = node.vhost.declare_queue(QueueProperties("plain", durable=True), CONNECTION)[0]
-        again = node.vhost.declare_queue(QueueProperties("plain", durable=True), CONNECTION)[0]
+        plain = declare_queue(node.vhost, QueueProperties("plain", durable=True), CONNECTION)[0]
+        again = declare_queue(node.vhost, QueueProperties("plain", durable=True), CONNECTION)[0]
         exclusive = QueueProperties("exclusive", exclusive=True)
         classic = QueueProperties("classic", True, arguments={"x-queue-type": "classic"})
         assert again is plain
         assert plain.type == "quorum"
-        assert node.vhost.declare_queue(exclusive, CONNECTION)[0].type == "classic"
-        assert node.vhost.declare_queue(classic, CONNECTION)[0].type == "classic"
+        assert declare_queue(node.vhost, exclusive, CONNECTION)[0].type == "classic"
+        assert declare_queue(node.vhost, classic, CONNECTION)[0].type == "classic"
 
 
 async def test_opening_queues_goes_in_turns(tmp_path: Path) -> None:
     async with running_node(tmp_path) as node:
         for number in range(1_000):
             properties = QueueProperties(f"q{number}", durable=True)
-            _, done = node.vhost.declare_queue(properties, CONNECTION)
+            _, done = declare_queue(node.vhost, properties, CONNECTION)
             assert done is not None
             await done
     share_a_slow_loop()

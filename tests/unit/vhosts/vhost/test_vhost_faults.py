@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
-from queue_samples import Node, SlowDisk, Taker, records
+from queue_samples import Node, SlowDisk, Taker, declare_queue, delete_queue, records
 from support.waiting import until
 
 from routelog.exchanges import ExchangeNotFound, QueueNotFound
@@ -24,22 +24,22 @@ async def when_durable(*changes: Durable) -> None:
 async def test_a_queue_is_routed_to_when_its_declaration_is_durable(node: Node) -> None:
     disk = SlowDisk()
     vhost = node.vhost_with(disk)
-    queue, done = vhost.declare_queue(QueueProperties("q", durable=True), CONNECTION)
+    queue, done = declare_queue(vhost, QueueProperties("q", durable=True), CONNECTION)
     assert vhost.routing.route("", b"q") == ()
     with pytest.raises(QueueNotFound):
         vhost.bind_queue("q", "amq.direct", "k", {})
     # Whoever declares it meanwhile waits for the same.
-    assert vhost.declare_queue(QueueProperties("q", durable=True), OTHER) == (queue, done)
+    assert declare_queue(vhost, QueueProperties("q", durable=True), OTHER) == (queue, done)
     disk.futures[0].set_result(1)
     await when_durable(done)
     assert vhost.routing.route("", b"q") == ("q",)
-    assert vhost.declare_queue(QueueProperties("q", durable=True), OTHER) == (queue, None)
+    assert declare_queue(vhost, QueueProperties("q", durable=True), OTHER) == (queue, None)
 
 
 async def test_a_queue_that_cannot_be_stored_is_gone(node: Node) -> None:
     disk = SlowDisk()
     vhost = node.vhost_with(disk)
-    _, done = vhost.declare_queue(QueueProperties("q", durable=True), CONNECTION)
+    _, done = declare_queue(vhost, QueueProperties("q", durable=True), CONNECTION)
     disk.futures[0].set_exception(MetadataUnavailable("the disk is full"))
     with pytest.raises(MetadataUnavailable):
         await when_durable(done)
@@ -63,17 +63,17 @@ def test_a_declaration_that_cannot_be_stored_leaves_no_queue(node: Node) -> None
         vhost.declare_queue(QueueProperties("q", durable=True), CONNECTION)
     assert vhost.queues == {}
     assert vhost.routing.route("", b"q") == ()
-    queue, _ = vhost.declare_queue(QueueProperties("q"), CONNECTION)
+    queue, _ = declare_queue(vhost, QueueProperties("q"), CONNECTION)
     assert queue.ready == 0
 
 
 async def test_a_deletion_that_fails_stops_the_log(node: Node) -> None:
     disk = SlowDisk()
     vhost = node.vhost_with(disk)
-    queue, declared = vhost.declare_queue(QueueProperties("q", durable=True), CONNECTION)
+    queue, declared = declare_queue(vhost, QueueProperties("q", durable=True), CONNECTION)
     disk.futures[0].set_result(1)
     await when_durable(declared)
-    _, deleted = vhost.delete_queue(queue)
+    deleted = delete_queue(vhost, queue)
     disk.futures[1].set_exception(MetadataUnavailable("made to fail"))
     with pytest.raises(MetadataUnavailable):
         await when_durable(deleted)
@@ -85,7 +85,7 @@ async def test_a_deletion_that_fails_stops_the_log(node: Node) -> None:
 async def test_a_deletion_that_cannot_be_stored_has_not_happened(node: Node) -> None:
     disk = SlowDisk()
     vhost = node.vhost_with(disk)
-    queue, declared = vhost.declare_queue(QueueProperties("q", durable=True), CONNECTION)
+    queue, declared = declare_queue(vhost, QueueProperties("q", durable=True), CONNECTION)
     disk.futures[0].set_result(1)
     await when_durable(declared)
     vhost._writer = vhost._keeper._writer = FullDisk()
@@ -126,7 +126,7 @@ async def test_what_cannot_be_stored_leaves_the_topology_as_it_was(
     vhost = node.vhost
     vhost.declare_exchange("source", "topic", **DURABLE | {"auto_delete": True})
     vhost.declare_exchange("middle", "direct", **DURABLE | {"auto_delete": True})
-    _, declared = vhost.declare_queue(QueueProperties("q", durable=True), CONNECTION)
+    _, declared = declare_queue(vhost, QueueProperties("q", durable=True), CONNECTION)
     await when_durable(declared)
     vhost.bind_exchange("middle", "source", "k", {})
     await when_durable(vhost.bind_queue("q", "middle", "k", {}))

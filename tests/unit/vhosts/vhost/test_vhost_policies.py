@@ -5,7 +5,7 @@ from collections.abc import Coroutine, Mapping
 from pathlib import Path
 
 import pytest
-from queue_samples import Node, running_node
+from queue_samples import Node, declare_queue, running_node
 
 from routelog.log_backend import Durability, Scheduler
 from routelog.vhosts import (
@@ -31,8 +31,8 @@ def vhost(node: Node) -> VirtualHost:
 async def declare(
     vhost: VirtualHost, name: str = "q", arguments: Mapping[str, object] | None = None
 ) -> Queue:
-    queue, done = vhost.declare_queue(
-        QueueProperties(name, True, arguments=arguments or {}), CONNECTION
+    queue, done = declare_queue(
+        vhost, QueueProperties(name, True, arguments=arguments or {}), CONNECTION
     )
     if done is not None:
         await done
@@ -88,7 +88,7 @@ async def test_retention_and_durability_follow_at_once(vhost: VirtualHost) -> No
 
 
 async def test_a_queue_that_keeps_nothing_promises_nothing_by_policy(vhost: VirtualHost) -> None:
-    queue, _ = vhost.declare_queue(QueueProperties("q"), CONNECTION)
+    queue, _ = declare_queue(vhost, QueueProperties("q"), CONNECTION)
     await vhost.policies.put(Policy("p", ".*", {"durability": "disk"}))
     assert queue.durability is Durability.MEMORY
 

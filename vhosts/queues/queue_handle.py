@@ -1,0 +1,185 @@
+"""A queue as front ends see it, and the answers that it gives."""
+
+import asyncio
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol, TypeVar, Union
+
+from routelog.vhosts.arguments.effective_arguments import EffectiveArguments
+from routelog.vhosts.arguments.group_options import GroupOptions
+from routelog.vhosts.arguments.queue_properties import QueueProperties
+from routelog.vhosts.counters.counters import MessageCounters
+from routelog.vhosts.messages.consumer import Consumer
+from routelog.vhosts.messages.delivery import Delivery, DeliverySource
+from routelog.vhosts.messages.recipient import Recipient
+
+_Value = TypeVar("_Value")
+_Result = TypeVar("_Result")
+
+# A value that is there, as a queue of this process gives it; or what resolves to it.
+Answer = Union[_Value, "asyncio.Future[_Value]"]
+
+
+def after(answer: Answer[_Value], use: Callable[[_Value], Answer[_Result]]) -> Answer[_Result]:
+    """The answer of `use` to the value of an answer: it is called at once for a value that is there."""
+    return then(answer, use) if asyncio.isfuture(answer) else use(answer)
+
+
+def then(
+    answer: "asyncio.Future[_Value]", use: Callable[[_Value], Answer[_Result]]
+) -> "asyncio.Future[_Result]":
+    """The answer of `use` to the value of an answer that is to come.
+
+    Guarantees:
+        `use` is called as soon as the value has come, also when nobody waits any more: it may hold something.
+    """
+    result: asyncio.Future[_Result] = answer.get_loop().create_future()
+
+    def come(done: "asyncio.Future[_Value]") -> None:
+        try:
+            used = use(done.result())
+        except (Exception, asyncio.CancelledError) as error:
+            fail(error)
+        else:
+            if asyncio.isfuture(used):
+                used.add_done_callback(used_too)
+            elif not result.done():
+                result.set_result(used)
+
+    def used_too(done: "asyncio.Future[_Result]") -> None:
+        try:
+            value = done.result()
+        except (Exception, asyncio.CancelledError) as error:
+            fail(error)
+        else:
+            if not result.done():
+                result.set_result(value)
+
+    def fail(error: BaseException) -> None:
+        if isinstance(error, asyncio.CancelledError):
+            result.cancel()
+        elif not result.done():
+            result.set_exception(error)
+
+    answer.add_done_callback(come)
+    return result
+
+
+def pending(answer: Answer[_Value]) -> "asyncio.Future[_Value] | None":
+    """What an answer has to wait for; None: it is there."""
+    return answer if asyncio.isfuture(answer) else None
+
+
+async def value_of(answer: Answer[_Value]) -> _Value:
+    """The value of an answer."""
+    return await answer if asyncio.isfuture(answer) else answer
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumeOptions:
+    """How a consumer takes the messages of a queue.
+
+    Attributes:
+        group: the consumer group that it joins; None: none.
+        place: where in the log it begins to read, or a new group does; None: it takes ready messages.
+        now: microseconds since 1970, for a place that is an age.
+    """
+
+    group: GroupOptions | None = None
+    place: object = None
+    now: int = 0
+
+
+class QueueCounts(NamedTuple):
+    """What a queue has, when all that is due was done."""
+
+    ready: int
+    consumers: int
+
+
+class ConsumerSource(Protocol):
+    """What serves a consumer: its queue, or a group of it."""
+
+    @property
+    def ready(self) -> int:
+        """Messages that wait for a consumer."""
+
+    def has_credit(self, consumer: Consumer) -> None:
+        """A consumer that had none may have credit again."""
+
+    def on_ready(self) -> None:
+        """Dispatch what is ready after this turn."""
+
+
+class QueueHandle(Recipient, ConsumerSource, Protocol):
+    """A queue as front ends see it: nobody asks its partitions. `Queue` is the one of this process.
+
+    Attributes:
+        effective: the arguments in force, policies included.
+        is_stream: consumers read the log and settle nothing.
+    """
+
+    vhost: str
+    properties: QueueProperties
+    effective: EffectiveArguments
+    counters: MessageCounters
+    is_stream: bool
+
+    @property
+    def counts_deliveries(self) -> bool:
+        """Whether redeliveries have the header `x-delivery-count`."""
+
+    @property
+    def partition_count(self) -> int:
+        """How many partitions it has."""
+
+    def sources(self) -> Iterable[DeliverySource]:
+        """What its deliveries come from: its partitions, in order, and those of its groups."""
+
+    def partition_index(self, source: DeliverySource) -> int:
+        """The partition that a source reads."""
+
+    def activity(self, consumer: Consumer) -> str:
+        """The state of a consumer as RabbitMQ names it: "up", "single_active", or "waiting" for that."""
+
+    def attach(
+        self,
+        consumer: Consumer,
+        options: ConsumeOptions,
+        begin: Callable[[ConsumerSource], None],
+    ) -> Answer[None]:
+        """Begin to deliver to a consumer.
+
+        Args:
+            begin: called when the consumer is there, before its first delivery, with what serves it.
+
+        Raises:
+            ConsumptionRefused: an exclusive consumer stands in the way.
+            NotReadable, InvalidStreamOffset, QueueQuarantined: the queue cannot be read from there.
+            TooManyGroups: the group is not there, and there may be no more.
+        """
+
+    def detach(self, gone: Collection[Consumer]) -> None:
+        """Deliver no more to some consumers; unknown ones are ignored."""
+
+    def cancel(self, consumer: Consumer) -> None:
+        """Deliver what is due, and then no more to a consumer."""
+
+    def stand_aside(self, consumer: Consumer) -> None:
+        """Make a waiting consumer the single active one: this one does not acknowledge in time."""
+
+    def get(self) -> Answer[Delivery | None]:
+        """Hand out one message; None: none is ready.
+
+        Raises:
+            QueueQuarantined: the next one lies at or behind a damage.
+            QueueUnreadable: it could not be read; the next time it is tried again.
+            GetRefused: the queue has a single active consumer.
+            QueueNotFound: the queue was deleted meanwhile.
+        """
+
+    def purge(self) -> Answer[int]:
+        """Settle all ready messages; returns how many."""
+
+    def counts(self) -> Answer[QueueCounts]:
+        """Count what is left when all that is due is done."""
