@@ -6,6 +6,7 @@ import asyncio
 from array import array
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
@@ -295,11 +296,9 @@ class Node:
         """Another vhost `/`, whose changes go to a writer of the test."""
         return VirtualHost(
             VhostRecord("/"),
-            self.logs,
-            writer,
-            self.vhosts.take_numbers,
-            self.turns.scheduler,
-            self.turns.call_later,
+            replace(self.vhosts._store, writer=writer),
+            budget=self.vhosts.budget,
+            counters=self.vhosts.counters,
         )
 
 

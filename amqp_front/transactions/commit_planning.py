@@ -74,7 +74,7 @@ class CommitPlanning:
             self._begin()
             return None
         self._plan.check()
-        if self._vhost.is_committing and self._plan.takes_turns:
+        if self._vhost.hosted.is_committing and self._plan.takes_turns:
             return None
         return self._plan
 
@@ -104,4 +104,6 @@ class CommitPlanning:
 
     def _is_there(self, recipient: Recipient) -> bool:
         name = recipient.name
-        return (self._vhost.delays.recipient(name) or self._vhost.queues.get(name)) is recipient
+        return (
+            self._vhost.hosted.delays.recipient(name) or self._vhost.queues.get(name)
+        ) is recipient

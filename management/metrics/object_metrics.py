@@ -131,7 +131,7 @@ QUEUES: ObjectKind[Queue] = ObjectKind(
 
 def _groups(broker: WatchedBroker, vhosts: Vhosts) -> Iterator[ConsumerGroup]:
     for vhost in vhosts.values():
-        yield from list(vhost.groups.queues)
+        yield from list(vhost.hosted.groups.queues)
 
 
 GROUPS: ObjectKind[ConsumerGroup] = ObjectKind(

@@ -66,7 +66,7 @@ async def list_delayed(call: Call) -> Answer:
     count = number_of(call.query, "count", COUNT, COUNT_MAX, least=1)
     after = call.query.get("from")
     first = NOTHING_BEFORE if after is None else _entry(after)
-    page = await call.vhost.delays.page(held, first, count)
+    page = await call.vhost.hosted.delays.page(held, first, count)
     return Value(
         DelayedPage(
             messages=held.count,
@@ -92,7 +92,7 @@ def cancel_all(call: Call) -> Answer:
 
 def _held(call: Call, verb: Verb) -> HeldMessages:
     name = exchange_name(call.path("name"))
-    held = call.vhost.delays.held(name)
+    held = call.vhost.hosted.delays.held(name)
     if held is None:
         raise not_found()
     call.caller.authorize(call.vhost.name, ResourceKind.EXCHANGE, name, verb)

@@ -78,7 +78,7 @@ def _described(call: Call) -> Callable[[VirtualHost, Exchange], ExchangeRow]:
 
 def exchange_row(vhost: VirtualHost, exchange: Exchange, statistics: Row = NOTHING) -> ExchangeRow:
     """An exchange as RabbitMQ shows it."""
-    held = vhost.delays.held(exchange.name) if exchange.type == DELAYED_TYPE else None
+    held = vhost.hosted.delays.held(exchange.name) if exchange.type == DELAYED_TYPE else None
     return ExchangeRow(
         name=exchange.name,
         vhost=vhost.name,

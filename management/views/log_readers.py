@@ -87,7 +87,7 @@ async def put_reader(call: Call) -> Answer:
     options = wanted_group(arguments)
     assert options is not None
     options = replace(options, hold_bytes=_hold_bytes(call, body))
-    group, durable = call.vhost.groups.join(queue, options, "first", call.broker.clock.now())
+    group, durable = call.vhost.hosted.groups.join(queue, options, "first", call.broker.clock.now())
     if durable is not None:
         await durable
     if group.deleted:
@@ -114,8 +114,8 @@ async def move_reader(call: Call) -> Answer:
     group = _group(call)
     place, now = log_place(body.to), call.broker.clock.now()
     if body.dry_run:
-        return Value(_move(group, call.vhost.groups.begins(group, place, now)))
-    durable = call.vhost.groups.move(group, place, now)
+        return Value(_move(group, call.vhost.hosted.groups.begins(group, place, now)))
+    durable = call.vhost.hosted.groups.move(group, place, now)
     if durable is not None:
         await durable
     return Empty()
@@ -148,7 +148,7 @@ async def delete_reader(call: Call) -> Answer:
     group = _group(call)
     if group.consumers:
         raise bad_request(f"{group} has consumers")
-    durable = call.vhost.groups.delete(group)
+    durable = call.vhost.hosted.groups.delete(group)
     if durable is not None:
         await durable
     return Empty()

@@ -38,7 +38,7 @@ def list_readers_of_vhost(call: Call) -> Answer:
 
 def _listing(vhosts: list[VirtualHost]) -> Listing:
     return Listing(
-        [group for vhost in vhosts for group in vhost.groups.queues],
+        [group for vhost in vhosts for group in vhost.hosted.groups.queues],
         _row,
         lambda group: group.record.name,
         lambda group: (group.vhost, group.name, group.record.name),

@@ -111,7 +111,7 @@ class Side:
         while (plan := planning.go_on()) is None:
             pass
         assert self.told.replies == self.told.traces == []
-        carry_out(self.vhost.transaction(), plan)
+        carry_out(self.vhost.hosted.transaction(), plan)
 
     def post(self, messages: list[Message]) -> None:
         """Let the broker publish them."""
@@ -128,7 +128,7 @@ class Side:
         found: dict[str, list[str] | int] = {}
         for name in exchanges:
             kind = self.vhost.routing.exchange(name).type
-            if (held := self.vhost.delays.recipient(held_name(name))) is not None:
+            if (held := self.vhost.hosted.delays.recipient(held_name(name))) is not None:
                 found[f"held by {name}"] = held.count
             if kind == "x-recent-history":
                 queue = declare_queue(self.vhost, QueueProperties(f"of {name}"), object())[0]

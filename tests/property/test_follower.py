@@ -210,9 +210,9 @@ class Leader:
         group = queue.groups.get(name)
         if group is None:
             where = self._choice.choice(("first", "next"))
-            self._await(self.vhost.groups.join(queue, GroupOptions(name), where, 0)[1])
+            self._await(self.vhost.hosted.groups.join(queue, GroupOptions(name), where, 0)[1])
         elif group.creating is None and self._choice.random() < 0.3:
-            self._await(self.vhost.groups.delete(group))
+            self._await(self.vhost.hosted.groups.delete(group))
 
     async def purge(self) -> None:
         if (queue := self._queue()) and not queue.is_stream:

@@ -175,7 +175,7 @@ class GroupMachine(RuleBasedStateMachine):
         wanted = first + int(at * (self.next_offset - first))
 
         async def joined() -> None:
-            _, made = self.node.vhost.groups.join(self.queue, GroupOptions(name), wanted, 0)
+            _, made = self.node.vhost.hosted.groups.join(self.queue, GroupOptions(name), wanted, 0)
             if made is not None:
                 await made
 
@@ -191,7 +191,7 @@ class GroupMachine(RuleBasedStateMachine):
             return
 
         async def deleted() -> None:
-            done = self.node.vhost.groups.delete(group)
+            done = self.node.vhost.hosted.groups.delete(group)
             assert done is not None
             await done
 

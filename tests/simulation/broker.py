@@ -350,11 +350,11 @@ class Broker:
                 found[f"groups of {name}"] = sorted(queue.groups)
                 if queue.rules is not None and queue.rules.unique_keys is not None:
                     found[f"keys in {name}"] = sorted(cast(Any, queue.rules.unique_keys)._holders)
-            for name, held in cast(Any, vhost.delays)._held_messages.items():
+            for name, held in cast(Any, vhost.hosted.delays)._held_messages.items():
                 page = await held.schedule.page(FIRST, 1 << 20)
                 found[f"held by {name}"] = [each for each in page if held.is_held(each)]
                 found[f"number held by {name}"] = held.count
-            for name, memory in vhost.memories.by_name.items():
+            for name, memory in vhost.hosted.memories.by_name.items():
                 found[f"keys that {name} has seen"] = sorted(cast(Any, memory)._offsets)
         return found
 
@@ -370,7 +370,7 @@ class Broker:
         found = []
         for vhost in self._vhosts.all():
             logs = [(name, each.log) for name, q in vhost.queues.items() for each in q.partitions]
-            for name, held in cast(Any, vhost.delays)._held_messages.items():
+            for name, held in cast(Any, vhost.hosted.delays)._held_messages.items():
                 logs += [(name, log) for log in held.logs]
             for name, log in logs:
                 found += [(name, bytes(body)) for _, body in await unsettled(log)]

@@ -83,7 +83,7 @@ class Clients:
             bound = vhost.bind_queue(queue, name, "", {})
             if bound is not None:
                 await bound
-        _, joined = vhost.groups.join(vhost.queues["kept"], GroupOptions(GROUP), "first", 0)
+        _, joined = vhost.hosted.groups.join(vhost.queues["kept"], GroupOptions(GROUP), "first", 0)
         if joined is not None:
             await joined
 
@@ -189,7 +189,7 @@ class Clients:
         return lambda: self.settled.update({body: broker.applied})
 
     async def _cancel(self, broker: Broker, vhost: VirtualHost) -> None:
-        held = vhost.delays.held("later")
+        held = vhost.hosted.delays.held("later")
         assert held is not None
         found = [each for each in await held.schedule.page(FIRST, 100) if held.is_held(each)]
         if found and (record := held.in_memory(found[-1])) is not None and held.cancel(found[-1]):

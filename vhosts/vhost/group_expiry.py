@@ -47,7 +47,9 @@ class GroupExpiry:
             self._timer = None
 
     def _round(self) -> None:
-        groups = [(vhost, group) for vhost in self._vhosts() for group in vhost.groups.queues]
+        groups = [
+            (vhost, group) for vhost in self._vhosts() for group in vhost.hosted.groups.queues
+        ]
         self._left = iter(groups)
         self._scheduler.call(Lane.UPKEEP, self._visit_next)
 
@@ -77,7 +79,7 @@ def _is_over(group: ConsumerGroup, now: float) -> bool:
 
 
 def _delete(vhost: VirtualHost, group: ConsumerGroup) -> None:
-    durable = vhost.groups.delete(group)
+    durable = vhost.hosted.groups.delete(group)
     log.info("%s has expired: nobody has used it for its x-group-expires", group)
     if durable is not None:
         asyncio.ensure_future(durable).add_done_callback(lambda done: _report(done, group))

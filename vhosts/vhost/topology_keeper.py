@@ -6,21 +6,20 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from routelog.exchanges import Binding, Exchange, RoutingTable, TopologyChange
-from routelog.log_backend import Change, Lane, LogStore, MetadataUnavailable, pause, unawaited
+from routelog.log_backend import Change, Lane, MetadataUnavailable, pause, unawaited
 from routelog.vhosts.actor import acts
 from routelog.vhosts.arguments.limits import MAX_BINDINGS, Limits, reached
 from routelog.vhosts.counters.totals import VhostCounters
-from routelog.vhosts.delays.delay_book import DelayBook
 from routelog.vhosts.errors import (
     BindingLimitReached,
     DefinitionsLimitReached,
     UserBindingLimitReached,
 )
-from routelog.vhosts.publishing.exchange_memories import ExchangeMemories
 from routelog.vhosts.queues.event_feed import TellEvent
 from routelog.vhosts.stored.topology_record import binding_change, exchange_change
 from routelog.vhosts.stored.topology_writer import TopologyWriter
 from routelog.vhosts.vhost.definitions_budget import DefinitionsBudget, definition_bytes
+from routelog.vhosts.vhost.hosted_queues import HostedQueues
 
 log = logging.getLogger(__name__)
 
@@ -45,9 +44,7 @@ class TopologyKeeper:
         self,
         routing: RoutingTable,
         writer: TopologyWriter,
-        logs: LogStore,
-        memories: ExchangeMemories,
-        delays: DelayBook,
+        hosted: HostedQueues,
         follow: Callable[[str], None],
         tell: TellEvent,
         counters: VhostCounters,
@@ -57,9 +54,7 @@ class TopologyKeeper:
         self._vhost = routing.vhost
         self._routing = routing
         self._writer = writer
-        self._logs = logs
-        self._memories = memories
-        self._delays = delays
+        self._hosted = hosted
         self._follow = follow
         self._tell = tell
         self._counters = counters
@@ -87,8 +82,7 @@ class TopologyKeeper:
             return self.whole(change, self.store(change))
         except MetadataUnavailable:
             self._routing.undo(change)
-            self._memories.undone(change.exchanges_declared)
-            self._delays.undone(change.exchanges_declared)
+            self._hosted.exchanges_undone(change.exchanges_declared)
             raise
 
     def _check(self, change: TopologyChange) -> None:
@@ -165,17 +159,16 @@ class TopologyKeeper:
         removals: list[Callable[[], None]] = []
         for exchange in change.exchanges_deleted:
             self._counters.exchanges.pop(exchange.name, None)
-            for gone, removed in (self._memories.deleted(exchange), self._delays.deleted(exchange)):
-                changes += gone
-                removals += removed
+            gone, removed = self._hosted.exchange_deleted(exchange)
+            changes += gone
+            removals += removed
             if exchange.durable:
                 changes.append(exchange_change(self._vhost, exchange, deleted=True))
         removed_bindings = [each for each in change.bindings_removed if each.durable]
         changes += [binding_change(self._vhost, each, deleted=True) for each in removed_bindings]
         for exchange in change.exchanges_declared:
-            number, taken = self._memories.declared(exchange)
+            number, taken = self._hosted.exchange_declared(exchange)
             changes += taken
-            changes += self._delays.declared(exchange)
             if exchange.durable:
                 changes.append(exchange_change(self._vhost, exchange, number))
             self._follow(exchange.name)
@@ -227,7 +220,7 @@ class TopologyKeeper:
             return
         error = deleted.exception()
         if isinstance(error, Exception):
-            self._logs.deletion_failed(error)
+            self._hosted.deletion_failed(error)
             return
         for remove in removals:
             remove()

@@ -4,7 +4,6 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from sys import intern
 from typing import Any
 
@@ -27,14 +26,9 @@ from routelog.exchanges import (
     type_table,
 )
 from routelog.log_backend import (
-    CallLater,
-    Durability,
     Lane,
-    LogStore,
-    LogTransaction,
     MetadataStore,
     MetadataUnavailable,
-    Scheduler,
     pause,
     random_below,
     unawaited,
@@ -44,25 +38,16 @@ from routelog.vhosts.arguments.json_arguments import checked_arguments
 from routelog.vhosts.arguments.limits import MAX_QUEUES, Limits, reached
 from routelog.vhosts.arguments.queue_properties import QueueProperties
 from routelog.vhosts.counters.totals import NodeCounters, VhostCounters
-from routelog.vhosts.delays.delay_book import DelayBook
 from routelog.vhosts.errors import QueueInUse, QueueLimitReached, QueueNotEmpty
 from routelog.vhosts.partitions.partitioner import partition_count
-from routelog.vhosts.publishing.exchange_memories import ExchangeMemories, TakeNumbers
-from routelog.vhosts.publishing.exchange_memory_limit import (
-    HISTORIES_BYTES_MAX,
-    ExchangeMemoryLimit,
-)
 from routelog.vhosts.publishing.internal_publish import PublishRoutes
 from routelog.vhosts.publishing.internal_publisher import InternalPublisher
 from routelog.vhosts.publishing.recent_history import RecentHistory, hand_over
 from routelog.vhosts.publishing.stateful_route import StatefulRoute
 from routelog.vhosts.queues.event_feed import TellEvent, tell_nobody, tell_of_queue
-from routelog.vhosts.queues.group_book import GroupBook
 from routelog.vhosts.queues.queue import Queue
 from routelog.vhosts.queues.queue_declaration import check_declaration, check_redeclared, with_type
 from routelog.vhosts.queues.queue_handle import Answer, pending, then
-from routelog.vhosts.queues.queue_logs import QueueLogs
-from routelog.vhosts.rules.rule_services import RuleServices
 from routelog.vhosts.stored.kept_definitions import KeptDefinitions
 from routelog.vhosts.stored.topology_record import (
     BindingRecord,
@@ -72,8 +57,8 @@ from routelog.vhosts.stored.topology_record import (
     prefix,
     queue_change,
 )
-from routelog.vhosts.stored.topology_writer import TopologyWriter
-from routelog.vhosts.vhost.definitions_budget import BYTES_MAX, DefinitionsBudget, definition_bytes
+from routelog.vhosts.vhost.definitions_budget import DefinitionsBudget, definition_bytes
+from routelog.vhosts.vhost.hosted_queues import HostedQueues, QueueStore
 from routelog.vhosts.vhost.route_targets import RouteTargets
 from routelog.vhosts.vhost.topology_keeper import Durable, TopologyKeeper
 from routelog.vhosts.vhost.vhost_policies import VhostPolicies
@@ -93,39 +78,32 @@ class VirtualHost:
     Attributes:
         record: its name, and what an operator said of it.
         counters: of what clients do here.
-        delays: what its delayed message exchanges hold.
+        hosted: what the store has of it.
         targets: what takes the messages of a route.
         listeners: who is told of every message, the firehose among them.
 
     Args:
         node_tells: the node tells of itself in this vhost.
         tell: of what happens here.
-        memory_limit: of what exchanges remember, with other vhosts; None: of its own.
-        budget: of definitions, with other vhosts; None: of its own.
-        counters: of the node; None: of its own.
+        budget: of definitions, with other vhosts.
+        counters: of the node.
         listeners: beside the firehose.
     """
 
     def __init__(
         self,
         record: VhostRecord,
-        logs: LogStore,
-        writer: TopologyWriter,
-        take_numbers: TakeNumbers,
-        scheduler: Scheduler,
-        call_later: CallLater,
+        store: QueueStore,
         *,
-        default_durability: Durability = Durability.DISK,
+        budget: DefinitionsBudget,
+        counters: NodeCounters,
         queues_max: int = QUEUES_MAX,
         node_tells: bool = False,
         tell: TellEvent = tell_nobody,
-        memory_limit: ExchangeMemoryLimit | None = None,
-        budget: DefinitionsBudget | None = None,
-        counters: NodeCounters | None = None,
         listeners: Iterable[Any] = (),
     ) -> None:
         self.record = record
-        self.counters = VhostCounters(counters or NodeCounters())
+        self.counters = VhostCounters(counters)
         self._firehose: Any = None
         self.listeners = self._lasting_listeners = tuple(listeners)
         self._tell = tell
@@ -133,45 +111,35 @@ class VirtualHost:
         self.routing = RoutingTable(
             name, type_table(random_below), PREDECLARED + NODE_EXCHANGES * node_tells
         )
-        limit = memory_limit or ExchangeMemoryLimit(HISTORIES_BYTES_MAX, logs.memory.hold)
-        self.memories = ExchangeMemories(name, logs, take_numbers, limit)
         self.queues = SortedNameTable[Queue]()
         self._owned: dict[object, NameTable[Queue]] = {}  # exclusive queues by connection
-        self._logs = logs
-        self._writer = writer
-        self._take_numbers = take_numbers
-        self._scheduler = scheduler
+        self._store = store
+        self._writer = store.writer
         self._queues_max = queues_max
-        self._budget = budget or DefinitionsBudget(BYTES_MAX, logs.memory.hold)
-        self.groups = GroupBook(name, logs, writer, scheduler)
-        self._queue_logs = QueueLogs(name, logs, self.groups, default_durability, scheduler)
-        self.kept = KeptDefinitions(name, writer)
+        self._budget = budget
+        self.kept = KeptDefinitions(name, store.writer)
         self.policies = VhostPolicies(
-            name, writer, self.routing, self.queues, default_durability, tell
+            name, store.writer, self.routing, self.queues, store.default_durability, tell
         )
         ways = PublishRoutes(
             self.routing,
             self.passage,
             lambda route: self.targets.gradually(route),
-            logs,
-            scheduler,
-            logs.clock,
+            store.logs,
+            store.scheduler,
+            store.logs.clock,
         )
         self.post = InternalPublisher(ways)
-        self._rule_services = RuleServices(logs, self.post, self._expire, scheduler, call_later)
-        self.delays = DelayBook(name, logs, take_numbers, self._rule_services, default_durability)
-        self.targets = RouteTargets(self.routing, self.queues, self.delays)
-        follow = self.policies.follow_exchange
+        self.hosted = HostedQueues(name, store, counters, self.post, self._expire)
+        self.targets = RouteTargets(self.routing, self.queues, self.hosted.delays)
         self._keeper = TopologyKeeper(
             self.routing,
-            writer,
-            logs,
-            self.memories,
-            self.delays,
-            follow,
+            store.writer,
+            self.hosted,
+            self.policies.follow_exchange,
             tell,
             self.counters,
-            self._budget,
+            budget,
             lambda: self.limits,
         )
 
@@ -182,9 +150,8 @@ class VirtualHost:
             record = msgspec.json.decode(entry.value, type=ExchangeRecord)
             exchange = record.exchange()
             self._keeper.count(self.routing.restore_exchange(exchange))
-            self.memories.open(exchange, record.partition)
-        self.delays.load(store)
-        self.groups.load(store)
+            self.hosted.memories.open(exchange, record.partition)
+        self.hosted.load(store)
         for _, entry in store.scan(prefix("queues", self.name)):
             yield
             queue = msgspec.json.decode(entry.value, type=QueueRecord)
@@ -207,11 +174,9 @@ class VirtualHost:
         """The journal has been replayed into the logs: look at them again, one queue a step."""
         for queue in [*self.queues.values()]:
             yield
-            self._queue_logs.recovered(queue)
-            queue.apply(queue.properties.arguments)
-            self.groups.recovered(queue)
+            self.hosted.recovered(queue)
         self.policies.recovered()
-        self.delays.recovered()
+        self.hosted.delays.recovered()
 
     @property
     def limits(self) -> Limits:
@@ -237,7 +202,9 @@ class VirtualHost:
 
     def passage(self, undecided: set[tuple[str, bytes]] | None = None) -> StatefulRoute:
         """The way of one publish through exchanges that remember; see `StatefulRoute`."""
-        return StatefulRoute(self.routing, self.memories.by_name, self._logs, undecided)
+        return StatefulRoute(
+            self.routing, self.hosted.memories.by_name, self._store.logs, undecided
+        )
 
     # -- exchanges and bindings
 
@@ -300,7 +267,7 @@ class VirtualHost:
 
     def go_on(self) -> None:
         """The journal accepts entries: see to what an earlier run had begun."""
-        self.delays.start()
+        self.hosted.delays.start()
         self._keeper.go_on()
 
     def bind_queue(
@@ -343,7 +310,7 @@ class VirtualHost:
     def _bound(self, change: TopologyChange) -> Durable:
         durable = self._keeper.applied(change)
         for binding in change.bindings_added:
-            memory = self.memories.by_name.get(binding.source)
+            memory = self.hosted.memories.by_name.get(binding.source)
             if isinstance(memory, RecentHistory):
                 hand_over(memory, binding, self.post, self.queues)
         return durable
@@ -399,11 +366,11 @@ class VirtualHost:
             return existing.declaring or existing
         self.routing.check_free("queue", properties.name)
         check_name("queue", properties.name)
-        check_declaration(self.name, properties, self._logs.has_remote)
+        check_declaration(self.name, properties, self._store.logs.has_remote)
         self._check_queue_limit(properties.name)
         properties = replace(properties, user=_user())
         self._budget.check(properties.user, definition_bytes(properties))
-        numbers, number_change = self._take_numbers(partition_count(properties.arguments))
+        numbers, number_change = self._store.take_numbers(partition_count(properties.arguments))
         owner = connection if properties.exclusive else None
         if not properties.is_stored:
             queue = self._add_queue(properties, owner, numbers)
@@ -442,15 +409,6 @@ class VirtualHost:
             self.routing.add_queue(queue.name, durable=True)
         return queue
 
-    def transaction(self) -> LogTransaction:
-        """See `LogStore`."""
-        return self._logs.transaction()
-
-    @property
-    def is_committing(self) -> bool:
-        """The journal's block is open for several turns: a transaction that takes as many has to wait."""
-        return self._logs.intake.is_committing or self._logs.journal.is_held
-
     def delete_queue(
         self, queue: Queue, *, if_unused: bool = False, if_empty: bool = False
     ) -> Answer[int]:
@@ -468,25 +426,15 @@ class VirtualHost:
             raise QueueInUse(queue.name, self.name)
         if if_empty and (count or queue.delayed or queue.coming):
             raise QueueNotEmpty(queue.name, self.name)
-        stored = queue.properties.is_stored
-        if stored:
+        if queue.is_stored:
             self._writer.check()
         del self.queues[queue.name]
         self._budget.changed([], [queue.properties])
         self._owned.get(queue.owner, NameTable[Queue]()).pop(queue.name, None)
         change = self.routing.remove_queue(queue.name)
-        partitions = [partition.log for partition in queue.partitions]
-        gone = self.groups.queue_deleted(queue)
-        gone += self._logs.close_partitions(*partitions)
-        queue.delete()
+        gone, removals = self.hosted.close(queue)
         self.counters.node.churn.queue_deleted += 1
         tell_of_queue(self._tell, "queue.deleted", queue)
-        removals = []
-        if stored:
-            numbers = [each.number for each in partitions]
-            gone.append(queue_change(self.name, queue.properties, numbers, deleted=True))
-            # Before a later declaration of this name is answered: futures resolve in order.
-            removals.append(partial(self._logs.remove_files, *partitions))
         durable: Durable = None
         try:
             durable = self._keeper.store(change, gone, removals)
@@ -516,7 +464,7 @@ class VirtualHost:
         """Delete the exclusive queues of a connection, many in several turns; it may be told twice."""
         queues = self._owned.pop(connection, NameTable[Queue]())
         if self._delete_owned(queues):
-            self._scheduler.call(Lane.JOBS, lambda: self._delete_owned(queues))
+            self._store.scheduler.call(Lane.JOBS, lambda: self._delete_owned(queues))
 
     def _delete_owned(self, queues: NameTable[Queue]) -> bool:
         # Some of them; returns whether there are more.
@@ -568,18 +516,7 @@ class VirtualHost:
     def _add_queue(
         self, properties: QueueProperties, owner: object | None, partitions: Sequence[int]
     ) -> Queue:
-        kind = str(properties.arguments.get("x-queue-type", "classic"))
-        counters = self.counters.node.queue(kind)
-        queue = Queue(
-            self.name,
-            properties,
-            owner,
-            self._scheduler,
-            self._rule_services,
-            counters,
-            self.groups.attach,
-        )
-        self._queue_logs.open(queue, partitions)
+        queue = self.hosted.open(properties, owner, partitions)
         self.targets.newest = max(self.targets.newest, partitions[0])
         self.policies.follow_queue(queue)
         self.queues[properties.name] = queue

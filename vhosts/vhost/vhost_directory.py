@@ -33,6 +33,7 @@ from routelog.vhosts.stored.topology_record import (
 )
 from routelog.vhosts.stored.topology_writer import TopologyWriter
 from routelog.vhosts.vhost.definitions_budget import BYTES_MAX, DefinitionsBudget
+from routelog.vhosts.vhost.hosted_queues import QueueStore
 from routelog.vhosts.vhost.vhost import QUEUES_MAX, VirtualHost
 
 DESCRIPTION_CHARACTERS_MAX = 1_024  # characters; listings show it
@@ -75,12 +76,16 @@ class VhostDirectory:
         definitions_bytes_max: int = BYTES_MAX,
         listeners_of: Callable[[str], Iterable[Any]] = no_listeners,
     ) -> None:
-        self._logs = logs
-        self._writer = writer
-        self._scheduler, self._call_later = scheduler, call_later
-        self._default_durability = default_durability
+        self._store = QueueStore(
+            logs,
+            writer,
+            self.take_numbers,
+            scheduler,
+            call_later,
+            default_durability,
+            ExchangeMemoryLimit(histories_bytes_max, logs.memory.hold),
+        )
         self._listeners_of = listeners_of
-        self._memory_limit = ExchangeMemoryLimit(histories_bytes_max, logs.memory.hold)
         self.budget = DefinitionsBudget(definitions_bytes_max, logs.memory.hold)
         self.queues_max = queues_max
         self.has_remote = logs.has_remote
@@ -112,15 +117,17 @@ class VhostDirectory:
             pass
 
     def _recovering(self) -> Iterator[None]:
-        held = [number for vhost in self._vhosts.values() for number in vhost.delays.schedules]
-        self._logs.schedules.keep_only(held)
+        held = [
+            number for vhost in self._vhosts.values() for number in vhost.hosted.delays.schedules
+        ]
+        self._store.logs.schedules.keep_only(held)
         for vhost in self._vhosts.values():
             yield from vhost.recovering()
 
     async def load_memories(self) -> None:
         """The journal accepts entries: load what exchanges remember, then deliver due messages."""
         for vhost in self._vhosts.values():
-            await vhost.memories.load()
+            await vhost.hosted.memories.load()
             for queue in vhost.queues.values():
                 if queue.rules is not None and queue.rules.unique_keys is not None:
                     await queue.rules.unique_keys.load()
@@ -162,7 +169,7 @@ class VhostDirectory:
         check_vhost(record)
         if record.name in self._clearing:
             raise InvalidVhost(record.name, "it is being deleted")
-        durable = self._writer.submit([vhost_change(record)])
+        durable = self._store.writer.submit([vhost_change(record)])
         vhost = self._vhosts.get(record.name)
         if vhost is None:
             self._open(record)
@@ -192,7 +199,7 @@ class VhostDirectory:
 
     async def _clear(self, vhost: VirtualHost) -> None:
         await vhost.clear()
-        await self._writer.submit(
+        await self._store.writer.submit(
             [
                 *vhost.policies.book.deletions(),
                 *vhost.kept.deletions(),
@@ -215,18 +222,12 @@ class VhostDirectory:
     def _open(self, record: VhostRecord) -> VirtualHost:
         vhost = VirtualHost(
             record,
-            self._logs,
-            self._writer,
-            self.take_numbers,
-            self._scheduler,
-            self._call_later,
-            default_durability=self._default_durability,
+            self._store,
+            budget=self.budget,
+            counters=self.counters,
             queues_max=self.queues_max,
             node_tells=record.name == self.default_vhost,
             tell=self.events.tell,
-            memory_limit=self._memory_limit,
-            budget=self.budget,
-            counters=self.counters,
             listeners=self._listeners_of(record.name),
         )
         self._vhosts[record.name] = vhost

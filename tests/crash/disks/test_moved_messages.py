@@ -102,13 +102,13 @@ class Delayed(DeadLetters):
 
     def publish(self, node: Node, numbers: Sequence[int], size: int) -> int:
         """See `DeadLetters`; a delay is as long as the number of its message is high."""
-        held = node.vhost.delays.held("later")
+        held = node.vhost.hosted.delays.held("later")
         assert held is not None
         return held.publish(message(*numbers, size=size, now=SystemClock().now()), waited=True)
 
     def sources(self, node: Node) -> Sequence[PartitionLog]:
         """See `DeadLetters`."""
-        held = node.vhost.delays.held("later")
+        held = node.vhost.hosted.delays.held("later")
         return () if held is None else held.logs
 
 

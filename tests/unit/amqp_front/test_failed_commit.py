@@ -194,7 +194,7 @@ class Scene:
             entries=self.settled, are_few=True, failed=self._failed, at_once=self._settle
         )
         self.fails = False
-        commit = Commit(services, self.node.vhost.transaction(), plan, [settling])
+        commit = Commit(services, self.node.vhost.hosted.transaction(), plan, [settling])
         while services.scheduler._jobs:
             self._publish_another()
             self.node.turns.run()
@@ -226,10 +226,10 @@ class Scene:
                 found[f"bytes of {name}"] = queue.rules.length.ready_bytes
         found["taken"] = [body for body in self.taker.bodies() if not body.startswith("other")]
         if self.extra:
-            memories: dict[str, Any] = dict(vhost.memories.by_name)
+            memories: dict[str, Any] = dict(vhost.hosted.memories.by_name)
             found["keys"] = len(memories["once"])
             found["history"] = sum(each.count for each in memories["recent"].stretches())
-            held = vhost.delays.held("later")
+            held = vhost.hosted.delays.held("later")
             found["held"] = held and held.count
         return found
 

@@ -260,7 +260,7 @@ def _fail_later(node: Node, publisher: Publisher, monkeypatch: pytest.MonkeyPatc
             raise JournalFailed("the disk is gone")
 
     monkeypatch.setattr(
-        node.vhost.delays, "recipient", lambda name: Broken() if name == LAST else None
+        node.vhost.hosted.delays, "recipient", lambda name: Broken() if name == LAST else None
     )
     publisher.carry(to_all("a", "b"))
     node.turns.run()

@@ -19,8 +19,8 @@ from routelog.vhosts import (
 )
 from routelog.vhosts.partitions.priority_scan_budget import MESSAGES_MAX
 from routelog.vhosts.partitions.stream_reader import StreamReader
-from routelog.vhosts.queues import queue_logs
 from routelog.vhosts.rules.ready_bytes import BATCHES_MAX
+from routelog.vhosts.vhost import hosted_queues
 
 PARTITIONS = 17
 
@@ -118,7 +118,7 @@ def test_a_delivery_of_one_partition_looks_not_at_all_others(
             looks += 1
             return super().count_ready()
 
-    monkeypatch.setattr(queue_logs, "QueuePartition", Counted)
+    monkeypatch.setattr(hosted_queues, "QueuePartition", Counted)
     queue = declare(node)
     for _ in range(50):
         queue.publish(keyed(3), waited=False)

@@ -188,7 +188,9 @@ async def test_connections_and_channels_are_counted_and_told(watched: Watched) -
 async def test_groups_are_told_with_what_they_lack(watched: Watched) -> None:
     node = watched.managed
     queue = await node.queue("log", x_retention="1D", x_durability="memory")
-    group, durable = node.vhost.groups.join(queue, wanted_group({GROUP: "readers"}), "first", 0)
+    group, durable = node.vhost.hosted.groups.join(
+        queue, wanted_group({GROUP: "readers"}), "first", 0
+    )
     assert durable is not None
     await durable
     fill(queue, 3)

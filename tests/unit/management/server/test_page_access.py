@@ -129,7 +129,7 @@ async def test_names_and_bodies_that_carry_script_are_text(browser: Browser, tex
     for done in (declared, bound):
         if done is not None:
             await done
-    vhost.groups.join(queue, GroupOptions(text), "first", 0)
+    vhost.hosted.groups.join(queue, GroupOptions(text), "first", 0)
     node.log_lines = [dict.fromkeys(("time", "level", "message", "event", "by", "trace"), text)]
     node.log_lines[0] |= {"level": "info", "number": 1}
     node.cluster.followers = [{"name": text, "is_connected": True, "bytes": 1, "seconds": 0.0}]

@@ -92,7 +92,7 @@ async def test_an_exchange_that_was_not_committed_leaves_nothing_to_one_of_its_n
             internal=False,
             arguments={"x-delayed-type": "fanout"},
         )
-        held = node.vhost.delays.held("theirs")
+        held = node.vhost.hosted.delays.held("theirs")
         assert held is not None
         held.publish(message(*range(60_000, 60_050)), True)
         await stored(node)

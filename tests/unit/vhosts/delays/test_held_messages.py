@@ -84,7 +84,7 @@ async def later(node: Node, *, durable: bool = True) -> tuple[HeldMessages, Queu
 
 
 def held_of(node: Node) -> HeldMessages:
-    held = node.vhost.delays.held("later")
+    held = node.vhost.hosted.delays.held("later")
     assert held is not None
     return held
 
@@ -206,7 +206,7 @@ async def test_a_message_that_cannot_go_on_stops_no_other_and_may_be_cancelled(
 async def test_a_cancelled_message_never_comes(node: Node) -> None:
     held, queue = await later(node)
     held.publish(message(1_000, 2_000, 3_000), False)
-    page = await node.vhost.delays.page(held, NOTHING_BEFORE, 10)
+    page = await node.vhost.hosted.delays.page(held, NOTHING_BEFORE, 10)
     assert [each.body_bytes for each in page.messages] == [4, 4, 4]
     second = page.messages[1].entry
     assert held.cancel(second)
@@ -218,7 +218,7 @@ async def test_a_cancelled_message_never_comes(node: Node) -> None:
     held.publish(message(DAY, DAY + 1, now=node.turns.clock.now()), False)
     assert held.cancel_all() == 2
     assert held.count == 0
-    page = await node.vhost.delays.page(held, NOTHING_BEFORE, 10)
+    page = await node.vhost.hosted.delays.page(held, NOTHING_BEFORE, 10)
     assert (page.messages, page.following) == ([], None)
 
 
@@ -230,17 +230,17 @@ async def test_pages_follow_each_other_and_pass_over_what_is_settled(node: Node)
     await flushed(node.logs)
     for log in held.logs:
         log.evict(1 << 30)  # the next page reads from the disk
-    first = await node.vhost.delays.page(held, NOTHING_BEFORE, 20)
+    first = await node.vhost.hosted.delays.page(held, NOTHING_BEFORE, 20)
     for each in first.messages[:5]:
         assert held.cancel(each.entry)
     seen = [int(each.routing_key) for each in first.messages]
     following = first.following
     while following is not None:
-        page = await node.vhost.delays.page(held, following, 20)
+        page = await node.vhost.hosted.delays.page(held, following, 20)
         seen += [int(each.routing_key) for each in page.messages]
         following = page.following
     assert seen == delays
-    again = await node.vhost.delays.page(held, NOTHING_BEFORE, 20)
+    again = await node.vhost.hosted.delays.page(held, NOTHING_BEFORE, 20)
     assert [int(each.routing_key) for each in again.messages] == delays[5:25]
 
 
@@ -319,7 +319,7 @@ async def test_an_exchange_that_is_deleted_holds_nothing_and_its_name_begins_ane
         done = node.vhost.delete_exchange("later", if_unused=False)
         assert done is not None
         await done
-        assert node.vhost.delays.held("later") is None
+        assert node.vhost.hosted.delays.held("later") is None
         held, queue = await later(node)
         assert held.count == 0
         await pass_seconds(node, 5)
@@ -340,7 +340,7 @@ async def test_an_exchange_that_is_not_durable_ends_with_the_run(tmp_path: Path)
         await pass_seconds(node, 2)
         assert bodies(queue) == [1_000]
     async with running_node(tmp_path / "data", SMALL, clocked=True) as node:
-        assert node.vhost.delays.held("later") is None
+        assert node.vhost.hosted.delays.held("later") is None
         assert await node.logs.schedules.read(number, NOTHING_BEFORE, 10) == []
         logs = tmp_path / "data" / "logs"
         assert not partition_directory(logs, "/", EXCHANGE_MARK + "later", 0).exists()
@@ -364,7 +364,7 @@ async def test_an_exchange_that_cannot_be_stored_is_not_there(
             internal=False,
             arguments={"x-delayed-type": "fanout"},
         )
-    assert node.vhost.delays.held("another") is None
+    assert node.vhost.hosted.delays.held("another") is None
     with pytest.raises(ExchangeNotFound):
         node.vhost.routing.exchange("another")
 

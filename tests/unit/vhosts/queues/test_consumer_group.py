@@ -39,7 +39,7 @@ async def begin(node: Node, arguments: dict[str, object]) -> tuple[Queue, Consum
     arguments = arguments | {"x-durability": "memory"}  # visible at once
     properties = QueueProperties("q", durable=True, arguments=arguments)
     queue, declared = declare_queue(node.vhost, properties, object())
-    group, made = node.vhost.groups.join(queue, GroupOptions("g"), "first", 0)
+    group, made = node.vhost.hosted.groups.join(queue, GroupOptions("g"), "first", 0)
     assert declared is not None
     assert made is not None
     await declared
@@ -175,7 +175,7 @@ async def test_groups_far_behind_each_other_do_not_read_everything_again_and_aga
     takers = []
     for number in range(4):
         options = GroupOptions(f"at {number}")
-        group, made = node.vhost.groups.join(queue, options, number * 2_000, 0)
+        group, made = node.vhost.hosted.groups.join(queue, options, number * 2_000, 0)
         assert made is not None
         await made
         takers.append(Taker(prefetch=10))

@@ -54,7 +54,7 @@ async def declare(node: Node, name: str = "q", **arguments: object) -> Queue:
 
 
 async def join(node: Node, queue: Queue, name: str, wanted: object = "first") -> ConsumerGroup:
-    group, durable = node.vhost.groups.join(queue, GroupOptions(name), wanted, 0)
+    group, durable = node.vhost.hosted.groups.join(queue, GroupOptions(name), wanted, 0)
     if durable is not None:
         await durable
     return group
@@ -108,20 +108,20 @@ async def test_a_group_that_exists_goes_on_where_it_is(node: Node) -> None:
     fill(queue, 10)
     await node.logs.journal.drain()
     group = await join(node, queue, "g", "next")
-    again, made = node.vhost.groups.join(queue, GroupOptions("g", None), "first", 0)
+    again, made = node.vhost.hosted.groups.join(queue, GroupOptions("g", None), "first", 0)
     assert (again, made) == (group, None)
     assert (group.ready, group.record.expires) == (0, GroupOptions("g").expires)
     with pytest.raises(InvalidStreamOffset):
-        node.vhost.groups.join(queue, GroupOptions("g"), "somewhere", 0)
+        node.vhost.hosted.groups.join(queue, GroupOptions("g"), "somewhere", 0)
 
 
 async def test_two_that_make_a_group_at_once_wait_for_the_same(node: Node) -> None:
     queue = await declare(node, **STREAM)
-    made = [node.vhost.groups.join(queue, GroupOptions("g"), "first", 0) for _ in range(2)]
+    made = [node.vhost.hosted.groups.join(queue, GroupOptions("g"), "first", 0) for _ in range(2)]
     assert made[0] == made[1]
     assert made[0][1] is not None
     await made[0][1]
-    assert node.vhost.groups.join(queue, GroupOptions("g"), "first", 0)[1] is None
+    assert node.vhost.hosted.groups.join(queue, GroupOptions("g"), "first", 0)[1] is None
 
 
 async def test_a_group_that_cannot_be_stored_is_not_there(
@@ -136,16 +136,16 @@ async def test_a_group_that_cannot_be_stored_is_not_there(
     monkeypatch.setattr(node.logs.metadata, "apply_each", fail)
     with pytest.raises(MetadataUnavailable):
         await join(node, queue, "g")
-    assert (queue.groups, node.vhost.groups.queues, list(log.cursors)) == ({}, {}, [0])
+    assert (queue.groups, node.vhost.hosted.groups.queues, list(log.cursors)) == ({}, {}, [0])
     with pytest.raises(MetadataUnavailable):
-        node.vhost.groups.join(queue, GroupOptions("g"), "first", 0)
+        node.vhost.hosted.groups.join(queue, GroupOptions("g"), "first", 0)
     assert (queue.groups, list(log.cursors)) == ({}, [0])
 
 
 async def test_a_queue_that_keeps_no_log_has_none(node: Node) -> None:
     queue = await declare(node)
     with pytest.raises(NotReadable):
-        node.vhost.groups.join(queue, GroupOptions("g"), "first", 0)
+        node.vhost.hosted.groups.join(queue, GroupOptions("g"), "first", 0)
 
 
 async def test_a_queue_has_so_many_and_no_more(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -154,14 +154,14 @@ async def test_a_queue_has_so_many_and_no_more(node: Node, monkeypatch: pytest.M
     for name in ("a", "b", "a"):
         await join(node, queue, name)
     with pytest.raises(TooManyGroups, match="2 consumer groups"):
-        node.vhost.groups.join(queue, GroupOptions("c"), "first", 0)
+        node.vhost.hosted.groups.join(queue, GroupOptions("c"), "first", 0)
     await join(node, other, "c")
     await delete(node, queue.groups["a"])
     await join(node, queue, "c")
 
 
 async def delete(node: Node, group: ConsumerGroup) -> None:
-    durable = node.vhost.groups.delete(group)
+    durable = node.vhost.hosted.groups.delete(group)
     if durable is not None:
         await durable
 
@@ -182,12 +182,12 @@ async def test_a_queue_that_is_not_stored_has_groups_for_the_run(tmp_path: Path)
         queue, _ = declare_queue(node.vhost, properties, object())
         fill(queue, 3)
         await node.logs.journal.drain()
-        group, made = node.vhost.groups.join(queue, GroupOptions("g"), "first", 0)
+        group, made = node.vhost.hosted.groups.join(queue, GroupOptions("g"), "first", 0)
         assert made is None
         taker = consume(queue, group)
         node.turns.run()
         assert taker.bodies() == numbered(0, 3)
-        assert node.vhost.groups.delete(group) is None
+        assert node.vhost.hosted.groups.delete(group) is None
         assert list(node.logs.metadata.scan(b"groups/")) == []
 
 
@@ -200,7 +200,7 @@ async def test_members_are_told_of_the_end_of_their_queue_or_group(node: Node) -
     assert durable is not None
     await durable
     assert [taker.deleted for taker in takers] == [1, 1]
-    assert node.vhost.groups.queues == {}
+    assert node.vhost.hosted.groups.queues == {}
     left = [key for key, _ in node.logs.metadata.scan(b"") if b"group" in key or b"cursor" in key]
     assert left == []
 
@@ -311,8 +311,8 @@ async def test_a_deletion_that_a_crash_takes_back_has_taken_nothing_from_the_gro
         node.turns.run()
         settle_offsets(taker, *range(4))
         queue.detach([taker])
-        node.vhost.groups._writer = SlowDisk()
-        deletion = node.vhost.groups.delete(group)
+        node.vhost.hosted.groups._writer = SlowDisk()
+        deletion = node.vhost.hosted.groups.delete(group)
         assert deletion is not None
         log = queue.partitions[0].log
         journal = tmp_path / "data" / "journal"
@@ -322,7 +322,7 @@ async def test_a_deletion_that_a_crash_takes_back_has_taken_nothing_from_the_gro
         await node.logs.checkpoints.take()
         await until(lambda: not first_file.exists())  # its settlements are nowhere else
         left = await crash(node.logs, tmp_path / "data")
-        (submitted,) = node.vhost.groups._writer.futures
+        (submitted,) = node.vhost.hosted.groups._writer.futures
         submitted.set_result(1)
         await until(lambda: list(log.cursors) == [0])
     async with running_node(left, OPTIONS) as node:
@@ -335,10 +335,10 @@ async def test_a_deletion_that_a_crash_takes_back_has_taken_nothing_from_the_gro
 async def test_a_group_whose_deletion_failed_holds_what_it_needs(node: Node) -> None:
     queue = await declare(node, **KEPT)
     group = await join(node, queue, "g")
-    node.vhost.groups._writer = SlowDisk()
-    deletion = node.vhost.groups.delete(group)
+    node.vhost.hosted.groups._writer = SlowDisk()
+    deletion = node.vhost.hosted.groups.delete(group)
     assert deletion is not None
-    node.vhost.groups._writer.futures[0].set_exception(MetadataUnavailable("made to fail"))
+    node.vhost.hosted.groups._writer.futures[0].set_exception(MetadataUnavailable("made to fail"))
     with pytest.raises(MetadataUnavailable):
         await deletion
     assert list(queue.partitions[0].log.cursors) == [0, group.record.cursor]
@@ -353,7 +353,7 @@ async def test_a_group_begins_after_a_crash_where_it_was_told(
         for _ in range(2):
             queue.publish(records(*numbered(0, 5), persistent=persistent), waited=False)
             await node.logs.journal.drain()
-        _, made = node.vhost.groups.join(queue, GroupOptions("g"), "next", 0)
+        _, made = node.vhost.hosted.groups.join(queue, GroupOptions("g"), "next", 0)
         # Only the record of the group is stored, nothing of its cursor.
         queue.partitions[0].log.cursors[1].take_changes()
         assert made is not None
@@ -375,7 +375,7 @@ async def test_the_journal_hears_nothing_of_a_group_that_a_crash_may_take_back(n
     queue = await declare(node, **STREAM)
     fill(queue, 10)
     await node.logs.journal.drain()
-    group, durable = node.vhost.groups.join(queue, GroupOptions("g"), "next", 0)
+    group, durable = node.vhost.hosted.groups.join(queue, GroupOptions("g"), "next", 0)
     assert (group.record.begins, group.ready) == ([10], 0)
     assert queue.partitions[0].log.cursors[group.record.cursor].take_changes() == []
     assert durable is not None
@@ -395,13 +395,13 @@ async def test_a_moved_group_goes_on_there_after_a_restart_too(
         taker = consume(queue, group)
         node.turns.run()
         with pytest.raises(GroupInUse):
-            node.vhost.groups.move(group, wanted, 0)
+            node.vhost.hosted.groups.move(group, wanted, 0)
         queue.detach([taker])
         with pytest.raises(GroupInUse):
-            node.vhost.groups.move(group, wanted, 0)
+            node.vhost.hosted.groups.move(group, wanted, 0)
         for delivery in taker.take():
             settle(delivery)
-        moved = node.vhost.groups.move(group, wanted, 0)
+        moved = node.vhost.hosted.groups.move(group, wanted, 0)
         assert moved is not None
         await moved
         assert (group.deleted, queue.groups["g"].ready) == (True, left)
@@ -421,7 +421,7 @@ async def test_a_move_to_nowhere_changes_nothing(node: Node) -> None:
     await node.logs.journal.drain()
     group = await join(node, queue, "g", 1)
     with pytest.raises(InvalidStreamOffset):
-        node.vhost.groups.move(group, "somewhere", 0)
+        node.vhost.hosted.groups.move(group, "somewhere", 0)
     assert (queue.groups["g"], group.ready, group.deleted) == (group, 2, False)
 
 

@@ -128,7 +128,7 @@ async def test_a_group_stops_at_the_damage_as_a_queue_does(node: Node) -> None:
     await durable
     fill(queue, 10, 1)
     queue.partitions[0].log.quarantine(Damage("x.log", 0, "a test", 6, 9))
-    group, made = node.vhost.groups.join(queue, GroupOptions("g"), "first", 0)
+    group, made = node.vhost.hosted.groups.join(queue, GroupOptions("g"), "first", 0)
     assert made is not None
     await made
     one, other = Taker(), Taker()
@@ -162,7 +162,7 @@ async def test_the_other_partitions_go_on(node: Node) -> None:
     hurt.quarantine(Damage("x.log", 0, "a test", 0, 2))
     reader, member = Taker(), Taker()
     queue.add_reader(reader, "first", 0)
-    group, made = node.vhost.groups.join(queue, GroupOptions("g"), "first", 0)
+    group, made = node.vhost.hosted.groups.join(queue, GroupOptions("g"), "first", 0)
     assert made is not None
     await made
     queue.join_group(group, member)

@@ -136,7 +136,7 @@ async def test_who_is_still_busy_with_what_came_before_is_told_later(
 
 async def test_readers_and_groups_are_told_each_for_itself(node: Node, disk: BadDisk) -> None:
     queue = await on_disk(node, **{"x-queue-type": "stream"})
-    group, made = node.vhost.groups.join(queue, GroupOptions("g"), "first", 0)
+    group, made = node.vhost.hosted.groups.join(queue, GroupOptions("g"), "first", 0)
     assert made is not None
     await made
     reader, member = Taker(), Taker()

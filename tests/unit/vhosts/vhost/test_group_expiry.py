@@ -75,7 +75,7 @@ async def queue(node: Node) -> Queue:
 async def join(
     node: Node, queue: Queue, name: str = "g", expires: int | None = HOUR
 ) -> ConsumerGroup:
-    group, made = node.vhost.groups.join(queue, GroupOptions(name, expires), "first", 0)
+    group, made = node.vhost.hosted.groups.join(queue, GroupOptions(name, expires), "first", 0)
     assert made is not None
     await made
     return group

@@ -1,0 +1,87 @@
+"""What a store holds of a vhost is opened and closed as its definitions say."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from queue_samples import Node, Taker, declare_queue, fill, running_node
+from support.waiting import until
+from unit.log_backend.open_store import flushed
+
+from routelog.exchanges import Exchange
+from routelog.vhosts import QueueProperties
+from routelog.vhosts.partitions.priority_partition import PriorityPartition
+from routelog.vhosts.stored.topology_record import prefix
+
+
+@pytest.fixture
+async def node(tmp_path: Path) -> AsyncIterator[Node]:
+    async with running_node(tmp_path) as running:
+        yield running
+
+
+def test_a_queue_is_opened_on_the_partitions_of_its_numbers(node: Node) -> None:
+    properties = QueueProperties("q", arguments={"x-partitions": 3, "x-priorities": 2})
+    queue = node.vhost.hosted.open(properties, None, [11, 12, 13])
+    assert [each.log.number for each in queue.partitions] == [11, 12, 13]
+    assert "q" not in node.vhost.queues  # that is a definition's to say
+
+
+def test_a_queue_with_priorities_has_partitions_that_know_them(node: Node) -> None:
+    properties = QueueProperties("q", arguments={"x-max-priority": 3})
+    (partition,) = node.vhost.hosted.open(properties, None, [11]).partitions
+    assert isinstance(partition, PriorityPartition)
+
+
+async def test_a_closed_queue_names_its_record_and_keeps_its_files_until_that_is_gone(
+    node: Node,
+) -> None:
+    queue, declared = declare_queue(node.vhost, QueueProperties("q", durable=True), None)
+    assert declared is not None
+    await declared
+    taker = Taker()
+    queue.add_consumer(taker)
+    fill(queue, 3)
+    await flushed(node.logs)
+    changes, removals = node.vhost.hosted.close(queue)
+    assert [each.key for each in changes if each.value is None] == [prefix("queues", "/") + b"q"]
+    assert taker.deleted == 1
+    directory = queue.partitions[0].log.directory
+    assert directory.exists()
+    for remove in removals:
+        remove()
+    await until(lambda: not directory.exists())
+
+
+def test_a_transient_queue_leaves_nothing_to_be_stored(node: Node) -> None:
+    queue, _ = declare_queue(node.vhost, QueueProperties("q"), None)
+    assert node.vhost.hosted.close(queue) == ([], [])
+
+
+@pytest.mark.parametrize(
+    ("kind", "arguments", "partitions"),
+    [
+        ("x-recent-history", {}, 1),
+        ("x-delayed-message", {"x-delayed-type": "direct"}, 1),
+        ("direct", {}, 0),
+    ],
+)
+def test_an_exchange_that_keeps_something_has_logs_while_it_is_there(
+    node: Node, kind: str, arguments: dict[str, object], partitions: int
+) -> None:
+    hosted, before = node.vhost.hosted, set(node.logs.partitions)
+    exchange = Exchange("x", kind, True, False, False, arguments)
+    number, changes = hosted.exchange_declared(exchange)
+    opened = set(node.logs.partitions) - before
+    assert bool(opened) == bool(partitions) == bool(changes)
+    assert number in (opened or {0}) or number == 0
+    hosted.exchange_deleted(exchange)
+    assert set(node.logs.partitions) == before
+
+
+def test_an_exchange_that_could_not_be_stored_leaves_nothing_open(node: Node) -> None:
+    hosted, before = node.vhost.hosted, set(node.logs.partitions)
+    exchange = Exchange("x", "x-recent-history", True, False, False, {})
+    hosted.exchange_declared(exchange)
+    hosted.exchanges_undone([exchange])
+    assert set(node.logs.partitions) == before
