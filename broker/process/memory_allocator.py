@@ -68,14 +68,14 @@ class MemoryTrim:
 
     def start(self) -> None:
         """Begin to look."""
-        self._timer = self._loop.call_later(LOOK_SECONDS, self._look)
+        self._timer = self._loop.call_later(LOOK_SECONDS, self._check_usage)
 
     def stop(self) -> None:
         """Look no more."""
         if self._timer is not None:
             self._timer.cancel()
 
-    def _look(self) -> None:
+    def _check_usage(self) -> None:
         self.start()
         self._recent.append(self._used())
         needed = max(self._recent)

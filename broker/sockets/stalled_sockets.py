@@ -45,15 +45,15 @@ class StalledSockets:
         self._seconds = seconds
         self._round: asyncio.Future[None] | None = None  # of checks
         self._is_stopped = False
-        self._timer = loop.call_later(seconds / LOOKS, self._look)
+        self._timer = loop.call_later(seconds / LOOKS, self._start_round)
 
     def stop(self) -> None:
         """End the checks."""
         self._timer.cancel()
         self._is_stopped = True
 
-    def _look(self) -> None:
-        self._timer = self._loop.call_later(self._seconds / LOOKS, self._look)
+    def _start_round(self) -> None:
+        self._timer = self._loop.call_later(self._seconds / LOOKS, self._start_round)
         if self._round is None or self._round.done():
             self._round = self._scheduler.run(self._checks(), Lane.UPKEEP)
 

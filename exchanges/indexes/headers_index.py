@@ -104,7 +104,7 @@ class HeadersIndex:
         return matched
 
     def _placed(self, pattern: HeadersPattern) -> _Entry:
-        entry = _Entry(pattern, self._places(pattern))
+        entry = _Entry(pattern, self._index_pairs(pattern))
         if not pattern.pairs and not pattern.one_is_enough:
             self._unconditional = entry
         by_pair = self._by_pair(pattern)
@@ -129,7 +129,7 @@ class HeadersIndex:
     def _by_pair(self, pattern: HeadersPattern) -> dict[Pair, set[_Entry]]:
         return self._any_by_pair if pattern.one_is_enough else self._all_by_pair
 
-    def _places(self, pattern: HeadersPattern) -> tuple[Pair, ...]:
+    def _index_pairs(self, pattern: HeadersPattern) -> tuple[Pair, ...]:
         if pattern.one_is_enough:
             return pattern.pairs
         # The pair with the fewest patterns: `type=audit` is common, `customer=17` is not.

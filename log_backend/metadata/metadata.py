@@ -321,7 +321,7 @@ class MetadataStore:
     def _apply_together(self, batches: Sequence[Sequence[Change]]) -> list[int | Exception]:
         with self._lock:
             self._refuse_if_unavailable()
-            gathered = _Gathered(self._revision)
+            gathered = _PendingBatch(self._revision)
             outcomes = [self._gather(changes, gathered) for changes in batches]
             if gathered.revision > self._revision:
                 record = _STORE_RECORD.pack(FORMAT_VERSION, gathered.revision)
@@ -330,7 +330,7 @@ class MetadataStore:
                 self._revision = gathered.revision
         return outcomes
 
-    def _gather(self, changes: Sequence[Change], gathered: "_Gathered") -> int | Exception:
+    def _gather(self, changes: Sequence[Change], gathered: "_PendingBatch") -> int | Exception:
         try:
             self._check(changes, gathered.revisions)
         except (RevisionConflict, MetadataCorrupt, ValueError) as error:
@@ -384,7 +384,7 @@ class MetadataStore:
             raise MetadataUnavailable("the metadata store is closed")
 
 
-class _Gathered:
+class _PendingBatch:
     """Batches to be written in one go.
 
     Attributes:

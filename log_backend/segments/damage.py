@@ -98,7 +98,7 @@ def load_damage(metadata: MetadataStore, partition: int) -> DamageRecord:
     return DamageRecord() if entry is None else msgspec.json.decode(entry.value, type=DamageRecord)
 
 
-def merged(ranges: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+def merged_ranges(ranges: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
     """Sort ranges, and join those that touch or overlap."""
     found: list[tuple[int, int]] = []
     for first, end in sorted(ranges):
@@ -109,7 +109,7 @@ def merged(ranges: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
     return found
 
 
-def without(
+def without_ranges(
     ranges: Sequence[tuple[int, int]], taken: Sequence[tuple[int, int]]
 ) -> list[tuple[int, int]]:
     """Subtract ranges from ranges; each list is ascending, and its ranges do not touch."""

@@ -87,7 +87,7 @@ class Segment:
         self.last_time = max(self.last_time, batch.records.last_time)
         self.size = position + size
 
-    def add_fitting(self, batches: list[RecordBatch], at: int, bytes_max: int) -> int:
+    def append_until_full(self, batches: list[RecordBatch], at: int, bytes_max: int) -> int:
         """Add as many batches as fit, from an index of the list on; returns the index of the next one.
 
         In an empty segment one batch fits, however large it is.

@@ -31,7 +31,7 @@ def place_batches(
         if segment is not None and segment.is_open:
             write = SegmentWrite(partition, segment, segment.size)
             write.before = segment.mark() if segment is newest else None
-            end = segment.add_fitting(batches, at, segment_bytes)
+            end = segment.append_until_full(batches, at, segment_bytes)
             if end > at:
                 write.batches = batches[at:end]
                 write.bytes = segment.size - write.position

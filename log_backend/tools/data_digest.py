@@ -22,7 +22,7 @@ from routelog.log_backend.partitions.cursor import Cursor
 from routelog.log_backend.partitions.declared_partition import DeclaredPartition, PartitionRecords
 from routelog.log_backend.records.checksum import crc32c
 from routelog.log_backend.records.record_batch import RecordBatch
-from routelog.log_backend.segments.damage import merged
+from routelog.log_backend.segments.damage import merged_ranges
 from routelog.log_backend.segments.log_directory import (
     base_offsets,
     partition_directory,
@@ -189,7 +189,7 @@ class _PartitionDigest:
             for number, cursor in sorted(cursors.items())
         }
         self.state = PartitionState(self._name, end, unsettled)
-        self.needed = merged([each for ranges in unsettled.values() for each in ranges])
+        self.needed = merged_ranges([each for ranges in unsettled.values() for each in ranges])
 
     def records(self) -> Iterator[Records]:
         """Its records, those that are stored and those that are only in the journal."""

@@ -40,8 +40,8 @@ from routelog.log_backend.segments.damage import (
     EVERYTHING_BEHIND,
     DamageRecord,
     damage_change,
-    merged,
-    without,
+    merged_ranges,
+    without_ranges,
 )
 from routelog.log_backend.segments.first_kept import first_kept_change
 from routelog.log_backend.segments.log_directory import (
@@ -149,12 +149,12 @@ class Repair:
         noted = [(each.first, each.end) for each in record.found if each.end < EVERYTHING_BEHIND]
         whole = [(batch.base_offset, batch.end_offset) for step in plan for batch, _ in step.kept]
         whole += [each for step in plan for each in step.filled]
-        seen = merged([each for step in plan for each in step.lost])
-        unseen = without(without(merged(noted), merged(whole)), seen)
+        seen = merged_ranges([each for step in plan for each in step.lost])
+        unseen = without_ranges(without_ranges(merged_ranges(noted), merged_ranges(whole)), seen)
         if source is not None:
             unseen = [each for each in unseen if source(*each)]
-        lost = merged(seen + unseen)
-        known = DamageRecord(record.found, merged([*record.lost, *lost]))
+        lost = merged_ranges(seen + unseen)
+        known = DamageRecord(record.found, merged_ranges([*record.lost, *lost]))
         if not self._is_dry:
             self._data.metadata.apply([damage_change(number, known)])
         for step in plan:
@@ -379,7 +379,7 @@ class SegmentRepair:
                 continue  # the next segment has it
             place = slice(stretch.position, stretch.position + stretch.size)
             self.kept.append((batch, content[place]))
-        self.lost = merged(
+        self.lost = merged_ranges(
             [
                 (each.first, each.end if each.end is not None else max(end, each.first))
                 for each in damaged

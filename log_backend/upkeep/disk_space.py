@@ -98,7 +98,7 @@ class DiskSpace:
     def start(self) -> None:
         """Look at once, and then again and again."""
         self._judge(self._disk.free_bytes(self._directory))
-        self._look_in(LOOK_SECONDS_MIN)
+        self._check_free_space_in(LOOK_SECONDS_MIN)
 
     def stop(self) -> None:
         """Look no more."""
@@ -111,7 +111,7 @@ class DiskSpace:
         """Look soon: this node has used up `room`."""
         if not self._hurried and not self.low and self._timer is not None:
             self._hurried = True
-            self._look_in(SPENT_SECONDS)
+            self._check_free_space_in(SPENT_SECONDS)
 
     def segment_room(self) -> int:
         """Free bytes for segments, without room for their metadata; call it in any thread."""
@@ -137,12 +137,12 @@ class DiskSpace:
         if free < METADATA_BYTES:
             raise DiskFull(f"{free} bytes are free, and {METADATA_BYTES} are needed")
 
-    def _look_in(self, seconds: float) -> None:
+    def _check_free_space_in(self, seconds: float) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        self._timer = self._loop.call_later(seconds, self._look)
+        self._timer = self._loop.call_later(seconds, self._check_free_space)
 
-    def _look(self) -> None:
+    def _check_free_space(self) -> None:
         if not self._looking:
             self._looking = True
             look = self._loop.run_in_executor(self._thread, self._ballast.keep)
@@ -152,12 +152,12 @@ class DiskSpace:
         self._looking = self._hurried = False
         if self._timer is None or look.cancelled():
             return
-        self._look_in(LOOK_SECONDS_MIN)  # also if this look has failed
+        self._check_free_space_in(LOOK_SECONDS_MIN)  # also if this look has failed
         error = look.exception()
         if error is None:
             self._unknown = False
             self._judge(look.result())
-            self._look_in(self.reserve.next_look(self.room, low=self.low))
+            self._check_free_space_in(self.reserve.next_look(self.room, low=self.low))
         elif not self._unknown:
             self._unknown = True
             log.error("free space of %s is not known: %s", self._directory, error)

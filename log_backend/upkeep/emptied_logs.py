@@ -47,7 +47,7 @@ class EmptiedLogs:
     async def let_go(self) -> None:
         """Remove these segments, and keep none from now on: the next start need not read them."""
         self._none_stays = True
-        await self._look(at_once=True)
+        await self._remove_settled(at_once=True)
 
     def keeps_newest(self, log: PartitionLog) -> bool:
         """Whether a log keeps its newest segment for now, although nobody needs it."""
@@ -65,14 +65,14 @@ class EmptiedLogs:
         """While the disk is low (`pressed`), let no log keep such a segment."""
         self._none_stays = pressed
         if pressed and self._next_offsets:
-            self._run(self._look(at_once=True))
+            self._run(self._remove_settled(at_once=True))
 
     def _look_later(self) -> None:
         self.start()
         if self._next_offsets:
-            self._run(self._look(at_once=False))
+            self._run(self._remove_settled(at_once=False))
 
-    async def _look(self, *, at_once: bool) -> None:
+    async def _remove_settled(self, *, at_once: bool) -> None:
         async for log, seen in in_turns(list(self._next_offsets.items()), Lane.UPKEEP):
             if at_once or log.next_offset == seen:
                 if log.remove_settled_segments():

@@ -213,7 +213,7 @@ class RemoteStorage:
             number = int(name) if name.isdecimal() else began.next_number
             partition = self._shard.partitions.get(number)
             if partition is not None:
-                await self._look(partition)
+                await self._list_folder(partition)
             elif number < began.next_number and number not in began.ends:
                 log.info("remote storage: removing %s, which is of no queue", folder)
                 await self._in_thread(partial(self._bucket.remove_folder, folder))
@@ -242,7 +242,7 @@ class RemoteStorage:
     async def _copy(self, partition: PartitionLog) -> None:
         remote = partition.remote
         if remote is None or partition is self._broken_off:
-            remote = await self._look(partition)
+            remote = await self._list_folder(partition)
         for segment in self._copyable(partition):
             if segment.damaged or partition.closed or segment.next_base is None:
                 return
@@ -250,7 +250,7 @@ class RemoteStorage:
                 if not await self._copied(partition, remote, segment):
                     return
                 # What counts is what the bucket says.
-                await self._look(partition)
+                await self._list_folder(partition)
                 partition.expire()
 
     def _copyable(self, partition: PartitionLog) -> list[Segment]:
@@ -261,7 +261,7 @@ class RemoteStorage:
         # The newest segment may be lost with a power cut: then the one before it is written on.
         return sealed if partition.durability is Durability.DISK else sealed[:-1]
 
-    async def _look(self, partition: PartitionLog) -> RemoteLog:
+    async def _list_folder(self, partition: PartitionLog) -> RemoteLog:
         remote = partition.remote
         if remote is None:
             remote = RemoteLog(partition_folder(partition.directory, partition.number))

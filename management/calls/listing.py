@@ -71,8 +71,8 @@ def list_query(query: Mapping[str, str]) -> ListQuery:
     Raises:
         Refused: page or page_size cannot be.
     """
-    page = _number(query, "page", None)
-    page_size = _number(query, "page_size", PAGE_ITEMS)
+    page = _whole_number(query, "page", None)
+    page_size = _whole_number(query, "page_size", PAGE_ITEMS)
     if page is not None and not (page >= 1 and 1 <= page_size <= PAGE_ITEMS_MAX):
         reason = f"Invalid pagination parameters: page number {page}, page size {page_size}"
         raise Refused(400, "invalid_pagination_parameters", reason)
@@ -94,7 +94,7 @@ def wanted_columns(query: Mapping[str, str]) -> list[list[str]] | None:
     return [each.split(".") for each in columns.split(",")] if columns else None
 
 
-def _number(query: Mapping[str, str], name: str, default: _Default) -> int | _Default:
+def _whole_number(query: Mapping[str, str], name: str, default: _Default) -> int | _Default:
     text = query.get(name)
     if text is None:
         return default
@@ -257,14 +257,14 @@ async def _cut_out(items: list[Any], listing: Listing, query: ListQuery, first: 
         return items[first:end]
     at_once = _ranked_at_once(listing, query)
     if end <= RANKED_MAX:
-        return (await _foremost(items, key, end, at_once, reverse=query.reverse))[first:]
+        return (await _first_sorted(items, key, end, at_once, reverse=query.reverse))[first:]
     if count - first <= RANKED_MAX:
-        last = await _foremost(items, key, count - first, at_once, reverse=not query.reverse)
+        last = await _first_sorted(items, key, count - first, at_once, reverse=not query.reverse)
         return last[count - end :][::-1]
     return (await _sorted(list(items), listing, query))[first:end]
 
 
-async def _foremost(
+async def _first_sorted(
     items: list[Any], key: Callable[[Any], Any], count: int, at_once: int, *, reverse: bool
 ) -> list[Any]:
     """The first `count` items in the order of their keys, then of their places, or in the reverse of that."""

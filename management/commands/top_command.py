@@ -44,18 +44,18 @@ def top(
         raise typer.BadParameter(f"expected --by {', '.join(ORDERS)}")
     if once or not sys.stdout.isatty():
         width = None if sys.stdout.isatty() else WIDTH
-        Console(highlight=False, width=width).print(_look(broker, by, count))
+        Console(highlight=False, width=width).print(_screen(broker, by, count))
         return
     with (
         suppress(KeyboardInterrupt),
-        Live(_look(broker, by, count), screen=True, auto_refresh=False) as live,
+        Live(_screen(broker, by, count), screen=True, auto_refresh=False) as live,
     ):
         while True:
             sleep(seconds)
-            live.update(_look(broker, by, count), refresh=True)
+            live.update(_screen(broker, by, count), refresh=True)
 
 
-def _look(broker: ManagementClient, by: str, count: int) -> Group:
+def _screen(broker: ManagementClient, by: str, count: int) -> Group:
     overview, nodes = broker.get("overview"), broker.get("nodes")
     queues = _first(broker, "queues", ORDERS[by], count)
     connections = _first(broker, "connections", "recv_oct_details.rate", CONNECTIONS)

@@ -59,7 +59,7 @@ class BadSpan(Exception):
     """The samples that a query asks for cannot be given."""
 
 
-def span(query: Mapping[str, str], kind: str) -> Span | None:
+def requested_span(query: Mapping[str, str], kind: str) -> Span | None:
     """The span that a query asks for of one kind of numbers; None: it does not.
 
     Args:
@@ -83,15 +83,15 @@ class Statistics:
     """The statistics of one answer, all of one moment.
 
     Raises:
-        BadSpan: see `span`.
+        BadSpan: see `requested_span`.
     """
 
     def __init__(self, sampler: Sampler, clock: Clock, query: Mapping[str, str]) -> None:
         self._sampler = sampler
         now = Moment(clock.now(), clock.monotonic())
-        self._lengths_times = _times(now, span(query, "lengths"))
-        self._messages_times = _times(now, span(query, "msg_rates"))
-        self._data_times = _times(now, span(query, "data_rates"))
+        self._lengths_times = _times(now, requested_span(query, "lengths"))
+        self._messages_times = _times(now, requested_span(query, "msg_rates"))
+        self._data_times = _times(now, requested_span(query, "data_rates"))
         # Most of a long list is empty and idle: it shares the samples of that, by the identity of their times.
         self._nothing: dict[int, dict[str, Any]] = {}
 

@@ -140,7 +140,9 @@ def get_log(call: Call) -> Answer:
 async def get_offset(call: Call) -> Answer:
     """The first stored offset of a `time` (us since 1970) or later; null while there is none."""
     return Value(
-        FoundOffset(await call.broker.logs.offset_at(_log(call), _number(call, "time", least=None)))
+        FoundOffset(
+            await call.broker.logs.offset_at(_log(call), _query_number(call, "time", least=None))
+        )
     )
 
 
@@ -148,7 +150,7 @@ async def get_offset(call: Call) -> Answer:
 async def get_body_sizes(call: Call) -> Answer:
     """Batches from `start` on, up to `end`: [first offset, end offset, bytes of bodies]."""
     log, (start, end) = _log(call), _range(call)
-    bytes_max = _number(call, "bytes")
+    bytes_max = _query_number(call, "bytes")
     _check_damage(call, log, start)
     return Value(await call.broker.logs.body_sizes(log, start, end, bytes_max))
 
@@ -215,13 +217,13 @@ def _check_damage(call: Call, log: PartitionLog, start: int) -> None:
 
 
 def _range(call: Call) -> tuple[int, int]:
-    start, end = _number(call, "start"), _number(call, "end")
+    start, end = _query_number(call, "start"), _query_number(call, "end")
     if start >= end:
         raise bad_request(f"start: expected less than end, {end}, not {start}")
     return start, end
 
 
-def _number(call: Call, name: str, *, least: int | None = 0) -> int:
+def _query_number(call: Call, name: str, *, least: int | None = 0) -> int:
     text = call.query.get(name, "")
     try:
         number = int(text)

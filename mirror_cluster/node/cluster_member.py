@@ -240,7 +240,7 @@ class ClusterMember:
         node = ClusterNode(
             settings, self._clock, open_coordinator(options), probe.sync, self, self._sockets
         )
-        node.on_view = self._viewed
+        node.on_view = self._on_view
         self._first_record = FirstRecord(node, SHARD, list(options.addresses))
         self._commands = OperatorCommands(node, SHARD, self._first_record.begin, self._repair)
         return node
@@ -388,13 +388,13 @@ class ClusterMember:
             return False
         return Member(node, entry.incarnation) in record.members  # one that was wiped is another
 
-    def _viewed(self, view: ClusterView) -> None:
-        self._first_record.viewed(view)
-        self._commands.viewed(view)
+    def _on_view(self, view: ClusterView) -> None:
+        self._first_record.on_view(view)
+        self._commands.on_view(view)
         record = self._record
         if self._etcd is not None:
-            self._etcd.viewed(record, view.nodes.keys())
-        self._history.viewed(record, view.nodes)
+            self._etcd.on_view(record, view.nodes.keys())
+        self._history.on_view(record, view.nodes)
         leader = None
         if record is not None and record.claim and record.leader != self._options.node:
             leader = LeadingNode(record.leader, record.claim)

@@ -33,7 +33,7 @@ class FirstRecord:
         self._making: asyncio.Task[None] | None = None
         self._told = ""
 
-    def viewed(self, view: ClusterView) -> None:
+    def on_view(self, view: ClusterView) -> None:
         """The coordinator was read."""
         if self._shard in view.records or self._making is not None:
             return

@@ -37,7 +37,7 @@ class LeadershipHistory:
         self.changes: deque[LeadershipChange] = deque(maxlen=CHANGES_MAX)
         self._record: ShardRecord | None = None
 
-    def viewed(self, record: ShardRecord | None, alive: Mapping[str, NodeEntry]) -> None:
+    def on_view(self, record: ShardRecord | None, alive: Mapping[str, NodeEntry]) -> None:
         """Note what the coordinator holds.
 
         Args:

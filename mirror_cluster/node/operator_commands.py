@@ -39,7 +39,7 @@ class OperatorCommands:
         self._repair = repair
         self._taken = 0  # revision of the newest one
 
-    def viewed(self, view: ClusterView) -> None:
+    def on_view(self, view: ClusterView) -> None:
         """The coordinator was read."""
         command = view.commands.get(self._node.name)
         if command is None or command.process != self._node.process:

@@ -78,7 +78,7 @@ class OwnEtcd:
                 await end_process(kept)
             await self._join(may_begin=True)
 
-    def viewed(self, record: ShardRecord | None, alive: Set[str]) -> None:
+    def on_view(self, record: ShardRecord | None, alive: Set[str]) -> None:
         """The coordinator was read: run it, or not, as the shard's record says.
 
         Args:
@@ -90,9 +90,9 @@ class OwnEtcd:
         if is_wanted != (self._child is not None):
             self._changing = asyncio.create_task(self._change(is_wanted))
         elif record.leader == self._options.node:
-            self._look((record.in_sync & alive) - {record.leader})
+            self._move_leader_of_etcd((record.in_sync & alive) - {record.leader})
 
-    def _look(self, others: Set[str]) -> None:
+    def _move_leader_of_etcd(self, others: Set[str]) -> None:
         now = asyncio.get_running_loop().time()
         if others and now - self._looked_at >= LOOK_SECONDS:
             self._looked_at = now
@@ -184,7 +184,7 @@ class OwnEtcd:
 
     def _removed(self) -> None:
         log.warning("etcd on this node has ended: the other members have removed it")
-        self._child = None  # `viewed` has it join anew, if the node still has a copy
+        self._child = None  # `on_view` has it join anew, if the node still has a copy
 
     async def _has_copy(self) -> bool:
         async with aclosing(open_coordinator(self._options)) as coordinator:

@@ -233,7 +233,7 @@ class Replica:
             # What deposes it does so at once; it counts by what it will remember.
             return self.leader.deposed_by(record) or self._make_promise(record, now)
         self._heal()
-        told = self._said_when_drained()
+        told = self._drained_actions()
         if record.leader and not self._is_replica(record):
             # It has left, and may join again in this process: then it takes part.
             self._draining = self._follower.draining = False
@@ -408,9 +408,9 @@ class Replica:
         self._draining = True
         if self.leader is not None:
             return self.leader.transfer("", now)
-        return self._follower.drain() + self._said_when_drained()
+        return self._follower.drain() + self._drained_actions()
 
-    def _said_when_drained(self) -> list[Action]:
+    def _drained_actions(self) -> list[Action]:
         record, node = self._record, self._identity.member.node
         is_needed = record is None or record.leader == node or node in record.in_sync
         return [] if is_needed or not self._draining else [Drained()]

@@ -144,7 +144,7 @@ class FollowSender:
     async def _serve(self, standby: _Standby, stream: Stream) -> None:
         reader, writer = stream
         try:
-            if not await self._is_met(standby, reader):
+            if not await self._has_its_end(standby, reader):
                 await _send_to_copy(standby, writer)
                 return
             log.info("standby %s follows from position %d on", standby.name, standby.applied)
@@ -170,7 +170,7 @@ class FollowSender:
             if not writer.is_closing():
                 writer.transport.abort()
 
-    async def _is_met(self, standby: _Standby, reader: asyncio.StreamReader) -> bool:
+    async def _has_its_end(self, standby: _Standby, reader: asyncio.StreamReader) -> bool:
         """Whether the standby's journal ends at a block of this one's."""
         hello = await receive_message(reader)
         if not (isinstance(hello, Hello) and hello.epoch_ends):

@@ -57,19 +57,19 @@ def create(
 ) -> None:
     """Declare an index; `update` fills it."""
     with complaints():
-        from routelog.spark_bridge.index.index_book import Index, IndexBook
+        from routelog.spark_bridge.index.index_registry import Index, IndexRegistry
 
         index = Index(name, vhost, queue, columns, body_format, body)
-        IndexBook(folder, SystemDisk()).create(index)
+        IndexRegistry(folder, SystemDisk()).create(index)
 
 
 @index_commands.command("list")
 def list_indexes(folder: FolderOption, as_json: JsonOption = False) -> None:
     """Show what is declared."""
     with complaints():
-        from routelog.spark_bridge.index.index_book import IndexBook
+        from routelog.spark_bridge.index.index_registry import IndexRegistry
 
-        rows = [asdict(index) for index in IndexBook(folder, SystemDisk()).all()]
+        rows = [asdict(index) for index in IndexRegistry(folder, SystemDisk()).all()]
         if as_json:
             for row in rows:
                 tell(row, as_json=True)
@@ -81,9 +81,9 @@ def list_indexes(folder: FolderOption, as_json: JsonOption = False) -> None:
 def drop(name: NameArgument, folder: FolderOption) -> None:
     """Remove an index and its table; the queue stays as it is."""
     with complaints():
-        from routelog.spark_bridge.index.index_book import IndexBook
+        from routelog.spark_bridge.index.index_registry import IndexRegistry
 
-        IndexBook(folder, SystemDisk()).drop(name)
+        IndexRegistry(folder, SystemDisk()).drop(name)
 
 
 @index_commands.command()
@@ -103,13 +103,13 @@ def update(
     """
     with complaints():
         from routelog.spark_bridge.columns.record_table import RecordRows
-        from routelog.spark_bridge.index.index_book import IndexBook
+        from routelog.spark_bridge.index.index_registry import IndexRegistry
         from routelog.spark_bridge.lakes.exporter import Exporter
         from routelog.spark_bridge.logs.errors import BadOption, RecordsLost
         from routelog.spark_bridge.logs.queue_selection import NamedQueues
 
-        book = IndexBook(folder, SystemDisk())
-        chosen = [book.find(name) for name in names] if names else book.all()
+        registry = IndexRegistry(folder, SystemDisk())
+        chosen = [registry.find(name) for name in names] if names else registry.all()
         store = open_store(path, url, remote)
         with progress_bar() as (bar, advance):
             exporters = {
@@ -118,7 +118,7 @@ def update(
                     index.vhost,
                     NamedQueues(frozenset([index.queue])),
                     RecordRows(index.layout),
-                    open_table(book.path(index), TableFormat.DELTA, index.layout, "index"),
+                    open_table(registry.path(index), TableFormat.DELTA, index.layout, "index"),
                     progress=advance,
                 )
                 for index in chosen
@@ -147,11 +147,11 @@ def query(
 ) -> None:
     """Ask indexes with SQL (DuckDB)."""
     with complaints():
-        from routelog.spark_bridge.index.index_book import IndexBook
         from routelog.spark_bridge.index.index_query import BadQuery, ask
+        from routelog.spark_bridge.index.index_registry import IndexRegistry
 
         try:
-            names, rows = ask(IndexBook(folder, SystemDisk()), sql)
+            names, rows = ask(IndexRegistry(folder, SystemDisk()), sql)
         except BadQuery as error:
             raise typer.BadParameter(str(error)) from None
         if as_json:

@@ -4,14 +4,14 @@ import duckdb
 from deltalake import DeltaTable
 from deltalake.exceptions import TableNotFoundError
 
-from routelog.spark_bridge.index.index_book import IndexBook
+from routelog.spark_bridge.index.index_registry import IndexRegistry
 
 
 class BadQuery(ValueError):
     """DuckDB refuses the query; the text says why."""
 
 
-def ask(book: IndexBook, sql: str) -> tuple[list[str], list[list[object]]]:
+def ask(registry: IndexRegistry, sql: str) -> tuple[list[str], list[list[object]]]:
     """Return the column names and rows of a query, which can read filled indexes and no files.
 
     Raises:
@@ -19,9 +19,9 @@ def ask(book: IndexBook, sql: str) -> tuple[list[str], list[list[object]]]:
     """
     unfilled = []
     with duckdb.connect() as connection:
-        for index in book.all():
+        for index in registry.all():
             try:
-                table = DeltaTable(book.path(index))
+                table = DeltaTable(registry.path(index))
             except TableNotFoundError:
                 unfilled.append(index.name)
                 continue

@@ -27,12 +27,12 @@ def index_views(spark: "SparkSession", folder: str) -> list[str]:
     from pyspark.sql.types import StructType
 
     from routelog.log_backend import SystemDisk
-    from routelog.spark_bridge.index.index_book import IndexBook
+    from routelog.spark_bridge.index.index_registry import IndexRegistry
 
-    book = IndexBook(Path(folder), SystemDisk())
+    registry = IndexRegistry(Path(folder), SystemDisk())
     names = []
-    for index in book.all():
-        path = book.path(index)
+    for index in registry.all():
+        path = registry.path(index)
         try:
             table = DeltaTable(path)
         except TableNotFoundError:

@@ -98,7 +98,7 @@ class TieredLogs:
             except RecordsLost as lost:
                 # The broker may have removed it during the read: then remote storage has it.
                 reached = max(reached, lost.start)
-                self._look(partition)
+                self._list_folder(partition)
                 if self._folder(partition).holding(reached) not in (None, segment):
                     continue
                 if lost_is_error:
@@ -118,16 +118,16 @@ class TieredLogs:
         begins, self._begins[partition] = self._begins.get(partition), near[0].start
         was_declared_again = known is not None and near[-1].end < known.end
         if known is None or begins != near[0].start or was_declared_again:
-            return self._look(partition)
+            return self._list_folder(partition)
         return known
 
     def _is_remote(self, wanted: OffsetRange) -> bool:
         return self._folder(wanted.partition).holding(wanted.start) is not None
 
     def _folder(self, partition: LogPartition) -> RemoteFolder:
-        return self._folders.get(partition) or self._look(partition)
+        return self._folders.get(partition) or self._list_folder(partition)
 
-    def _look(self, partition: LogPartition) -> RemoteFolder:
+    def _list_folder(self, partition: LogPartition) -> RemoteFolder:
         found = self._remote.folder(partition, self._broker.number(partition))
         self._folders[partition] = found
         return found

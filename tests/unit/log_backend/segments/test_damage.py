@@ -11,8 +11,8 @@ from routelog.log_backend.segments.damage import (
     DamageRecord,
     damage_change,
     load_damage,
-    merged,
-    without,
+    merged_ranges,
+    without_ranges,
 )
 
 
@@ -85,8 +85,8 @@ def test_ranges_are_those_of_sets() -> None:
             ]
             for _ in range(2)
         )
-        assert offsets(merged(ranges)) == offsets(ranges)
-        left = without(merged(ranges), merged(taken))
+        assert offsets(merged_ranges(ranges)) == offsets(ranges)
+        left = without_ranges(merged_ranges(ranges), merged_ranges(taken))
         assert offsets(left) == offsets(ranges) - offsets(taken)
         assert left == sorted(left)
 

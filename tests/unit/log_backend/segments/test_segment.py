@@ -348,10 +348,10 @@ def test_batches_are_planned_as_far_as_they_fit() -> None:
     batches = [batch([b"x" * 1_000] * 2, BASE + 2 * number, time=number) for number in range(9)]
     size = batches[0].records.batch_bytes
     planned, added = Segment(Path("nowhere"), BASE), Segment(Path("nowhere"), BASE)
-    assert planned.add_fitting(batches, 0, 3 * size) == 3
+    assert planned.append_until_full(batches, 0, 3 * size) == 3
     assert (planned.end_offset, planned.size, planned.last_time) == (BASE + 6, 3 * size, 2)
-    assert planned.add_fitting(batches, 3, 3 * size) == 3
-    assert planned.add_fitting(batches, 3, 8 * size) == 8
+    assert planned.append_until_full(batches, 3, 3 * size) == 3
+    assert planned.append_until_full(batches, 3, 8 * size) == 8
     for each in batches[:8]:
         added.add(each, added.size, size)
     assert (planned.mark(), planned.index_files()) == (added.mark(), added.index_files())
@@ -361,5 +361,5 @@ def test_batches_are_planned_as_far_as_they_fit() -> None:
 def test_an_empty_segment_has_room_for_any_batch() -> None:
     segment = Segment(Path("nowhere"), BASE)
     batches = [batch([b"x" * 1_000], BASE), batch([b"x"], BASE + 1)]
-    assert segment.add_fitting(batches, 0, 1) == 1
-    assert segment.add_fitting(batches, 1, 1) == 1
+    assert segment.append_until_full(batches, 0, 1) == 1
+    assert segment.append_until_full(batches, 1, 1) == 1

@@ -12,7 +12,7 @@ from routelog.management.sampling.statistics import (
     BadSpan,
     Span,
     Statistics,
-    span,
+    requested_span,
 )
 from routelog.vhosts import Queue, QueueProperties
 
@@ -60,7 +60,7 @@ def publish(queue: Queue, count: int) -> None:
     ],
 )
 def test_a_span_is_two_numbers_of_its_kind(query: dict[str, str], expected: Span | None) -> None:
-    assert span(query, "lengths") == expected
+    assert requested_span(query, "lengths") == expected
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def test_a_span_is_two_numbers_of_its_kind(query: dict[str, str], expected: Span
 )
 def test_a_span_that_cannot_be_is_refused(age: str, incr: str) -> None:
     with pytest.raises(BadSpan):
-        span({"lengths_age": age, "lengths_incr": incr}, "lengths")
+        requested_span({"lengths_age": age, "lengths_incr": incr}, "lengths")
 
 
 async def test_a_queue_without_messages_has_no_message_stats(sampled: Sampled) -> None:

@@ -45,10 +45,10 @@ def test_a_change_is_told_with_its_reason(
     after: ShardRecord, nodes: dict[str, NodeEntry], what: str
 ) -> None:
     history = LeadershipHistory()
-    history.viewed(None, ALL)
-    history.viewed(FIRST, ALL)
-    history.viewed(FIRST, nodes)
-    history.viewed(replace(after, revision=1, changed_at=60), nodes)
+    history.on_view(None, ALL)
+    history.on_view(FIRST, ALL)
+    history.on_view(FIRST, nodes)
+    history.on_view(replace(after, revision=1, changed_at=60), nodes)
     first, second = history.changes
     assert first.what == "as it was when this process began"
     assert (second.what, second.at, second.epoch) == (what, 60, after.epoch)
@@ -59,18 +59,18 @@ def test_a_change_is_told_with_its_reason(
 def test_a_node_that_was_asked_to_lead_does() -> None:
     history = LeadershipHistory()
     asked = replace(FIRST.led_by(B, 0), revision=1)
-    history.viewed(asked, ALL)
-    history.viewed(replace(asked.led_by(B, 2), revision=2), ALL)
+    history.on_view(asked, ALL)
+    history.on_view(replace(asked.led_by(B, 2), revision=2), ALL)
     assert history.changes[-1].what == "b leads, as it was asked to"
     back = replace(asked.without(frozenset("c")), revision=3)
-    history.viewed(back, ALL)
-    history.viewed(replace(back.with_member(C), revision=4), ALL)
+    history.on_view(back, ALL)
+    history.on_view(replace(back.with_member(C), revision=4), ALL)
     assert history.changes[-1].what == "c has everything"
 
 
 def test_only_the_last_changes_are_kept() -> None:
     history = LeadershipHistory()
     for revision in range(CHANGES_MAX + 5):
-        history.viewed(replace(FIRST, revision=revision, epoch=revision), ALL)
+        history.on_view(replace(FIRST, revision=revision, epoch=revision), ALL)
     assert len(history.changes) == CHANGES_MAX
     assert history.changes[-1].epoch == CHANGES_MAX + 4

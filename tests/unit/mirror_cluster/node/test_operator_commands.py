@@ -51,7 +51,7 @@ class Node:
         pass
 
     async def see(self, command: NodeCommand) -> None:
-        self.commands.viewed(ClusterView(9, commands={command.node: command}))
+        self.commands.on_view(ClusterView(9, commands={command.node: command}))
         await asyncio.gather(*self.tasks)
 
 

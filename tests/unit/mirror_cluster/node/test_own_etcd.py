@@ -178,10 +178,10 @@ async def test_a_member_whose_node_has_left_ends_when_the_others_have_removed_it
         await until(lambda: bool(told(starts)))
         other.silent = 1
         left = replace(RECORD, replicas=("b",))
-        etcd.viewed(left, set())
+        etcd.on_view(left, set())
         await until(lambda: not other.silent and etcd._changing is None)
         assert old.exists()
-        etcd.viewed(left, set())
+        etcd.on_view(left, set())
         await until(lambda: etcd._changing is None)
         await etcd.stop()
     assert other.asked == ["list", "list", "remove"]
@@ -202,7 +202,7 @@ async def test_a_member_that_was_removed_joins_anew_with_an_empty_directory(
         await etcd.start()
 
         def is_started_again() -> bool:
-            etcd.viewed(RECORD, set())
+            etcd.on_view(RECORD, set())
             return len(told(starts)) == 2
 
         await until(is_started_again)

@@ -45,7 +45,7 @@ class Index:
         return parse_layout(self.columns, self.body_format, envelope=False, body=self.with_body)
 
 
-class IndexBook:
+class IndexRegistry:
     """The indexes of one folder."""
 
     def __init__(self, folder: Path, disk: Disk) -> None:

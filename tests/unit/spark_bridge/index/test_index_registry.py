@@ -1,4 +1,4 @@
-"""Partner of spark_bridge/index/index_book.py."""
+"""Partner of spark_bridge/index/index_registry.py."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from routelog.log_backend import SystemClock, SystemDisk
 from routelog.log_backend.doors.disk import Buffer
-from routelog.spark_bridge.index.index_book import Index, IndexBook
+from routelog.spark_bridge.index.index_registry import Index, IndexRegistry
 from routelog.spark_bridge.lakes.delta_lake import INTENTS, DeltaLake
 from routelog.spark_bridge.logs.errors import BadOption
 
@@ -43,7 +43,7 @@ class MortalDisk(SystemDisk):
 
 @pytest.mark.parametrize("removals", range(5))
 def test_an_index_that_was_dropped_half_can_be_dropped_again(tmp_path: Path, removals: int) -> None:
-    book = IndexBook(tmp_path, SystemDisk())
+    book = IndexRegistry(tmp_path, SystemDisk())
     book.create(ORDERS)
     path = book.path(ORDERS)
     DeltaLake(path, ORDERS.layout, "index", SystemDisk(), SystemClock())
@@ -52,7 +52,7 @@ def test_an_index_that_was_dropped_half_can_be_dropped_again(tmp_path: Path, rem
     (path / "date=2026-01-01" / "part-1.parquet").write_bytes(b"rows")
     assert len([each for each in path.rglob("*") if each.is_file()]) == 4
     try:
-        IndexBook(tmp_path, MortalDisk(removals)).drop("orders")
+        IndexRegistry(tmp_path, MortalDisk(removals)).drop("orders")
     except PowerCut:
         assert book.all() == [ORDERS]
         book.drop("orders")
@@ -61,10 +61,10 @@ def test_an_index_that_was_dropped_half_can_be_dropped_again(tmp_path: Path, rem
 
 
 def test_what_a_crash_left_of_a_declaration_is_in_nobody_s_way(tmp_path: Path) -> None:
-    book = IndexBook(tmp_path, SystemDisk())
+    book = IndexRegistry(tmp_path, SystemDisk())
     for name in ("orders", "others"):
         with pytest.raises(PowerCut):
-            IndexBook(tmp_path, FullDisk()).create(replace(ORDERS, name=name))
+            IndexRegistry(tmp_path, FullDisk()).create(replace(ORDERS, name=name))
     assert list((tmp_path / "orders" / INTENTS).iterdir())
     assert book.all() == []
     book.create(ORDERS)
@@ -72,7 +72,7 @@ def test_what_a_crash_left_of_a_declaration_is_in_nobody_s_way(tmp_path: Path) -
 
 
 def test_another_index_or_folder_of_the_name_is_refused(tmp_path: Path) -> None:
-    book = IndexBook(tmp_path, SystemDisk())
+    book = IndexRegistry(tmp_path, SystemDisk())
     book.create(ORDERS)
     book.create(ORDERS)
     with pytest.raises(BadOption, match="there is another index orders; drop it first"):
