@@ -14,9 +14,8 @@ from routelog.broker.listeners.listeners import CannotListen, Listeners
 from routelog.broker.loop.cork import Cork
 from routelog.broker.loop.loop_monitor import LoopMonitor
 from routelog.broker.node.configuration import BrokerConfig, node_name
-from routelog.broker.passing.http_refusal import HttpRefusal
 from routelog.broker.passing.passed_doors import PassedDoors
-from routelog.broker.passing.passed_protocol import PassedProtocol
+from routelog.broker.passing.passed_protocol import HttpRefusal, PassedProtocol
 from routelog.broker.passing.passing import CHANGE_SECONDS, GONE, STOPPED, Passing
 from routelog.broker.process.data_directory import (
     START_FAULTS,

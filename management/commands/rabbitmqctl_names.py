@@ -12,10 +12,9 @@ from routelog.management.commands.client import AnswerRefused, ManagementClient
 from routelog.management.commands.options import AsJson, Vhost
 from routelog.management.commands.queue_commands import delete_queue, purge_queue
 from routelog.management.commands.terminal import prompt_password, show
-from routelog.management.shapes.binding import BindingRow
 from routelog.management.shapes.connection import ChannelRow, ConnectionRow
 from routelog.management.shapes.consumer import ConsumerRow
-from routelog.management.shapes.exchange import ExchangeRow
+from routelog.management.shapes.exchange import BindingRow, ExchangeRow
 from routelog.management.shapes.queue import QueueRow
 from routelog.management.shapes.rule import PolicyRow
 from routelog.management.shapes.user import PermissionRow, TopicPermissionRow, UserRow

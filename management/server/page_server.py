@@ -24,7 +24,7 @@ from routelog.management.pages.sessions import SESSION_SECONDS, Session, Session
 from routelog.management.pages.static_files import StaticFiles
 from routelog.management.pages.visit import Moved, Saved, Shown, Visit
 from routelog.management.server.api_calls import ApiCalls
-from routelog.management.server.client import client_address, client_host, fault
+from routelog.management.server.http_server import client_address, client_host, fault
 
 FORM_BYTES_MAX = 256 * 1024  # read and taken apart in one turn: 2 ms
 FIELDS_MAX = 1_000

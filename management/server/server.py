@@ -27,8 +27,13 @@ from routelog.management.calls.request_origin import SAFE_METHODS, check_origin
 from routelog.management.calls.stored_answer import StoredAnswers
 from routelog.management.sampling.sampler import Sampler
 from routelog.management.server.api_calls import ApiCalls
-from routelog.management.server.client import client_address, client_host, fault, is_gone
-from routelog.management.server.http_server import HttpServer
+from routelog.management.server.http_server import (
+    HttpServer,
+    client_address,
+    client_host,
+    fault,
+    is_gone,
+)
 from routelog.management.server.openapi import openapi_document
 from routelog.management.server.page_server import PageServer
 from routelog.management.server.routes import ROUTES, Route

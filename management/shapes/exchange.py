@@ -1,11 +1,23 @@
-"""Exchanges, and where they would route."""
+"""Exchanges, their bindings, and where they would route."""
 
-from typing import Any
+from typing import Any, Literal
 
 from msgspec import UNSET, Struct, UnsetType
 
 from routelog.management.shapes.flow import ArrivalFlow, PublisherFlow
 from routelog.management.shapes.statistics import ExchangeMessageStats
+
+
+class BindingRow(Struct):
+    """A binding; `properties_key` names it in paths."""
+
+    source: str
+    vhost: str
+    destination: str
+    destination_type: Literal["queue", "exchange"]
+    routing_key: str
+    arguments: dict[str, Any]
+    properties_key: str
 
 
 class ExchangeRow(Struct, kw_only=True):

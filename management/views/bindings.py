@@ -12,7 +12,7 @@ from routelog.management.calls.answer import Answer, Empty, Listing, Value
 from routelog.management.calls.call import Call
 from routelog.management.calls.failures import not_found
 from routelog.management.calls.operation import answers, changes, lists
-from routelog.management.shapes.binding import BindingRow
+from routelog.management.shapes.exchange import BindingRow
 from routelog.vhosts import ResourceKind, Verb, VirtualHost, checked_arguments, plain_arguments
 
 DEFAULT_NAME = "amq.default"  # what a path calls the exchange named ""

@@ -11,8 +11,13 @@ from routelog.management.calls.answer import Answer, Empty, Listing, Row, Value,
 from routelog.management.calls.call import DISABLE_STATS, STATISTICS, Call
 from routelog.management.calls.failures import bad_request, not_found
 from routelog.management.calls.operation import Parameter, answers, changes, lists, puts
-from routelog.management.shapes.binding import BindingRow
-from routelog.management.shapes.exchange import ExchangeRow, OneExchange, Routed, TriedRoute
+from routelog.management.shapes.exchange import (
+    BindingRow,
+    ExchangeRow,
+    OneExchange,
+    Routed,
+    TriedRoute,
+)
 from routelog.management.views.bindings import binding_row, bindings_from, exchange_name
 from routelog.management.views.flows import flows_of_exchange
 from routelog.vhosts import ResourceKind, Verb, VirtualHost, checked_arguments, plain_arguments

@@ -18,7 +18,7 @@ from routelog.management.calls.queue_bytes import (
     QueueBytes,
     queue_bytes,
 )
-from routelog.management.shapes.binding import BindingRow
+from routelog.management.shapes.exchange import BindingRow
 from routelog.management.shapes.queue import OneQueue, QueueRow, QueueType, SettingRow, Source
 from routelog.management.views.bindings import binding_row
 from routelog.management.views.consumers import consumer_rows_of_queue

@@ -19,8 +19,7 @@ from routelog.broker.listeners.acceptor import Acceptor
 from routelog.broker.listeners.certificate_renewal import CertificateRenewal
 from routelog.broker.listeners.listeners import Listeners, listening_sockets
 from routelog.broker.node.configuration import BrokerConfig
-from routelog.broker.passing.http_refusal import HttpRefusal
-from routelog.broker.passing.passed_protocol import PassedProtocol
+from routelog.broker.passing.passed_protocol import HttpRefusal, PassedProtocol
 from routelog.broker.passing.passing import Passing
 from routelog.broker.sockets.accepted_sockets import AcceptedSockets, SocketLimits
 from routelog.broker.sockets.proxy_header import AMQP, HTTP

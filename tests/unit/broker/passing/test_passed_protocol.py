@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from routelog.broker.passing.http_refusal import HttpRefusal
+from routelog.broker.passing.passed_protocol import HttpRefusal
 
 
 @pytest.mark.parametrize("method", ["GET", "HEAD"])
