@@ -15,6 +15,7 @@ cdef class Progress:
     cdef object _call_soon
     cdef object _now
     cdef bint _has_failed
+    cdef bint _is_scheduled
     cdef dict _for_written
     cdef dict _for_durable
     cdef object _due

@@ -53,7 +53,7 @@ class Progress:
         self.around: Callable[[Callable[[], None]], None] = lambda tell: tell()
         self._call_soon = call_soon
         self._now = now
-        self._has_failed = False
+        self._has_failed = self._is_scheduled = False
         # By position: few at a time, of the blocks under way
         self._for_written: dict[int, list[Waiter]] = {}
         self._for_durable: dict[int, list[Waiter]] = {}
@@ -84,7 +84,8 @@ class Progress:
             if progress is not None and pair.written > progress.written:
                 return progress._add(waiter, progress._for_written, pair.written)
             pair = pair.more
-        if not self._due:
+        if not self._is_scheduled:
+            self._is_scheduled = True
             self._call_soon(self._tell)
         self._due.append(waiter)
         return None
@@ -126,6 +127,7 @@ class Progress:
         return taken
 
     def _tell(self) -> None:
+        self._is_scheduled = False
         if self._measured is not None and self._measured.is_covered():
             self._measured = None
             self.latencies.observe(self._now() - self._measured_since)

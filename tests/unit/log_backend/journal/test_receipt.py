@@ -116,6 +116,22 @@ def test_all_who_wait_are_told_within_one_call(progress: Progress, turn: Turn) -
     assert len(calls) == 2
 
 
+def test_an_error_of_one_waiter_keeps_nothing_from_the_others_and_those_who_come_later(
+    progress: Progress, turn: Turn
+) -> None:
+    def fail() -> None:
+        raise ValueError("a fault of ours")
+
+    progress.receipt(0, 1).when_covered(fail)
+    first = Waiter(progress, progress.receipt(0, 1))
+    with pytest.raises(ValueError, match="a fault of ours"):
+        progress.advance(1, 1)
+    assert first.told == []
+    second = Waiter(progress, NOTHING)
+    turn.run()
+    assert first.told == second.told == ["1, 1"]
+
+
 def test_all_waiters_hear_of_a_failure_once_and_those_who_come_later_as_well(
     progress: Progress, turn: Turn
 ) -> None:
