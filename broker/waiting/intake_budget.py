@@ -43,37 +43,29 @@ class IntakeLimits:
     node: int
 
 
-class IntakeLevel:
-    """The level of a user, or of the node: bytes of its connections, and connections that wait.
+class IntakeLevel(Gate):
+    """The level of a user, or of the node: while it is full, connections without charged content wait.
 
     Attributes:
         bytes: kept and unread.
-        gate: connections without charged content wait here while the level is full.
     """
 
-    __slots__ = ("__weakref__", "_budget", "_bytes_max", "_name", "_warned", "bytes", "gate")
-
     def __init__(self, budget: "IntakeBudget", name: str, bytes_max: int) -> None:
+        super().__init__(budget.loop)
         self._budget = budget
         self._name = name
         self._bytes_max = bytes_max
         self._warned = -WARN_SECONDS
         self.bytes = 0
-        self.gate = Gate(budget.loop)
-
-    @property
-    def is_full(self) -> bool:
-        """Whether no new content is accepted."""
-        return self.gate.closed
 
     def change(self, size: int) -> None:
         """Add bytes, or subtract them."""
         self.bytes += size
         is_full = self.bytes >= self._bytes_max
-        if is_full is self.gate.closed:
+        if is_full is self.closed:
             return
         self._budget.full += 1 if is_full else -1
-        self.gate.close_for(_CLOSED if is_full else _OPEN)
+        self.close_for(_CLOSED if is_full else _OPEN)
         if is_full:
             self._warn()
 
@@ -153,14 +145,14 @@ class IntakeShare:
         if self.kept:
             return None
         for level in (self._user, self._budget.node):
-            if level.is_full:
-                return level.gate
+            if level.closed:
+                return level
         return None
 
     @property
     def level_is_full(self) -> bool:
         """Whether the user or the node is at its limit: then clients that do not read get no more frames."""
-        return self._user.is_full or self._budget.node.is_full
+        return self._user.closed or self._budget.node.closed
 
     def keep(self, size: int) -> None:
         """Add kept bytes of the connection, or subtract them."""
@@ -189,7 +181,7 @@ class IntakeShare:
             limit = self._budget.limits.connection
             return f"the connection has {self.kept} bytes incomplete, of {limit}"
         for level in (self._user, self._budget.node):
-            if level.is_full:
+            if level.closed:
                 return level.refusal()
         return ""
 
