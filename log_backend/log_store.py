@@ -121,7 +121,6 @@ class LogStore:
         shard: what the journal and its partitions share with their upkeep.
         scrub, space: reads sealed segments in the background; what is free on the disk.
         copies: of all there is, for backups.
-        on_committed: set by the owner; called with the journal position that is.
         on_failure, on_removed: set by the owner; the disk failed; nothing can bring back a deleted partition.
         pressures: why publishers should wait; its `on_change` is set by the owner before `start`.
     """
@@ -154,7 +153,6 @@ class LogStore:
         self._started = self.follows = False
         self.segment_bytes = options.segment_bytes
         self.has_remote = options.has_remote
-        self.on_committed: Callable[[int], None] = lambda position: None
         self.on_failure: Callable[[Exception], None] = lambda error: None
         self.on_removed: Callable[[PartitionLog], None] = lambda partition: None
         self.on_damage_changed: Callable[[], None] = lambda: None
@@ -179,7 +177,6 @@ class LogStore:
             disk,
             clock,
             loop,
-            on_committed=lambda position: self.on_committed(position),
             on_failure=self._failed,
             on_file_full=lambda file: self.checkpoints.take_later(file),
             collect=lambda: journal_changes(self.checkpoints.with_state, self.journal.groups),

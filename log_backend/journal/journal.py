@@ -106,7 +106,6 @@ class Journal:
 
     Args:
         supply: of nobody else.
-        on_committed: called with the new `committed`; everything up to there is written, too.
         on_failure: called once; pending entries are not durable and never will be.
         on_file_full: a file is complete; give it to `recycle` when what is in it is durable in
             segments and snapshots.
@@ -121,7 +120,6 @@ class Journal:
         clock: Clock,
         loop: asyncio.AbstractEventLoop,
         *,
-        on_committed: Callable[[int], None],
         on_failure: Callable[[JournalFailed], None],
         on_file_full: Callable[[JournalFile], None],
         collect: Callable[[], None],
@@ -141,7 +139,6 @@ class Journal:
         self._blocks = StoredBlocks(disk)
         self._full: deque[JournalFile] = deque()  # complete, and not all of it is promised
         self._loop = loop
-        self._on_committed = on_committed
         self._on_failure = on_failure
         self._on_file_full = on_file_full
         self._collect = collect
@@ -286,7 +283,6 @@ class Journal:
             return
         self.committed = position
         self.groups.promise(position)
-        self._on_committed(position)
         self.progress.advance(position, position)
         self._give_files()
         self._wake_closing()
@@ -585,8 +581,6 @@ class Journal:
             if group.synced:
                 self._replica.on_durable(Mark(group.position, group.epoch, group.checksum))
         else:
-            if group.synced:
-                self._on_committed(group.position)
             self.progress.advance(self.written, self.committed)
         self._wake_closing()
 

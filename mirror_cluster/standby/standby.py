@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-from collections import deque
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -140,7 +139,6 @@ class StandbyNode:
         )
         self._store = FollowedStore(logs, data, disk, 0, receiver, _nothing_aside, self._failed)
         self._storage = self._store.storage
-        self._unapplied: deque[tuple[int, int]] = deque()  # position and bytes
         self._unapplied_bytes = 0
         self._is_applied = asyncio.Event()
         self._heard_committed = 0
@@ -157,7 +155,6 @@ class StandbyNode:
         """
         was_standby = is_standby(self._data, self._disk)
         self._logs.on_failure = self._failed
-        self._logs.on_committed = self._committed
         await self._store.open(records)
         self._storage.start(self._noticed)
         self._storage.commit(self._journal.end.position)  # nothing else was ever sent
@@ -245,8 +242,10 @@ class StandbyNode:
             if not block.follows(end):
                 raise BadMessage(f"block {block.position} does not follow {end.position}")
             end = block.mark
-            self._unapplied.append((block.position, len(block.payload)))
-            self._unapplied_bytes += len(block.payload)
+            size = len(block.payload)
+            self._unapplied_bytes += size
+            stored = self._journal.progress.receipt(0, block.position)
+            stored.when_covered(partial(self._applied, size))
         if blocks:
             self._storage.store(blocks)
 
@@ -286,9 +285,8 @@ class StandbyNode:
                 log.error("position %d was not applied", notice.mark.position, exc_info=error)
                 self._failed(error)
 
-    def _committed(self, position: int) -> None:
-        while self._unapplied and self._unapplied[0][0] <= position:
-            self._unapplied_bytes -= self._unapplied.popleft()[1]
+    def _applied(self, size: int) -> None:
+        self._unapplied_bytes -= size
         self._is_applied.set()
 
     def _damage_changed(self) -> None:

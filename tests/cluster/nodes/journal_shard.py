@@ -47,7 +47,6 @@ class JournalShard(JournalStorage):
             disk,
             SystemClock(),
             loop,
-            on_committed=lambda position: None,
             on_failure=failed,
             on_file_full=lambda file: None,
             collect=lambda: None,

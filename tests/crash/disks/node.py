@@ -13,6 +13,7 @@ from crash.disks.fault_plan import FaultPlan
 from crash.disks.powered_disk import DiskStill, PoweredDisk
 from crash.disks.promises import NOT_KNOWN, Promises, QueuePromises
 from queue_samples import declare_queue, delete_queue
+from support.durable_positions import tell_durable
 from support.waiting import WAIT_SECONDS
 from unit.log_backend.log_records import records
 from unit.log_backend.open_store import unsettled as unsettled_records
@@ -104,9 +105,9 @@ class Node:
         await self.vhosts.load(self.store.metadata)
         self.store.recover()
         await self.vhosts.recovered()
-        self.store.on_committed = self._durable
         self.store.on_failure = self.failures.append
         self.store.start(claim_epoch(self.store.metadata, self.store.journal.recovered_epoch))
+        tell_durable(self.store.progress, self._durable)
         await self.vhosts.load_memories()
         await self.vhosts.add("/")
         self.is_started = True

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from crash.disks.powered_disk import PoweredDisk
+from support.durable_positions import tell_durable
 from unit.log_backend.log_records import records
 from unit.log_backend.open_store import MIB, start_store, unsettled
 
@@ -103,7 +104,7 @@ class Node:
             compression=compression,
         )
         self._metadata = WatchedMetadata(self.store.metadata, disk)
-        self.store.on_committed = self._durable
+        tell_durable(self.store.progress, self._durable)
         self._end_at = disk.operations + choice.randint(1, 150)
 
     def _durable(self, position: int) -> None:

@@ -4,6 +4,7 @@ import asyncio
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from support.durable_positions import tell_durable
 from unit.log_backend.log_records import batch
 from unit.log_backend.watched_disk import WatchedDisk
 
@@ -45,7 +46,6 @@ class Owner:
             disk,
             clock,
             loop,
-            on_committed=self.durable.append,
             on_failure=self.failures.append,
             on_file_full=self.full.append,
             collect=self._collect,
@@ -60,6 +60,7 @@ class Owner:
     def start(self, epoch: int = 1) -> list[Block]:
         blocks = list(self.journal.recover())
         self.journal.start(epoch)
+        tell_durable(self.journal.progress, self.durable.append)
         return blocks
 
 

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import cast
 
+from support.durable_positions import tell_durable
 from support.waiting import until
 from unit.log_backend.journal_owner import Owner, entry
 from unit.log_backend.watched_disk import WatchedDisk
@@ -46,6 +47,7 @@ class Replica(Owner):
         self.payload_bytes = [size for _, size in found[1:]]
         self.recovered = [block.position for block in self.journal.recover()]
         self.journal.follow()
+        tell_durable(self.journal.progress, self.durable.append)
         return self
 
     async def close(self) -> None:
