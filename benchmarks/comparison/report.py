@@ -44,7 +44,7 @@ class Report:
             console.print(failure, style="red", markup=False)
 
     def headings(self) -> list[str]:
-        """Of the table's columns."""
+        """Headings of the table's columns."""
         brokers = [h for name in self.results.brokers for h in (name, "spread", "µs")]
         return ["case", "unit", *brokers, *(f"× {name}" for name in self.results.brokers[1:])]
 

@@ -119,7 +119,7 @@ class Connection:
             self.send(data[at : at + size])
 
     def receive(self) -> bytes:
-        """At least one byte."""
+        """Receive at least one byte."""
         if self._rest:
             data, self._rest = self._rest, b""
             return data

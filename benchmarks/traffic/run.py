@@ -123,7 +123,7 @@ class Run:
         return [self._processes.results(each) for each in (self._consumers, self._producers)]
 
     def sample(self) -> Sample:
-        """What the counters say."""
+        """Read all counters at this moment."""
         read = self.counters
         return Sample(
             time.monotonic(),

@@ -53,7 +53,7 @@ class _Output:
 
 
 def main() -> None:
-    """Make one digest."""
+    """Read a task, and write one digest."""
     os.nice(NICENESS)
     given = _received(sys.stdin.buffer)
     task = next(given)

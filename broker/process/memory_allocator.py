@@ -67,11 +67,11 @@ class MemoryTrim:
         self._trimming: asyncio.Future[None] | None = None
 
     def start(self) -> None:
-        """Begin to look."""
+        """Begin to watch the process's memory."""
         self._timer = self._loop.call_later(LOOK_SECONDS, self._check_usage)
 
     def stop(self) -> None:
-        """Look no more."""
+        """Watch no more."""
         if self._timer is not None:
             self._timer.cancel()
 

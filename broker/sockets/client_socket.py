@@ -318,7 +318,7 @@ class ClientSocket:
         self.abort()
 
     def lost(self) -> None:
-        """It is closed."""
+        """Clean up: the socket is closed."""
         self._leave_unread(0)
         self.stop()
 

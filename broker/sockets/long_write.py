@@ -16,10 +16,10 @@ OUTBOX_BYTES_HIGH = 1_048_576  # unsent: no more deliveries; about 8 ms at 1 Gbi
 
 
 class LongWriteOwner(Protocol):
-    """The socket."""
+    """The socket that is written to."""
 
     def write_ended(self) -> None:
-        """Everything is handed over."""
+        """The transport has been given all bytes."""
 
 
 class LongWrite:

@@ -57,7 +57,7 @@ class DataCopy:
 
     @property
     def position(self) -> int:
-        """Of its last block."""
+        """Journal position of its last block."""
         return self.last.position
 
     def end(self) -> None:

@@ -55,7 +55,7 @@ class BackupObject(msgspec.Struct, frozen=True):
 
     @property
     def size(self) -> int:
-        """In bytes."""
+        """Bytes of all its files."""
         return sum(each.size for each in self.files)
 
 

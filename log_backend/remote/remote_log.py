@@ -26,13 +26,13 @@ class RemoteLog:
         self.listed(segments)
 
     def listed(self, segments: Sequence[RemoteSegment]) -> None:
-        """The folder was listed."""
+        """Take the segments that a listing of the folder has found."""
         self.segments = list(segments)
         self.bytes = sum(each.bytes for each in segments)
 
     @property
     def end(self) -> int:
-        """Behind the newest segment."""
+        """Offset behind the newest segment."""
         return self.segments[-1].next_base if self.segments else self._dropped_end
 
     def end_from(self, offset: int) -> int:

@@ -40,7 +40,7 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
     count: int = 1
 
     def told(self) -> str:
-        """In one line."""
+        """The difference in one line."""
         who = ", ".join(self.nodes)
         if self.others:
             who += f", unlike {', '.join(self.others)}"

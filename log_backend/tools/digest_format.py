@@ -52,7 +52,7 @@ class DigestTask(msgspec.Struct, frozen=True, tag="task"):
         return cls([(each.path, each.size, str(each.held)) for each in files])
 
     def copied(self) -> list[CopiedFile]:
-        """The files."""
+        """The files of the copy."""
         return [CopiedFile(path, size, Path(held)) for path, size, held in self.files]
 
 
@@ -79,7 +79,7 @@ class DigestBlock(msgspec.Struct, frozen=True, tag="block"):
         )
 
     def block(self) -> ShardBlock:
-        """The block."""
+        """The block as the journal has it."""
         return ShardBlock(
             self.shard, self.epoch, self.position, self.previous, self.payload, self.checksum
         )
@@ -98,7 +98,7 @@ class DigestStand(msgspec.Struct, frozen=True, tag="stand"):
 
 
 class DigestRefused(msgspec.Struct, frozen=True, tag="refused"):
-    """There is no digest."""
+    """The node gives no digest, and says why."""
 
     reason: str
 

@@ -115,7 +115,7 @@ class Checkpoints:
             self._changed.add(partition)
 
     def forget(self, closed: Iterable[PartitionLog]) -> None:
-        """Partitions are closed."""
+        """Forget partitions that are closed."""
         for partitions in (self.with_state, self._with_unflushed, self._changed):
             partitions.difference_update(closed)
         for partition in closed:

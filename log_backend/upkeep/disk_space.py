@@ -101,7 +101,7 @@ class DiskSpace:
         self._check_free_space_in(LOOK_SECONDS_MIN)
 
     def stop(self) -> None:
-        """Look no more."""
+        """Check free space no more."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

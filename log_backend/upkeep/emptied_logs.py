@@ -40,7 +40,7 @@ class EmptiedLogs:
         self._timer = self._loop.call_later(self._seconds, self._look_later)
 
     def stop(self) -> None:
-        """Look no more."""
+        """Remove segments no more."""
         if self._timer is not None:
             self._timer.cancel()
 

@@ -70,7 +70,7 @@ class EpochBeginning:
     def now(
         cls, epoch: int, partitions: Mapping[int, PartitionLog], next_number: int
     ) -> "EpochBeginning":
-        """What there is now."""
+        """Take what there is at this moment."""
         logs = [each for each in partitions.values() if each.durable and each.keeps_log]
         return cls(epoch, {each.number: each.next_offset for each in logs}, next_number)
 

@@ -13,7 +13,7 @@ def part_names(template: str) -> tuple[str, ...]:
 
 
 def plain(template: str) -> str:
-    """The same without patterns."""
+    """A template without patterns."""
     return PART.sub(r"{\1}", template)
 
 

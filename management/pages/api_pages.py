@@ -68,7 +68,7 @@ class Tried:
     is_cut: bool
 
     def curl(self, origin: str, user: str) -> str:
-        """The same by curl."""
+        """The request as a command of curl."""
         words = ["curl", "-u", user, "-X", self.method, f"{origin}{self.path}"]
         if self.body:
             words += ["-H", "Content-Type: application/json", "-d", self.body]

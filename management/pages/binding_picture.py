@@ -24,7 +24,7 @@ class Box:
 
     @property
     def middle(self) -> int:
-        """Where lines meet it."""
+        """Height at which lines meet the box."""
         return self.y + BOX_HEIGHT // 2
 
 

@@ -41,7 +41,7 @@ class Rendering:
             self._environment.get_template(name)
 
     async def html(self, template: str, values: Mapping[str, Any]) -> str:
-        """A page."""
+        """Render a page as HTML."""
         await pause(Lane.OPERATORS)
         pieces = self._environment.get_template(template).generate(values)
         in_slices = in_turns(slices(pieces, SLICE_PIECES), Lane.OPERATORS)

@@ -14,7 +14,7 @@ _TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 
 @dataclass(frozen=True, slots=True)
 class StaticFile:
-    """What the browser gets."""
+    """A file as the browser gets it."""
 
     content: bytes
     media_type: str

@@ -238,7 +238,7 @@ class _NodeDigest:
         await self.advance()
 
     async def advance(self) -> None:
-        """Take the next piece."""
+        """Take the digest's next piece."""
         if isinstance(self.head, DigestEnd):
             self._end, self.head = self.head, None
             return

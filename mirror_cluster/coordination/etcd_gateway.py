@@ -146,11 +146,11 @@ class EtcdGateway:
 
 
 class _LoggedOut(CoordinatorRefused):
-    """The token has ended."""
+    """The token of this login has ended."""
 
 
 def is_refusal(error: Exception) -> bool:
-    """Whether nobody listens there."""
+    """Whether nobody listens at the address."""
     return isinstance(error, aiohttp.ClientConnectorError) and isinstance(
         error.os_error, ConnectionRefusedError
     )

@@ -304,7 +304,7 @@ class EtcdChild:
             self._process.keep()
 
     async def stop(self) -> None:
-        """End it."""
+        """End the process of etcd."""
         if self._task is not None:
             self._task.cancel()
             with suppress(asyncio.CancelledError):

@@ -41,7 +41,7 @@ class NodeReport(msgspec.Struct, frozen=True):
     revision: int = 0
 
     def told(self) -> str:
-        """In words."""
+        """The report in words."""
         does = "takes clients" if self.takes_clients else self.trouble
         does = does or f"passes clients on to {self.leader}"
         others = ", ".join(self.connected) or "no other node"

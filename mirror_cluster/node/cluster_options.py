@@ -33,7 +33,7 @@ class ClusterKeys(Protocol):
 
     @property
     def cluster_nodes(self) -> Sequence[str]:
-        """`NAME=HOST:PORT` of each."""
+        """All nodes, each as `NAME=HOST:PORT`."""
 
     @property
     def cluster_listen(self) -> str:
@@ -49,7 +49,7 @@ class ClusterKeys(Protocol):
 
     @property
     def cluster_tls_key(self) -> str:
-        """A PEM file."""
+        """PEM file with the key of this node's certificate."""
 
     @property
     def cluster_tls_authorities(self) -> str:
@@ -61,11 +61,11 @@ class ClusterKeys(Protocol):
 
     @property
     def cluster_etcd_user(self) -> str:
-        """Empty: no user."""
+        """User of etcd; empty: none."""
 
     @property
     def cluster_etcd_password(self) -> str:
-        """Of that user."""
+        """Password of the user of etcd."""
 
     @property
     def cluster_min_in_sync(self) -> int:

@@ -34,7 +34,7 @@ class FirstRecord:
         self._told = ""
 
     def on_view(self, view: ClusterView) -> None:
-        """The coordinator was read."""
+        """Look whether the cluster can begin: the coordinator was read."""
         if self._shard in view.records or self._making is not None:
             return
         missing = [name for name in self._names if name not in view.nodes]

@@ -40,7 +40,7 @@ class OperatorCommands:
         self._taken = 0  # revision of the newest one
 
     def on_view(self, view: ClusterView) -> None:
-        """The coordinator was read."""
+        """Take this node's command, if there is one: the coordinator was read."""
         command = view.commands.get(self._node.name)
         if command is None or command.process != self._node.process:
             return

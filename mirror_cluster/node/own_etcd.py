@@ -102,7 +102,7 @@ class OwnEtcd:
             self._changing = asyncio.create_task(self._lead_elsewhere(peer_urls))
 
     async def stop(self) -> None:
-        """End it."""
+        """End the member's process."""
         await self._stop_changing()
         if self._child is not None:
             await self._child.stop()

@@ -38,7 +38,7 @@ class RecentBlocks:
             self._bytes -= len(self._blocks.pop().payload)
 
     def clear(self) -> None:
-        """Forget all."""
+        """Forget all blocks."""
         self._blocks.clear()
         self._bytes = 0
 

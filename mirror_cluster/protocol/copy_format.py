@@ -56,7 +56,7 @@ class CopyHead(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class CopyRefused(msgspec.Struct, frozen=True):
-    """There is no copy."""
+    """The leader gives no copy, and says why."""
 
     refused: str
     version: int = VERSION
@@ -87,7 +87,7 @@ def encode_record(record: CopyHead | CopyRefused | FileHead) -> bytes:
 
 
 def encode_crc(octets: bytes | bytearray) -> bytes:
-    """What follows them."""
+    """The checksum that follows these bytes."""
     return CRC.pack(crc32c(octets))
 
 

@@ -123,7 +123,7 @@ class ShardRecord:
         return f"shard {self.shard}: {leader}, in sync {' '.join(sorted(self.in_sync))}"
 
     def encode(self) -> bytes:
-        """The coordinator's value."""
+        """Encode the record as the coordinator's value."""
         return msgspec.json.encode(
             {
                 "version": FORMAT_VERSION,

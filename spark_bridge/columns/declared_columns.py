@@ -125,7 +125,7 @@ class _Parser:
         return _TYPES[word]
 
     def field(self, depth: int) -> pa.Field:
-        """`name: type`."""
+        """Parse `name: type`."""
         name = self.word("a field's name")
         self.taken(":")
         return pa.field(name, self.type(depth + 1))

@@ -26,7 +26,7 @@ class RemoteFolder:
 
     @property
     def end(self) -> int:
-        """Behind the last segment."""
+        """Offset behind the last segment."""
         return self.segments[-1].next_base if self.segments else 0
 
     def holding(self, offset: int) -> RemoteSegment | None:

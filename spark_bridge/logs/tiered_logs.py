@@ -41,7 +41,7 @@ class TieredLogs:
         self._begins: dict[LogPartition, int] = {}
 
     def ticket(self, vhost: str) -> Ticket:
-        """The broker's."""
+        """The ticket of the broker."""
         return self._broker.ticket(vhost)
 
     def vhosts(self) -> list[str]:

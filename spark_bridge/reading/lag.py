@@ -42,12 +42,12 @@ class StreamLag:
 
     @property
     def offsets_behind(self) -> int:
-        """Of all partitions together."""
+        """Offsets of all partitions together."""
         return sum(each.offsets_behind for each in self.partitions)
 
     @property
     def bytes_behind(self) -> int:
-        """Of all partitions together."""
+        """Bytes of all partitions together."""
         return sum(each.bytes_behind for each in self.partitions)
 
     @property

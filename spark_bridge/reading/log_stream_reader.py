@@ -25,7 +25,7 @@ else:
     except ImportError:  # before Spark 4.2, which asks for the end of a micro-batch without limits
 
         class SupportsTriggerAvailableNow:
-            """A placeholder."""
+            """Stands for Spark's class, which earlier versions do not have."""
 
 
 log = logging.getLogger(__name__)
