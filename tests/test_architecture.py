@@ -225,7 +225,6 @@ WITHOUT_PARTNER = {
         "topic_lanes",
     },
     "vhosts": {
-        "appending",
         "decision",
         "definition_entries",
         "definitions_export",
