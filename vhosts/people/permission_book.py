@@ -68,12 +68,12 @@ class PermissionBook:
         self._touch(user)
         return True
 
-    def remove_user(self, user: str) -> list[str]:
-        """Forget the user and his revision; return the virtual hosts he had permissions in."""
+    def remove_user(self, user: str) -> None:
+        """Forget the user, his revision and his permissions."""
         self._revisions.pop(user, None)
         self._tags.pop(user, None)
         self._topics.pop(user, None)
-        return list(self._by_user.pop(user, {}))
+        self._by_user.pop(user, None)
 
     def of_user(self, user: str) -> dict[str, Permission]:
         """Return a copy of the user's permissions by virtual host."""
@@ -99,19 +99,16 @@ class PermissionBook:
         of_user[vhost] = of_user.get(vhost, {}) | {permission.exchange: rule}
         self._touch(user)
 
-    def remove_topics(self, user: str, vhost: str, exchange: str | None = None) -> list[str]:
-        """Remove the topic permission for one exchange, or all; returns these exchanges."""
+    def remove_topic(self, user: str, vhost: str, exchange: str) -> None:
+        """Remove the topic permission for an exchange, if there is one."""
         of_user = self._topics.get(user, {})
         rules = dict(of_user.pop(vhost, {}))
-        gone = list(rules) if exchange is None else [name for name in rules if name == exchange]
-        for name in gone:
-            del rules[name]
+        rules.pop(exchange, None)
         if rules:
             of_user[vhost] = rules
         elif not of_user:
             self._topics.pop(user, None)
         self._touch(user)
-        return gone
 
     def topics(self, user: str, vhost: str) -> Mapping[str, TopicRule]:
         """The user's topic permissions by exchange; never changed, only replaced."""

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 
-from routelog.log_backend import Change, MetadataCorrupt, MetadataStore
+from routelog.log_backend import Change, MetadataCorrupt
 from routelog.vhosts.arguments.limits import USER_LIMITS, Limits, checked_limits
 from routelog.vhosts.errors import InvalidPermission, UserExists, UserNotFound
 from routelog.vhosts.people.imported_password import hash_fault
@@ -12,6 +12,7 @@ from routelog.vhosts.people.loopback import DEFAULT_PASSWORD, DEFAULT_USER
 from routelog.vhosts.people.permission_book import PermissionBook
 from routelog.vhosts.queues.event_feed import TellEvent, tell_nobody
 from routelog.vhosts.stored.permission import FULL_PERMISSION, Permission
+from routelog.vhosts.stored.stored_definitions import StoredDefinitions, key_names
 from routelog.vhosts.stored.topic_permission import TopicPermission, TopicRule
 from routelog.vhosts.stored.topology_writer import TopologyWriter
 from routelog.vhosts.stored.user import ADMINISTRATOR, IMPERSONATOR, User
@@ -38,7 +39,7 @@ DEFAULT_VHOST = "/"
 log = logging.getLogger(__name__)
 
 
-class UserDirectory:
+class UserDirectory(StoredDefinitions):
     """The users of this node, and the `permissions` they have.
 
     Only this class changes `permissions`. Every method that
@@ -56,37 +57,54 @@ class UserDirectory:
     def __init__(
         self, writer: TopologyWriter, hash_password: Callable[[bytes], Awaitable[str]]
     ) -> None:
+        super().__init__(
+            writer, USERS_PREFIX, PERMISSIONS_PREFIX, TOPIC_PERMISSIONS_PREFIX, USER_LIMITS_PREFIX
+        )
         self.permissions = PermissionBook()
-        self._writer = writer
         self.hash_password = hash_password
         self._users: dict[str, User] = {}
         self._limits: dict[str, Limits] = {}
         self.on_deleted: Callable[[str], None] = lambda name: None
         self.tell: TellEvent = tell_nobody
 
-    def load(self, store: MetadataStore) -> None:
-        """Load users and permissions from the store into an empty directory.
-
-        Raises:
-            MetadataCorrupt: an entry cannot be read, or a permission is of no user.
-        """
-        for key, entry in store.scan(USERS_PREFIX):
-            self._put(decode_user(key, entry.value))
-        for key, entry in store.scan(PERMISSIONS_PREFIX):
-            user, vhost, permission = decode_permission(key, entry.value)
-            self._check_known(key, user)
-            self.permissions.put(user, vhost, permission)
-        for key, entry in store.scan(TOPIC_PERMISSIONS_PREFIX):
-            user, vhost, topic = decode_topic_permission(key, entry.value)
-            self._check_known(key, user)
+    def apply(self, change: Change) -> None:
+        """See `StoredDefinitions`; a permission or limits of no user cannot be."""
+        key, value = change.key, change.value
+        if key.startswith(USERS_PREFIX):
+            if value is None:
+                (name,) = key_names(key)
+                del self._users[name]
+                self.permissions.remove_user(name)
+                return
+            user = decode_user(key, value)
+            self._users[user.name] = user
+            self.permissions.put_user(user.name, user.tags)
+        elif key.startswith(PERMISSIONS_PREFIX):
+            if value is None:
+                vhost, name = key_names(key)
+                self.permissions.remove(name, vhost)
+                return
+            name, vhost, permission = decode_permission(key, value)
+            self._check_known(key, name)
+            self.permissions.put(name, vhost, permission)
+        elif key.startswith(TOPIC_PERMISSIONS_PREFIX):
+            if value is None:
+                vhost, name, exchange = key_names(key)
+                self.permissions.remove_topic(name, vhost, exchange)
+                return
+            name, vhost, topic = decode_topic_permission(key, value)
+            self._check_known(key, name)
             try:
-                self.permissions.put_topic(user, vhost, topic)
+                self.permissions.put_topic(name, vhost, topic)
             except InvalidPermission as error:
                 raise MetadataCorrupt(f"{key!r}: {error}") from error
-        for key, entry in store.scan(USER_LIMITS_PREFIX):
-            user, limits = decode_user_limits(key, entry.value)
-            self._check_known(key, user)
-            self._limits[user] = limits
+        elif value is None:
+            (name,) = key_names(key)
+            self._limits.pop(name, None)
+        else:
+            name, limits = decode_user_limits(key, value)
+            self._check_known(key, name)
+            self._limits[name] = limits
 
     def _check_known(self, key: bytes, user: str) -> None:
         if user not in self._users:
@@ -136,8 +154,7 @@ class UserDirectory:
         known = self._users.get(user.name)
         if fault := hash_fault(user.password_hash):
             log.warning("user '%s' cannot log in: %s", user.name, fault)
-        durable = self._writer.submit([user_change(user)])
-        self._put(user)
+        durable = self.change(user_change(user))
         if known is None:
             self.tell("user.created", name=user.name)
         elif known.password_hash != user.password_hash:
@@ -153,14 +170,11 @@ class UserDirectory:
             UserNotFound: there is none of this name.
         """
         self.get(name)
-        gone = [user_deletion(name), user_limits_change(name, {})]
+        gone = [user_limits_change(name, {})]
         gone += [permission_deletion(name, vhost) for vhost in self.permissions.of_user(name)]
         for vhost in self.permissions.topics_of_user(name):
             gone += self._topic_deletions(name, vhost)
-        durable = self._writer.submit(gone)
-        del self._users[name]
-        self._limits.pop(name, None)
-        self.permissions.remove_user(name)
+        durable = self.change(*gone, user_deletion(name))
         self.on_deleted(name)
         self.tell("user.deleted", name=name)
         await durable
@@ -181,8 +195,7 @@ class UserDirectory:
             UserNotFound: there is none of this name.
         """
         self.get(name)
-        durable = self._writer.submit([permission_change(name, vhost, permission)])
-        self.permissions.put(name, vhost, permission)
+        durable = self.change(permission_change(name, vhost, permission))
         allowed = {verb: str(getattr(permission, verb)) for verb in ("configure", "write", "read")}
         self.tell("permission.created", user=name, vhost=vhost, **allowed)
         await durable
@@ -194,25 +207,16 @@ class UserDirectory:
             UserNotFound: there is none of this name.
         """
         self.get(name)
-        durable = self._writer.submit([permission_deletion(name, vhost)])
-        self.permissions.remove(name, vhost)
+        durable = self.change(permission_deletion(name, vhost))
         self.tell("permission.deleted", user=name, vhost=vhost)
         await durable
 
     async def clear_vhost(self, vhost: str) -> None:
         """Remove all permissions in a virtual host that is being deleted."""
-        names = self.permissions.of_vhost(vhost)
-        book = self.permissions
-        restricted = [user for user in book.topic_users() if book.topics(user, vhost)]
-        gone = [permission_deletion(name, vhost) for name in names]
-        for user in restricted:
+        gone = [permission_deletion(name, vhost) for name in self.permissions.of_vhost(vhost)]
+        for user in self.permissions.topic_users():
             gone += self._topic_deletions(user, vhost)
-        durable = self._writer.submit(gone)
-        for name in names:
-            self.permissions.remove(name, vhost)
-        for user in restricted:
-            self.permissions.remove_topics(user, vhost)
-        await durable
+        await self.change(*gone)
 
     async def set_topic_permission(
         self, name: str, vhost: str, permission: TopicPermission
@@ -225,9 +229,7 @@ class UserDirectory:
         """
         self.get(name)
         TopicRule(permission, name, vhost)  # refuses a bad pattern before anything is written
-        durable = self._writer.submit([topic_permission_change(name, vhost, permission)])
-        self.permissions.put_topic(name, vhost, permission)
-        await durable
+        await self.change(topic_permission_change(name, vhost, permission))
 
     async def clear_topic_permissions(
         self, name: str, vhost: str, exchange: str | None = None
@@ -238,10 +240,7 @@ class UserDirectory:
             UserNotFound: there is none of this name.
         """
         self.get(name)
-        gone = self._topic_deletions(name, vhost, exchange)
-        durable = self._writer.submit(gone)
-        self.permissions.remove_topics(name, vhost, exchange)
-        await durable
+        await self.change(*self._topic_deletions(name, vhost, exchange))
 
     def _topic_deletions(self, user: str, vhost: str, only: str | None = None) -> list[Change]:
         exchanges = [each for each in self.permissions.topics(user, vhost) if only in (None, each)]
@@ -260,9 +259,7 @@ class UserDirectory:
         """
         self.get(name)
         limits = checked_limits(USER_LIMITS, values)
-        durable = self._writer.submit([user_limits_change(name, limits)])
-        self._limits[name] = limits
-        await durable
+        await self.change(user_limits_change(name, limits))
 
     async def create_default_user(
         self,
@@ -284,17 +281,8 @@ class UserDirectory:
         user = User(name, password_hash, (ADMINISTRATOR,))
         if self._users:  # a user was added meanwhile
             return False
-        durable = self._writer.submit(
-            [user_change(user), permission_change(name, vhost, FULL_PERMISSION)]
-        )
-        self._put(user)
-        self.permissions.put(name, vhost, FULL_PERMISSION)
-        await durable
+        await self.change(user_change(user), permission_change(name, vhost, FULL_PERMISSION))
         return True
-
-    def _put(self, user: User) -> None:
-        self._users[user.name] = user
-        self.permissions.put_user(user.name, user.tags)
 
     def _refuse_existing(self, name: str) -> None:
         if name in self._users:

@@ -9,8 +9,9 @@ from typing import Any, Literal
 
 import msgspec
 
-from routelog.log_backend import Change, MetadataCorrupt, MetadataStore
+from routelog.log_backend import Change, MetadataCorrupt
 from routelog.vhosts.errors import InvalidParameter, ParameterNotFound
+from routelog.vhosts.stored.stored_definitions import StoredDefinitions, key_names
 from routelog.vhosts.stored.topology_record import record_key
 from routelog.vhosts.stored.topology_writer import TopologyWriter
 
@@ -29,25 +30,24 @@ class _ParameterRecord(msgspec.Struct, frozen=True):
     version: Literal[1] = 1
 
 
-class GlobalParameters:
+class GlobalParameters(StoredDefinitions):
     """The global parameters of a node."""
 
     def __init__(self, writer: TopologyWriter) -> None:
-        self._writer = writer
+        super().__init__(writer, b"global-parameters/")
         self._values: dict[str, object] = {}
 
-    def load(self, store: MetadataStore) -> None:
-        """Read what the store holds.
-
-        Raises:
-            MetadataCorrupt: a parameter cannot be read.
-        """
-        for key, entry in store.scan(b"global-parameters/"):
-            try:
-                record = msgspec.json.decode(entry.value, type=_ParameterRecord)
-            except msgspec.MsgspecError as error:
-                raise MetadataCorrupt(f"{key!r}: {error}") from error
-            self._values[record.name] = record.value
+    def apply(self, change: Change) -> None:
+        """See `StoredDefinitions`."""
+        if change.value is None:
+            (name,) = key_names(change.key)
+            del self._values[name]
+            return
+        try:
+            record = msgspec.json.decode(change.value, type=_ParameterRecord)
+        except msgspec.MsgspecError as error:
+            raise MetadataCorrupt(f"{change.key!r}: {error}") from error
+        self._values[record.name] = record.value
 
     def all(self) -> dict[str, object]:
         """All values by name, in the order of the names."""
@@ -78,9 +78,7 @@ class GlobalParameters:
         if name not in self._values and len(self._values) >= PARAMETERS_MAX:
             raise InvalidParameter(name, f"there are {PARAMETERS_MAX} already")
         encoded = msgspec.json.encode(_ParameterRecord(name, value))
-        durable = self._writer.submit([Change(_key(name), encoded)])
-        self._values[name] = value
-        await durable
+        await self.change(Change(_key(name), encoded))
 
     async def name_cluster(self, key: bytes) -> None:
         """Give the cluster its id, unless it has one."""
@@ -95,9 +93,7 @@ class GlobalParameters:
             ParameterNotFound: there is none of this name.
         """
         self.get(name)
-        durable = self._writer.submit([Change(_key(name), None)])
-        del self._values[name]
-        await durable
+        await self.change(Change(_key(name), None))
 
 
 def check_parameter(name: str, value: object) -> None:

@@ -16,8 +16,9 @@ from typing import Any, Literal
 import msgspec
 
 from routelog.exchanges import DEFAULT_EXCHANGE
-from routelog.log_backend import Change, MetadataCorrupt, MetadataStore
+from routelog.log_backend import Change, MetadataCorrupt
 from routelog.vhosts.errors import InvalidDefinition, ParameterNotFound
+from routelog.vhosts.stored.stored_definitions import StoredDefinitions, key_names
 from routelog.vhosts.stored.topology_record import prefix, record_key
 from routelog.vhosts.stored.topology_writer import TopologyWriter
 
@@ -34,26 +35,25 @@ class _KeptRecord(msgspec.Struct, frozen=True):
     version: Literal[1] = 1
 
 
-class KeptDefinitions:
+class KeptDefinitions(StoredDefinitions):
     """The kept entries of one vhost."""
 
     def __init__(self, vhost: str, writer: TopologyWriter) -> None:
+        super().__init__(writer, prefix("kept-definitions", vhost))
         self._vhost = vhost
-        self._writer = writer
         self._entries: dict[tuple[str, ...], Entry] = {}  # by kind and names
 
-    def load(self, store: MetadataStore) -> None:
-        """Read what the store holds.
-
-        Raises:
-            MetadataCorrupt: an entry cannot be read.
-        """
-        for key, stored in store.scan(prefix("kept-definitions", self._vhost)):
-            try:
-                record = msgspec.json.decode(stored.value, type=_KeptRecord)
-                self._entries[_place(record.kind, record.entry)] = record.entry
-            except (msgspec.MsgspecError, KeyError) as error:
-                raise MetadataCorrupt(f"{key!r}: {error}") from error
+    def apply(self, change: Change) -> None:
+        """See `StoredDefinitions`."""
+        if change.value is None:
+            _, *place = key_names(change.key)
+            del self._entries[tuple(place)]
+            return
+        try:
+            record = msgspec.json.decode(change.value, type=_KeptRecord)
+            self._entries[_place(record.kind, record.entry)] = record.entry
+        except (msgspec.MsgspecError, KeyError) as error:
+            raise MetadataCorrupt(f"{change.key!r}: {error}") from error
 
     def all(self, kind: str) -> list[Entry]:
         """The entries of a kind, as they were imported."""
@@ -86,9 +86,7 @@ class KeptDefinitions:
         """Keep an entry, in place of the one of its names; durable when this returns."""
         place = _place(kind, entry)
         record = msgspec.json.encode(_KeptRecord(kind, dict(entry)))
-        durable = self._writer.submit([Change(self._key(place), record)])
-        self._entries[place] = entry
-        await durable
+        await self.change(Change(self._key(place), record))
 
     async def delete_parameter(self, component: str, name: str) -> None:
         """Keep a parameter no longer.
@@ -108,10 +106,7 @@ class KeptDefinitions:
         await self._delete(gone)
 
     async def _delete(self, places: list[tuple[str, ...]]) -> None:
-        durable = self._writer.submit([Change(self._key(place), None) for place in places])
-        for place in places:
-            del self._entries[place]
-        await durable
+        await self.change(*(Change(self._key(place), None) for place in places))
 
     def deletions(self) -> list[Change]:
         """What deletes the records of all entries."""

@@ -2,31 +2,39 @@
 
 from collections.abc import Iterable
 
-from routelog.log_backend import Change, MetadataStore
+from routelog.log_backend import Change
 from routelog.vhosts.arguments.match_budget import MatchBudget
 from routelog.vhosts.arguments.policy import Policy
 from routelog.vhosts.errors import PolicyNotFound
 from routelog.vhosts.stored.policy_record import decode_policy, policy_change, policy_kind
+from routelog.vhosts.stored.stored_definitions import StoredDefinitions, key_names
 from routelog.vhosts.stored.topology_record import prefix
+from routelog.vhosts.stored.topology_writer import TopologyWriter
 
 
-class PolicyBook:
+class PolicyBook(StoredDefinitions):
     """Policies and operator policies by name. Of those that match, the highest priority counts."""
 
-    def __init__(self, vhost: str) -> None:
+    def __init__(self, vhost: str, writer: TopologyWriter) -> None:
+        kinds = (policy_kind(operator=operator) for operator in (False, True))
+        super().__init__(writer, *(prefix(kind, vhost) for kind in kinds))
         self._vhost = vhost
         self._policies: dict[bool, dict[str, Policy]] = {False: {}, True: {}}
         self._ranked: dict[bool, list[Policy]] = {False: [], True: []}
 
-    def load(self, store: MetadataStore) -> None:
-        """Read what the store holds.
-
-        Raises:
-            MetadataCorrupt: a policy cannot be read.
-        """
-        for operator in (False, True):
-            for key, entry in store.scan(prefix(policy_kind(operator=operator), self._vhost)):
-                self.put(decode_policy(key, entry.value, operator=operator))
+    def apply(self, change: Change) -> None:
+        """See `StoredDefinitions`."""
+        operator = change.key.startswith(policy_kind(operator=True).encode())
+        policies = self._policies[operator]
+        if change.value is None:
+            _, name = key_names(change.key)
+            del policies[name]
+        else:
+            policy = decode_policy(change.key, change.value, operator=operator)
+            policies[policy.name] = policy
+        # Of equal priorities the first by name: the answer must not depend on the order of calls.
+        by_name = self.all(operator=operator)
+        self._ranked[operator] = sorted(by_name, key=lambda policy: -policy.priority)
 
     def all(self, *, operator: bool) -> list[Policy]:
         """All policies, or operator policies, by name."""
@@ -42,21 +50,6 @@ class PolicyBook:
         if policy is None:
             raise PolicyNotFound(name, self._vhost)
         return policy
-
-    def put(self, policy: Policy) -> None:
-        """Add the policy, or replace the one of its name."""
-        self._policies[policy.is_operator][policy.name] = policy
-        self._rank(policy.is_operator)
-
-    def remove(self, policy: Policy) -> None:
-        """Take the policy out."""
-        del self._policies[policy.is_operator][policy.name]
-        self._rank(policy.is_operator)
-
-    def _rank(self, operator: bool) -> None:
-        # Of equal priorities the first by name: the answer must not depend on the order of calls.
-        by_name = self.all(operator=operator)
-        self._ranked[operator] = sorted(by_name, key=lambda policy: -policy.priority)
 
     def of_queue(self, name: str, queue_type: str) -> tuple[Policy | None, Policy | None]:
         """The policy and the operator policy of a queue; each kind has a turn's time for its patterns."""

@@ -157,7 +157,6 @@ class VirtualHost:
             queue = msgspec.json.decode(entry.value, type=QueueRecord)
             properties = queue.properties()
             self._add_queue(properties, None, queue.partitions)
-            self._budget.changed([properties])
             self.routing.add_queue(queue.name, durable=True)
         for _, entry in store.scan(prefix("bindings", self.name)):
             yield
@@ -374,7 +373,6 @@ class VirtualHost:
         owner = connection if properties.exclusive else None
         if not properties.is_stored:
             queue = self._add_queue(properties, owner, numbers)
-            self._budget.changed([properties])
             queue.apply(queue.effective.values)
             self.routing.add_queue(queue.name, durable=False)
             churn.queue_created += 1
@@ -383,7 +381,6 @@ class VirtualHost:
         stored = queue_change(self.name, properties, numbers)
         durable = self._writer.submit([number_change, stored])
         queue = self._add_queue(properties, owner, numbers)
-        self._budget.changed([properties])
         churn.queue_created += 1
         queue.apply(queue.effective.values)
         log.debug("queue '%s' in '%s': durability %s", queue.name, self.name, queue.durability)
@@ -520,6 +517,7 @@ class VirtualHost:
         self.targets.newest = max(self.targets.newest, partitions[0])
         self.policies.follow_queue(queue)
         self.queues[properties.name] = queue
+        self._budget.changed([properties])
         if owner is not None:
             self._owned.setdefault(owner, NameTable())[properties.name] = queue
         return queue

@@ -109,7 +109,7 @@ class VhostDirectory:
             self._next_partition = int(stored.value)
         for _, entry in store.scan(VHOSTS_PREFIX):
             record = msgspec.json.decode(entry.value, type=VhostRecord)
-            yield from self._open(record).loading(store)
+            yield from self._put(record).loading(store)
 
     async def recovered(self) -> None:
         """The log store has recovered: look at all queues, in turns."""
@@ -170,12 +170,10 @@ class VhostDirectory:
         if record.name in self._clearing:
             raise InvalidVhost(record.name, "it is being deleted")
         durable = self._store.writer.submit([vhost_change(record)])
-        vhost = self._vhosts.get(record.name)
-        if vhost is None:
-            self._open(record)
+        is_new = record.name not in self._vhosts
+        self._put(record)
+        if is_new:
             self.events.tell("vhost.created", name=record.name)
-        else:
-            vhost.record = record
         await durable
 
     async def delete(self, name: str) -> None:
@@ -219,7 +217,11 @@ class VhostDirectory:
         numbers = list(range(first, self._next_partition))
         return numbers, Change(NEXT_PARTITION_KEY, b"%d" % self._next_partition)
 
-    def _open(self, record: VhostRecord) -> VirtualHost:
+    def _put(self, record: VhostRecord) -> VirtualHost:
+        vhost = self._vhosts.get(record.name)
+        if vhost is not None:
+            vhost.record = record
+            return vhost
         vhost = VirtualHost(
             record,
             self._store,

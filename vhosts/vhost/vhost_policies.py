@@ -33,9 +33,8 @@ class VhostPolicies:
         default_durability: Durability,
         tell: TellEvent = tell_nobody,
     ) -> None:
-        self.book = PolicyBook(vhost)
+        self.book = PolicyBook(vhost, writer)
         self._vhost = vhost
-        self._writer = writer
         self._routing = routing
         self._queues = queues
         self._default_durability = default_durability
@@ -58,8 +57,7 @@ class VhostPolicies:
             MetadataUnavailable: nothing more can be written; nothing has happened.
         """
         await self._try_out(policy)
-        durable = self._writer.submit([policy_change(self._vhost, policy)])
-        self.book.put(policy)
+        durable = self.book.change(policy_change(self._vhost, policy))
         self._tell("policy.set", name=policy.name, vhost=self._vhost, pattern=policy.pattern)
         await self._follow_all()
         await durable
@@ -72,8 +70,7 @@ class VhostPolicies:
             MetadataUnavailable: nothing more can be written; nothing has happened.
         """
         policy = self.book.get(name, operator=operator)
-        durable = self._writer.submit([policy_change(self._vhost, policy, deleted=True)])
-        self.book.remove(policy)
+        durable = self.book.change(policy_change(self._vhost, policy, deleted=True))
         self._tell("policy.cleared", name=name, vhost=self._vhost)
         await self._follow_all()
         await durable

@@ -205,7 +205,7 @@ def test_topic_permissions_let_through_what_comes_before_the_first_key_that_is_r
     copied = some_properties(headers={"CC": ["a1", "b"]})
     with pytest.raises(AccessRefused, match="topic 'b'"):
         send(publisher, publish(1, "topics", "a1", b"m", copied))
-    channel.book.remove_topics(channel.user, "/")
+    channel.book.remove_topic(channel.user, "/", "topics")
     send(publisher, *messages)
     assert held(node, "one") == ["a1", "a2", "b", "a3"]
 

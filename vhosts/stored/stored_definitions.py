@@ -1,0 +1,59 @@
+"""Definitions in memory that the metadata store has, too."""
+
+import asyncio
+from abc import ABC, abstractmethod
+from urllib.parse import unquote
+
+from routelog.log_backend import Change, MetadataStore
+from routelog.vhosts.stored.topology_writer import TopologyWriter
+
+
+class StoredDefinitions(ABC):
+    """Definitions that one function changes: `apply`, whether a client changed them or they were stored before.
+
+    So what is in memory is what a start would find.
+
+    Args:
+        prefixes: of their keys, in the order in which they are loaded.
+    """
+
+    def __init__(self, writer: TopologyWriter, *prefixes: bytes) -> None:
+        self._writer = writer
+        self._prefixes = prefixes
+
+    @abstractmethod
+    def apply(self, change: Change) -> None:
+        """Carry out a change that is in the journal, or will be.
+
+        Raises:
+            MetadataCorrupt: it cannot be read.
+        """
+
+    def load(self, store: MetadataStore) -> None:
+        """Read what the store holds.
+
+        Raises:
+            MetadataCorrupt: an entry cannot be read.
+        """
+        for prefix in self._prefixes:
+            for key, entry in store.scan(prefix):
+                self.apply(Change(key, entry.value))
+
+    def change(self, *changes: Change) -> asyncio.Future[int]:
+        """Submit changes that belong together, and carry them out.
+
+        Returns:
+            Resolves when they are durable.
+
+        Raises:
+            MetadataUnavailable: nothing more can be written; nothing has changed.
+        """
+        durable = self._writer.submit(changes)
+        for each in changes:
+            self.apply(each)
+        return durable
+
+
+def key_names(key: bytes) -> list[str]:
+    """The names in the key of a record, behind its kind: see `record_key`."""
+    return [unquote(part) for part in key.decode().split("/")[1:]]
