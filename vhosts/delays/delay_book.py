@@ -1,18 +1,15 @@
 """The delayed message exchanges of a virtual host, with their messages: opened, stored, deleted."""
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 
-import msgspec
-
-from routelog.exchanges import DELAYED_TYPE, Exchange, holding_exchange
+from routelog.exchanges import Exchange, holding_exchange
 from routelog.log_backend import (
     EXCHANGE_MARK,
     OF_THIS_RUN,
     Change,
     Durability,
     LogStore,
-    MetadataStore,
     Schedule,
     ScheduledRecord,
 )
@@ -21,9 +18,8 @@ from routelog.vhosts.delays.held_messages import HeldMessages
 from routelog.vhosts.delays.held_page import HeldPage, held_page
 from routelog.vhosts.delays.held_scan import HeldScan
 from routelog.vhosts.delays.message_delay import PARTS
-from routelog.vhosts.publishing.exchange_memories import TakeNumbers
 from routelog.vhosts.rules.rule_services import RuleServices
-from routelog.vhosts.stored.topology_record import DelayRecord, delay_change, prefix
+from routelog.vhosts.stored.topology_record import delay_change
 
 
 class DelayBook:
@@ -33,23 +29,16 @@ class DelayBook:
         self,
         vhost: str,
         logs: LogStore,
-        take_numbers: TakeNumbers,
         services: RuleServices,
         durability: Durability,
     ) -> None:
         self._vhost = vhost
         self._logs = logs
-        self._take_numbers = take_numbers
         self._rule_services = services
         self._durability = durability
         self._held_messages: dict[str, HeldMessages] = {}
         self._deliveries: dict[str, DueDelivery] = {}
-
-    def load(self, store: MetadataStore) -> None:
-        """Open what the store knows, before the log store recovers."""
-        for _, entry in store.scan(prefix("delays", self._vhost)):
-            record = msgspec.json.decode(entry.value, type=DelayRecord)
-            self._open(record.exchange, record.partitions, durable=True)
+        self._is_started = False
 
     def recovered(self) -> None:
         """The log store has recovered: count the held messages."""
@@ -58,6 +47,7 @@ class DelayBook:
 
     def start(self) -> None:
         """Begin to deliver messages when they are due."""
+        self._is_started = True
         for held in self._held_messages.values():
             self._begin(held)
 
@@ -82,25 +72,6 @@ class DelayBook:
 
     # -- with the topology
 
-    def declared(self, exchange: Exchange) -> list[Change]:
-        """An exchange was declared.
-
-        Returns:
-            Metadata changes to apply together with its declaration.
-        """
-        if exchange.type != DELAYED_TYPE:
-            return []
-        numbers, number_change = self._take_numbers(PARTS)
-        self._begin(self._open(exchange.name, numbers, durable=exchange.durable))
-        if not exchange.durable:
-            return []
-        return [number_change, delay_change(self._vhost, exchange.name, numbers)]
-
-    def undone(self, exchanges: Iterable[Exchange]) -> None:
-        """The declarations of exchanges could not be stored: forget these exchanges."""
-        for exchange in exchanges:
-            self.deleted(exchange)
-
     def deleted(self, exchange: Exchange) -> tuple[list[Change], list[Callable[[], None]]]:
         """An exchange was deleted.
 
@@ -119,16 +90,15 @@ class DelayBook:
         changes.append(delay_change(self._vhost, exchange.name, [], deleted=True))
         return changes, [held.schedule.delete, partial(self._logs.remove_files, *held.logs)]
 
-    # -- what is open
-
-    def _open(self, exchange: str, numbers: list[int], *, durable: bool) -> HeldMessages:
+    def open(self, exchange: Exchange, numbers: Sequence[int]) -> None:
+        """Open what an exchange holds, on partitions of these numbers; if stored, before recovery."""
         logs = [
             self._logs.open_partition(
                 number,
                 self._vhost,
-                EXCHANGE_MARK + exchange,
+                EXCHANGE_MARK + exchange.name,
                 part,
-                durable=durable,
+                durable=exchange.durable,
                 durability=self._durability,
             )
             for part, number in enumerate(numbers)
@@ -137,8 +107,8 @@ class DelayBook:
         if logs[0].durability is Durability.MEMORY:
             number += OF_THIS_RUN  # nobody else knows which offsets are given
         ends = schedules.ends(number) if number < OF_THIS_RUN else {}
-        held = self._held_messages[exchange] = HeldMessages(
-            exchange,
+        held = self._held_messages[exchange.name] = HeldMessages(
+            exchange.name,
             logs,
             lambda on_near: Schedule(
                 number,
@@ -148,9 +118,10 @@ class DelayBook:
                 self._rule_services.call_later,
                 on_near,
             ),
-            self._logs.journal.when_committed if durable else _at_once,
+            self._logs.journal.when_committed if exchange.durable else _at_once,
         )
-        return held
+        if self._is_started:
+            self._begin(held)
 
     def _begin(self, held: HeldMessages) -> None:
         delivery = self._deliveries[held.exchange] = DueDelivery(held, self._rule_services)

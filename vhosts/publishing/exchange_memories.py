@@ -1,6 +1,6 @@
 """What the exchanges of a vhost remember: made, kept and deleted with them."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import partial
 
 from routelog.exchanges import (
@@ -17,52 +17,24 @@ from routelog.vhosts.publishing.exchange_memory_limit import ExchangeMemoryLimit
 from routelog.vhosts.publishing.recent_history import RecentHistory
 from routelog.vhosts.publishing.seen_keys import SeenKeys
 
-TakeNumbers = Callable[[int], tuple[list[int], Change]]
-
 
 class ExchangeMemories:
     """The memories by the names of their exchanges.
 
     Args:
-        take_numbers: gives numbers to partitions, each once.
         limit: of all vhosts.
     """
 
-    def __init__(
-        self, vhost: str, logs: LogStore, take_numbers: TakeNumbers, limit: ExchangeMemoryLimit
-    ) -> None:
+    def __init__(self, vhost: str, logs: LogStore, limit: ExchangeMemoryLimit) -> None:
         self._vhost = vhost
         self._limit = limit
         self._logs = logs
-        self._take_numbers = take_numbers
         self.by_name: dict[str, ExchangeMemory] = {}
 
     async def load(self) -> None:
         """Fill the memories; the log store has recovered."""
         for memory in self.by_name.values():
             await memory.load()
-
-    def declared(self, exchange: Exchange) -> tuple[int, list[Change]]:
-        """An exchange has come.
-
-        Returns:
-            The number of its log or 0, and metadata changes to apply together with its declaration.
-        """
-        if not _wants_log(exchange):
-            self.open(exchange, 0)
-            return 0, []
-        numbers, change = self._take_numbers(1)
-        self.open(exchange, numbers[0])
-        return numbers[0], [change]
-
-    def undone(self, exchanges: Iterable[Exchange]) -> None:
-        """The declarations of exchanges cannot be stored."""
-        for exchange in exchanges:
-            memory = self.by_name.pop(exchange.name, None)
-            if memory is not None:
-                memory.close()
-                if memory.log is not None:
-                    memory.log.close()
 
     def deleted(self, exchange: Exchange) -> tuple[list[Change], list[Callable[[], None]]]:
         """An exchange has gone.
@@ -94,7 +66,8 @@ class ExchangeMemories:
             self.by_name[exchange.name] = RecentHistory(history_length(exchange), log, self._limit)
 
 
-def _wants_log(exchange: Exchange) -> bool:
+def remembers_in_log(exchange: Exchange) -> bool:
+    """Whether what an exchange remembers survives a restart."""
     if not exchange.durable:
         return False
     if exchange.type == DEDUPLICATION:

@@ -10,10 +10,10 @@ from routelog.log_backend import Change
 class TopologyWriter(Protocol):
     """Takes changes of users, permissions, exchanges, queues and bindings.
 
-    A method that changes topology calls `submit` before it changes memory, or takes back the change when
-    `submit` raises, with no await in between, so that memory and store see all changes in one order, and
-    a refusal leaves memory as it was. It awaits the result last, so that a client hears of success when
-    the change is durable.
+    A method that changes topology calls `submit`, or `check`, before it changes memory, or takes back the
+    change when that raises, with no await in between, so that memory and store see all changes in one
+    order, and a refusal leaves memory as it was. It awaits the result last, so that a client hears of
+    success when the change is durable.
     """
 
     def check(self) -> None:

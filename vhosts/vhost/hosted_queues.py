@@ -4,18 +4,17 @@ The vhost's definitions say what there is. This opens and closes it, and says wh
 journal needs together with those of a definition.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from routelog.exchanges import Exchange
+from routelog.exchanges import DELAYED_TYPE, Exchange
 from routelog.log_backend import (
     CallLater,
     Change,
     Durability,
     LogStore,
     LogTransaction,
-    MetadataStore,
     PartitionLog,
     Scheduler,
 )
@@ -28,17 +27,20 @@ from routelog.vhosts.arguments.queue_arguments import (
 from routelog.vhosts.arguments.queue_properties import QueueProperties
 from routelog.vhosts.counters.totals import NodeCounters
 from routelog.vhosts.delays.delay_book import DelayBook
+from routelog.vhosts.delays.message_delay import PARTS
 from routelog.vhosts.partitions.priority_partition import PriorityPartition
 from routelog.vhosts.partitions.priority_scan_budget import PriorityScanBudget
 from routelog.vhosts.partitions.queue_partition import QueuePartition
-from routelog.vhosts.publishing.exchange_memories import ExchangeMemories, TakeNumbers
+from routelog.vhosts.publishing.exchange_memories import ExchangeMemories, remembers_in_log
 from routelog.vhosts.publishing.exchange_memory_limit import ExchangeMemoryLimit
 from routelog.vhosts.publishing.internal_publisher import InternalPublisher
 from routelog.vhosts.queues.group_book import GroupBook
 from routelog.vhosts.queues.queue import Queue
 from routelog.vhosts.rules.rule_services import RuleServices
-from routelog.vhosts.stored.topology_record import queue_change
+from routelog.vhosts.stored.topology_record import delay_change, exchange_change, queue_change
 from routelog.vhosts.stored.topology_writer import TopologyWriter
+
+TakeNumbers = Callable[[int], tuple[list[int], Change]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,15 +89,8 @@ class HostedQueues:
         self._counters = counters
         self._rule_services = RuleServices(logs, post, remove, store.scheduler, store.call_later)
         self.groups = GroupBook(vhost, logs, store.writer, store.scheduler)
-        self.memories = ExchangeMemories(vhost, logs, store.take_numbers, store.memory_limit)
-        self.delays = DelayBook(
-            vhost, logs, store.take_numbers, self._rule_services, store.default_durability
-        )
-
-    def load(self, metadata: MetadataStore) -> None:
-        """Open what the metadata have of delays, and read the groups; queues are opened afterwards."""
-        self.delays.load(metadata)
-        self.groups.load(metadata)
+        self.memories = ExchangeMemories(vhost, logs, store.memory_limit)
+        self.delays = DelayBook(vhost, logs, self._rule_services, store.default_durability)
 
     def recovered(self, queue: Queue) -> None:
         """The journal was replayed into the logs of a queue."""
@@ -161,25 +156,39 @@ class HostedQueues:
 
     # -- exchanges
 
-    def exchange_declared(self, exchange: Exchange) -> tuple[int, list[Change]]:
-        """An exchange has come.
+    def new_exchange(self, exchange: Exchange) -> tuple[list[int], list[Change]]:
+        """An exchange is being declared.
 
         Returns:
-            The number of the log that it remembers in or 0, and metadata changes to apply with its declaration.
+            Numbers for the logs that it needs, and metadata changes to apply with its declaration.
         """
-        number, changes = self.memories.declared(exchange)
-        return number, changes + self.delays.declared(exchange)
+        is_delayed = exchange.type == DELAYED_TYPE
+        count = PARTS if is_delayed else int(remembers_in_log(exchange))
+        numbers, number_change = self._store.take_numbers(count)
+        if not exchange.durable:
+            return numbers, []
+        own_log = numbers[0] if numbers and not is_delayed else 0
+        changes = [exchange_change(self._vhost, exchange, own_log)]
+        if numbers:
+            changes.append(number_change)
+        if is_delayed:
+            changes.append(delay_change(self._vhost, exchange.name, numbers))
+        return numbers, changes
 
-    def exchanges_undone(self, exchanges: Iterable[Exchange]) -> None:
-        """The declarations of exchanges cannot be stored: forget these exchanges."""
-        self.memories.undone(exchanges)
-        self.delays.undone(exchanges)
+    def open_exchange(self, exchange: Exchange, numbers: Sequence[int]) -> None:
+        """Open what an exchange holds or remembers, on partitions of these numbers."""
+        if exchange.type == DELAYED_TYPE:
+            self.delays.open(exchange, numbers)
+        else:
+            self.memories.open(exchange, numbers[0] if numbers else 0)
 
     def exchange_deleted(self, exchange: Exchange) -> tuple[list[Change], list[Callable[[], None]]]:
         """An exchange has gone; see `close`."""
-        changes, removals = self.memories.deleted(exchange)
-        more_changes, more_removals = self.delays.deleted(exchange)
-        return changes + more_changes, removals + more_removals
+        held = self.delays if exchange.type == DELAYED_TYPE else self.memories
+        changes, removals = held.deleted(exchange)
+        if exchange.durable:
+            changes.append(exchange_change(self._vhost, exchange, deleted=True))
+        return changes, removals
 
     def deletion_failed(self, error: Exception) -> None:
         """See `LogStore`."""

@@ -2,8 +2,9 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from types import MappingProxyType
 
 from routelog.exchanges import Binding, Exchange, RoutingTable, TopologyChange
 from routelog.log_backend import Change, Lane, MetadataUnavailable, pause, unawaited
@@ -12,16 +13,16 @@ from routelog.vhosts.arguments.limits import MAX_BINDINGS, Limits, reached
 from routelog.vhosts.counters.totals import VhostCounters
 from routelog.vhosts.errors import (
     BindingLimitReached,
-    DefinitionsLimitReached,
-    UserBindingLimitReached,
 )
 from routelog.vhosts.queues.event_feed import TellEvent
-from routelog.vhosts.stored.topology_record import binding_change, exchange_change
+from routelog.vhosts.stored.topology_record import binding_change
 from routelog.vhosts.stored.topology_writer import TopologyWriter
 from routelog.vhosts.vhost.definitions_budget import DefinitionsBudget, definition_bytes
 from routelog.vhosts.vhost.hosted_queues import HostedQueues
 
 log = logging.getLogger(__name__)
+
+NO_NUMBERS: Mapping[str, Sequence[int]] = MappingProxyType({})
 
 Durable = asyncio.Future[int] | None  # None: nothing has to become durable
 
@@ -75,15 +76,11 @@ class TopologyKeeper:
             return self.undecided()
         try:
             self._check(change)
-        except (BindingLimitReached, UserBindingLimitReached, DefinitionsLimitReached):
+            stored = self.store(change)
+        except Exception:
             self._routing.undo(change)
             raise
-        try:
-            return self.whole(change, self.store(change))
-        except MetadataUnavailable:
-            self._routing.undo(change)
-            self._hosted.exchanges_undone(change.exchanges_declared)
-            raise
+        return self.whole(change, stored)
 
     def _check(self, change: TopologyChange) -> None:
         bindings = change.bindings_added
@@ -95,13 +92,35 @@ class TopologyKeeper:
         for each in added:  # a call adds one
             self._budget.check(each.user, definition_bytes(each), len(bindings))
 
-    def count(self, change: TopologyChange) -> None:
-        """Count what has come and gone; also what was stored before."""
+    def apply(
+        self, change: TopologyChange, numbers: Mapping[str, Sequence[int]] = NO_NUMBERS
+    ) -> tuple[list[Change], list[Callable[[], None]]]:
+        """Carry out a change of the routing table in all that depends on it.
+
+        A client has made it here, or it was stored before.
+
+        Args:
+            numbers: of the logs of exchanges that have come, by their names.
+
+        Returns:
+            Metadata changes that go with deletions, and what to call when they are durable.
+        """
+        changes: list[Change] = []
+        removals: list[Callable[[], None]] = []
+        for exchange in change.exchanges_deleted:
+            self._counters.exchanges.pop(exchange.name, None)
+            gone, removed = self._hosted.exchange_deleted(exchange)
+            changes += gone
+            removals += removed
+        for exchange in change.exchanges_declared:
+            self._hosted.open_exchange(exchange, numbers.get(exchange.name, ()))
+            self._follow(exchange.name)
         self.bindings += len(change.bindings_added) - len(change.bindings_removed)
         self._budget.changed(
             (*change.exchanges_declared, *change.bindings_added),
             (*change.exchanges_deleted, *change.bindings_removed),
         )
+        return changes, removals
 
     def whole(self, change: TopologyChange, stored: Durable) -> Durable:
         """What to await of a change that is stored, with what follows from it in later turns."""
@@ -153,28 +172,21 @@ class TopologyKeeper:
         Raises:
             MetadataUnavailable: nothing more can be written.
         """
-        changes = list(more)
-        if change.exchanges_deleted:
-            self._writer.check()  # before anything is closed
-        removals: list[Callable[[], None]] = []
-        for exchange in change.exchanges_deleted:
-            self._counters.exchanges.pop(exchange.name, None)
-            gone, removed = self._hosted.exchange_deleted(exchange)
-            changes += gone
-            removals += removed
-            if exchange.durable:
-                changes.append(exchange_change(self._vhost, exchange, deleted=True))
-        removed_bindings = [each for each in change.bindings_removed if each.durable]
-        changes += [binding_change(self._vhost, each, deleted=True) for each in removed_bindings]
+        if _is_durable(change):
+            self._writer.check()  # before anything is opened or closed
+        changes, numbers = list(more), dict[str, list[int]]()
         for exchange in change.exchanges_declared:
-            number, taken = self._hosted.exchange_declared(exchange)
-            changes += taken
-            if exchange.durable:
-                changes.append(exchange_change(self._vhost, exchange, number))
-            self._follow(exchange.name)
+            numbers[exchange.name], stored = self._hosted.new_exchange(exchange)
+            changes += stored
+        gone, removals = self.apply(change, numbers)
+        changes += gone
+        changes += [
+            binding_change(self._vhost, each, deleted=True)
+            for each in change.bindings_removed
+            if each.durable
+        ]
         changes += [binding_change(self._vhost, b) for b in change.bindings_added if b.durable]
         submitted = self._writer.submit(changes) if changes else None
-        self.count(change)
         self._tell_of(change)
         if submitted is None:
             return None
@@ -224,3 +236,9 @@ class TopologyKeeper:
             return
         for remove in removals:
             remove()
+
+
+def _is_durable(change: TopologyChange) -> bool:
+    exchanges = (*change.exchanges_declared, *change.exchanges_deleted)
+    bindings = (*change.bindings_added, *change.bindings_removed)
+    return any(each.durable for each in exchanges) or any(each.durable for each in bindings)

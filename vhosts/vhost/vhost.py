@@ -51,6 +51,7 @@ from routelog.vhosts.queues.queue_handle import Answer, pending, then
 from routelog.vhosts.stored.kept_definitions import KeptDefinitions
 from routelog.vhosts.stored.topology_record import (
     BindingRecord,
+    DelayRecord,
     ExchangeRecord,
     QueueRecord,
     VhostRecord,
@@ -145,13 +146,17 @@ class VirtualHost:
 
     def loading(self, store: MetadataStore) -> Iterator[None]:
         """Fill an empty vhost with what the store holds, one object a step."""
+        numbers: dict[str, Sequence[int]] = {}
+        for _, entry in store.scan(prefix("delays", self.name)):
+            delay = msgspec.json.decode(entry.value, type=DelayRecord)
+            numbers[delay.exchange] = delay.partitions
         for _, entry in store.scan(prefix("exchanges", self.name)):
             yield
             record = msgspec.json.decode(entry.value, type=ExchangeRecord)
-            exchange = record.exchange()
-            self._keeper.count(self.routing.restore_exchange(exchange))
-            self.hosted.memories.open(exchange, record.partition)
-        self.hosted.load(store)
+            if record.partition:
+                numbers[record.name] = [record.partition]
+            self._keeper.apply(self.routing.restore_exchange(record.exchange()), numbers)
+        self.hosted.groups.load(store)
         for _, entry in store.scan(prefix("queues", self.name)):
             yield
             queue = msgspec.json.decode(entry.value, type=QueueRecord)
@@ -165,7 +170,7 @@ class VirtualHost:
                 change = self.routing.restore_binding(binding)
             except (ExchangeNotFound, QueueNotFound):
                 change = self.routing.restore_departed(binding)
-            self._keeper.count(change)
+            self._keeper.apply(change)
         self.policies.book.load(store)
         self.kept.load(store)
 

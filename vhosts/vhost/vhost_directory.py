@@ -171,8 +171,9 @@ class VhostDirectory:
             raise InvalidVhost(record.name, "it is being deleted")
         durable = self._store.writer.submit([vhost_change(record)])
         is_new = record.name not in self._vhosts
-        self._put(record)
+        vhost = self._put(record)
         if is_new:
+            vhost.hosted.delays.start()
             self.events.tell("vhost.created", name=record.name)
         await durable
 

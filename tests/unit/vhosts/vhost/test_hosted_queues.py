@@ -11,7 +11,7 @@ from unit.log_backend.open_store import flushed
 from routelog.exchanges import Exchange
 from routelog.vhosts import QueueProperties
 from routelog.vhosts.partitions.priority_partition import PriorityPartition
-from routelog.vhosts.stored.topology_record import prefix
+from routelog.vhosts.stored.topology_record import NEXT_PARTITION_KEY, prefix
 
 
 @pytest.fixture
@@ -59,29 +59,36 @@ def test_a_transient_queue_leaves_nothing_to_be_stored(node: Node) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "arguments", "partitions"),
+    ("kind", "arguments", "kinds"),
     [
-        ("x-recent-history", {}, 1),
-        ("x-delayed-message", {"x-delayed-type": "direct"}, 1),
-        ("direct", {}, 0),
+        ("x-recent-history", {}, {"exchanges", "next-partition"}),
+        (
+            "x-delayed-message",
+            {"x-delayed-type": "direct"},
+            {"exchanges", "delays", "next-partition"},
+        ),
+        ("direct", {}, {"exchanges"}),
     ],
 )
 def test_an_exchange_that_keeps_something_has_logs_while_it_is_there(
-    node: Node, kind: str, arguments: dict[str, object], partitions: int
+    node: Node, kind: str, arguments: dict[str, object], kinds: set[str]
 ) -> None:
     hosted, before = node.vhost.hosted, set(node.logs.partitions)
     exchange = Exchange("x", kind, True, False, False, arguments)
-    number, changes = hosted.exchange_declared(exchange)
-    opened = set(node.logs.partitions) - before
-    assert bool(opened) == bool(partitions) == bool(changes)
-    assert number in (opened or {0}) or number == 0
-    hosted.exchange_deleted(exchange)
+    numbers, changes = hosted.new_exchange(exchange)
+    assert {each.key.decode().split("/")[0] for each in changes} == kinds
+    hosted.open_exchange(exchange, numbers)
+    assert set(node.logs.partitions) - before == set(numbers)
+    gone, _ = hosted.exchange_deleted(exchange)
+    assert {each.key for each in gone} >= {
+        each.key for each in changes if each.key != NEXT_PARTITION_KEY
+    }
     assert set(node.logs.partitions) == before
 
 
-def test_an_exchange_that_could_not_be_stored_leaves_nothing_open(node: Node) -> None:
-    hosted, before = node.vhost.hosted, set(node.logs.partitions)
-    exchange = Exchange("x", "x-recent-history", True, False, False, {})
-    hosted.exchange_declared(exchange)
-    hosted.exchanges_undone([exchange])
-    assert set(node.logs.partitions) == before
+def test_a_transient_exchange_leaves_nothing_to_be_stored(node: Node) -> None:
+    exchange = Exchange("x", "x-delayed-message", arguments={"x-delayed-type": "direct"})
+    numbers, changes = node.vhost.hosted.new_exchange(exchange)
+    assert (bool(numbers), changes) == (True, [])
+    node.vhost.hosted.open_exchange(exchange, numbers)
+    assert node.vhost.hosted.exchange_deleted(exchange) == ([], [])
