@@ -408,6 +408,11 @@ class LogStore:
         """Begin what a crash takes all of, or nothing; it may take several turns of the event loop."""
         return LogTransaction(self.journal, self.intake)
 
+    @property
+    def is_committing(self) -> bool:
+        """The journal's block is open for several turns: a transaction that takes as many has to wait."""
+        return self.intake.is_committing or self.journal.is_held
+
     def together(self) -> AbstractContextManager[object]:
         """What is appended meanwhile survives a crash together, or not at all: see `log_transaction`."""
         return together(self.journal)

@@ -34,7 +34,6 @@ from routelog.vhosts import (
     VirtualHost,
     pending,
 )
-from routelog.vhosts.stored.topology_writer import TopologyWriter
 
 OPTIONS = LogOptions(journal_file_bytes=1024 * 1024)
 
@@ -270,10 +269,10 @@ class SlowDisk:
         self.futures: list[asyncio.Future[int]] = []
 
     def check(self) -> None:
-        """See `TopologyWriter`."""
+        """See `MetadataWriter`."""
 
     def submit(self, changes: Sequence[Change]) -> asyncio.Future[int]:
-        """See `TopologyWriter`."""
+        """See `MetadataWriter`."""
         self.futures.append(asyncio.get_running_loop().create_future())
         return self.futures[-1]
 
@@ -292,7 +291,7 @@ class Node:
         """The vhost `/`."""
         return self.vhosts.get("/")
 
-    def vhost_with(self, writer: TopologyWriter) -> VirtualHost:
+    def vhost_with(self, writer: MetadataWriter) -> VirtualHost:
         """Another vhost `/`, whose changes go to a writer of the test."""
         return VirtualHost(
             VhostRecord("/"),

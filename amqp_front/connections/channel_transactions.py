@@ -84,7 +84,7 @@ class ChannelTransactions:
 
     def _carry_out(self, plan: CommitPlan, settlings: Sequence[Settling]) -> None:
         channel = self._channel
-        commit = Commit(channel.services, channel.vhost.hosted.transaction(), plan, settlings)
+        commit = Commit(channel.services, channel.vhost.hosted.logs.transaction(), plan, settlings)
         self._transaction = Transaction(channel.connection.intake)
         reached = None if commit.reached.done() else commit.reached
         if reached is None:

@@ -100,7 +100,7 @@ class MessageMoves:
         if order.is_dry_run:
             report.count += len(step)
             return True
-        while self.vhost.hosted.is_committing:
+        while self.vhost.hosted.logs.is_committing:
             await pause(Lane.OPERATORS)
         try:
             commit, count = self._begin(step, order, report)
@@ -131,7 +131,7 @@ class MessageMoves:
             plan = self._plan(routed)
             plan.check()
             settlings = self._settlings(withheld)
-            commit = Commit(self._services, self.vhost.hosted.transaction(), plan, settlings)
+            commit = Commit(self._services, self.vhost.hosted.logs.transaction(), plan, settlings)
         except BaseException:
             for source, first, end in withheld:
                 source.give_back(first, end)

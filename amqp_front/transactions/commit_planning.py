@@ -74,7 +74,7 @@ class CommitPlanning:
             self._begin()
             return None
         self._plan.check()
-        if self._vhost.hosted.is_committing and self._plan.takes_turns:
+        if self._vhost.hosted.logs.is_committing and self._plan.takes_turns:
             return None
         return self._plan
 

@@ -111,7 +111,7 @@ class Side:
         while (plan := planning.go_on()) is None:
             pass
         assert self.told.replies == self.told.traces == []
-        carry_out(self.vhost.hosted.transaction(), plan)
+        carry_out(self.vhost.hosted.logs.transaction(), plan)
 
     def post(self, messages: list[Message]) -> None:
         """Let the broker publish them."""

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 
-from routelog.log_backend import Change, MetadataCorrupt
+from routelog.log_backend import Change, MetadataCorrupt, MetadataWriter
 from routelog.vhosts.arguments.limits import USER_LIMITS, Limits, checked_limits
 from routelog.vhosts.errors import InvalidPermission, UserExists, UserNotFound
 from routelog.vhosts.people.imported_password import hash_fault
@@ -14,7 +14,6 @@ from routelog.vhosts.queues.event_feed import TellEvent, tell_nobody
 from routelog.vhosts.stored.permission import FULL_PERMISSION, Permission
 from routelog.vhosts.stored.stored_definitions import StoredDefinitions, key_names
 from routelog.vhosts.stored.topic_permission import TopicPermission, TopicRule
-from routelog.vhosts.stored.topology_writer import TopologyWriter
 from routelog.vhosts.stored.user import ADMINISTRATOR, IMPERSONATOR, User
 from routelog.vhosts.stored.user_record import (
     PERMISSIONS_PREFIX,
@@ -55,7 +54,7 @@ class UserDirectory(StoredDefinitions):
     """
 
     def __init__(
-        self, writer: TopologyWriter, hash_password: Callable[[bytes], Awaitable[str]]
+        self, writer: MetadataWriter, hash_password: Callable[[bytes], Awaitable[str]]
     ) -> None:
         super().__init__(
             writer, USERS_PREFIX, PERMISSIONS_PREFIX, TOPIC_PERMISSIONS_PREFIX, USER_LIMITS_PREFIX

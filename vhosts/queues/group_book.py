@@ -6,7 +6,14 @@ from functools import partial
 
 import msgspec
 
-from routelog.log_backend import Change, LogStore, MetadataStore, Scheduler, unawaited
+from routelog.log_backend import (
+    Change,
+    LogStore,
+    MetadataStore,
+    MetadataWriter,
+    Scheduler,
+    unawaited,
+)
 from routelog.vhosts.arguments.group_options import GroupOptions
 from routelog.vhosts.errors import GroupInUse, NotReadable, TooManyGroups
 from routelog.vhosts.messages.consumer import Consumer
@@ -21,7 +28,6 @@ from routelog.vhosts.stored.group_record import (
     next_cursor_change,
 )
 from routelog.vhosts.stored.topology_record import prefix
-from routelog.vhosts.stored.topology_writer import TopologyWriter
 
 # Of one queue: every publish wakes each group, and every settlement checks all their cursors.
 GROUPS_MAX = 256
@@ -35,7 +41,7 @@ class GroupBook:
     """
 
     def __init__(
-        self, vhost: str, logs: LogStore, writer: TopologyWriter, scheduler: Scheduler
+        self, vhost: str, logs: LogStore, writer: MetadataWriter, scheduler: Scheduler
     ) -> None:
         self.queues: dict[ConsumerGroup, Queue] = {}
         self._vhost = vhost

@@ -31,38 +31,16 @@ def then(
     """The answer of `use` to the value of an answer that is to come.
 
     Guarantees:
-        `use` is called as soon as the value has come, also when nobody waits any more: it may hold something.
+        `use` is called when the value has come, also when nobody waits any more: it may hold something.
     """
-    result: asyncio.Future[_Result] = answer.get_loop().create_future()
+    return answer.get_loop().create_task(_used(answer, use))
 
-    def come(done: "asyncio.Future[_Value]") -> None:
-        try:
-            used = use(done.result())
-        except (Exception, asyncio.CancelledError) as error:
-            fail(error)
-        else:
-            if asyncio.isfuture(used):
-                used.add_done_callback(used_too)
-            elif not result.done():
-                result.set_result(used)
 
-    def used_too(done: "asyncio.Future[_Result]") -> None:
-        try:
-            value = done.result()
-        except (Exception, asyncio.CancelledError) as error:
-            fail(error)
-        else:
-            if not result.done():
-                result.set_result(value)
-
-    def fail(error: BaseException) -> None:
-        if isinstance(error, asyncio.CancelledError):
-            result.cancel()
-        elif not result.done():
-            result.set_exception(error)
-
-    answer.add_done_callback(come)
-    return result
+async def _used(
+    answer: "asyncio.Future[_Value]", use: Callable[[_Value], Answer[_Result]]
+) -> _Result:
+    used = use(await answer)
+    return await used if asyncio.isfuture(used) else used
 
 
 def pending(answer: Answer[_Value]) -> "asyncio.Future[_Value] | None":
@@ -71,8 +49,8 @@ def pending(answer: Answer[_Value]) -> "asyncio.Future[_Value] | None":
 
 
 async def value_of(answer: Answer[_Value]) -> _Value:
-    """The value of an answer."""
-    return await answer if asyncio.isfuture(answer) else answer
+    """The value of an answer; who else waits for it does so when this is cancelled."""
+    return await asyncio.shield(answer) if asyncio.isfuture(answer) else answer
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,11 +9,10 @@ from typing import Any, Literal
 
 import msgspec
 
-from routelog.log_backend import Change, MetadataCorrupt
+from routelog.log_backend import Change, MetadataCorrupt, MetadataWriter
 from routelog.vhosts.errors import InvalidParameter, ParameterNotFound
 from routelog.vhosts.stored.stored_definitions import StoredDefinitions, key_names
 from routelog.vhosts.stored.topology_record import record_key
-from routelog.vhosts.stored.topology_writer import TopologyWriter
 
 CLUSTER_ID_BYTES = 16
 PARAMETERS_MAX = 1_000  # they are all in memory
@@ -33,7 +32,7 @@ class _ParameterRecord(msgspec.Struct, frozen=True):
 class GlobalParameters(StoredDefinitions):
     """The global parameters of a node."""
 
-    def __init__(self, writer: TopologyWriter) -> None:
+    def __init__(self, writer: MetadataWriter) -> None:
         super().__init__(writer, b"global-parameters/")
         self._values: dict[str, object] = {}
 

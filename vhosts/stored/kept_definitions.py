@@ -16,11 +16,10 @@ from typing import Any, Literal
 import msgspec
 
 from routelog.exchanges import DEFAULT_EXCHANGE
-from routelog.log_backend import Change, MetadataCorrupt
+from routelog.log_backend import Change, MetadataCorrupt, MetadataWriter
 from routelog.vhosts.errors import InvalidDefinition, ParameterNotFound
 from routelog.vhosts.stored.stored_definitions import StoredDefinitions, key_names
 from routelog.vhosts.stored.topology_record import prefix, record_key
-from routelog.vhosts.stored.topology_writer import TopologyWriter
 
 ENTRIES_MAX = 10_000  # of a vhost: they are all in memory
 ENTRY_BYTES_MAX = 65_536  # as the value of a global parameter
@@ -38,7 +37,7 @@ class _KeptRecord(msgspec.Struct, frozen=True):
 class KeptDefinitions(StoredDefinitions):
     """The kept entries of one vhost."""
 
-    def __init__(self, vhost: str, writer: TopologyWriter) -> None:
+    def __init__(self, vhost: str, writer: MetadataWriter) -> None:
         super().__init__(writer, prefix("kept-definitions", vhost))
         self._vhost = vhost
         self._entries: dict[tuple[str, ...], Entry] = {}  # by kind and names

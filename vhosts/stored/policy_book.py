@@ -2,20 +2,19 @@
 
 from collections.abc import Iterable
 
-from routelog.log_backend import Change
+from routelog.log_backend import Change, MetadataWriter
 from routelog.vhosts.arguments.match_budget import MatchBudget
 from routelog.vhosts.arguments.policy import Policy
 from routelog.vhosts.errors import PolicyNotFound
 from routelog.vhosts.stored.policy_record import decode_policy, policy_change, policy_kind
 from routelog.vhosts.stored.stored_definitions import StoredDefinitions, key_names
 from routelog.vhosts.stored.topology_record import prefix
-from routelog.vhosts.stored.topology_writer import TopologyWriter
 
 
 class PolicyBook(StoredDefinitions):
     """Policies and operator policies by name. Of those that match, the highest priority counts."""
 
-    def __init__(self, vhost: str, writer: TopologyWriter) -> None:
+    def __init__(self, vhost: str, writer: MetadataWriter) -> None:
         kinds = (policy_kind(operator=operator) for operator in (False, True))
         super().__init__(writer, *(prefix(kind, vhost) for kind in kinds))
         self._vhost = vhost

@@ -4,20 +4,21 @@ import asyncio
 from abc import ABC, abstractmethod
 from urllib.parse import unquote
 
-from routelog.log_backend import Change, MetadataStore
-from routelog.vhosts.stored.topology_writer import TopologyWriter
+from routelog.log_backend import Change, MetadataStore, MetadataWriter
 
 
 class StoredDefinitions(ABC):
     """Definitions that one function changes: `apply`, whether a client changed them or they were stored before.
 
-    So what is in memory is what a start would find.
+    So what is in memory is what a start would find. As everywhere in this package, a change is submitted before
+    memory changes, with no await in between, and awaited last: memory and store see all changes in one order, a
+    refusal leaves memory as it was, and a client hears of success when the change is durable.
 
     Args:
         prefixes: of their keys, in the order in which they are loaded.
     """
 
-    def __init__(self, writer: TopologyWriter, *prefixes: bytes) -> None:
+    def __init__(self, writer: MetadataWriter, *prefixes: bytes) -> None:
         self._writer = writer
         self._prefixes = prefixes
 

@@ -14,7 +14,7 @@ from routelog.log_backend import (
     Change,
     Durability,
     LogStore,
-    LogTransaction,
+    MetadataWriter,
     PartitionLog,
     Scheduler,
 )
@@ -38,7 +38,6 @@ from routelog.vhosts.queues.group_book import GroupBook
 from routelog.vhosts.queues.queue import Queue
 from routelog.vhosts.rules.rule_services import RuleServices
 from routelog.vhosts.stored.topology_record import delay_change, exchange_change, queue_change
-from routelog.vhosts.stored.topology_writer import TopologyWriter
 
 TakeNumbers = Callable[[int], tuple[list[int], Change]]
 
@@ -54,7 +53,7 @@ class QueueStore:
     """
 
     logs: LogStore
-    writer: TopologyWriter
+    writer: MetadataWriter
     take_numbers: TakeNumbers
     scheduler: Scheduler
     call_later: CallLater
@@ -66,6 +65,7 @@ class HostedQueues:
     """The part of a vhost that lies in one store.
 
     Attributes:
+        logs: the store.
         groups: consumer groups.
         delays: what delayed message exchanges hold.
         memories: what exchanges remember.
@@ -84,7 +84,7 @@ class HostedQueues:
         remove: Callable[[str], None],
     ) -> None:
         self._vhost = vhost
-        self._logs = logs = store.logs
+        self.logs = logs = store.logs
         self._store = store
         self._counters = counters
         self._rule_services = RuleServices(logs, post, remove, store.scheduler, store.call_later)
@@ -116,7 +116,7 @@ class HostedQueues:
         )
         # The arguments are evaluated once, not for each of up to 256 partitions.
         opened = partial(
-            self._logs.open_partition,
+            self.logs.open_partition,
             durable=properties.is_stored,
             durability=durability(arguments, self._store.default_durability),
             retention=retention(arguments),
@@ -145,14 +145,14 @@ class HostedQueues:
         """
         logs = [partition.log for partition in queue.partitions]
         changes = self.groups.queue_deleted(queue)
-        changes += self._logs.close_partitions(*logs)
+        changes += self.logs.close_partitions(*logs)
         queue.delete()
         if not queue.is_stored:
             return changes, []
         numbers = [each.number for each in logs]
         changes.append(queue_change(self._vhost, queue.properties, numbers, deleted=True))
         # Before a later declaration of this name is answered: futures resolve in order.
-        return changes, [partial(self._logs.remove_files, *logs)]
+        return changes, [partial(self.logs.remove_files, *logs)]
 
     # -- exchanges
 
@@ -189,18 +189,3 @@ class HostedQueues:
         if exchange.durable:
             changes.append(exchange_change(self._vhost, exchange, deleted=True))
         return changes, removals
-
-    def deletion_failed(self, error: Exception) -> None:
-        """See `LogStore`."""
-        self._logs.deletion_failed(error)
-
-    # -- transactions
-
-    def transaction(self) -> LogTransaction:
-        """See `LogStore`."""
-        return self._logs.transaction()
-
-    @property
-    def is_committing(self) -> bool:
-        """The journal's block is open for several turns: a transaction that takes as many has to wait."""
-        return self._logs.intake.is_committing or self._logs.journal.is_held

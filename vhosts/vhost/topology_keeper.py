@@ -7,7 +7,7 @@ from functools import partial
 from types import MappingProxyType
 
 from routelog.exchanges import Binding, Exchange, RoutingTable, TopologyChange
-from routelog.log_backend import Change, Lane, MetadataUnavailable, pause, unawaited
+from routelog.log_backend import Change, Lane, MetadataUnavailable, MetadataWriter, pause, unawaited
 from routelog.vhosts.actor import acts
 from routelog.vhosts.arguments.limits import MAX_BINDINGS, Limits, reached
 from routelog.vhosts.counters.totals import VhostCounters
@@ -16,7 +16,6 @@ from routelog.vhosts.errors import (
 )
 from routelog.vhosts.queues.event_feed import TellEvent
 from routelog.vhosts.stored.topology_record import binding_change
-from routelog.vhosts.stored.topology_writer import TopologyWriter
 from routelog.vhosts.vhost.definitions_budget import DefinitionsBudget, definition_bytes
 from routelog.vhosts.vhost.hosted_queues import HostedQueues
 
@@ -44,7 +43,7 @@ class TopologyKeeper:
     def __init__(
         self,
         routing: RoutingTable,
-        writer: TopologyWriter,
+        writer: MetadataWriter,
         hosted: HostedQueues,
         follow: Callable[[str], None],
         tell: TellEvent,
@@ -232,7 +231,7 @@ class TopologyKeeper:
             return
         error = deleted.exception()
         if isinstance(error, Exception):
-            self._hosted.deletion_failed(error)
+            self._hosted.logs.deletion_failed(error)
             return
         for remove in removals:
             remove()

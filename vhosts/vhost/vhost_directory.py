@@ -13,6 +13,7 @@ from routelog.log_backend import (
     Lane,
     LogStore,
     MetadataStore,
+    MetadataWriter,
     Scheduler,
     in_turns,
 )
@@ -31,7 +32,6 @@ from routelog.vhosts.stored.topology_record import (
     VhostRecord,
     vhost_change,
 )
-from routelog.vhosts.stored.topology_writer import TopologyWriter
 from routelog.vhosts.vhost.definitions_budget import BYTES_MAX, DefinitionsBudget
 from routelog.vhosts.vhost.hosted_queues import QueueStore
 from routelog.vhosts.vhost.vhost import QUEUES_MAX, VirtualHost
@@ -65,7 +65,7 @@ class VhostDirectory:
     def __init__(
         self,
         logs: LogStore,
-        writer: TopologyWriter,
+        writer: MetadataWriter,
         scheduler: Scheduler,
         call_later: CallLater,
         *,

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 
 from routelog.exchanges import RoutingTable
-from routelog.log_backend import Durability, Lane, in_turns
+from routelog.log_backend import Durability, Lane, MetadataWriter, in_turns
 from routelog.vhosts.arguments.match_budget import MatchBudget
 from routelog.vhosts.arguments.policy import ALTERNATE_EXCHANGE, Policy
 from routelog.vhosts.arguments.queue_arguments import durability, retention
@@ -12,7 +12,6 @@ from routelog.vhosts.queues.event_feed import TellEvent, tell_nobody
 from routelog.vhosts.queues.queue import Queue
 from routelog.vhosts.stored.policy_book import PolicyBook
 from routelog.vhosts.stored.policy_record import policy_change
-from routelog.vhosts.stored.topology_writer import TopologyWriter
 
 TRIAL_SECONDS_MAX = 1.0  # for all names, 100,000 of them take an honest pattern 0.3 s
 
@@ -27,7 +26,7 @@ class VhostPolicies:
     def __init__(
         self,
         vhost: str,
-        writer: TopologyWriter,
+        writer: MetadataWriter,
         routing: RoutingTable,
         queues: Mapping[str, Queue],
         default_durability: Durability,

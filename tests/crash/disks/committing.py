@@ -64,7 +64,7 @@ async def fail_in_turns(
     node: Node, appends: Mapping[str, int], settles: Ranges, size: int = 100
 ) -> None:
     """As `commit_in_turns`, but its last step fails: no promise speaks of it, so nothing may be found."""
-    transaction = node.vhost.hosted.transaction()
+    transaction = node.vhost.hosted.logs.transaction()
     batch = records([b"of a failed one".ljust(size)], time=SystemClock().now())
     names = list(appends)
 
@@ -100,7 +100,7 @@ class _Committing:
     """A transaction under way."""
 
     def __init__(self, node: Node, settles: Ranges) -> None:
-        self.transaction = node.vhost.hosted.transaction()
+        self.transaction = node.vhost.hosted.logs.transaction()
         self._node = node
         self._promise = TransactionPromise(None, {}, settles)
         node.promises.transactions.append(self._promise)

@@ -72,7 +72,7 @@ def test_a_transaction_is_counted_when_it_is_appended(bound: Node, channel: Chan
         for checked in publisher.check(run):
             planner.add(checked)
     assert counted(channel.counters) == {}
-    carry_out(bound.vhost.hosted.transaction(), plan)
+    carry_out(bound.vhost.hosted.logs.transaction(), plan)
     check(bound, channel)
 
 

@@ -194,7 +194,7 @@ class Scene:
             entries=self.settled, are_few=True, failed=self._failed, at_once=self._settle
         )
         self.fails = False
-        commit = Commit(services, self.node.vhost.hosted.transaction(), plan, [settling])
+        commit = Commit(services, self.node.vhost.hosted.logs.transaction(), plan, [settling])
         while services.scheduler._jobs:
             self._publish_another()
             self.node.turns.run()

@@ -35,7 +35,7 @@ def commit(node: Node, channel: Channel, publisher: Publisher) -> Commit:
         while (plan := planning.go_on()) is None:
             pass
         batches = list(plan.batches)
-        carry_out(node.vhost.hosted.transaction(), plan)
+        carry_out(node.vhost.hosted.logs.transaction(), plan)
         return batches
 
     return committed

@@ -59,7 +59,7 @@ def turns_of(planning: CommitPlanning) -> tuple[int, CommitPlan]:
 def commit(node: Node, planning: CommitPlanning) -> int:
     """Plan what is left, and carry it out; returns in how many turns."""
     turns, plan = turns_of(planning)
-    carry_out(node.vhost.hosted.transaction(), plan)
+    carry_out(node.vhost.hosted.logs.transaction(), plan)
     return turns
 
 
@@ -207,7 +207,7 @@ def test_one_that_takes_turns_waits_for_another_and_sees_what_became_of_the_queu
     node: Node, planning: Callable[..., CommitPlanning], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(commit_plan, "AT_ONCE_MAX", 0)
-    other = node.vhost.hosted.transaction()
+    other = node.vhost.hosted.logs.transaction()
     other.pause()
     slow = planning(to("one", "a"), to("two", "b"), hasty=False)
     for _ in range(5):
@@ -283,7 +283,7 @@ def test_topology_that_never_rests_delays_a_commit_a_few_times_only(
         node.vhost.declare_queue(QueueProperties(f"other {turns}"), object())
         plan = slow.go_on()
     assert turns == TURNS * TRIES_MAX
-    carry_out(node.vhost.hosted.transaction(), plan)
+    carry_out(node.vhost.hosted.logs.transaction(), plan)
     assert (held(node, "one"), held(node, "two")) == (["a", "b", "c"], ["c"])
 
 
@@ -344,7 +344,7 @@ def test_replies_returns_and_traces_follow_what_is_appended(
     address = channel.services.replies.open(Asker())
     _, plan = turns_of(planning(to(address, "r"), to("one", "m"), to("none", "n", mandatory=True)))
     assert told == []
-    node.vhost.hosted.transaction().append(lambda: plan.carry_out(scheduler_on(None)))
+    node.vhost.hosted.logs.transaction().append(lambda: plan.carry_out(scheduler_on(None)))
     assert told == []
     for tell in plan.told:
         tell()

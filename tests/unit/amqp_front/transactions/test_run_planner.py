@@ -88,7 +88,7 @@ def test_a_plan_does_what_publishing_at_once_would_do(
                 in_turns(run, carry)
         if when == "later":
             assert held(node, "one") == held(node, "two") == told.replies == told.traces == []
-            carry_out(node.vhost.hosted.transaction(), planner.plan)
+            carry_out(node.vhost.hosted.logs.transaction(), planner.plan)
         returned = [each.routing_key for each in channel.sent()]
         queues = held(node, "one"), held(node, "two")
         found.append((*queues, returned, told.replies, told.traces))
@@ -173,5 +173,5 @@ def test_a_reply_whose_asker_has_gone_meanwhile_is_dropped(
     for run in checked(publisher, [publish(1, "", address, b"r", mandatory=True)]):
         planner.add(run)
     channel.services.replies.close(address)
-    carry_out(node.vhost.hosted.transaction(), planner.plan)
+    carry_out(node.vhost.hosted.logs.transaction(), planner.plan)
     assert told.replies == channel.sent() == []

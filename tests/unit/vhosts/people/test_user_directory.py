@@ -58,10 +58,10 @@ class DirectWriter:
         self._store = store
 
     def check(self) -> None:
-        """See `TopologyWriter`."""
+        """See `MetadataWriter`."""
 
     def submit(self, changes: Sequence[Change]) -> "asyncio.Future[int]":
-        """See `TopologyWriter`."""
+        """See `MetadataWriter`."""
         durable = asyncio.get_running_loop().create_future()
         durable.set_result(self._store.apply(changes))
         return durable

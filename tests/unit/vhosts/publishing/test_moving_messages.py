@@ -89,7 +89,7 @@ async def test_letters_to_many_queues_and_their_settlement_are_one_block(node: N
     while not node.logs.journal.is_held:
         assert node.turns.one()
         await asyncio.sleep(0.001)  # the journal would write what is not held
-    assert node.vhost.hosted.is_committing
+    assert node.vhost.hosted.logs.is_committing
     while node.logs.journal.is_held:
         steps += node.turns.one()
         await asyncio.sleep(0.001)

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 from queue_samples import (
@@ -311,7 +312,8 @@ async def test_a_deletion_that_a_crash_takes_back_has_taken_nothing_from_the_gro
         node.turns.run()
         settle_offsets(taker, *range(4))
         queue.detach([taker])
-        node.vhost.hosted.groups._writer = SlowDisk()
+        slow = SlowDisk()
+        node.vhost.hosted.groups._writer = cast(Any, slow)
         deletion = node.vhost.hosted.groups.delete(group)
         assert deletion is not None
         log = queue.partitions[0].log
@@ -322,7 +324,7 @@ async def test_a_deletion_that_a_crash_takes_back_has_taken_nothing_from_the_gro
         await node.logs.checkpoints.take()
         await until(lambda: not first_file.exists())  # its settlements are nowhere else
         left = await crash(node.logs, tmp_path / "data")
-        (submitted,) = node.vhost.hosted.groups._writer.futures
+        (submitted,) = slow.futures
         submitted.set_result(1)
         await until(lambda: list(log.cursors) == [0])
     async with running_node(left, OPTIONS) as node:
@@ -335,10 +337,11 @@ async def test_a_deletion_that_a_crash_takes_back_has_taken_nothing_from_the_gro
 async def test_a_group_whose_deletion_failed_holds_what_it_needs(node: Node) -> None:
     queue = await declare(node, **KEPT)
     group = await join(node, queue, "g")
-    node.vhost.hosted.groups._writer = SlowDisk()
+    slow = SlowDisk()
+    node.vhost.hosted.groups._writer = cast(Any, slow)
     deletion = node.vhost.hosted.groups.delete(group)
     assert deletion is not None
-    node.vhost.hosted.groups._writer.futures[0].set_exception(MetadataUnavailable("made to fail"))
+    slow.futures[0].set_exception(MetadataUnavailable("made to fail"))
     with pytest.raises(MetadataUnavailable):
         await deletion
     assert list(queue.partitions[0].log.cursors) == [0, group.record.cursor]

@@ -3,6 +3,7 @@
 import asyncio
 
 import pytest
+from support.waiting import until
 
 from routelog.vhosts.queues.queue_handle import Answer, after, pending, then, value_of
 
@@ -63,12 +64,14 @@ async def test_a_value_is_used_although_nobody_waits_any_more() -> None:
     # It may be a message: whoever asked for it gives it back.
     coming: asyncio.Future[int] = asyncio.get_running_loop().create_future()
     used: list[int] = []
-    answer = then(coming, used.append)
-    answer.cancel()
-    coming.set_result(3)
+    waiting = asyncio.create_task(value_of(then(coming, used.append)))
     await asyncio.sleep(0)
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    coming.set_result(3)
+    await until(lambda: used)
     assert used == [3]
-    assert answer.cancelled()
 
 
 async def test_what_is_cancelled_is_never_used() -> None:

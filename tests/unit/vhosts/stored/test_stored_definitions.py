@@ -9,7 +9,13 @@ from typing import Any
 import pytest
 from unit.vhosts.people.test_user_directory import DirectWriter, fake_hash
 
-from routelog.log_backend import Change, MetadataCorrupt, MetadataStore, MetadataUnavailable
+from routelog.log_backend import (
+    Change,
+    MetadataCorrupt,
+    MetadataStore,
+    MetadataUnavailable,
+    MetadataWriter,
+)
 from routelog.vhosts import (
     InvalidPermission,
     ParameterNotFound,
@@ -26,7 +32,6 @@ from routelog.vhosts.stored.policy_book import PolicyBook
 from routelog.vhosts.stored.policy_record import policy_change
 from routelog.vhosts.stored.stored_definitions import StoredDefinitions, key_names
 from routelog.vhosts.stored.topology_record import record_key
-from routelog.vhosts.stored.topology_writer import TopologyWriter
 
 NAMES = ("a", "b/c", "d%2F e", "ü")
 STEPS = 200
@@ -130,7 +135,7 @@ async def change_policies(book: PolicyBook, chance: random.Random) -> None:
 )
 async def test_memory_is_what_a_start_finds(
     store: MetadataStore,
-    make: Callable[[TopologyWriter], StoredDefinitions],
+    make: Callable[[MetadataWriter], StoredDefinitions],
     step: Step,
     contents: Callable[[Any], object],
 ) -> None:

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from queue_samples import Node, SlowDisk, Taker, declare_queue, delete_queue, records
@@ -88,7 +88,7 @@ async def test_a_deletion_that_cannot_be_stored_has_not_happened(node: Node) -> 
     queue, declared = declare_queue(vhost, QueueProperties("q", durable=True), CONNECTION)
     disk.futures[0].set_result(1)
     await when_durable(declared)
-    vhost._writer = vhost._keeper._writer = FullDisk()
+    vhost._writer = vhost._keeper._writer = cast(Any, FullDisk())
     with pytest.raises(MetadataUnavailable):
         vhost.delete_queue(queue)
     assert vhost.queues == {"q": queue}
@@ -131,7 +131,7 @@ async def test_what_cannot_be_stored_leaves_the_topology_as_it_was(
     vhost.bind_exchange("middle", "source", "k", {})
     await when_durable(vhost.bind_queue("q", "middle", "k", {}))
     before = (set(vhost.routing.bindings()), vhost.routing.exchanges(), dict(vhost.queues))
-    vhost._writer = vhost._keeper._writer = FullDisk()
+    vhost._writer = vhost._keeper._writer = cast(Any, FullDisk())
     with pytest.raises(MetadataUnavailable):
         change(vhost)
     after = (set(vhost.routing.bindings()), vhost.routing.exchanges(), dict(vhost.queues))
@@ -147,7 +147,7 @@ async def test_what_cannot_be_stored_leaves_the_topology_as_it_was(
 async def test_what_changes_nothing_is_answered_when_nothing_can_be_stored(node: Node) -> None:
     vhost = node.vhost
     await when_durable(vhost.declare_exchange("x", "direct", **DURABLE))
-    vhost._writer = vhost._keeper._writer = FullDisk()
+    vhost._writer = vhost._keeper._writer = cast(Any, FullDisk())
     assert vhost.declare_exchange("x", "direct", **DURABLE) is None
     assert vhost.exchange_declared("x") is None
     assert vhost.declare_exchange("transient", "direct", **DURABLE | {"durable": False}) is None
