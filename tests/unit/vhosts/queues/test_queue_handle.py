@@ -64,7 +64,8 @@ async def test_a_value_is_used_although_nobody_waits_any_more() -> None:
     # It may be a message: whoever asked for it gives it back.
     coming: asyncio.Future[int] = asyncio.get_running_loop().create_future()
     used: list[int] = []
-    waiting = asyncio.create_task(value_of(then(coming, used.append)))
+    answer: asyncio.Future[None] = then(coming, used.append)
+    waiting: asyncio.Task[None] = asyncio.create_task(value_of(answer))
     await asyncio.sleep(0)
     waiting.cancel()
     with pytest.raises(asyncio.CancelledError):
