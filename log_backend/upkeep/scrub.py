@@ -56,8 +56,6 @@ class Scrub:
         self._bytes_per_second = bytes_per_second
         self._interval_seconds = interval_seconds
         self._task: asyncio.Task[None] | None = None
-        self._may_read = asyncio.Event()
-        self._may_read.set()
         self.bytes = 0
         self.segments = 0
         self.rounds = 0
@@ -68,14 +66,6 @@ class Scrub:
         if self._bytes_per_second:
             self._task = loop.create_task(self._run())
             self._task.add_done_callback(partial(log_failure, "the scrub stopped"))
-
-    def pause(self) -> None:
-        """Read nothing until `resume`."""
-        self._may_read.clear()
-
-    def resume(self) -> None:
-        """Continue after `pause`."""
-        self._may_read.set()
 
     async def aclose(self) -> None:
         """Stop; a read that has begun is finished."""
@@ -118,7 +108,6 @@ class Scrub:
 
     async def _wait(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
-        await self._may_read.wait()
 
 
 def read_stretch(disk: Disk, path: Path, start: ReadBack, end: int) -> ReadBack:

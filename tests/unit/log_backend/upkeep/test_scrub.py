@@ -99,17 +99,16 @@ async def test_the_rate_is_kept(data: Path, monkeypatch: pytest.MonkeyPatch) -> 
     await store.aclose()
 
 
-async def test_it_waits_while_it_is_paused_and_stops_with_the_store(data: Path) -> None:
+async def test_it_stops_with_the_store(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     await fill(data)
+
+    async def wait(scrub: Scrub, seconds: float) -> None:
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(Scrub, "_wait", wait)
     store, _ = start_store(data, options=OPTIONS, epoch=2)
-    store.scrub.pause()
     await until(lambda: store.scrub.bytes)
-    for _ in range(20):
-        await asyncio.sleep(0)
     assert (store.scrub.segments, store.scrub.rounds) == (0, 0)
-    store.scrub.resume()
-    await until(lambda: store.scrub.rounds)
-    store.scrub.pause()
     await store.aclose()
 
 
