@@ -122,6 +122,7 @@ def test_every_test_has_an_outcome_though_some_hang_or_end_their_process(tmp_pat
     ]
 
 
+@pytest.mark.long
 def test_a_test_that_relies_on_another_is_run_behind_it(tmp_path):
     run = watched(tmp_path, RELYING)
     first = run.all()
@@ -134,6 +135,7 @@ def test_a_test_that_relies_on_another_is_run_behind_it(tmp_path):
     assert set(behind.outcomes.values()) == {"passed"}
 
 
+@pytest.mark.long
 def test_the_tries_of_a_flaky_test_take_no_longer_than_one_that_is_not(tmp_path):
     began = time.monotonic()
     record = watched(tmp_path, FLAKY).all()
@@ -141,11 +143,13 @@ def test_the_tries_of_a_flaky_test_take_no_longer_than_one_that_is_not(tmp_path)
     assert time.monotonic() - began < 20
 
 
+@pytest.mark.long
 def test_a_tear_down_that_hangs_fails_the_test_before_it(tmp_path):
     record = watched(tmp_path, HANGING_FIXTURE).all()
     assert list(record.outcomes.values()) == ["passed", "failed"]
 
 
+@pytest.mark.long
 def test_a_process_that_does_not_end_behind_its_tests_is_ended(tmp_path):
     began = time.monotonic()
     record = watched(tmp_path, LEFT_THREAD, test_seconds=500, idle_seconds=10).all()

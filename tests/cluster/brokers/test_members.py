@@ -29,6 +29,7 @@ async def has_joined(cluster: MirroredBrokers, count: int, *, without: str = "")
             await asyncio.sleep(0.1)
 
 
+@pytest.mark.long
 def test_all_but_one_leave_and_the_last_goes_on(tmp_path: Path) -> None:
     with mirrored_brokers(tmp_path, ROUTELOG_CLUSTER_MIN_IN_SYNC="1") as cluster:
         last = cluster.until_led(in_sync=3)["leader"][0]

@@ -322,6 +322,7 @@ async def confirmed_until_killed(broker, name: str, first: int, after: int) -> s
     return confirmed
 
 
+@pytest.mark.long
 def test_nothing_confirmed_is_lost_by_sigkill(fresh_broker, clients_of):
     broker = fresh_broker(ROUTELOG_SEGMENT_BYTES="65536", ROUTELOG_FLUSH_SECONDS="0.02")
     setup = clients_of(broker).channel()

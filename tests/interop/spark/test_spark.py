@@ -49,6 +49,7 @@ def test_the_format_is_found_without_registration(spark: SparkSession, tmp_path:
     assert load(fresh, tmp_path, subscribe="audit").count() == 2
 
 
+@pytest.mark.long
 def test_registration_may_be_repeated(spark: SparkSession, tmp_path: Path) -> None:
     LogFiles(tmp_path).numbered_segment(0, 2)
     fresh = spark.newSession()

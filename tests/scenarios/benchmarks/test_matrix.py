@@ -34,6 +34,7 @@ def test_every_case_gives_a_figure_or_says_why_not(broker, case):
         assert case.measure(served, WINDOW).value > 0
 
 
+@pytest.mark.long
 def test_memory_is_that_of_a_broker_started_for_it(tmp_path, monkeypatch):
     monkeypatch.setattr("routelog.benchmarks.comparison.cases.IDLE_CONNECTIONS", 20)
     with routelog(tmp_path) as busy:

@@ -49,6 +49,7 @@ def read(broker: BrokerProcess, count: int) -> tuple[list[bytes], list[bool]]:
     return inbox.bodies, inbox.redelivered
 
 
+@pytest.mark.long
 def test_a_group_is_moved_and_reads_again(broker: BrokerProcess) -> None:
     clients = Clients(broker.url)
     channel = clients.channel()

@@ -10,6 +10,7 @@ from pamqp import commands
 from pika.exceptions import ChannelClosedByBroker, UnroutableError
 from pika_client import Clients, exists, send
 from scenarios.clients.raw_client import Dropped, RawClient
+from support.sampling import sampled
 from support.waiting import wait_until
 
 from routelog.exchanges.topology.binding_graph import DEPARTED_BINDINGS_MAX
@@ -90,7 +91,7 @@ def test_all_bindings_go_and_no_others(crowded, kind, over):
     assert exists(clients.connect(), "beside")
 
 
-@pytest.mark.parametrize("condition", ["if_empty", "if_unused"])
+@pytest.mark.parametrize("condition", sampled(["if_empty", "if_unused"], 2))
 def test_a_deletion_that_is_refused_takes_no_binding(crowded, condition):
     broker, clients = crowded
     before = bindings(broker)
@@ -187,7 +188,7 @@ def test_what_goes_by_itself_is_gone_at_once_and_its_name_is_free_again(fresh_br
     clients.close()
 
 
-@pytest.mark.parametrize("kind", ["queues", "exchanges"])
+@pytest.mark.parametrize("kind", sampled(["queues", "exchanges"], 2))
 def test_a_kill_in_the_middle_leaves_nothing_behind(crowded, kind):
     broker, clients = crowded
     name = "to" if kind == "queues" else "from"

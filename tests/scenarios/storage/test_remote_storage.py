@@ -247,6 +247,7 @@ def test_what_a_kill_left_half_written_in_a_folder_is_gone_after_the_start(
     assert bodies_of(ObjectLogs(folder)) == BODIES[: len(bodies_of(ObjectLogs(folder)))]
 
 
+@pytest.mark.long
 def test_nothing_leaves_the_disk_while_remote_storage_is_away(
     start: Callable[..., BrokerProcess], tmp_path: Path
 ) -> None:

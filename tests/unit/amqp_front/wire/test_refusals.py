@@ -51,6 +51,7 @@ NOT_CAUSED_BY_CLIENTS = {
     "log_backend.records.property_list.MalformedProperties": "the front makes a HardError of it",
     "log_backend.records.property_list.UnknownFieldType": "as MalformedProperties",
     "log_backend.doors.disk.DirectoryLocked": "at start",
+    "log_backend.tools.copy_repair.CopyBeyondRepair": "of copies between nodes",
     "log_backend.tools.data_directory.NoDataDirectory": "of the command line's tools",
     "log_backend.doors.disk.DiskFull": "publishers wait; what finds no room is tried again",
     "log_backend.doors.disk.NoDescriptor": "as DiskFull",
