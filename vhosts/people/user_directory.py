@@ -72,7 +72,7 @@ class UserDirectory(StoredDefinitions):
         if key.startswith(USERS_PREFIX):
             if value is None:
                 (name,) = key_names(key)
-                del self._users[name]
+                self._users.pop(name, None)
                 self.permissions.remove_user(name)
                 return
             user = decode_user(key, value)

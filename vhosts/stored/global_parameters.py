@@ -40,7 +40,7 @@ class GlobalParameters(StoredDefinitions):
         """See `StoredDefinitions`."""
         if change.value is None:
             (name,) = key_names(change.key)
-            del self._values[name]
+            self._values.pop(name, None)
             return
         try:
             record = msgspec.json.decode(change.value, type=_ParameterRecord)

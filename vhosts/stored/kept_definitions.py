@@ -46,7 +46,7 @@ class KeptDefinitions(StoredDefinitions):
         """See `StoredDefinitions`."""
         if change.value is None:
             _, *place = key_names(change.key)
-            del self._entries[tuple(place)]
+            self._entries.pop(tuple(place), None)
             return
         try:
             record = msgspec.json.decode(change.value, type=_KeptRecord)

@@ -27,7 +27,7 @@ class PolicyBook(StoredDefinitions):
         policies = self._policies[operator]
         if change.value is None:
             _, name = key_names(change.key)
-            del policies[name]
+            policies.pop(name, None)
         else:
             policy = decode_policy(change.key, change.value, operator=operator)
             policies[policy.name] = policy

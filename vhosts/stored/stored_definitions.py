@@ -24,7 +24,7 @@ class StoredDefinitions(ABC):
 
     @abstractmethod
     def apply(self, change: Change) -> None:
-        """Carry out a change that is in the journal, or will be.
+        """Carry out a change that is in the journal, or will be; once more, it changes nothing.
 
         Raises:
             MetadataCorrupt: it cannot be read.
