@@ -4,10 +4,11 @@ Life: open -> (server refused something) closing -> closed. While closing, every
 close-ok is read and thrown away, content included.
 """
 
+from asyncio import Future
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 from pamqp import commands
 
@@ -47,7 +48,7 @@ from routelog.amqp_front.wire.methods import (
     encode_method,
 )
 from routelog.broker import ends_name
-from routelog.vhosts import Actor, Answer, Recipient, acts, pending
+from routelog.vhosts import Actor, Answer, Recipient, acts
 
 _Value = TypeVar("_Value")
 
@@ -137,15 +138,12 @@ class Channel:
 
     def when(self, answer: Answer[_Value], then: Callable[[_Value], None], method: Any) -> None:
         """See `TopologyChannel`."""
-        coming = pending(answer)
-        if coming is None:
-            then(cast(_Value, answer))
+        if isinstance(answer, Future):
+            carry_on = partial(self.again, lambda _: then(answer.result()), method)
+            done = self.services.in_time(answer)
+            self.connection.wait_for(done, carry_on, partial(self._failed, method))
         else:
-            self.connection.wait_for(
-                self.services.in_time(coming),
-                lambda: self.again(lambda _: then(coming.result()), method),
-                partial(self._failed, method),
-            )
+            then(answer)
 
     def _failed(self, method: Any, error: Exception) -> None:
         if not self.closing:
