@@ -8,6 +8,7 @@ import pytest_asyncio
 from pamqp import base, body, commands, header
 from pamqp import frame as pamqp_frame
 from support.byte_client import ByteClient, channel_opened, content, methods, running_broker
+from support.waiting import until
 
 from routelog.broker.process.broker import Broker
 
@@ -38,6 +39,8 @@ async def client(broker: Broker) -> AsyncIterator[ByteClient]:
     await opened.receive()
     yield opened
     opened.connection.connection_lost(None)
+    vhost = broker.services.vhosts.get("/")
+    await until(lambda: "q" not in vhost.queues)  # the connection leaves in a turn of its own
 
 
 def sent(*methods_or_texts: base.Frame | bytes, channel: int = 1) -> bytes:
