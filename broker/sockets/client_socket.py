@@ -209,7 +209,7 @@ class ClientSocket:
         elif sum(map(len, parts)) <= TURN_BYTES_MAX:
             self._transport.writelines(parts)
         else:
-            self._long = LongWrite(self._transport, self._services.scheduler, self)
+            self._long = LongWrite(self._transport, self._services.scheduler, self._long_ended)
             self._long.add(parts)
             self._owner.pause_writing()
             self._long.go_on()
@@ -234,8 +234,7 @@ class ClientSocket:
         if self.intake is not None:
             self.intake.leave_unread(size)
 
-    def write_ended(self) -> None:
-        """Everything is handed over."""
+    def _long_ended(self) -> None:
         self._long = None
         if self._transport.get_write_buffer_size() <= OUTBOX_BYTES_HIGH:
             self._owner.resume_writing()

@@ -6,8 +6,7 @@ meanwhile: 16 MiB held the loop for 10 ms.
 
 import asyncio
 from collections import deque
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Callable, Sequence
 
 from routelog.log_backend import Lane, Octets, Scheduler
 
@@ -15,28 +14,24 @@ TURN_BYTES_MAX = 1_114_112  # handed over in one turn, less than 1 ms: 1 MiB wit
 OUTBOX_BYTES_HIGH = 1_048_576  # unsent: no more deliveries; about 8 ms at 1 Gbit/s
 
 
-class LongWriteOwner(Protocol):
-    """The socket that is written to."""
-
-    def write_ended(self) -> None:
-        """The transport has been given all bytes."""
-
-
 class LongWrite:
     """Parts that wait to be handed to a transport, and those written meanwhile behind them.
 
     Attributes:
         bytes: not handed over yet.
+
+    Args:
+        on_end: called when the transport has been given all bytes.
     """
 
-    __slots__ = ("_owner", "_parts", "_scheduler", "_transport", "bytes")
+    __slots__ = ("_on_end", "_parts", "_scheduler", "_transport", "bytes")
 
     def __init__(
-        self, transport: asyncio.Transport, scheduler: Scheduler, owner: LongWriteOwner
+        self, transport: asyncio.Transport, scheduler: Scheduler, on_end: Callable[[], None]
     ) -> None:
         self._transport = transport
         self._scheduler = scheduler
-        self._owner = owner
+        self._on_end = on_end
         self._parts: deque[Octets] = deque()
         self.bytes = 0
 
@@ -51,7 +46,7 @@ class LongWrite:
             return  # everything was handed over
         self._transport.writelines(self._piece())
         if not self.bytes:
-            self._owner.write_ended()
+            self._on_end()
         elif self._transport.get_write_buffer_size() <= OUTBOX_BYTES_HIGH:
             self._scheduler.call(Lane.JOBS, self.go_on)
         # else the transport has paused its protocol, and will say when it may go on
