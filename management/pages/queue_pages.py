@@ -9,10 +9,16 @@ from routelog.management.calls.message_wanted import number_of
 from routelog.management.calls.path_template import filled
 from routelog.management.pages.change_table import CHANGES, moved_text
 from routelog.management.pages.changes import check_confirmed, counted
-from routelog.management.pages.charts import SAMPLED, length_chart, message_chart
+from routelog.management.pages.charts import (
+    SAMPLED,
+    SPARKLINE_HEIGHT,
+    SPARKLINE_SAMPLED,
+    SPARKLINE_WIDTH,
+    length_chart,
+    message_chart,
+    sparkline,
+)
 from routelog.management.pages.message_text import described_message
-from routelog.management.pages.sparkline import HEIGHT, WIDTH, sparkline
-from routelog.management.pages.sparkline import SAMPLED as SPARKLINE_SAMPLED
 from routelog.management.pages.visit import (
     FIRST_ROWS,
     NOTHING,
@@ -80,7 +86,7 @@ async def list_queues(visit: Visit) -> Shows:
         {
             "table": table,
             "trends": trends,
-            "spark_size": (WIDTH, HEIGHT),
+            "spark_size": (SPARKLINE_WIDTH, SPARKLINE_HEIGHT),
             "columns": columns,
             "all_columns": COLUMNS,
             "numbers": NUMBERS,

@@ -2,8 +2,14 @@
 
 import json
 
-from routelog.management.pages.charts import length_chart, message_chart, octet_chart
-from routelog.management.pages.sparkline import HEIGHT, WIDTH, sparkline
+from routelog.management.pages.charts import (
+    SPARKLINE_HEIGHT,
+    SPARKLINE_WIDTH,
+    length_chart,
+    message_chart,
+    octet_chart,
+    sparkline,
+)
 
 
 def details(*values: int, rate: float = 0.0) -> dict[str, object]:
@@ -54,8 +60,16 @@ def test_without_any_message_there_is_no_chart_of_rates() -> None:
 
 def test_a_sparkline_fills_its_box_from_nothing_to_the_most() -> None:
     line = sparkline(details(0, 5, 10))
-    assert line.points == f"0.0,{HEIGHT - 1}.0 {WIDTH / 2},{HEIGHT / 2} {WIDTH}.0,1.0"
+    assert (
+        line.points
+        == f"0.0,{SPARKLINE_HEIGHT - 1}.0 {SPARKLINE_WIDTH / 2},{SPARKLINE_HEIGHT / 2} {SPARKLINE_WIDTH}.0,1.0"
+    )
     assert (line.least, line.most, line.latest) == (0, 10, 10)
-    assert sparkline(details(0, 0)).points == f"0.0,{HEIGHT - 1}.0 {WIDTH}.0,{HEIGHT - 1}.0"
-    assert sparkline(details(3)).points == f"0.0,1.0 {WIDTH}.0,1.0"
-    assert sparkline(details(3, 3, 3)).points == f"0.0,1.0 {WIDTH}.0,1.0", "a flat line is its ends"
+    assert (
+        sparkline(details(0, 0)).points
+        == f"0.0,{SPARKLINE_HEIGHT - 1}.0 {SPARKLINE_WIDTH}.0,{SPARKLINE_HEIGHT - 1}.0"
+    )
+    assert sparkline(details(3)).points == f"0.0,1.0 {SPARKLINE_WIDTH}.0,1.0"
+    assert sparkline(details(3, 3, 3)).points == f"0.0,1.0 {SPARKLINE_WIDTH}.0,1.0", (
+        "a flat line is its ends"
+    )
