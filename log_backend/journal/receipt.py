@@ -84,11 +84,8 @@ class Progress:
             if progress is not None and pair.written > progress.written:
                 return progress._add(waiter, progress._for_written, pair.written)
             pair = pair.more
-        if not self._is_scheduled:
-            self._is_scheduled = True
-            self._call_soon(self._tell)
         self._due.append(waiter)
-        return None
+        return self._tell_soon()
 
     def _add(self, waiter: Waiter, waiting: dict[int, list[Waiter]], position: int) -> None:
         if self._has_failed:
@@ -135,9 +132,17 @@ class Progress:
             self.around(self._tell_due)
 
     def _tell_due(self) -> None:
-        # An error of one keeps nothing from the others: they are told with those who come next.
-        for _ in range(len(self._due)):
-            self._due.popleft().journal_reached()
+        try:
+            for _ in range(len(self._due)):
+                self._due.popleft().journal_reached()
+        finally:
+            if self._due:  # an error of one keeps nothing from the others
+                self._tell_soon()
+
+    def _tell_soon(self) -> None:
+        if not self._is_scheduled:
+            self._is_scheduled = True
+            self._call_soon(self._tell)
 
 
 def _move(waiting: dict[int, list[Waiter]], end: int, due: deque[Waiter]) -> None:
