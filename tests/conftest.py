@@ -13,10 +13,10 @@ from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
 import pytest
-from broker_process import BrokerProcess, ForeignBroker
 from hypothesis import settings
 from pika.adapters.blocking_connection import BlockingChannel, BlockingConnection
-from pika_client import Clients
+from support.broker_process import BrokerProcess, ForeignBroker
+from support.pika_client import Clients
 
 from routelog import log_backend  # noqa: F401 -- with ROUTELOG_PURE=1, hot modules of all packages are their sources from here on
 

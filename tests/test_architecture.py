@@ -15,7 +15,7 @@ from itertools import chain
 from pathlib import Path
 
 import pytest
-from source_tree import DISTRIBUTION, ROOT, SourceModule, read_modules, undocumented
+from support.source_tree import DISTRIBUTION, ROOT, SourceModule, read_modules, undocumented
 
 # Package -> the packages of ours that it may import.
 IMPORT_TABLE = {

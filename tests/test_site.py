@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from source_tree import ROOT
+from support.source_tree import ROOT
 
 FETCHED = re.compile(r"<(?:script|img|link)\b[^>]*\b(?:src|href)=\"?(?:https?:)?//[^>]*>")
 

@@ -17,13 +17,13 @@ from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from broker_process import BrokerFailed, BrokerProcess
 from cluster.brokers.mirrored_brokers import NODES, MirroredBrokers
 from cluster.brokers.queue_load import QueueLoad
 from cluster.brokers.verdict import Verdict
 from cluster.node_networks import NodeNetworks, NoNetworks, node_networks
 from rich.console import Console
 from rich.table import Table
+from support.broker_process import BrokerFailed, BrokerProcess
 
 CALM_SECONDS = 5.0  # of load before each fault
 FAULT_SECONDS = 5.0  # until it is healed: longer than a lease

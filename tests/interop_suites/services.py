@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from broker_process import BrokerProcess
 from interop_suites.certificates import write_certificates
+from support.broker_process import BrokerProcess
 from support.ports import free_port
 
 from routelog.benchmarks.brokers.broker_process import rabbitmq

@@ -10,7 +10,6 @@ from typing import Any, ClassVar
 
 import pika
 import pytest
-from broker_process import BrokerProcess
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 from model.queue_model import (
@@ -24,7 +23,8 @@ from model.queue_model import (
 from model.steps import ARGUMENTS, LEFT_OUT, STEPS
 from pika.adapters.blocking_connection import BlockingChannel, BlockingConnection
 from pika.exceptions import ChannelClosedByBroker, NackError
-from pika_client import cut, forget
+from support.broker_process import BrokerProcess
+from support.pika_client import cut, forget
 from support.waiting import WAIT_SECONDS
 
 STEPS_TOLD = 10_000

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from frame_samples import publish, some_properties
-from intake_samples import share
-from queue_samples import Node, SetClock, bodies, declare_queue, got, running_node
+from support.frame_samples import publish, some_properties
+from support.intake_samples import share
+from support.queue_samples import Node, SetClock, bodies, declare_queue, got, running_node
 from unit.amqp_front.publishing_channel import Channel, carry_out
 
 from routelog.amqp_front.publishing.publisher import Publisher

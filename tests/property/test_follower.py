@@ -11,8 +11,8 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from queue_samples import declare_queue, delete_queue
 from support.log_states import LogState, states_of
+from support.queue_samples import declare_queue, delete_queue
 from unit.log_backend.log_records import records
 from unit.log_backend.open_store import MIB, copy_of, crash, durable, open_store
 

@@ -7,7 +7,11 @@ from array import array
 from collections.abc import Callable
 
 import pytest
-from frame_samples import (
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pamqp import body, commands, header
+from pamqp import frame as pamqp_frame
+from support.frame_samples import (
     ACK,
     PROPERTIES,
     RARE,
@@ -22,10 +26,6 @@ from frame_samples import (
     settlement,
     source_module,
 )
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from pamqp import body, commands, header
-from pamqp import frame as pamqp_frame
 
 from routelog.amqp_front.wire import deliver_frames, frame_cutter
 from routelog.amqp_front.wire.command import Command

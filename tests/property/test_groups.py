@@ -14,7 +14,7 @@ from typing import ClassVar, TypeVar
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-from queue_samples import Node, Taker, declare_queue, records, running_node
+from support.queue_samples import Node, Taker, declare_queue, records, running_node
 from support.waiting import until
 from unit.log_backend.open_store import MIB, copy_of, durable
 from unit.log_backend.open_store import flushed as flush_visible

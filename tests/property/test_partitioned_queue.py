@@ -9,7 +9,7 @@ from pathlib import Path
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from queue_samples import Node, bodies, declare_queue, give_back, running_node, settle
+from support.queue_samples import Node, bodies, declare_queue, give_back, running_node, settle
 from unit.log_backend.log_records import records
 from unit.log_backend.open_store import flushed
 

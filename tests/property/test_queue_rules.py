@@ -22,7 +22,7 @@ from hypothesis.stateful import (
     rule,
 )
 from pamqp import commands
-from queue_samples import Alarm, Turns, got
+from support.queue_samples import Alarm, Turns, got
 
 from routelog.log_backend import EXPIRING, Lane, PartitionLog, Reason, Records, encode_records
 from routelog.log_backend.journal.journal_groups import JournalGroups

@@ -6,7 +6,7 @@ from random import Random
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from matched_names import matched_names
+from support.matched_names import matched_names
 
 from routelog.exchanges.bindings.binding import Binding
 from routelog.exchanges.bindings.message import BARE_MESSAGE

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from queue_samples import Taker, declare_queue, fill, running_node
+from support.queue_samples import Taker, declare_queue, fill, running_node
 
 from routelog.log_backend import Reason
 from routelog.vhosts import QueueProperties, ReturnReason, WithheldMessages

@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from broker_process import COMMAND_VARIABLE, BrokerProcess, ForeignBroker
 from scenarios.clients.bad_input import Peer
 from scenarios.clients.bystander import Bystander
 from scenarios.storage.machine_pauses import pauses
 from scenarios.storage.small_disk import small_broker, small_disk
+from support.broker_process import COMMAND_VARIABLE, BrokerProcess, ForeignBroker
 
 __all__ = ["bystander", "pauses", "peer", "small_broker", "small_disk"]
 

@@ -6,8 +6,8 @@ from random import Random
 from typing import Any
 
 from pamqp import commands
-from queue_samples import declare_queue, got
 from simulation.broker import FIRST, Broker
+from support.queue_samples import declare_queue, got
 
 from routelog.log_backend import PERSISTENT, Reason
 from routelog.vhosts import GroupOptions, QueueProperties, VirtualHost

@@ -15,9 +15,9 @@ from contextlib import aclosing, asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
-from broker_process import ROOT, BrokerProcess
 from cluster.brokers.hurt_system import HurtSystem, hurting_library
 from cluster.node_networks import NodeNetworks
+from support.broker_process import ROOT, BrokerProcess
 from support.ports import free_ports
 from support.waiting import WAIT_SECONDS
 

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from broker_process import BrokerProcess
 from cluster.brokers.mirrored_brokers import mirrored_brokers
 from cluster.brokers.test_brokers import drained, publish
+from support.broker_process import BrokerProcess
 from typer.testing import CliRunner
 
 from routelog.__main__ import command_line

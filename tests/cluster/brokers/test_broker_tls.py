@@ -9,11 +9,11 @@ from pathlib import Path
 import pika
 import pytest
 import trustme
-from broker_process import BrokerProcess
 from cluster.brokers.mirrored_brokers import NODES, MirroredBrokers
 from cluster.brokers.test_brokers import api, client, drained, others, publish
 from cluster.brokers.test_standby_process import SECRET, FollowProcess, command, until_followed
-from node_certificates import node_environment, node_files
+from support.broker_process import BrokerProcess
+from support.node_certificates import node_environment, node_files
 from support.ports import free_port
 from support.waiting import WAIT_SECONDS
 

@@ -18,11 +18,11 @@ from urllib.request import Request, urlopen
 
 import pika
 import pytest
-from broker_process import BrokerProcess
 from cluster.brokers.mirrored_brokers import NODES, MirroredBrokers, mirrored_brokers
 from cluster.brokers.queue_load import QueueLoad
 from cluster.brokers.verdict import Verdict
-from pika_client import PERSISTENT
+from support.broker_process import BrokerProcess
+from support.pika_client import PERSISTENT
 from support.waiting import WAIT_SECONDS, wait_until
 
 

@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterator
 
 import pika
 import pytest
-from broker_process import BrokerProcess
 from cluster.brokers.mirrored_brokers import MirroredBrokers, mirrored_brokers
 from cluster.brokers.test_brokers import client, drained, others
 from pika.adapters.blocking_connection import BlockingChannel
 from pika.spec import BasicProperties
-from pika_client import PERSISTENT
+from support.broker_process import BrokerProcess
+from support.pika_client import PERSISTENT
 from support.waiting import WAIT_SECONDS
 
 

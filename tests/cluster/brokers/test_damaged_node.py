@@ -9,7 +9,7 @@ from typing import Any
 import pika
 import pytest
 from cluster.brokers.mirrored_brokers import MirroredBrokers, mirrored_brokers
-from pika_client import PERSISTENT
+from support.pika_client import PERSISTENT
 from support.waiting import WAIT_SECONDS
 
 COUNT = 200

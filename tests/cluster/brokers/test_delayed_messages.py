@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from broker_process import BrokerProcess
 from cluster.brokers.mirrored_brokers import NODES, MirroredBrokers
 from cluster.brokers.test_brokers import client, others
 from cluster.node_networks import NoNetworks, node_networks
 from pika.adapters.blocking_connection import BlockingChannel
 from pika.spec import BasicProperties
+from support.broker_process import BrokerProcess
 
 DELAY_SECONDS = 45  # longer than two changes of leader take beside other work
 LATE_SECONDS_MAX = 60.0

@@ -13,9 +13,9 @@ from urllib.request import Request, urlopen
 
 import pika
 import pytest
-from broker_process import BrokerProcess
 from cluster.brokers.mirrored_brokers import MirroredBrokers, mirrored_brokers
 from cluster.brokers.test_brokers import client, drained, others, publish
+from support.broker_process import BrokerProcess
 from support.sampling import sampled
 
 # Of a processor, whatever else it does; opening queues is not in it, as that goes in turns

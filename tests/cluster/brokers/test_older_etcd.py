@@ -13,10 +13,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from broker_process import BrokerProcess
 from cluster.brokers.given_etcd import GivenEtcd
 from cluster.brokers.mirrored_brokers import MirroredBrokers, mirrored_brokers
 from cluster.brokers.test_brokers import drained, others, publish
+from support.broker_process import BrokerProcess
 from support.sampling import sampled
 from support.waiting import WAIT_SECONDS, wait_until
 

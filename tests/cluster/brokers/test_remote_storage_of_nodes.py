@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pika
 import pytest
-from broker_process import COMMAND_VARIABLE, BrokerProcess
 from cluster.brokers.mirrored_brokers import NODES, MirroredBrokers, mirrored_brokers
 from cluster.brokers.test_standby_process import SECRET, FollowProcess, command, until_followed
-from compressed_queue import SMALL_SEGMENTS
-from log_service import http_logs
-from management_door import ManagementDoor
-from pika_client import PERSISTENT
+from support.broker_process import COMMAND_VARIABLE, BrokerProcess
+from support.compressed_queue import SMALL_SEGMENTS
+from support.log_service import http_logs
+from support.management_door import ManagementDoor
+from support.pika_client import PERSISTENT
 from support.ports import free_port
 from support.waiting import wait_until
 

@@ -14,8 +14,8 @@ from typing import Any
 
 import pika
 import pytest
-from broker_process import ROOT, TEST_LIMITS, BrokerProcess
-from pika_client import PERSISTENT
+from support.broker_process import ROOT, TEST_LIMITS, BrokerProcess
+from support.pika_client import PERSISTENT
 from support.ports import free_port
 from support.waiting import WAIT_SECONDS
 

@@ -15,10 +15,10 @@ from pathlib import Path
 
 import aiohttp
 import pytest
-from broker_process import COMMAND_VARIABLE
 from cluster.brokers.mirrored_brokers import NODES, MirroredBrokers, mirrored_brokers
 from cluster.brokers.test_brokers import client, drained, others, publish
-from pika_client import PERSISTENT
+from support.broker_process import COMMAND_VARIABLE
+from support.pika_client import PERSISTENT
 
 from routelog.mirror_cluster.coordination.coordinator import CoordinatorUnavailable
 from routelog.mirror_cluster.coordination.etcd_gateway import EtcdEndpoints, EtcdGateway, encoded

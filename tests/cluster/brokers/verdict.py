@@ -10,7 +10,7 @@ from pathlib import Path
 from cluster.brokers.lanes import Lane
 from cluster.brokers.ledger import Ledger, number_in
 from cluster.brokers.queue_load import QueueLoad
-from whole_digests import digest_differences
+from support.whole_digests import digest_differences
 
 from routelog.log_backend import (
     DataDirectory,

@@ -6,7 +6,6 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from broker_process import BrokerProcess
 from cluster.brokers.mirrored_brokers import NODES, MirroredBrokers
 from cluster.brokers.queue_load import QueueLoad
 from cluster.faults.etcd_faults import EtcdFaults
@@ -15,6 +14,7 @@ from cluster.faults.network_faults import NetworkFaults
 from cluster.faults.node_keeper import NodeKeeper, wipe
 from cluster.faults.operator_faults import OperatorFaults
 from cluster.faults.random_faults import Kind, RandomFaults
+from support.broker_process import BrokerProcess
 
 LEFT_SECONDS_MAX = 30.0  # until the others have left a node out that is down
 CLOCK_SECONDS_MAX = 20  # what is delayed or expires by it must come within a run

@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable
 from random import Random
 
-from broker_process import BrokerFailed, BrokerProcess
 from cluster.brokers.mirrored_brokers import MirroredBrokers
+from support.broker_process import BrokerFailed, BrokerProcess
 
 DOWN_SECONDS_MAX = 3.0
 START_SECONDS_MAX = (

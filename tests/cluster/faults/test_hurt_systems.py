@@ -10,12 +10,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from broker_process import BrokerFailed, BrokerProcess
 from cluster.brokers.mirrored_brokers import MirroredBrokers, mirrored_brokers
 from cluster.brokers.test_brokers import client, drained, others, publish
 from cluster.faults.flipped_bits import PAGE_BYTES, flip_bit
 from pika.exceptions import AMQPError, NackError
-from pika_client import PERSISTENT
+from support.broker_process import BrokerFailed, BrokerProcess
+from support.pika_client import PERSISTENT
 from support.sampling import sampled
 from support.waiting import WAIT_SECONDS, wait_until
 

@@ -17,7 +17,7 @@ import msgspec
 import uvloop
 from cluster.nodes.file_storage import FileStorage
 from cluster.nodes.journal_shard import JournalShard
-from node_sockets import node_sockets
+from support.node_sockets import node_sockets
 
 from routelog.log_backend import SystemClock, SystemDisk
 from routelog.mirror_cluster import ReplicaSettings

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from cluster.nodes.store_node import QUIETER, NamedPartitions
-from node_sockets import node_sockets
+from support.node_sockets import node_sockets
 from support.waiting import until
 from unit.log_backend.open_store import fill_journal_file, open_store, unsettled
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from cluster.nodes.memory_coordinator import LEASE_SECONDS, Held, MemoryCoordinator
-from node_sockets import node_sockets
+from support.node_sockets import node_sockets
 from support.ports import free_port
 from support.waiting import until
 from unit.log_backend.open_store import SMALL, open_store

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 import trustme
 from cluster.nodes.etcd_cluster import LEASE_SECONDS, PREFIX, EtcdCluster, until_ready
-from node_certificates import node_files
+from support.node_certificates import node_files
 
 from routelog.mirror_cluster.coordination.coordinator import (
     CoordinatorRefused,

@@ -12,8 +12,8 @@ from types import MappingProxyType
 from crash.disks.fault_plan import FaultPlan
 from crash.disks.powered_disk import DiskStill, PoweredDisk
 from crash.disks.promises import NOT_KNOWN, Promises, QueuePromises
-from queue_samples import declare_queue, delete_queue
 from support.durable_positions import tell_durable
+from support.queue_samples import declare_queue, delete_queue
 from support.waiting import WAIT_SECONDS
 from unit.log_backend.log_records import records
 from unit.log_backend.open_store import unsettled as unsettled_records

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from broker_process import BrokerProcess
 from crash.disks.ext4_image import Ext4Image
 from crash.kills.loaded_history import (
     LIMITS,
@@ -19,6 +18,7 @@ from crash.kills.loaded_history import (
     new_history,
     start_in_time,
 )
+from support.broker_process import BrokerProcess
 
 pytestmark = pytest.mark.crash
 

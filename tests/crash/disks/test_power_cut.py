@@ -86,7 +86,7 @@ class Promises:
         self._states.clear()
 
 
-class Node:
+class RandomStore:
     """A store under random work; `finish` is what is true of it at one instant."""
 
     def __init__(self, disk: PoweredDisk, choice: random.Random, promises: list[Promises]) -> None:
@@ -217,7 +217,7 @@ class WatchedMetadata:
         return {key: entry.value for key, entry in self._store.scan(b"")}
 
 
-async def check(node: Node) -> None:
+async def check(node: RandomStore) -> None:
     for queue, partition, promises in zip(QUEUES, node.partitions, node.promises, strict=True):
         found = dict(await unsettled(partition))
         for offset, body in found.items():
@@ -258,13 +258,13 @@ async def test_what_was_confirmed_outlives_power_cuts_and_kills(seed: int, tmp_p
     choice = random.Random(seed)
     disk = PoweredDisk(tmp_path / "0", choice)
     promises_of_all = [Promises() for _ in QUEUES]
-    node = Node(disk, choice, promises_of_all)
+    node = RandomStore(disk, choice, promises_of_all)
     for end in range(1, ENDS + 1):
         await node.work()
         disk = node.end(tmp_path / str(end))
         await node.leave()
         shutil.rmtree(node.disk.root)
-        node = Node(disk, choice, promises_of_all)
+        node = RandomStore(disk, choice, promises_of_all)
         await check(node)
     await node.leave()
 

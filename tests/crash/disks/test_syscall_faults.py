@@ -9,7 +9,7 @@ import pytest
 from conftest import BrokerFactory
 from crash.disks.syscall_fault import syscall_fault
 from pika.adapters.blocking_connection import BlockingChannel
-from pika_client import PERSISTENT, Clients
+from support.pika_client import PERSISTENT, Clients
 from support.waiting import wait_until
 
 pytestmark = pytest.mark.crash

@@ -9,7 +9,6 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from broker_process import BrokerProcess
 from crash.kills.confirmed_load import (
     BARRIER_QUEUE,
     CHURN_MESSAGES,
@@ -26,6 +25,7 @@ from crash.kills.ledger import PromiseBroken
 from crash.kills.load_queue import LoadQueue, load_queues
 from crash.kills.numbered_message import NumberedMessages
 from pamqp import commands
+from support.broker_process import BrokerProcess
 
 from routelog.benchmarks.traffic.connection import Connection
 

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pika
 import pytest
-from broker_process import BrokerProcess
 from pika.spec import BasicProperties
-from pika_client import Clients, Inbox, drain
+from support.broker_process import BrokerProcess
+from support.pika_client import Clients, Inbox, drain
 
 pytestmark = pytest.mark.crash
 

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pika
 import pytest
-from broker_process import BrokerProcess
-from management_door import ManagementDoor
-from pika_client import Clients
+from support.broker_process import BrokerProcess
+from support.management_door import ManagementDoor
+from support.pika_client import Clients
 
 MESSAGES = int(os.environ.get("ROUTELOG_TEST_MOVED", "10000"))
 KILLS = int(os.environ.get("ROUTELOG_TEST_MOVE_KILLS", "3"))

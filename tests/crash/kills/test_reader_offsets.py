@@ -10,13 +10,13 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import pytest
-from broker_process import BrokerProcess
 from crash.kills.confirmed_load import PREFETCH, Client, Publisher
 from crash.kills.load_queue import LoadQueue
 from crash.kills.loaded_history import LIMITS, LOAD_SECONDS, SEED, declare_queue
 from crash.kills.log_reader import LogReader, ReadLog
 from crash.kills.numbered_message import NumberedMessages
 from pamqp import commands
+from support.broker_process import BrokerProcess
 
 from routelog.benchmarks.traffic.connection import Connection
 

@@ -6,7 +6,6 @@ import os
 from collections.abc import Callable, Iterator
 
 import pytest
-from broker_process import BrokerProcess
 from crash.kills.loaded_history import (
     LIMITS,
     SEED,
@@ -19,6 +18,7 @@ from crash.kills.loaded_history import (
     new_history,
     start_in_time,
 )
+from support.broker_process import BrokerProcess
 
 pytestmark = pytest.mark.crash
 

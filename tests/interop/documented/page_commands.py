@@ -11,7 +11,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from broker_process import ROOT, TEST_LIMITS, BrokerProcess
+from support.broker_process import ROOT, TEST_LIMITS, BrokerProcess
 from support.waiting import wait_until
 from typer.testing import CliRunner
 

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from broker_process import BrokerProcess
 from cluster.brokers.test_brokers import client
 from interop.documented.page_commands import Shell, blocks, first_cells, lines, told_commands
-from pika_client import PERSISTENT
+from support.broker_process import BrokerProcess
+from support.pika_client import PERSISTENT
 from support.ports import free_ports
 from support.waiting import wait_until
 

@@ -12,9 +12,9 @@ from typing import Any
 
 import pika
 import pytest
-from broker_process import ROOT, BrokerProcess
 from interop.documented.rabbitmq_node import RabbitmqNode, rabbitmq_node
-from pika_client import PERSISTENT, Clients
+from support.broker_process import ROOT, BrokerProcess
+from support.pika_client import PERSISTENT, Clients
 from support.waiting import wait_until
 
 pytestmark = [

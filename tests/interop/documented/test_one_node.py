@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from broker_process import ROOT, BrokerProcess
 from interop.documented.page_commands import Shell, blocks, first_cells, lines, told_commands
-from management_door import ManagementDoor
-from pika_client import PERSISTENT, Clients, drain
+from support.broker_process import ROOT, BrokerProcess
+from support.management_door import ManagementDoor
+from support.pika_client import PERSISTENT, Clients, drain
 from support.ports import free_port
 from support.waiting import wait_until
 

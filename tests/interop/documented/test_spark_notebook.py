@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 from conftest import BrokerFactory
-from log_service import service_url
-from management_door import ManagementDoor
 from pyspark.sql import SparkSession
+from support.log_service import service_url
+from support.management_door import ManagementDoor
 
 pytestmark = [pytest.mark.interop, pytest.mark.spark, pytest.mark.long]
 

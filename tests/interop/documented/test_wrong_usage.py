@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from broker_process import ROOT
+from support.broker_process import ROOT
 
 pytestmark = pytest.mark.differs_from_rabbitmq("its own commands")
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from broker_process import BrokerProcess
-from pika_client import PERSISTENT, Clients, Inbox
+from support.broker_process import BrokerProcess
+from support.pika_client import PERSISTENT, Clients, Inbox
 
 pytestmark = pytest.mark.differs_from_rabbitmq("answers with 540, as we do without amqp_extensions")
 

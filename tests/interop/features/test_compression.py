@@ -6,7 +6,8 @@ import time
 from typing import Any
 
 import pytest
-from compressed_queue import (
+from pika.exceptions import ChannelClosedByBroker
+from support.compressed_queue import (
     MESSAGES,
     ORDERS,
     SMALL_SEGMENTS,
@@ -14,8 +15,7 @@ from compressed_queue import (
     segment_files,
     wait_until_compressed,
 )
-from pika.exceptions import ChannelClosedByBroker
-from pika_client import Clients, let_stop
+from support.pika_client import Clients, let_stop
 from support.sampling import sampled
 from support.waiting import WAIT_SECONDS
 

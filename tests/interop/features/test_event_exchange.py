@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pika
 import pytest
-from broker_process import BrokerProcess
-from management_door import ManagementDoor
 from pika.adapters.blocking_connection import BlockingChannel
-from pika_client import Clients, Inbox, declare
+from support.broker_process import BrokerProcess
+from support.management_door import ManagementDoor
+from support.pika_client import Clients, Inbox, declare
 from support.waiting import wait_until
 
 pytestmark = pytest.mark.differs_from_rabbitmq("these are plugins there")

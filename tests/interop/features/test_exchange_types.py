@@ -8,10 +8,10 @@ from typing import Any
 
 import pika
 import pytest
-from broker_process import BrokerProcess
 from pika.adapters.blocking_connection import BlockingChannel
 from pika.spec import BasicProperties
-from pika_client import Clients, Inbox, declare, drain, let_stop, ready_count
+from support.broker_process import BrokerProcess
+from support.pika_client import Clients, Inbox, declare, drain, let_stop, ready_count
 from support.waiting import wait_until
 
 pytestmark = pytest.mark.differs_from_rabbitmq("these types are plugins there")

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 
 import pika
 import pytest
-from broker_process import BrokerProcess
-from management_door import ManagementDoor
 from pika.adapters.blocking_connection import BlockingChannel
 from pika.spec import BasicProperties
-from pika_client import Clients, Inbox, declare, drain, round_trip, send
 from scenarios.clients.bad_input import Peer
 from scenarios.clients.raw_client import message
+from support.broker_process import BrokerProcess
+from support.management_door import ManagementDoor
+from support.pika_client import Clients, Inbox, declare, drain, round_trip, send
 
 pytestmark = pytest.mark.differs_from_rabbitmq("needs its data directory")
 

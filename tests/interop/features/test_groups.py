@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from pika.exceptions import ChannelClosedByBroker, ConnectionClosedByBroker
-from pika_client import PERSISTENT, Clients, Inbox, let_stop
+from support.pika_client import PERSISTENT, Clients, Inbox, let_stop
 from support.sampling import sampled
 from support.waiting import wait_until
 

@@ -13,7 +13,7 @@ import pika
 import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 from pika.exceptions import ChannelClosedByBroker
-from pika_client import PERSISTENT, Clients, Inbox, drain, ready_count, round_trip
+from support.pika_client import PERSISTENT, Clients, Inbox, drain, ready_count, round_trip
 from support.waiting import WAIT_SECONDS, wait_until
 
 pytestmark = pytest.mark.differs_from_rabbitmq("queues have no partitions")

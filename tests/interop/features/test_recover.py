@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from broker_process import BrokerProcess
 from pika.adapters.blocking_connection import BlockingChannel
 from pika.spec import BasicProperties
-from pika_client import PERSISTENT, Clients, Inbox, declare, round_trip, send
+from support.broker_process import BrokerProcess
+from support.pika_client import PERSISTENT, Clients, Inbox, declare, round_trip, send
 from support.waiting import wait_until
 
 pytestmark = pytest.mark.differs_from_rabbitmq("answers with 540, as we do without amqp_extensions")

@@ -6,10 +6,19 @@ from collections.abc import Callable
 
 import pika
 import pytest
-from broker_process import BrokerProcess
 from pika.adapters.blocking_connection import BlockingChannel
 from pika.exceptions import ChannelClosedByBroker
-from pika_client import PERSISTENT, Clients, Inbox, cut, declare, let_stop, ready_count, send
+from support.broker_process import BrokerProcess
+from support.pika_client import (
+    PERSISTENT,
+    Clients,
+    Inbox,
+    cut,
+    declare,
+    let_stop,
+    ready_count,
+    send,
+)
 from support.sampling import sampled
 from support.waiting import wait_until
 

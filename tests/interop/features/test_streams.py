@@ -8,7 +8,7 @@ from typing import Any
 import pika
 import pytest
 from pika.exceptions import ChannelClosedByBroker, ConnectionClosedByBroker
-from pika_client import PERSISTENT, Clients, Inbox, let_stop
+from support.pika_client import PERSISTENT, Clients, Inbox, let_stop
 from support.waiting import WAIT_SECONDS
 
 STREAM = {"x-queue-type": "stream"}

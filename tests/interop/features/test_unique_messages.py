@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from broker_process import BrokerProcess
 from pika.adapters.blocking_connection import BlockingChannel
 from pika.exceptions import ChannelClosedByBroker
 from pika.spec import BasicProperties
-from pika_client import Clients, Inbox, declare
+from support.broker_process import BrokerProcess
+from support.pika_client import Clients, Inbox, declare
 from support.waiting import wait_until
 
 pytestmark = pytest.mark.differs_from_rabbitmq("needs a plugin there")

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import amqpstorm
 import pytest
 from amqpstorm.management import ApiError, ManagementApi
-from broker_process import BrokerProcess, ForeignBroker
+from support.broker_process import BrokerProcess, ForeignBroker
 from support.waiting import WAIT_SECONDS, wait_until
 
 pytestmark = pytest.mark.interop

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pika
 import pytest
 from pika.exceptions import ChannelClosedByBroker, NackError, UnroutableError
-from pika_client import Inbox, declare, drain, exists, ready_count, round_trip, send
+from support.pika_client import Inbox, declare, drain, exists, ready_count, round_trip, send
 from support.waiting import wait_until
 
 

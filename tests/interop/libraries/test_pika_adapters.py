@@ -10,7 +10,7 @@ import pika
 import pytest
 from pika.adapters.asyncio_connection import AsyncioConnection
 from pika.exceptions import ChannelClosedByBroker, ConnectionClosedByBroker
-from pika_client import declare, ready_count, round_trip, send
+from support.pika_client import declare, ready_count, round_trip, send
 from support.waiting import WAIT_SECONDS, wait_until
 
 pytestmark = pytest.mark.interop

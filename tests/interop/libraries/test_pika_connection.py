@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 import pika
-from pika_client import declare, drain, send
+from support.pika_client import declare, drain, send
 from support.waiting import wait_until
 
 CAPABILITIES = {

@@ -10,7 +10,7 @@ from pika.exceptions import (
     ProbableAccessDeniedError,
     ProbableAuthenticationError,
 )
-from pika_client import Inbox, declare, drain, send
+from support.pika_client import Inbox, declare, drain, send
 
 LOCKED = (
     "RESOURCE_LOCKED - cannot obtain exclusive access to locked queue '{name}' in vhost '/'. "

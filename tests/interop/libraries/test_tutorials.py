@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pika
-from pika_client import PERSISTENT, Inbox, declare, round_trip
+from support.pika_client import PERSISTENT, Inbox, declare, round_trip
 from support.waiting import wait_until
 
 

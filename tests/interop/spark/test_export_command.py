@@ -10,11 +10,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from compressed_queue import ORDERS, SMALL_SEGMENTS, publish
 from conftest import BrokerFactory
 from deltalake import DeltaTable
-from log_service import http_logs, service_url, wait_until_stored
-from pika_client import Clients
+from support.compressed_queue import ORDERS, SMALL_SEGMENTS, publish
+from support.log_service import http_logs, service_url, wait_until_stored
+from support.pika_client import Clients
 from support.waiting import wait_until
 
 from routelog.spark_bridge.logs.readable_logs import LogPartition

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from broker_process import BrokerProcess
-from compressed_queue import ORDERS, SMALL_SEGMENTS, publish, wait_until_compressed
 from pamqp.commands import Basic
-from pika_client import Clients
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from support.broker_process import BrokerProcess
+from support.compressed_queue import ORDERS, SMALL_SEGMENTS, publish, wait_until_compressed
+from support.pika_client import Clients
 from unit.spark_bridge.log_files import LogFiles, numbered, records
 
 from routelog.log_backend import key_partition

@@ -19,9 +19,9 @@ from conftest import FIGURES, BrokerFactory
 from deltalake import DeltaTable
 from interop.spark.audit_publisher import EXCHANGE, KEYS, TENANTS, key_of
 from interop.spark.spark_stream import run_to_its_end
-from log_service import http_logs, service_url
-from pika_client import Clients
 from pyspark.sql import SparkSession
+from support.log_service import http_logs, service_url
+from support.pika_client import Clients
 
 from routelog.spark_bridge import delta_batches
 from routelog.spark_bridge.logs.readable_logs import LogPartition, ReadableLogs

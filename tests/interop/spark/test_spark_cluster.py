@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from broker_process import BrokerProcess
 from conftest import BrokerFactory
 from interop.spark.spark_cluster import SparkCluster, executor_python, install
 from interop.spark.spark_driver import SparkDriver
-from log_service import http_logs, service_url
 from pika.adapters.blocking_connection import BlockingChannel
-from pika_client import PERSISTENT, Clients
+from support.broker_process import BrokerProcess
+from support.log_service import http_logs, service_url
+from support.pika_client import PERSISTENT, Clients
 from support.waiting import wait_until
 
 from routelog.spark_bridge.logs.readable_logs import LogPartition

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import duckdb
 import pytest
-from broker_process import BrokerProcess
 from deltalake import DeltaTable
 from interop.spark.spark_cluster import Daemon, executor_python, install
 from interop.spark.spark_driver import SparkDriver
-from pika_client import Clients
+from support.broker_process import BrokerProcess
+from support.pika_client import Clients
 from unit.spark_bridge.log_files import LogFiles
 
 pytestmark = [pytest.mark.interop, pytest.mark.spark, pytest.mark.long]

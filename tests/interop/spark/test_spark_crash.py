@@ -11,9 +11,9 @@ import pytest
 from conftest import BrokerFactory
 from interop.spark.spark_driver import SparkDriver
 from interop.spark.spark_stream import Stream
-from log_service import http_logs, service_url, wait_until_stored
-from pika_client import PERSISTENT, Clients
 from pyspark.sql import DataFrame, SparkSession
+from support.log_service import http_logs, service_url, wait_until_stored
+from support.pika_client import PERSISTENT, Clients
 from support.ports import free_port
 from unit.spark_bridge.log_files import LogFiles
 

@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import cast
 
 import pytest
-from broker_process import BrokerProcess
 from conftest import BrokerFactory
 from interop.spark.spark_stream import run_to_its_end
 from pika.adapters.blocking_connection import BlockingChannel
-from pika_client import Clients
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.types import BinaryType, StringType, StructField, StructType
+from support.broker_process import BrokerProcess
+from support.pika_client import Clients
 from unit.spark_bridge.log_files import LogFiles, records
 
 from routelog.spark_bridge.data_source import RouteLogDataSource

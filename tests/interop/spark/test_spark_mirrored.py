@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pika
 import pytest
-from broker_process import BrokerProcess
 from cluster.brokers.mirrored_brokers import mirrored_brokers
 from interop.spark.spark_stream import Stream
-from pika_client import PERSISTENT
 from pyspark.sql import SparkSession
+from support.broker_process import BrokerProcess
+from support.pika_client import PERSISTENT
 from support.waiting import WAIT_SECONDS
 
 from routelog.spark_bridge.logs.log_directory import LogDirectory

@@ -5,14 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from compressed_queue import ORDERS, SMALL_SEGMENTS, publish
 from conftest import BrokerFactory
 from interop.spark.spark_stream import Stream
-from log_service import http_logs, service_url, wait_until_stored
-from object_server import ObjectServer
-from pika_client import Clients
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
+from support.compressed_queue import ORDERS, SMALL_SEGMENTS, publish
+from support.log_service import http_logs, service_url, wait_until_stored
+from support.object_server import ObjectServer
+from support.pika_client import Clients
 from support.waiting import wait_until
 
 from routelog.spark_bridge.logs.readable_logs import LogPartition

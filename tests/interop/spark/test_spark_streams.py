@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pyarrow.dataset
 import pytest
-from broker_process import BrokerProcess
 from interop.spark.spark_stream import SPARK, STARVED, Stream
-from pika_client import PERSISTENT, Clients
 from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import SparkSession
+from support.broker_process import BrokerProcess
+from support.pika_client import PERSISTENT, Clients
 from unit.spark_bridge.log_files import LogFiles, records
 
 from routelog.spark_bridge import parquet_batches

@@ -8,9 +8,9 @@ import threading
 from typing import Any
 
 import pytest
-from management_door import ManagementDoor
 from pika.spec import BasicProperties
 from scenarios.benchmarks.tls_proxy import tls_proxy
+from support.management_door import ManagementDoor
 from support.waiting import wait_until
 from typer.testing import CliRunner
 

@@ -9,10 +9,10 @@ from functools import cached_property
 from typing import Any
 
 import pytest
-from broker_process import BrokerProcess, ForeignBroker
 from pamqp import commands
 from scenarios.clients.bystander import Bystander
 from scenarios.clients.raw_client import Outcome, RawClient, message
+from support.broker_process import BrokerProcess, ForeignBroker
 
 Broker = BrokerProcess | ForeignBroker
 

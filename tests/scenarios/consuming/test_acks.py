@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from pika_client import Inbox, cut, declare, drain, ready_count, send
+from support.pika_client import Inbox, cut, declare, drain, ready_count, send
 from support.waiting import wait_until
 
 NUMBERS = [b"%d" % number for number in range(10)]

@@ -6,8 +6,8 @@ import time
 
 import pika
 import pytest
-from management_door import ManagementDoor
-from pika_client import Clients, Inbox, declare, drain, ready_count, round_trip, send
+from support.management_door import ManagementDoor
+from support.pika_client import Clients, Inbox, declare, drain, ready_count, round_trip, send
 from support.waiting import wait_until
 
 TIMEOUT = 1_500  # ms

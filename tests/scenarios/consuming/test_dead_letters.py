@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pika
 import pytest
 from pika.adapters.blocking_connection import BlockingChannel
-from pika_client import PERSISTENT, Clients, Inbox, declare, drain, ready_count, send
+from support.pika_client import PERSISTENT, Clients, Inbox, declare, drain, ready_count, send
 from support.waiting import wait_until
 
 

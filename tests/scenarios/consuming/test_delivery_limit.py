@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pika
 import pytest
-from pika_client import PERSISTENT, Clients, declare, ready_count, send
+from support.pika_client import PERSISTENT, Clients, declare, ready_count, send
 from support.waiting import wait_until
 
 

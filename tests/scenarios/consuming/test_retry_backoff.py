@@ -7,9 +7,9 @@ import time
 from collections.abc import Callable
 
 import pytest
-from management_door import ManagementDoor
 from pika.adapters.blocking_connection import BlockingChannel
-from pika_client import PERSISTENT, Clients, Inbox, declare, drain, ready_count, send
+from support.management_door import ManagementDoor
+from support.pika_client import PERSISTENT, Clients, Inbox, declare, drain, ready_count, send
 from support.waiting import wait_until
 
 MIN = 300  # ms

@@ -6,7 +6,7 @@ from typing import Any
 
 import pika
 import pytest
-from pika_client import Inbox, cut, declare, ready_count, send
+from support.pika_client import Inbox, cut, declare, ready_count, send
 from support.waiting import wait_until
 
 SINGLE = {"x-single-active-consumer": True}

@@ -6,13 +6,13 @@ import time
 from collections.abc import Callable, Iterator
 
 import pytest
-from broker_process import BrokerProcess
-from management_door import ManagementDoor
 from pamqp import commands
 from scenarios.clients.bad_input import Row, assert_nobody_noticed, assert_outcome
 from scenarios.clients.bystander import Bystander
 from scenarios.clients.raw_client import Dropped, Outcome, RawClient, content_header, plain, publish
 from scenarios.nodes.impatient_broker import CLOSE_SECONDS
+from support.broker_process import BrokerProcess
+from support.management_door import ManagementDoor
 
 pytestmark = pytest.mark.differs_from_rabbitmq("needs its data directory")
 

@@ -6,11 +6,11 @@ import socket
 from contextlib import ExitStack
 
 import pytest
-from broker_process import BrokerProcess
-from management_door import ManagementDoor
 from pamqp import commands
 from pamqp import frame as pamqp_frame
 from scenarios.clients.raw_client import PROTOCOL_HEADER, RawClient, plain
+from support.broker_process import BrokerProcess
+from support.management_door import ManagementDoor
 
 CROWD = "127.0.0.2"
 SILENT = 300  # more than there may be that have not logged in

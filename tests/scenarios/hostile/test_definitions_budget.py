@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pika
 import pytest
-from broker_process import BrokerProcess
-from management_door import ManagementDoor
 from pika.adapters.blocking_connection import BlockingChannel as Channel
-from pika_client import Clients
+from support.broker_process import BrokerProcess
+from support.management_door import ManagementDoor
+from support.pika_client import Clients
 from support.sampling import sampled
 
 pytestmark = pytest.mark.differs_from_rabbitmq("has no limit of definitions")

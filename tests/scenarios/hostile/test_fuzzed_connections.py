@@ -11,13 +11,13 @@ import time
 from collections.abc import Iterable
 
 import pytest
-from broker_process import BrokerProcess
 from pamqp import commands
 from pamqp import frame as pamqp_frame
 from scenarios.clients.bad_input import assert_nobody_noticed
 from scenarios.clients.bystander import Bystander
 from scenarios.clients.raw_client import RawClient
 from scenarios.hostile.fuzzed_stream import QUEUES, STREAM, FuzzedStream
+from support.broker_process import BrokerProcess
 
 ROUNDS = int(os.environ.get("ROUTELOG_TEST_FUZZ_ROUNDS", "1"))
 CONNECTIONS = 100  # of one seed

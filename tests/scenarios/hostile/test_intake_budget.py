@@ -10,8 +10,6 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from broker_process import BrokerProcess
-from management_door import ManagementDoor
 from pamqp import commands
 from scenarios.clients.bystander import Bystander
 from scenarios.clients.raw_client import (
@@ -25,6 +23,8 @@ from scenarios.clients.raw_client import (
     plain,
     publish,
 )
+from support.broker_process import BrokerProcess
+from support.management_door import ManagementDoor
 
 Basic, Channel, Confirm, Connection = (
     commands.Basic,

@@ -10,10 +10,10 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from broker_process import COMMAND_VARIABLE, BrokerProcess
-from management_door import ManagementDoor
-from pika_client import PERSISTENT, Clients, ready_count
 from scenarios.clients.raw_client import PROTOCOL_HEADER, Dropped, RawClient
+from support.broker_process import COMMAND_VARIABLE, BrokerProcess
+from support.management_door import ManagementDoor
+from support.pika_client import PERSISTENT, Clients, ready_count
 from support.ports import free_port
 
 FILES = 256  # of the broker; half of them are the log's

@@ -12,11 +12,17 @@ from pathlib import Path
 
 import pytest
 import trustme
-from broker_process import BrokerProcess
-from compressed_queue import ORDERS, SMALL_SEGMENTS, publish, segment_files, wait_until_compressed
-from log_service import contents, endpoint, http_logs, service_url, wait_until_stored
-from management_door import ManagementDoor
-from pika_client import Clients
+from support.broker_process import BrokerProcess
+from support.compressed_queue import (
+    ORDERS,
+    SMALL_SEGMENTS,
+    publish,
+    segment_files,
+    wait_until_compressed,
+)
+from support.log_service import contents, endpoint, http_logs, service_url, wait_until_stored
+from support.management_door import ManagementDoor
+from support.pika_client import Clients
 from support.ports import free_port
 from support.waiting import wait_until
 

@@ -10,9 +10,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from broker_process import ROOT, BrokerProcess
-from management_door import ManagementDoor
-from pika_client import Clients, Inbox, declare, let_stop, send
+from support.broker_process import ROOT, BrokerProcess
+from support.management_door import ManagementDoor
+from support.pika_client import Clients, Inbox, declare, let_stop, send
 
 pytestmark = pytest.mark.differs_from_rabbitmq("has no consumer groups")
 

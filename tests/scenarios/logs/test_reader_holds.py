@@ -10,11 +10,11 @@ from random import Random
 from typing import Any
 
 import pytest
-from broker_process import ROOT, BrokerProcess
-from compressed_queue import SMALL_SEGMENTS, publish
-from log_service import http_logs, wait_until_stored
-from management_door import ManagementDoor
-from pika_client import Clients
+from support.broker_process import ROOT, BrokerProcess
+from support.compressed_queue import SMALL_SEGMENTS, publish
+from support.log_service import http_logs, wait_until_stored
+from support.management_door import ManagementDoor
+from support.pika_client import Clients
 from support.waiting import wait_until
 
 from routelog.spark_bridge.logs.errors import HoldLapsed

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import cast
 
 import pytest
-from broker_process import BrokerProcess
-from log_service import http_logs, service_url, wait_until_stored
-from management_door import ManagementDoor
-from pika_client import PERSISTENT, Clients
 from pyspark.sql.types import StructType
+from support.broker_process import BrokerProcess
+from support.log_service import http_logs, service_url, wait_until_stored
+from support.management_door import ManagementDoor
+from support.pika_client import PERSISTENT, Clients
 
 from routelog.spark_bridge.columns.envelope import ENVELOPE
 from routelog.spark_bridge.data_source import RouteLogDataSource

@@ -11,8 +11,8 @@ from urllib.parse import quote
 
 import pika
 import requests
-from broker_process import BrokerProcess
-from management_door import ManagementDoor
+from support.broker_process import BrokerProcess
+from support.management_door import ManagementDoor
 from support.waiting import wait_until
 
 NAME = "known"

@@ -7,9 +7,9 @@ from urllib.parse import urlencode
 
 import pika
 import pytest
-from broker_process import BrokerProcess
-from management_door import ManagementDoor
-from pika_client import Clients, Inbox
+from support.broker_process import BrokerProcess
+from support.management_door import ManagementDoor
+from support.pika_client import Clients, Inbox
 from support.waiting import wait_until
 
 pytestmark = pytest.mark.differs_from_rabbitmq("has no way to look at messages")

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from broker_process import ROOT, BrokerFailed, BrokerProcess
-from management_door import ManagementDoor
+from support.broker_process import ROOT, BrokerFailed, BrokerProcess
+from support.management_door import ManagementDoor
 
 pytestmark = pytest.mark.differs_from_rabbitmq("it knows them")
 

@@ -8,14 +8,14 @@ from itertools import product
 
 import pika
 import pytest
-from broker_process import BrokerProcess
-from management_door import ManagementDoor
 from pika.exceptions import (
     ChannelClosedByBroker,
     ConnectionClosedByBroker,
     ProbableAccessDeniedError,
 )
-from pika_client import Clients, round_trip
+from support.broker_process import BrokerProcess
+from support.management_door import ManagementDoor
+from support.pika_client import Clients, round_trip
 
 pytestmark = pytest.mark.differs_from_rabbitmq("needs its data directory")
 

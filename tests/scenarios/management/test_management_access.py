@@ -9,9 +9,9 @@ from contextlib import suppress
 from http.client import HTTPConnection
 
 import pytest
-from broker_process import BrokerProcess
-from management_door import ManagementDoor
-from pika_client import Clients
+from support.broker_process import BrokerProcess
+from support.management_door import ManagementDoor
+from support.pika_client import Clients
 from support.waiting import wait_until
 
 from routelog.management.server.routes import ROUTES

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from http.client import HTTPConnection
 
 import pytest
-from broker_process import BrokerProcess
-from management_door import ManagementDoor
-from pika_client import Clients
+from support.broker_process import BrokerProcess
+from support.management_door import ManagementDoor
+from support.pika_client import Clients
 
 pytestmark = pytest.mark.differs_from_rabbitmq("needs its data directory")
 

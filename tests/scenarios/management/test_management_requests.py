@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
-from broker_process import BrokerProcess
-from management_door import ManagementDoor
-from pika_client import PERSISTENT, Clients
+from support.broker_process import BrokerProcess
+from support.management_door import ManagementDoor
+from support.pika_client import PERSISTENT, Clients
 from support.waiting import wait_until
 
 from routelog.management.server.routes import ROUTES

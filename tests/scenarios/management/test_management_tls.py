@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 import trustme
-from broker_process import BrokerProcess
+from support.broker_process import BrokerProcess
 from support.waiting import wait_until
 from typer.testing import CliRunner
 

@@ -8,8 +8,8 @@ from urllib.parse import quote, unquote, unquote_plus
 
 import pika
 import pytest
-from broker_process import BrokerProcess
-from management_door import ManagementDoor
+from support.broker_process import BrokerProcess
+from support.management_door import ManagementDoor
 
 pytestmark = pytest.mark.differs_from_rabbitmq("needs its data directory")
 

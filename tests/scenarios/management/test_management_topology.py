@@ -14,11 +14,11 @@ from urllib.parse import quote
 
 import pika
 import pytest
-from broker_process import BrokerProcess
-from management_door import ManagementDoor
 from pamqp import commands
-from pika_client import Clients, Inbox, send
 from scenarios.clients.raw_client import RawClient, long, message, short
+from support.broker_process import BrokerProcess
+from support.management_door import ManagementDoor
+from support.pika_client import Clients, Inbox, send
 from support.waiting import wait_until
 
 pytestmark = pytest.mark.differs_from_rabbitmq("needs its data directory")

@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from broker_process import ROOT, BrokerProcess
-from management_door import ManagementDoor
-from pika_client import Clients
+from support.broker_process import ROOT, BrokerProcess
+from support.management_door import ManagementDoor
+from support.pika_client import Clients
 from support.waiting import wait_until
 from typer.testing import CliRunner
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pika
 import pytest
-from broker_process import BrokerProcess
-from management_door import ManagementDoor
-from pika_client import Clients, Inbox
+from support.broker_process import BrokerProcess
+from support.management_door import ManagementDoor
+from support.pika_client import Clients, Inbox
 from support.waiting import wait_until
 
 pytestmark = pytest.mark.differs_from_rabbitmq("does not move messages")

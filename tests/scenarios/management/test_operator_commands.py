@@ -12,9 +12,9 @@ from typing import Any
 
 import pika
 import pytest
-from broker_process import ROOT, BrokerFailed, BrokerProcess
-from management_door import ManagementDoor
-from pika_client import Clients
+from support.broker_process import ROOT, BrokerFailed, BrokerProcess
+from support.management_door import ManagementDoor
+from support.pika_client import Clients
 from support.waiting import wait_until
 from typer.testing import CliRunner
 

@@ -10,10 +10,10 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
-from broker_process import BrokerProcess
-from management_door import ManagementDoor
-from pika_client import Clients
 from playwright.sync_api import Browser, Page, expect, sync_playwright
+from support.broker_process import BrokerProcess
+from support.management_door import ManagementDoor
+from support.pika_client import Clients
 from support.waiting import wait_until
 
 from routelog.management.pages.page_table import PAGES

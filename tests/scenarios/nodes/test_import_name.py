@@ -4,7 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from source_tree import ROOT
+from support.source_tree import ROOT
 
 PACKAGES = sorted(path.name for path in (ROOT / "src" / "routelog").iterdir() if path.is_dir())
 

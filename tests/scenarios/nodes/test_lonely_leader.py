@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from broker_process import COMMAND_VARIABLE
-from management_door import ManagementDoor
 from pamqp import commands
 from pika.exceptions import ConnectionClosedByBroker, NackError
-from pika_client import PERSISTENT, Clients, Inbox, drain, exists, ready_count, send
 from scenarios.clients.raw_client import RawClient, message
+from support.broker_process import COMMAND_VARIABLE
+from support.management_door import ManagementDoor
+from support.pika_client import PERSISTENT, Clients, Inbox, drain, exists, ready_count, send
 from support.sampling import sampled
 from support.waiting import WAIT_SECONDS, wait_until
 

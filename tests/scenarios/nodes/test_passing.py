@@ -20,11 +20,11 @@ import aio_pika
 import pika
 import pytest
 import trustme
-from broker_process import COMMAND_VARIABLE, ROOT, BrokerProcess
-from management_door import ManagementDoor
 from pika.credentials import ExternalCredentials
 from pika.exceptions import AMQPConnectionError, ConnectionClosedByBroker
-from pika_client import PERSISTENT, Clients, drain
+from support.broker_process import COMMAND_VARIABLE, ROOT, BrokerProcess
+from support.management_door import ManagementDoor
+from support.pika_client import PERSISTENT, Clients, drain
 from support.waiting import wait_until
 
 pytestmark = pytest.mark.differs_from_rabbitmq("its nodes find each other otherwise")

@@ -16,8 +16,8 @@ import kubernetes_validate
 import pika
 import pytest
 import yaml
-from broker_process import ROOT, BrokerProcess
-from management_door import ManagementDoor
+from support.broker_process import ROOT, BrokerProcess
+from support.management_door import ManagementDoor
 
 from routelog.broker.node.configuration import BrokerConfig, load_configuration
 from routelog.mirror_cluster import cluster_options

@@ -8,7 +8,6 @@ from contextlib import suppress
 
 import pytest
 import trustme
-from management_door import ManagementDoor
 from pamqp import body, commands
 from scenarios.clients.bad_input import Broker
 from scenarios.clients.raw_client import (
@@ -21,6 +20,7 @@ from scenarios.clients.raw_client import (
     publish,
 )
 from scenarios.protocol.test_transport import tls_port
+from support.management_door import ManagementDoor
 from support.waiting import WAIT_SECONDS, wait_until
 
 from routelog.broker.sockets.client_socket import LEAVE_SECONDS

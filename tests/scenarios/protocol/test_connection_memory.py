@@ -6,9 +6,9 @@ import os
 from pathlib import Path
 
 import pytest
-from broker_process import BrokerProcess
 from pamqp import commands
 from scenarios.clients.raw_client import RawClient
+from support.broker_process import BrokerProcess
 
 pytestmark = pytest.mark.differs_from_rabbitmq("is measured as a process")
 

@@ -18,11 +18,11 @@ from typing import Any
 import pika
 import pytest
 import trustme
-from broker_process import BrokerFailed, BrokerProcess
-from management_door import ManagementDoor
 from pamqp import commands
 from pika.exceptions import AMQPConnectionError
 from scenarios.clients.raw_client import RawClient, message
+from support.broker_process import BrokerFailed, BrokerProcess
+from support.management_door import ManagementDoor
 from support.waiting import wait_until
 
 pytestmark = pytest.mark.differs_from_rabbitmq("it has to be configured otherwise")

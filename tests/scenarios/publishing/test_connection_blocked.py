@@ -10,8 +10,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from broker_process import BrokerProcess
-from management_door import ManagementDoor
 from pamqp import commands, heartbeat
 from scenarios.clients.confirmed_publisher import PERSISTENT
 from scenarios.clients.raw_client import (
@@ -24,6 +22,8 @@ from scenarios.clients.raw_client import (
     publish,
 )
 from scenarios.storage.small_disk import RESERVE_BYTES, StartBroker, write_ballast
+from support.broker_process import BrokerProcess
+from support.management_door import ManagementDoor
 from support.waiting import wait_until
 
 BLOCKED = commands.Connection.Blocked

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator
 from urllib.parse import urlsplit
 
 import pytest
-from broker_process import BrokerProcess
 from pamqp import commands
 from scenarios.clients.bystander import Bystander
 from scenarios.clients.raw_client import RawClient, content_body, content_header, message, publish
+from support.broker_process import BrokerProcess
 from support.waiting import wait_until
 
 COUNT = 5_000  # queues: some ten turns

@@ -12,9 +12,7 @@ from urllib.parse import urlsplit
 
 import pika
 import pytest
-from broker_process import BrokerProcess
 from pamqp import commands
-from pika_client import drain
 from scenarios.clients.raw_client import (
     RawClient,
     Silent,
@@ -23,6 +21,8 @@ from scenarios.clients.raw_client import (
     message,
     publish,
 )
+from support.broker_process import BrokerProcess
+from support.pika_client import drain
 from support.waiting import wait_until
 
 COUNT = 60_000  # of messages with as many keys that nobody has routed before: 0.3 s of planning

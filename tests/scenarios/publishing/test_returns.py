@@ -9,8 +9,8 @@ import pika
 import pytest
 from pamqp import commands
 from pamqp.frame import marshal
-from pika_client import Inbox, cut, declare, drain, ready_count, send
 from scenarios.clients.raw_client import RawClient
+from support.pika_client import Inbox, cut, declare, drain, ready_count, send
 from support.waiting import wait_until
 
 QUEUES = 30

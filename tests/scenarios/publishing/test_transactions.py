@@ -5,7 +5,7 @@ from __future__ import annotations
 import pika
 import pytest
 from pika.exceptions import ChannelClosedByBroker
-from pika_client import declare, drain, ready_count, send
+from support.pika_client import declare, drain, ready_count, send
 from support.waiting import wait_until
 
 from routelog.log_backend.doors.randomness import random_name

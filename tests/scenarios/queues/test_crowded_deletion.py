@@ -5,11 +5,11 @@ from __future__ import annotations
 from itertools import product
 
 import pytest
-from management_door import ManagementDoor
 from pamqp import commands
 from pika.exceptions import ChannelClosedByBroker, UnroutableError
-from pika_client import Clients, exists, send
 from scenarios.clients.raw_client import Dropped, RawClient
+from support.management_door import ManagementDoor
+from support.pika_client import Clients, exists, send
 from support.sampling import sampled
 from support.waiting import wait_until
 

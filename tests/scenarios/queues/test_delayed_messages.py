@@ -13,10 +13,7 @@ from pathlib import Path
 
 import pika
 import pytest
-from broker_process import COMMAND_VARIABLE, ROOT
-from management_door import ManagementDoor
 from pika.adapters.blocking_connection import BlockingChannel
-from pika_client import Clients, Inbox, declare, drain, let_stop, ready_count, round_trip
 from scenarios.clients.bad_input import Peer
 from scenarios.clients.raw_client import (
     content_body,
@@ -27,6 +24,9 @@ from scenarios.clients.raw_client import (
     publish,
     short,
 )
+from support.broker_process import COMMAND_VARIABLE, ROOT
+from support.management_door import ManagementDoor
+from support.pika_client import Clients, Inbox, declare, drain, let_stop, ready_count, round_trip
 from support.waiting import wait_until
 
 pytestmark = pytest.mark.differs_from_rabbitmq("needs a plugin")

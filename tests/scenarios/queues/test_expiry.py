@@ -9,8 +9,17 @@ import pytest
 from pamqp import commands
 from pamqp import frame as pamqp_frame
 from pika.adapters.blocking_connection import BlockingChannel
-from pika_client import PERSISTENT, Clients, Inbox, declare, drain, let_stop, ready_count, send
 from scenarios.clients.raw_client import RawClient
+from support.pika_client import (
+    PERSISTENT,
+    Clients,
+    Inbox,
+    declare,
+    drain,
+    let_stop,
+    ready_count,
+    send,
+)
 from support.waiting import wait_until
 
 A_WHILE = 1_000  # ms

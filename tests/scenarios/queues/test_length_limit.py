@@ -7,9 +7,18 @@ from functools import partial
 import pika
 import pytest
 from pamqp import commands
-from pika_client import PERSISTENT, Clients, Inbox, declare, drain, ready_count, round_trip, send
 from scenarios.clients.bad_input import Peer
 from scenarios.clients.raw_client import content_body, content_header, message
+from support.pika_client import (
+    PERSISTENT,
+    Clients,
+    Inbox,
+    declare,
+    drain,
+    ready_count,
+    round_trip,
+    send,
+)
 from support.waiting import wait_until
 
 NUMBERS = [b"%d" % number for number in range(10)]

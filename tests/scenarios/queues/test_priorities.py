@@ -6,7 +6,7 @@ import random
 
 import pika
 import pytest
-from pika_client import Clients, Inbox, declare, drain, ready_count, round_trip, send
+from support.pika_client import Clients, Inbox, declare, drain, ready_count, round_trip, send
 from support.sampling import sampled
 from support.waiting import wait_until
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pika
 import pytest
 from pika.exceptions import ChannelClosedByBroker
-from pika_client import Clients, cut, declare, drain, exists, send
+from support.pika_client import Clients, cut, declare, drain, exists, send
 from support.waiting import wait_until
 
 

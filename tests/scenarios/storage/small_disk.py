@@ -10,9 +10,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
-from broker_process import BrokerProcess
-from pika_client import Clients
 from scenarios.clients.confirmed_publisher import ConfirmedPublisher
+from support.broker_process import BrokerProcess
+from support.pika_client import Clients
 from support.waiting import wait_until
 
 MIB = 1024 * 1024

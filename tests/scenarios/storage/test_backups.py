@@ -16,11 +16,11 @@ from typing import Any
 import aio_pika
 import pytest
 from aio_pika import ExchangeType, Message
-from broker_process import ROOT, BrokerProcess
-from compressed_queue import SMALL_SEGMENTS
-from management_door import ManagementDoor
-from object_server import ObjectServer
-from pika_client import PERSISTENT, Clients
+from support.broker_process import ROOT, BrokerProcess
+from support.compressed_queue import SMALL_SEGMENTS
+from support.management_door import ManagementDoor
+from support.object_server import ObjectServer
+from support.pika_client import PERSISTENT, Clients
 from support.waiting import wait_until
 
 pytestmark = pytest.mark.differs_from_rabbitmq("has no such thing")

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pika
 import pytest
-from broker_process import ROOT, BrokerFailed, BrokerProcess
 from pika.exceptions import ChannelClosedByBroker
-from pika_client import PERSISTENT, Clients, drain
+from support.broker_process import ROOT, BrokerFailed, BrokerProcess
+from support.pika_client import PERSISTENT, Clients, drain
 from support.waiting import wait_until
 
 BODY_BYTES = 2_000

@@ -7,9 +7,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from broker_process import BrokerProcess
 from pika.adapters.blocking_connection import BlockingChannel
-from pika_client import PERSISTENT, declare, drain, ready_count, round_trip
 from scenarios.clients.confirmed_publisher import WINDOW, ConfirmedPublisher, number_of
 from scenarios.storage.machine_pauses import MachinePauses
 from scenarios.storage.small_disk import (
@@ -23,6 +21,8 @@ from scenarios.storage.small_disk import (
     publishing,
     write_ballast,
 )
+from support.broker_process import BrokerProcess
+from support.pika_client import PERSISTENT, declare, drain, ready_count, round_trip
 from support.waiting import wait_until
 from typer.testing import CliRunner
 

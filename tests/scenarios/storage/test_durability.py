@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pika
 import pytest
-from management_door import ManagementDoor
 from pika.exceptions import ChannelClosedByBroker
-from pika_client import PERSISTENT, Clients, drain, ready_count
+from support.management_door import ManagementDoor
+from support.pika_client import PERSISTENT, Clients, drain, ready_count
 
 pytestmark = pytest.mark.differs_from_rabbitmq("it has no x-durability")
 

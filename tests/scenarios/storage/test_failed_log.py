@@ -7,10 +7,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from broker_process import COMMAND_VARIABLE, BrokerProcess
-from management_door import ManagementDoor
 from pika.exceptions import NackError
-from pika_client import PERSISTENT, Clients, drain
+from support.broker_process import COMMAND_VARIABLE, BrokerProcess
+from support.management_door import ManagementDoor
+from support.pika_client import PERSISTENT, Clients, drain
 from support.waiting import wait_until
 from typer.testing import CliRunner, Result
 

@@ -8,9 +8,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from broker_process import COMMAND_VARIABLE, BrokerProcess
 from pika.exceptions import AMQPConnectionError
-from pika_client import PERSISTENT, Clients, Inbox, ready_count
+from support.broker_process import COMMAND_VARIABLE, BrokerProcess
+from support.pika_client import PERSISTENT, Clients, Inbox, ready_count
 from support.waiting import wait_until
 
 pytestmark = pytest.mark.differs_from_rabbitmq("no fault can be put into it from here")

@@ -8,12 +8,12 @@ import threading
 from pathlib import Path
 
 import pytest
-from broker_process import COMMAND_VARIABLE
 from pamqp import commands
 from pika.exceptions import AMQPConnectionError, NackError
 from pika.spec import BasicProperties
-from pika_client import PERSISTENT, Clients, drain, ready_count
 from scenarios.clients.raw_client import message
+from support.broker_process import COMMAND_VARIABLE
+from support.pika_client import PERSISTENT, Clients, drain, ready_count
 from support.waiting import wait_until
 
 from routelog.benchmarks.traffic.confirms import ConfirmTally

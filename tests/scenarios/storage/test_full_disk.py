@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 from pika.adapters.blocking_connection import BlockingChannel
-from pika_client import declare
 from scenarios.clients.confirmed_publisher import WINDOW, number_of
 from scenarios.storage.small_disk import (
     FILL_SECONDS_MAX,
@@ -20,6 +19,7 @@ from scenarios.storage.small_disk import (
     publishing,
     take_last_byte,
 )
+from support.pika_client import declare
 from support.waiting import wait_until
 
 

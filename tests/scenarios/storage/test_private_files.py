@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from broker_process import BrokerProcess
-from pika_client import PERSISTENT, Clients, declare, drain
+from support.broker_process import BrokerProcess
+from support.pika_client import PERSISTENT, Clients, declare, drain
 
 
 @pytest.fixture

@@ -14,12 +14,12 @@ from urllib.parse import unquote, urlsplit
 import pika
 import pyarrow as pa
 import pytest
-from broker_process import BrokerFailed, BrokerProcess
-from compressed_queue import SMALL_SEGMENTS, publish
-from log_service import http_logs, wait_until_stored
-from management_door import ManagementDoor
-from object_server import ObjectServer
-from pika_client import Clients
+from support.broker_process import BrokerFailed, BrokerProcess
+from support.compressed_queue import SMALL_SEGMENTS, publish
+from support.log_service import http_logs, wait_until_stored
+from support.management_door import ManagementDoor
+from support.object_server import ObjectServer
+from support.pika_client import Clients
 from support.waiting import wait_until
 
 from routelog.log_backend import SystemDisk

@@ -7,10 +7,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from broker_process import COMMAND_VARIABLE, BrokerProcess
-from log_service import http_logs
-from management_door import ManagementDoor
-from pika_client import PERSISTENT, Clients, Inbox, ready_count
+from support.broker_process import COMMAND_VARIABLE, BrokerProcess
+from support.log_service import http_logs
+from support.management_door import ManagementDoor
+from support.pika_client import PERSISTENT, Clients, Inbox, ready_count
 
 from routelog.spark_bridge.logs.log_directory import LogDirectory
 from routelog.spark_bridge.logs.readable_logs import LogPartition

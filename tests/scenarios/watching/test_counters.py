@@ -8,10 +8,10 @@ from typing import Any
 
 import pika
 import pytest
-from broker_process import BrokerProcess
-from management_door import ManagementDoor
 from pika.exceptions import UnroutableError
-from pika_client import Clients
+from support.broker_process import BrokerProcess
+from support.management_door import ManagementDoor
+from support.pika_client import Clients
 from support.waiting import wait_until
 
 pytestmark = pytest.mark.differs_from_rabbitmq("needs a broker of its own")

@@ -10,11 +10,11 @@ from contextlib import suppress
 
 import pika
 import pytest
-from broker_process import BrokerProcess
-from management_door import ManagementDoor
 from pamqp import commands
-from pika_client import Clients, Inbox, declare
 from scenarios.clients.raw_client import PROTOCOL_HEADER, Dropped, RawClient, method, short
+from support.broker_process import BrokerProcess
+from support.management_door import ManagementDoor
+from support.pika_client import Clients, Inbox, declare
 
 pytestmark = pytest.mark.differs_from_rabbitmq("needs its log")
 

@@ -10,11 +10,11 @@ from http.client import HTTPConnection
 from typing import Any
 
 import pytest
-from broker_process import BrokerProcess
-from management_door import ManagementDoor
 from pika import BasicProperties
-from pika_client import Clients
 from scenarios.clients.bystander import Bystander
+from support.broker_process import BrokerProcess
+from support.management_door import ManagementDoor
+from support.pika_client import Clients
 from support.waiting import WAIT_SECONDS
 
 pytestmark = pytest.mark.differs_from_rabbitmq("needs its data directory")

@@ -6,12 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from broker_process import BrokerProcess
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 from pika import BasicProperties
 from pika.adapters.blocking_connection import BlockingChannel
-from pika_client import Clients
 from scenarios.watching.span_receiver import SpanReceiver, span_receiver
+from support.broker_process import BrokerProcess
+from support.pika_client import Clients
 
 TRACE, PARENT = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 SAMPLED, NOT_SAMPLED = f"00-{TRACE}-{PARENT}-01", f"00-{TRACE}-{PARENT}-00"

@@ -6,10 +6,10 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from loop_services import scheduler_on
 from pamqp import commands
 from pamqp import frame as pamqp_frame
-from queue_samples import Node, bodies, running_node
+from support.loop_services import scheduler_on
+from support.queue_samples import Node, bodies, running_node
 
 from routelog.amqp_front.node.direct_reply import DirectReplies
 from routelog.amqp_front.publishing.publisher import Publisher

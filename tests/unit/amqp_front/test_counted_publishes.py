@@ -3,8 +3,8 @@
 from typing import Any, cast
 
 import pytest
-from frame_samples import publish
-from queue_samples import Node
+from support.frame_samples import publish
+from support.queue_samples import Node
 from unit.amqp_front.publishing_channel import Channel, carry_out, runs
 
 from routelog.amqp_front.publishing.publisher import Publisher

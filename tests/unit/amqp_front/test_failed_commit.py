@@ -12,10 +12,10 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from frame_samples import publish, some_properties
-from intake_samples import share
-from loop_services import scheduler_on
-from queue_samples import Node, Taker, records, running_node
+from support.frame_samples import publish, some_properties
+from support.intake_samples import share
+from support.loop_services import scheduler_on
+from support.queue_samples import Node, Taker, records, running_node
 from support.waiting import until
 from unit.amqp_front.publishing_channel import Channel, HastyClock, runs
 from unit.log_backend.open_store import crash

@@ -8,9 +8,9 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from frame_samples import publish
-from loop_services import scheduler_on
-from queue_samples import Node, running_node
+from support.frame_samples import publish
+from support.loop_services import scheduler_on
+from support.queue_samples import Node, running_node
 from unit.amqp_front.publishing.test_publisher import outcomes
 from unit.amqp_front.publishing_channel import Channel, HastyClock, held, runs
 from unit.amqp_front.transactions.test_commit_planning import commit, kept

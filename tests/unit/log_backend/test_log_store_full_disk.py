@@ -35,7 +35,7 @@ OPTIONS = LogOptions(
 TINY_SEGMENTS = replace(OPTIONS, segment_bytes=16_000)
 
 
-class Node:
+class SmallDiskStore:
     """A store on a small disk, and why its publishers wait."""
 
     def __init__(self, data: Path, options: LogOptions = OPTIONS) -> None:
@@ -68,8 +68,8 @@ class Node:
 
 
 @pytest.fixture
-async def node(data: Path) -> AsyncIterator[Node]:
-    node = Node(data)
+async def node(data: Path) -> AsyncIterator[SmallDiskStore]:
+    node = SmallDiskStore(data)
     yield node
     node.disk.repair()
     node.empty()
@@ -78,22 +78,22 @@ async def node(data: Path) -> AsyncIterator[Node]:
     assert not node.failures
 
 
-Obstacle = Callable[[Node], None]
+Obstacle = Callable[[SmallDiskStore], None]
 
 
-def no_room(node: Node) -> None:
+def no_room(node: SmallDiskStore) -> None:
     node.leave(METADATA_BYTES - 1)
 
 
-def full_at_once(node: Node) -> None:
+def full_at_once(node: SmallDiskStore) -> None:
     node.disk.fail("allocate", "*.log", errno.ENOSPC)
 
 
-def over_quota(node: Node) -> None:
+def over_quota(node: SmallDiskStore) -> None:
     node.disk.fail("allocate", "*.log", errno.EDQUOT)
 
 
-def no_descriptor(node: Node) -> None:
+def no_descriptor(node: SmallDiskStore) -> None:
     node.disk.fail("open", "*.log", errno.EMFILE)
 
 
@@ -103,7 +103,7 @@ def obstacle(request: pytest.FixtureRequest) -> Obstacle:
 
 
 async def test_a_flush_that_finds_no_room_loses_nothing_and_is_done_when_there_is_some(
-    node: Node, obstacle: Obstacle
+    node: SmallDiskStore, obstacle: Obstacle
 ) -> None:
     await durable(node.store, append(node.partition, 3))
     await flushed(node.store)
@@ -125,7 +125,7 @@ async def test_a_flush_that_finds_no_room_loses_nothing_and_is_done_when_there_i
     assert path.read_bytes()[: len(before)] == before != path.read_bytes()
 
 
-async def test_a_segment_that_was_only_begun_is_gone_again(node: Node) -> None:
+async def test_a_segment_that_was_only_begun_is_gone_again(node: SmallDiskStore) -> None:
     await durable(node.store, append(node.partition, 3))
     full_at_once(node)
     await flushed(node.store)
@@ -134,7 +134,7 @@ async def test_a_segment_that_was_only_begun_is_gone_again(node: Node) -> None:
     assert await unsettled(node.partition) == numbered(0, 1, 2)
 
 
-async def test_writes_that_were_done_before_the_disk_was_full_stay(node: Node) -> None:
+async def test_writes_that_were_done_before_the_disk_was_full_stay(node: SmallDiskStore) -> None:
     for _ in range(10):  # a segment for every three
         await durable(node.store, node.partition.append(records([b"x" * 20_000]), waited=True))
     full = "*0000000006.log"
@@ -156,7 +156,7 @@ async def test_writes_that_were_done_before_the_disk_was_full_stay(node: Node) -
 async def test_with_ballast_what_consumers_are_done_with_goes_from_a_disk_without_a_page_left(
     data: Path,
 ) -> None:
-    node = Node(data, replace(OPTIONS, ballast_bytes=MIB))
+    node = SmallDiskStore(data, replace(OPTIONS, ballast_bytes=MIB))
     await durable(node.store, node.partition.append(records([b"x" * 100_000] * 3), waited=True))
     await durable(node.store, append(node.partition))
     await node.store.checkpoints.take()
@@ -172,7 +172,7 @@ async def test_with_ballast_what_consumers_are_done_with_goes_from_a_disk_withou
 
 
 async def test_a_change_of_metadata_gets_room_from_the_ballast(data: Path) -> None:
-    node = Node(data, replace(OPTIONS, ballast_bytes=MIB))
+    node = SmallDiskStore(data, replace(OPTIONS, ballast_bytes=MIB))
     await durable(node.store, append(node.partition))
     # A file of the journal takes room, too
     await until(lambda: not node.store.journal.supply.making)
@@ -184,7 +184,7 @@ async def test_a_change_of_metadata_gets_room_from_the_ballast(data: Path) -> No
 
 
 async def test_a_checkpoint_that_finds_no_room_keeps_its_journal_file_until_there_is_some(
-    node: Node, obstacle: Obstacle
+    node: SmallDiskStore, obstacle: Obstacle
 ) -> None:
     obstacle(node)
     await fill_journal_file(node.store, node.partition)
@@ -199,7 +199,7 @@ async def test_a_checkpoint_that_finds_no_room_keeps_its_journal_file_until_ther
     assert await unsettled(node.partition) == bodies
 
 
-async def test_settlements_need_no_room_and_make_some(node: Node) -> None:
+async def test_settlements_need_no_room_and_make_some(node: SmallDiskStore) -> None:
     await durable(node.store, node.partition.append(records([b"x" * 100_000] * 3), waited=True))
     await durable(node.store, append(node.partition))
     await flushed(node.store)
@@ -213,7 +213,7 @@ async def test_settlements_need_no_room_and_make_some(node: Node) -> None:
 
 
 async def test_on_a_disk_without_a_page_left_nothing_is_stored_and_segments_go_later(
-    node: Node,
+    node: SmallDiskStore,
 ) -> None:
     # RocksDB takes nothing more once a write of it has failed.
     await durable(node.store, node.partition.append(records([b"x" * 100_000] * 3), waited=True))
@@ -237,7 +237,9 @@ async def test_on_a_disk_without_a_page_left_nothing_is_stored_and_segments_go_l
     assert await content(left) == numbered(3, 4)
 
 
-async def test_a_disk_that_others_fill_during_a_checkpoint_gets_no_snapshots(node: Node) -> None:
+async def test_a_disk_that_others_fill_during_a_checkpoint_gets_no_snapshots(
+    node: SmallDiskStore,
+) -> None:
     await durable(node.store, append(node.partition, 3))
     # Each journal file is named in the metadata
     await until(lambda: node.store.journal.supply.ready)
@@ -260,7 +262,7 @@ async def test_a_disk_that_others_fill_during_a_checkpoint_gets_no_snapshots(nod
 
 
 async def test_a_full_journal_goes_on_when_consumers_have_taken_what_it_holds(data: Path) -> None:
-    node = Node(data)
+    node = SmallDiskStore(data)
     node.leave(METADATA_BYTES - MIB)
     positions: list[int] = []
     for _ in range(6):  # more than its files hold
@@ -279,7 +281,7 @@ async def test_a_full_journal_goes_on_when_consumers_have_taken_what_it_holds(da
     assert await content(data) == []
 
 
-async def test_a_block_larger_than_a_journal_file_waits_for_room(node: Node) -> None:
+async def test_a_block_larger_than_a_journal_file_waits_for_room(node: SmallDiskStore) -> None:
     await durable(node.store, append(node.partition))
     node.leave(2 * MIB)
     large = node.partition.append(records([b"x" * 3 * MIB]), waited=True)
@@ -297,7 +299,7 @@ async def test_a_block_larger_than_a_journal_file_waits_for_room(node: Node) -> 
 
 
 async def test_a_journal_file_that_was_in_the_making_is_no_room_for_a_larger_block(
-    node: Node,
+    node: SmallDiskStore,
 ) -> None:
     await durable(node.store, append(node.partition))
     await until(lambda: node.store.journal.supply.ready)
@@ -335,7 +337,7 @@ async def test_a_journal_file_that_finds_no_room_is_made_when_there_is_some(data
 
 
 async def test_a_low_disk_gets_no_more_journal_files_than_are_needed(data: Path) -> None:
-    node = Node(data)
+    node = SmallDiskStore(data)
     await until(lambda: node.disk.count("fill", "*.new") == 1)
     node.leave(CAPACITY // 8)
     await until(lambda: node.blocked)
@@ -350,7 +352,7 @@ async def test_a_low_disk_gets_no_more_journal_files_than_are_needed(data: Path)
 
 
 async def test_a_clean_stop_on_a_full_disk_ends_and_loses_nothing_durable(data: Path) -> None:
-    node = Node(data)
+    node = SmallDiskStore(data)
     await durable(node.store, append(node.partition, 3))
     node.leave(0)
     await node.store.aclose()
@@ -374,7 +376,7 @@ async def test_a_clean_stop_with_no_room_for_what_waits_ends(data: Path) -> None
 async def test_a_full_disk_that_shows_after_the_space_was_taken_is_final(
     data: Path, operation: str
 ) -> None:
-    node = Node(data)
+    node = SmallDiskStore(data)
     await durable(node.store, append(node.partition, 3))
     node.disk.fail(operation, "*.log", errno.ENOSPC)
     await node.store.checkpoints.take()
@@ -384,7 +386,7 @@ async def test_a_full_disk_that_shows_after_the_space_was_taken_is_final(
     assert await content(data) == numbered(0, 1, 2)
 
 
-async def test_a_segment_whose_index_finds_no_room_is_not_followed(node: Node) -> None:
+async def test_a_segment_whose_index_finds_no_room_is_not_followed(node: SmallDiskStore) -> None:
     # Without an index nobody would miss the segment behind it.
     node.disk.fail("allocate", "*.index", errno.ENOSPC)
     for _ in range(6):
@@ -403,7 +405,7 @@ async def test_a_segment_whose_index_finds_no_room_is_not_followed(node: Node) -
 
 
 async def test_publishers_wait_for_what_was_promised_before_the_disk_is_full(data: Path) -> None:
-    node = Node(data)
+    node = SmallDiskStore(data)
     reserve = CAPACITY // 8
     assert node.store.space.reserve.size == reserve
     node.leave(reserve + 2 * MIB)
@@ -429,7 +431,7 @@ async def test_a_store_on_a_low_disk_says_so_at_its_start(data: Path) -> None:
 
 
 async def test_a_checkpoint_of_settlements_alone_is_not_begun_without_room_for_metadata(
-    node: Node,
+    node: SmallDiskStore,
 ) -> None:
     await durable(node.store, append(node.partition, 3))
     await node.store.checkpoints.take()
@@ -462,7 +464,7 @@ async def test_an_empty_segment_that_finds_no_room_leaves_the_one_before_it_seal
     data: Path, obstacle: Obstacle
 ) -> None:
     left = await left_with_an_empty_segment(data)
-    node = Node(left, TINY_SEGMENTS)
+    node = SmallDiskStore(left, TINY_SEGMENTS)
     obstacle(node)
     await until(lambda: node.blocked)
     node.partition.open_cursor().settle(3, 4)
@@ -480,7 +482,7 @@ async def test_an_empty_segment_that_finds_no_room_leaves_the_one_before_it_seal
 
 async def test_an_empty_segment_whose_file_is_gone_is_not_called_synced(data: Path) -> None:
     left = await left_with_an_empty_segment(data)
-    node = Node(left, TINY_SEGMENTS)
+    node = SmallDiskStore(left, TINY_SEGMENTS)
     full_at_once(node)
     await until(lambda: node.blocked)
     node.partition.open_cursor().settle(3, 5)

@@ -15,7 +15,7 @@ from unittest import mock
 import msgspec
 from aiohttp import StreamReader
 from aiohttp.test_utils import make_mocked_request
-from queue_samples import Node, declare_queue, running_node
+from support.queue_samples import Node, declare_queue, running_node
 
 from routelog.log_backend import Backups, Reason, StoredLogs, SystemDisk
 from routelog.management.calls.answer import Answer, Empty, Listing, Pieces, Value, as_json

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import aiohttp
-from html_document import Element, read_html
+from support.html_document import Element, read_html
 from unit.management.managed_node import ManagedNode
 from yarl import URL
 

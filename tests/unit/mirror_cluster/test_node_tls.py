@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import trustme
-from node_certificates import node_files
+from support.node_certificates import node_files
 
 from routelog.mirror_cluster.node_tls import NodeTls, TlsFiles, TlsUnusable, handshake_failure
 

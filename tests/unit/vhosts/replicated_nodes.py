@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TypeVar
 
-from queue_samples import Node, Turns
+from support.queue_samples import Node, Turns
 from support.waiting import until
 from unit.log_backend.open_store import copy_of
 

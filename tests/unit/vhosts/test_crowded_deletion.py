@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from queue_samples import Node, Taker, declare_queue, running_node
+from support.queue_samples import Node, Taker, declare_queue, running_node
 
 from routelog.exchanges import QueueNotFound
 from routelog.exchanges.topology.binding_graph import AT_ONCE_MAX, DEPARTED_BINDINGS_MAX

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from queue_samples import declare_queue, records
+from support.queue_samples import declare_queue, records
 from unit.log_backend.open_store import unsettled
 from unit.vhosts.replicated_nodes import ReplicatedNode, replicated_node, there_and_back
 

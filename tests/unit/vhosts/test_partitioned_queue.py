@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from queue_samples import (
+from support.queue_samples import (
     Node,
     Taker,
     bodies,

@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from queue_samples import declare_queue, delete_queue, got, records
+from support.queue_samples import declare_queue, delete_queue, got, records
 from support.waiting import until
 from unit.log_backend.copies.test_copies import materialized
 from unit.log_backend.open_store import flushed, unsettled

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from pamqp import commands
-from queue_samples import Node, Taker, declare_queue, records, running_node
+from support.queue_samples import Node, Taker, declare_queue, records, running_node
 
 from routelog.log_backend import PERSISTENT, encode_records, key_partition
 from routelog.vhosts import (

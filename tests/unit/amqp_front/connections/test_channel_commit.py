@@ -7,11 +7,11 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from frame_samples import publish
-from intake_samples import share
-from loop_services import scheduler_on
 from pamqp import commands
-from queue_samples import Node, records
+from support.frame_samples import publish
+from support.intake_samples import share
+from support.loop_services import scheduler_on
+from support.queue_samples import Node, records
 from unit.amqp_front.publishing_channel import HastyClock, held, runs
 
 from routelog.amqp_front.connections.channel import Channel

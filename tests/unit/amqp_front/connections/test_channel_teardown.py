@@ -6,8 +6,8 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from loop_services import ended_in_turn, scheduler_on
-from queue_samples import SetClock
+from support.loop_services import ended_in_turn, scheduler_on
+from support.queue_samples import SetClock
 
 from routelog.amqp_front.connections.channel_table import ChannelTable
 from routelog.amqp_front.connections.channel_teardown import CHANNELS_MAX, are_many, torn_down

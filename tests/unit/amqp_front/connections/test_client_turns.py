@@ -6,8 +6,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from loop_services import scheduler_on
-from queue_samples import SetClock
+from support.loop_services import scheduler_on
+from support.queue_samples import SetClock
 from unit.broker.sockets.test_long_write import Loop
 
 from routelog.amqp_front.connections.connection import LATE_BYTES_MAX, LITTLE_BYTES, Connection
@@ -35,7 +35,7 @@ class SlowClock(SetClock):
         return super().monotonic()
 
 
-class Node:
+class SharedLoop:
     """Connections that share a loop."""
 
     def __init__(self, clock: SetClock) -> None:
@@ -75,7 +75,7 @@ def left_of(connection: Connection) -> int:
 
 @pytest.mark.parametrize(("turns", "each"), [(1.5, 1), (0.26, 3)])
 def test_commands_are_carried_out_until_they_have_taken_a_turn(turns: float, each: int) -> None:
-    node = Node(SlowClock(turns))
+    node = SharedLoop(SlowClock(turns))
     connection = node.connection()
     left = [node.read(connection, 20)]
     while left[-1]:
@@ -87,7 +87,7 @@ def test_commands_are_carried_out_until_they_have_taken_a_turn(turns: float, eac
 
 
 def test_quick_commands_are_carried_out_at_once() -> None:
-    node = Node(SetClock())
+    node = SharedLoop(SetClock())
     assert node.read(node.connection(), 10_000) == 0
 
 
@@ -99,7 +99,7 @@ def test_who_is_read_late_waits_and_who_has_little_to_say_is_heard_first(
 ) -> None:
     clock = SetClock()
     clock.microseconds = 1_000_000
-    node = Node(clock)
+    node = SharedLoop(clock)
     node.read(node.connection(), 1)
     clock.microseconds += round(READ_SECONDS * 1e6)
     connection = node.connection()
@@ -112,7 +112,7 @@ def test_who_is_read_late_waits_and_who_has_little_to_say_is_heard_first(
 def test_all_that_come_late_together_keep_few_bytes() -> None:
     clock = SetClock()
     clock.microseconds = 1_000_000
-    node = Node(clock)
+    node = SharedLoop(clock)
     node.read(node.connection(), 1)
     clock.microseconds += round(READ_SECONDS * 1e6)
     first = node.connection()

@@ -8,8 +8,8 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from intake_samples import share
 from pamqp import commands
+from support.intake_samples import share
 
 from routelog.amqp_front.connections.body_receiver import DIRECT_BYTES_MIN, NEXT_BYTES_MAX
 from routelog.amqp_front.connections.receive_buffer import ReceiveBuffer

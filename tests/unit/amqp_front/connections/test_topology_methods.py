@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from pamqp import commands
-from queue_samples import Node, SlowDisk, running_node
+from support.queue_samples import Node, SlowDisk, running_node
 
 from routelog.amqp_front.connections import topology_methods
 from routelog.vhosts import AccessRefused, Answer, ResourceKind, Verb, VirtualHost, after

@@ -9,8 +9,8 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from loop_services import scheduler_on
-from queue_samples import SetClock
+from support.loop_services import scheduler_on
+from support.queue_samples import SetClock
 
 from routelog.amqp_front.consuming.ack_timeouts import LOOKED_RUNS, AckTimeouts
 from routelog.amqp_front.consuming.unacked import EndedLease, Unacked, UnackedRun

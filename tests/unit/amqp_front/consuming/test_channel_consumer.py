@@ -5,7 +5,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from queue_samples import records
+from support.queue_samples import records
 
 from routelog.amqp_front.consuming.channel_consumer import SAMPLED_ONE_IN, ChannelConsumer
 from routelog.amqp_front.consuming.unacked import UnackedRun

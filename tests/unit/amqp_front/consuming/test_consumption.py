@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from queue_samples import Turns, records
+from support.queue_samples import Turns, records
 
 from routelog.amqp_front.consuming import consumption
 from routelog.amqp_front.consuming.channel_consumer import ChannelConsumer

@@ -1,6 +1,6 @@
 """The lease of a consumer's deliveries, with a clock that goes when it is told."""
 
-from queue_samples import Turns
+from support.queue_samples import Turns
 
 from routelog.amqp_front.consuming.delivery_lease import MARKS, DeliveryLease
 

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from loop_services import ended_in_turn, scheduler_on
-from queue_samples import SetClock
+from support.loop_services import ended_in_turn, scheduler_on
+from support.queue_samples import SetClock
 
 from routelog.amqp_front.consuming import settling as settling_module
 from routelog.amqp_front.consuming.settling import (

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from queue_samples import Turns
+from support.queue_samples import Turns
 
 from routelog.amqp_front.publishing.confirm_sender import ConfirmSender
 from routelog.broker import Gate

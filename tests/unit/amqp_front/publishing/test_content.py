@@ -3,8 +3,8 @@
 from typing import Any
 
 import pytest
-from intake_samples import share
 from pamqp import commands
+from support.intake_samples import share
 
 from routelog.amqp_front.publishing.content import EMPTY_BODIES_MAX, PartialContent
 from routelog.amqp_front.wire.command import Frame, PublishRun

@@ -3,10 +3,10 @@
 from typing import Any, cast
 
 import pytest
-from frame_samples import publish, some_properties
-from loop_services import scheduler_on
 from pamqp import commands
-from queue_samples import Node, Taker, bodies, declare_queue, fill
+from support.frame_samples import publish, some_properties
+from support.loop_services import scheduler_on
+from support.queue_samples import Node, Taker, bodies, declare_queue, fill
 from unit.amqp_front.publishing_channel import Channel, held, runs
 
 from routelog.amqp_front.publishing.publisher import Publisher

@@ -2,7 +2,7 @@
 
 from typing import Any, cast
 
-from frame_samples import publish, some_properties
+from support.frame_samples import publish, some_properties
 from unit.amqp_front.publishing_channel import Channel, runs
 
 from routelog.amqp_front.publishing.return_sender import ReturnSender

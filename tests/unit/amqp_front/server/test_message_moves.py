@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, cast
 
-from queue_samples import declare_queue, fill, running_node
+from support.queue_samples import declare_queue, fill, running_node
 
 from routelog.amqp_front.server.message_moves import MessageMoves
 from routelog.vhosts import (

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from itertools import pairwise
 from typing import Any, cast
 
-from loop_services import scheduler_on
+from support.loop_services import scheduler_on
 
 from routelog.amqp_front.sockets.heartbeat import Heartbeat, HeartbeatWheel
 from routelog.log_backend import Lane, SystemClock

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from loop_services import scheduler_on
+from support.loop_services import scheduler_on
 from support.waiting import until
 
 from routelog.amqp_front.transactions.commit import Commit

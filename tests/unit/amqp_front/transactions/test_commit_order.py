@@ -5,9 +5,9 @@ from collections.abc import Callable
 from typing import Any, cast
 
 import pytest
-from frame_samples import publish, some_properties
-from intake_samples import share
-from queue_samples import Node
+from support.frame_samples import publish, some_properties
+from support.intake_samples import share
+from support.queue_samples import Node
 from unit.amqp_front.publishing_channel import Channel, carry_out, held, runs
 
 from routelog.amqp_front.publishing.publisher import Publisher

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from loop_services import ended_in_turn, scheduler_on
+from support.loop_services import ended_in_turn, scheduler_on
 from unit.amqp_front.publishing_channel import HastyClock
 
 from routelog.amqp_front.consuming import tag_order, unacked

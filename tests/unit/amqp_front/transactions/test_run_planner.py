@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterable
 from typing import Any, cast
 
 import pytest
-from frame_samples import publish, some_properties
-from queue_samples import Node, SetClock
+from support.frame_samples import publish, some_properties
+from support.queue_samples import Node, SetClock
 from unit.amqp_front.publishing_channel import Channel, carry_out, held, runs
 
 from routelog.amqp_front.publishing.publisher import Publisher

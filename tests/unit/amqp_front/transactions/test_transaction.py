@@ -3,8 +3,8 @@
 from array import array
 
 import pytest
-from frame_samples import publish, some_properties
-from intake_samples import share
+from support.frame_samples import publish, some_properties
+from support.intake_samples import share
 
 from routelog.amqp_front.consuming.unacked import Taken, UnackedRun
 from routelog.amqp_front.transactions import transaction

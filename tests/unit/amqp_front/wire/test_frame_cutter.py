@@ -3,7 +3,7 @@
 from array import array
 
 import pytest
-from frame_samples import (
+from support.frame_samples import (
     ACK,
     SAMPLES,
     Cut,

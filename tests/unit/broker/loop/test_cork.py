@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import cast
 
 import pytest
-from loop_services import services_of
+from support.loop_services import services_of
 from unit.broker.sockets.test_long_write import Loop
 
 from routelog.broker.loop.cork import Cork

@@ -2,7 +2,7 @@
 
 from typing import Any, cast
 
-from queue_samples import SetClock, records
+from support.queue_samples import SetClock, records
 
 from routelog.broker.process.services import MESSAGE_BYTES, DeliverySamples
 from routelog.vhosts import Delivery

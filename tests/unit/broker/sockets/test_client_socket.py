@@ -5,7 +5,7 @@ import socket
 from typing import Any, cast
 
 import pytest
-from loop_services import services_of
+from support.loop_services import services_of
 
 from routelog.broker.sockets import client_socket
 from routelog.broker.sockets.client_socket import ClientSocket

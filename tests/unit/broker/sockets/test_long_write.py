@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import cast
 
-from loop_services import services_of
+from support.loop_services import services_of
 
 from routelog.broker.sockets.client_socket import ClientSocket
 from routelog.broker.sockets.long_write import OUTBOX_BYTES_HIGH, TURN_BYTES_MAX

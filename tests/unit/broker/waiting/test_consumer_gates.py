@@ -2,7 +2,7 @@
 
 from typing import Any, cast
 
-from queue_samples import Turns
+from support.queue_samples import Turns
 
 from routelog.broker.loop.cork import Cork
 from routelog.broker.waiting.consumer_gates import WAIT_SECONDS_MAX, ConsumerGates

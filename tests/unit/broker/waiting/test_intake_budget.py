@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from intake_samples import NO_LIMIT, budget
+from support.intake_samples import NO_LIMIT, budget
 
 from routelog.broker.waiting.intake_budget import Charge, IntakeBudget, IntakeFull, IntakeShare
 

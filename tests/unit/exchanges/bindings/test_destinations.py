@@ -1,6 +1,6 @@
 """Where the bindings at one place lead."""
 
-from matched_names import matched_names
+from support.matched_names import matched_names
 
 from routelog.exchanges.bindings.binding import Binding
 from routelog.exchanges.bindings.destinations import (

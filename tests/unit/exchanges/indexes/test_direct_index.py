@@ -1,6 +1,6 @@
 """The direct exchange's index."""
 
-from matched_names import matched_names
+from support.matched_names import matched_names
 
 from routelog.exchanges.bindings.binding import Binding
 from routelog.exchanges.bindings.message import BARE_MESSAGE

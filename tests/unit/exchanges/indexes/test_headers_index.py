@@ -1,7 +1,7 @@
 """The headers exchange's index."""
 
 import pytest
-from matched_names import matched_names
+from support.matched_names import matched_names
 
 from routelog.exchanges.bindings.binding import Binding
 from routelog.exchanges.bindings.errors import InvalidBindingArguments

@@ -1,6 +1,6 @@
 """Topic patterns that a key may lead through on many ways."""
 
-from matched_names import matched_names
+from support.matched_names import matched_names
 
 from routelog.exchanges.bindings.binding import Binding
 from routelog.exchanges.bindings.destinations import Match

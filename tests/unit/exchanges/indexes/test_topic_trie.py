@@ -2,7 +2,7 @@
 
 from itertools import product
 
-from matched_names import matched_names
+from support.matched_names import matched_names
 
 from routelog.exchanges.bindings.binding import Binding
 from routelog.exchanges.indexes.topic_pattern import (

@@ -2,7 +2,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from frame_samples import source_module
+from support.frame_samples import source_module
 from unit.log_backend.journal_blocks import block_bytes
 from unit.log_backend.log_records import batch, bodies_of
 

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from queue_samples import Turns
+from support.queue_samples import Turns
 from unit.passing_time import take_turns
 
 from routelog.log_backend import (

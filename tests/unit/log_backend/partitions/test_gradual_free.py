@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from queue_samples import Turns
+from support.queue_samples import Turns
 
 from routelog.log_backend.loop import scheduler
 from routelog.log_backend.loop.scheduler import Lane

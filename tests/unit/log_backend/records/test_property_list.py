@@ -6,10 +6,10 @@ from datetime import UTC, datetime
 from decimal import Decimal
 
 import pytest
-from frame_samples import source_module
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pamqp import commands, encode
+from support.frame_samples import source_module
 
 from routelog.log_backend.records import property_list
 from routelog.log_backend.records.property_list import (

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
+from support.whole_digests import digest_differences
 from unit.log_backend.log_records import records
 from unit.log_backend.open_store import append, crash, durable, flushed, start_store
-from whole_digests import digest_differences
 
 from routelog.log_backend.copies.copied_disk import COPY, CopiedDisk
 from routelog.log_backend.doors.disk import Disk, SystemDisk

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from whole_digests import digest_differences
+from support.whole_digests import digest_differences
 
 from routelog.log_backend.tools.digest_format import (
     CHUNK,

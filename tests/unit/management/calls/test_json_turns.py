@@ -5,7 +5,7 @@ import json
 
 import msgspec
 import pytest
-from loop_services import share_a_slow_loop
+from support.loop_services import share_a_slow_loop
 
 from routelog.management.calls.json_turns import GROUP_BYTES, WHOLE_BYTES_MAX, decoded_in_turns
 from routelog.vhosts import MalformedJson

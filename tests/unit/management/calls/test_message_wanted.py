@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
-from queue_samples import records
+from support.queue_samples import records
 from unit.management.managed_node import ManagedNode
 
 from routelog.management.calls.failures import Refused

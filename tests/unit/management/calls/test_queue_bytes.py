@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from queue_samples import Node, Taker, declare_queue, records, running_node, settle
+from support.queue_samples import Node, Taker, declare_queue, records, running_node, settle
 
 from routelog.management.calls.queue_bytes import (
     LISTED_STRETCHES_MAX,

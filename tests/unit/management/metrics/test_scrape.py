@@ -8,7 +8,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from queue_samples import fill
+from support.queue_samples import fill
 from unit.management.managed_node import Connection, ManagedNode
 
 from routelog.broker.process.services import DeliverySamples

@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator
 
 import pytest
-from queue_samples import declare_queue, records
+from support.queue_samples import declare_queue, records
 from unit.management.managed_node import ManagedNode
 from unit.management.page_browser import Browser, browsing
 

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from queue_samples import records
+from support.queue_samples import records
 from unit.management.managed_node import ManagedNode
 from unit.management.page_browser import Browser, browsing
 

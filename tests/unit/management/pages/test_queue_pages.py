@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from queue_samples import declare_queue, records
+from support.queue_samples import declare_queue, records
 from unit.management.managed_node import TAKEN
 from unit.management.page_browser import Browser, pairs, values
 

@@ -1,7 +1,7 @@
 """Readers of logs: listed, moved after a dry run, deleted."""
 
 import pytest
-from queue_samples import records
+from support.queue_samples import records
 from unit.management.page_browser import Browser
 
 from routelog.management.views import log_readers

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from queue_samples import Node, SetClock, Taker, declare_queue, records, running_node
+from support.queue_samples import Node, SetClock, Taker, declare_queue, records, running_node
 
 from routelog.management.sampling import sampler as sampler_module
 from routelog.management.sampling.sampler import (

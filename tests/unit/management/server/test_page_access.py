@@ -10,8 +10,8 @@ from urllib.parse import quote
 
 import aiohttp
 import pytest
-from html_document import Element
-from queue_samples import records
+from support.html_document import Element
+from support.queue_samples import records
 from unit.management.managed_node import TAKEN, Connection, ManagedNode
 from unit.management.page_browser import ALL, Browser, browsing
 

@@ -1,7 +1,7 @@
 """The web page over HTTP: signing in, what every page has, and what is refused."""
 
 import pytest
-from html_document import Element
+from support.html_document import Element
 from unit.management.managed_node import ManagedNode
 from unit.management.page_browser import Browser, browsing
 

@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 import aiohttp
 import pytest
-from queue_samples import records
+from support.queue_samples import records
 from support.waiting import until
 from unit.log_backend.open_store import flushed
 from unit.management.managed_node import ManagedNode

@@ -3,7 +3,7 @@
 import asyncio
 
 import pytest
-from loop_services import share_a_slow_loop
+from support.loop_services import share_a_slow_loop
 from unit.management.managed_node import Connection, ManagedNode
 
 from routelog.management.calls.failures import Refused

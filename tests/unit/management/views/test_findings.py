@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from queue_samples import records
+from support.queue_samples import records
 from unit.management.managed_node import ManagedNode
 
 from routelog.exchanges import Binding

@@ -1,6 +1,6 @@
 """Flows of single objects, of which others may have gone."""
 
-from queue_samples import records
+from support.queue_samples import records
 from unit.management.managed_node import Connection, ManagedNode
 
 from routelog.management.views import connections, queues

@@ -1,7 +1,7 @@
 """Logs and their readers over HTTP."""
 
 import pytest
-from queue_samples import records
+from support.queue_samples import records
 from unit.log_backend.open_store import flushed
 from unit.management.managed_node import ManagedNode
 

@@ -6,7 +6,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 import pytest
-from queue_samples import declare_queue, records
+from support.queue_samples import declare_queue, records
 from unit.management.managed_node import ManagedNode
 
 from routelog.management.calls.failures import Refused

@@ -4,7 +4,7 @@ from array import array
 from dataclasses import replace
 
 import pytest
-from queue_samples import Taker, got, records
+from support.queue_samples import Taker, got, records
 from unit.management.managed_node import Connection, ManagedNode
 
 from routelog.log_backend import Reason, Records, encode_records

@@ -1,6 +1,6 @@
 """Readers of all logs over HTTP."""
 
-from queue_samples import records
+from support.queue_samples import records
 from unit.management.managed_node import ManagedNode
 
 from routelog.management.views import log_readers, readers

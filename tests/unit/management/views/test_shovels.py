@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from queue_samples import records
+from support.queue_samples import records
 from unit.management.managed_node import ManagedNode
 
 from routelog.management.calls.failures import Refused

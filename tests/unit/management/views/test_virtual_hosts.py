@@ -1,7 +1,7 @@
 """Vhosts and definitions over HTTP."""
 
 import pytest
-from queue_samples import delete_queue, got, records
+from support.queue_samples import delete_queue, got, records
 from unit.management.managed_node import ManagedNode
 
 from routelog.exchanges import RoutingError

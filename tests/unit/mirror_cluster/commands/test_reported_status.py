@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from node_sockets import node_sockets
+from support.node_sockets import node_sockets
 from support.ports import free_port
 from unit.mirror_cluster.journals import record
 

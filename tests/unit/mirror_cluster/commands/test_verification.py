@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 
-from node_sockets import node_sockets
+from support.node_sockets import node_sockets
 from support.ports import free_port
 from support.waiting import until
 
@@ -73,7 +73,7 @@ class Journal:
         return [ShardBlock(0, 1, after + 1, 0, b"", 0)]
 
 
-class Node:
+class DigestNode:
     """A node whose digest is some messages, whatever it is asked for.
 
     Attributes:
@@ -108,7 +108,7 @@ def _drop(sender: str, message: Message) -> None:
 
 
 @asynccontextmanager
-async def running(nodes: dict[str, Node]) -> AsyncIterator[ClusterOptions]:
+async def running(nodes: dict[str, DigestNode]) -> AsyncIterator[ClusterOptions]:
     addresses = {}
     for name, node in nodes.items():
         addresses[name] = f"127.0.0.1:{await node.links.listen('127.0.0.1', 0)}"
@@ -120,13 +120,15 @@ async def running(nodes: dict[str, Node]) -> AsyncIterator[ClusterOptions]:
             await node.links.aclose()
 
 
-async def compared(nodes: dict[str, Node]) -> Verified:
+async def compared(nodes: dict[str, DigestNode]) -> Verified:
     async with running(nodes) as options:
         return await verify(options, lambda done, total: None)
 
 
 async def test_a_node_that_does_not_run_is_named(tmp_path: Path) -> None:
-    async with running({name: Node(tmp_path, name, Copies(9), END) for name in "ab"}) as options:
+    async with running(
+        {name: DigestNode(tmp_path, name, Copies(9), END) for name in "ab"}
+    ) as options:
         port = free_port()
         addresses = {**options.addresses, "c": f"127.0.0.1:{port}"}
         found = await verify(replace(options, addresses=addresses), lambda done, total: None)
@@ -143,8 +145,8 @@ END = DigestEnd(9, 7, 1, 0, 0)
 async def test_digests_of_one_position_are_compared(tmp_path: Path) -> None:
     said = (DigestProgress(5, 10), END)
     nodes = {
-        "a": Node(tmp_path, "a", Copies(7), *said),
-        "b": Node(tmp_path, "b", Copies(9), *said),
+        "a": DigestNode(tmp_path, "a", Copies(7), *said),
+        "b": DigestNode(tmp_path, "b", Copies(9), *said),
     }
     found = await compared(nodes)
     assert (found.equal, found.complete, found.position) == (True, True, 9)
@@ -157,10 +159,10 @@ async def test_digests_of_one_position_are_compared(tmp_path: Path) -> None:
 
 async def test_a_node_without_a_digest_is_named_and_the_others_are_compared(tmp_path: Path) -> None:
     nodes = {
-        "a": Node(tmp_path, "a", Copies(9), END),
-        "b": Node(tmp_path, "b", Copies(9, "the disk is low")),
-        "c": Node(tmp_path, "c", Copies(9), DigestEnd(8, 7, 1, 0, 0)),
-        "d": Node(tmp_path, "d", Copies(9), status=1),
+        "a": DigestNode(tmp_path, "a", Copies(9), END),
+        "b": DigestNode(tmp_path, "b", Copies(9, "the disk is low")),
+        "c": DigestNode(tmp_path, "c", Copies(9), DigestEnd(8, 7, 1, 0, 0)),
+        "d": DigestNode(tmp_path, "d", Copies(9), status=1),
     }
     found = await compared(nodes)
     assert [each.problem for each in found.nodes] == ["", "the disk is low", "", "no room"]
@@ -174,8 +176,8 @@ async def test_a_node_without_a_digest_is_named_and_the_others_are_compared(tmp_
 
 
 async def test_a_node_that_has_left_is_not_waited_for(tmp_path: Path) -> None:
-    nodes = {name: Node(tmp_path, name, Copies(9), END) for name in "ab"}
-    gone = Node(tmp_path, "c", Copies(8), END)
+    nodes = {name: DigestNode(tmp_path, name, Copies(9), END) for name in "ab"}
+    gone = DigestNode(tmp_path, "c", Copies(8), END)
     gone.has_copy = False
     found = await compared(nodes | {"c": gone})
     assert (found.equal, found.complete) == (True, False)
@@ -183,7 +185,7 @@ async def test_a_node_that_has_left_is_not_waited_for(tmp_path: Path) -> None:
 
 
 async def test_a_replica_that_only_the_nodes_know_is_named(tmp_path: Path) -> None:
-    nodes = {name: Node(tmp_path, name, Copies(9), END) for name in "ab"}
+    nodes = {name: DigestNode(tmp_path, name, Copies(9), END) for name in "ab"}
     nodes["b"].replicas = ["a", "b", "d"]
     found = await compared(nodes)
     assert (found.equal, found.complete) == (True, False)
@@ -193,16 +195,16 @@ async def test_a_replica_that_only_the_nodes_know_is_named(tmp_path: Path) -> No
 
 async def test_one_node_that_is_unlike_several_others_is_to_be_repaired(tmp_path: Path) -> None:
     odd = DigestEnd(8, 7, 1, 0, 0)
-    nodes = {name: Node(tmp_path, name, Copies(9), END) for name in "ab"}
-    found = await compared(nodes | {"c": Node(tmp_path, "c", Copies(9), odd)})
+    nodes = {name: DigestNode(tmp_path, name, Copies(9), END) for name in "ab"}
+    found = await compared(nodes | {"c": DigestNode(tmp_path, "c", Copies(9), odd)})
     told = "a, b, c do not have the same up to position 9: 1 difference"
     assert found.summary == f"{told}: `routelog cluster repair c`"
 
 
 async def test_one_digest_is_made_at_a_time_and_none_for_who_has_gone(tmp_path: Path) -> None:
-    node = Node(tmp_path, "a", Copies(9), END)
+    node = DigestNode(tmp_path, "a", Copies(9), END)
     node.sender._program = [sys.executable, "-c", "import time; time.sleep(60)"]
-    nodes = {"a": node, "b": Node(tmp_path, "b", Copies(9), END)}
+    nodes = {"a": node, "b": DigestNode(tmp_path, "b", Copies(9), END)}
     async with running(nodes) as options:
         first = asyncio.create_task(verify(options, lambda done, total: None))
         await until(lambda: bool(node.sender._tasks))

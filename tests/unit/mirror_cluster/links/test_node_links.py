@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 import trustme
-from node_certificates import node_files
-from node_sockets import node_sockets
+from support.node_certificates import node_files
+from support.node_sockets import node_sockets
 from support.waiting import until
 
 from routelog.broker.sockets.accepted_sockets import AcceptedSockets

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from cluster.nodes.memory_coordinator import Held, MemoryCoordinator
 from cluster.nodes.store_node import SHARD, StoreNode
-from node_sockets import node_sockets
+from support.node_sockets import node_sockets
 from support.waiting import until
 
 from routelog.log_backend import SystemClock

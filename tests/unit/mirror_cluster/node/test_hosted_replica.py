@@ -41,7 +41,7 @@ from routelog.mirror_cluster.replica.settings import ReplicaSettings
 PROCESS = 11
 
 
-class Node:
+class ReplicaSurroundings:
     """Everything around one replica, whose disk answers within its calls."""
 
     def __init__(self) -> None:
@@ -115,7 +115,7 @@ class Node:
 
 
 @asynccontextmanager
-async def hosted(node: Node, min_in_sync: int = 1) -> AsyncIterator[HostedReplica]:
+async def hosted(node: ReplicaSurroundings, min_in_sync: int = 1) -> AsyncIterator[HostedReplica]:
     settings = ReplicaSettings(min_in_sync=min_in_sync)
     yield HostedReplica("a", PROCESS, settings, node, node)
     for task in node.tasks:
@@ -131,7 +131,7 @@ def candidate(replica: HostedReplica, found: ShardRecord) -> None:
 
 
 async def test_it_claims_promises_begins_its_epoch_and_serves_in_this_order() -> None:
-    node = Node()
+    node = ReplicaSurroundings()
     async with hosted(node) as replica:
         led = replace(record("a", in_sync="a", claim=PROCESS, epoch=2), revision=2)
         node.answers = [led]
@@ -145,7 +145,7 @@ async def test_a_proposal_that_nobody_answered_is_answered_and_made_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(hosted_replica, "PROBLEM_PAUSE_SECONDS", 0.01)
-    node = Node()
+    node = ReplicaSurroundings()
     async with hosted(node) as replica:
         led = replace(record("a", in_sync="a", claim=PROCESS, epoch=2), revision=2)
         node.answers = [CoordinatorUnavailable("away"), None, led]
@@ -159,7 +159,7 @@ async def test_a_proposal_that_nobody_answered_is_answered_and_made_again(
 
 
 async def test_a_followers_blocks_come_from_memory_when_it_leads() -> None:
-    node = Node()
+    node = ReplicaSurroundings()
     async with hosted(node, min_in_sync=2) as replica:
         led = record("a", in_sync="ab", claim=PROCESS)
         replica.handle(RecordSeen(led))
@@ -178,7 +178,7 @@ async def test_a_copy_that_fails_is_asked_for_again_and_one_that_is_given_up_cha
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(hosted_replica, "PROBLEM_PAUSE_SECONDS", 0.01)
-    node = Node()
+    node = ReplicaSurroundings()
     async with hosted(node) as replica:
         replica.handle(RecordSeen(record("b", in_sync="b", claim=5)))
 
@@ -204,7 +204,7 @@ async def test_a_copy_that_fails_is_asked_for_again_and_one_that_is_given_up_cha
 
 
 async def test_a_copy_that_waits_for_a_start_ends_the_process_and_nothing_more_is_done() -> None:
-    node = Node()
+    node = ReplicaSurroundings()
     async with hosted(node) as replica:
         replica.handle(RecordSeen(record("b", in_sync="b", claim=5)))
         message = node.sent[-1][1]
@@ -222,7 +222,7 @@ async def test_a_copy_that_waits_for_a_start_ends_the_process_and_nothing_more_i
 async def test_an_error_in_a_replica_ends_the_process_and_nothing_more_is_done(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    node = Node()
+    node = ReplicaSurroundings()
     async with hosted(node) as replica:
 
         def fail(epoch: int) -> None:

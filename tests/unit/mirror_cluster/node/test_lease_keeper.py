@@ -18,7 +18,7 @@ from routelog.mirror_cluster.replica.lease import Lease
 ENTRY = NodeEntry("a", 7, "a:1", 1)
 
 
-class Node:
+class LeaseSurroundings:
     """Coordinator, disk, clock and owner of a keeper."""
 
     def __init__(self) -> None:
@@ -72,7 +72,7 @@ class Node:
 
 
 async def test_it_is_registered_once_and_renewed_with_each_sync() -> None:
-    node = Node()
+    node = LeaseSurroundings()
     await node.live(4)
     assert (node.held, node.registrations) == ([True], 1)
     assert node.syncs >= 7
@@ -82,7 +82,7 @@ async def test_it_is_registered_once_and_renewed_with_each_sync() -> None:
 
 
 async def test_a_disk_that_hangs_renews_nothing() -> None:
-    node = Node()
+    node = LeaseSurroundings()
     await node.live(1)
     node.may_sync.clear()
     await node.live(3)
@@ -94,7 +94,7 @@ async def test_a_disk_that_hangs_renews_nothing() -> None:
 
 
 async def test_two_registrations_are_not_under_way_at_once() -> None:
-    node = Node()
+    node = LeaseSurroundings()
     node.may_answer.clear()
     await node.live(3)
     node.may_answer.set()
@@ -106,7 +106,7 @@ async def test_two_registrations_are_not_under_way_at_once() -> None:
 
 
 async def test_a_node_that_is_listed_otherwise_than_it_is_registers_again() -> None:
-    node = Node()
+    node = LeaseSurroundings()
     await node.live(1)
     for listed in (ENTRY, None, replace(ENTRY, notes={0: ReplicaNote(end=(1, 2))})):
         before = node.registrations
@@ -116,7 +116,7 @@ async def test_a_node_that_is_listed_otherwise_than_it_is_registers_again() -> N
 
 
 async def test_a_coordinator_that_refuses_or_is_away_is_asked_again() -> None:
-    node = Node()
+    node = LeaseSurroundings()
     for node.problem in (CoordinatorUnavailable("away"), NodeNameTaken("a")):
         await node.live(2)
         assert node.held == []
@@ -128,7 +128,7 @@ async def test_a_coordinator_that_refuses_or_is_away_is_asked_again() -> None:
 async def test_a_trouble_that_stays_is_told_at_once_and_then_once_a_minute(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    node = Node()
+    node = LeaseSurroundings()
 
     def told() -> int:
         return sum("the lease was not renewed: away" in each for each in caplog.messages)
@@ -146,7 +146,7 @@ async def test_a_trouble_that_stays_is_told_at_once_and_then_once_a_minute(
 
 
 async def test_another_entry_is_registered_with_the_next_renewal() -> None:
-    node = Node()
+    node = LeaseSurroundings()
     await node.live(3)
     assert node.registrations == 1
     node.problem = CoordinatorUnavailable("away")

@@ -16,7 +16,7 @@ from routelog.mirror_cluster.node.operator_commands import OperatorCommands
 from routelog.mirror_cluster.replica.events import Drain, Event, RecoverWithLoss, Transfer
 
 
-class Node:
+class CommandedNode:
     """Process 7 of node a."""
 
     name, process = "a", 7
@@ -66,7 +66,7 @@ class Node:
     ],
 )
 async def test_a_command_is_carried_out_once(command: NodeCommand, done: Event | str) -> None:
-    node = Node()
+    node = CommandedNode()
     await node.see(command)
     await node.see(command)
     assert node.done == [done]
@@ -76,14 +76,14 @@ async def test_a_command_is_carried_out_once(command: NodeCommand, done: Event |
 async def test_a_leader_says_that_nobody_else_could_lead(
     goes_on: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
-    node = Node()
+    node = CommandedNode()
     node.replica.serving = goes_on
     await node.see(NodeCommand("a", 7, Verb.TRANSFER, revision=1))
     assert ("no other one is in sync" in caplog.text) == goes_on
 
 
 async def test_what_another_process_or_node_is_told_is_left_alone() -> None:
-    node = Node()
+    node = CommandedNode()
     await node.see(NodeCommand("a", 6, Verb.DRAIN, revision=1))
     await node.see(NodeCommand("b", 7, Verb.DRAIN, revision=2))
     assert node.done == []
@@ -91,7 +91,7 @@ async def test_what_another_process_or_node_is_told_is_left_alone() -> None:
 
 @pytest.mark.parametrize("answer", [False, CoordinatorUnavailable("away")])
 async def test_a_command_that_was_not_taken_is_not_carried_out(answer: bool | Exception) -> None:
-    node = Node()
+    node = CommandedNode()
     node.is_there = answer
     await node.see(NodeCommand("a", 7, Verb.DRAIN, revision=1))
     assert node.done == []

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 import trustme
-from node_certificates import node_files, node_keys
+from support.node_certificates import node_files, node_keys
 
 from routelog.mirror_cluster import BadClusterOption, follow_options, listen_options
 

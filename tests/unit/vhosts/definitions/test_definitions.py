@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from queue_samples import Node, running_node
+from support.queue_samples import Node, running_node
 
 from routelog.vhosts import (
     DefinitionsImport,

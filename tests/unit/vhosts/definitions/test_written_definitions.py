@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from queue_samples import Node, running_node
+from support.queue_samples import Node, running_node
 
 from routelog.vhosts import (
     DefinitionsImport,

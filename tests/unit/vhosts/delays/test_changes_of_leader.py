@@ -4,7 +4,7 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from queue_samples import Node, records
+from support.queue_samples import Node, records
 from support.waiting import until
 from unit.vhosts.delays.test_held_messages import (
     BEGIN,

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from pamqp import commands
-from queue_samples import Node, declare_queue, running_node
+from support.queue_samples import Node, declare_queue, running_node
 from unit.log_backend.open_store import copy_of, flushed
 from unit.vhosts.publishing.test_internal_publisher import HastyClock
 

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 from pamqp.commands import Basic
-from queue_samples import Node, declare_queue
+from support.queue_samples import Node, declare_queue
 
 from routelog.log_backend import PERSISTENT, Records, encode_records, key_partition
 from routelog.vhosts import Queue, QueueProperties

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from pamqp import commands
-from queue_samples import Node, bodies, declare_queue, give_back, got, running_node
+from support.queue_samples import Node, bodies, declare_queue, give_back, got, running_node
 from unit.log_backend.open_store import flushed
 
 from routelog.log_backend import PERSISTENT, LogOptions, Records, encode_records

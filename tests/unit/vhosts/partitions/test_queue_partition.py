@@ -8,7 +8,15 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
-from queue_samples import Taker, bodies, declare_queue, fill, numbered, records, running_node
+from support.queue_samples import (
+    Taker,
+    bodies,
+    declare_queue,
+    fill,
+    numbered,
+    records,
+    running_node,
+)
 from unit.log_backend.open_store import flushed
 
 from routelog.exchanges import QueueNotFound

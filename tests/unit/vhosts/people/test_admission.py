@@ -1,7 +1,7 @@
 """Connections and channels within the limits of vhosts and users."""
 
 import pytest
-from queue_samples import Node
+from support.queue_samples import Node
 
 from routelog.vhosts import (
     FULL_PERMISSION,

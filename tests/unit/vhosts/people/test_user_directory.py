@@ -67,7 +67,7 @@ class DirectWriter:
         return durable
 
 
-class Node:
+class StoredUsers:
     """A store, its writer and a directory that can be read back from it."""
 
     def __init__(self, path: Path) -> None:
@@ -86,14 +86,14 @@ class Node:
 
 
 @pytest.fixture
-async def node(tmp_path: Path) -> AsyncIterator[Node]:
-    node = Node(tmp_path / "metadata")
+async def node(tmp_path: Path) -> AsyncIterator[StoredUsers]:
+    node = StoredUsers(tmp_path / "metadata")
     yield node
     await node.close()
 
 
 @pytest.fixture
-def directory(node: Node) -> UserDirectory:
+def directory(node: StoredUsers) -> UserDirectory:
     return node.directory
 
 
@@ -102,20 +102,20 @@ def contents(directory: UserDirectory) -> dict[User, dict[str, Permission]]:
 
 
 async def test_users_and_permissions_are_read_back_after_a_restart(tmp_path: Path) -> None:
-    first = Node(tmp_path / "metadata")
+    first = StoredUsers(tmp_path / "metadata")
     await first.directory.add_user("alice", b"pw", ("monitoring", "management"))
     await first.directory.add_user("bob", b"")
     await first.directory.set_permissions("alice", "/", Permission("^a", "", ".*"))
     await first.directory.set_permissions("alice", "v", FULL_PERMISSION)
     await first.close()
-    second = Node(tmp_path / "metadata")
+    second = StoredUsers(tmp_path / "metadata")
     assert contents(second.directory) == contents(first.directory)
     assert second.directory.get("alice").password_hash == "hash of pw"
     await second.close()
 
 
 async def test_every_mutation_leaves_memory_and_store_the_same(
-    node: Node, directory: UserDirectory
+    node: StoredUsers, directory: UserDirectory
 ) -> None:
     await directory.create_default_user()
     assert contents(node.reloaded()) == contents(directory)
@@ -135,7 +135,7 @@ async def test_every_mutation_leaves_memory_and_store_the_same(
 
 
 async def test_no_name_reaches_into_the_keys_of_another(
-    node: Node, directory: UserDirectory
+    node: StoredUsers, directory: UserDirectory
 ) -> None:
     for name in NASTY_NAMES:
         await directory.add_user(name, b"pw")
@@ -150,7 +150,7 @@ async def test_no_name_reaches_into_the_keys_of_another(
 
 
 async def test_a_slash_in_a_name_is_not_the_slash_between_names(
-    node: Node, directory: UserDirectory
+    node: StoredUsers, directory: UserDirectory
 ) -> None:
     await directory.add_user("c", b"pw")
     await directory.add_user("b/c", b"pw")
@@ -190,7 +190,7 @@ async def test_an_unknown_user_is_named(directory: UserDirectory) -> None:
 
 
 async def test_a_user_created_again_has_none_of_the_old_permissions(
-    node: Node, directory: UserDirectory
+    node: StoredUsers, directory: UserDirectory
 ) -> None:
     await directory.add_user("alice", b"pw")
     await directory.set_permissions("alice", "/", FULL_PERMISSION)
@@ -235,7 +235,7 @@ async def test_an_empty_directory_gets_a_default_administrator(directory: UserDi
 
 
 async def test_the_default_user_and_his_permission_are_one_batch(
-    node: Node, directory: UserDirectory
+    node: StoredUsers, directory: UserDirectory
 ) -> None:
     await directory.create_default_user("root", b"pw", "main")
     assert {entry.revision for _, entry in node.store.scan(b"")} == {1}
@@ -255,7 +255,7 @@ async def test_a_user_added_meanwhile_keeps_the_default_user_out(directory: User
 
 
 async def test_a_store_that_takes_nothing_leaves_memory_as_it_is(
-    node: Node, directory: UserDirectory
+    node: StoredUsers, directory: UserDirectory
 ) -> None:
     await directory.add_user("alice", b"pw")
     await directory.set_permissions("alice", "/", FULL_PERMISSION)
@@ -279,7 +279,7 @@ USER = b'{"version":1,"name":"a","password_hash":"h","tags":["t"]}'
 PERMISSION = b'{"version":1,"vhost":"/","user":"a","configure":"c","write":"w","read":"r"}'
 
 
-async def test_records_of_version_1_are_read(node: Node) -> None:
+async def test_records_of_version_1_are_read(node: StoredUsers) -> None:
     node.store.apply([Change(b"users/a", USER), Change(b"permissions/%2F/a", PERMISSION)])
     assert contents(node.reloaded()) == {User("a", "h", ("t",)): {"/": Permission("c", "w", "r")}}
 
@@ -298,7 +298,7 @@ async def test_records_of_version_1_are_read(node: Node) -> None:
     ],
 )
 async def test_a_record_that_cannot_be_right_stops_the_loading(
-    node: Node, key: bytes, value: bytes
+    node: StoredUsers, key: bytes, value: bytes
 ) -> None:
     node.store.apply([Change(key, value)])
     with pytest.raises(MetadataCorrupt):
@@ -308,7 +308,7 @@ async def test_a_record_that_cannot_be_right_stops_the_loading(
 # -- topic permissions
 
 
-async def test_topic_permissions_are_read_back_after_a_restart(node: Node) -> None:
+async def test_topic_permissions_are_read_back_after_a_restart(node: StoredUsers) -> None:
     for name in NASTY_NAMES[:4]:
         await node.directory.add_user(name, b"pw")
         await node.directory.set_topic_permission(name, "v/1", TopicPermission("x/%", "^a", "^b"))
@@ -318,7 +318,7 @@ async def test_topic_permissions_are_read_back_after_a_restart(node: Node) -> No
         assert [rule.permission for rule in rules.values()] == [TopicPermission("x/%", "^a", "^b")]
 
 
-async def test_a_bad_topic_permission_is_not_stored(node: Node) -> None:
+async def test_a_bad_topic_permission_is_not_stored(node: StoredUsers) -> None:
     await node.directory.add_user("alice", b"pw")
     with pytest.raises(InvalidPermission):
         await node.directory.set_topic_permission("alice", "/", TopicPermission("x", "(", ""))
@@ -327,7 +327,7 @@ async def test_a_bad_topic_permission_is_not_stored(node: Node) -> None:
     assert node.reloaded().permissions.topic_users() == []
 
 
-async def test_topic_permissions_go_with_their_user_or_vhost(node: Node) -> None:
+async def test_topic_permissions_go_with_their_user_or_vhost(node: StoredUsers) -> None:
     for name in ("alice", "bob"):
         await node.directory.add_user(name, b"pw")
         for vhost in ("a", "b"):

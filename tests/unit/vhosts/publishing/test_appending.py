@@ -3,8 +3,8 @@
 from typing import Any, cast
 
 import pytest
-from loop_services import scheduler_on
-from queue_samples import records
+from support.loop_services import scheduler_on
+from support.queue_samples import records
 
 from routelog.log_backend import NOTHING, Durability, Progress, Records
 from routelog.vhosts.errors import PublishRefused

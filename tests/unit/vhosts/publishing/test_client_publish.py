@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 import pytest
-from queue_samples import Node, bodies, records, running_node
+from support.queue_samples import Node, bodies, records, running_node
 
 from routelog.exchanges import BARE_MESSAGE, Message
 from routelog.log_backend import NOTHING, Records, SystemClock

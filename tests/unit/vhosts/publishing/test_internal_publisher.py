@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from queue_samples import Node, bodies, declare_queue, fill, numbered, records, running_node
+from support.queue_samples import Node, bodies, declare_queue, fill, numbered, records, running_node
 
 from routelog.exchanges import Route
 from routelog.log_backend import (

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from queue_samples import Node, Taker, declare_queue, records, running_node
+from support.queue_samples import Node, Taker, declare_queue, records, running_node
 from unit.vhosts.publishing.test_internal_publisher import HastyClock, reject, with_a_fault
 
 from routelog.log_backend import RecordBatch, Settlement

@@ -1,6 +1,6 @@
 """A backlog: while a queue's consumers nearly keep up with what comes, its publishers are to wait."""
 
-from queue_samples import Node, Taker, fill, settle
+from support.queue_samples import Node, Taker, fill, settle
 
 from routelog.vhosts import Queue
 from routelog.vhosts.queues.backlog import (

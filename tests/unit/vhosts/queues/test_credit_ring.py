@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from queue_samples import Taker
+from support.queue_samples import Taker
 
 from routelog.vhosts.queues.credit_ring import CreditRing
 

@@ -3,7 +3,16 @@
 from typing import Any
 
 import pytest
-from queue_samples import Node, Taker, declare_queue, fill, give_back, numbered, records, settle
+from support.queue_samples import (
+    Node,
+    Taker,
+    declare_queue,
+    fill,
+    give_back,
+    numbered,
+    records,
+    settle,
+)
 
 from routelog.vhosts import ConsumptionRefused, Queue, QueueProperties
 from routelog.vhosts.queues.dispatcher import (

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from queue_samples import (
+from support.queue_samples import (
     Node,
     SlowDisk,
     Taker,

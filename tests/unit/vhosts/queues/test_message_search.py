@@ -6,7 +6,16 @@ from collections.abc import AsyncIterator, Iterable
 from pathlib import Path
 
 import pytest
-from queue_samples import Node, Taker, declare_queue, fill, give_back, records, running_node, settle
+from support.queue_samples import (
+    Node,
+    Taker,
+    declare_queue,
+    fill,
+    give_back,
+    records,
+    running_node,
+    settle,
+)
 
 from routelog.vhosts import (
     MessageFilter,

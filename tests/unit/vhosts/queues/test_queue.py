@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from queue_samples import (
+from support.queue_samples import (
     Node,
     Taker,
     bodies,

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from queue_samples import declare_queue, delete_queue, records, running_node
+from support.queue_samples import declare_queue, delete_queue, records, running_node
 from support.waiting import until
 
 from routelog.log_backend import PartitionLog

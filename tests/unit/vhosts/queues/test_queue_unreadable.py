@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 import pytest
-from queue_samples import (
+from support.queue_samples import (
     Node,
     Taker,
     bodies,

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from queue_samples import Node, Taker, declare_queue, fill, got, running_node
+from support.queue_samples import Node, Taker, declare_queue, fill, got, running_node
 
 from routelog.vhosts import ConsumptionRefused, GetRefused, Queue, QueueProperties
 from routelog.vhosts.queues.single_active import WaitingConsumers

@@ -8,7 +8,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from queue_samples import Node, Taker, bodies, declare_queue, fill, numbered, records, running_node
+from support.queue_samples import (
+    Node,
+    Taker,
+    bodies,
+    declare_queue,
+    fill,
+    numbered,
+    records,
+    running_node,
+)
 
 from routelog.log_backend import CLIENT_SECONDS, Reason, SystemClock
 from routelog.vhosts import Queue, QueueNotEmpty, QueueProperties

@@ -1,7 +1,7 @@
 """How often a message may come back, by ranges."""
 
 import pytest
-from queue_samples import Node, bodies, declare_queue, fill, give_back, got, numbered
+from support.queue_samples import Node, bodies, declare_queue, fill, give_back, got, numbered
 
 from routelog.vhosts import Queue, QueueProperties
 from routelog.vhosts.rules.delivery_limit import QUORUM_DEFAULT, delivery_limit

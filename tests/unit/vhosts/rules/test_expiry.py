@@ -6,7 +6,16 @@ from pathlib import Path
 
 import pytest
 from pamqp import commands
-from queue_samples import Node, Taker, bodies, declare_queue, give_back, got, numbered, running_node
+from support.queue_samples import (
+    Node,
+    Taker,
+    bodies,
+    declare_queue,
+    give_back,
+    got,
+    numbered,
+    running_node,
+)
 
 from routelog.log_backend import EXPIRING, Lane, Records, encode_records
 from routelog.vhosts import Queue, QueueProperties

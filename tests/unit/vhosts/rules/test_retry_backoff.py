@@ -1,6 +1,6 @@
 """Waits before a message is ready again, with a clock that goes when it is told."""
 
-from queue_samples import Turns
+from support.queue_samples import Turns
 
 from routelog.vhosts.messages.return_reason import ReturnReason
 from routelog.vhosts.rules.retry_backoff import RetryBackoff, RetryOptions, retry_options

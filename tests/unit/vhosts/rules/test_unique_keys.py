@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from pamqp import commands
-from queue_samples import Node, declare_queue, got, running_node
+from support.queue_samples import Node, declare_queue, got, running_node
 from unit.log_backend.open_store import flushed
 
 from routelog.log_backend import PERSISTENT, LogOptions, Reason, Records, encode_records

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from queue_samples import running_node
+from support.queue_samples import running_node
 
 from routelog.vhosts import GlobalParameters, InvalidParameter, ParameterNotFound
 from routelog.vhosts.stored.global_parameters import PARAMETERS_MAX

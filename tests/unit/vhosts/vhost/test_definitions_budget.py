@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from queue_samples import Node, delete_queue, running_node
+from support.queue_samples import Node, delete_queue, running_node
 
 from routelog.exchanges import ExchangeNotFound, QueueNotFound
 from routelog.vhosts import (

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from queue_samples import Node, SetClock, Taker, declare_queue, records, settle
+from support.queue_samples import Node, SetClock, Taker, declare_queue, records, settle
 from support.waiting import until
 
 from routelog.log_backend import MetadataUnavailable, Scheduler

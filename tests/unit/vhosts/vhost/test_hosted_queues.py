@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from queue_samples import Node, Taker, declare_queue, fill, running_node
+from support.queue_samples import Node, Taker, declare_queue, fill, running_node
 from support.waiting import until
 from unit.log_backend.open_store import flushed
 

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from queue_samples import Node, declare_queue, running_node
+from support.queue_samples import Node, declare_queue, running_node
 
 from routelog.exchanges.routes import route_cache
 from routelog.vhosts import QueueProperties

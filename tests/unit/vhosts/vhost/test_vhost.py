@@ -7,7 +7,7 @@ from decimal import Decimal
 from pathlib import Path
 
 import pytest
-from queue_samples import (
+from support.queue_samples import (
     Node,
     Taker,
     bodies,

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Sequence
 
 import pytest
-from queue_samples import Node, Taker, declare_queue
+from support.queue_samples import Node, Taker, declare_queue
 
 from routelog.log_backend import Change, MetadataUnavailable
 from routelog.vhosts import QueueProperties, VirtualHost

@@ -4,8 +4,8 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from loop_services import share_a_slow_loop
-from queue_samples import declare_queue, delete_queue, fill, running_node
+from support.loop_services import share_a_slow_loop
+from support.queue_samples import declare_queue, delete_queue, fill, running_node
 
 from routelog.exchanges import InvalidName
 from routelog.vhosts import (

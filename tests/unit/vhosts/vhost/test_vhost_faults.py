@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 import pytest
-from queue_samples import Node, SlowDisk, Taker, declare_queue, delete_queue, records
+from support.queue_samples import Node, SlowDisk, Taker, declare_queue, delete_queue, records
 from support.waiting import until
 
 from routelog.exchanges import ExchangeNotFound, QueueNotFound

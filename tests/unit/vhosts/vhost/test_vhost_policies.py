@@ -5,7 +5,7 @@ from collections.abc import Coroutine, Mapping
 from pathlib import Path
 
 import pytest
-from queue_samples import Node, declare_queue, running_node
+from support.queue_samples import Node, declare_queue, running_node
 
 from routelog.log_backend import Durability, Scheduler
 from routelog.vhosts import (

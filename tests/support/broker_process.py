@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 
 from support.ports import free_port
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 READY_LINE = re.compile(r"^routelog ready (amqp://\S+:(\d+)) data=(.*) pid=(\d+)\n", re.M)
 # For one that hangs; a start takes a second or two, of a processor of its own
 READY_SECONDS_MAX = 120.0

@@ -14,10 +14,10 @@ from itertools import pairwise
 from types import ModuleType
 from typing import Any, Protocol
 
-from intake_samples import share
 from pamqp import base, body, commands, header, heartbeat
 from pamqp import frame as pamqp_frame
-from source_tree import ROOT
+from support.intake_samples import share
+from support.source_tree import ROOT
 
 from routelog.amqp_front.publishing.content import PartialContent
 from routelog.amqp_front.wire.command import (

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from broker_process import BrokerProcess
-from management_door import ManagementDoor
+from support.broker_process import BrokerProcess
+from support.management_door import ManagementDoor
 from support.waiting import wait_until
 
 from routelog.spark_bridge.logs.http_endpoint import HttpEndpoint, parse_endpoint

@@ -8,7 +8,7 @@ from http.client import HTTPConnection
 from typing import Any
 from urllib.parse import quote, urlsplit
 
-from broker_process import BrokerProcess
+from support.broker_process import BrokerProcess
 
 GUEST = ("guest", "guest")
 

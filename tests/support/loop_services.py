@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any, cast
 
-from queue_samples import SetClock
+from support.queue_samples import SetClock
 
 from routelog.broker.loop.cork import Cork
 from routelog.log_backend import Lane, Scheduler

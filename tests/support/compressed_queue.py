@@ -6,9 +6,9 @@ import json
 import time
 from pathlib import Path
 
-from broker_process import BrokerProcess
 from pika.adapters.blocking_connection import BlockingChannel
-from pika_client import PERSISTENT
+from support.broker_process import BrokerProcess
+from support.pika_client import PERSISTENT
 from support.waiting import WAIT_SECONDS
 
 MESSAGES = 150  # about 300 KB: several segments
