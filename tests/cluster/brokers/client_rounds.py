@@ -78,7 +78,10 @@ class ClientRounds:
 
 
 async def cancelled(tasks: list[asyncio.Task[None]]) -> None:
-    """End tasks."""
-    for task in tasks:
-        task.cancel()
+    """End tasks: they are cancelled until they have ended, as a client's library may swallow a cancellation."""
+    left = set(tasks)
+    while left:
+        for task in left:
+            task.cancel()
+        _, left = await asyncio.wait(left, timeout=ANSWER_SECONDS_MAX)
     await asyncio.gather(*tasks, return_exceptions=True)
