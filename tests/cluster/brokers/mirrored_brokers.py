@@ -47,10 +47,11 @@ class MirroredBrokers:
         networks: of the nodes; None: they have none of their own.
         host: of all nodes, where they are in no networks of their own.
         own: the environment of each node beside that of all; that of `a` is the command line's, too.
+        ports: of the nodes whose data are there already; their etcd knows them. Else they get new ones.
         is_hurt: their systems can be hurt, and what they tell an operator to do is done as soon as it is seen.
 
     Attributes:
-        brokers, systems: by short name.
+        brokers, systems, ports: by short name.
     """
 
     def __init__(
@@ -61,18 +62,21 @@ class MirroredBrokers:
         *,
         is_hurt: bool = False,
         own: Mapping[str, dict[str, str]] | None = None,
+        ports: Mapping[str, int] | None = None,
         host: str = "127.0.0.1",
     ) -> None:
         self.networks = networks
         self._folder = folder
         self._is_hurt = is_hurt
         hosts = dict.fromkeys(NODES, host) if networks is None else networks.addresses
-        ports = dict.fromkeys(NODES, 25_672)
-        if networks is None:
+        if networks is not None:
+            ports = dict.fromkeys(NODES, 25_672)
+        elif ports is None:
             # Of each the node's own, two of its etcd, and the clients'.
             all_ports = free_ports(len(NODES) + len(SPARES), 4)
             self._spare_ports = dict(zip(SPARES, all_ports[len(NODES) :], strict=True))
             ports = dict(zip(NODES, all_ports, strict=False))
+        self.ports = ports
         self.addresses = {f"{name}@test": f"{hosts[name]}:{port}" for name, port in ports.items()}
         self.environment = {
             "ROUTELOG_CLUSTER_NODES": self._listed(),

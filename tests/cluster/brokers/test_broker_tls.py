@@ -84,7 +84,7 @@ def test_certificates_of_the_operators_own_are_switched_on_later(tmp_path: Path)
     finally:
         plain.stop()
     own = dict.fromkeys(NODES, node_environment(node_files(authority, tmp_path / "tls")))
-    cluster = MirroredBrokers(tmp_path, own=own)
+    cluster = MirroredBrokers(tmp_path, own=own, ports=plain.ports)
     try:
         cluster.start()
         cluster.until_led(in_sync=3)
