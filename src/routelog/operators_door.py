@@ -127,7 +127,7 @@ async def operators_door(
     file = address.data_dir / MANAGEMENT_FILE
     if "http" in listeners:
         content = {"url": _local_url(*listeners["http"]), "token": token}
-        _write_private(file, msgspec.json.encode(content))
+        write_private(file, msgspec.json.encode(content))
     try:
         yield
     finally:
@@ -163,12 +163,15 @@ def _trace(node: str, vhost: VirtualHost, wanted: bool) -> None:
         vhost.firehose = Firehose(vhost, node) if wanted else None
 
 
-def _write_private(file: Path, content: bytes) -> None:
+def write_private(file: Path, content: bytes) -> None:
+    """Create or replace a file that only its owner reads: at any time it is whole."""
+    scratch = file.with_name(f"{file.name}.new")
     with suppress(FileNotFoundError):
-        file.unlink()  # it may be there from a run that crashed, or with another mode
-    descriptor = os.open(file, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+        scratch.unlink()  # it may be there from a run that crashed, or with another mode
+    descriptor = os.open(scratch, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
     with open(descriptor, "wb") as private:
         private.write(content)
+    scratch.replace(file)
 
 
 def _kept_key(file: Path) -> bytes:
@@ -177,7 +180,7 @@ def _kept_key(file: Path) -> bytes:
         kept = file.read_bytes()
         if len(kept) == len(made):  # or a crash cut it off
             return kept
-    _write_private(file, made)
+    write_private(file, made)
     return made
 
 
