@@ -32,6 +32,12 @@ from routelog.exchanges.bindings.names import (
 )
 from routelog.exchanges.bindings.route import Route
 from routelog.exchanges.bindings.sorted_name_table import SortedNameTable
+from routelog.exchanges.indexes.deduplication_index import (
+    DEDUPLICATION,
+    DeduplicationOptions,
+    deduplication_options,
+    whole_number,
+)
 from routelog.exchanges.indexes.delayed_index import (
     DELAY_HEADER,
     DELAYED_TYPE,
@@ -40,14 +46,7 @@ from routelog.exchanges.indexes.delayed_index import (
     holding_exchange,
 )
 from routelog.exchanges.indexes.exchange_types import EXCHANGE_TYPES, type_table
-from routelog.exchanges.indexes.fanout_index import (
-    DEDUPLICATION,
-    RECENT_HISTORY,
-    DeduplicationOptions,
-    deduplication_options,
-    history_length,
-    whole_number,
-)
+from routelog.exchanges.indexes.recent_history_index import RECENT_HISTORY, history_length
 from routelog.exchanges.routes.route_cache import StaleRoutes
 from routelog.exchanges.routes.routing_table import RoutingTable
 from routelog.exchanges.topology.binding_graph import NO_CHANGE, TopologyChange

@@ -1,16 +1,12 @@
 """Logging in: who is it, is that proved, and may the user come from there?"""
 
-import logging
 from typing import Protocol
 
 from routelog.broker.identity.client_certificate import Certificate, login_name
 from routelog.broker.node.configuration import BrokerConfig
 from routelog.vhosts import (
-    DEFAULT_PASSWORD,
-    AuthenticationBusy,
     AuthenticationRefused,
     EventFeed,
-    LoopbackRule,
     PasswordVerifier,
     TooManyFailedLogins,
     User,
@@ -143,24 +139,3 @@ async def proved_user(
     if not verified or users.find(name) != user:
         return None, "wrong password"
     return user, ""
-
-
-USERS_MAX = 100  # that are looked at, those with tags first: each takes a thread 30 ms
-
-log = logging.getLogger(__name__)
-
-
-async def warn_of_default_passwords(
-    users: UserDirectory, passwords: PasswordVerifier, rule: LoopbackRule
-) -> None:
-    """Write a line of the log for each user, in the time that logins leave."""
-    for user in sorted(users.users(), key=lambda user: not user.tags)[:USERS_MAX]:
-        try:
-            if not await passwords.matches(user.password_hash, DEFAULT_PASSWORD):
-                continue
-        except AuthenticationBusy:
-            log.warning("passwords were not compared with the built-in one: too many logins wait")
-            return
-        is_local = rule.holds_for(user.name, DEFAULT_PASSWORD)
-        where = "from this machine only" if is_local else "from everywhere (loopback_users)"
-        log.warning("user '%s' has the built-in password, and logs in %s", user.name, where)

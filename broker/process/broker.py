@@ -6,7 +6,7 @@ import socket
 from dataclasses import dataclass
 from pathlib import Path
 
-from routelog.broker.identity.login import warn_of_default_passwords
+from routelog.broker.identity.default_passwords import warn_of_default_passwords
 from routelog.broker.listeners.acceptor import Serve
 from routelog.broker.listeners.certificate_renewal import CertificateRenewal
 from routelog.broker.listeners.http_listeners import HttpListeners, MetricsListener
@@ -14,6 +14,7 @@ from routelog.broker.listeners.listeners import CannotListen, Listeners
 from routelog.broker.loop.cork import Cork
 from routelog.broker.loop.loop_monitor import LoopMonitor
 from routelog.broker.node.configuration import BrokerConfig, node_name
+from routelog.broker.node.delivery_samples import DeliverySamples
 from routelog.broker.passing.passed_doors import PassedDoors
 from routelog.broker.passing.passed_protocol import HttpRefusal, PassedProtocol
 from routelog.broker.passing.passing import CHANGE_SECONDS, GONE, STOPPED, Passing
@@ -29,7 +30,7 @@ from routelog.broker.process.log_exchange import LogExchange
 from routelog.broker.process.logs import RecentLog
 from routelog.broker.process.memory_allocator import MemoryTrim
 from routelog.broker.process.open_files import open_files_limit, socket_limits
-from routelog.broker.process.services import DeliverySamples, NodeServices
+from routelog.broker.process.services import NodeServices
 from routelog.broker.sockets.accepted_sockets import AcceptedSockets
 from routelog.broker.sockets.proxy_header import AMQP, HTTP
 from routelog.broker.sockets.stalled_sockets import StalledSockets

@@ -31,7 +31,7 @@ from routelog.management.views import (
     verdicts,
     virtual_hosts,
 )
-from routelog.management.views.node_views import unless_log_failed
+from routelog.management.views.health import unless_log_failed
 
 Handler = Callable[[Call], Answer | Awaitable[Answer]]
 

@@ -15,7 +15,7 @@ from routelog.amqp_front.consuming.consumption import Consumption
 from routelog.amqp_front.consuming.unacked import UnackedRun
 from routelog.amqp_front.node.direct_reply import DirectReplies
 from routelog.amqp_front.wire.errors import NOT_ALLOWED, HardError
-from routelog.broker.process.services import DeliverySamples
+from routelog.broker.node.delivery_samples import DeliverySamples
 from routelog.log_backend import Octets
 from routelog.vhosts import (
     CREDIT_UNLIMITED,

@@ -11,7 +11,7 @@ import pytest
 from support.queue_samples import fill
 from unit.management.managed_node import Connection, ManagedNode
 
-from routelog.broker.process.services import DeliverySamples
+from routelog.broker.node.delivery_samples import DeliverySamples
 from routelog.log_backend import Histogram
 from routelog.management.metrics import scrape
 from routelog.management.metrics.watched import WatchedBroker, WatchedNode

@@ -8,7 +8,7 @@ from unit.management.managed_node import LISTENERS, Connection, ManagedNode
 
 from routelog.management.calls.failures import Refused
 from routelog.management.views import node_views
-from routelog.management.views.node_views import Check, unless_log_failed
+from routelog.management.views.health import Check, unless_log_failed
 from routelog.mirror_cluster import ReplicaState
 from routelog.vhosts import AccessRefused
 

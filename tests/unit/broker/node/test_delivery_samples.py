@@ -4,7 +4,7 @@ from typing import Any, cast
 
 from support.queue_samples import SetClock, records
 
-from routelog.broker.process.services import MESSAGE_BYTES, DeliverySamples
+from routelog.broker.node.delivery_samples import MESSAGE_BYTES, DeliverySamples
 from routelog.vhosts import Delivery
 
 
