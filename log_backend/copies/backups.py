@@ -180,7 +180,7 @@ class Backups:
             name=state.name,
             node=self._node,
             version=self._version,
-            time=now.isoformat(timespec="seconds"),
+            time=now.isoformat(timespec="microseconds"),
             position=copy.position,
             remote_storage=self._remote_storage,
         )

@@ -33,7 +33,7 @@ from routelog.log_backend.copies.restore import (
     Restore,
     RestoreUnfinished,
 )
-from routelog.log_backend.doors.clock import SystemClock
+from routelog.log_backend.doors.clock import Clock, SystemClock
 from routelog.log_backend.doors.disk import Disk, SystemDisk
 from routelog.log_backend.log_store import LogStore
 from routelog.log_backend.remote.bucket import BadBucket
@@ -47,17 +47,35 @@ def target(tmp_path: Path) -> Path:
     return tmp_path / "target"
 
 
-def backups_of(store: LogStore, *, bytes_per_second: int = 0, disk: Disk | None = None) -> Backups:
+def backups_of(
+    store: LogStore,
+    *,
+    bytes_per_second: int = 0,
+    disk: Disk | None = None,
+    clock: Clock | None = None,
+) -> Backups:
     return Backups(
         store.copies,
         disk or SystemDisk(),
-        SystemClock(),
+        clock or SystemClock(),
         asyncio.get_running_loop(),
         node="node@here",
         version="1",
         remote_storage="",
         bytes_per_second=bytes_per_second,
     )
+
+
+class FastClock(SystemClock):
+    """A millisecond passes between two looks at the time, and no more."""
+
+    def __init__(self) -> None:
+        self._looks = 0
+
+    def now(self) -> int:
+        """See `Clock`."""
+        self._looks += 1
+        return self._looks * 1_000
 
 
 def opened(target: Path) -> BackupTarget:
@@ -314,6 +332,19 @@ async def test_a_damaged_manifest_is_no_backup(
     assert list(opened(target).whole()) == []
     with pytest.raises(NoBackup, match="no whole backup"):
         opened(target).last()
+
+
+async def test_of_two_backups_of_a_second_the_later_one_is_the_last(
+    data: Path, target: Path
+) -> None:
+    store, (partition,) = start_store(data)
+    partition.append(records([b"one"]), waited=True)
+    backups = backups_of(store, clock=FastClock())
+    for name in ("one", "two"):
+        await made(backups, target, name)
+    await backups.aclose()
+    await store.aclose()
+    assert opened(target).last().header.name == "two"
 
 
 async def test_a_directory_that_is_not_empty_is_left_alone(
