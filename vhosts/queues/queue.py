@@ -498,7 +498,8 @@ class Queue(Dispatcher):
     def _loaded(self) -> None:
         waiting, self._loading = self._loading, []
         for loaded in waiting:
-            loaded.set_result(None)
+            if not loaded.done():  # who waited may have gone
+                loaded.set_result(None)
 
     def _stop_at_damage(self) -> None:
         if self._standby is not None:

@@ -169,3 +169,17 @@ async def test_one_partition_that_cannot_be_read_stops_the_queues_consumers(
     assert (await stopped(node, taker)).offset == 0
     assert taker.bodies() == ["in memory"]
     assert hurt.read_error is None
+
+
+async def test_who_waits_for_a_message_gets_it_though_another_one_has_gone(
+    node: Node, disk: BadDisk
+) -> None:
+    queue = await on_disk(node)
+    disk.well = True
+    gone, waits = queue.get(), queue.get()
+    assert isinstance(gone, asyncio.Future)
+    await asyncio.sleep(0)  # it has begun to wait
+    gone.cancel()
+    delivery = await value_of(waits)
+    assert delivery is not None
+    assert bodies(delivery) == numbered(0, 1)
