@@ -67,11 +67,11 @@ def _consume(channel: BasicChannel, method: Any) -> None:
     queue = _readable(channel, name)
     options = {"no_ack": method.no_ack, "exclusive": method.exclusive}
     attached = consumption.consume(queue, tag, method.arguments, begun, **options)
-    channel.when(attached, _nothing, method)
+    channel.when(attached, _said, method)
 
 
-def _nothing(_: None) -> None:
-    """All is done and said."""
+def _said(_: None) -> None:
+    """The reply was sent where the queue's answer was known: there is nothing left to do."""
 
 
 def _readable(channel: BasicChannel, name: str) -> QueueHandle:
@@ -98,7 +98,7 @@ def _get(channel: BasicChannel, method: Any) -> None:
     queue = _readable(channel, name)
     if queue.is_stream:
         raise HardError(NOT_IMPLEMENTED, f"basic.get from stream '{name}'")
-    channel.when(channel.consumption.get(queue, no_ack=method.no_ack), _nothing, method)
+    channel.when(channel.consumption.get(queue, no_ack=method.no_ack), _said, method)
 
 
 def _recover(channel: BasicChannel, method: Any) -> None:

@@ -206,12 +206,14 @@ def queue_delete(channel: TopologyChannel, method: Any) -> None:
     name = queue_name(channel, method.queue)
     channel.permissions.authorize(QUEUE, name, CONFIGURE)
     vhost = channel.vhost
-    undecided = vhost.undecided()
-    count: Answer[int] = 0 if undecided is None else then(undecided, lambda _: 0)
+    count: Answer[int]
     if name in vhost.queues:
         queue = vhost.queue(name, channel.connection)
         with channel.cancels_behind_reply():
             count = vhost.delete_queue(queue, if_unused=method.if_unused, if_empty=method.if_empty)
+    else:
+        undecided = vhost.undecided()
+        count = 0 if undecided is None else then(undecided, lambda _: 0)
     _when_counted(channel, method, count, commands.Queue.DeleteOk)
 
 
