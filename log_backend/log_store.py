@@ -68,6 +68,8 @@ from routelog.log_backend.upkeep.scrub import Scrub
 from routelog.log_backend.upkeep.segment_compressor import SegmentCompressor
 from routelog.log_backend.upkeep.shard import Shard
 
+ALL = 2**63 - 1  # no block of the journal has this position
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogOptions:
@@ -104,9 +106,6 @@ class LogOptions:
     retention_seconds: float = 30.0
     emptied_seconds: float = 15.0
     has_remote: bool = False
-
-
-ALL = 2**63 - 1  # no block of the journal has this position
 
 
 class LogStore:

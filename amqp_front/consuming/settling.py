@@ -150,9 +150,7 @@ class Settling:
         for consumer in consumers:
             self._leaving[consumer.queue].add(consumer)
         self._due: list[_Share] = []  # of one queue
-        self._left: QueueHandle | None = (
-            None  # its consumers have left, and what is due is not back
-        )
+        self._left: QueueHandle | None = None  # what its consumers had is not back yet
         self._error: Exception | None = None
 
     def at_once(self) -> None:

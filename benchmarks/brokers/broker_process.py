@@ -25,6 +25,15 @@ _COMMAND = (
     "-subj /CN=127.0.0.1 -addext subjectAltName=IP:127.0.0.1"
 )
 
+_START_SECONDS = 180  # on a busy machine; a quiet one takes 2 to 10
+_STOP_SECONDS = 30
+_READY = "routelog ready "
+NOTHING: Mapping[str, str] = MappingProxyType({})
+# The distribution's own wrapper in /usr/sbin changes the user; this one does not.
+_RABBITMQ_SCRIPT = Path("/usr/lib/rabbitmq/bin/rabbitmq-server")
+# Fields of /proc/PID/stat after the name, from the state on
+_SESSION, _USER, _SYSTEM, _PAGES = 3, 11, 12, 21
+
 
 @dataclass(frozen=True)
 class Certificate:
@@ -48,14 +57,6 @@ def make_certificate(folder: Path) -> Certificate | None:
     except (FileNotFoundError, subprocess.CalledProcessError):
         return None
     return made
-
-
-_START_SECONDS = 180  # on a busy machine; a quiet one takes 2 to 10
-_STOP_SECONDS = 30
-_READY = "routelog ready "
-NOTHING: Mapping[str, str] = MappingProxyType({})
-# The distribution's own wrapper in /usr/sbin changes the user; this one does not.
-_RABBITMQ_SCRIPT = Path("/usr/lib/rabbitmq/bin/rabbitmq-server")
 
 
 class BrokerUnavailable(RunFailed):
@@ -254,10 +255,6 @@ def _free_port() -> int:
 
 def _tail(log: Path) -> str:
     return log.read_text(errors="replace")[-2000:]
-
-
-# Fields of /proc/PID/stat after the name, from the state on
-_SESSION, _USER, _SYSTEM, _PAGES = 3, 11, 12, 21
 
 
 def processor_seconds(session: int) -> float:

@@ -6,6 +6,9 @@ from typing import Protocol
 
 import msgspec
 
+REQUEST_BYTES_MAX = 65_536  # of the head of a request
+RETRY_SECONDS = 1
+
 
 class Refusal(Protocol):
     """Answers a client until it has been told why it is not passed on.
@@ -48,10 +51,6 @@ class PassedProtocol:
 
     refusal: Callable[[str], Refusal]
     farewell: Callable[[], Farewell] | None = None
-
-
-REQUEST_BYTES_MAX = 65_536  # of the head of a request
-RETRY_SECONDS = 1
 
 
 class HttpRefusal:

@@ -20,6 +20,9 @@ _UNSAFE_CODE_POINTS = (
 )
 _ESCAPES = {point: ascii(chr(point))[1:-1] for point in _UNSAFE_CODE_POINTS}
 
+LINES_MAX = 1_000
+CHARACTERS_MAX = 1_000_000  # of all lines: some 2 MB of memory
+
 
 def escape_control(text: str) -> str:
     """The text with control characters spelled out: a line feed becomes `\\n`."""
@@ -111,10 +114,6 @@ def _trace_of(record: logging.LogRecord) -> str:
     if record.stack_info:
         parts.append(record.stack_info)
     return "\n".join(parts)
-
-
-LINES_MAX = 1_000
-CHARACTERS_MAX = 1_000_000  # of all lines: some 2 MB of memory
 
 
 class RecentLog(logging.Handler):

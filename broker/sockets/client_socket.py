@@ -25,6 +25,8 @@ CLOSE_SECONDS_MAX = 30.0
 # takes the end of our side for a failure.
 LEAVE_SECONDS = 1.0
 
+_AT_ONCE = struct.pack("ii", 1, 0)  # struct linger: on, and no second
+
 
 @dataclass(frozen=True, slots=True)
 class ClientIdentity:
@@ -357,9 +359,6 @@ def ends_name(client: ClientSocket | None) -> str:
     """What RabbitMQ calls a connection: the client's end, then ours."""
     peer, own = client.ends() if client is not None else (("", 0), ("", 0))
     return f"{peer[0]}:{peer[1]} -> {own[0]}:{own[1]}"
-
-
-_AT_ONCE = struct.pack("ii", 1, 0)  # struct linger: on, and no second
 
 
 def reset(transport: asyncio.Transport) -> None:

@@ -30,6 +30,11 @@ PROPERTIES = ("correlation_id", "message_id", "timestamp")
 # destination.
 HashSource = Callable[[bytes, Message], bytes]
 
+WEIGHT_MAX = 1_000_000  # far above any use; a share has 53 bits
+# Cached choices, if a header or property is hashed; for routing keys, routes are cached. About 10 MB.
+CHOICES_MAX = 65_536
+_UNIT = 2.0**-64
+
 
 def hash_source(exchange: Exchange) -> HashSource | None:
     """Return the function that takes the octets to hash out of a message; None: hash the routing key.
@@ -57,14 +62,6 @@ def hash_source(exchange: Exchange) -> HashSource | None:
 def hash64(content: bytes) -> int:
     """64 bits that are the same on every machine and after every start."""
     return int.from_bytes(hashlib.blake2b(content, digest_size=8).digest(), "little")
-
-
-WEIGHT_MAX = 1_000_000  # far above any use; a share has 53 bits
-
-# Cached choices, if a header or property is hashed; for routing keys, routes are cached. About 10 MB.
-CHOICES_MAX = 65_536
-
-_UNIT = 2.0**-64
 
 
 class _Destination:

@@ -9,6 +9,15 @@ from routelog.exchanges.routes.route_walk import WalkTraits
 # 20,000 queues takes 0.1 to 0.7 ms.
 LET_GO_FROM = 512
 
+# Of one exchange. An application uses a few thousand keys at most, unless keys contain an id, and then they do
+# not repeat. A full cache takes about 15 MB, and starting over costs little.
+ROUTE_CACHE_ENTRIES_MAX = 65_536
+# Of all exchanges of a vhost; the weight of a route is one, and one more for each of its queues. About 100 MB
+# at most, with the stale routes that are not freed yet.
+ROUTE_CACHE_WEIGHT_MAX = 262_144
+# Of a short string. Keys of CC and BCC headers may be longer; their routes are not cached.
+ROUTE_CACHE_KEY_BYTES_MAX = 255
+
 
 class StaleRoutes:
     """Dicts of routes, or by routes, that nothing else refers to, freed a few at a time.
@@ -43,18 +52,6 @@ class StaleRoutes:
                 left -= 1 + len(table.popitem()[1])
             if not table:
                 self.tables.pop()
-
-
-# Of one exchange. An application uses a few thousand keys at most, unless keys contain an id, and then they do
-# not repeat. A full cache takes about 15 MB, and starting over costs little.
-ROUTE_CACHE_ENTRIES_MAX = 65_536
-
-# Of all exchanges of a vhost; the weight of a route is one, and one more for each of its queues. About 100 MB
-# at most, with the stale routes that are not freed yet.
-ROUTE_CACHE_WEIGHT_MAX = 262_144
-
-# Of a short string. Keys of CC and BCC headers may be longer; their routes are not cached.
-ROUTE_CACHE_KEY_BYTES_MAX = 255
 
 
 class RouteCache:

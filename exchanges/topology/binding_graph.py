@@ -18,6 +18,13 @@ from routelog.exchanges.bindings.name_table import NameTable
 from routelog.exchanges.indexes.binding_index import BindingIndex
 from routelog.exchanges.topology.graph_nodes import ExchangeNode, QueueNode
 
+# Bindings that are removed at once: by a deletion, 0.5 ms, as a turn may have several deletions; and by a later
+# turn, up to 2 ms with their metadata.
+AT_ONCE_MAX = 32
+DEPARTED_BINDINGS_MAX = 128
+ARGUMENTS_OF_ONE = 8  # removing so many arguments takes as long as removing a binding
+End = tuple[DestinationKind, str]  # what a binding leads to, or an exchange that it leaves from
+
 
 class TopologyChange(msgspec.Struct, frozen=True):
     """Exchanges and bindings that one call added and removed, cascades included.
@@ -44,15 +51,6 @@ class TopologyChange(msgspec.Struct, frozen=True):
 
 
 NO_CHANGE = TopologyChange()
-
-
-# Bindings that are removed at once: by a deletion, 0.5 ms, as a turn may have several deletions; and by a later
-# turn, up to 2 ms with their metadata.
-AT_ONCE_MAX = 32
-DEPARTED_BINDINGS_MAX = 128
-ARGUMENTS_OF_ONE = 8  # removing so many arguments takes as long as removing a binding
-
-End = tuple[DestinationKind, str]  # what a binding leads to, or an exchange that it leaves from
 
 
 class BindingGraph:

@@ -20,6 +20,22 @@ _ZEROS = bytes(1024 * 1024)
 SPARE_FILES = 4
 _OCTAL = re.compile(r"\\([0-7]{3})")  # how mountinfo spells spaces
 
+_REMOTE = "its server decides when a synced write is on a disk, and locks may not hold"
+_DOUBTS = {
+    "nfs": _REMOTE,
+    "nfs4": _REMOTE,
+    "cifs": _REMOTE,
+    "smb3": _REMOTE,
+    "9p": _REMOTE,
+    "afs": _REMOTE,
+    "ceph": _REMOTE,
+    "glusterfs": _REMOTE,
+    "virtiofs": _REMOTE,
+    "overlay": "it is a container's own layer, which goes with the container and may skip syncs",
+    "tmpfs": "it is in memory: nothing of it survives a power cut",
+    "ramfs": "it is in memory: nothing of it survives a power cut",
+}
+
 
 class DirectoryLocked(Exception):
     """Another process owns the data directory; `path` is its lock file."""
@@ -413,24 +429,6 @@ def kind_of_mount(path: Path, mounts: Iterable[str]) -> str:
         if path.is_relative_to(point) and len(point.parts) >= depth:
             kind, depth = source.split(" ", 1)[0], len(point.parts)
     return kind
-
-
-_REMOTE = "its server decides when a synced write is on a disk, and locks may not hold"
-
-_DOUBTS = {
-    "nfs": _REMOTE,
-    "nfs4": _REMOTE,
-    "cifs": _REMOTE,
-    "smb3": _REMOTE,
-    "9p": _REMOTE,
-    "afs": _REMOTE,
-    "ceph": _REMOTE,
-    "glusterfs": _REMOTE,
-    "virtiofs": _REMOTE,
-    "overlay": "it is a container's own layer, which goes with the container and may skip syncs",
-    "tmpfs": "it is in memory: nothing of it survives a power cut",
-    "ramfs": "it is in memory: nothing of it survives a power cut",
-}
 
 
 def doubt(kind: str) -> str | None:

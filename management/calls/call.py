@@ -21,6 +21,31 @@ from routelog.vhosts import MalformedJson, VirtualHost
 FORM = "multipart/form-data"
 FILE = "file"  # the field, as in RabbitMQ
 
+BODY_BYTES_MAX = 1024 * 1024  # RabbitMQ's limit is larger, but only definitions need more
+DEFINITIONS_BYTES_MAX = 20 * 1024 * 1024  # RabbitMQ's limit for all bodies
+_Struct = TypeVar("_Struct", bound=msgspec.Struct)
+_AGE = Annotated[int, msgspec.Meta(ge=0, le=999_999)]
+_INCR = Annotated[int, msgspec.Meta(ge=1, le=999_999)]
+# Of whatever has counts: see `Call.statistics`.
+STATISTICS: Query = {
+    f"{kind}_{name}": Parameter(f"of samples of {of}: {meaning}, in seconds", type_)
+    for kind, of in (
+        ("lengths", "numbers of messages"),
+        ("msg_rates", "counts of messages"),
+        ("data_rates", "bytes"),
+    )
+    for name, meaning, type_ in (
+        ("age", "how old the first is", _AGE),
+        ("incr", "the time between two", _INCR),
+    )
+}
+DISABLE_STATS: Query = {
+    "disable_stats": Parameter("without statistics and counts", bool),
+    "enable_queue_totals": Parameter("with numbers of messages all the same", bool),
+}
+_BLANK = re.compile(rb"\s*")
+_BOOLEANS = {"true": True, "false": False}
+
 
 class BadForm(Exception):
     """A form is malformed, or has no file."""
@@ -49,36 +74,6 @@ def file_in_form(content_type: str, body: bytes) -> bytes:
         if about.get_param("name", header="content-disposition") == FILE:
             return content
     raise BadForm(f"the form has no field '{FILE}'")
-
-
-BODY_BYTES_MAX = 1024 * 1024  # RabbitMQ's limit is larger, but only definitions need more
-DEFINITIONS_BYTES_MAX = 20 * 1024 * 1024  # RabbitMQ's limit for all bodies
-
-_Struct = TypeVar("_Struct", bound=msgspec.Struct)
-
-_AGE = Annotated[int, msgspec.Meta(ge=0, le=999_999)]
-_INCR = Annotated[int, msgspec.Meta(ge=1, le=999_999)]
-
-# Of whatever has counts: see `Call.statistics`.
-STATISTICS: Query = {
-    f"{kind}_{name}": Parameter(f"of samples of {of}: {meaning}, in seconds", type_)
-    for kind, of in (
-        ("lengths", "numbers of messages"),
-        ("msg_rates", "counts of messages"),
-        ("data_rates", "bytes"),
-    )
-    for name, meaning, type_ in (
-        ("age", "how old the first is", _AGE),
-        ("incr", "the time between two", _INCR),
-    )
-}
-DISABLE_STATS: Query = {
-    "disable_stats": Parameter("without statistics and counts", bool),
-    "enable_queue_totals": Parameter("with numbers of messages all the same", bool),
-}
-
-_BLANK = re.compile(rb"\s*")
-_BOOLEANS = {"true": True, "false": False}
 
 
 class Content(Protocol):

@@ -18,6 +18,11 @@ from routelog.management.calls.failures import Refused
 
 ANY = "*"
 
+SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
+_OWN_SITES = ("same-origin", "none")  # "none": the user typed the address
+_PORTS = {"http": 80, "https": 443}
+_JSON = "application/json"
+
 
 class HostNames:
     """The names under which a browser may reach the HTTP API of a node.
@@ -65,13 +70,6 @@ def _is_address(name: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
-
-_OWN_SITES = ("same-origin", "none")  # "none": the user typed the address
-_PORTS = {"http": 80, "https": 443}
-_JSON = "application/json"
 
 
 def check_origin(method: str, headers: Mapping[str, str], scheme: str) -> None:

@@ -11,6 +11,9 @@ from routelog.management.views.bindings import DEFAULT_NAME
 EXCHANGE = "/exchanges/{vhost}/{name}"
 _OF_ANY = "/exchanges/{vhost}/{name:[^/]*}"  # also of the default one
 
+DELAYED = "/exchanges/{vhost}/{name}/delayed"
+COUNT = "50"
+
 
 async def show_exchange(visit: Visit) -> Shows:
     """One exchange; with a key in the address, where it would go."""
@@ -41,10 +44,6 @@ async def show_exchange(visit: Visit) -> Shows:
             "changes": CHANGES,
         },
     )
-
-
-DELAYED = "/exchanges/{vhost}/{name}/delayed"
-COUNT = "50"
 
 
 async def show_delayed(visit: Visit) -> Shows:

@@ -4,6 +4,9 @@ from routelog.management.pages.charts import SAMPLED, length_chart, message_char
 from routelog.management.pages.visit import NOTHING, Shown, Shows, Visit
 from routelog.management.views.broker_log import LEVELS
 
+LINES = "200"
+OPERATORS = "HTTP"  # the door that the page, the API and commands come through
+
 
 async def overview(visit: Visit) -> Shows:
     """Findings, then totals."""
@@ -26,10 +29,6 @@ async def overview(visit: Visit) -> Shows:
 async def show_cluster(visit: Visit) -> Shows:
     """Nodes, standbys and the timeline."""
     return Shown("cluster.html", {"state": await visit.get("/cluster")})
-
-
-LINES = "200"
-OPERATORS = "HTTP"  # the door that the page, the API and commands come through
 
 
 async def show_log(visit: Visit) -> Shows:

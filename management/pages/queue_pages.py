@@ -68,6 +68,8 @@ NUMBERS = {name for name in COLUMNS if name.startswith("messages")} | {"consumer
 
 _CHOSEN_CHANGES = ("purge-queue", "delete-queue")
 
+READERS = "/logs/{vhost}/{queue}/readers"
+
 
 async def list_queues(visit: Visit) -> Shows:
     """A page of the queues; filter, order and columns are in its address."""
@@ -250,9 +252,6 @@ async def change_queues(visit: Visit) -> Shows:
 def _chosen(text: str) -> tuple[str, str]:
     vhost, _, name = text.partition("/")
     return unquote(vhost), unquote(name)
-
-
-READERS = "/logs/{vhost}/{queue}/readers"
 
 
 async def show_readers(visit: Visit) -> Shows:

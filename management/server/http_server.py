@@ -13,6 +13,8 @@ KEEP_ALIVE_SECONDS = 60.0  # between two requests, as RabbitMQ's
 STALL_SECONDS_MAX = 120.0  # until a client that does not read its answer is dropped
 STOP_SECONDS = 2.0  # for answers that are under way when the broker stops
 
+log = logging.getLogger(__name__)
+
 
 class HttpServer:
     """Serves an application of HTTP on sockets that others accept.
@@ -74,9 +76,6 @@ async def _heard(
     assert isinstance(request.protocol, HttpConnection)
     request.protocol.asked()
     return await handler(request)
-
-
-log = logging.getLogger(__name__)
 
 
 def client_host(request: web.Request) -> str | None:

@@ -38,6 +38,9 @@ log = logging.getLogger(__name__)
 LINES_MAX, WINDOW_SECONDS = 60, 60.0
 CHARACTERS_MAX = 512  # of a line: most of it may be what the other end has sent
 
+REDIAL_SECONDS_MIN, REDIAL_SECONDS_MAX = 0.05, 1.0
+TakeNode = Callable[[str, asyncio.Transport, bytes], None]
+
 
 class StrangerLog:
     """Log lines about connections that were not introduced: whoever reaches the port must not fill the disk.
@@ -71,12 +74,6 @@ class StrangerLog:
         if self._left_out:
             log.warning("%d more lines like these, of who was not introduced", self._left_out)
         self._lines = self._left_out = 0
-
-
-REDIAL_SECONDS_MIN, REDIAL_SECONDS_MAX = 0.05, 1.0
-
-
-TakeNode = Callable[[str, asyncio.Transport, bytes], None]
 
 
 @dataclass(frozen=True)

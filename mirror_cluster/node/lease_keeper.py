@@ -26,6 +26,9 @@ log = logging.getLogger(__name__)
 
 _WORD = b"routelog"
 
+# Between two lines that say the same trouble: it is tried several times a second.
+TELL_SECONDS = 60.0
+
 
 class DiskProbe:
     """Writes a few bytes to a file of its own and syncs them.
@@ -45,11 +48,6 @@ class DiskProbe:
         with opened(self._disk, self._path, create=True) as file:
             self._disk.write(file, 0, (_WORD,))
             self._disk.sync(file)
-
-
-TELL_SECONDS = (
-    60.0  # between two lines that say the same trouble: it is tried several times a second
-)
 
 
 class LeaseKeeper:

@@ -30,6 +30,10 @@ from routelog.mirror_cluster.protocol.shard_record import SHARD
 
 log = logging.getLogger(__name__)
 
+HEARTBEAT_SECONDS = 1.0
+# Behind its copy a standby is not far behind any more, so that no journal has to be kept for it.
+CAUGHT_UP_BYTES_MAX = 4 * 1024 * 1024
+
 
 @dataclass(frozen=True, slots=True)
 class StandbyLag:
@@ -66,11 +70,6 @@ class LagTimes:
     def seconds(self, now: float) -> float:
         """Age of the oldest commit that it lacks; 0.0: it has all."""
         return now - self._commits[0][1] if self._commits else 0.0
-
-
-HEARTBEAT_SECONDS = 1.0
-# Behind its copy a standby is not far behind any more, so that no journal has to be kept for it.
-CAUGHT_UP_BYTES_MAX = 4 * 1024 * 1024
 
 
 class _Standby:

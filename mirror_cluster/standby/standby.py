@@ -44,6 +44,12 @@ log = logging.getLogger(__name__)
 _COPY_FIRST = b"routelog follow\n"  # its content, until a copy has taken the place of a node's data
 _FILE = "standby"  # there: a broker that began here would make blocks in an epoch of the node it followed
 
+PAUSE_SECONDS_MIN, PAUSE_SECONDS_MAX = 0.1, 5.0  # between two connections
+ACKNOWLEDGE_SECONDS = 1.0
+LAG_SECONDS = 10.0
+# Of blocks that have come and are not applied: the disk or the memory is behind, and the node waits.
+UNAPPLIED_BYTES_MAX = 32 * 1024 * 1024
+
 
 class NoStandby(Exception):
     """A data directory is no standby's."""
@@ -88,13 +94,6 @@ def promote(data: Path, disk: Disk) -> Mark:
         disk.remove(data / _FILE)
         disk.sync_directory(data)
     return end
-
-
-PAUSE_SECONDS_MIN, PAUSE_SECONDS_MAX = 0.1, 5.0  # between two connections
-ACKNOWLEDGE_SECONDS = 1.0
-LAG_SECONDS = 10.0
-# Of blocks that have come and are not applied: the disk or the memory is behind, and the node waits.
-UNAPPLIED_BYTES_MAX = 32 * 1024 * 1024
 
 
 class StandbyNode:

@@ -23,6 +23,9 @@ log = logging.getLogger(__name__)
 # The unread ranges of each partition, oldest first, at least one.
 Backlogs = Mapping[LogPartition, Sequence[OffsetRange]]
 
+Offsets = dict[LogPartition, int]  # of each partition, the next one to read
+Logs = dict[LogPartition, list[OffsetRange]]  # the extents of each
+
 
 def ends_by_records(backlogs: Backlogs, records_max: int) -> dict[LogPartition, int]:
     """Return where each partition's share ends, so that together they have about `records_max` offsets.
@@ -75,10 +78,6 @@ def _cut(store: ReadableLogs, stretches: Sequence[OffsetRange], bytes_max: int) 
         if end < stretch.end:
             break
     return end, size
-
-
-Offsets = dict[LogPartition, int]  # of each partition, the next one to read
-Logs = dict[LogPartition, list[OffsetRange]]  # the extents of each
 
 
 class MicroBatches:
