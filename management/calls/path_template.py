@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from urllib.parse import quote
 
-PART = re.compile(r"\{(\w+)(?::([^}]*))?\}")  # the name of a part, and its pattern
+PART = re.compile(r"\{([\w.]+)(?::([^}]*))?\}")  # the name of a part, and its pattern
 
 
 def part_names(template: str) -> tuple[str, ...]:

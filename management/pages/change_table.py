@@ -14,7 +14,6 @@ _BINDING = "/bindings/{vhost}/e/{source}/{kind:[qe]}/{destination}"
 _DELAYED = f"{_EXCHANGE}/delayed"
 _READER = "/logs/{vhost}/{queue}/readers/{name}"
 _PLACE = "first, last, next, an offset, a time (ISO 8601), or an age such as 1h"
-_POLICY = "/policies/{vhost}/{name}"
 _FILTER = 'JSON: {} is all; {"key": "orders", "time": "1h"}'
 _SELECTION = (
     Field("limit", "At most", "number", value="10000", is_needed=True),
@@ -47,6 +46,43 @@ def _routed(value: Any) -> str:
     if value["routed"]:
         return "Published, confirmed, and routed to at least one queue."
     return "Published, and dropped: no queue is bound for this key."
+
+
+def _policy_changes(name: str, noun: str, option: str = "") -> tuple[Change, Change]:
+    path = f"/{name.removesuffix('y')}ies/{{vhost}}/{{name}}"
+    return (
+        Change(
+            f"put-{name}",
+            f"Set {noun}",
+            "PUT",
+            path,
+            (
+                VHOST,
+                NAME,
+                Field("pattern", "Names that match", value="^", is_needed=True, hint=PATTERN),
+                Field("apply-to", "Applies to", choices=_APPLY_TO, value="all"),
+                Field("priority", "Priority", "number", value="0", is_needed=True),
+                Field(
+                    "definition", "Definition", "json", value='{"max-length": 1000}', is_needed=True
+                ),
+            ),
+            f"The {noun} {{name}} is in force.",
+            command=(
+                "policy set {name} {pattern} {definition} --apply-to {apply-to}"
+                f" --priority {{priority}} --vhost {{vhost}}{option}"
+            ),
+        ),
+        Change(
+            f"delete-{name}",
+            f"Delete {noun}",
+            "DELETE",
+            path,
+            done=f"The {noun} {{name}} is deleted.",
+            confirmed_by="name",
+            then=path[: path.index("/{")],
+            command=f"policy clear {{name}} --vhost {{vhost}}{option}",
+        ),
+    )
 
 
 _CHANGES = (
@@ -258,34 +294,8 @@ _CHANGES = (
         then="/connections",
         command="connection close {name}",
     ),
-    Change(
-        "put-policy",
-        "Set a policy",
-        "PUT",
-        _POLICY,
-        (
-            VHOST,
-            NAME,
-            Field("pattern", "Pattern", value="^", is_needed=True, hint=PATTERN),
-            Field("definition", "Definition", "json", value='{"max-length": 1000}', is_needed=True),
-            Field("apply-to", "Applies to", choices=_APPLY_TO, value="all"),
-            Field("priority", "Priority", "number", value="0", is_needed=True),
-        ),
-        "Policy {name} is in force.",
-        command=(
-            "policy set {name} {pattern} {definition} --apply-to {apply-to} --priority {priority}"
-            " --vhost {vhost}"
-        ),
-    ),
-    Change(
-        "delete-policy",
-        "Delete",
-        "DELETE",
-        _POLICY,
-        done="Policy {name} is deleted.",
-        confirmed_by="name",
-        command="policy clear {name} --vhost {vhost}",
-    ),
+    *_policy_changes("policy", "policy"),
+    *_policy_changes("operator-policy", "operator policy", " --operator"),
 )
 
 CHANGES = {change.name: change for change in (*_CHANGES, *ACCESS_CHANGES)}

@@ -1,7 +1,7 @@
 """Pages that are one list of the API: its columns, what can be done with a row, and what can be added."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from routelog.management.calls.listing import list_query
@@ -23,7 +23,7 @@ class ListPage:
         numbers: columns on the right.
         row_changes: with the fields of each that the row has, as keys of it.
         changes: whose forms stand below.
-        link: the path of a row's own page, with keys of the row in it; empty: it has none.
+        link: the path of a row's own page, with columns of the row in it; empty: it has none.
         link_api: the GET whose tag opens that page, where the list's own tag does not.
     """
 
@@ -115,6 +115,23 @@ CHANNELS = ListPage(
     ),
     link="/channels/{name}",
 )
+CONSUMERS = ListPage(
+    "Consumers",
+    "/consumers",
+    {
+        "consumer_tag": "Tag",
+        "queue.name": "Queue",
+        "queue.vhost": "Virtual host",
+        "channel_details.name": "Channel",
+        "channel_details.user": "User",
+        "activity_status": "State",
+        "ack_required": "Acknowledges",
+        "prefetch_count": "Prefetch",
+        "messages_unacknowledged": "Unacknowledged",
+    },
+    ("prefetch_count", "messages_unacknowledged"),
+    link="/channels/{channel_details.name}",
+)
 USERS = ListPage(
     "Users",
     "/users",
@@ -150,6 +167,13 @@ POLICIES = ListPage(
     ("priority",),
     row_changes={"delete-policy": {"vhost": "vhost", "name": "name"}},
     changes=("put-policy",),
+)
+OPERATOR_POLICIES = replace(
+    POLICIES,
+    title="Operator policies",
+    api="/operator-policies",
+    row_changes={"delete-operator-policy": {"vhost": "vhost", "name": "name"}},
+    changes=("put-operator-policy",),
 )
 VHOSTS = ListPage(
     "Virtual hosts",
@@ -214,12 +238,26 @@ READERS = ListPage(
     link="/readers/{vhost}/{queue}",
 )
 
-LISTS = (EXCHANGES, READERS, CONNECTIONS, CHANNELS, USERS, PERMISSIONS, POLICIES, VHOSTS, NODES)
+LISTS = (
+    EXCHANGES,
+    READERS,
+    CONNECTIONS,
+    CHANNELS,
+    CONSUMERS,
+    USERS,
+    PERMISSIONS,
+    POLICIES,
+    OPERATOR_POLICIES,
+    VHOSTS,
+    NODES,
+)
 
 
 def path_of(template: str, row: Mapping[str, Any]) -> str:
     """The path of a row's own page; an exchange without a name has one in paths."""
-    return filled(template, {name: row[name] or DEFAULT_NAME for name in part_names(template)})
+    return filled(
+        template, {name: value_at(row, name) or DEFAULT_NAME for name in part_names(template)}
+    )
 
 
 def known_of(fields: Mapping[str, str], row: Mapping[str, Any]) -> dict[str, str]:

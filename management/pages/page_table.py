@@ -39,6 +39,7 @@ from routelog.management.pages.queue_pages import (
     show_readers,
     take_messages,
 )
+from routelog.management.pages.rule_pages import show_limits
 from routelog.management.pages.visit import Shows, Visit
 
 
@@ -67,6 +68,7 @@ PAGES = (
     Page(f"{QUEUE}/messages/move", move_messages, QUEUE, method="POST"),
     Page(f"{QUEUE}/get", take_messages, QUEUE, method="POST"),
     *(Page(each.api, each.show, each.api, each.title) for each in LISTS),
+    Page("/limits", show_limits, "/vhost-limits", "Limits"),
     Page("/cluster", show_cluster, "/cluster", "Cluster"),
     Page("/log", show_log, "/log", "Log"),
     Page(DEFINITIONS, show_definitions, DEFINITIONS, "Definitions"),

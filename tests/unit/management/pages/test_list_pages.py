@@ -58,12 +58,32 @@ async def test_policies_and_vhosts_are_set_and_deleted(browser: Browser) -> None
     answer = await browser.send("/policies", "/do/put-policy", name="p", definition="{}")
     assert "it is empty" in answer.page.one("p", role="alert").text
     answer = await browser.send("/policies", "/do/delete-policy", confirm="p")
-    assert answer.page.one("p", role="status").text == "Policy p is deleted."
+    assert answer.page.one("p", role="status").text == "The policy p is deleted."
     answer = await browser.send("/vhosts", "/do/put-vhost", name="v/w", description="for w")
     assert ["v/w", "for w"] in [row[:2] for row in answer.page.rows()]
     page = "/vhosts?name=v%2Fw"
     answer = await browser.send(page, "/do/delete-vhost", confirm="v/w")
     assert answer.page.one("p", role="status").text.startswith("Virtual host v/w is deleted")
+
+
+async def test_operator_policies_are_set_and_deleted(browser: Browser) -> None:
+    page = "/operator-policies"
+    answer = await browser.send(page, "/do/put-operator-policy", name="o", pattern="^q")
+    assert answer.page.rows()[0][:4] == ["o", "/", "^q", "all"]
+    (policy,) = browser.node.vhost.policies.book.all(operator=True)
+    assert (policy.name, policy.is_operator) == ("o", True)
+    (how, *_) = answer.page.all("details", class_="how")
+    assert "routelog policy clear o --vhost / --operator" in how.text
+    answer = await browser.send(page, "/do/delete-operator-policy", confirm="o")
+    assert answer.page.one("p", role="status").text == "The operator policy o is deleted."
+
+
+async def test_consumers_are_listed_with_queue_and_channel(browser: Browser) -> None:
+    node = browser.node
+    node.connections.open.append(Connection("c", "ann", node.vhost, "q"))
+    page = await browser.page("/consumers")
+    assert page.rows() == [["tag", "q", "/", "c (1)", "ann", "up", "yes", "10", "2"]]
+    assert page.one("tbody").one("a")["href"] == "/channels/c%20%281%29"
 
 
 async def test_nodes_are_listed_with_what_they_use(browser: Browser) -> None:
