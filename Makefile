@@ -40,7 +40,7 @@ LOCK :=
 # Versions and hashes for all systems and for every Python from 3.11 on.
 UV := $(BIN)/uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes --no-header --quiet $(LOCK)
 
-.PHONY: help setup java demo demo-cluster serve test test-long test-spark-all crash model simulate faults api interop check lint coverage lock release-check format bench site clean
+.PHONY: help setup java demo demo-cluster serve test test-long test-spark-all crash model simulate faults api interop check lint coverage lock wheel release-check format bench site clean
 
 help: ## list the commands
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | while IFS=$$'\t' read -r name text; do printf '  make %-14s %s\n' "$$name" "$$text"; done
@@ -112,6 +112,10 @@ lock: setup ## write the locks anew for pyproject.toml; LOCK=--upgrade: with the
 	@$(UV) --extra build -o requirements.lock
 	@$(UV) --all-extras -c requirements.lock -o requirements-dev.lock
 
+wheel: setup ## the source distribution, and the wheel for this Python, in dist
+	@.ci/build-wheel dist
+	@echo dist/*
+
 release-check: setup ## sdist and wheel, and the wheel in an empty environment: a broker and a client
 	@.ci/release-check
 
@@ -136,12 +140,13 @@ java:
 	@.ci/system-packages
 
 # Not isolated, so that the pinned tools of .venv build; uncompiled, as the last rule compiles in place. What is
-# downloaded has one of the hashes of the lock.
+# downloaded has one of the hashes of the lock. The distribution of the other name is what .venv may have of before.
 $(BROKER_INSTALLED): pyproject.toml requirements.lock
 	@.ci/system-packages build
 	@test -x $(BIN)/python || "$$(.ci/find-python)" -m venv .venv
 	@echo "installing a broker into .venv"
 	@$(PIP) install --no-deps --require-hashes -r requirements.lock
+	@$(PIP) --quiet uninstall --yes routelog
 	@ROUTELOG_PURE=1 $(PIP) install --no-deps --no-build-isolation -e .
 	@touch $@
 

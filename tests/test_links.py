@@ -55,6 +55,21 @@ def test_files_that_a_map_names_exist(page: Path) -> None:
         assert any((folder / name).is_file() for folder in [ROOT, *packages]), name
 
 
+def test_no_page_and_no_error_takes_the_broker_from_a_package_index() -> None:
+    """It is in none, and there `routelog` is a stranger's program. Extras are named in full, and exist."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    sources = [
+        each for package in ROOT.glob("*/__init__.py") for each in package.parent.rglob("*.py")
+    ]
+    taken = re.compile(r"pip (?:install|download) [^\n`]*(?<![\w./-])routelog\b")
+    for page in [*PAGES, *ROOT.glob("docs/**/*.ipynb"), *sources]:
+        text = page.read_text()
+        assert taken.search(text) is None, page
+        for name, extra in re.findall(r"\b(routelog[\w-]*)\[([a-z]+)\]", text):
+            assert name == project["name"], page
+            assert extra in project["optional-dependencies"], page
+
+
 def test_what_a_package_index_shows_has_no_links_within_the_sources() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     for link in links(ROOT / project["readme"]):

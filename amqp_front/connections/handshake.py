@@ -67,7 +67,7 @@ def start_frame(cluster_name: str, mechanisms: tuple[str, ...]) -> bytes:
     properties = {
         "product": RABBITMQ_PRODUCT,
         "version": RABBITMQ_VERSION,
-        "platform": f"RouteLog {version('routelog')}, Python {python_version()}",
+        "platform": f"RouteLog {version('routelog-broker')}, Python {python_version()}",
         "copyright": "The RouteLog authors",
         "information": "Licensed under the Apache License 2.0",
         "cluster_name": cluster_name,

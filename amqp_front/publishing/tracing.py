@@ -21,5 +21,5 @@ def open_spans(config: BrokerConfig, node: str, clock: Clock) -> "Spans | None":
     try:
         from routelog.amqp_front.publishing.spans import Spans
     except ImportError:
-        raise StartError("otel_endpoint: needs what 'routelog[otel]' installs") from None
-    return Spans(config.otel_endpoint, node, version("routelog"), clock)
+        raise StartError("otel_endpoint: needs the extra routelog-broker[otel]") from None
+    return Spans(config.otel_endpoint, node, version("routelog-broker"), clock)

@@ -303,7 +303,7 @@ def _latency_measurement() -> "Callable[..., Latency]":
     try:
         from routelog.benchmarks.perf.latency import measure_latency
     except ModuleNotFoundError:
-        raise BadRequest("latency needs hdrhistogram: pip install 'routelog[perf]'") from None
+        raise BadRequest("latency needs hdrhistogram: install routelog-broker[perf]") from None
     return measure_latency
 
 

@@ -23,7 +23,7 @@ def open_bucket(url: str, disk: Disk) -> Bucket:
     try:
         from routelog.log_backend.remote.s3_bucket import S3Bucket
     except ImportError:
-        raise BadBucket("S3 needs pyarrow: pip install 'routelog[remote]'") from None
+        raise BadBucket("S3 needs pyarrow: install routelog-broker[remote]") from None
     return S3Bucket(url)
 
 

@@ -268,7 +268,7 @@ def complaints() -> Iterator[None]:
         from routelog.spark_bridge.lakes.lake_table import TableUnusable
         from routelog.spark_bridge.logs.errors import BadOption, LogUnreadable
     except ImportError as error:
-        complain(f"{error}; install routelog[lake]")
+        complain(f"{error}; install routelog-broker[lake]")
         raise typer.Exit(EXIT_USAGE) from None
     try:
         yield
@@ -276,7 +276,7 @@ def complaints() -> Iterator[None]:
         complain(str(error))
         raise typer.Exit(EXIT_USAGE) from None
     except ImportError as error:
-        complain(f"{error}; install routelog[lake]")
+        complain(f"{error}; install routelog-broker[lake]")
         raise typer.Exit(EXIT_USAGE) from None
     except BrokenPipeError:  # whoever reads what is printed has had enough
         raise

@@ -22,9 +22,10 @@ class WorkersLackRouteLog(Exception):
 
     def __init__(self, interpreter: str, own: str) -> None:
         super().__init__(
-            f"Spark's workers run '{interpreter}', which is not there, lacks RouteLog (routelog[spark]), or "
-            f"has another version of Python than this program's, {own}: set PYSPARK_PYTHON before the "
-            "session is made, or spark.pyspark.python with spark-submit, to an interpreter that has it"
+            f"Spark's workers run '{interpreter}', which is not there, lacks RouteLog "
+            f"(routelog-broker[spark]), or has another version of Python than this program's, {own}: "
+            "set PYSPARK_PYTHON before the session is made, or spark.pyspark.python with spark-submit, to an "
+            "interpreter that has it"
         )
 
 

@@ -127,7 +127,7 @@ def _print_version(wanted: bool) -> None:
     if wanted:
         from importlib.metadata import version
 
-        typer.echo(f"routelog {version('routelog')}")
+        typer.echo(f"routelog {version('routelog-broker')}")
         raise typer.Exit
 
 

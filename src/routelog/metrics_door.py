@@ -58,7 +58,7 @@ async def metrics_door(
     loop, clock = asyncio.get_running_loop(), broker.logs.clock
     node = WatchedNode(
         name=node_name(config.node_name, socket.gethostname()),
-        version=distribution_version("routelog"),
+        version=distribution_version("routelog-broker"),
         cluster_name=cluster_name,
         clock=clock,
         started_at=clock.monotonic(),

@@ -180,7 +180,7 @@ def _set_up(configuration: BrokerConfig, chosen_file: Path | None) -> None:
     file, _ = _configuration_file(chosen_file)
     log.info(
         "RouteLog %s starts: configuration file %s, data directory %s, process %d",
-        distribution_version("routelog"),
+        distribution_version("routelog-broker"),
         file.absolute() if file.exists() else "none",
         configuration.data_dir.absolute(),
         os.getpid(),

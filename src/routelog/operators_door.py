@@ -40,7 +40,7 @@ def load_door(config: BrokerConfig) -> None:
     if config.management:
         from routelog.management.server.server import prepare
 
-        prepare(distribution_version("routelog"))
+        prepare(distribution_version("routelog-broker"))
 
 
 @asynccontextmanager
@@ -72,7 +72,7 @@ async def operators_door(
     if broker.metrics.address is not None:
         listeners["http/prometheus"] = broker.metrics.address
     logs = StoredLogs(SystemDisk(), services.loop)
-    backups = broker.backups(distribution_version("routelog"))
+    backups = broker.backups(distribution_version("routelog-broker"))
     side = BrokerSide(
         vhosts=services.vhosts,
         users=services.users,
@@ -82,7 +82,7 @@ async def operators_door(
         messages=front.messages,
         node=NodeFacts(
             name=services.node_name,
-            version=distribution_version("routelog"),
+            version=distribution_version("routelog-broker"),
             process_id=os.getpid(),
             data_dir=str(address.data_dir),
             started_at=services.clock.monotonic(),

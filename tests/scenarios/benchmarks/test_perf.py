@@ -322,4 +322,4 @@ def test_latency_without_its_extra_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "hdrh.histogram", None)
     result = perf("latency")
     assert result.exit_code == EXIT_UNUSABLE
-    assert "pip install 'routelog[perf]'" in result.stderr
+    assert "install routelog-broker[perf]" in result.stderr
