@@ -36,11 +36,12 @@ SEEDS := 10000
 ROUNDS := 60
 EXAMPLES := 200
 BROKER := routelog
+PICTURES :=
 LOCK :=
 # Versions and hashes for all systems and for every Python from 3.11 on.
 UV := $(BIN)/uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes --no-header --quiet $(LOCK)
 
-.PHONY: help setup java demo demo-cluster serve test test-long test-spark-all crash model simulate faults api interop check lint coverage lock wheel release-check format bench site clean
+.PHONY: help setup java demo demo-cluster serve test test-long test-spark-all crash model simulate faults api interop check lint coverage lock wheel release-check format bench site screenshots clean
 
 help: ## list the commands
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | while IFS=$$'\t' read -r name text; do printf '  make %-14s %s\n' "$$name" "$$text"; done
@@ -130,6 +131,9 @@ bench: setup ## compare with RabbitMQ, side by side: docs/performance.md
 site: setup ## the documentation as a site, in build/site
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict
 	@echo "build/site/index.html"
+
+screenshots: setup ## PICTURES="--page queues --size 390": the web page, in build/screenshots; each page in 3 widths, light and dark
+	@PYTHONPATH=tests $(BIN)/python -m screenshots $(PICTURES)
 
 clean: ## remove what was compiled and cached (keeps .venv and ./data)
 	@rm -rf build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis $(COMPILED)
