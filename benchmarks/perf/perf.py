@@ -169,6 +169,7 @@ def drain(
     prefetch: options.Prefetch = 0,
     ack_every: options.AckEvery = 0,
     argument: options.Argument = None,
+    pid: options.Pid = 0,
     with_machine: options.WithMachine = True,
     folder: options.Folder = None,
     json_file: options.JsonFile = None,
@@ -188,13 +189,16 @@ def drain(
             messages=messages,
         )
         target = _Target(uri, tls_ca, tls_insecure)
+        cpu = processor_clock(pid, Endpoint.parse(target.uri))
         limits = _machine(workload, folder) if with_machine else None
         with progress("drain") as on_tick:
-            found = measure_drain(target.uri, workload, on_tick)
+            found = measure_drain(target.uri, workload, on_tick, cpu)
         rows = [
             ("filled", f"{found.filled:,.0f} msg/s"),
             ("drained", f"{found.drained:,.0f} msg/s"),
         ]
+        if found.cpu_seconds:
+            rows.append(("processor time of the broker", f"{found.cpu_seconds * 1e6:,.2f} µs/msg"))
         target.report("drain", rows, asdict(found), asdict(workload), limits, json_file)
 
 

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from pamqp import commands
+from pamqp.common import FieldTable
 
 from routelog.benchmarks.traffic.connection import STALL_SECONDS, Connection
 from routelog.benchmarks.traffic.counters import Counter, Counters
-from routelog.benchmarks.traffic.deliveries import DeliveryStream
+from routelog.benchmarks.traffic.deliveries import OFFSET_HEADER, DeliveryStream
 from routelog.benchmarks.traffic.frames import ACK_BYTES, ack_frame, acks
 from routelog.benchmarks.traffic.topology import Topology
 from routelog.benchmarks.traffic.unexpected import BrokerStalled
@@ -59,11 +60,15 @@ class Consumer:
             # For each consumer, which is what RabbitMQ means without `global`.
             qos = commands.Basic.Qos(prefetch_count=self._workload.prefetch)
             self.connection.call(qos, commands.Basic.QosOk)
+        arguments: FieldTable = {}
+        if self._workload.reads_log:
+            arguments[OFFSET_HEADER] = "first"
         for each in topology.subscriptions_of(number):
             consume = commands.Basic.Consume(
                 queue=each.queue,
                 consumer_tag=each.consumer_tag,
                 no_ack=not self._workload.ack_every,
+                arguments=arguments,
             )
             self.connection.call(consume, commands.Basic.ConsumeOk)
 

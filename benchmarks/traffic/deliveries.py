@@ -17,6 +17,7 @@ from routelog.benchmarks.traffic.topology import ROUTE_HEADER, Topology, route_v
 from routelog.benchmarks.traffic.unexpected import unexpected
 from routelog.benchmarks.traffic.workload import ExchangeType
 
+OFFSET_HEADER = "x-stream-offset"
 _TAG = struct.Struct(">Q")
 _PAYLOAD_SIZE = struct.Struct(">I")
 _STRING_SIZE_BYTES = 4
@@ -34,6 +35,7 @@ class _Layout:
     tag_offset: int
     key: slice
     route: slice | None  # None where no header decides
+    offset: slice | None  # None where no log is read
     body_offset: int
 
 
@@ -104,6 +106,9 @@ class DeliveryStream:
     def _check_last(self, layout: _Layout, last: memoryview) -> None:
         expected, received = self._expected, self.received
         _TAG.pack_into(expected, layout.tag_offset, received)
+        if layout.offset is not None:
+            is_sole = self._sole_producer is not None
+            expected[layout.offset] = _TAG.pack(received - 1) if is_sole else last[layout.offset]
         if self._only_cycle:
             index = (received - 1) % self._only_cycle
             BODY_HEAD.pack_into(expected, layout.body_offset, self._sole_producer, index)
@@ -166,6 +171,7 @@ class DeliveryStream:
             tag_offset=consumer_tag_end,
             key=slice(key_offset, key_offset + len(deliver.routing_key or "")),
             route=self._route(bytes(data[:body_offset]), header_offset),
+            offset=self._offset(bytes(data[:body_offset]), header_offset),
             body_offset=body_offset + FRAME_HEAD_BYTES,
         )
         return self._layout
@@ -188,13 +194,20 @@ class DeliveryStream:
             as_sent = (
                 deliver.exchange == topology.exchange
                 and deliver.routing_key == route.key
-                and dict(content_header.properties)
-                == dict(properties_of(topology.workload, route.binding))
+                and _published(content_header.properties)
+                == _published(properties_of(topology.workload, route.binding))
                 and content == body_of(index, self._body_bytes, producer)
             )
             if as_sent:
                 return
         raise unexpected("deliveries, at the first", bytes(data))
+
+    def _offset(self, frames: bytes, header_offset: int) -> slice | None:
+        if not self._topology.workload.reads_log:
+            return None
+        named = bytes([len(OFFSET_HEADER)]) + OFFSET_HEADER.encode() + b"l"
+        start = frames.index(named, header_offset) + len(named)
+        return slice(start, start + _TAG.size)
 
     def _route(self, frames: bytes, header_offset: int) -> slice | None:
         if self._topology.workload.exchange_type is not ExchangeType.HEADERS:
@@ -202,6 +215,14 @@ class DeliveryStream:
         named = bytes([len(ROUTE_HEADER)]) + ROUTE_HEADER.encode() + b"S"
         start = frames.index(named, header_offset) + len(named) + _STRING_SIZE_BYTES
         return slice(start, start + len(route_value(0)))
+
+
+def _published(properties: commands.Basic.Properties) -> dict[str, object]:
+    """Properties without what a reader of a log is told."""
+    headers = {
+        name: value for name, value in (properties.headers or {}).items() if name != OFFSET_HEADER
+    }
+    return {**dict(properties), "headers": headers}
 
 
 def _whole_frames(

@@ -69,6 +69,11 @@ class Workload:
     each: bool = False
 
     @property
+    def reads_log(self) -> bool:
+        """Whether the queues are streams, which are read from their beginning."""
+        return ("x-queue-type", "stream") in self.queue_arguments
+
+    @property
     def copies(self) -> int:
         """Queues that each message reaches."""
         return self.fan_out or (self.queues if self.exchange_type is ExchangeType.FANOUT else 1)
