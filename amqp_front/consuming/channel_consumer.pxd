@@ -23,4 +23,4 @@ cdef class ChannelConsumer:
     cpdef long long credit(self) except? -1
     cpdef deliver(self, Delivery delivery)
     cdef _parts(self, Delivery delivery, long long first_tag)
-    cpdef _property_lists(self, Delivery delivery)
+    cpdef _added_headers(self, Delivery delivery)

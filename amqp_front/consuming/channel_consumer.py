@@ -2,7 +2,7 @@
 # mypy: allow-untyped-decorators, no-warn-return-any, disable-error-code="index,name-defined"
 """A consumer of a channel, as its queue sees it."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 import cython
@@ -10,6 +10,7 @@ import cython
 from routelog.amqp_front.consuming.consumer_timeout import lease_seconds
 from routelog.amqp_front.consuming.delivery_lease import DeliveryLease
 from routelog.amqp_front.consuming.unacked import UnackedRun, new_run
+from routelog.amqp_front.wire.added_headers import NO_HEADERS, AddedHeaders
 from routelog.amqp_front.wire.content_frames import deliveries_in_parts, is_large
 from routelog.amqp_front.wire.deliver_frames import encode_deliveries
 from routelog.amqp_front.wire.properties import Properties, visible_properties
@@ -194,9 +195,12 @@ class ChannelConsumer:
     @cython.locals(delivery=Delivery, first_tag=cython.longlong, records=Records, large=cython.bint)
     def _parts(self, delivery: Delivery, first_tag: int) -> Sequence[Octets]:
         records, channel = delivery.records, self._channel
-        property_lists = self._property_lists(delivery)
+        added = self._added_headers(delivery)
         large = is_large(records)
-        if property_lists is None and not large:
+        as_published = not records.attributes & _BLIND_COPIES and (
+            added is NO_HEADERS or not added.may_be_in(records, delivery.index, delivery.count)
+        )
+        if as_published and not large:
             frames = encode_deliveries(
                 records,
                 delivery.index,
@@ -206,6 +210,7 @@ class ChannelConsumer:
                 first_tag,
                 delivery.redelivered,
                 channel.body_frame_max,
+                added,
             )
             return (frames,)
         parts = deliveries_in_parts(
@@ -217,31 +222,27 @@ class ChannelConsumer:
             first_tag,
             delivery.redelivered,
             channel.body_frame_max,
-            property_lists,
+            _property_lists(delivery, added),
         )
         return parts if large else (b"".join(parts),)
 
     @cython.ccall
     @cython.locals(delivery=Delivery)
-    def _property_lists(self, delivery: Delivery) -> Iterable[bytes] | None:
-        """What stands for the properties that the messages were published with; None: these."""
+    def _added_headers(self, delivery: Delivery) -> AddedHeaders:
+        """What the messages get beside the headers that they were published with."""
         if delivery.redelivered and self.queue.counts_deliveries:
-            return _counted_property_lists(delivery)
-        if delivery.records.attributes & _BLIND_COPIES:
-            indexes = range(delivery.index, delivery.index + delivery.count)
-            return [visible_properties(delivery.records, index) for index in indexes]
-        return None
+            return AddedHeaders(delivery.count, {COUNT_HEADER: delivery_counts(delivery)})
+        return NO_HEADERS
 
     def queue_deleted(self) -> None:
         """See `Consumer`."""
         self._channel.consumer_ended(self)
 
 
-def _counted_property_lists(delivery: Delivery) -> Iterator[bytes]:
-    for index, count in enumerate(delivery_counts(delivery), delivery.index):
-        yield Properties(visible_properties(delivery.records, index)).with_integers(
-            {COUNT_HEADER: count}
-        )
+def _property_lists(delivery: Delivery, added: AddedHeaders) -> Iterator[bytes]:
+    for message in range(delivery.count):
+        raw = visible_properties(delivery.records, delivery.index + message)
+        yield Properties(raw).with_integers(added.of(message)) if added.names else raw
 
 
 def delivery_counts(delivery: Delivery) -> list[int]:

@@ -16,8 +16,7 @@ from routelog.vhosts import Delivery, ReturnReason, delivery_cost
 
 TURN_BYTES_MAX = 1_048_576  # as a queue's: then others have their turn
 PIECE_BYTES_MAX = 262_144
-PIECE_COUNT_MAX = 128  # each may be given a header: 11 us on its own
-MESSAGE_BYTES_MIN = 8_192  # what one counts for, therefore
+PIECE_COUNT_MAX = 4_096
 
 
 class RecoveringConsumption(Protocol):
@@ -68,7 +67,7 @@ class Redelivery:
                 return self._wait()
             count, deliveries = again
             consumption.deliver_again(run.cut(run.first_tag, run.first_tag + count), deliveries)
-            sent += sum(delivery_cost(each, MESSAGE_BYTES_MIN) for each in deliveries)
+            sent += sum(map(delivery_cost, deliveries))
         return None
 
     def wake(self) -> None:

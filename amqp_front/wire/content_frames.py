@@ -45,18 +45,16 @@ def deliveries_in_parts(
     delivery_tag: int,
     redelivered: bool,
     body_frame_max: int,
-    property_lists: Iterable[bytes] | None = None,
+    property_lists: Iterable[bytes],
 ) -> list[Octets]:
     """As `encode_deliveries`, in parts.
 
     Args:
-        property_lists: sent in place of the published ones; None: send the published ones.
+        property_lists: sent in place of the published ones.
     """
     parts: list[Octets] = []
     tag = _DELIVER.pack(60, 60, len(consumer_tag)) + consumer_tag
     exchange = bytes((redelivered, len(records.exchange))) + records.exchange
-    if property_lists is None:
-        property_lists = map(records.properties, range(first, first + count))
     for index, properties in enumerate(property_lists, first):
         key = records.routing_key(index)
         method = tag + struct.pack(">Q", delivery_tag + index - first) + exchange

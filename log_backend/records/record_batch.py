@@ -162,16 +162,20 @@ class Records:
         """Property list of one record, as on the wire: flags, then values."""
         return self._value(1, self.properties_at, index)
 
+    def property_lists(self, first: int, count: int) -> bytes:
+        """Property lists of records that follow one another, without anything between them."""
+        return self._value(1, self.properties_at, first, count)
+
     def body(self, index: int) -> bytes:
         """Body of one record."""
         return self._value(0, self.bodies_at, index)
 
-    def _value(self, column: int, column_at: int, index: int) -> bytes:
-        if not 0 <= index < self.count:
+    def _value(self, column: int, column_at: int, index: int, count: int = 1) -> bytes:
+        if not 0 <= index <= self.count - count:
             raise IndexError(f"record {index} of {self.count}")
         at = column * (self.count + 1) + index
         offsets = self.offset_columns()
-        return bytes(self.payload[column_at + offsets[at] : column_at + offsets[at + 1]])
+        return bytes(self.payload[column_at + offsets[at] : column_at + offsets[at + count]])
 
 
 @cython.no_gc

@@ -28,8 +28,11 @@ from support.frame_samples import (
 )
 
 from routelog.amqp_front.wire import deliver_frames, frame_cutter
+from routelog.amqp_front.wire.added_headers import AddedHeaders
 from routelog.amqp_front.wire.command import Command
+from routelog.amqp_front.wire.content_frames import deliveries_in_parts
 from routelog.amqp_front.wire.errors import AmqpError
+from routelog.amqp_front.wire.properties import Properties
 from routelog.log_backend import Records, encode_records
 
 uncompiled_cutter = source_module("routelog.amqp_front.wire.frame_cutter")
@@ -351,6 +354,31 @@ def test_deliveries_carry_the_records_compiled_or_not(data: st.DataObject) -> No
         )
         for at in range(count)
     ]
+
+
+@bounded
+@given(data=st.data())
+def test_added_headers_stand_in_front_of_the_published_ones(data: st.DataObject) -> None:
+    records = data.draw(batches())
+    first = data.draw(st.integers(0, records.count - 1))
+    count = data.draw(st.integers(1, records.count - first))
+    names = data.draw(
+        st.lists(st.sampled_from([b"x-offset", b"x-n", b"y"]), min_size=1, unique=True)
+    )
+    numbers = st.lists(st.integers(0, 2**63 - 1), min_size=count, max_size=count)
+    added = AddedHeaders(count, {name: data.draw(numbers) for name in names})
+    limit = max(8, records.bodies_bytes // 300)
+    arguments = (records, first, count, 300, b"tag", 1, False, limit, added)
+    frames = bytes(deliver_frames.encode_deliveries(*arguments))
+    assert bytes(uncompiled_deliver.encode_deliveries(*arguments)) == frames
+    parts = deliveries_in_parts(
+        *arguments[:-1],
+        (
+            Properties(records.properties(first + at)).with_integers(added.of(at))
+            for at in range(count)
+        ),
+    )
+    assert b"".join(parts) == frames
 
 
 @pytest.mark.parametrize("module", [deliver_frames, uncompiled_deliver], ids=["taken", "source"])

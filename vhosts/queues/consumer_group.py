@@ -10,7 +10,7 @@ from routelog.vhosts.messages.consumer import Consumer
 from routelog.vhosts.messages.delivery import Delivery
 from routelog.vhosts.messages.return_reason import ReturnReason
 from routelog.vhosts.partitions.queue_partition import QueuePartition
-from routelog.vhosts.queues.dispatcher import HEADED_BYTES_MIN, HEADED_COUNT_MAX, Dispatcher
+from routelog.vhosts.queues.dispatcher import Dispatcher
 from routelog.vhosts.stored.group_record import GroupRecord
 
 log = logging.getLogger(__name__)
@@ -27,9 +27,6 @@ class ConsumerGroup(Dispatcher):
     """
 
     __slots__ = ("creating", "idle_since", "places", "record")
-
-    message_bytes_min = HEADED_BYTES_MIN
-    delivery_count_max = HEADED_COUNT_MAX
 
     def __init__(self, vhost: str, record: GroupRecord, scheduler: Scheduler) -> None:
         super().__init__(vhost, record.queue, scheduler)

@@ -32,4 +32,4 @@ cdef class Dispatcher:
     cdef _take_next(self, order, long long count)
 
 
-cpdef long long delivery_cost(Delivery delivery, long long message_bytes_min) except? -1
+cpdef long long delivery_cost(Delivery delivery) except? -1

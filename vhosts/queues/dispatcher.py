@@ -28,13 +28,12 @@ TURN_BYTES_MAX = 1_048_576  # of one dispatch: then other queues have their turn
 DELIVERY_BYTES_MIN = 8_192  # the least that a delivery counts for: handing it out takes as long
 DELIVERY_COUNT_MAX = 4_096
 FRAMES_BYTES = 40  # what a message counts for besides its body: building and sending its frames
-HEADED_BYTES_MIN = 8_192  # the least for a message to which a header is added: 11 us
-HEADED_COUNT_MAX = 128  # of one delivery, for the same reason
 
 # Compiled code reads these as C variables: a module's names it reads as slowly as Python does.
 _DELIVERY_BYTES_MAX = cython.declare(cython.longlong, DELIVERY_BYTES_MAX)
 _TURN_BYTES_MAX = cython.declare(cython.longlong, TURN_BYTES_MAX)
 _DELIVERY_BYTES_MIN = cython.declare(cython.longlong, DELIVERY_BYTES_MIN)
+_DELIVERY_COUNT_MAX = cython.declare(cython.longlong, DELIVERY_COUNT_MAX)
 _FRAMES_BYTES = cython.declare(cython.longlong, FRAMES_BYTES)
 
 _FRESH = Lane.FRESH  # a look-up in the enum takes 0.07 us
@@ -50,8 +49,6 @@ class Dispatcher:
     """Consumers that compete for the messages of some partitions.
 
     Attributes:
-        message_bytes_min: the least that a message counts for in a turn.
-        delivery_count_max: messages of one delivery.
         vhost, name: of the queue, for errors.
         partitions: at least one; order holds within each.
         consumers: by falling priority.
@@ -78,9 +75,6 @@ class Dispatcher:
         "partitions",
         "vhost",
     )
-
-    message_bytes_min = 0
-    delivery_count_max = DELIVERY_COUNT_MAX
 
     def __init__(self, vhost: str, name: str, scheduler: Scheduler) -> None:
         self.vhost = vhost
@@ -213,8 +207,6 @@ class Dispatcher:
         ready=cython.longlong,
         credit=cython.longlong,
         count=cython.longlong,
-        delivery_count_max=cython.longlong,
-        message_bytes_min=cython.longlong,
         ring=CreditRing,
         delivery=Delivery,
     )
@@ -226,7 +218,6 @@ class Dispatcher:
         sent = handed = share = shares_left = 0
         # Counted once: looking at each of 256 partitions for each delivery would take long.
         ready, order, ring = self._count_ready(), self._order(), self._ring
-        delivery_count_max, message_bytes_min = self.delivery_count_max, self.message_bytes_min
         while not self.deleted and ready > 0:
             if handed >= came and (sent > _TURN_BYTES_MAX or self._scheduler.is_over()):
                 self._go_on_later()
@@ -240,8 +231,8 @@ class Dispatcher:
                 share = ready // shares_left or 1
             shares_left -= 1
             count = share if share < credit else credit
-            if count > delivery_count_max:
-                count = delivery_count_max
+            if count > _DELIVERY_COUNT_MAX:
+                count = _DELIVERY_COUNT_MAX
             delivery = self._take_next(order, count)
             if delivery is None:
                 if self._at_damage():
@@ -250,7 +241,7 @@ class Dispatcher:
             count = delivery.count
             if count == credit and ring is not None:
                 ring.spend(consumer)
-            sent += delivery_cost(delivery, message_bytes_min)
+            sent += delivery_cost(delivery)
             handed += count
             ready -= count
             consumer.deliver(delivery)
@@ -376,16 +367,13 @@ class Dispatcher:
 @cython.exceptval(-1, check=True)
 @cython.locals(
     delivery=Delivery,
-    message_bytes_min=cython.longlong,
     message_bytes=cython.longlong,
     records=Records,
 )
-def delivery_cost(delivery: Delivery, message_bytes_min: int) -> int:
+def delivery_cost(delivery: Delivery) -> int:
     """The cost of a delivery in the budget of a turn, in bytes."""
     records = delivery.records
     message_bytes = records.batch_bytes // records.count + _FRAMES_BYTES
-    if message_bytes < message_bytes_min:
-        message_bytes = message_bytes_min
     return max(_DELIVERY_BYTES_MIN, delivery.count * message_bytes)
 
 

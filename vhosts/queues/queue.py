@@ -39,9 +39,8 @@ from routelog.vhosts.partitions.withheld_messages import WithheldMessages
 from routelog.vhosts.queues.consumer_group import ConsumerGroup
 from routelog.vhosts.queues.dispatcher import (
     DELIVERY_BYTES_MAX,
+    DELIVERY_COUNT_MAX,
     DUE,
-    HEADED_BYTES_MIN,
-    HEADED_COUNT_MAX,
     SERVED,
     TURN_BYTES_MAX,
     Dispatcher,
@@ -539,13 +538,13 @@ class Queue(Dispatcher):
             credit = reader.consumer.credit()
             if credit <= 0:
                 break
-            delivery = reader.take(min(credit, HEADED_COUNT_MAX), DELIVERY_BYTES_MAX)
+            delivery = reader.take(min(credit, DELIVERY_COUNT_MAX), DELIVERY_BYTES_MAX)
             if delivery is None:
                 if reader.stopped:
                     reader.consumer.queue_stopped(self._why_stopped())
                 reader.wait()
                 break
-            sent += delivery_cost(delivery, HEADED_BYTES_MIN)
+            sent += delivery_cost(delivery)
             reader.consumer.deliver(delivery)
         return sent
 

@@ -59,6 +59,28 @@ def test_a_reader_begins_where_it_asks(connection, channel, name, offset, first)
     assert read(connection, name, 40 - first, offset) == everything(first, 40)
 
 
+def test_published_headers_stay_and_an_offset_among_them_is_replaced(connection, channel, name):
+    filled(channel, name, 0)
+    published: list[dict[str, Any]] = [
+        {},
+        {"a": 1},
+        {"x-stream-offset": 77, "a": [{"b": 2}]},
+        {"a": "x-stream-offset"},
+    ]
+    for headers in published:
+        both = pika.BasicProperties(content_type="text/plain", app_id="app", headers=headers)
+        channel.basic_publish("", name, b"", both)
+    reader = connection.channel()
+    reader.basic_qos(prefetch_count=10)
+    incoming = reader.consume(
+        name, arguments={"x-stream-offset": "first"}, inactivity_timeout=WAIT_SECONDS
+    )
+    for offset, headers in enumerate(published):
+        _, properties, _ = next(incoming)
+        assert properties.headers == headers | {"x-stream-offset": offset}
+        assert (properties.content_type, properties.app_id) == ("text/plain", "app")
+
+
 def test_readers_do_not_take_messages_from_each_other(connection, channel, name):
     filled(channel, name, 20)
     for _ in range(3):

@@ -70,7 +70,7 @@ def large_records(sizes: list[int], *, keyed: bool) -> Records:
 def test_deliveries_in_parts_are_those_of_the_kernel_in_parts(frame_max: int, keyed: bool) -> None:
     records = large_records([LARGE_BODY_BYTES * 2 - 7, 131_064, LARGE_BODY_BYTES], keyed=keyed)
     arguments = (records, 1, 2, 9, b"tag", 77, True, frame_max)
-    parts = deliveries_in_parts(*arguments)
+    parts = deliveries_in_parts(*arguments, map(records.properties, (1, 2)))
     assert b"".join(parts) == encode_deliveries(*arguments)
     views = [part for part in parts if isinstance(part, memoryview)]
     assert sum(map(len, views)) == 131_064 + LARGE_BODY_BYTES

@@ -30,8 +30,8 @@ from routelog.vhosts import (
 from routelog.vhosts.partitions.stream_reader import StreamPosition, stream_position
 from routelog.vhosts.queues.dispatcher import (
     DELIVERY_BYTES_MIN,
-    HEADED_BYTES_MIN,
-    HEADED_COUNT_MAX,
+    DELIVERY_COUNT_MAX,
+    FRAMES_BYTES,
     TURN_BYTES_MAX,
 )
 
@@ -224,13 +224,13 @@ def test_readers_are_told_when_the_stream_is_deleted(node: Node, stream: Queue) 
 
 
 async def test_a_turn_hands_a_reader_only_so_many_small_messages(node: Node, stream: Queue) -> None:
-    stream.publish(records(*(str(number) for number in range(4_000))), waited=False)
+    fill(stream, 60_000, batch=10_000)
     taker = read(stream)
     node.turns.one()
     handed = sum(delivery.count for delivery in taker.deliveries)
-    assert 0 < handed <= TURN_BYTES_MAX // HEADED_BYTES_MIN + HEADED_COUNT_MAX
+    assert 0 < handed <= TURN_BYTES_MAX // FRAMES_BYTES + DELIVERY_COUNT_MAX
     node.turns.run()
-    assert sum(delivery.count for delivery in taker.deliveries) == 4_000
+    assert sum(delivery.count for delivery in taker.deliveries) == 60_000
 
 
 async def test_many_readers_are_fed_in_several_turns_and_each_in_its_turn(

@@ -22,7 +22,6 @@ from routelog.log_backend import LogOptions, RecordBatch
 from routelog.log_backend.segments.segment import Segment
 from routelog.vhosts import ConsumerGroup, GroupOptions, Queue, QueueProperties
 from routelog.vhosts.queues.consumer_group import GroupPartition
-from routelog.vhosts.queues.dispatcher import HEADED_BYTES_MIN, HEADED_COUNT_MAX, TURN_BYTES_MAX
 
 SMALL = LogOptions(journal_file_bytes=1024 * 1024, segment_bytes=65_536, flush_seconds=3600)
 LIMITED = {"x-queue-type": "stream", "x-max-length-bytes": 100_000}
@@ -150,19 +149,6 @@ async def test_a_queue_with_retention_is_forced_by_age_and_only_for_groups(node:
     node.turns.run()
     log.expire()
     assert (log.first_offset, group.ready) == (2_000, 0)
-
-
-async def test_a_turn_hands_out_only_so_many_small_messages(node: Node) -> None:
-    queue, group = await begin(node, LIMITED)
-    for _ in range(40):
-        queue.publish(records(*numbered(0, 100)), waited=False)
-    taker = Taker(no_ack=True)
-    queue.join_group(group, taker)
-    assert node.turns.one() == 1
-    first_turn = len(offsets(taker))
-    assert first_turn <= TURN_BYTES_MAX // HEADED_BYTES_MIN + HEADED_COUNT_MAX
-    node.turns.run()
-    assert first_turn + len(offsets(taker)) == 4_000
 
 
 async def test_groups_far_behind_each_other_do_not_read_everything_again_and_again(
