@@ -77,9 +77,11 @@ def bad_request(reason: str) -> Refused:
     return Refused(*BAD_REQUEST, reason)
 
 
-def not_found() -> Refused:
-    """The object does not exist."""
-    return Refused(*NOT_FOUND, "Not Found")
+def not_found(kind: str, name: str, vhost: str | None = None) -> Refused:
+    """No object of this kind has this name, in a vhost or at all."""
+    return Refused(
+        *NOT_FOUND, f"no {kind} '{name}'" + ("" if vhost is None else f" in vhost '{vhost}'")
+    )
 
 
 def vhost_or_user_not_found() -> Refused:
@@ -99,6 +101,5 @@ def refused(error: Exception) -> Refused | None:
     for kind in type(error).__mro__:
         if kind in REFUSALS:
             status, name = REFUSALS[kind]
-            reason = "Not Found" if (status, name) == NOT_FOUND else str(error)
-            return Refused(status, name, reason)
+            return Refused(status, name, str(error))
     return None

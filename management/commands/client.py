@@ -14,7 +14,6 @@ PIECE_BYTES = 65_536  # of an answer at a time
 LOGIN_FAILED = "not_authorized"  # "not_authorised" is for who may not do what he asks for
 
 _PLAINLY = {  # reasons that RabbitMQ has words for programs for
-    "vhost_or_user_not_found": "there is no such virtual host or user",
     "not_json": "this is no JSON object",
 }
 
@@ -105,9 +104,11 @@ class ManagementClient:
 
 
 def _reason(parts: Sequence[str], status: int, answer: dict[str, Any]) -> str:
-    if answer.get("error") == "Object Not Found":
-        return f"there is nothing of this name: {' '.join(parts)}"
     reason = str(answer.get("reason", f"status {status}"))
+    if reason == "Not Found":
+        return f"there is no /api/{'/'.join(parts)}"
+    if reason == "vhost_or_user_not_found":
+        return f"no vhost '{parts[1]}'"  # commands have asked for the user before
     if reason.startswith("not_json: "):  # and where
         return f"this is no JSON: {reason.removeprefix('not_json: ')}"
     return _PLAINLY.get(reason, reason)

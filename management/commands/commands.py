@@ -148,6 +148,7 @@ def set_permission(
     vhost: Vhost = "/",
 ) -> None:
     """Let a user configure, write and read what three regular expressions match."""
+    _check_user(broker, user)
     body = {"configure": configure, "write": write, "read": read}
     broker.ask("PUT", "permissions", vhost, user, body=body)
 
@@ -192,7 +193,7 @@ def may(
         kind = "queue" if is_queue else "exchange"
         typer.echo("yes" if answer["allowed"] else "no")
         if not answer["exists"]:
-            typer.echo(printable(f"there is no {kind} '{name}' in virtual host '{vhost}'"))
+            typer.echo(printable(f"no {kind} '{name}' in vhost '{vhost}'"))
     if not answer["allowed"]:
         raise typer.Exit(EXIT_REFUSED)
 
@@ -208,8 +209,13 @@ def set_topic_permission(
     vhost: Vhost = "/",
 ) -> None:
     """Let a user publish with and bind those keys only that two regular expressions match."""
+    _check_user(broker, user)
     body = {"exchange": exchange, "write": write, "read": read}
     broker.ask("PUT", "topic-permissions", vhost, user, body=body)
+
+
+def _check_user(broker: ManagementClient, user: str) -> None:
+    broker.ask("GET", "users", user)  # PUT would not say which is missing, the user or the vhost
 
 
 @topic_permissions.command("clear")

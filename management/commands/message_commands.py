@@ -251,7 +251,7 @@ def publish(
     }
     answer = broker.ask("POST", "exchanges", vhost, "amq.default", "publish", body=message)
     if not msgspec.json.decode(answer)["routed"]:
-        raise AnswerRefused(f"there is no queue '{name}'")
+        raise AnswerRefused(f"no queue '{name}' in vhost '{vhost}'")
     typer.echo("published and confirmed: 1 message")
 
 

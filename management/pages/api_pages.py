@@ -91,7 +91,7 @@ async def show_operation(visit: Visit) -> Shows:
     name = visit.parts["operation"]
     found = next((each for each in _operations(visit) if each.name == name), None)
     if found is None:
-        raise not_found()
+        raise not_found("operation", name)
     is_tried = "try" in visit.query if found.method == "GET" else bool(visit.form)
     said = _said(visit)
     tried = await _tried(visit, found, said) if is_tried else None

@@ -158,7 +158,7 @@ async def make_change(visit: Visit, changes: Mapping[str, Change]) -> Shows:
     """Carry out what a form asks for, and go on to the page that says so."""
     change = changes.get(visit.parts["change"])
     if change is None:
-        raise not_found()
+        raise not_found("change", visit.parts["change"])
     if change.confirmed_by:
         check_confirmed(visit, visit.field(change.confirmed_by))
     said = {name: values[0] for name, values in visit.form.items()}

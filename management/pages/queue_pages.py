@@ -214,7 +214,7 @@ async def choose_queues(visit: Visit) -> Shows:
     """Ask whether it is meant, before several queues are changed."""
     change = CHANGES.get(visit.field("change"))
     if change is None or change.name not in _CHOSEN_CHANGES:
-        raise not_found()
+        raise not_found("change", visit.field("change"))
     chosen = visit.form.get("queue", [])
     if not chosen:
         raise bad_request("no queue is chosen: mark some first")
@@ -233,7 +233,7 @@ async def change_queues(visit: Visit) -> Shows:
     """Change several queues, one after the other; the next page says how many, and which were refused."""
     change = CHANGES.get(visit.parts["change"])
     if change is None or change.name not in _CHOSEN_CHANGES:
-        raise not_found()
+        raise not_found("change", visit.parts["change"])
     chosen = visit.form.get("queue", [])
     wanted = counted(len(chosen), "queue")
     check_confirmed(visit, wanted)

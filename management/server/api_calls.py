@@ -7,7 +7,12 @@ from routelog.management.calls.answer import Answer
 from routelog.management.calls.broker_side import BrokerSide
 from routelog.management.calls.call import Asked, Call
 from routelog.management.calls.caller import Caller, Need
-from routelog.management.calls.failures import bad_request, not_authorised, refused
+from routelog.management.calls.failures import (
+    bad_request,
+    not_authorised,
+    not_found,
+    refused,
+)
 from routelog.management.calls.log_tokens import LogTokens
 from routelog.management.calls.operation import UNSAID
 from routelog.management.calls.path_template import PART, plain
@@ -98,7 +103,7 @@ class ApiCalls:
         name = call.path("vhost")
         found = [vhost for vhost in self._broker.vhosts.all() if vhost.name == name]
         if not found:
-            raise route.without_vhost()
+            raise route.without_vhost() if route.without_vhost else not_found("vhost", name)
         call.vhost = found[0]
         caller, scope = call.caller, route.scope
         allowed = {

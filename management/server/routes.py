@@ -7,7 +7,7 @@ from enum import Enum
 from routelog.management.calls.answer import Answer
 from routelog.management.calls.call import Call
 from routelog.management.calls.caller import Need
-from routelog.management.calls.failures import Refused, not_found, vhost_or_user_not_found
+from routelog.management.calls.failures import Refused, vhost_or_user_not_found
 from routelog.management.calls.operation import Operation, operation_of
 from routelog.management.views import (
     backup_views,
@@ -50,7 +50,7 @@ class Route:
     """One path and method.
 
     Attributes:
-        without_vhost: what is answered when the vhost that the path names is not there.
+        without_vhost: what is answered when the vhost that the path names is not there, other than that.
         is_traffic: programs ask it all the time, so the log tells of it for debugging only.
     """
 
@@ -59,7 +59,7 @@ class Route:
     need: Need
     handler: Handler
     scope: Scope = Scope.ANY
-    without_vhost: Callable[[], Refused] = not_found
+    without_vhost: Callable[[], Refused] | None = None
     is_traffic: bool = False
 
     @property
@@ -92,7 +92,10 @@ def _change(method: str, path: str, handler: Handler) -> Route:
 
 
 def _admin(
-    method: str, path: str, handler: Handler, without_vhost: Callable[[], Refused] = not_found
+    method: str,
+    path: str,
+    handler: Handler,
+    without_vhost: Callable[[], Refused] | None = None,
 ) -> Route:
     return Route(method, path, Need.ADMINISTRATOR, handler, without_vhost=without_vhost)
 

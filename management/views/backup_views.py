@@ -7,7 +7,7 @@ import msgspec
 
 from routelog.management.calls.answer import Answer, Empty, Value
 from routelog.management.calls.call import Call
-from routelog.management.calls.failures import not_found
+from routelog.management.calls.failures import NOT_FOUND, Refused
 from routelog.management.calls.operation import answers, changes
 
 
@@ -44,7 +44,7 @@ def get_backup(call: Call) -> Answer:
     """How the backup goes, or how the last one went."""
     state = call.broker.backups.state()
     if state is None:
-        raise not_found()
+        raise Refused(*NOT_FOUND, "no backup was begun since the broker started")
     return Value(BackupRow(**asdict(state)))
 
 
@@ -52,5 +52,5 @@ def get_backup(call: Call) -> Answer:
 def delete_backup(call: Call) -> Answer:
     """Cancel the backup that is under way."""
     if not call.broker.backups.cancel():
-        raise not_found()
+        raise Refused(*NOT_FOUND, "no backup is under way")
     return Empty()

@@ -143,14 +143,14 @@ def _between(call: Call) -> list[Binding]:
     source, kind, destination = _ends(call)
     routing = call.vhost.routing
     if not routing.has_exchange(source):
-        raise not_found()
+        raise not_found("exchange", source, call.vhost.name)
     if kind == "queue":
         if not routing.has_queue(destination):
-            raise not_found()
+            raise not_found("queue", destination, call.vhost.name)
         found = routing.bindings_to_queue(destination)
     else:
         if not routing.has_exchange(destination):
-            raise not_found()
+            raise not_found("exchange", destination, call.vhost.name)
         found = routing.bindings_to_exchange(destination)
     return [binding for binding in found if binding.source == source]
 
@@ -161,7 +161,7 @@ def _binding(call: Call) -> Binding:
         key = properties_key(binding)
         if wanted in (key, unquote(key)):
             return binding
-    raise not_found()
+    raise not_found("binding", wanted, call.vhost.name)
 
 
 def exchange_name(name: str) -> str:

@@ -143,7 +143,7 @@ async def get_channel(call: Call) -> Answer:
                     flows = await flows_of_channel(call, connection.vhost, channel.counters)
                     said = msgspec.structs.asdict(row)
                     return Value(OneChannel(**said, consumer_details=consumers, **flows))
-    raise not_found()
+    raise not_found("channel", name)
 
 
 def _channels(call: Call, connections: Iterator[Any]) -> Listing:
@@ -194,7 +194,7 @@ async def _connection(call: Call) -> Any:
             if not _is_seen(call, connection):
                 raise not_authorised("User not authorised to access this connection")
             return connection
-    raise not_found()
+    raise not_found("connection", name)
 
 
 def _check_closes(call: Call, connection: Any) -> None:

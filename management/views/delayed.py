@@ -80,7 +80,7 @@ async def list_delayed(call: Call) -> Answer:
 def cancel_one(call: Call) -> Answer:
     """Let a message never be delivered."""
     if not _held(call, Verb.CONFIGURE).cancel(_entry(call.path("id"))):
-        raise not_found()
+        raise not_found("delayed message", call.path("id"), call.vhost.name)
     return Empty()
 
 
@@ -94,7 +94,7 @@ def _held(call: Call, verb: Verb) -> HeldMessages:
     name = exchange_name(call.path("name"))
     held = call.vhost.hosted.delays.held(name)
     if held is None:
-        raise not_found()
+        raise not_found("delayed message exchange", name, call.vhost.name)
     call.caller.authorize(call.vhost.name, ResourceKind.EXCHANGE, name, verb)
     return held
 

@@ -209,5 +209,5 @@ def try_route(call: Call) -> Answer:
 def _exchange(call: Call) -> Exchange:
     name = exchange_name(call.path("name"))
     if not call.vhost.routing.has_exchange(name):
-        raise not_found()
+        raise not_found("exchange", name, call.vhost.name)
     return call.vhost.routing.exchange(name)

@@ -91,7 +91,7 @@ async def put_reader(call: Call) -> Answer:
     if durable is not None:
         await durable
     if group.deleted:
-        raise not_found()
+        raise _no_reader(call)
     if group.consumers:
         raise bad_request(f"{group} has consumers, who settle messages themselves")
     group.pass_by(offsets)
@@ -159,15 +159,19 @@ def _queue(call: Call) -> Queue:
     call.caller.authorize(call.vhost.name, ResourceKind.QUEUE, name, Verb.READ)
     queue = call.vhost.queues.get(name)
     if queue is None or queue.deleted:
-        raise not_found()
+        raise not_found("queue", name, call.vhost.name)
     return queue
 
 
 def _group(call: Call) -> ConsumerGroup:
     group = _queue(call).groups.get(call.path("name"))
     if group is None:
-        raise not_found()
+        raise _no_reader(call)
     return group
+
+
+def _no_reader(call: Call) -> Refused:
+    return not_found(f"reader '{call.path('name')}' of queue", call.path("queue"), call.vhost.name)
 
 
 def _offsets(queue: Queue, body: ProgressBody) -> dict[int, int]:

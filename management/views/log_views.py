@@ -198,10 +198,12 @@ def _log(call: Call) -> PartitionLog:
     name, number = call.path("queue"), call.path("partition")
     _authorize(call, name)
     queue = call.vhost.queues.get(name)
-    if queue is None or not _has_log(queue):
-        raise not_found()
+    if queue is None or queue.deleted:
+        raise not_found("queue", name, call.vhost.name)
+    if not queue.is_stored:
+        raise not_found("log of queue", name, call.vhost.name)
     if not number.isdecimal() or len(number) > 4 or int(number) >= len(queue.partitions):
-        raise not_found()
+        raise not_found(f"partition {number} of queue", name, call.vhost.name)
     return queue.partitions[int(number)].log
 
 

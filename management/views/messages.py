@@ -176,7 +176,7 @@ def named_queue(call: Call, name: str) -> Queue:
     """A queue of the vhost, which the caller may read."""
     queue = call.vhost.queues.get(name)
     if queue is None or queue.deleted:
-        raise not_found()
+        raise not_found("queue", name, call.vhost.name)
     call.caller.authorize(queue.vhost, ResourceKind.QUEUE, queue.name, Verb.READ)
     queue.check_access(call)
     return queue

@@ -113,7 +113,7 @@ async def get_node(call: Call) -> Answer:
     for replica in call.broker.cluster.replicas():
         if replica.name == call.path("name"):
             return Value(await _replica_row(call, replica))
-    raise not_found()
+    raise not_found("node", call.path("name"))
 
 
 async def _replica_row(call: Call, replica: ReplicaState) -> NodeRow:
@@ -236,7 +236,7 @@ def check_alarms(call: Call) -> Answer:
 def check_node(call: Call) -> Answer:
     """As `check_alarms`, if the node has this name."""
     if call.path("name") != call.broker.node.name:
-        raise not_found()
+        raise not_found("node", call.path("name"))
     return check_alarms(call)
 
 

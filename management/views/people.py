@@ -7,7 +7,12 @@ import msgspec
 
 from routelog.management.calls.answer import Answer, Empty, Listing, Value, put
 from routelog.management.calls.call import Call
-from routelog.management.calls.failures import bad_request, not_found, vhost_or_user_not_found
+from routelog.management.calls.failures import (
+    Refused,
+    bad_request,
+    not_found,
+    vhost_or_user_not_found,
+)
 from routelog.management.calls.operation import answers, changes, lists, puts
 from routelog.management.shapes.user import PermissionRow, TopicPermissionRow, UserRow, WhoAmI
 from routelog.vhosts import (
@@ -168,7 +173,7 @@ def get_permission(call: Call) -> Answer:
     call.broker.users.get(user)
     permission = call.broker.users.permissions.of_user(user).get(vhost)
     if permission is None:
-        raise not_found()
+        raise _no_permission(call, "permission")
     return Value(described_permission(user, vhost, permission))
 
 
@@ -187,7 +192,7 @@ async def put_permission(call: Call) -> Answer:
 async def delete_permission(call: Call) -> Answer:
     """Shut a user out of a vhost."""
     if call.vhost.name not in call.broker.users.permissions.of_user(call.path("user")):
-        raise not_found()
+        raise _no_permission(call, "permission")
     await call.broker.users.clear_permissions(call.path("user"), call.vhost.name)
     return Empty()
 
@@ -230,7 +235,9 @@ def list_topic_permissions_of_user_in_vhost(call: Call) -> Answer:
     name, vhost = call.broker.users.get(call.path("user")).name, call.vhost.name
     rules = call.broker.users.permissions.topics(name, vhost)
     if not rules:
-        raise not_found()  # RabbitMQ's other lists of them are empty; this one is not there
+        raise _no_permission(
+            call, "topic permission"
+        )  # RabbitMQ's other lists of them are empty; this one is not there
     return _topic_permissions([(name, vhost, rules)])
 
 
@@ -259,7 +266,7 @@ async def put_topic_permission(call: Call) -> Answer:
 async def delete_topic_permissions(call: Call) -> Answer:
     """Lift all topic restrictions of a user in a vhost."""
     if not call.broker.users.permissions.topics(call.path("user"), call.vhost.name):
-        raise not_found()
+        raise _no_permission(call, "topic permission")
     await call.broker.users.clear_topic_permissions(call.path("user"), call.vhost.name)
     return Empty()
 
@@ -269,9 +276,14 @@ async def delete_topic_permission(call: Call) -> Answer:
     """Lift the restriction of a user on one exchange."""
     user, exchange = call.path("user"), call.path("exchange")
     if exchange not in call.broker.users.permissions.topics(user, call.vhost.name):
-        raise not_found()
+        raise _no_permission(call, f"permission for topic exchange '{exchange}'")
     await call.broker.users.clear_topic_permissions(user, call.vhost.name, exchange)
     return Empty()
+
+
+def _no_permission(call: Call, kind: str) -> Refused:
+    user = call.broker.users.get(call.path("user")).name
+    return not_found(f"{kind} of user", user, call.vhost.name)
 
 
 def _existing_user(call: Call) -> str:

@@ -238,7 +238,7 @@ async def get_queue(call: Call) -> Answer:
     queue = _queue(call)
     row = _described(call, STRETCHES_MAX)(queue)
     if row is None:
-        raise not_found()
+        raise not_found("queue", call.path("name"), call.vhost.name)
     consumers = await consumer_rows_of_queue(call.broker, queue)
     said = msgspec.structs.asdict(row)
     one = OneQueue(**said, consumer_details=consumers, settings=setting_rows(queue))
@@ -351,5 +351,5 @@ async def get_messages(call: Call) -> Answer:
 def _queue(call: Call) -> Queue:
     queue = call.vhost.queues.get(call.path("name"))
     if queue is None:
-        raise not_found()
+        raise not_found("queue", call.path("name"), call.vhost.name)
     return queue

@@ -108,7 +108,7 @@ async def act_on_queue(call: Call) -> Answer:
     """Synchronise a queue's mirrors, or stop that: they always are, or are on their way."""
     await call.body(ActionBody)
     if call.path("name") not in call.vhost.queues:
-        raise not_found()
+        raise not_found("queue", call.path("name"), call.vhost.name)
     return Empty()
 
 
@@ -142,4 +142,4 @@ async def relative_memory(call: Call) -> Answer:
 
 def _check_node(call: Call) -> None:
     if call.path("node") != call.broker.node.name:
-        raise not_found()
+        raise not_found("node", call.path("node"))

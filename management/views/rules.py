@@ -165,7 +165,7 @@ def list_limits_of_user(call: Call) -> Answer:
     """The limits of a user."""
     users, name = call.broker.users, call.path("user")
     if not call.caller.knows_user(name) or users.find(name) is None:
-        raise not_found()
+        raise not_found("user", name)
     limited = [name] if users.limits(name) else []
     return Listing(limited, lambda name: UserLimits(name, users.limits(name)))
 

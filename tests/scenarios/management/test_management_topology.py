@@ -83,7 +83,7 @@ def test_a_queue_is_declared_filled_looked_at_purged_and_deleted(door, clients, 
     assert door.ask("DELETE", "queues", "/", name, query="if-empty=true")[0] == 204
     assert door.ask("GET", "queues", "/", name) == (
         404,
-        {"error": "Object Not Found", "reason": "Not Found"},
+        {"error": "Object Not Found", "reason": f"no queue '{name}' in vhost '/'"},
     )
 
 

@@ -6,7 +6,13 @@ from collections.abc import Iterator
 import pytest
 
 from routelog import exchanges, log_backend, vhosts
-from routelog.management.calls.failures import REASON_CHARACTERS_MAX, REFUSALS, Refused, refused
+from routelog.management.calls.failures import (
+    REASON_CHARACTERS_MAX,
+    REFUSALS,
+    Refused,
+    not_found,
+    refused,
+)
 
 # What no request over HTTP raises, with the reason.
 NOT_OVER_HTTP = {
@@ -35,10 +41,13 @@ def test_an_error_that_a_request_can_cause_has_a_status(error: type[Exception]) 
     assert known != (error in NOT_OVER_HTTP)
 
 
-def test_what_is_missing_is_told_as_rabbitmq_does() -> None:
-    answer = refused(vhosts.VhostNotFound("v"))
+def test_what_is_missing_has_rabbitmqs_status_and_name_and_is_named() -> None:
+    answer = refused(vhosts.UserNotFound("u"))
     assert answer is not None
-    assert (answer.status, answer.error, answer.reason) == (404, "Object Not Found", "Not Found")
+    assert (answer.status, answer.error, answer.reason) == (404, "Object Not Found", "no user 'u'")
+    answer = not_found("policy", "p", "/")
+    assert (answer.status, answer.error) == (404, "Object Not Found")
+    assert answer.reason == "no policy 'p' in vhost '/'"
     answer = refused(exchanges.QueueNotFound("q", "/"))
     assert answer is not None
     assert (answer.status, answer.error) == (404, "not_found")

@@ -90,7 +90,8 @@ class Answers(BaseHTTPRequestHandler):
         reasons = {
             "401": b'{"error": "not_authorised", "reason": "not you"}',
             "410": b'{"error": "not_authorized", "reason": "Login failed"}',
-            "404": b'{"error": "Object Not Found"}',
+            "404": b'{"error": "Object Not Found", "reason": "no user \'404\'"}',
+            "405": b'{"error": "Object Not Found", "reason": "Not Found"}',
         }
         last = self.path.split("?")[0].rpartition("/")[2]
         status = int(last) if last.isdecimal() else 200
@@ -146,7 +147,8 @@ def test_an_empty_name_is_asked_of_nobody(client: ManagementClient) -> None:
     ("status", "reason"),
     [
         ("401", "not you"),
-        ("404", "there is nothing of this name: users 404"),
+        ("404", "no user '404'"),
+        ("405", "there is no /api/users/405"),
         ("400", "this is no JSON object"),
         ("503", "status 503"),
     ],

@@ -367,7 +367,7 @@ def test_may_he_is_answered_with_the_rules_and_an_exit_code(run: Run, broker: Br
     result = run("permission", "may", "u", "write", "a.x", "--key", "k&l", "--vhost", "v")
     assert result.exit_code == 0
     assert "write '^a' matches 'a.x'\nyes\n" in result.output
-    assert "there is no exchange 'a.x' in virtual host 'v'" in result.output
+    assert "no exchange 'a.x' in vhost 'v'" in result.output
     assert broker.queries == ["verb=write&exchange=a.x&routing_key=k%26l"]
     broker.answers[path] = {"allowed": False, "exists": True, "rules": []}
     result = run("permission", "may", "u", "read", "q", "--queue", "--vhost", "v", "--json")

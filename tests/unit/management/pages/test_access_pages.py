@@ -77,7 +77,7 @@ async def test_may_he_is_answered_with_the_rule_that_decides(
 
 async def test_a_question_that_cannot_be_is_refused_on_the_page(browser: Browser) -> None:
     page = await browser.page(f"{HERE}?vhost=none&action=consume&name=q")
-    assert page.one("p", role="alert").text == "Not Found"
+    assert page.one("p", role="alert").text == "no vhost 'none'"
     page = await browser.page(f"{HERE}?vhost=%2F&action=fly&name=q")
     assert page.all("p", role="status") == page.all("p", role="alert") == []
 

@@ -212,7 +212,7 @@ async def test_several_queues_are_changed_when_their_number_was_typed(browser: B
     said = pairs({**chosen, "confirm": "3 queues", "queue": ["%2F/a", "%2F/b%2Fc", "%2F/gone"]})
     answer = await browser.ask("POST", form["action"], data=said)
     assert answer.page.one("p", role="status").text == (
-        "Delete: done for 2 of 3 queues. gone: Not Found"
+        "Delete: done for 2 of 3 queues. gone: no queue 'gone' in vhost '/'"
     )
     assert list(browser.node.vhost.queues) == ["kept"]
     for change, queues in (("declare-queue", ["%2F/kept"]), ("purge-queue", [])):

@@ -132,7 +132,7 @@ async def test_a_tag_and_the_vhost_decide_who_is_answered(served: Served) -> Non
         ("/queues/%2F", (200, [])),
         ("/nodes", (401, {"error": "not_authorised", "reason": "Not monitor user"})),
         ("/users", (401, {"error": "not_authorised", "reason": "Not administrator user"})),
-        ("/queues/none", (404, {"error": "Object Not Found", "reason": "Not Found"})),
+        ("/queues/none", (404, {"error": "Object Not Found", "reason": "no vhost 'none'"})),
     ):
         assert (await served.ask(path, headers=own))[::2] == expected
     await served.node.users.clear_permissions("u", "/")

@@ -38,7 +38,7 @@ async def test_one_connection_is_shown_to_who_may_see_it(busy: ManagedNode) -> N
     assert (row["state"], row["blocked_by"]) == ("blocked", ["memory"])
     with pytest.raises(Refused, match="not authorised to access this"):
         await busy.ask(connections.get_connection, busy.caller("other"), name="c1")
-    with pytest.raises(Refused, match="Not Found"):
+    with pytest.raises(Refused, match=r"^no "):
         await busy.ask(connections.get_connection, name="c3")
 
 
@@ -97,7 +97,7 @@ async def test_a_channel_is_shown_with_its_consumers(busy: ManagedNode) -> None:
         row["number"] for row in await busy.ask(connections.list_channels_of_connection, name="c2")
     ] == [1]
     for caller, name in ((busy.admin, "c1 (2)"), (busy.admin, "c"), (busy.caller("x"), "c1 (1)")):
-        with pytest.raises(Refused, match="Not Found"):
+        with pytest.raises(Refused, match=r"^no "):
             await busy.ask(connections.get_channel, caller, channel=name)
 
 

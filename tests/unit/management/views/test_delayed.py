@@ -25,7 +25,7 @@ async def test_an_exchange_that_holds_nothing_has_an_empty_page(holding: Managed
         "next": None,
     }
     assert await holding.ask(delayed.cancel_all, name="mine") == {"cancelled": 0}
-    with pytest.raises(Refused, match="Not Found"):
+    with pytest.raises(Refused, match=r"^no "):
         await holding.ask(delayed.cancel_one, name="mine", id="1-0-1")
 
 
@@ -46,7 +46,7 @@ async def test_an_id_is_three_numbers(holding: ManagedNode, entry: str) -> None:
 async def test_only_exchanges_that_hold_messages_are_asked(holding: ManagedNode) -> None:
     for handler in (delayed.list_delayed, delayed.cancel_all, delayed.cancel_one):
         for name in ("amq.direct", "nothing"):
-            with pytest.raises(Refused, match="Not Found"):
+            with pytest.raises(Refused, match=r"^no "):
                 await holding.ask(handler, name=name, id="1-0-1")
     user = await holding.user("u")
     await holding.ask(exchanges.put_exchange, name="other", body=BODY)

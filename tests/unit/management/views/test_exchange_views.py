@@ -28,7 +28,7 @@ async def test_an_exchange_is_made_shown_and_deleted(node: ManagedNode) -> None:
     assert await node.ask(exchanges.list_exchanges, node.caller("stranger")) == []
     assert await node.ask(exchanges.delete_exchange, name="x") == 204
     for handler in (exchanges.get_exchange, exchanges.delete_exchange):
-        with pytest.raises(Refused, match="Not Found"):
+        with pytest.raises(Refused, match=r"^no "):
             await node.ask(handler, name="x")
 
 
@@ -108,7 +108,7 @@ async def test_a_binding_is_made_shown_and_removed(node: ManagedNode) -> None:
     assert await node.ask(exchanges.list_bindings_from, name="mine") == [row]
     assert await node.ask(bindings.delete_binding, **TO_QUEUE, properties=key) == 204
     assert await node.ask(bindings.list_bindings_between, **TO_QUEUE) == []
-    with pytest.raises(Refused, match="Not Found"):
+    with pytest.raises(Refused, match=r"^no "):
         await node.ask(bindings.get_binding, **TO_QUEUE, properties=key)
 
 
@@ -128,7 +128,7 @@ async def test_ends_that_are_not_there_are_not_found(
     node: ManagedNode, end: str, name: str
 ) -> None:
     await bound(node)
-    with pytest.raises(Refused, match="Not Found"):
+    with pytest.raises(Refused, match=r"^no "):
         await node.ask(bindings.list_bindings_between, **{**TO_QUEUE, end: name})
 
 

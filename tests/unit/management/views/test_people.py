@@ -130,13 +130,13 @@ async def test_permissions_are_set_shown_and_cleared(node: ManagedNode) -> None:
         assert await node.ask(handler, user="u") == [expected]
     assert await node.ask(people.list_users_without_permissions) == []
     assert await node.ask(people.delete_permission, user="u") == 204
-    with pytest.raises(Refused, match="Not Found"):
+    with pytest.raises(Refused, match=r"^no "):
         await node.ask(people.get_permission, user="u")
 
 
 async def test_topic_permissions_are_set_shown_and_cleared(node: ManagedNode) -> None:
     await node.user("u")
-    with pytest.raises(Refused, match="Not Found"):
+    with pytest.raises(Refused, match=r"^no "):
         await node.ask(people.list_topic_permissions_of_user_in_vhost, user="u")
     rules = [{"exchange": name, "write": "^a", "read": "^b"} for name in ("x", "y")]
     for rule in rules:

@@ -23,7 +23,7 @@ async def test_a_vhost_is_made_changed_shown_and_deleted(node: ManagedNode) -> N
     assert rows["/"]["default_queue_type"] == "undefined"
     assert await node.ask(vhosts.delete_vhost, name="v") == 204
     assert "v" not in node.users.permissions.of_user("u")
-    with pytest.raises(Refused, match="Not Found"):
+    with pytest.raises(Refused, match=r"^no "):
         await node.ask(vhosts.delete_vhost, name="v")
 
 
