@@ -1,0 +1,99 @@
+"""What no test runs of the pages for users, with the reason, and what their readers have done before."""
+
+from __future__ import annotations
+
+FROM_AN_INDEX = "takes packages from an index; `make release-check` installs"
+GOES_ON = "goes on until it is stopped"
+NEEDS_SYSTEMD = "needs systemd"
+SEVERAL_MACHINES = "needs several machines: test_cluster.py runs it"
+TWO_MACHINES = "needs two machines: test_one_node.py runs it"
+NEEDS_RABBITMQ = "needs RabbitMQ: test_moving_from_rabbitmq.py runs it"
+
+# By page: how a command, or a line of a snippet in another language, begins. That command, or that snippet, is
+# not run. An entry of which the page has nothing fails a test; the list only shrinks.
+NOT_RUN: dict[str, dict[str, str]] = {
+    "docs/getting-started.md": {
+        "make serve": "installs, and goes on: the broker is the one that it starts"
+    },
+    "docs/management/log.md": {
+        "ROUTELOG_LOG_FORMAT=json routelog serve": GOES_ON,
+        "routelog log tail --follow": GOES_ON,
+        "curl -u ann": "its user is another page's",
+    },
+    "docs/management/management.md": {"routelog": "forms of commands, not commands"},
+    "docs/management/monitoring.md": {
+        "pip install": FROM_AN_INDEX,
+        "routelog serve --set otel": f"{GOES_ON}: test_one_node.py runs it",
+    },
+    "docs/migrating-from-rabbitmq.md": {
+        "import os": NEEDS_RABBITMQ,
+        "rabbitmqctl": NEEDS_RABBITMQ,
+        "routelog definitions import": NEEDS_RABBITMQ,
+        "rabbitmq-plugins": NEEDS_RABBITMQ,
+        "for queue in orders": NEEDS_RABBITMQ,
+    },
+    "docs/operating/backup.md": {"routelog serve": f"{GOES_ON}: test_one_node.py runs it"},
+    "docs/operating/cluster.md": {
+        "apt-get": SEVERAL_MACHINES,
+        "routelog": SEVERAL_MACHINES,
+        "set -a": SEVERAL_MACHINES,
+        "systemctl": SEVERAL_MACHINES,
+        "/opt/routelog/bin/pip": FROM_AN_INDEX,
+        "until routelog": SEVERAL_MACHINES,
+    },
+    "docs/operating/compression.md": {
+        "channel.": "to be mended: the page does not say what `channel` is"
+    },
+    "docs/operating/operating.md": {
+        "python3 -m venv": FROM_AN_INDEX,
+        "/opt/routelog/bin/pip": FROM_AN_INDEX,
+        "systemctl daemon-reload": NEEDS_SYSTEMD,
+        "journalctl": NEEDS_SYSTEMD,
+    },
+    "docs/operating/remote-storage.md": {
+        "channel.": "to be mended: the page does not say what `channel` is",
+        "spark.read": "needs a bucket",
+    },
+    "docs/operating/standby.md": {
+        "routelog": TWO_MACHINES,
+        "kill PID": TWO_MACHINES,
+    },
+    "docs/security/access-control.md": {
+        "routelog permission may": "to be mended: the page shows what its rules do not print"
+    },
+    "docs/spark/lake.md": {
+        "--columns": "to be mended: no command",
+        "export": "to be mended: nothing is made before",
+        "routelog": "to be mended: nothing is made before",
+        "from": "to be mended: nothing is made before",
+    },
+    "docs/spark/spark.md": {
+        "stream": "to be mended: names of elsewhere",
+        "from routelog.spark_bridge.reading": "to be mended: names of elsewhere",
+        'spark.read.format("routelog").options(': "another machine",
+        'spark.read.format("routelog").schema(': "to be mended: names of elsewhere",
+        "orders": "to be mended: names of elsewhere",
+    },
+    "docs/releases.md": {"make wheel": FROM_AN_INDEX, "pip install": FROM_AN_INDEX},
+    "docs/security/tls.md": {
+        "context =": "needs certificates",
+        "curl": "needs certificates",
+        "routelog list": "needs certificates",
+    },
+}
+
+# By page: pages whose snippets its reader has run before.
+READ_BEFORE = {"docs/spark/spark.md": ["README.md"]}
+
+# By page: commands for what its reader has, such as the queue that the page is about.
+READERS_HAVE: dict[str, str] = {
+    "docs/operating/operating.md": """
+        routelog queue declare orders
+        routelog queue publish orders x
+    """,
+    "docs/management/messages.md": """
+        routelog queue declare orders
+        routelog queue declare orders.failed
+        routelog queue declare parked
+    """,
+}

@@ -1,0 +1,63 @@
+"""Every snippet of a page for users runs as it stands there: each page on a machine and a broker of its own.
+
+It is what a reader would see who pastes one snippet after the other. `readers_machine.py` says how they run,
+and runs one page alone. A page whose snippet fails is to be mended, not the test. What no test can run is in
+`page_exceptions.py`, each with its reason.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+
+import pytest
+from interop.documented.page_exceptions import NOT_RUN, READERS_HAVE
+from interop.documented.page_snippets import ROOT, snippets, users_pages
+from interop.documented.readers_machine import on_a_machine
+
+pytestmark = [pytest.mark.interop, pytest.mark.differs_from_rabbitmq("its own commands")]
+
+OF_SPARK = {
+    "docs/spark/spark.md",
+    "docs/spark/lake.md",
+}  # a JVM starts in 10 s, or in a minute beside others
+SECONDS_MAX = 300
+PAGES = [page for page in users_pages() if snippets(page)]
+
+
+def read(page: str) -> None:
+    """Run a page, unless there can be no machine for it."""
+    if os.geteuid() != 0:
+        pytest.skip("only the superuser can make a machine with files and a network of its own")
+    done = subprocess.run(
+        on_a_machine(page),
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT / 'tests'}"},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=SECONDS_MAX,
+        check=False,
+    )
+    if done.returncode:
+        pytest.fail(done.stderr, pytrace=False)
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page not in OF_SPARK])
+def test_snippets_of_a_page_run_as_they_stand_there(page: str) -> None:
+    read(page)
+
+
+@pytest.mark.long
+@pytest.mark.spark
+@pytest.mark.parametrize("page", sorted(OF_SPARK))
+def test_snippets_of_a_page_of_spark_run_as_they_stand_there(page: str) -> None:
+    read(page)
+
+
+def test_what_is_not_run_is_in_the_pages() -> None:
+    for page, beginnings in NOT_RUN.items():
+        lines = [line.strip() for each in snippets(page) for line in each.text.splitlines()]
+        for beginning in beginnings:
+            assert any(line.startswith(beginning) for line in lines), (page, beginning)
+    assert set(READERS_HAVE) <= set(PAGES)
