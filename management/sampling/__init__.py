@@ -1,1 +1,1 @@
-"""The last ten minutes of all counters, and what they say: rates, samples, averages."""
+"""The last day of all counters, and what they say: rates, samples, averages."""

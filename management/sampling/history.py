@@ -1,58 +1,162 @@
-"""The values of one object over time: a row for each sample in which one of them had changed."""
+"""The values of one object over time: a row for each sample in which one of them had changed.
+
+Rows of the last ten minutes are kept as they were taken. Older ones are thinned, and what is left lies on a
+line between its neighbours::
+
+    up to 10 min   1 h         8 h          24 h
+    every row      each 30 s   each 4 min   each 12 min
+"""
+
+from __future__ import annotations
 
 from array import array
 from bisect import bisect_right
 from collections.abc import Sequence
+from typing import NamedTuple
+
+
+class Stretch(NamedTuple):
+    """How old rows may be, and how far apart they are at least, in seconds."""
+
+    age: float
+    step: float
+
+
+DAY = (
+    Stretch(600.0, 0.0),
+    Stretch(3_600.0, 30.0),
+    Stretch(28_800.0, 240.0),
+    Stretch(86_400.0, 720.0),
+)
+TEN_MINUTES = DAY[:1]
+
+
+class _Rows:
+    """Rows in the order of time, each with all values."""
+
+    __slots__ = ("times", "values", "width")
+
+    def __init__(self, width: int) -> None:
+        self.width = width
+        self.times = array("d")
+        self.values = array("q")
+
+    def add(self, time: float, values: Sequence[int]) -> None:
+        self.times.append(time)
+        self.values.extend(values)
+
+    def drop(self, count: int) -> None:
+        del self.times[:count], self.values[: count * self.width]
+
+    def first(self) -> tuple[float, array[int]]:
+        return self.times[0], self.values[: self.width]
+
+    def sum(self, row: int, columns: Sequence[int]) -> int:
+        values, first = self.values, row * self.width
+        return sum(values[first + column] for column in columns)
 
 
 class History:
-    """Rows in the order of time, each with all values.
+    """Rows in the order of time.
 
-    Attributes:
-        last_time: of the newest row, in monotonic seconds.
+    Invariant: each stretch but the youngest holds rows that are older than all of the one before, and none of
+    those that are there is empty.
+
+    Args:
+        stretches: the youngest first.
     """
 
-    __slots__ = ("_times", "_values", "_width")
+    __slots__ = ("_count", "_rows", "_stretches")
 
-    def __init__(self, width: int) -> None:
-        self._width = width
-        self._times = array("d")
-        self._values = array("q")
+    def __init__(self, width: int, stretches: Sequence[Stretch] = DAY) -> None:
+        self._stretches = stretches
+        self._rows = [_Rows(width)]  # one for each stretch that has rows, and for those between
+        self._count = 0
 
     def __len__(self) -> int:
-        return len(self._times)
+        return self._count
+
+    @property
+    def first_time(self) -> float:
+        """When the oldest row was added, in monotonic seconds; there is one."""
+        return self._rows[-1].times[0]
 
     @property
     def last_time(self) -> float:
         """When the newest row was added, in monotonic seconds; there is one."""
-        return self._times[-1]
+        return self._rows[0].times[-1]
 
     @property
     def last(self) -> tuple[int, ...]:
         """The newest row; there is one."""
-        return tuple(self._values[-self._width :])
+        rows = self._rows[0]
+        return tuple(rows.values[-rows.width :])
 
     def add(self, time: float, values: Sequence[int], rows_max: int) -> None:
-        """Add a row, and drop the oldest ones that are too many."""
-        self._times.append(time)
-        self._values.extend(values)
-        surplus = len(self._times) - rows_max
-        if surplus > 0:
-            del self._times[:surplus], self._values[: surplus * self._width]
+        """Add a row, thin those that have become old, and drop the oldest ones that are too many."""
+        self._rows[0].add(time, values)
+        self._count += 1
+        self._grow_old(time)
+        while self._count > rows_max:
+            oldest = self._rows[-1]
+            dropped = min(self._count - rows_max, len(oldest.times))
+            self._count -= dropped
+            if dropped < len(oldest.times):
+                oldest.drop(dropped)
+            else:
+                self._rows.pop()
+
+    def _grow_old(self, now: float) -> None:
+        # The first row of a stretch is as old as it may be, or the only one: so there is a value at any time.
+        at = 0
+        while at < len(self._rows):
+            rows, stretch = self._rows[at], self._stretches[at]
+            while len(rows.times) > 1 and rows.times[1] <= now - stretch.age:
+                if at + 1 < len(self._stretches):
+                    self._pass_on(at + 1, *rows.first(), before=rows.times[1])
+                rows.drop(1)
+                self._count -= 1
+            at += 1
+
+    def _pass_on(self, at: int, time: float, values: Sequence[int], before: float) -> None:
+        """Keep a row in an older stretch, unless its neighbours are near enough.
+
+        Args:
+            before: the time of the row behind it.
+        """
+        if at == len(self._rows):
+            self._rows.append(_Rows(self._rows[0].width))
+        rows = self._rows[at]
+        if not rows.times or before - rows.times[-1] > self._stretches[at].step:
+            rows.add(time, values)
+            self._count += 1
 
     def at(self, time: float, columns: Sequence[int]) -> int:
-        """The sum of some values at a time; before the first row, those of the first."""
-        row = max(0, bisect_right(self._times, time) - 1)
-        return self._sum(row, columns)
+        """The sum of some values at a time, on the line between two rows.
+
+        Before the first row it is as there; after the last one, as there.
+        """
+        young = None
+        for rows in self._rows:
+            if rows.times[0] <= time:
+                row = bisect_right(rows.times, time) - 1
+                left, value = rows.times[row], rows.sum(row, columns)
+                if row + 1 < len(rows.times):
+                    right, after = rows.times[row + 1], rows.sum(row + 1, columns)
+                elif young is not None:
+                    right, after = young.times[0], young.sum(0, columns)
+                else:
+                    return value
+                return value + round((after - value) * (time - left) / (right - left))
+            young = rows
+        return self._rows[-1].sum(0, columns)
 
     def rate(self, columns: Sequence[int]) -> float:
         """How fast the sum of some values grew between the newest two rows, by the second."""
-        if len(self._times) < 2:
+        rows = self._rows[0]
+        if len(rows.times) < 2:
             return 0.0
-        seconds = self._times[-1] - self._times[-2]
-        grown = self._sum(len(self) - 1, columns) - self._sum(len(self) - 2, columns)
+        seconds = rows.times[-1] - rows.times[-2]
+        last = len(rows.times) - 1
+        grown = rows.sum(last, columns) - rows.sum(last - 1, columns)
         return grown / seconds if seconds > 0 else 0.0
-
-    def _sum(self, row: int, columns: Sequence[int]) -> int:
-        values, first = self._values, row * self._width
-        return sum(values[first + column] for column in columns)

@@ -1,30 +1,33 @@
-"""Samples all counters that have changed, every five seconds, and keeps ten minutes of them.
+"""Samples all counters that have changed, every five seconds, and keeps them in memory.
 
-Objects without traffic cost nothing. Lengths of queues are sampled with their counters; the sums over a vhost
-and the node are kept from these.
+Of the node, its vhosts, queues and consumer groups a day is kept, thinned: see `history`; of connections,
+channels and exchanges ten minutes. Objects without traffic cost nothing. Lengths of queues are sampled with
+their counters; the sums over a vhost and the node are kept from these.
 """
 
 import asyncio
 import logging
-from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any
 
 from routelog.log_backend import Clock, Lane, in_turns
 from routelog.management.sampling.consumer_capacity import ConsumerCapacity
-from routelog.management.sampling.history import History
-from routelog.vhosts import Counters, MessageCounters, Queue, VhostDirectory
+from routelog.management.sampling.histories import Histories
+from routelog.management.sampling.history import DAY, TEN_MINUTES, History
+from routelog.vhosts import ConsumerGroup, Counters, MessageCounters, Queue, VhostDirectory
 
 log = logging.getLogger(__name__)
 
 SAMPLE_SECONDS = 5.0  # RabbitMQ's collect_statistics_interval
-KEPT_SECONDS = 600.0
 SAMPLE_SECONDS_MIN = 0.5  # between two, when one takes long: of 100,000 busy objects 0.4 s of work
-ROWS_MAX = 250_000  # of all objects, 150 bytes each: 2,000 busy ones have all ten minutes
-OBJECT_ROWS_MAX = int(KEPT_SECONDS / SAMPLE_SECONDS) + 1
-OBJECT_ROWS_MIN = 2  # a rate takes two
-OBJECTS_MAX = ROWS_MAX // OBJECT_ROWS_MIN  # closed connections and channels are among them
+# Of queues, vhosts and groups, up to 144 bytes each: 29 MB. 490 that are always busy have a whole day, 1,650
+# ten minutes.
+LASTING_ROWS_MAX = 200_000
+PASSING_ROWS_MAX = 60_000  # of what comes and goes with clients, up to 128 bytes each: 8 MB
+NODE_ROWS_MAX = 10_000  # of the node: always a whole day
+
+DISK_FREE = "disk free"  # whose history has the free bytes
 
 
 class Sampler:
@@ -33,15 +36,26 @@ class Sampler:
     Attributes:
         since: monotonic time of the newest complete sample; what has no row since then does not change.
         epoch: seconds since 1970 at monotonic time 0.
+
+    Args:
+        disk_free: bytes; 0: not known yet.
     """
 
-    def __init__(self, vhosts: VhostDirectory, clock: Clock) -> None:
+    def __init__(self, vhosts: VhostDirectory, clock: Clock, disk_free: Callable[[], int]) -> None:
         self._vhosts = vhosts
         self._node = vhosts.counters
         self._clock = clock
+        self._disk_free = disk_free
         self.since = self._before = clock.monotonic()
         self.epoch = clock.now() / 1_000_000 - self.since
-        self._histories: OrderedDict[object, History] = OrderedDict()
+        node = self._node
+        self._of_node: set[object] = {node, node.churn, node.channels, node.traffic, DISK_FREE}
+        self._of_node.update(node.queues.values())
+        self._of_vhosts: set[object] = set()
+        self._groups: set[ConsumerGroup] = set()
+        self._node_histories = Histories(DAY, NODE_ROWS_MAX)
+        self._lasting = Histories(DAY, LASTING_ROWS_MAX)
+        self._passing = Histories(TEN_MINUTES, PASSING_ROWS_MAX)
         self._lengths: dict[str, list[int]] = {}  # of vhosts: ready and unacknowledged messages
         self._capacity = ConsumerCapacity()
         self._is_counted = self._has_sampled = False
@@ -75,9 +89,17 @@ class Sampler:
         """The samples of counters; None: they have not changed for long.
 
         Args:
-            of: counters, or of the lengths of queues: those of a vhost, or of the node.
+            of: counters; of the lengths of queues, those of a vhost, or of the node; a consumer group, of what
+                it is behind; `DISK_FREE`.
         """
-        return self._histories.get(of)
+        return self._histories(of).get(of)
+
+    def _histories(self, of: object) -> Histories:
+        if of in self._of_node:
+            return self._node_histories
+        is_queue = isinstance(of, MessageCounters) and of.owner is not None
+        lasts = is_queue or of in self._of_vhosts or isinstance(of, ConsumerGroup)
+        return self._lasting if lasts else self._passing
 
     def consumer_capacity(self, queue: Queue) -> float:
         """How much of the time the consumers of a queue could take a message at once; 0 without any."""
@@ -104,14 +126,23 @@ class Sampler:
             for vhost in self._vhosts.all():
                 async for queue in in_turns(list(vhost.queues.values()), Lane.OPERATORS):
                     self._measure(queue.counters, queue)
+        for vhost in self._vhosts.all():
+            self._of_vhosts |= {vhost.counters, vhost.counters.channels}
         changed = self._node.changed
         noted, changed.noted = changed.noted, []
         noted.reverse()
         async for counters in in_turns(_taken(noted), Lane.OPERATORS):
             self._take(counters)
+        groups = [each for vhost in self._vhosts.all() for each in vhost.hosted.groups.queues]
+        async for group in in_turns(groups, Lane.OPERATORS):
+            self._add_changed(group, (group.ready + group.unacked,))
+        for gone in self._groups.difference(groups):
+            self._lasting.forget(gone)
+        self._groups = set(groups)
         self._take_totals()
-        async for _ in in_turns(self._expired(began), Lane.OPERATORS):
-            pass
+        for histories in (self._lasting, self._passing):
+            async for _ in in_turns(histories.expired(began), Lane.OPERATORS):
+                pass
         self._before = self.since = began
         self._has_sampled = True
 
@@ -147,12 +178,17 @@ class Sampler:
 
     def _forget(self, counters: MessageCounters, queue: Queue) -> None:
         self._changed(counters, queue.vhost, 0, 0)
+        self._lasting.forget(counters)
         counters.owner = None
         self._capacity.forget(queue)
-        self._histories.pop(counters, None)
 
     def _take_totals(self) -> None:
         vhosts = self._vhosts.all()
+        totals: set[object] = {vhost.counters for vhost in vhosts}
+        totals.update(vhost.counters.channels for vhost in vhosts)
+        for gone in self._of_vhosts - totals:
+            self._lasting.forget(gone)
+        self._of_vhosts = totals
         for vhost in vhosts:
             self._add_changed(vhost.counters, self._lengths.get(vhost.name, (0, 0)))
         names = {vhost.name for vhost in vhosts}
@@ -164,16 +200,18 @@ class Sampler:
         self._add_changed(self._node, (ready, unacked))
         churn = self._node.churn.values()
         self._add_changed(self._node.churn, churn, None if self._has_sampled else (0,) * len(churn))
+        if free := self._disk_free():
+            self._add_changed(DISK_FREE, (free,))
 
     def _add_changed(
         self, of: object, values: Sequence[int], before: Sequence[int] | None = None
     ) -> None:
         """Add a row of totals where they have changed, and now and then, so that they do not expire."""
-        history = self._histories.get(of)
+        history = self.history(of)
         if (
             history is None
             or history.last != tuple(values)
-            or history.last_time < self._before - KEPT_SECONDS / 2
+            or history.last_time < self._before - DAY[-1].age / 2
         ):
             self._add(of, values, before)
 
@@ -183,27 +221,7 @@ class Sampler:
         Args:
             before: the values at the sample before, of what has no row; None: nobody knows.
         """
-        now = self._clock.monotonic()
-        rows_max = min(OBJECT_ROWS_MAX, ROWS_MAX // (len(self._histories) + 1))
-        rows_max = max(OBJECT_ROWS_MIN, rows_max)
-        history = self._histories.get(of)
-        if history is None:
-            history = self._histories[of] = History(len(values))
-            if before is not None and self._before < now:
-                history.add(self._before, before, rows_max)
-        elif history.last_time < self._before:  # it did not change in the sample before
-            history.add(self._before, history.last, rows_max)
-        history.add(now, values, rows_max)
-        self._histories.move_to_end(of)
-
-    def _expired(self, now: float) -> Iterator[None]:
-        histories = self._histories
-        while histories:
-            of, history = next(iter(histories.items()))
-            if history.last_time >= now - KEPT_SECONDS and len(histories) <= OBJECTS_MAX:
-                return
-            del histories[of]
-            yield
+        self._histories(of).add(of, self._clock.monotonic(), values, (self._before, before))
 
 
 def _taken(noted: list[Any]) -> Iterator[Any]:

@@ -88,7 +88,9 @@ class Statistics:
 
     def __init__(self, sampler: Sampler, clock: Clock, query: Mapping[str, str]) -> None:
         self._sampler = sampler
-        now = Moment(clock.now(), clock.monotonic())
+        # Of the newest sample: what came since is not in any.
+        age = int((clock.monotonic() - sampler.since) * 1_000_000)
+        now = Moment(clock.now() - age, sampler.since)
         self._lengths_times = _times(now, requested_span(query, "lengths"))
         self._messages_times = _times(now, requested_span(query, "msg_rates"))
         self._data_times = _times(now, requested_span(query, "data_rates"))

@@ -73,7 +73,7 @@ class ManagementServer(HttpServer):
         self._token = token
         self._log_tokens = LogTokens(broker.log_token_key, broker.clock)
         self._stored_answers = StoredAnswers(broker.logs)
-        self._sampler = Sampler(broker.vhosts, broker.clock)
+        self._sampler = Sampler(broker.vhosts, broker.clock, lambda: broker.space.free)
         self._calls = ApiCalls(broker, self._log_tokens, self._sampler)
         application = web.Application(
             client_max_size=DEFINITIONS_BYTES_MAX, middlewares=[self._answered]

@@ -16,6 +16,7 @@ from routelog.management.calls.caller import Need
 from routelog.management.calls.failures import Refused, bad_request, not_found
 from routelog.management.calls.operation import answers, changes, lists
 from routelog.management.calls.process_usage import ProcessUsage, process_usage
+from routelog.management.sampling.history import DAY
 from routelog.management.shapes.node import (
     Application,
     ClusterName,
@@ -49,6 +50,11 @@ _UNIT_DAYS = {"days": 1, "weeks": 7, "months": 30, "years": 365}
 _PROTOCOLS = {"amqp091": "amqp", "amqp0-9-1": "amqp", "amqps": "amqp/ssl"}
 
 
+# Of the node, vhosts and queues; and of connections, channels and exchanges, which RabbitMQ calls detailed.
+_AGES = [int(stretch.age) for stretch in DAY]
+_RETENTION = {"global": _AGES, "basic": _AGES, "detailed": _AGES[:1]}
+
+
 class ClusterNameBody(msgspec.Struct):
     """What the cluster is to be called."""
 
@@ -73,7 +79,7 @@ async def overview(call: Call) -> Answer:
             cluster_name=broker.cluster_name(),
             node=node.name,
             rates_mode="basic",
-            sample_retention_policies={"global": [600], "basic": [600], "detailed": [600]},
+            sample_retention_policies=_RETENTION,
             disable_stats=False,
             exchange_types=_exchange_types(),
             queue_totals=Lengths(**statistics.lengths(of, ready, unacked)),

@@ -270,7 +270,7 @@ class ManagedNode:
             log_token_key=b"key",
         )
         self.tokens = LogTokens(b"key", logs.clock)
-        self.sampler = Sampler(node.vhosts, logs.clock)
+        self.sampler = Sampler(node.vhosts, logs.clock, lambda: 1_000)
         self.admin = self.caller("", is_local=True)
 
     @property

@@ -62,7 +62,7 @@ async def test_queues_without_consumers_and_deleted_ones_are_forgotten(node: Nod
 
 async def test_the_sampler_looks_at_queues_in_which_something_happens(node: Node) -> None:
     clock, taker = SetClock(), Taker(0)
-    sampler, queue = Sampler(node.vhosts, clock), declared(node, taker)
+    sampler, queue = Sampler(node.vhosts, clock, lambda: 0), declared(node, taker)
     node.vhosts.counters.changed.is_watched = True
 
     async def later() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from routelog.management.sampling.history import History
+from routelog.management.sampling.history import DAY, TEN_MINUTES, History, Stretch
 
 
 @pytest.fixture
@@ -18,13 +18,13 @@ def history() -> History:
     [
         (0.0, (0, 5)),
         (10.0, (0, 5)),
-        (14.9, (0, 5)),
+        (12.0, (20, 5)),
         (15.0, (50, 5)),
-        (29.0, (50, 5)),
+        (21.0, (54, 6)),
         (99.0, (60, 7)),
     ],
 )
-def test_a_value_holds_until_the_next_row(
+def test_a_value_lies_on_the_line_between_two_rows(
     history: History, time: float, values: tuple[int, int]
 ) -> None:
     assert (history.at(time, [0]), history.at(time, [1])) == values
@@ -47,3 +47,46 @@ def test_the_oldest_rows_go_when_there_are_too_many(history: History) -> None:
     history.add(40.0, (61, 8), 2)
     assert len(history) == 2
     assert (history.at(0.0, [0]), history.last, history.last_time) == (60, (61, 8), 40.0)
+
+
+def test_a_day_of_samples_is_thinned_to_some_400_rows_and_keeps_its_line() -> None:
+    history = History(1)
+    for at in range(20_000):  # 28 hours
+        history.add(at * 5.0, (at * 7,), 1_000)
+    now = 19_999 * 5.0
+    assert len(history) < 410
+    for age in (0, 599, 601, 3_000, 4_000, 20_000, 30_000, 86_000):
+        assert history.at(now - age, [0]) == pytest.approx((now - age) / 5 * 7, abs=1)
+    assert now - 86_400 - 2 * 720 <= history.first_time <= now - 86_400
+
+
+def test_a_burst_between_long_rests_stays_where_it_was() -> None:
+    history = History(1)
+    for time, value in ((0.0, 0), (7_195.0, 0), (7_200.0, 900), (14_395.0, 900), (14_400.0, 901)):
+        history.add(time, (value,), 1_000)
+    history.add(40_000.0, (902,), 1_000)
+    for time, value in ((7_000.0, 0), (7_195.0, 0), (7_200.0, 900), (14_000.0, 900)):
+        assert history.at(time, [0]) == value
+
+
+def test_rows_older_than_the_oldest_stretch_go() -> None:
+    history = History(1, TEN_MINUTES)
+    for at in range(200):
+        history.add(at * 5.0, (at,), 1_000)
+    assert len(history) == 121
+    assert history.first_time == 199 * 5.0 - 600
+
+
+def test_when_there_is_room_for_less_the_past_goes_first() -> None:
+    history = History(1, [Stretch(10.0, 0.0), Stretch(100.0, 5.0)])
+    for at in range(60):
+        history.add(at * 1.0, (at,), 1_000)
+    assert (len(history), history.first_time) == (11 + 10, 0.0)
+    history.add(60.0, (60,), 12)
+    assert (len(history), history.at(52.0, [0]), history.at(0.0, [0])) == (12, 52, 45)
+    history.add(61.0, (61,), 2)
+    assert (len(history), history.at(0.0, [0]), history.last) == (2, 60, (61,))
+
+
+def test_the_stretches_are_those_that_the_charts_show() -> None:
+    assert [each.age for each in DAY] == [600, 3_600, 28_800, 86_400]

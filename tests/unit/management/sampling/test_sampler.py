@@ -1,4 +1,4 @@
-"""The sampler takes what has changed, for ten minutes, and knows the sums of all lengths."""
+"""The sampler takes what has changed, for a day, and knows the sums of all lengths."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -7,8 +7,8 @@ import pytest
 from support.queue_samples import Node, SetClock, declare_queue, records, running_node
 
 from routelog.management.sampling import sampler as sampler_module
-from routelog.management.sampling.sampler import KEPT_SECONDS, SAMPLE_SECONDS, Sampler
-from routelog.vhosts import MessageCounters, Queue, QueueProperties
+from routelog.management.sampling.sampler import DISK_FREE, SAMPLE_SECONDS, Sampler
+from routelog.vhosts import MessageCounters, Queue, QueueProperties, wanted_group
 
 PUBLISH = MessageCounters.NAMES.index("publish")
 READY = len(MessageCounters.NAMES)
@@ -20,7 +20,8 @@ class Sampled:
     def __init__(self, node: Node) -> None:
         self.node = node
         self.clock = SetClock()
-        self.sampler = Sampler(node.vhosts, self.clock)
+        self.disk_free = 0
+        self.sampler = Sampler(node.vhosts, self.clock, lambda: self.disk_free)
         node.vhosts.counters.changed.is_watched = True
 
     async def later(self, samples: int = 1) -> None:
@@ -81,54 +82,126 @@ async def test_idle_queues_have_no_samples(sampled: Sampled) -> None:
     assert len(history) == 6
 
 
-async def test_samples_are_let_go_of_when_nothing_changes_for_ten_minutes(sampled: Sampled) -> None:
+async def test_samples_are_let_go_of_when_nothing_changes_for_a_day(sampled: Sampled) -> None:
     queue = sampled.queue()
     publish(queue, 1)
-    await sampled.later(int(KEPT_SECONDS / SAMPLE_SECONDS))
+    await sampled.later()
+    sampled.clock.microseconds += 86_395 * 1_000_000
+    await sampled.later()
     assert sampled.sampler.history(queue.counters) is not None
-    await sampled.later(2)
+    await sampled.later()
     assert sampled.sampler.history(queue.counters) is None
     publish(queue, 1)
     await sampled.later()
     assert sampled.rate(queue.counters) == 0.0  # nobody knows since when
 
 
-async def test_ten_minutes_are_kept_of_a_busy_queue(sampled: Sampled) -> None:
+async def test_those_of_connections_are_let_go_of_after_ten_minutes(sampled: Sampled) -> None:
+    counters = sampled.node.vhosts.counters
+    connection, queue = counters.connection(), sampled.queue()
+    connection.received(1)
+    publish(queue, 1)
+    await sampled.later()
+    assert sampled.sampler.history(connection) is not None
+    sampled.clock.microseconds += 600 * 1_000_000
+    await sampled.later()
+    assert sampled.sampler.history(connection) is None
+    for lasting in (queue.counters, counters, counters.traffic, sampled.node.vhost.counters):
+        assert sampled.sampler.history(lasting) is not None
+
+
+async def test_a_day_is_kept_of_a_busy_queue(sampled: Sampled) -> None:
     queue = sampled.queue()
-    for _ in range(130):
+    for _ in range(400):
         publish(queue, 1)
         await sampled.later()
     history = sampled.sampler.history(queue.counters)
     assert history is not None
-    assert len(history) == 121
+    assert len(history) < 121 + 1_400 / 30 + 2
+    begin = sampled.clock.monotonic() - 2_000
+    assert (history.first_time, history.at(begin + 500, [PUBLISH])) == (begin, 100)
 
 
-async def test_very_many_objects_keep_less_each(
-    sampled: Sampled, monkeypatch: pytest.MonkeyPatch
+async def test_very_many_objects_keep_less_each_but_for_the_node(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sampler_module, "ROWS_MAX", 100)
-    queues = [sampled.queue(f"q{at}") for at in range(60)]
-    for _ in range(10):
-        for queue in queues:
-            publish(queue, 5)
-        await sampled.later()
-    histories = [sampled.sampler.history(queue.counters) for queue in queues]
-    assert {len(each) for each in histories if each is not None} == {2}
-    assert {sampled.rate(queue.counters) for queue in queues} == {1.0}
+    monkeypatch.setattr(sampler_module, "LASTING_ROWS_MAX", 100)
+    async with running_node(tmp_path) as node:
+        sampled = Sampled(node)
+        queues = [sampled.queue(f"q{at}") for at in range(60)]
+        for _ in range(10):
+            for queue in queues:
+                publish(queue, 5)
+            await sampled.later()
+        histories = [sampled.sampler.history(queue.counters) for queue in queues]
+        assert max(len(each) for each in histories if each is not None) == 2
+        rates = [sampled.rate(queue.counters) for queue in queues]
+        assert rates[-30:] == [1.0] * 30
+        of_node = sampled.sampler.history(node.vhosts.counters.queues["classic"])
+        assert of_node is not None
+        assert len(of_node) == 11
 
 
 async def test_what_changed_longest_ago_is_let_go_of_when_there_are_too_many(
-    sampled: Sampled, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sampler_module, "OBJECTS_MAX", 20)
-    node = sampled.node.vhosts.counters
-    connections = [node.connection() for _ in range(30)]
-    for connection in connections:
-        connection.received(1)
+    monkeypatch.setattr(sampler_module, "PASSING_ROWS_MAX", 40)
+    async with running_node(tmp_path) as node:
+        sampled = Sampled(node)
+        connections = [node.vhosts.counters.connection() for _ in range(30)]
+        for connection in connections:
+            connection.received(1)
+            await sampled.later()
+        has_samples = [sampled.sampler.history(each) is not None for each in connections]
+        assert has_samples == sorted(has_samples)
+        assert has_samples.count(True) == 20
+
+
+async def test_an_idle_past_makes_room_for_what_is_busy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sampler_module, "LASTING_ROWS_MAX", 290)
+    async with running_node(tmp_path) as node:
+        sampled = Sampled(node)
+        idle, busy = sampled.queue("idle"), sampled.queue("busy")
+        for _ in range(20):
+            publish(idle, 1)
+            await sampled.later()
+        for _ in range(150):
+            publish(busy, 1)
+            await sampled.later()
+        assert sampled.sampler.history(idle.counters) is None
+        history = sampled.sampler.history(busy.counters)
+        assert history is not None
+        assert len(history) > 121
+
+
+async def test_the_free_disk_has_a_history(sampled: Sampled) -> None:
+    await sampled.later()
+    assert sampled.sampler.history(DISK_FREE) is None
+    for sampled.disk_free in (900, 800, 800):
         await sampled.later()
-    has_samples = [sampled.sampler.history(each) is not None for each in connections]
-    assert has_samples == sorted(has_samples)
-    assert 0 < has_samples.count(True) < 20  # totals have some, too
+    history = sampled.sampler.history(DISK_FREE)
+    assert history is not None
+    assert (len(history), history.last) == (2, (800,))
+
+
+async def test_what_groups_are_behind_has_a_history_while_they_are_there(sampled: Sampled) -> None:
+    declared = QueueProperties("q", arguments={"x-retention": "1D"})
+    queue = declare_queue(sampled.node.vhost, declared, object())[0]
+    options = wanted_group({"x-group": "g"})
+    assert options is not None
+    groups = sampled.node.vhost.hosted.groups
+    group, _ = groups.join(queue, options, "first", 0)
+    for _ in range(3):
+        publish(queue, 4)
+        await sampled.later()
+    history = sampled.sampler.history(group)
+    assert history is not None
+    assert (len(history), history.last) == (3, (12,))
+    groups.delete(group)
+    await sampled.later()
+    assert sampled.sampler.history(group) is None
 
 
 async def test_the_sums_of_lengths_follow_their_queues(sampled: Sampled) -> None:

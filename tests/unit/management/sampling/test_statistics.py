@@ -26,7 +26,7 @@ class Sampled:
     def __init__(self, node: Node) -> None:
         self.node = node
         self.clock = SetClock()
-        self.sampler = Sampler(node.vhosts, self.clock)
+        self.sampler = Sampler(node.vhosts, self.clock, lambda: 0)
         node.vhosts.counters.changed.is_watched = True
         self.queue = declare_queue(node.vhost, QueueProperties("q"), object())[0]
 
