@@ -1,8 +1,12 @@
-"""What pages for users show: their blocks of code, in their order."""
+"""What pages for users show: their blocks of code, in their order, and how many words stand beside these.
+
+`PYTHONPATH=tests .venv/bin/python -m interop.documented.page_snippets` prints the words of each page.
+"""
 
 from __future__ import annotations
 
 import re
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -57,3 +61,14 @@ def snippets(page: str) -> list[Snippet]:
 
 def _without_indent(shown: str, indent: str) -> str:
     return re.sub(rf"^{indent}", "", shown, flags=re.MULTILINE)
+
+
+def words(page: str) -> int:
+    """How many words a page has, without its blocks of code."""
+    return len(BLOCK.sub("", (ROOT / page).read_text()).split())
+
+
+if __name__ == "__main__":
+    found = {page: words(page) for page in users_pages()}
+    lines = [f"{count:6} {page}\n" for page, count in found.items()]
+    sys.stdout.writelines([*lines, f"{sum(found.values()):6} together\n"])

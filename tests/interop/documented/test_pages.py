@@ -12,7 +12,7 @@ import subprocess
 
 import pytest
 from interop.documented.page_exceptions import NOT_RUN, READERS_HAVE
-from interop.documented.page_snippets import ROOT, snippets, users_pages
+from interop.documented.page_snippets import ROOT, snippets, users_pages, words
 from interop.documented.readers_machine import on_a_machine
 
 pytestmark = [pytest.mark.interop, pytest.mark.differs_from_rabbitmq("its own commands")]
@@ -22,6 +22,7 @@ OF_SPARK = {
     "docs/spark/lake.md",
 }  # a JVM starts in 10 s, or in a minute beside others
 SECONDS_MAX = 300
+WORDS_MAX = 39_000  # of all pages; they are to have 30,000
 PAGES = [page for page in users_pages() if snippets(page)]
 
 
@@ -61,3 +62,7 @@ def test_what_is_not_run_is_in_the_pages() -> None:
         for beginning in beginnings:
             assert any(line.startswith(beginning) for line in lines), (page, beginning)
     assert set(READERS_HAVE) <= set(PAGES)
+
+
+def test_pages_together_are_short_enough_to_be_read() -> None:
+    assert sum(words(page) for page in users_pages()) <= WORDS_MAX
