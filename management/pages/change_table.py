@@ -271,7 +271,13 @@ _CHANGES = (
         "POST",
         _BINDING,
         (
-            Field("kind", "To", choices=("q", "e"), value="q", hint="q a queue, e an exchange"),
+            Field(
+                "kind",
+                "To",
+                choices=("q", "e"),
+                value="q",
+                labels=("a queue", "an exchange"),
+            ),
             Field("destination", "Name", is_needed=True),
             Field("routing_key", "Routing key"),
             Field("arguments", "Arguments", "json", hint='JSON, such as {"x-match": "any"}'),

@@ -25,6 +25,7 @@ class Field:
         name: a part of the API's path, or the place in its body: `a.b` is b in the object a.
         kind: what is sent: a text, a whole number, a truth value or JSON.
         choices: the texts that it may have; none: any.
+        labels: what the choices are called; none: as they are.
         value: what stands in it first.
         is_needed: it may not be left empty.
         sends_empty: an empty text is sent, too, rather than nothing.
@@ -38,6 +39,7 @@ class Field:
     hint: str = ""
     is_needed: bool = False
     sends_empty: bool = False
+    labels: tuple[str, ...] = ()
 
     def read(self, text: str) -> Any:
         """What a text in it means.
@@ -178,6 +180,20 @@ def check_confirmed(visit: Visit, wanted: str) -> None:
     """
     if visit.field("confirm") != wanted:
         raise bad_request(f"nothing is changed: '{wanted}' has to be typed to confirm this")
+
+
+# Reasons of the API that are names for programs, or say nothing of what to do.
+_IN_WORDS = {
+    "vhost_or_user_not_found": "There is no such user, or no such virtual host.",
+    "User not authorised to access virtual host": "You have no permission in this virtual host.",
+}
+
+
+def in_words(reason: str) -> str:
+    """The reason of a refusal as a sentence for people."""
+    reason = _IN_WORDS.get(reason, reason)
+    end = "" if reason.endswith((".", "!", "?")) else "."
+    return reason[:1].upper() + reason[1:] + end
 
 
 def counted(count: int, noun: str) -> str:

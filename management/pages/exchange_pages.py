@@ -30,7 +30,7 @@ async def show_exchange(visit: Visit) -> Shows:
             refusal = error.reason
     shown_name = row["name"] or "(the default exchange)"
     return Shown(
-        "exchange.html",
+        "exchange/overview.html",
         {
             "exchange": row,
             "name_in_paths": row["name"] or DEFAULT_NAME,
@@ -52,7 +52,7 @@ async def show_delayed(visit: Visit) -> Shows:
     if begin := visit.asked("from"):
         query["from"] = begin
     return Shown(
-        "delayed.html",
+        "exchange/delayed.html",
         {
             "parts": visit.parts,
             "held": await visit.get(DELAYED, visit.parts, query),

@@ -111,7 +111,8 @@ async def show_queue(visit: Visit) -> Shows:
     bindings = await visit.table(f"{QUEUE}/bindings", FIRST_ROWS, visit.parts)
     charts = length_chart(row), message_chart(row)
     return Shown(
-        "queue.html", {"queue": row, "charts": charts, "bindings": bindings, "changes": CHANGES}
+        "queue/overview.html",
+        {"queue": row, "charts": charts, "bindings": bindings, "changes": CHANGES},
     )
 
 
@@ -125,7 +126,7 @@ async def take_messages(visit: Visit) -> Shows:
     }
     rows = await value_of(await visit.ask("POST", f"{QUEUE}/get", visit.parts, body=body))
     return Shown(
-        "messages.html",
+        "queue/taken.html",
         {"parts": visit.parts, "messages": [described_message(row) for row in rows]},
     )
 
@@ -153,7 +154,7 @@ async def browse_messages(visit: Visit) -> Shows:
     }
     found = await visit.get(f"{QUEUE}/messages", visit.parts, asked | query)
     return Shown(
-        "browse.html",
+        "queue/messages.html",
         {
             "parts": visit.parts,
             "messages": [described_message(row) for row in found["items"]],
@@ -179,7 +180,7 @@ async def choose_messages(visit: Visit) -> Shows:
         await visit.ask("POST", MOVE, visit.parts, body=body | {"dry_run": True})
     )
     return Shown(
-        "chosen_messages.html",
+        "queue/chosen.html",
         {
             "parts": visit.parts,
             "chosen": chosen,
@@ -257,4 +258,6 @@ def _chosen(text: str) -> tuple[str, str]:
 async def show_readers(visit: Visit) -> Shows:
     """The groups and readers of a queue: where each is, and how much waits."""
     readers: list[dict[str, Any]] = await visit.get(READERS, visit.parts)
-    return Shown("readers.html", {"parts": visit.parts, "readers": readers, "changes": CHANGES})
+    return Shown(
+        "queue/groups.html", {"parts": visit.parts, "readers": readers, "changes": CHANGES}
+    )

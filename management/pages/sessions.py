@@ -1,6 +1,7 @@
 """Who has signed in to the web page: sessions, in memory."""
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from routelog.log_backend import Clock, random_name
@@ -8,6 +9,29 @@ from routelog.vhosts import User, UserDirectory
 
 SESSION_SECONDS = 12 * 3_600  # a working day and some
 SESSIONS_OF_USER_MAX = 16  # browsers; with one more, the oldest has to sign in again
+
+
+@dataclass(slots=True)
+class FailedForm:
+    """A form that was refused: its page shows why beside it, with what was written.
+
+    Attributes:
+        form: its id.
+        said: the fields by name, without passwords.
+        is_shown: the page has the form; else the reason stands alone.
+    """
+
+    form: str
+    reason: str
+    said: Mapping[str, list[str]]
+    is_shown: bool = False
+
+    def said_in(self, form: str) -> Mapping[str, str] | None:
+        """What was written in a form of the page, and note that it is there; None: another one failed."""
+        if form != self.form:
+            return None
+        self.is_shown = True
+        return {name: values[0] for name, values in self.said.items()}
 
 
 @dataclass(slots=True)
@@ -19,12 +43,14 @@ class Session:
         form_token: what each form of its pages has to send along.
         end: seconds of the monotonic clock.
         notice: what the next page says on its top: how the last change went.
+        failed: the form that the next page shows again.
     """
 
     user: User
     form_token: str
     end: float
     notice: str = ""
+    failed: FailedForm | None = None
 
 
 class Sessions:

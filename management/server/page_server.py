@@ -5,7 +5,7 @@ import hmac
 from collections.abc import Awaitable, Callable, Mapping
 from functools import cache
 from typing import Any
-from urllib.parse import parse_qs
+from urllib.parse import parse_qs, quote
 
 from aiohttp import BodyPartReader, web
 
@@ -14,13 +14,13 @@ from routelog.management.calls.broker_side import BrokerSide
 from routelog.management.calls.caller import Caller, Need
 from routelog.management.calls.failures import Refused, bad_request, refused
 from routelog.management.calls.http_connection import HttpConnection
-from routelog.management.calls.path_template import matched
+from routelog.management.calls.path_template import matched, part_names
 from routelog.management.calls.request_origin import check_site
-from routelog.management.pages.changes import own_path
+from routelog.management.pages.changes import in_words, own_path
 from routelog.management.pages.definition_pages import DOCUMENT_BYTES_MAX
 from routelog.management.pages.page_table import PAGES, Page
 from routelog.management.pages.rendering import Rendering
-from routelog.management.pages.sessions import SESSION_SECONDS, Session, Sessions
+from routelog.management.pages.sessions import SESSION_SECONDS, FailedForm, Session, Sessions
 from routelog.management.pages.static_files import StaticFiles
 from routelog.management.pages.visit import Moved, Saved, Shown, Visit
 from routelog.management.server.api_calls import ApiCalls
@@ -38,6 +38,8 @@ PAGE_HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Referrer-Policy": "same-origin",  # forms send their `Origin`, which "no-referrer" would make null
 }
+_OTHER_PATHS = "/{path:(?!api(?:/|$)|cli(?:/|$)|static/).*}"
+_NOT_SAID_AGAIN = {"password", "confirm", "form_token"}  # of a form that is shown again
 KEPT = "public, max-age=31536000, immutable"  # a static file's address changes with its content
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -71,6 +73,7 @@ class PageServer:
             handler = self._signed_in(self._shows(page))
             add = router.add_get if page.method == "GET" else router.add_post
             add(matched(page.path), handler)
+        router.add_get(_OTHER_PATHS, self._signed_in(self._no_page))
 
     # -- who it is
 
@@ -152,7 +155,10 @@ class PageServer:
             visit = self._visit(request, session, form)
             if page.method == "POST" and not visit.may_change:
                 raise Refused(403, "forbidden", "A user whose only tag is monitoring looks on")
-            answer = await page.handler(visit)
+            try:
+                answer = await page.handler(visit)
+            except Exception as error:
+                answer = self._failed(request, session, page, form, error)
             if isinstance(answer, Moved):
                 return _moved(answer.to)
             if isinstance(answer, Saved):
@@ -160,6 +166,32 @@ class PageServer:
             return await self._html(request, answer, self._frame(request, session))
 
         return show
+
+    async def _no_page(self, request: web.Request, session: Session) -> web.StreamResponse:
+        values = {"reason": "There is no such page.", "list": "", "name": ""}
+        frame = self._frame(request, session)
+        return await self._html(request, Shown("not_found.html", values, 404), frame)
+
+    def _failed(
+        self,
+        request: web.Request,
+        session: Session,
+        page: Page,
+        form: Mapping[str, list[str]],
+        error: Exception,
+    ) -> Shown | Moved:
+        """A refused form is shown again, on its page; what is not there has a page that says so."""
+        answer = self._refusal(request, error, session.user.name)
+        if page.method == "POST" and "back" in form:
+            said = {name: values for name, values in form.items() if name not in _NOT_SAID_AGAIN}
+            session.failed = FailedForm(_first(form, "form"), in_words(answer.reason), said)
+            return Moved(f"{own_path(_first(form, 'back'))}#{quote(session.failed.form)}")
+        names = part_names(page.path)
+        if answer.status == 404 and page.method == "GET" and names:
+            values = {"reason": in_words(answer.reason), "list": f"/{page.path.split('/')[1]}"}
+            name = request.match_info[names[-1]]
+            return Shown("not_found.html", {**values, "name": name}, 404)
+        raise answer
 
     async def _checked_form(self, request: web.Request, session: Session) -> dict[str, list[str]]:
         check_site(request.headers, request.scheme)
@@ -188,9 +220,10 @@ class PageServer:
 
     def _frame(self, request: web.Request, session: Session) -> dict[str, Any]:
         visit = self._visit(request, session, {})
-        notice = ""
+        notice, failed = "", None
         if "HX-Request" not in request.headers:  # else only a part of the page is shown
             notice, session.notice = session.notice, ""
+            failed, session.failed = session.failed, None
         scheme = "https" if _is_https(request) else "http"
         return {
             "visit": visit,
@@ -198,6 +231,7 @@ class PageServer:
             "here": _path(request),
             "path": request.rel_url.raw_path,
             "notice": notice,
+            "failed": failed,
             "origin": f"{scheme}://{request.host}",
             "cluster": self._broker.cluster_name(),
             "node": self._broker.node,

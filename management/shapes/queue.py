@@ -11,6 +11,9 @@ from routelog.management.shapes.statistics import Details, QueueMessageStats
 
 QueueType = Literal["classic", "quorum", "stream"]
 Source = Literal["argument", "policy", "operator policy"]
+Action = Literal[
+    "publish", "delete", "purge", "get", "move", "copy", "redrive", "replay", "restore"
+]
 
 
 class QueueRow(Struct, kw_only=True):
@@ -70,8 +73,9 @@ class SettingRow(Struct):
 
 
 class OneQueue(QueueRow, kw_only=True):
-    """A queue that was asked for alone."""
+    """A queue that was asked for alone; `actions` are those that a queue of its kind allows."""
 
+    actions: list[Action]
     consumer_details: list[ConsumerRow]
     settings: list[SettingRow]
     incoming: list[ExchangeFlow] | UnsetType = UNSET

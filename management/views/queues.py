@@ -23,6 +23,7 @@ from routelog.management.shapes.queue import OneQueue, QueueRow, QueueType, Sett
 from routelog.management.views.bindings import binding_row
 from routelog.management.views.consumers import consumer_rows_of_queue
 from routelog.management.views.flows import flows_of_queue
+from routelog.management.views.queue_actions import actions_of
 from routelog.mirror_cluster import ReplicaState
 from routelog.vhosts import (
     REPLICATED,
@@ -241,7 +242,12 @@ async def get_queue(call: Call) -> Answer:
         raise not_found("queue", call.path("name"), call.vhost.name)
     consumers = await consumer_rows_of_queue(call.broker, queue)
     said = msgspec.structs.asdict(row)
-    one = OneQueue(**said, consumer_details=consumers, settings=setting_rows(queue))
+    one = OneQueue(
+        **said,
+        actions=actions_of(queue),
+        consumer_details=consumers,
+        settings=setting_rows(queue),
+    )
     if not call.flag("disable_stats"):
         _with(one, await flows_of_queue(call, queue))
     return Value(one)

@@ -42,6 +42,11 @@ class Answer:
         return read_html(self.text)
 
     @property
+    def refusal(self) -> str:
+        """Why a form was refused, as its page says."""
+        return self.page.one("p", role="alert").text
+
+    @property
     def form_token(self) -> str:
         """Of the session that it was shown in."""
         return self.page.all("input", name="form_token")[0]["value"]

@@ -38,6 +38,7 @@ CHANGED_BY = (
         ("administrator",),
     ),
     (r"POST /definitions.*", ("administrator",)),
+    (r"(PUT|DELETE) /operator-policies/.*", ("administrator",)),
     (r"(PUT|DELETE) /policies/.*", ("policymaker", "administrator")),
 )
 

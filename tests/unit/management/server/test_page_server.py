@@ -149,7 +149,7 @@ async def test_static_files_are_kept_and_change_their_address(browser: Browser) 
     page = (await browser.get("/")).page
     scripts = [(each["src"], "text/javascript") for each in page.all("script")]
     styles = [(each["href"], "text/css") for each in page.all("link", rel="stylesheet")]
-    assert len(scripts) + len(styles) == 5
+    assert len(scripts) + len(styles) == 8
     for address, media_type in scripts + styles:
         answer = await browser.get(address)
         assert answer.status == 200
@@ -211,3 +211,15 @@ async def test_templates_that_could_not_be_read_are_read_again(
         patch.setattr(page_server, "_loaded", fail)
         assert (await browser.get("/")).status == 500
     assert is_sign_in((await browser.get("/")).page)
+
+
+async def test_a_path_without_a_page_has_one_that_says_so(browser: Browser) -> None:
+    await browser.sign_in_as("ann", "management")
+    for path in ("/sheep", "/queues/a/b/c/d/e", "/%3Cb%3E"):
+        answer = await browser.get(path)
+        assert answer.status == 404
+        assert answer.page.one("h1").text == "There is no such page."
+    for path in ("/api/sheep", "/static/sheep", "/cli/sheep"):
+        answer = await browser.get(path)
+        assert answer.status == 404
+        assert answer.headers["Content-Type"].startswith("application/json")
