@@ -11,6 +11,9 @@ from typer.core import TyperGroup
 from typer.main import get_command, get_group
 
 EXIT_FAILED = 1
+# What typer raises for wrong usage and for a file that it cannot open. Some of its releases have the classes of
+# click, others have their own.
+_CommandError: Any = typer.BadParameter.__mro__[2]
 
 
 class LazyGroup(TyperGroup):
@@ -21,6 +24,11 @@ class LazyGroup(TyperGroup):
     """
 
     places: ClassVar[Mapping[str, str | typer.Typer]]
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        not_loaded: Any = None
+        self.commands = dict.fromkeys(self.places, not_loaded)  # names, for "did you mean"
 
     def list_commands(self, ctx: Any) -> list[str]:
         """The names that the help shows."""
@@ -116,6 +124,35 @@ class _CommandLine(LazyGroup):
 
         return _as_command(cmd_name, NAMES.get(cmd_name))
 
+    def main(self, *given: Any, **settings: Any) -> Any:
+        """Run a command, and exit: wrong usage is one line on stderr, and one with the usage."""
+        settings |= {"prog_name": "routelog", "standalone_mode": False}
+        try:
+            code = super().main(*given, **settings)
+        except _CommandError as error:
+            _complain_of_usage(error)
+            code = error.exit_code
+        except typer.Abort:  # somebody ended the input at a prompt
+            _complain("aborted")
+            code = EXIT_FAILED
+        sys.exit(code or 0)
+
+
+def _complain_of_usage(error: Any) -> None:
+    reason = error.format_message().removeprefix("Invalid value: ").rstrip(".")
+    if not reason:
+        return  # a group without a command: its help is printed
+    _complain(reason[0].lower() + reason[1:])
+    if getattr(error, "ctx", None) is not None:
+        usage = " ".join(error.ctx.get_usage().split()).removeprefix("Usage: ")
+        typer.echo(f"usage: {usage} (--help says more)", err=True)
+
+
+def _complain(reason: str) -> None:
+    from routelog.management.commands.terminal import complain
+
+    complain(reason)
+
 
 # Tracebacks with local variables would show passwords.
 command_line = typer.Typer(
@@ -150,9 +187,7 @@ def main() -> None:
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT):
             raise
-        from routelog.management.commands.terminal import complain
-
-        complain(str(error))  # what a command prints or writes finds no room
+        _complain(str(error))  # what a command prints or writes finds no room
         sys.exit(EXIT_FAILED)
 
 

@@ -4,6 +4,7 @@ import subprocess
 import sys
 
 import pytest
+import typer
 from typer.testing import CliRunner
 
 from routelog.__main__ import command_line
@@ -48,10 +49,53 @@ def test_the_help_lists_the_commands_of_all_modules() -> None:
         assert (result.exit_code, result.stderr) == (0, "")
 
 
-def test_an_unknown_command_is_refused() -> None:
-    result = CliRunner().invoke(command_line, ["lst"])
-    assert result.exit_code == 2
-    assert "No such command 'lst'" in result.stderr
+@pytest.mark.parametrize(
+    ("line", "reason", "usage"),
+    [
+        (
+            "lst",
+            "no such command 'lst'. Did you mean 'list'",
+            "routelog [OPTIONS] COMMAND [ARGS]...",
+        ),
+        ("nonsense", "no such command 'nonsense'", "routelog [OPTIONS] COMMAND [ARGS]..."),
+        ("queue purg", "no such command 'purg'. Did you mean 'purge'?", "routelog queue "),
+        ("queue purge", "missing argument 'name'", "routelog queue purge [OPTIONS] {name}"),
+        ("queue purge a b", "got unexpected extra argument(s) (b)", "routelog queue purge "),
+        ("serve --nope", "no such option: --nope", "routelog serve [OPTIONS]"),
+        ("cluster drain", "missing argument 'NODE'", "routelog cluster drain [OPTIONS] {NODE}"),
+        ("log dump x --limit 0", "invalid value for '--limit': ", "routelog log dump [OPTIONS] "),
+        ("perf drain --size a", "invalid value for '--size': ", "routelog perf drain [OPTIONS]"),
+        ("export run", "missing argument 'table'", "routelog export run [OPTIONS] {table}"),
+        ("restore a", "missing argument 'data_dir'", "routelog restore [OPTIONS] {source} "),
+        (
+            "log dump x --queue q --journal",
+            "give either --queue or --journal",
+            "routelog log dump ",
+        ),
+    ],
+)
+def test_wrong_usage_is_a_line_with_a_hint(line: str, reason: str, usage: str) -> None:
+    result = CliRunner().invoke(command_line, line.split())
+    assert (result.exit_code, result.stdout) == (2, "")
+    told, hint = result.stderr.splitlines()
+    assert told.startswith(f"routelog: {reason}")
+    assert hint.startswith(f"usage: {usage}")
+    assert hint.endswith(" (--help says more)")
+
+
+def test_a_group_without_a_command_shows_its_help() -> None:
+    result = CliRunner().invoke(command_line, ["queue"])
+    assert (result.exit_code, result.stderr) == (2, "")
+    assert "│ purge " in result.stdout
+
+
+def test_input_that_ends_at_a_prompt_is_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    def end(*_: object, **__: object) -> str:
+        raise typer.Abort
+
+    monkeypatch.setattr("routelog.management.commands.commands.prompt_password", end)
+    result = CliRunner().invoke(command_line, ["user", "hash-password"])
+    assert (result.exit_code, result.stderr) == (1, "routelog: aborted\n")
 
 
 def loaded_by(*arguments: str) -> set[str]:
