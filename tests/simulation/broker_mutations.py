@@ -15,9 +15,9 @@ from routelog.log_backend.recovery import Recovery
 from routelog.log_backend.upkeep import checkpoints
 from routelog.log_backend.upkeep.partition_snapshot import Snapshot, store_snapshots
 from routelog.mirror_cluster.node.journal_storage import JournalStorage
-from routelog.vhosts.publishing import exchange_memories
 from routelog.vhosts.publishing.internal_publish import InternalPublish
 from routelog.vhosts.rules.unique_keys import UniqueKeys
+from routelog.vhosts.vhost import hosted_queues
 
 Patch = tuple[Any, str, Any]
 NOWHERE = 2**63 - 1
@@ -124,7 +124,7 @@ BROKER_MUTATIONS: dict[str, list[Patch]] = {
     "what is cut is carried out": [(JournalStorage, "truncate", _applies_what_is_cut)],
     "a follower passes over no offset that is lost": [(Recovery, "skip_lost", _skips_nothing)],
     "what an exchange has seen is in memory only": [
-        (exchange_memories, "_wants_log", lambda exchange: False)
+        (hosted_queues, "remembers_in_log", lambda exchange: False)
     ],
     "the keys in a queue are not read at a start": [(UniqueKeys, "load", _loads_nothing)],
 }

@@ -21,6 +21,12 @@ FIRST_SEEDS = {
 }
 
 
+@pytest.mark.parametrize("rule", MUTATIONS | BROKER_MUTATIONS)
+def test_a_rule_names_what_there_is(rule: str) -> None:
+    with switched_off(rule):  # an error, where something has another name now
+        pass
+
+
 @pytest.mark.parametrize("rule", sampled(MUTATIONS, 6))
 def test_a_rule_that_is_switched_off_is_missed(rule: str) -> None:
     first = FIRST_SEEDS.get(rule, 0)
