@@ -253,6 +253,27 @@ LISTS = (
 )
 
 
+DELAYED = "/delayed"
+_DELAYED_TYPE = "x-delayed-message"
+_DUE_SHOWN = 20  # exchanges of which the page says when the next message is due: one request each
+
+
+async def list_delayed(visit: Visit) -> Shows:
+    """The exchanges that hold messages back: how many, and when the next one is due."""
+    rows = [
+        row
+        for row in await visit.get(*visit.within("/exchanges", "/exchanges/{vhost}"))
+        if row["type"] == _DELAYED_TYPE
+    ]
+    rows.sort(key=lambda row: -row["messages_delayed"])
+    for row in [each for each in rows if each["messages_delayed"]][:_DUE_SHOWN]:
+        path = "/exchanges/{vhost}/{name}/delayed"
+        held = await visit.get(path, {"vhost": row["vhost"], "name": row["name"]}, {"count": "1"})
+        if held["items"]:
+            row["due"] = held["items"][0]["due_at"] / 1_000
+    return Shown("delayed_list.html", {"exchanges": rows})
+
+
 def path_of(template: str, row: Mapping[str, Any]) -> str:
     """The path of a row's own page; an exchange without a name has one in paths."""
     return filled(

@@ -23,7 +23,8 @@ from routelog.management.pages.definition_pages import (
     show_definitions,
 )
 from routelog.management.pages.exchange_pages import DELAYED, EXCHANGE, show_delayed, show_exchange
-from routelog.management.pages.list_pages import LISTS
+from routelog.management.pages.list_pages import DELAYED as DELAYED_OF_ALL
+from routelog.management.pages.list_pages import LISTS, list_delayed
 from routelog.management.pages.node_pages import overview, show_cluster, show_log
 from routelog.management.pages.queue_pages import (
     QUEUE,
@@ -40,6 +41,7 @@ from routelog.management.pages.queue_pages import (
     take_messages,
 )
 from routelog.management.pages.rule_pages import show_limits
+from routelog.management.pages.search_page import SEARCH, search
 from routelog.management.pages.visit import Shows, Visit
 
 
@@ -49,32 +51,32 @@ class Page:
 
     Attributes:
         api: the GET of the API whose tag opens the page.
-        title: in the menu; empty: it is not there.
     """
 
     path: str
     handler: Callable[[Visit], Awaitable[Shows]]
     api: str
-    title: str = ""
     method: Literal["GET", "POST"] = "GET"
 
 
 PAGES = (
-    Page("/", overview, "/overview", "Overview"),
-    Page(QUEUES, list_queues, QUEUES, "Queues"),
+    Page("/", overview, "/overview"),
+    Page(SEARCH, search, "/overview"),
+    Page(QUEUES, list_queues, QUEUES),
     Page(QUEUE, show_queue, QUEUE),
     Page(f"{QUEUE}/messages", browse_messages, f"{QUEUE}/messages"),
     Page(f"{QUEUE}/messages/chosen", choose_messages, QUEUE, method="POST"),
     Page(f"{QUEUE}/messages/move", move_messages, QUEUE, method="POST"),
     Page(f"{QUEUE}/get", take_messages, QUEUE, method="POST"),
-    *(Page(each.api, each.show, each.api, each.title) for each in LISTS),
-    Page("/limits", show_limits, "/vhost-limits", "Limits"),
-    Page("/cluster", show_cluster, "/cluster", "Cluster"),
-    Page("/log", show_log, "/log", "Log"),
-    Page(DEFINITIONS, show_definitions, DEFINITIONS, "Definitions"),
+    *(Page(each.api, each.show, each.api) for each in LISTS),
+    Page("/limits", show_limits, "/vhost-limits"),
+    Page("/cluster", show_cluster, "/cluster"),
+    Page("/log", show_log, "/log"),
+    Page(DEFINITIONS, show_definitions, DEFINITIONS),
     Page(f"{DEFINITIONS}/file", save_definitions, DEFINITIONS),
     Page(f"{DEFINITIONS}/plan", plan_import, DEFINITIONS, method="POST"),
     Page(f"{DEFINITIONS}/import", import_definitions, DEFINITIONS, method="POST"),
+    Page(DELAYED_OF_ALL, list_delayed, "/exchanges"),
     Page(EXCHANGE, show_exchange, EXCHANGE),
     Page(CONNECTION, show_connection, CONNECTION),
     Page(CHANNEL, show_channel, CHANNEL),

@@ -44,6 +44,8 @@ class Session:
         end: seconds of the monotonic clock.
         notice: what the next page says on its top: how the last change went.
         failed: the form that the next page shows again.
+        vhost: whose things lists show; empty: those of all.
+        menu: what the menu says, for some seconds; see `frame.py`.
     """
 
     user: User
@@ -51,6 +53,8 @@ class Session:
     end: float
     notice: str = ""
     failed: FailedForm | None = None
+    vhost: str = ""
+    menu: object = None
 
 
 class Sessions:

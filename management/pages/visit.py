@@ -133,6 +133,11 @@ class Visit:
         """What a form says in a field; empty when it has none of this name."""
         return self.form.get(name, [""])[0]
 
+    def within(self, all_of_them: str, of_vhost: str) -> tuple[str, Parts]:
+        """A path of the API and its parts: for the things of the chosen vhost, or for those of all."""
+        chosen = self.session.vhost
+        return (of_vhost, {"vhost": chosen}) if chosen else (all_of_them, NOTHING)
+
     async def ask(
         self,
         method: str,

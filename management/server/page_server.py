@@ -18,6 +18,7 @@ from routelog.management.calls.path_template import matched, part_names
 from routelog.management.calls.request_origin import check_site
 from routelog.management.pages.changes import in_words, own_path
 from routelog.management.pages.definition_pages import DOCUMENT_BYTES_MAX
+from routelog.management.pages.frame import menu_state, names_of_vhosts, opened_menu
 from routelog.management.pages.page_table import PAGES, Page
 from routelog.management.pages.rendering import Rendering
 from routelog.management.pages.sessions import SESSION_SECONDS, FailedForm, Session, Sessions
@@ -40,6 +41,7 @@ PAGE_HEADERS = {
 }
 _OTHER_PATHS = "/{path:(?!api(?:/|$)|cli(?:/|$)|static/).*}"
 _NOT_SAID_AGAIN = {"password", "confirm", "form_token"}  # of a form that is shown again
+CHOSEN_VHOST = "in"  # of a query: lists show things of this vhost from now on, or of all
 KEPT = "public, max-age=31536000, immutable"  # a static file's address changes with its content
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -135,7 +137,7 @@ class PageServer:
                 # 401 is for who has to sign in.
                 status = 403 if answer.status == 401 else answer.status
                 shown = Shown("error.html", {"reason": answer.reason}, status)
-                return await self._html(request, shown, self._frame(request, session))
+                return await self._html(request, shown, await self._frame(request, session))
 
         return handle
 
@@ -153,6 +155,9 @@ class PageServer:
         async def show(request: web.Request, session: Session) -> web.StreamResponse:
             form = await self._checked_form(request, session) if page.method == "POST" else {}
             visit = self._visit(request, session, form)
+            if page.method == "GET" and CHOSEN_VHOST in visit.query:
+                session.vhost = visit.asked(CHOSEN_VHOST)
+                return _moved(own_path(request.rel_url.raw_path + visit.here(**{CHOSEN_VHOST: ""})))
             if page.method == "POST" and not visit.may_change:
                 raise Refused(403, "forbidden", "A user whose only tag is monitoring looks on")
             try:
@@ -163,13 +168,13 @@ class PageServer:
                 return _moved(answer.to)
             if isinstance(answer, Saved):
                 return await _saved(request, answer)
-            return await self._html(request, answer, self._frame(request, session))
+            return await self._html(request, answer, await self._frame(request, session))
 
         return show
 
     async def _no_page(self, request: web.Request, session: Session) -> web.StreamResponse:
         values = {"reason": "There is no such page.", "list": "", "name": ""}
-        frame = self._frame(request, session)
+        frame = await self._frame(request, session)
         return await self._html(request, Shown("not_found.html", values, 404), frame)
 
     def _failed(
@@ -208,6 +213,8 @@ class PageServer:
     ) -> Visit:
         user = session.user
         caller = Caller(user.name, user.tags, self._broker.users.permissions)
+        if session.vhost and session.vhost not in names_of_vhosts(self._broker, caller):
+            session.vhost = ""  # it was deleted, or closed to the user
         return Visit(
             caller,
             session,
@@ -218,7 +225,7 @@ class PageServer:
             form,
         )
 
-    def _frame(self, request: web.Request, session: Session) -> dict[str, Any]:
+    async def _frame(self, request: web.Request, session: Session) -> dict[str, Any]:
         visit = self._visit(request, session, {})
         notice, failed = "", None
         if "HX-Request" not in request.headers:  # else only a part of the page is shown
@@ -227,7 +234,10 @@ class PageServer:
         scheme = "https" if _is_https(request) else "http"
         return {
             "visit": visit,
-            "menu": [page for page in PAGES if page.title and visit.opens("GET", page.api)],
+            "menu": opened_menu(visit),
+            "menu_state": await menu_state(self._broker, visit),
+            "all_vhosts": names_of_vhosts(self._broker, visit.caller),
+            "now": self._broker.clock.now() / 1_000_000,
             "here": _path(request),
             "path": request.rel_url.raw_path,
             "notice": notice,

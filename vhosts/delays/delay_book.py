@@ -51,6 +51,11 @@ class DelayBook:
         for held in self._held_messages.values():
             self._begin(held)
 
+    @property
+    def count(self) -> int:
+        """How many messages are held."""
+        return sum(held.count for held in self._held_messages.values())
+
     def held(self, exchange: str) -> HeldMessages | None:
         """The held messages of an exchange; None: it is no delayed message exchange."""
         return self._held_messages.get(exchange)

@@ -15,9 +15,8 @@
 
   function draw(place) {
     const { times, series } = JSON.parse(place.dataset.chart);
-    const frame = place.parentElement;
     const axis = {
-      stroke: colour("--text"),
+      stroke: colour("--ink-2"),
       grid: { stroke: colour("--line"), width: 1 },
       ticks: { stroke: colour("--line"), width: 1 },
     };
@@ -29,7 +28,7 @@
       points: { show: false },
     }));
     const options = {
-      width: frame.clientWidth,
+      width: place.clientWidth,
       height: HEIGHT,
       legend: { show: false },
       cursor: { show: false },
@@ -41,7 +40,7 @@
       series: [{}, ...lines],
     };
     const plot = new uPlot(options, [times, ...series.map((each) => each.values)], place);
-    new ResizeObserver(() => plot.setSize({ width: frame.clientWidth, height: HEIGHT })).observe(frame);
+    new ResizeObserver(() => plot.setSize({ width: place.clientWidth, height: HEIGHT })).observe(place);
   }
 
   document.addEventListener("htmx:load", (event) => {

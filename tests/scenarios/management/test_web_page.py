@@ -26,6 +26,13 @@ SCRIPT = (
     "<img src=x onerror=\"document.title='run'\"></script><script>document.title='run'</script>"
 )
 SHORT = "<img src=x onerror=alert(1)>\"'"
+# What makes a page wider than its window, so that it scrolls sideways.
+TOO_WIDE = """
+document.documentElement.scrollWidth <= window.innerWidth ? [] :
+[...document.querySelectorAll("*")]
+  .filter(each => each.getBoundingClientRect().right > window.innerWidth)
+  .map(each => each.outerHTML.slice(0, 200))
+"""
 VIEWS: dict[str, dict[str, Any]] = {
     "light": {"color_scheme": "light", "viewport": {"width": 1280, "height": 800}},
     "dark phone": {"color_scheme": "dark", "viewport": {"width": 390, "height": 844}},
@@ -156,7 +163,7 @@ def test_an_operator_does_his_work(visitor: Visitor) -> None:
     page.click("button:text-is('Copy')")
     assert "done: 1." in page.inner_text("[role=status]")
     page.fill("[name=text]", "not in it")
-    page.click("text=Find")
+    page.click("button:text-is('Find')")
     assert "None is found" in page.inner_text("main")
     page.goto(visitor.origin + "/queues")
     page.fill("[name=name] >> nth=0", "a/b")
@@ -184,7 +191,7 @@ def test_an_operator_looks_after_readers_delays_definitions_and_the_log(
     visitor: Visitor, tmp_path: Path
 ) -> None:
     page = visitor.page
-    page.click("nav >> text=Readers")
+    page.click("nav >> text=Streams and groups")
     page.click(f"tbody a:text-is({json.dumps(SHORT)})")
     page.click("summary:has-text('to another place')")
     page.fill("[name=to]", "next")
@@ -239,8 +246,8 @@ def test_every_page_is_usable_by_all_and_runs_nothing_of_others(
             for node in each["nodes"]
         ]
         assert grave == [], path
-        width = page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
-        assert width <= 0, (path, width)
+        wide = page.evaluate(TOO_WIDE)
+        assert wide == [], path
         assert page.title() != "run", path
         assert page.evaluate("document.querySelectorAll('img').length") == 0
 
@@ -257,6 +264,61 @@ def test_charts_are_drawn_and_drawn_anew_when_their_part_of_the_page_is(visitor:
     expect(page.locator(".plot canvas")).to_have_count(charts)
     page.goto(visitor.origin + "/exchanges/%2F/plain")
     expect(page.locator("svg.picture line")).to_have_count(1)
+
+
+def test_a_thing_is_found_by_its_name_from_the_keyboard(visitor: Visitor) -> None:
+    page = visitor.page
+    page.keyboard.press("/")
+    page.keyboard.type("plai")
+    expect(page.locator("#found a >> nth=0")).to_have_text("plain /")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    expect(page.locator("h1")).to_have_text("plain")
+    page.keyboard.press("/")
+    page.keyboard.type("poli")
+    expect(page.locator("#found a")).not_to_have_count(0)
+    page.keyboard.press("Escape")
+    expect(page.locator("#found a")).to_have_count(0)
+    assert page.input_value("#search") == ""
+
+
+def test_a_vhost_is_chosen_at_the_top(visitor: Visitor) -> None:
+    page, door = visitor.page, ManagementDoor(visitor.broker)
+    page.goto(visitor.origin + "/exchanges")
+    page.select_option("#in-vhost", "/")  # is sent at once
+    expect(page.locator("#in-vhost")).to_have_value("/")
+    page.click("nav >> text=Queues")
+    assert page.input_value("#in-vhost") == "/"
+    assert page.inner_text("nav a[href='/queues'] .count") == str(len(door.get("queues", "/")))
+    page.select_option("#in-vhost", "")
+    expect(page.locator("nav a[href='/queues'] .count")).to_have_text(str(len(door.get("queues"))))
+
+
+@pytest.mark.parametrize("visitor", ["dark phone"], indirect=True)
+def test_on_a_phone_the_menu_is_a_drawer(visitor: Visitor) -> None:
+    page = visitor.page
+    expect(page.locator("#menu")).not_to_be_visible()
+    page.click("button[popovertarget=side]")
+    page.click("#menu >> text=Exchanges")
+    expect(page.locator("h1")).to_have_text("Exchanges")
+    expect(page.locator("#menu")).not_to_be_visible()
+
+
+def test_the_picture_says_how_old_it_is_and_the_menu_counts_anew(visitor: Visitor) -> None:
+    page, door = visitor.page, ManagementDoor(visitor.broker)
+    expect(page.locator("#picture.live")).to_contain_text("live")
+    before = page.inner_text("nav a[href='/queues'] .count")
+    page.focus("nav a[href='/queues']")
+    door.do("PUT", "queues", "/", "one more", body={})
+    expect(page.locator("nav a[href='/queues'] .count")).not_to_have_text(before, timeout=30_000)
+    assert page.evaluate("document.activeElement.getAttribute('href')") == "/queues"
+    door.do("DELETE", "queues", "/", "one more")
+    visitor.page.clock.install()
+    page.goto(visitor.origin + "/")
+    page.route("**/*", lambda route: route.abort())
+    page.clock.run_for(70_000)
+    expect(page.locator("#picture.stale")).to_contain_text("1:")
+    visitor.faults.clear()  # of requests that were let fail
 
 
 @pytest.mark.parametrize("path", ["/queues", "/users/guest", "/exchanges/%2F/plain"])

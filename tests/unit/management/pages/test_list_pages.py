@@ -89,3 +89,20 @@ async def test_consumers_are_listed_with_queue_and_channel(browser: Browser) -> 
 async def test_nodes_are_listed_with_what_they_use(browser: Browser) -> None:
     page = await browser.page("/nodes")
     assert page.rows()[0][:3] == ["routelog@here", "yes", "yes"]
+
+
+async def test_exchanges_that_hold_messages_back_are_listed(browser: Browser) -> None:
+    vhost = browser.node.vhost
+    assert "No exchange here" in (await browser.page("/delayed")).text
+    done = vhost.declare_exchange(
+        "a/b",
+        "x-delayed-message",
+        durable=False,
+        auto_delete=False,
+        internal=False,
+        arguments={"x-delayed-type": "topic"},
+    )
+    assert done is None
+    page = await browser.page("/delayed")
+    assert page.rows() == [["a/b /", "0", "", "topic"]]
+    assert page.one("tbody").one("a")["href"] == "/exchanges/%2F/a%2Fb/delayed"

@@ -58,7 +58,7 @@ async def test_a_node_on_its_own_is_shown_with_its_standby(browser: Browser) -> 
     assert "runs on its own" in page.text
     assert page.rows() == [
         ["routelog@here", "yes", "yes", "yes", "", "0"],
-        ["warm", "no", "2.0 KiB", "1.2"],
+        ["warm", "no", "2.05 kB", "1.2"],
     ]
 
 

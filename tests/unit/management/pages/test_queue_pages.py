@@ -277,10 +277,10 @@ async def test_a_sparkline_is_drawn_of_each_queue_that_is_shown(
         queue = await browser.node.queue(name)
         queue.publish(records("x"), True)
     page = await browser.page("/queues")
-    labels = [each["aria-label"] for each in page.all("svg")]
+    labels = [each["aria-label"] for each in page.all("svg", class_="spark")]
     assert labels == ["1 to 1, at last 1"] * 2
     page = await browser.page("/queues?column=vhost")
-    assert page.all("svg") == []
+    assert page.all("svg", class_="spark") == []
 
 
 async def test_a_form_of_a_thing_that_is_gone_says_so_on_the_page_that_tells(

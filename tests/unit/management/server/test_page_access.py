@@ -17,6 +17,7 @@ from unit.management.page_browser import ALL, Browser, browsing
 
 from routelog.exchanges import Binding
 from routelog.management.pages.change_table import CHANGES
+from routelog.management.pages.frame import MENU
 from routelog.management.pages.page_table import PAGES
 from routelog.mirror_cluster import ReplicaState
 from routelog.vhosts import GroupOptions, VhostRecord
@@ -34,7 +35,7 @@ OPENED_BY = {
 }
 CHANGED_BY = (
     (
-        r"(PUT|DELETE) /(users|permissions|topic-permissions|vhosts|(user|vhost)-limits)\b.*",
+        r"(PUT|DELETE) /(users|permissions|topic-permissions|vhosts|(user|vhost)-limits|operator-policies)\b.*",
         ("administrator",),
     ),
     (r"POST /definitions.*", ("administrator",)),
@@ -85,7 +86,8 @@ async def test_a_page_opens_to_those_whom_the_api_answers(browser: Browser) -> N
         await browser.sign_in_as(role, role)
         first = await browser.get("/")
         menu = [each["href"] for each in first.page.one("nav").all("a")]
-        assert menu == [each.path for each in PAGES if each.title and opens(role, each.api)]
+        entries = [entry for group in MENU.values() for entry in group]
+        assert menu == [each.path for each in entries if opens(role, each.api)]
         for page in PAGES:
             if page.method == "GET":
                 answer = await browser.get(path_of(page.path))
@@ -198,8 +200,9 @@ def check_page(page: Element) -> None:
     for each in page.walk():
         assert each.tag not in ("img", "style", "iframe", "object"), each.attributes
         if each.tag == "svg":  # ours are drawn of nothing else
-            assert each["class"] in ("spark", "picture")
-            assert {inner.tag for inner in each.walk()} <= {"line", "polyline", "rect", "text"}
+            assert each["class"] in ("spark", "picture", "icon")
+            drawn = {"path"} if each["class"] == "icon" else {"line", "polyline", "rect", "text"}
+            assert {inner.tag for inner in each.walk()} <= drawn
         for name, value in each.attributes.items():
             assert not name.startswith("on"), (each.tag, each.attributes)
             assert name != "autofocus" or each["name"] == "user"
