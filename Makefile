@@ -62,6 +62,7 @@ test: setup java ## tests of every kind, and samples of the long ones: 15 minute
 	@$(TESTS) -m "not long"
 
 test-long: setup java ## every test, with larger samples of crashes, histories and requests: an hour
+	@.ci/system-packages long
 	@ROUTELOG_TEST_KILLS=100 ROUTELOG_TEST_READER_KILLS=5 ROUTELOG_TEST_CUTS=24 ROUTELOG_TEST_FAULTS=10 \
 		ROUTELOG_TEST_POWER_CUTS=40 ROUTELOG_TEST_EXT4_CUTS=3 ROUTELOG_TEST_DAMAGES=120 ROUTELOG_TEST_SEEDS=200 \
 		ROUTELOG_TEST_API_EXAMPLES=10 ROUTELOG_TEST_FUZZ_ROUNDS=10 ROUTELOG_TEST_FAULT_SECONDS=60 $(TESTS)

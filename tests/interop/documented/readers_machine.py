@@ -1,6 +1,6 @@
 """A machine of its own for the reader of one page, on which the page's snippets run in their order.
 
-    PYTHONPATH=tests .venv/bin/python -m interop.documented.readers_machine docs/getting-started.md
+    PYTHONPATH=tests .venv/bin/python -m interop.documented.readers_machine docs/messaging/patterns.md [go]
 
 It has the files of this machine, of which it changes copies in memory, a loopback interface of its own, and
 one broker on the ports that pages name: nothing in a snippet is replaced. The reader is the superuser, in a
@@ -11,6 +11,7 @@ copy of the sources in which `make serve` was typed; `systemctl` starts and stop
 - Python snippets run in one namespace, as if they were pasted one after the other.
 - Snippets of configuration and JSON are read.
 - A block without a language right behind a snippet is what the snippet prints.
+- Snippets of a page in another language are one program, which runs when that language is asked for.
 """
 
 from __future__ import annotations
@@ -58,6 +59,18 @@ case $1 in start | restart)
 esac
 """
 CURL_SETTINGS = "fail\nsilent\nshow-error\n"  # an error of the HTTP API is one of the command
+CLIENTS = ROOT / "build" / "clients"  # from .ci/client-libraries
+JARS = ":".join(str(jar) for jar in (CLIENTS / "lib").glob("*.jar"))
+# By language: where its program is written to, and what runs it there.
+PROGRAMS = {
+    "python": (CLIENTS / "patterns.py", [sys.executable, "patterns.py"]),
+    "js": (CLIENTS / "patterns.mjs", ["node", "patterns.mjs"]),
+    "java": (
+        CLIENTS / "patterns.jsh",
+        ["bash", "-c", f"jshell -s --class-path {JARS} - <patterns.jsh"],
+    ),
+    "go": (CLIENTS / "go" / "patterns.go", ["go", "run", "."]),
+}
 SECRETS = "secret\n" * 10
 SMALL_JOURNAL = {"ROUTELOG_JOURNAL_FILE_BYTES": "16777216"}
 
@@ -66,9 +79,9 @@ class SnippetFailed(Exception):
     """A snippet does not do what its page says."""
 
 
-def on_a_machine(page: str) -> list[str]:
-    """The command that reads a page on a machine of its own."""
-    return [*NAMESPACES, *FIRST_PROCESS, sys.executable, "-m", MODULE, INSIDE, page]
+def on_a_machine(page: str, *language: str) -> list[str]:
+    """The command that reads a page, or runs its program in a language, on a machine of its own."""
+    return [*NAMESPACES, *FIRST_PROCESS, sys.executable, "-m", MODULE, INSIDE, page, *language]
 
 
 def enter() -> None:
@@ -104,7 +117,7 @@ class Reader:
 
     def __init__(self) -> None:
         self._names: dict[str, Any] = {"__name__": "__main__"}
-        self._environment = {**os.environ, **SMALL_JOURNAL, "HOME": "/root", "PWD": str(ROOT)}
+        self._environment = {**os.environ, **SMALL_JOURNAL, "PWD": str(ROOT)}
         self._prepare()
 
     def read(self, page: str) -> None:
@@ -129,11 +142,25 @@ class Reader:
                 ) from failure
         self._shell("kill -0 $(cat /run/routelog.pid)")  # the broker is still there
 
+    def run_program(self, page: str, language: str) -> None:
+        """Run the program that the page's snippets of a language are.
+
+        Raises:
+            SnippetFailed: it failed.
+        """
+        file, command = PROGRAMS[language]
+        file.write_text(
+            "\n".join(each.text for each in snippets(page) if each.language == language)
+        )
+        ended = subprocess.run(command, cwd=file.parent, stdin=subprocess.DEVNULL, check=False)
+        if ended.returncode:
+            raise SnippetFailed(f"{page}, the program in {language}: exit code {ended.returncode}")
+
     def _prepare(self) -> None:
         shutil.rmtree(ROOT / "data", ignore_errors=True)
         (ROOT / "data").symlink_to("/var/lib/routelog")
         Path("/var/lib/routelog").mkdir(parents=True)
-        Path("/root/.curlrc").write_text(CURL_SETTINGS)
+        (Path.home() / ".curlrc").write_text(CURL_SETTINGS)
         SERVICE.write_text(SERVICE_TEXT)
         program = SERVICE.with_name("routelog")
         program.write_text(f'#!/bin/sh\nexec {sys.executable} -m routelog "$@"\n')
@@ -149,6 +176,8 @@ class Reader:
             those = [each for each in commands if not each.startswith(excepted)]
             printed = self._shell("\n".join(those))
             return printed if those == commands else None
+        if snippet.language in PROGRAMS and snippet.language != "python":
+            return None
         if any(line.strip().startswith(excepted) for line in snippet.text.splitlines()):
             return None
         if snippet.language == "python":
@@ -217,11 +246,19 @@ def _read_configuration(text: str) -> None:
 READ = {"json": json.loads, "toml": _read_configuration, "yaml": yaml.safe_load}
 
 
+def _main(page: str, language: str = "") -> None:
+    enter()
+    reader = Reader()
+    if language:
+        reader.run_program(page, language)
+    else:
+        reader.read(page)
+
+
 if __name__ == "__main__":
     if sys.argv[1] != INSIDE:
-        sys.exit(subprocess.run(on_a_machine(sys.argv[1])).returncode)
-    enter()
+        sys.exit(subprocess.run(on_a_machine(*sys.argv[1:])).returncode)
     try:
-        Reader().read(sys.argv[2])
+        _main(*sys.argv[2:])
     except SnippetFailed as failed:
         sys.exit(f"{failed}")
