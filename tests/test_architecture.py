@@ -106,6 +106,7 @@ ROOMS = {
         "calls",
         "metrics",
         "views",
+        "figures",
         "pages",
         "server",
         "commands",

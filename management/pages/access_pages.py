@@ -3,8 +3,8 @@
 from typing import Any
 
 from routelog.management.calls.failures import Refused
+from routelog.management.figures.charts import SAMPLED, length_chart, message_chart
 from routelog.management.pages.change_table import CHANGES
-from routelog.management.pages.charts import SAMPLED, length_chart, message_chart
 from routelog.management.pages.queue_pages import vhost_names
 from routelog.management.pages.visit import FIRST_ROWS, Shown, Shows, Visit
 

@@ -1,7 +1,7 @@
 """One connection, one channel: who it is, what it does, and why it waits."""
 
+from routelog.management.figures.charts import SAMPLED, message_chart, octet_chart
 from routelog.management.pages.change_table import CHANGES
-from routelog.management.pages.charts import SAMPLED, message_chart, octet_chart
 from routelog.management.pages.visit import FIRST_ROWS, Shown, Shows, Visit
 
 CONNECTION = "/connections/{name}"

@@ -3,7 +3,7 @@
 from typing import Any
 
 from routelog.management.calls.failures import Refused
-from routelog.management.pages.binding_picture import binding_picture
+from routelog.management.figures.binding_picture import binding_picture
 from routelog.management.pages.change_table import CHANGES
 from routelog.management.pages.visit import FIRST_ROWS, Shown, Shows, Visit
 from routelog.management.views.bindings import DEFAULT_NAME

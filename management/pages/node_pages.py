@@ -1,6 +1,6 @@
 """Pages of the node: the overview, the cluster, and the log with what operators did."""
 
-from routelog.management.pages.charts import SAMPLED, length_chart, message_chart
+from routelog.management.figures.charts import SAMPLED, length_chart, message_chart
 from routelog.management.pages.visit import NOTHING, Shown, Shows, Visit
 from routelog.management.views.broker_log import LEVELS
 

@@ -7,9 +7,7 @@ from routelog.management.calls.failures import Refused, bad_request, not_found
 from routelog.management.calls.listing import list_query
 from routelog.management.calls.message_wanted import number_of
 from routelog.management.calls.path_template import filled
-from routelog.management.pages.change_table import CHANGES, moved_text
-from routelog.management.pages.changes import check_confirmed, counted
-from routelog.management.pages.charts import (
+from routelog.management.figures.charts import (
     SAMPLED,
     SPARKLINE_HEIGHT,
     SPARKLINE_SAMPLED,
@@ -18,7 +16,9 @@ from routelog.management.pages.charts import (
     message_chart,
     sparkline,
 )
-from routelog.management.pages.message_text import described_message
+from routelog.management.figures.message_text import described_message
+from routelog.management.pages.change_table import CHANGES, moved_text
+from routelog.management.pages.changes import check_confirmed, counted
 from routelog.management.pages.visit import (
     FIRST_ROWS,
     NOTHING,

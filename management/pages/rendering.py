@@ -13,7 +13,7 @@ from jinja2.runtime import Context
 
 from routelog.log_backend import Lane, in_turns, pause
 from routelog.management.calls.listing import slices
-from routelog.management.pages.numbers import (
+from routelog.management.figures.numbers import (
     as_ago,
     as_count,
     as_moment,

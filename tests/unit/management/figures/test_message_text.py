@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from routelog.management.pages.message_text import (
+from routelog.management.figures.message_text import (
     JSON_BYTES_MAX,
     OCTETS_MAX,
     described_message,

@@ -2,7 +2,7 @@
 
 import json
 
-from routelog.management.pages.charts import (
+from routelog.management.figures.charts import (
     SPARKLINE_HEIGHT,
     SPARKLINE_WIDTH,
     length_chart,

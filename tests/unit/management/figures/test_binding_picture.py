@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from routelog.management.pages.binding_picture import (
+from routelog.management.figures.binding_picture import (
     BINDINGS_MAX,
     BOX_WIDTH,
     LINE_WIDTH,

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from routelog.management.calls.answer import Row
-from routelog.management.pages.numbers import as_moment
+from routelog.management.figures.numbers import as_moment
 
 JSON_BYTES_MAX = 65_536  # that are laid out anew: 1 ms
 OCTETS_MAX = 4_096  # shown as octets: 256 lines

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from routelog.management.pages.numbers import (
+from routelog.management.figures.numbers import (
     as_ago,
     as_count,
     as_moment,

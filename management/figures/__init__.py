@@ -1,0 +1,1 @@
+"""Figures: numbers, charts, pictures and messages as people read them."""
