@@ -107,6 +107,7 @@ ROOMS = {
         "metrics",
         "views",
         "figures",
+        "findings",
         "pages",
         "server",
         "commands",

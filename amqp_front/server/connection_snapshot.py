@@ -8,6 +8,7 @@ import msgspec
 from routelog.amqp_front.connections.channel import Channel
 from routelog.amqp_front.connections.connection import Connection
 from routelog.amqp_front.consuming.channel_consumer import ChannelConsumer
+from routelog.amqp_front.consuming.unacked import Unacked
 from routelog.amqp_front.wire.frame_cutter import FRAME_OVERHEAD
 from routelog.broker import ClientSocket, distinguished_name, ends_name
 from routelog.vhosts import ChannelSnapshot, ConnectionSnapshot, ConsumerSnapshot
@@ -60,7 +61,16 @@ def channel_snapshots(connection: Connection) -> Iterator[ChannelSnapshot]:
             unconfirmed=channel.publisher.unconfirmed,
             uncommitted_messages=messages,
             uncommitted_acks=acks,
+            oldest_held=_oldest_held(consumption.unacked),
         )
+
+
+def _oldest_held(unacked: Unacked) -> tuple[str, float]:
+    first = next(iter(unacked), None)
+    holder = None if first is None else first.consumer
+    if first is None or not isinstance(holder, ChannelConsumer) or holder.lease is None:
+        return "", 0.0
+    return holder.queue.name, holder.lease.held_seconds(first.first_tag)
 
 
 def consumer_snapshots(connection: Connection) -> Iterator[ConsumerSnapshot]:

@@ -128,6 +128,9 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True):
     management_tls_port: Annotated[int, Meta(ge=0, le=65_535)] = 15671
     management_tls_verify: Literal["none", "optional", "required"] = "none"
     management_names: tuple[str, ...] = ()  # beside those that the node knows
+    # What is too little to be told of as a finding of the web page.
+    findings_messages: Annotated[int, Meta(ge=1)] = 100
+    findings_age_seconds: Annotated[float, Meta(gt=0)] = 600.0
     management_banner: Annotated[str, Meta(max_length=100)] = ""  # empty: none
 
     prometheus: bool = True

@@ -57,6 +57,7 @@ class DiskSpace:
     """Watches free space; only the look itself runs in a thread.
 
     Attributes:
+        total: bytes of the file system.
         low: publishers should wait.
         free: free bytes at the last look.
         room: free bytes at the last look, without the reserve and what was promised.
@@ -84,7 +85,8 @@ class DiskSpace:
         self._ballast = ballast
         self._promised = promised
         self._on_look = on_look
-        self.reserve = Reserve.of(reserve_bytes, disk.total_bytes(directory))
+        self.total = disk.total_bytes(directory)
+        self.reserve = Reserve.of(reserve_bytes, self.total)
         self.low = False
         self.free = 0
         self.room = 0

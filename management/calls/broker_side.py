@@ -114,6 +114,19 @@ class NodeFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class FindingLimits:
+    """What is too little to be a finding.
+
+    Attributes:
+        messages: of a queue that grows, or that nobody consumes, and that a group is behind.
+        age_seconds: of a message that waits for its consumer, or for its acknowledgement.
+    """
+
+    messages: int = 100
+    age_seconds: float = 600.0
+
+
+@dataclass(frozen=True, slots=True)
 class BrokerSide:
     """Everything that the broker gives to the HTTP API.
 
@@ -133,6 +146,7 @@ class BrokerSide:
         log_lines: the last lines of its log, oldest first; each has a `number`, which grows.
         reader_hold_bytes_max: the limit of bytes that a log keeps for a reader beyond its retention.
         log_token_key: signs the tokens for logs.
+        findings: what is too little to be one.
     """
 
     vhosts: VhostDirectory
@@ -159,3 +173,4 @@ class BrokerSide:
     log_lines: Callable[[], list[dict[str, Any]]]
     reader_hold_bytes_max: int
     log_token_key: bytes
+    findings: FindingLimits

@@ -1,4 +1,4 @@
-"""Charts of the last ten minutes: the latest figures are text, and a script draws the others."""
+"""Charts of some minutes to a day: the latest figures are text, and a script draws the others."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -7,19 +7,59 @@ from typing import Any
 
 import msgspec
 
-AGE_SECONDS = 600  # all that is kept
-STEP_SECONDS = 10  # two samples: 61 times of a queue's fifteen numbers take 2 ms
 
-# The query of the API for one thing with charts.
-SAMPLED = {
-    f"{kind}_{word}": str(seconds)
-    for kind in ("lengths", "msg_rates", "data_rates")
-    for word, seconds in (("age", AGE_SECONDS), ("incr", STEP_SECONDS))
+@dataclass(frozen=True, slots=True)
+class Range:
+    """How far back charts go.
+
+    Attributes:
+        key: in the query of a page.
+        step: seconds between two points: 61 times of a queue's fifteen numbers take 3 ms.
+    """
+
+    key: str
+    title: str
+    age: int
+    step: int
+
+    @property
+    def query(self) -> Mapping[str, str]:
+        """The query of the API for one thing with charts."""
+        return {
+            f"{kind}_{word}": str(seconds)
+            for kind in ("lengths", "msg_rates", "data_rates")
+            for word, seconds in (("age", self.age), ("incr", self.step))
+        }
+
+
+TEN_MINUTES = Range("10m", "10 min", 600, 10)
+# Of the node, vhosts and queues; connections and channels have ten minutes alone.
+RANGES = (
+    TEN_MINUTES,
+    Range("1h", "1 h", 3_600, 60),
+    Range("8h", "8 h", 28_800, 480),
+    Range("24h", "24 h", 86_400, 1_440),
+)
+SAMPLED = TEN_MINUTES.query
+
+
+def range_of(key: str) -> Range:
+    """The range of a key; ten minutes for any other text."""
+    return next((each for each in RANGES if each.key == key), TEN_MINUTES)
+
+
+# By the API's names: what a line is called, and the token of its colour.
+_Named = Mapping[str, tuple[str, str]]
+_LENGTHS: _Named = {
+    "messages_ready": ("Ready", "ready"),
+    "messages_unacknowledged": ("Unacknowledged", "unacked"),
 }
-
-_LENGTHS = {"messages_ready": "Ready", "messages_unacknowledged": "Unacknowledged"}
-_MESSAGES = {"publish": "Published", "deliver_get": "Delivered", "ack": "Acknowledged"}
-_OCTETS = {"recv_oct": "Received", "send_oct": "Sent"}
+_MESSAGES: _Named = {
+    "publish": ("Published", "in"),
+    "deliver_get": ("Delivered", "out"),
+    "ack": ("Acknowledged", "ack"),
+}
+_OCTETS: _Named = {"recv_oct": ("Received", "in"), "send_oct": ("Sent", "out")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,11 +67,13 @@ class Series:
     """A line.
 
     Attributes:
+        colour: the name of its token.
         latest: the figure of this moment.
         values: at the chart's times.
     """
 
     label: str
+    colour: str
     latest: float
     values: Sequence[float]
 
@@ -41,18 +83,21 @@ class Chart:
     """Lines over one time.
 
     Attributes:
+        unit: of its figures: "count", "rate" or "octet_rate", as the filters of numbers are called.
         times: in seconds since 1970, the oldest first.
     """
 
     title: str
+    unit: str
     times: Sequence[int]
     series: Sequence[Series]
 
     @property
     def data(self) -> str:
         """JSON for the script."""
-        lines = [{"label": each.label, "values": each.values} for each in self.series]
-        return msgspec.json.encode({"times": self.times, "series": lines}).decode()
+        lines = [{"colour": each.colour, "values": each.values} for each in self.series]
+        said = {"unit": self.unit, "times": self.times, "series": lines}
+        return msgspec.json.encode(said).decode()
 
 
 def length_chart(row: Mapping[str, Any]) -> Chart:
@@ -63,32 +108,33 @@ def length_chart(row: Mapping[str, Any]) -> Chart:
     """
     times: list[int] = []
     lines: list[Series] = []
-    for name, label in _LENGTHS.items():
+    for name, (label, colour) in _LENGTHS.items():
         times, values = samples(row[f"{name}_details"])
-        lines.append(Series(label, row[name], values))
-    return Chart("Messages", times, lines)
+        lines.append(Series(label, colour, row[name], values))
+    return Chart("Messages", "count", times, lines)
 
 
 def message_chart(row: Mapping[str, Any]) -> Chart | None:
     """How many messages come and go; None: there was none yet."""
-    return _rate_chart("Messages a second", row.get("message_stats", {}), _MESSAGES)
+    return _rate_chart("Messages a second", "rate", row.get("message_stats", {}), _MESSAGES)
 
 
 def octet_chart(row: Mapping[str, Any]) -> Chart | None:
     """How many bytes come and go over a connection."""
-    return _rate_chart("Bytes a second", row, _OCTETS)
+    return _rate_chart("Bytes a second", "octet_rate", row, _OCTETS)
 
 
-def _rate_chart(title: str, row: Mapping[str, Any], named: Mapping[str, str]) -> Chart | None:
+def _rate_chart(title: str, unit: str, row: Mapping[str, Any], named: _Named) -> Chart | None:
     times: list[int] = []
     lines: list[Series] = []
-    for name, label in named.items():
+    for name, (label, colour) in named.items():
         details = row.get(f"{name}_details")
         if details is not None:
             times, counts = samples(details)
-            rates = [(after - before) / STEP_SECONDS for before, after in pairwise(counts)]
-            lines.append(Series(label, details["rate"], rates))
-    return Chart(title, times[1:], lines) if lines else None
+            step = times[1] - times[0] if len(times) > 1 else 1
+            rates = [max(0, after - before) / step for before, after in pairwise(counts)]
+            lines.append(Series(label, colour, details["rate"], rates))
+    return Chart(title, unit, times[1:], lines) if lines else None
 
 
 def samples(details: Mapping[str, Any]) -> tuple[list[int], list[float]]:
@@ -101,7 +147,10 @@ SPARKLINE_WIDTH, SPARKLINE_HEIGHT = 100, 20
 SPARKLINE_STEP_SECONDS = 20  # 31 points, some 3 pixels apart: 0.2 ms a queue
 
 # The query of the API for the rows of a list with sparklines.
-SPARKLINE_SAMPLED = {"lengths_age": str(AGE_SECONDS), "lengths_incr": str(SPARKLINE_STEP_SECONDS)}
+SPARKLINE_SAMPLED = {
+    "lengths_age": str(TEN_MINUTES.age),
+    "lengths_incr": str(SPARKLINE_STEP_SECONDS),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +169,11 @@ class Sparkline:
 
 def sparkline(details: Mapping[str, Any]) -> Sparkline:
     """The line of the API's samples."""
-    values = samples(details)[1]
+    return line_of(samples(details)[1])
+
+
+def line_of(values: Sequence[float]) -> Sparkline:
+    """The line of values, the oldest first; there is one."""
     return Sparkline(_points(values), min(values), max(values), values[-1])
 
 

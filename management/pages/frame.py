@@ -65,8 +65,15 @@ MENU: Mapping[str, tuple[MenuEntry, ...]] = {
     ),
 }
 
-# Where a finding of a kind is looked into; of any other kind: the queues, if it names one, else the nodes.
-PAGES_OF_KINDS = {"replica": "/cluster", "standby": "/cluster"}
+# Where a finding is looked into, by the type of what it is about; of any other type: at the nodes.
+PAGES_OF_TYPES = {
+    "queue": "/queues",
+    "group": "/readers",
+    "connection": "/connections",
+    "user": "/log",
+    "replica": "/cluster",
+    "standby": "/cluster",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,8 +146,7 @@ async def _counts(broker: BrokerSide, caller: Caller, vhost: str) -> Mapping[str
 async def _marks(visit: Visit) -> Mapping[str, tuple[str, str]]:
     found: dict[str, list[str]] = {}
     for finding in (await visit.get("/findings"))["findings"]:
-        by_default = "/queues" if "queue" in finding else "/nodes"
-        page = PAGES_OF_KINDS.get(finding["kind"], by_default)
+        page = PAGES_OF_TYPES.get(finding["named"][0]["type"], "/nodes")
         found.setdefault(page, []).append(finding["severity"])
     return {page: (each[0], _told(len(each))) for page, each in found.items()}  # the worst first
 

@@ -25,7 +25,8 @@ from routelog.management.pages.definition_pages import (
 from routelog.management.pages.exchange_pages import DELAYED, EXCHANGE, show_delayed, show_exchange
 from routelog.management.pages.list_pages import DELAYED as DELAYED_OF_ALL
 from routelog.management.pages.list_pages import LISTS, list_delayed
-from routelog.management.pages.node_pages import overview, show_cluster, show_log
+from routelog.management.pages.node_pages import show_cluster, show_log
+from routelog.management.pages.overview_page import overview
 from routelog.management.pages.queue_pages import (
     QUEUE,
     QUEUES,

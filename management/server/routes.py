@@ -9,6 +9,7 @@ from routelog.management.calls.call import Call
 from routelog.management.calls.caller import Need
 from routelog.management.calls.failures import Refused, vhost_or_user_not_found
 from routelog.management.calls.operation import Operation, operation_of
+from routelog.management.findings.findings import list_findings
 from routelog.management.views import (
     backup_views,
     bindings,
@@ -18,7 +19,6 @@ from routelog.management.views import (
     consumers,
     delayed,
     exchange_views,
-    findings,
     log_readers,
     log_views,
     messages,
@@ -119,7 +119,7 @@ _LOG = "/{queue}/{partition}"
 
 ROUTES: tuple[Route, ...] = (
     _get("/overview", node_views.overview),
-    _get("/findings", findings.list_findings),
+    _get("/findings", list_findings),
     _get("/whoami", people.whoami),
     _get("/cluster-name", node_views.cluster_name),
     _admin("PUT", "/cluster-name", node_views.put_cluster_name),

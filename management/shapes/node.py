@@ -71,6 +71,7 @@ class NodeRow(Struct, kw_only=True):
     intake_bytes: int | UnsetType = UNSET
     intake_bytes_limit: int | UnsetType = UNSET
     disk_free: int | UnsetType = UNSET
+    disk_total: int | UnsetType = UNSET
     disk_free_limit: int | UnsetType = UNSET
     mem_alarm: bool | UnsetType = UNSET
     disk_free_alarm: bool | UnsetType = UNSET

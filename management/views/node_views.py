@@ -153,6 +153,7 @@ async def _of_this_node(call: Call) -> Row:
         "intake_bytes": intake_bytes,
         "intake_bytes_limit": intake_bytes_max,
         "disk_free": broker.space.free,
+        "disk_total": broker.space.total,
         "disk_free_limit": broker.space.reserve.size,
         "mem_alarm": any("memory" in alarm for alarm in alarms),
         "disk_free_alarm": any("disk" in alarm for alarm in alarms),

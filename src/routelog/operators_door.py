@@ -61,7 +61,7 @@ async def operators_door(
     if not config.management:
         yield
         return
-    from routelog.management.calls.broker_side import BrokerSide, NodeFacts
+    from routelog.management.calls.broker_side import BrokerSide, FindingLimits, NodeFacts
     from routelog.management.calls.request_origin import HostNames
     from routelog.management.server.server import ManagementServer
 
@@ -108,6 +108,7 @@ async def operators_door(
         log_lines=broker.recent_log.lines,
         reader_hold_bytes_max=config.reader_hold_bytes_max,
         log_token_key=_kept_key(address.data_dir / LOG_TOKEN_FILE),
+        findings=FindingLimits(config.findings_messages, config.findings_age_seconds),
     )
     token = random_name()
     server = ManagementServer(side, token, config.handshake_seconds)

@@ -214,8 +214,8 @@ def bodies(delivery: Delivery) -> list[str]:
     return [delivery.records.body(at).decode() for at in places]
 
 
-def records(*contents: str | bytes, persistent: bool = True) -> Records:
-    """A batch with these bodies, no properties and the key `k`."""
+def records(*contents: str | bytes, persistent: bool = True, time: int = 0) -> Records:
+    """A batch with these bodies, no properties and the key `k`, received at a time (us since 1970)."""
     rows, source = array("i"), bytearray(b"\0\0")
     for content in contents:
         octets = content.encode() if isinstance(content, str) else content
@@ -224,7 +224,7 @@ def records(*contents: str | bytes, persistent: bool = True) -> Records:
     attributes = PERSISTENT if persistent else 0
     view = memoryview(source)
     batch: Records = encode_records(
-        view, memoryview(rows), None, len(contents), b"", b"k", attributes, 0
+        view, memoryview(rows), None, len(contents), b"", b"k", attributes, time
     )
     return batch
 

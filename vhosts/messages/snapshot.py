@@ -40,7 +40,12 @@ class ConnectionSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class ChannelSnapshot:
-    """An open channel."""
+    """An open channel.
+
+    Attributes:
+        oldest_held: of its oldest delivery that a consumer did not settle, the queue, and seconds at least; up
+            to a minute longer. Empty and 0 when it has none, or may keep it for ever.
+    """
 
     number: int
     confirm: bool
@@ -54,6 +59,7 @@ class ChannelSnapshot:
     unconfirmed: int
     uncommitted_messages: int
     uncommitted_acks: int
+    oldest_held: tuple[str, float] = ("", 0.0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from support.queue_samples import Node, declare_queue, running_node
 
 from routelog.log_backend import Backups, Reason, StoredLogs, SystemDisk
 from routelog.management.calls.answer import Answer, Empty, Listing, Pieces, Value, as_json
-from routelog.management.calls.broker_side import BrokerSide, NodeFacts
+from routelog.management.calls.broker_side import BrokerSide, FindingLimits, NodeFacts
 from routelog.management.calls.call import Call
 from routelog.management.calls.caller import Caller
 from routelog.management.calls.log_tokens import LogTokens
@@ -78,6 +78,7 @@ class Connection:
         )
         self.consumers = len(self.of_queue)
         self.closed_because = ""
+        self.blocked_by: tuple[str, ...] = ("memory",)
 
 
 class Connections:
@@ -105,7 +106,7 @@ class Connections:
             *peer,
             *own,
             "blocked",
-            ("memory",),
+            connection.blocked_by,
             1,
             2_047,
             131_072,
@@ -219,6 +220,7 @@ class ManagedNode:
         traced: vhosts whose firehose was switched, and how.
         expiries: of certificates.
         cluster: its nodes, and who follows it.
+        disk_free: as the sampler sees it.
         log_lines: see `BrokerSide`.
     """
 
@@ -226,6 +228,7 @@ class ManagedNode:
         self.node = node
         self.connections, self.messages = Connections(), Messages()
         self.alarms: list[str] = []
+        self.disk_free = 1_000
         self.failure = ""
         self.traced: list[tuple[str, bool]] = []
         self.expiries: dict[str, dict[Path, datetime]] = {}
@@ -251,7 +254,9 @@ class ManagedNode:
             alarms=lambda: self.alarms,
             in_time=lambda answer: answer,
             log_failure=lambda: self.failure,
-            space=cast(Any, SimpleNamespace(free=1_000, reserve=SimpleNamespace(size=100))),
+            space=cast(
+                Any, SimpleNamespace(free=1_000, total=4_000, reserve=SimpleNamespace(size=100))
+            ),
             intake_bytes=lambda: (3, 30),
             trace=lambda vhost, on: self.traced.append((vhost.name, on)),
             logs=StoredLogs(SystemDisk(), asyncio.get_running_loop()),
@@ -268,9 +273,10 @@ class ManagedNode:
             log_lines=lambda: self.log_lines,
             reader_hold_bytes_max=10_000,
             log_token_key=b"key",
+            findings=FindingLimits(messages=3, age_seconds=600.0),
         )
         self.tokens = LogTokens(b"key", logs.clock)
-        self.sampler = Sampler(node.vhosts, logs.clock, lambda: 1_000)
+        self.sampler = Sampler(node.vhosts, logs.clock, lambda: self.disk_free)
         self.admin = self.caller("", is_local=True)
 
     @property
@@ -352,9 +358,9 @@ async def told(answer: Answer) -> Any:
 
 
 @asynccontextmanager
-async def managed_node(data: Path) -> AsyncIterator[ManagedNode]:
-    """A node on a directory."""
-    async with running_node(data) as node:
+async def managed_node(data: Path, *, clocked: bool = False) -> AsyncIterator[ManagedNode]:
+    """A node on a directory; see `running_node`."""
+    async with running_node(data, clocked=clocked) as node:
         managed = ManagedNode(node)
         yield managed
         await managed.broker.backups.aclose()

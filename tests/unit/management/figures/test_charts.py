@@ -3,11 +3,13 @@
 import json
 
 from routelog.management.figures.charts import (
+    RANGES,
     SPARKLINE_HEIGHT,
     SPARKLINE_WIDTH,
     length_chart,
     message_chart,
     octet_chart,
+    range_of,
     sparkline,
 )
 
@@ -33,10 +35,11 @@ def test_lengths_are_drawn_as_they_were() -> None:
         ("Unacknowledged", 0),
     ]
     assert json.loads(chart.data) == {
+        "unit": "count",
         "times": [100, 110, 120],
         "series": [
-            {"label": "Ready", "values": [1, 2, 5]},
-            {"label": "Unacknowledged", "values": [0, 1, 0]},
+            {"colour": "ready", "values": [1, 2, 5]},
+            {"colour": "unacked", "values": [0, 1, 0]},
         ],
     }
 
@@ -52,6 +55,20 @@ def test_counts_are_drawn_by_how_fast_they_grow() -> None:
     chart = octet_chart(octets)
     assert chart is not None
     assert [list(each.values) for each in chart.series] == [[10.0], [0.0]]
+
+
+def test_a_counter_that_began_anew_has_no_negative_rate() -> None:
+    stats = {"publish": 3, "publish_details": details(60, 3, 13)}
+    chart = message_chart({"message_stats": stats})
+    assert chart is not None
+    assert list(chart.series[0].values) == [0, 1.0]
+
+
+def test_a_range_asks_for_some_sixty_points() -> None:
+    for each in RANGES:
+        assert (each.age / each.step, each.query["msg_rates_age"]) == (60, str(each.age))
+    assert [range_of(each.key) for each in RANGES] == list(RANGES)
+    assert range_of("2y") == RANGES[0]
 
 
 def test_without_any_message_there_is_no_chart_of_rates() -> None:

@@ -89,7 +89,7 @@ async def test_a_vhost_is_shown_and_changed(browser: Browser) -> None:
     page = await browser.page(here)
     assert ["Description", "for w"] in page.rows()
     assert ["ann", ".*", ".*", ".*"] in page.rows()  # who made it
-    assert page.one("figcaption").text == "Messages Ready 0 Unacknowledged 0"
+    assert page.one("p", class_="keys").text == "Ready 0 Unacknowledged 0"
 
     await browser.send(here, "/do/put-vhost-limit", limit="max-queues", value="3")
     assert ["max-queues", "3"] in (await browser.page(here)).rows()

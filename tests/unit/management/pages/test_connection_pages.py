@@ -28,7 +28,7 @@ async def test_a_connection_says_who_it_is_and_why_it_waits(browser: Browser) ->
         "no",
         "1970-01-01 00:00:01 UTC",
     )
-    assert [each.text for each in page.all("span", class_="key")] == ["Received 0.0", "Sent 0.0"]
+    assert [each.text for each in page.all("span", class_="key")] == ["Received 0", "Sent 0"]
     answer = await browser.send(link, "/do/close-connection")
     assert answer.page.one("h1").text == "Connections"
     assert browser.node.connections.open == []

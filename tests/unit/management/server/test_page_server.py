@@ -41,7 +41,7 @@ async def test_who_has_not_signed_in_gets_the_form_and_then_the_page(browser: Br
     cookie, *rules = answer.headers["Set-Cookie"].split("; ")
     assert cookie.startswith(f"routelog-{port}=")
     assert sorted(rules) == ["HttpOnly", "Max-Age=43200", "Path=/", "SameSite=Strict"]
-    assert "Is anything wrong?" in (await browser.page("/")).text
+    assert "All is well" in (await browser.page("/")).text
 
 
 async def test_over_https_the_cookie_is_for_https_alone(browser: Browser) -> None:

@@ -1,0 +1,90 @@
+"""Clients that cannot work: blocked publishers, messages held for long, refused logins."""
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+from routelog.log_backend import Lane, in_turns
+from routelog.management.calls.call import Call
+from routelog.management.calls.caller import Need
+from routelog.management.figures.numbers import as_span
+from routelog.management.findings.finding import Finding, Named, finding
+
+REFUSED_SECONDS = 600.0
+REFUSED_MIN = 10  # of one name in this time: more than a person mistypes
+
+
+async def client_findings(call: Call) -> list[Finding]:
+    """All of these kinds, of the connections that the caller sees."""
+    blocked: list[Named] = []
+    holding: list[tuple[float, Named]] = []
+    broker, sees_all = call.broker, call.caller.has(Need.MONITORING)
+    async for connection in in_turns(broker.connections.connections(), Lane.OPERATORS):
+        if sees_all or connection.user == call.caller.name:
+            blocked += _blocked(call, connection)
+            holding += _holding(call, connection)
+    found = list(_refused(call)) if call.caller.has(Need.ADMINISTRATOR) else []
+    if blocked:
+        found.append(
+            finding("blocked", blocked, summary=f"{len(blocked):,} connections may not publish")
+        )
+    if holding:
+        holding.sort(key=lambda each: -each[0])
+        summary = f"{len(holding):,} channels hold messages for long"
+        found.append(finding("unacked", [named for _, named in holding], summary=summary))
+    return found
+
+
+def _blocked(call: Call, connection: Any) -> Iterator[Named]:
+    values = call.broker.connections.describe(connection)
+    if values.blocked_by:
+        text = f"of user {values.user} may not publish: {', '.join(values.blocked_by)}"
+        yield Named(type="connection", name=values.name, text=text, vhost=values.vhost)
+
+
+def _holding(call: Call, connection: Any) -> Iterator[tuple[float, Named]]:
+    connections = call.broker.connections
+    for channel in connections.channels(connection):
+        queue, held = channel.oldest_held
+        if held >= call.broker.findings.age_seconds:
+            text = f"does not acknowledge messages of {queue} for {as_span(held)}"
+            yield (
+                held,
+                Named(
+                    type="connection",
+                    name=connections.name(connection),
+                    text=f"{text}: {channel.unacknowledged:,} in channel {channel.number}",
+                    vhost=connection.vhost.name,
+                    messages=channel.unacknowledged,
+                    since=call.broker.clock.now() / 1_000_000 - held,
+                ),
+            )
+
+
+def _refused(call: Call) -> Iterator[Finding]:
+    """By name, of the last lines of the log."""
+    begin = (call.broker.clock.now() / 1_000_000 - REFUSED_SECONDS) * 1_000
+    times: dict[str, list[float]] = {}
+    places: Counter[tuple[str, str]] = Counter()
+    for line in call.broker.log_lines():
+        if line["number"] >= begin and (who := _refused_login(line)):
+            times.setdefault(who[0], []).append(line["number"] / 1_000)
+            places[who] += 1
+    refused = {name: at for name, at in times.items() if len(at) >= REFUSED_MIN}
+    named = []
+    for name, at in sorted(refused.items(), key=lambda each: -len(each[1])):
+        _, place = max((who for who in places if who[0] == name), key=lambda who: places[who])
+        text = f"was refused {len(at):,} times in ten minutes, most from {place}"
+        named.append(Named(type="user", name=name, text=text, since=at[0]))
+    if named:
+        yield finding("login", named, summary=f"{len(named):,} users are refused again and again")
+
+
+def _refused_login(line: dict[str, Any]) -> tuple[str, str] | None:
+    # Who, and from where.
+    if line.get("event") == "user.authentication.failure":
+        return str(line.get("name")), str(line.get("peer_host"))
+    is_login = line.get("event") == "http.refused" and line.get("status") == 401
+    if is_login and line.get("name"):
+        return str(line["name"]), str(line.get("address", "")).rpartition(":")[0]
+    return None
