@@ -148,7 +148,13 @@ from routelog.log_backend.tools.digest_format import (
     digest_length,
     encode_digest,
 )
-from routelog.log_backend.tools.log_dump import journal_reports, partition_report, stored_records
+from routelog.log_backend.tools.log_dump import (
+    JournalReport,
+    PartitionReport,
+    journal_reports,
+    partition_report,
+    stored_records,
+)
 from routelog.log_backend.tools.log_repair import Repair, Repaired
 from routelog.log_backend.tools.log_verification import Finding, Verification
 from routelog.log_backend.upkeep.disk_space import DiskSpace

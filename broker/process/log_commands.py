@@ -23,9 +23,11 @@ from routelog.log_backend import (
     DataDirectory,
     DirectoryLocked,
     Finding,
+    JournalReport,
     MetadataCorrupt,
     MetadataUnavailable,
     NoDataDirectory,
+    PartitionReport,
     Repair,
     Repaired,
     StoredPartition,
@@ -171,10 +173,12 @@ def _refuse(reason: str) -> NoReturn:
 
 
 def _partition(data: DataDirectory, vhost: str, queue: str, index: int) -> StoredPartition:
-    for partition in data.partitions():
-        if (partition.vhost, partition.queue, partition.index) == (vhost, queue, index):
+    of_queue = [each for each in data.partitions() if (each.vhost, each.queue) == (vhost, queue)]
+    for partition in of_queue:
+        if partition.index == index:
             return partition
-    _refuse(f"no durable queue '{queue}' in vhost '{vhost}' has a partition {index}")
+    what = f"partition {index} of queue" if of_queue else "durable queue"
+    _refuse(f"no {what} '{queue}' in vhost '{vhost}'")
 
 
 @contextmanager
@@ -183,8 +187,9 @@ def _progress(data: DataDirectory) -> Iterator[Callable[[int], None]]:
         yield lambda size: None
         return
     columns = (BarColumn(), DownloadColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("verify", total=data.total_bytes())
+    console, both = Console(stderr=True), sys.stdout.isatty()  # then rows stand above the bar
+    with Progress(*columns, console=console, transient=True, redirect_stdout=both) as bar:
+        task = bar.add_task("read", total=data.total_bytes())
         yield lambda size: bar.advance(task, size)
 
 
@@ -192,14 +197,32 @@ def _progress(data: DataDirectory) -> Iterator[Callable[[int], None]]:
 
 
 def _overview(data: DataDirectory, *, as_json: bool) -> None:
-    partitions = (partition_report(data, each) for each in data.partitions())
-    files = (report for report, _ in journal_reports(data))
-    if as_json:
-        _json_lines({"kind": "partition"} | _plain(each) for each in partitions)
-        _json_lines({"kind": "journal"} | _plain(each) for each in files)
-        return
-    table = _table(
-        "queue", "partition", "segments", "bytes", "records", "offsets", "low water", "state"
+    stored = data.partitions()
+    with _progress(data) as progress:
+        partitions = (partition_report(data, each, progress) for each in stored)
+        files = (report for report, _ in journal_reports(data, progress))
+        if as_json:
+            _json_lines({"kind": "partition"} | _plain(each) for each in partitions)
+            _json_lines({"kind": "journal"} | _plain(each) for each in files)
+            return
+        longest = max(
+            (len(_name(each.vhost, each.queue, each.index)) for each in stored), default=0
+        )
+        _show_partitions(partitions, longest)
+        _print_line("")
+        _show_journal_files(files)
+
+
+def _show_partitions(partitions: Iterator[PartitionReport], name_width: int) -> None:
+    table = _Rows(
+        ("queue", name_width),
+        ("partition", 9),
+        ("segments", 8),
+        ("bytes", 15),
+        ("records", 12),
+        ("offsets", 27),
+        ("low water", 12),
+        ("state", 0),
     )
     for each in partitions:
         low_water = min((cursor.low_water for cursor in each.cursors), default=0)
@@ -209,7 +232,7 @@ def _overview(data: DataDirectory, *, as_json: bool) -> None:
         state = "quarantined" if each.quarantined else "" if each.known else "of no queue"
         if any(segment.damaged for segment in each.segments):
             state = state or "damaged"
-        table.add_row(
+        table.add(
             _name(each.vhost, each.queue, each.index),
             str(each.partition),
             str(len(each.segments)),
@@ -219,10 +242,19 @@ def _overview(data: DataDirectory, *, as_json: bool) -> None:
             f"{low_water}, and {above} above" if above else str(low_water),
             state,
         )
-    _print(table)
-    table = _table("journal file", "bytes", "blocks", "positions", "entries", "state")
+
+
+def _show_journal_files(files: Iterator[JournalReport]) -> None:
+    table = _Rows(
+        ("journal file", 45),
+        ("bytes", 15),
+        ("blocks", 9),
+        ("positions", 33),
+        ("entries", 9),
+        ("state", 0),
+    )
     for file in files:
-        table.add_row(
+        table.add(
             file.file,
             str(file.bytes),
             str(file.blocks),
@@ -230,21 +262,27 @@ def _overview(data: DataDirectory, *, as_json: bool) -> None:
             str(file.entries),
             "damaged" if file.damaged else "",
         )
-    _print(table)
 
 
 def _records(rows: Iterator[Any], *, as_json: bool) -> None:
     if as_json:
         _json_lines({"kind": "record"} | _plain(row) for row in rows)
         return
-    table = _table(
-        "offset", "time", "exchange", "routing key", "bytes", "properties", "state", "body"
+    table = _Rows(
+        ("offset", 12),
+        ("time", 32),
+        ("exchange", 12),
+        ("routing key", 16),
+        ("bytes", 9),
+        ("properties", 20),
+        ("state", 18),
+        ("body", 0),
     )
     for row in rows:
         flags = [name for name in ("persistent", "settled") if getattr(row, name)]
         body = "" if row.body is None else bytes.fromhex(row.body).decode(errors="backslashreplace")
         time = datetime.fromtimestamp(row.time / 1_000_000, UTC).isoformat()
-        table.add_row(
+        table.add(
             str(row.offset),
             time,
             escape_control(row.exchange),
@@ -254,21 +292,28 @@ def _records(rows: Iterator[Any], *, as_json: bool) -> None:
             " ".join(flags),
             escape_control(body),
         )
-    _print(table)
 
 
 def _journal(data: DataDirectory, *, as_json: bool) -> None:
-    table = _table("file", "byte", "position", "committed", "bytes", "entries")
-    for _, blocks in journal_reports(data):
+    with _progress(data) as progress:
+        reports = (block for _, blocks in journal_reports(data, progress) for block in blocks)
         if as_json:
-            _json_lines({"kind": "block"} | _plain(block) for block in blocks)
-            continue
-        for block in blocks:
+            _json_lines({"kind": "block"} | _plain(block) for block in reports)
+            return
+        table = _Rows(
+            ("file", 45),
+            ("byte", 12),
+            ("position", 15),
+            ("committed", 15),
+            ("bytes", 9),
+            ("entries", 0),
+        )
+        for block in reports:
             numbers = (block.at, block.position, block.committed, block.bytes)
-            entries = "\n".join(_entry(entry) for entry in block.entries) or "vouches for the last"
-            table.add_row(block.file, *map(str, numbers), entries)
-    if not as_json:
-        _print(table)
+            first, *others = [*map(_entry, block.entries)] or ["vouches for the last"]
+            table.add(block.file, *map(str, numbers), first)
+            for entry in others:
+                table.add("", "", "", "", "", entry)
 
 
 def _entry(entry: dict[str, object]) -> str:
@@ -320,6 +365,27 @@ def _name(vhost: str, queue: str, index: int) -> str:
     return escape_control(f"{vhost}: {queue}" + (f" [{index}]" if index else ""))
 
 
+class _Rows:
+    """A table whose rows are printed as they come: what is read first is shown first.
+
+    Args:
+        columns: heading and least width.
+    """
+
+    def __init__(self, *columns: tuple[str, int]) -> None:
+        self._widths = [max(width, len(heading)) for heading, width in columns]
+        headings = self._line(*(heading for heading, _ in columns))
+        _print_line(typer.style(headings, bold=True) if sys.stdout.isatty() else headings)
+
+    def add(self, *cells: str) -> None:
+        """Print a row."""
+        _print_line(self._line(*cells))
+
+    def _line(self, *cells: str) -> str:
+        padded = (cell.ljust(width) for cell, width in zip(cells, self._widths, strict=True))
+        return "  ".join(padded).rstrip()
+
+
 def _table(*columns: str) -> Table:
     table = Table(box=None, header_style="bold", pad_edge=False)
     for column in columns:
@@ -340,4 +406,10 @@ def _plain(value: msgspec.Struct) -> dict[str, Any]:
 
 def _json_lines(values: Iterator[dict[str, Any]] | list[dict[str, Any]]) -> None:
     for value in values:
-        typer.echo(msgspec.json.encode(value).decode())
+        _print_line(msgspec.json.encode(value).decode())
+
+
+def _print_line(line: str) -> None:
+    # Not by typer.echo, which would write into a progress bar of the same terminal.
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()

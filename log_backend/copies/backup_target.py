@@ -67,8 +67,8 @@ class BackupTarget:
             with closing(self.bucket.open(manifest_name(name))) as found:
                 content = bytes(found.read(0, found.size))
         except NoObject:
-            what = "was not finished" if name in self.names() else "is not there"
-            raise NoBackup(f"backup '{name}' {what}") from None
+            what = "finished backup" if name in self.names() else "backup"
+            raise NoBackup(f"no {what} '{name}'") from None
         try:
             return Manifest.decode(content)
         except ManifestDamaged as error:
@@ -89,7 +89,7 @@ class BackupTarget:
         found = (each for each in self.whole() if node is None or each.header.node == node)
         last = max(found, key=lambda each: each.header.time, default=None)
         if last is None:
-            raise NoBackup("there is no whole backup")
+            raise NoBackup("no whole backup")
         return last
 
     def verify(self, manifest: Manifest, progress: Progress = lambda size: None) -> Iterator[str]:

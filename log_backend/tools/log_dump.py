@@ -1,6 +1,6 @@
 """What a data directory holds, as values for people and programs."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import msgspec
 
@@ -100,8 +100,10 @@ class BlockReport(msgspec.Struct, frozen=True, kw_only=True):
     entries: list[dict[str, object]]
 
 
-def partition_report(data: DataDirectory, partition: StoredPartition) -> PartitionReport:
-    """A partition with its segments and cursors; reads it whole."""
+def partition_report(
+    data: DataDirectory, partition: StoredPartition, progress: Callable[[int], None]
+) -> PartitionReport:
+    """A partition with its segments and cursors; reads it whole, and tells the bytes that it has read."""
     number = partition.number if partition.number is not None else 0
     marks = data.marks(number)
     damage = data.damage(number)
@@ -124,13 +126,16 @@ def partition_report(data: DataDirectory, partition: StoredPartition) -> Partiti
             )
             for cursor in marks.cursors
         ],
-        segments=[_segment_report(data, partition, base) for base in partition.bases],
+        segments=[_segment_report(data, partition, base, progress) for base in partition.bases],
     )
 
 
-def _segment_report(data: DataDirectory, partition: StoredPartition, base: int) -> SegmentReport:
+def _segment_report(
+    data: DataDirectory, partition: StoredPartition, base: int, progress: Callable[[int], None]
+) -> SegmentReport:
     path = segment_path(partition.directory, base)
     content = read_segment(data.disk, path)
+    progress(len(content))
     stretches = list(scan(content, base))
     batches = [stretch.batch for stretch in stretches if stretch.batch is not None]
     return SegmentReport(
@@ -181,9 +186,12 @@ def _record(batch: RecordBatch, offset: int, *, is_settled: bool, with_body: boo
     )
 
 
-def journal_reports(data: DataDirectory) -> Iterator[tuple[JournalReport, list[BlockReport]]]:
-    """The journal's files, each with its commits."""
+def journal_reports(
+    data: DataDirectory, progress: Callable[[int], None]
+) -> Iterator[tuple[JournalReport, list[BlockReport]]]:
+    """The journal's files, each with its commits; tells the bytes that were read."""
     for check in check_journal(data):
+        progress(check.bytes)
         blocks = [
             BlockReport(
                 file=check.path.name,

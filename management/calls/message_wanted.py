@@ -44,9 +44,9 @@ def message_filter(said: Mapping[str, str], now: int) -> MessageFilter:
     if state is not None and state not in _STATES:
         raise bad_request(f"state is {', '.join(_STATES)}, not '{state}'")
     header = said.get("header")
-    name, colon, value = (header or "").partition(":")
-    if header is not None and not (name and colon):
-        raise bad_request("header is expected as name:value")
+    name, equals, value = (header or "").partition("=")
+    if header is not None and not (name and equals):
+        raise bad_request("header is expected as name=value")
     key, text = said.get("key"), said.get("text")
     return MessageFilter(
         UNSETTLED if state is None else _STATES[state],

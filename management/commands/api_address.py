@@ -66,6 +66,11 @@ def local_api(data_dir: Path) -> ApiAddress:
     return ApiAddress(found.url, f"Bearer {found.token}", data_dir=data_dir)
 
 
+def basic_authorization(user: str, password: str) -> str:
+    """The header of a user's request."""
+    return f"Basic {b64encode(f'{user}:{password}'.encode()).decode()}"
+
+
 def remote_api(url: str, ca_file: str, password_of: Callable[[str], str]) -> ApiAddress:
     """The door of a broker elsewhere.
 
@@ -94,5 +99,4 @@ def remote_api(url: str, ca_file: str, password_of: Callable[[str], str]) -> Api
     password = password_of(user) if where.password is None else unquote(where.password)
     host = f"[{where.hostname}]" if ":" in where.hostname else where.hostname
     shown = f"{where.scheme}://{host}" + (f":{port}" if port is not None else "")
-    credentials = b64encode(f"{user}:{password}".encode()).decode()
-    return ApiAddress(shown, f"Basic {credentials}", context)
+    return ApiAddress(shown, basic_authorization(user, password), context)

@@ -71,7 +71,7 @@ def verify(
     with _opened(target) as kept:
         names = [name] if name is not None else kept.names()
         if not names:
-            raise AnswerRefused("there is no backup there")
+            raise AnswerRefused(f"no backup in '{target}'")
         for each in names:
             found = list(_verified(kept, each))
             rows += [{"name": each, "found": text} for text in found] or [{"name": each}]
@@ -150,17 +150,19 @@ def _opened(target: str) -> Iterator[BackupTarget]:
     with complaints():
         try:
             bucket = open_bucket(address, SystemDisk())
-            if address.startswith("file:"):
-                # A folder that is missing is not an empty one.
-                Path(unquote(urlsplit(address).path)).stat()
+            folder = unquote(urlsplit(address).path)
+            # A folder that is missing is not an empty one.
+            if address.startswith("file:") and not Path(folder).is_dir():
+                raise AnswerRefused(f"no folder '{folder}'")
             yield BackupTarget(bucket)
+        except NoBackup as error:
+            raise AnswerRefused(f"{error} in '{target}'") from None
         except (
             BackupDamaged,
             BadBucket,
             BucketFailed,
             MetadataCorrupt,
             MetadataUnavailable,
-            NoBackup,
             NotEmpty,
             OSError,
             UnknownEntry,

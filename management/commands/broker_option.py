@@ -35,6 +35,16 @@ OPTIONS = (
 )
 
 
+def broker_at(data_dir: Path, url: str, ca_file: str) -> ManagementClient:
+    """The broker that the options name.
+
+    Raises:
+        NotReachable: there is none.
+    """
+    door = remote_api(url, ca_file, prompt_password) if url else local_api(data_dir)
+    return ManagementClient(door)
+
+
 def with_broker(
     command: Callable[Concatenate[ManagementClient, Given], None],
 ) -> Callable[..., None]:
@@ -43,8 +53,7 @@ def with_broker(
     @wraps(command)
     def run(*, data_dir: Path, url: str, ca_file: str, **given: Any) -> None:
         with complaints():
-            door = remote_api(url, ca_file, prompt_password) if url else local_api(data_dir)
-            command(ManagementClient(door), **given)  # type: ignore[call-arg]  # typer read the rest
+            command(broker_at(data_dir, url, ca_file), **given)  # type: ignore[call-arg]  # typer read the rest
 
     _, *own = signature(command).parameters.values()
     shown = [*(each.replace(kind=Parameter.KEYWORD_ONLY) for each in own), *OPTIONS]

@@ -1,6 +1,7 @@
 """The command line's way to a broker: its HTTP API."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from http.client import BadStatusLine, HTTPException, RemoteDisconnected
 from typing import Any
 from urllib.parse import quote
@@ -8,10 +9,11 @@ from urllib.parse import quote
 import msgspec
 import typer
 
-from routelog.management.commands.api_address import ApiAddress, NotReachable
+from routelog.management.commands.api_address import ApiAddress, NotReachable, basic_authorization
 
 PIECE_BYTES = 65_536  # of an answer at a time
-LOGIN_FAILED = "not_authorized"  # "not_authorised" is for who may not do what he asks for
+LOGIN_FAILED = "not_authorized"
+NOT_ALLOWED = "not_authorised"  # he has logged in, and may not do what he asks for
 
 _PLAINLY = {  # reasons that RabbitMQ has words for programs for
     "not_json": "this is no JSON object",
@@ -19,7 +21,15 @@ _PLAINLY = {  # reasons that RabbitMQ has words for programs for
 
 
 class AnswerRefused(Exception):
-    """The broker refused; the text is its reason."""
+    """The broker refused; the text is its reason.
+
+    Attributes:
+        error: the HTTP API's name for it; empty: none.
+    """
+
+    def __init__(self, reason: str, error: str = "") -> None:
+        super().__init__(reason)
+        self.error = error
 
 
 class ManagementClient:
@@ -27,6 +37,11 @@ class ManagementClient:
 
     def __init__(self, door: ApiAddress) -> None:
         self._door = door
+
+    def as_user(self, name: str, password: str) -> "ManagementClient":
+        """A client of the same broker that asks as a user."""
+        authorization = basic_authorization(name, password)
+        return ManagementClient(replace(self._door, authorization=authorization, data_dir=None))
 
     def get(self, *parts: str, query: str = "") -> Any:
         """The decoded answer; see `ask`."""
@@ -100,7 +115,7 @@ class ManagementClient:
         if data_dir is not None and answer.get("error") == LOGIN_FAILED:
             reason = "another process listens there, if the broker of this directory was killed"
             return NotReachable(f"{url} does not take the token in {data_dir}: {reason}")
-        return AnswerRefused(_reason(parts, status, answer))
+        return AnswerRefused(_reason(parts, status, answer), str(answer.get("error", "")))
 
 
 def _reason(parts: Sequence[str], status: int, answer: dict[str, Any]) -> str:

@@ -1,5 +1,6 @@
 """`routelog list`, and the operators' groups of commands: `user`, `permission`, `policy` and so on."""
 
+from collections.abc import Iterable
 from typing import Annotated, Any
 from urllib.parse import urlencode
 
@@ -25,6 +26,8 @@ COLUMNS = {
     "vhosts": ("name", "description", "tags", "default_queue_type"),
 }  # fmt: skip
 
+
+TAGS = ("administrator", "impersonator", "management", "monitoring", "policymaker")
 
 Password = Annotated[
     str | None, typer.Option(help="Else it is asked for, or the next line of standard input.")
@@ -86,6 +89,7 @@ def add_user(
     tags: Annotated[str, typer.Option(help="Separated by commas.")] = "",
 ) -> None:
     """Add a user, who has no permissions yet."""
+    _check_tags(each.strip() for each in tags.split(",") if each)
     if any(user["name"] == name for user in broker.get("users")):
         raise AnswerRefused(f"user '{name}' already exists")
     password = prompt_password(name, is_new=True) if password is None else password
@@ -131,7 +135,14 @@ def change_tags(
     tags: Annotated[list[str] | None, typer.Argument(help="None takes all away.")] = None,
 ) -> None:
     """Replace a user's tags."""
+    _check_tags(tags or ())
     broker.ask("PUT", "users", name, "tags", body={"tags": tags or []})
+
+
+def _check_tags(tags: Iterable[str]) -> None:
+    for tag in tags:
+        if tag not in TAGS:
+            raise typer.BadParameter(f"no tag '{tag}'; there are {', '.join(TAGS)}")
 
 
 # -- permissions

@@ -31,7 +31,7 @@ From = Annotated[
 ]
 Until = Annotated[str | None, typer.Option(help="What came before: a time, or an age such as 1h.")]
 Key = Annotated[str | None, typer.Option(help="Those with this routing key.")]
-Header = Annotated[str | None, typer.Option(help="Those with a header: name:value.")]
+Header = Annotated[str | None, typer.Option(help="Those with a header: name=value.")]
 Contains = Annotated[str | None, typer.Option("--text", help="Those whose bodies hold this text.")]
 State = Annotated[str | None, typer.Option(help="ready, unacked, settled, or all.")]
 Partition = Annotated[int | None, typer.Option(help="Only of this partition.")]

@@ -1,17 +1,20 @@
 """The names that rabbitmqctl has for commands, so that scripts go on; they are not in the help."""
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
+from time import sleep
 from typing import Annotated, NamedTuple
 
 import msgspec
 import typer
 
 from routelog.management.commands import commands
-from routelog.management.commands.broker_option import with_broker
-from routelog.management.commands.client import AnswerRefused, ManagementClient
+from routelog.management.commands.api_address import NotReachable
+from routelog.management.commands.broker_option import CaFile, DataDir, Url, broker_at, with_broker
+from routelog.management.commands.client import NOT_ALLOWED, AnswerRefused, ManagementClient
 from routelog.management.commands.options import AsJson, Vhost
 from routelog.management.commands.queue_commands import delete_queue, purge_queue
-from routelog.management.commands.terminal import prompt_password, show
+from routelog.management.commands.terminal import complaints, printable, prompt_password, show
 from routelog.management.shapes.connection import ChannelRow, ConnectionRow
 from routelog.management.shapes.consumer import ConsumerRow
 from routelog.management.shapes.exchange import BindingRow, ExchangeRow
@@ -94,6 +97,51 @@ def list_user_permissions(broker: ManagementClient, user: str, as_json: AsJson =
     show(rows, ("vhost", "configure", "write", "read"), as_json=as_json)
 
 
+@with_broker
+def authenticate_user(broker: ManagementClient, name: str, password: Password = None) -> None:
+    """Tell whether a password is a user's: exit code 1 means no."""
+    password = prompt_password(name) if password is None else password
+    try:
+        broker.as_user(name, password).get("whoami")
+    except AnswerRefused as error:
+        if error.error != NOT_ALLOWED:  # which asks for a tag, of who has logged in
+            raise AnswerRefused(f"user '{name}' is not authenticated: {error}") from None
+    typer.echo(printable(f"user '{name}' is authenticated"))
+
+
+@with_broker
+def ping(broker: ManagementClient) -> None:
+    """Tell whether the broker answers."""
+    broker.get("whoami")
+    typer.echo("the broker answers")
+
+
+def await_startup(
+    timeout: Annotated[int, typer.Option(min=1, help="Seconds.")] = 300,
+    data_dir: DataDir = Path("data"),
+    url: Url = "",
+    ca_file: CaFile = "",
+) -> None:
+    """Wait until the broker answers: exit code 2 when it does not in time."""
+    with complaints():
+        for tries_left in reversed(range(timeout)):
+            try:
+                broker_at(data_dir, url, ca_file).get("whoami")
+            except NotReachable:
+                if not tries_left:
+                    raise
+                sleep(1)
+            else:
+                return
+
+
+@with_broker
+def cluster_status(broker: ManagementClient, as_json: AsJson = False) -> None:
+    """List the nodes, as the one that leads knows them."""
+    columns = ("name", "running", "in_sync", "damaged", "blocks_behind")
+    show(broker.get("nodes"), columns, as_json=as_json)
+
+
 def _list_of_vhost(kind: str) -> Callable[..., None]:
     @with_broker
     def list_them(
@@ -123,6 +171,10 @@ def _list_of_all(kind: str) -> Callable[..., None]:
 NAMES: dict[str, Callable[..., None]] = {
     **{f"list_{kind.replace('-', '_')}": _list_of_vhost(kind) for kind in OF_VHOST},
     **{f"list_{kind}": _list_of_all(kind) for kind in OF_ALL},
+    "await_startup": await_startup,
+    "ping": ping,
+    "cluster_status": cluster_status,
+    "authenticate_user": authenticate_user,
     "add_user": add_user,
     "change_password": change_password,
     "delete_user": commands.delete_user,

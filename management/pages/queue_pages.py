@@ -137,7 +137,7 @@ _FILTERS = {
     "time": ("Since", "a time, or an age such as 1h"),
     "until": ("Before", "likewise"),
     "key": ("Routing key", ""),
-    "header": ("Header", "name:value"),
+    "header": ("Header", "name=value"),
     "text": ("Body has", ""),
 }
 STATES = {"": "not settled", "ready": "ready", "unacked": "unacknowledged", "all": "all in the log"}

@@ -134,7 +134,7 @@ class ReplayBody(SelectionBody):
         "partition": Parameter("only this one", int),
         "state": Parameter("else those that are not settled", States),
         "key": Parameter("their routing key"),
-        "header": Parameter("a header and its value, as name:value"),
+        "header": Parameter("a header and its value, as name=value"),
         "text": Parameter("what their bodies hold"),
         "count": Parameter("at most so many", Annotated[int, msgspec.Meta(ge=1, le=COUNT_MAX)]),
         "truncate": Parameter("bytes of a body that are shown", Annotated[int, msgspec.Meta(ge=0)]),

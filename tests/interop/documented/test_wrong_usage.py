@@ -36,10 +36,15 @@ def folder(tmp_path: Path) -> Path:
         ("serve --data-dir file", 1, "data directory file: [Errno 20] Not a directory"),
         ("serve --data-dir closed", 1, "data directory closed: [Errno 13] Permission denied"),
         ("log repair --yes file", 2, "[Errno 20] Not a directory"),
-        ("backup list none", 1, "[Errno 2] No such file or directory: '"),
+        ("backup list none", 1, "no folder '{folder}/none'"),
         ("serve --set remote_storage=none", 2, "--set remote_storage: expected s3://... or file:"),
-        ("backup verify .", 1, "there is no backup there"),
-        ("backup verify none", 1, "[Errno 2] No such file or directory: '"),
+        ("backup verify .", 1, "no backup in '.'"),
+        ("backup verify none", 1, "no folder '{folder}/none'"),
+        ("restore none there", 1, "no folder '{folder}/none'"),
+        ("restore file there", 1, "no folder '{folder}/file'"),
+        ("restore . there", 1, "no whole backup in '.'"),
+        ("restore . there --name x", 1, "no backup 'x' in '.'"),
+        ("log dump none", 2, "none is no data directory of a broker"),
         ("status --url amqp://guest@127.0.0.1", 2, "--url: expected https://user@host:15671"),
     ],
 )
@@ -57,7 +62,7 @@ def test_what_cannot_be_used_is_named_in_a_line(
     assert done.returncode == code, done.stderr
     assert "Traceback" not in done.stderr
     (line,) = [each for each in done.stderr.splitlines() if each.startswith("routelog: ")]
-    assert told in line
+    assert told.format(folder=folder) in line
 
 
 def test_a_disk_without_room_for_what_is_printed_is_a_line() -> None:

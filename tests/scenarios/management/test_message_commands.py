@@ -54,12 +54,12 @@ def test_a_night_of_an_operator(world: BrokerProcess) -> None:
     rows = [json.loads(line) for line in _browse(world, "orders", "--json").splitlines()]
     assert [row["payload"] for row in rows] == [*(f"body {n}" for n in range(5)), "from stdin"]
     assert rows[3]["properties"]["headers"] == {"n": 3}
-    assert "body 4" in _browse(world, "orders", "--header", "n:4")
+    assert "body 4" in _browse(world, "orders", "--header", "n=4")
     assert "body 1" not in _browse(world, "orders", "--from", "4")
     assert _browse(world, "orders", "--count", "2", "--json").count("\n") == 2
     assert "body 0" in _browse(world, "orders", "--from", "1h")
 
-    header = ("--header", "n:3")
+    header = ("--header", "n=3")
     dry = succeed(world, "queue", "move", "orders", *header, "--to-queue", "parked", "--dry-run")
     assert dry == "1 message would be moved\n"
     assert succeed(world, "queue", "move", "orders", *header, "--to-queue", "parked") == (

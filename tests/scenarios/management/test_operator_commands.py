@@ -172,6 +172,30 @@ def test_vhosts_and_users_are_limited(world: BrokerProcess) -> None:
     clients.close()
 
 
+def test_a_broker_is_pinged_and_asked_whether_a_password_is_right(
+    world: BrokerProcess, tmp_path: Path
+) -> None:
+    assert succeed(world, "ping") == "the broker answers\n"
+    assert succeed(world, "await_startup", "--timeout", "1") == ""
+    assert "yes" in succeed(world, "cluster_status")
+    succeed(
+        world, "add_user", "plain", "secret"
+    )  # without a tag: he may not manage, and has logged in
+    assert (
+        succeed(world, "authenticate_user", "plain", "secret") == "user 'plain' is authenticated\n"
+    )
+    assert succeed(world, "authenticate_user", "guest", given="guest\n").startswith("user 'guest'")
+    for user in ("plain", "nobody"):
+        done = run(world.data_dir, "authenticate_user", user, "wrong")
+        assert done.exit_code == 1
+        assert done.stderr.startswith(f"routelog: user '{user}' is not authenticated: ")
+    done = run(tmp_path, "ping")
+    assert (done.exit_code, done.stdout) == (2, "")
+    done = run(tmp_path, "await_startup", "--timeout", "1")
+    assert done.exit_code == 2
+    assert "no broker with management runs on this directory" in done.stderr
+
+
 def test_the_status_says_what_runs(world: BrokerProcess) -> None:
     said = succeed(world, "status")
     assert re.search(rf"process\s+{world.pid}\b", said)

@@ -234,7 +234,7 @@ def test_a_killed_broker_leaves_no_backup_and_holds_nothing(start: Start, tmp_pa
     assert told("backup", "list", target)[0]["state"] == "not finished"
     refused = run("restore", target, tmp_path / "again", "--name", "one")
     assert refused.returncode == 1
-    assert "was not finished" in refused.stderr
+    assert "no finished backup 'one' in" in refused.stderr
     assert not (tmp_path / "again").exists()
     broker.start()
     assert not any((broker.data_dir / "copies").iterdir())

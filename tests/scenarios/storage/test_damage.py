@@ -15,6 +15,9 @@ from support.broker_process import ROOT, BrokerFailed, BrokerProcess
 from support.pika_client import PERSISTENT, Clients, drain
 from support.waiting import wait_until
 
+from routelog.broker.process import log_commands
+from routelog.log_backend import partition_report
+
 BODY_BYTES = 2_000
 MESSAGES = 200
 SEGMENT = {"ROUTELOG_SEGMENT_BYTES": "65536", "ROUTELOG_MEMORY_TAIL_BYTES": "1048576"}
@@ -178,6 +181,26 @@ def test_a_dump_shows_queues_records_and_journal(damaged) -> None:
     assert (cut.returncode, cut.stderr) == (1, b"")
 
 
+def test_a_dump_prints_what_it_has_read_before_it_reads_on(
+    damaged, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    broker, _ = damaged
+    printed: list[str] = []
+    done: list[int] = []
+
+    def report(data, partition, progress):
+        printed.append(capsys.readouterr().out)
+        return partition_report(data, partition, lambda size: (progress(size), done.append(size)))
+
+    monkeypatch.setattr(log_commands, "partition_report", report)
+    log_commands.dump(broker.data_dir)
+    heading, row = printed
+    assert heading.startswith("queue")
+    assert row.startswith("/: hurt ")
+    assert "/: well " in capsys.readouterr().out
+    assert sum(done) == sum(path.stat().st_size for path in broker.data_dir.rglob("logs/*/*/*.log"))
+
+
 def test_the_tools_refuse_with_one_line(damaged, tmp_path: Path) -> None:
     broker, _ = damaged
     nothing = tmp_path / "nothing"
@@ -188,7 +211,9 @@ def test_the_tools_refuse_with_one_line(damaged, tmp_path: Path) -> None:
     assert not nothing.exists()
     result = routelog("dump", str(broker.data_dir), "--queue", "none")
     assert result.returncode == 2
-    assert "no durable queue 'none'" in result.stderr
+    assert "no durable queue 'none' in vhost '/'" in result.stderr
+    result = routelog("dump", str(broker.data_dir), "--queue", "well", "--partition", "7")
+    assert "no partition 7 of queue 'well' in vhost '/'" in result.stderr
     broker.start()
     for command in ("dump", "verify", "repair"):
         result = routelog(command, str(broker.data_dir))

@@ -52,9 +52,9 @@ def test_a_place_is_a_number_a_time_or_a_word(text: int | str, place: object) ->
 
 def test_a_filter_is_what_was_said() -> None:
     assert message_filter({}, NOW) == MessageFilter(UNSETTLED, None, None, None, 0, None)
-    said = {"state": "settled", "key": "k", "header": "a:b:c", "text": "t", "time": "1h"}
+    said = {"state": "settled", "key": "k", "header": "a=b=c", "text": "t", "time": "1h"}
     assert message_filter({**said, "until": "1970-01-01T00:00:01Z"}, NOW) == MessageFilter(
-        frozenset((MessageState.SETTLED,)), b"k", (b"a", b"b:c"), b"t", NOW - HOUR, 1_000_000
+        frozenset((MessageState.SETTLED,)), b"k", (b"a", b"b=c"), b"t", NOW - HOUR, 1_000_000
     )
     assert message_filter({"state": "all"}, NOW).states == frozenset(MessageState)
     assert message_filter({"text": ""}, NOW).text is None
@@ -64,8 +64,8 @@ def test_a_filter_is_what_was_said() -> None:
     ("said", "reason"),
     [
         ({"state": "lost"}, "state is .*, not 'lost'"),
-        ({"header": "a"}, "name:value"),
-        ({"header": ":b"}, "name:value"),
+        ({"header": "a"}, "name=value"),
+        ({"header": "=b"}, "name=value"),
         ({"time": "yesterday"}, "time is a time .* or an age such as 1h, not 'yesterday'"),
         ({"until": "17"}, "until is a time"),
     ],

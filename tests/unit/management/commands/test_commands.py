@@ -9,9 +9,12 @@ import typer
 from typer.testing import CliRunner
 from unit.management.commands.asked_broker import Asked, Broker, Run
 
+from routelog.management.calls.caller import Need
 from routelog.management.commands import log_command, message_commands
+from routelog.management.commands.commands import TAGS
 from routelog.management.commands.log_command import tail_log
 from routelog.vhosts.people.imported_password import DEFAULT_ALGORITHM, verify_imported
+from routelog.vhosts.stored.user import IMPERSONATOR
 
 DELAYED = ("exchanges", "/", "x", "delayed")
 
@@ -30,7 +33,10 @@ DELAYED = ("exchanges", "/", "x", "delayed")
             ("DELETE", ("queues", "/", "q"), None, "if-empty=true&if-unused=true"),
         ),
         ("user delete u", ("DELETE", ("users", "u"), None, "")),
-        ("user tags u a b", ("PUT", ("users", "u", "tags"), {"tags": ["a", "b"]}, "")),
+        (
+            "user tags u monitoring impersonator",
+            ("PUT", ("users", "u", "tags"), {"tags": ["monitoring", "impersonator"]}, ""),
+        ),
         ("user tags u", ("PUT", ("users", "u", "tags"), {"tags": []}, "")),
         (
             "permission set u c w r",
@@ -202,6 +208,25 @@ def test_readers_are_listed_by_partition(run: Run, broker: Broker) -> None:
 def test_what_an_exchange_holds_is_listed_a_page_at_a_time(run: Run, broker: Broker) -> None:
     broker.answers[DELAYED] = {"items": [{"id": "1-0-1"}], "next": None}
     assert "1-0-1" in run("delayed", "list", "x", "--from", "1-0-1", "--count", "7").output
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "user add u --password p --tags management,admin",
+        "user tags u admin",
+        "set_user_tags u admin",
+    ],
+)
+def test_a_tag_that_means_nothing_is_refused(run: Run, broker: Broker, line: str) -> None:
+    result = run(*line.split())
+    assert result.exit_code == 2
+    assert "routelog: no tag 'admin'; there are administrator, impersonator, " in result.stderr
+    assert broker.asked == []
+
+
+def test_the_tags_are_those_that_the_broker_knows() -> None:
+    assert {*TAGS} == {each.value for each in Need if each is not Need.LOGIN} | {IMPERSONATOR}
 
 
 def test_a_user_is_added_once_with_a_password_that_may_be_read(run: Run, broker: Broker) -> None:

@@ -1,9 +1,13 @@
 """Commands by the names that rabbitmqctl has for them."""
 
 import json
+from pathlib import Path
 
 import pytest
 from unit.management.commands.asked_broker import Asked, Broker, Run
+
+from routelog.management.commands import broker_option, rabbitmqctl_names
+from routelog.management.commands.api_address import NotReachable
 
 ROWS = [{"name": "q", "messages": 1_000, "vhost": "v", "user": "u", "read": "r"}]
 
@@ -13,7 +17,10 @@ ROWS = [{"name": "q", "messages": 1_000, "vhost": "v", "user": "u", "read": "r"}
     [
         ("add_user u secret", ("PUT", ("users", "u"), {"password": "secret", "tags": ""}, "")),
         ("delete_user u", ("DELETE", ("users", "u"), None, "")),
-        ("set_user_tags u a b", ("PUT", ("users", "u", "tags"), {"tags": ["a", "b"]}, "")),
+        (
+            "set_user_tags u management",
+            ("PUT", ("users", "u", "tags"), {"tags": ["management"]}, ""),
+        ),
         (
             "set_permissions -p v u c w r",
             ("PUT", ("permissions", "v", "u"), {"configure": "c", "write": "w", "read": "r"}, ""),
@@ -104,6 +111,31 @@ def test_a_user_that_is_there_is_not_added(run: Run, broker: Broker) -> None:
     broker.answers[("users",)] = [{"name": "u"}]
     assert run("add_user", "u", "x").exit_code == 1
     assert broker.asked == []
+
+
+def test_nodes_are_listed_also_of_one(run: Run, broker: Broker) -> None:
+    broker.answers[("nodes",)] = [{"name": "rabbit@a", "running": True, "in_sync": True}]
+    assert run("cluster_status").output.splitlines()[1].split() == ["rabbit@a", "yes", "yes"]
+    assert json.loads(run("cluster_status", "--json").output)["running"] is True
+
+
+@pytest.mark.parametrize(("tries", "code"), [(3, 0), (2, 2)])
+def test_a_start_is_awaited_for_so_many_seconds(
+    run: Run, broker: Broker, monkeypatch: pytest.MonkeyPatch, tries: int, code: int
+) -> None:
+    slept: list[float] = []
+
+    def local_api(data_dir: Path) -> None:
+        if len(slept) < 2:
+            raise NotReachable("not yet")
+
+    monkeypatch.setattr(broker_option, "local_api", local_api)
+    monkeypatch.setattr(rabbitmqctl_names, "sleep", slept.append)
+    broker.answers[("whoami",)] = {}
+    result = run("await_startup", "--timeout", str(tries))
+    assert result.exit_code == code
+    assert sum(slept) == min(2, tries - 1)
+    assert result.stderr == ("" if code == 0 else "routelog: not yet\n")
 
 
 def test_the_help_does_not_show_these_names(run: Run) -> None:
