@@ -109,6 +109,7 @@ ROOMS = {
         "figures",
         "findings",
         "pages",
+        "things",
         "server",
         "commands",
     ),

@@ -1,7 +1,7 @@
 """Virtual hosts: queues, consumers, policies, users and permissions."""
 
 from routelog.vhosts.actor import Actor, acts, current_actor
-from routelog.vhosts.arguments.argument_checks import age_microseconds
+from routelog.vhosts.arguments.argument_checks import OVERFLOWS, age_microseconds
 from routelog.vhosts.arguments.effective_arguments import merged_definitions
 from routelog.vhosts.arguments.group_options import GROUP, GROUP_EXPIRES, GroupOptions, wanted_group
 from routelog.vhosts.arguments.json_arguments import (
@@ -12,7 +12,7 @@ from routelog.vhosts.arguments.json_arguments import (
 from routelog.vhosts.arguments.limits import USER_LIMITS, VHOST_LIMITS, checked_limits
 from routelog.vhosts.arguments.match_budget import MatchBudget, OutOfTime
 from routelog.vhosts.arguments.pattern import BadPattern, Pattern
-from routelog.vhosts.arguments.policy import Policy
+from routelog.vhosts.arguments.policy import OPERATOR_KEYS, QUEUE_KEYS, Policy
 from routelog.vhosts.arguments.queue_arguments import durability_level
 from routelog.vhosts.arguments.queue_properties import QueueProperties
 from routelog.vhosts.compatibility import RABBITMQ_PRODUCT, RABBITMQ_VERSION

@@ -12,6 +12,7 @@ from routelog.management.figures.numbers import as_moment
 JSON_BYTES_MAX = 65_536  # that are laid out anew: 1 ms
 OCTETS_MAX = 4_096  # shown as octets: 256 lines
 OCTETS_OF_LINE = 16
+PREVIEW_MAX = 240  # characters: more than a line has room for
 
 _REASONS = {
     "rejected": "was rejected",
@@ -24,7 +25,8 @@ _REASONS = {
 def described_message(row: Mapping[str, Any]) -> Row:
     """A message as the API shows it, and in addition:
 
-    `text` or `octets`, one of them None; `is_json`, and `is_cut`; `deaths`, a sentence for each.
+    `text` or `octets`, one of them None; `is_json`, and `is_cut`; `deaths`, a sentence for each; `preview`, the
+    beginning of the body in one line.
     """
     properties = dict(row["properties"])
     headers = properties.pop("headers", {})
@@ -38,11 +40,18 @@ def described_message(row: Mapping[str, Any]) -> Row:
         "properties": properties,
         "headers": headers,
         "text": text if laid_out is None else laid_out,
+        "preview": _preview(text, octets),
         "is_json": laid_out is not None,
         "octets": None if octets is None else "\n".join(_octet_lines(octets[:OCTETS_MAX])),
         "is_cut": size < row["payload_bytes"] or (octets is not None and size > OCTETS_MAX),
         "deaths": [_death(each) for each in _tables(headers.get("x-death"))],
     }
+
+
+def _preview(text: str | None, octets: bytes | None) -> str:
+    if text is not None:
+        return " ".join(text[:PREVIEW_MAX].split())
+    return (octets or b"")[:OCTETS_OF_LINE].hex(" ")
 
 
 def _laid_out(text: str) -> str | None:

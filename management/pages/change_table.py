@@ -4,7 +4,8 @@ from typing import Any
 
 from routelog.exchanges import EXCHANGE_TYPES
 from routelog.management.pages.access_changes import ACCESS_CHANGES
-from routelog.management.pages.changes import NAME, PATTERN, VHOST, Change, Field
+from routelog.management.pages.changes import NAME, PATTERN, VHOST, Change, Field, counted
+from routelog.vhosts import OPERATOR_KEYS, OVERFLOWS
 
 _DURABLE = Field("durable", "Durable", "flag", value="on")
 _AUTO_DELETE = Field("auto_delete", "Auto-delete", "flag")
@@ -14,7 +15,6 @@ _BINDING = "/bindings/{vhost}/e/{source}/{kind:[qe]}/{destination}"
 _DELAYED = f"{_EXCHANGE}/delayed"
 _READER = "/logs/{vhost}/{queue}/readers/{name}"
 _PLACE = "first, last, next, an offset, a time (ISO 8601), or an age such as 1h"
-_FILTER = 'JSON: {} is all; {"key": "orders", "time": "1h"}'
 _SELECTION = (
     Field("limit", "At most", "number", value="10000", is_needed=True),
     Field("dry_run", "Only count them", "flag"),
@@ -22,11 +22,26 @@ _SELECTION = (
 _APPLY_TO = ("all", "queues", "exchanges", "classic_queues", "quorum_queues", "streams")
 
 
-def moved_text(value: Any) -> str:
+# Of a policy's definition, those that most policies have.
+POLICY_FIELDS = (
+    Field("definition.max-length", "Most messages", "number"),
+    Field("definition.max-length-bytes", "Most bytes", "number"),
+    Field("definition.message-ttl", "Messages expire after", "number", hint="milliseconds"),
+    Field("definition.expires", "Queues go, unused for", "number", hint="milliseconds"),
+    Field("definition.overflow", "When a queue is full", choices=OVERFLOWS),
+    Field("definition.delivery-limit", "Deliveries after the first", "number"),
+    Field("definition.dead-letter-exchange", "Dead letters go to exchange"),
+    Field("definition.dead-letter-routing-key", "Dead letters get the key"),
+)
+_OF_OPERATORS = {f"definition.{key}" for key in OPERATOR_KEYS}
+
+
+def moved_text(value: Any, done: str = "Done") -> str:
     """What a move of messages did, or would do."""
-    told = f"Messages that {'would be' if value['dry_run'] else 'are'} done: {value['count']:,}."
+    messages = counted(value["count"], "message")
+    told = f"That would be {messages}." if value["dry_run"] else f"{done}: {messages}."
     for reason, count in value["skipped"].items():
-        told += f" Stay ({reason}): {count:,}."
+        told += f" {count:,} stay: {reason}."
     if value["stopped"]:
         told += f" It stopped: {value['stopped']}."
     return told + (" There is more: the same again goes on." if value["next"] else "")
@@ -62,8 +77,9 @@ def _policy_changes(name: str, noun: str, option: str = "") -> tuple[Change, Cha
                 Field("pattern", "Names that match", value="^", is_needed=True, hint=PATTERN),
                 Field("apply-to", "Applies to", choices=_APPLY_TO, value="all"),
                 Field("priority", "Priority", "number", value="0", is_needed=True),
+                *(each for each in POLICY_FIELDS if not option or each.name in _OF_OPERATORS),
                 Field(
-                    "definition", "Definition", "json", value='{"max-length": 1000}', is_needed=True
+                    "definition", "Further settings", "json", hint='JSON, such as {"max-age": "7D"}'
                 ),
             ),
             f"The {noun} {{name}} is in force.",
@@ -147,20 +163,6 @@ _CHANGES = (
             Field("properties.headers", "Headers", "json", hint='JSON, such as {"tenant": "a"}'),
         ),
         tells=_routed,
-    ),
-    Change(
-        "move-all",
-        "Move, copy or delete all",
-        "POST",
-        f"{_QUEUE}/move",
-        (
-            Field("mode", "What", choices=("move", "copy", "delete"), value="move"),
-            Field("to.queue", "To queue", hint="nothing, if they are deleted"),
-            Field("filter", "Which", "json", value="{}", is_needed=True, hint=_FILTER),
-            *_SELECTION,
-        ),
-        tells=moved_text,
-        confirmed_by="name",
     ),
     Change(
         "redrive",
@@ -263,6 +265,7 @@ _CHANGES = (
         _READER,
         done="Nothing is kept for {name} any more.",
         confirmed_by="name",
+        then="/readers",
         command="reader delete {queue} {name} --vhost {vhost}",
     ),
     Change(
@@ -271,6 +274,7 @@ _CHANGES = (
         "POST",
         _BINDING,
         (
+            Field("source", "From exchange", is_needed=True),
             Field(
                 "kind",
                 "To",

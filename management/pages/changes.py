@@ -184,6 +184,7 @@ def check_confirmed(visit: Visit, wanted: str) -> None:
 
 # Reasons of the API that are names for programs, or say nothing of what to do.
 _IN_WORDS = {
+    "Object missing required field `definition`": "Say at least one setting: it is empty.",
     "vhost_or_user_not_found": "There is no such user, or no such virtual host.",
     "User not authorised to access virtual host": "You have no permission in this virtual host.",
 }
@@ -198,7 +199,7 @@ def in_words(reason: str) -> str:
 
 def counted(count: int, noun: str) -> str:
     """How many there are of something: what has to be typed before so many are changed."""
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
 def own_path(text: str) -> str:

@@ -235,7 +235,7 @@ READERS = ListPage(
         "lapsed": "Has lost messages",
     },
     ("consumers", "messages_ready", "messages_unacknowledged"),
-    link="/readers/{vhost}/{queue}",
+    link="/readers/{vhost}/{queue}/{name}",
 )
 
 LISTS = (

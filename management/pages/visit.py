@@ -20,6 +20,7 @@ CHANGING_TAGS = frozenset(("management", "policymaker", "administrator"))
 Parts = Mapping[str, str]
 NOTHING: Parts = {}
 FIRST_ROWS = list_query({"page_size": "200"})  # of a list that is one part of a page
+ONE_ROW = list_query({"page_size": "1"})  # its head says how many there are
 
 
 class Api(Protocol):

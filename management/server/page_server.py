@@ -19,13 +19,13 @@ from routelog.management.calls.request_origin import check_site
 from routelog.management.pages.changes import in_words, own_path
 from routelog.management.pages.definition_pages import DOCUMENT_BYTES_MAX
 from routelog.management.pages.frame import menu_state, names_of_vhosts, opened_menu
-from routelog.management.pages.page_table import PAGES, Page
 from routelog.management.pages.rendering import Rendering
 from routelog.management.pages.sessions import SESSION_SECONDS, FailedForm, Session, Sessions
 from routelog.management.pages.static_files import StaticFiles
 from routelog.management.pages.visit import Moved, Saved, Shown, Visit
 from routelog.management.server.api_calls import ApiCalls
 from routelog.management.server.http_server import client_address, client_host, fault
+from routelog.management.server.page_table import PAGES, Page
 
 FORM_BYTES_MAX = 256 * 1024  # read and taken apart in one turn: 2 ms
 FIELDS_MAX = 1_000

@@ -16,7 +16,7 @@ from support.management_door import ManagementDoor
 from support.pika_client import Clients
 from support.waiting import wait_until
 
-from routelog.management.pages.page_table import PAGES
+from routelog.management.server.page_table import PAGES
 
 pytestmark = pytest.mark.differs_from_rabbitmq("its page is another one")
 

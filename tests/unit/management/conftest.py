@@ -3,9 +3,16 @@ from pathlib import Path
 
 import pytest
 from unit.management.managed_node import ManagedNode, managed_node
+from unit.management.page_browser import Browser, browsing
 
 
 @pytest.fixture
 async def node(tmp_path: Path) -> AsyncIterator[ManagedNode]:
     async with managed_node(tmp_path / "data") as node:
         yield node
+
+
+@pytest.fixture
+async def browser(node: ManagedNode) -> AsyncIterator[Browser]:
+    async with browsing(node) as browser:
+        yield browser

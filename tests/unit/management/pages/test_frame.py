@@ -24,7 +24,7 @@ async def browser(browser: Browser, monkeypatch: pytest.MonkeyPatch) -> Browser:
 def counts(page: Element) -> dict[str, str]:
     return {
         each["href"]: count.text
-        for each in page.one("nav").all("a")
+        for each in page.one("nav", id="menu").all("a")
         for count in each.all("span", class_="count")
     }
 
@@ -37,9 +37,9 @@ async def test_the_menu_counts_what_there_is_and_says_where_one_is(browser: Brow
     found = counts(page)
     assert (found["/queues"], found["/connections"], found["/consumers"]) == ("1", "1", "1")
     assert found["/delayed"] == "0"
-    (here,) = [each for each in page.one("nav").all("a") if each.get("aria-current")]
+    (here,) = [each for each in page.one("nav", id="menu").all("a") if each.get("aria-current")]
     assert (here["href"], here["aria-current"]) == ("/queues", "true")
-    assert page.one("nav").all("a", aria_current="page") == []
+    assert page.one("nav", id="menu").all("a", aria_current="page") == []
 
 
 async def test_each_page_of_the_menu_is_there_and_is_the_only_one_that_is_here(
@@ -47,7 +47,7 @@ async def test_each_page_of_the_menu_is_there_and_is_the_only_one_that_is_here(
 ) -> None:
     for entry in (entry for group in MENU.values() for entry in group):
         page = await browser.page(entry.path)
-        (here,) = page.one("nav").all("a", aria_current="page")
+        (here,) = page.one("nav", id="menu").all("a", aria_current="page")
         assert here["href"] == entry.path
 
 

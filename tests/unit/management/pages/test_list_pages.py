@@ -4,6 +4,8 @@ import pytest
 from unit.management.managed_node import Connection
 from unit.management.page_browser import Browser
 
+LENGTH = {"definition.max-length": "1000"}
+
 
 @pytest.fixture
 async def browser(browser: Browser) -> Browser:
@@ -51,11 +53,11 @@ async def test_users_and_permissions_are_set_and_taken_away(browser: Browser) ->
 
 
 async def test_policies_and_vhosts_are_set_and_deleted(browser: Browser) -> None:
-    answer = await browser.send("/policies", "/do/put-policy", name="p", pattern="^q")
+    answer = await browser.send("/policies", "/do/put-policy", name="p", pattern="^q", **LENGTH)
     assert answer.page.rows()[0][:4] == ["p", "/", "^q", "all"]
     queue = await browser.node.queue("q")
     assert queue.effective.values == {"x-max-length": 1000}
-    answer = await browser.send("/policies", "/do/put-policy", name="p", definition="{}")
+    answer = await browser.send("/policies", "/do/put-policy", name="p")
     assert "it is empty" in answer.page.one("p", role="alert").text
     answer = await browser.send("/policies", "/do/delete-policy", confirm="p")
     assert answer.page.one("p", role="status").text == "The policy p is deleted."
@@ -68,7 +70,7 @@ async def test_policies_and_vhosts_are_set_and_deleted(browser: Browser) -> None
 
 async def test_operator_policies_are_set_and_deleted(browser: Browser) -> None:
     page = "/operator-policies"
-    answer = await browser.send(page, "/do/put-operator-policy", name="o", pattern="^q")
+    answer = await browser.send(page, "/do/put-operator-policy", name="o", pattern="^q", **LENGTH)
     assert answer.page.rows()[0][:4] == ["o", "/", "^q", "all"]
     (policy,) = browser.node.vhost.policies.book.all(operator=True)
     assert (policy.name, policy.is_operator) == ("o", True)

@@ -18,7 +18,7 @@ from unit.management.page_browser import ALL, Browser, browsing
 from routelog.exchanges import Binding
 from routelog.management.pages.change_table import CHANGES
 from routelog.management.pages.frame import MENU
-from routelog.management.pages.page_table import PAGES
+from routelog.management.server.page_table import PAGES
 from routelog.mirror_cluster import ReplicaState
 from routelog.vhosts import GroupOptions, VhostRecord
 
@@ -42,6 +42,8 @@ CHANGED_BY = (
     (r"(PUT|DELETE) /operator-policies/.*", ("administrator",)),
     (r"(PUT|DELETE) /policies/.*", ("policymaker", "administrator")),
 )
+
+NO_TEXT = {"number": "1", "json": "{}"}  # what fields hold that take no text
 
 # What a browser would run, if it stood in a page as it is.
 SCRIPTS = (
@@ -105,7 +107,9 @@ async def test_a_change_is_made_for_those_whom_the_api_lets_make_it(
     await browser.sign_in_as(role, role)
     token = (await browser.get("/")).form_token
     for change in CHANGES.values():
-        said: dict[str, Any] = {field.name: field.value or "x" for field in change.fields}
+        said: dict[str, Any] = {
+            field.name: field.value or NO_TEXT.get(field.kind, "x") for field in change.fields
+        }
         said |= dict.fromkeys(change.parts, "x") | {"vhost": "/", "form_token": token}
         said["confirm"] = said.get(change.confirmed_by, "")
         answer = await browser.ask("POST", f"/do/{change.name}", data=said)
@@ -138,7 +142,8 @@ async def test_names_and_bodies_that_carry_script_are_text(browser: Browser, tex
     node.cluster.followers = [{"name": text, "is_connected": True, "bytes": 1, "seconds": 0.0}]
     node.cluster.nodes = [ReplicaState(text), ReplicaState("b")]
     change = {"at": 1, "epoch": 1, "leader": text, "in_sync": [text], "what": text}
-    node.cluster.led = {"leader": text, "epoch": 1, "unclean_epoch": None, "history": [change]}
+    led = {"leader": text, "epoch": 1, "since": 0, "unclean_epoch": None, "history": [change]}
+    node.cluster.led = led
     node.alarms = [text]
     node.messages.left = [
         TAKEN.__class__(
@@ -164,7 +169,7 @@ async def test_names_and_bodies_that_carry_script_are_text(browser: Browser, tex
     check_page(verdict := await browser.page(f"/users/{part}?{asked}"))
     assert f"write '.*' matches '{text}'" in verdict.one("p", role="status").raw_text
     data = {"count": "1", "ackmode": "ack_requeue_true"}
-    taken = await browser.send(f"/queues/%2F/{part}", message_path(text), **data)
+    taken = await browser.send(f"/queues/%2F/{part}/messages", message_path(text), **data)
     check_page(taken.page)
     assert text in taken.page.one("pre").raw_text
     assert text in shown

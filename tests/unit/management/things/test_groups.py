@@ -6,7 +6,7 @@ from unit.management.page_browser import Browser
 
 from routelog.management.views import log_readers
 
-PAGE = "/readers/%2F/s"
+PAGE = "/readers/%2F/s/lake"
 
 
 @pytest.fixture
@@ -37,7 +37,8 @@ async def test_a_reader_is_moved_after_a_dry_run_and_deleted(browser: Browser) -
     answer = await browser.send(PAGE, move, to="never")
     assert "never" in answer.refusal
     answer = await browser.send(PAGE, "/do/delete-reader", confirm="lake")
-    assert "There is none" in answer.page.text
+    assert answer.page.one("p", role="status").text == "Nothing is kept for lake any more."
+    assert (await browser.get(PAGE)).status == 404
 
 
 async def test_who_looks_on_moves_nothing(browser: Browser) -> None:

@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 from unit.management.page_browser import Browser
 
-from routelog.management.pages import exchange_pages, queue_pages
 from routelog.management.pages.visit import FIRST_ROWS
+from routelog.management.things import exchange_pages, queue_page
 from routelog.management.views import exchange_views
 
 
@@ -81,7 +81,7 @@ async def test_of_many_bindings_the_first_are_shown_and_the_others_counted(
     browser: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     few = replace(FIRST_ROWS, page_size=2)
-    for pages in (exchange_pages, queue_pages):
+    for pages in (exchange_pages, queue_page):
         monkeypatch.setattr(pages, "FIRST_ROWS", few)
     await browser.node.queue("q")
     for key in ("a", "b", "c"):
@@ -94,7 +94,7 @@ async def test_of_many_bindings_the_first_are_shown_and_the_others_counted(
     assert "And 4 more." in page.text
     page = await browser.page("/exchanges/%2F/amq.fanout")
     assert "And 1 more." in page.text
-    page = await browser.page("/queues/%2F/q")  # also bound to the default exchange
+    page = await browser.page("/queues/%2F/q/bindings")  # also bound to the default exchange
     assert "And 2 more." in page.text
 
 

@@ -1,10 +1,10 @@
 """Rules over others: limits of virtual hosts and users."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from routelog.management.pages.change_table import CHANGES
 from routelog.management.pages.queue_pages import vhost_names
-from routelog.management.pages.visit import FIRST_ROWS, Shown, Shows, Visit
+from routelog.management.pages.visit import FIRST_ROWS, ONE_ROW, Shown, Shows, Visit
 
 # What a limit counts, where a list of the API has it.
 _COUNTED = {
@@ -12,7 +12,6 @@ _COUNTED = {
     ("vhost", "max-queues"): "/queues/{vhost}",
     ("user", "max-connections"): "/connections/username/{name}",
 }
-_ONE_ROW = replace(FIRST_ROWS, page_size=1)  # its head has the count
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +36,7 @@ async def limits_of(visit: Visit, kind: str, owner: str, values: dict[str, int])
     for name, value in values.items():
         path = _COUNTED.get((kind, name))
         parts = {kind: owner, "name": owner}
-        used = None if path is None else (await visit.table(path, _ONE_ROW, parts)).total
+        used = None if path is None else (await visit.table(path, ONE_ROW, parts)).total
         limits.append(Limit(kind, owner, name, value, used))
     return limits
 

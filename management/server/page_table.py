@@ -5,16 +5,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Literal
 
-from routelog.management.pages.access_pages import USER, VHOST, show_user, show_vhost
 from routelog.management.pages.api_pages import API, OPERATION, list_operations, show_operation
 from routelog.management.pages.change_table import CHANGES
 from routelog.management.pages.changes import make_change
-from routelog.management.pages.connection_pages import (
-    CHANNEL,
-    CONNECTION,
-    show_channel,
-    show_connection,
-)
 from routelog.management.pages.definition_pages import (
     DEFINITIONS,
     import_definitions,
@@ -22,28 +15,45 @@ from routelog.management.pages.definition_pages import (
     save_definitions,
     show_definitions,
 )
-from routelog.management.pages.exchange_pages import DELAYED, EXCHANGE, show_delayed, show_exchange
 from routelog.management.pages.list_pages import DELAYED as DELAYED_OF_ALL
 from routelog.management.pages.list_pages import LISTS, list_delayed
 from routelog.management.pages.node_pages import show_cluster, show_log
 from routelog.management.pages.overview_page import overview
 from routelog.management.pages.queue_pages import (
-    QUEUE,
     QUEUES,
-    READERS,
-    browse_messages,
     change_queues,
-    choose_messages,
     choose_queues,
     list_queues,
-    move_messages,
-    show_queue,
-    show_readers,
-    take_messages,
 )
-from routelog.management.pages.rule_pages import show_limits
 from routelog.management.pages.search_page import SEARCH, search
 from routelog.management.pages.visit import Shows, Visit
+from routelog.management.things.access_pages import USER, VHOST, show_user, show_vhost
+from routelog.management.things.connection_pages import (
+    CHANNEL,
+    CONNECTION,
+    show_channel,
+    show_connection,
+)
+from routelog.management.things.exchange_pages import DELAYED, EXCHANGE, show_delayed, show_exchange
+from routelog.management.things.message_pages import (
+    browse_messages,
+    choose_messages,
+    move_messages,
+    show_publish,
+    take_messages,
+)
+from routelog.management.things.queue_page import (
+    GROUP,
+    QUEUE,
+    READERS,
+    show_bindings,
+    show_consumers,
+    show_danger,
+    show_group,
+    show_queue,
+    show_settings,
+)
+from routelog.management.things.rule_pages import show_limits
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +75,16 @@ PAGES = (
     Page(SEARCH, search, "/overview"),
     Page(QUEUES, list_queues, QUEUES),
     Page(QUEUE, show_queue, QUEUE),
+    *(
+        Page(f"{QUEUE}/{tab}", show, QUEUE)
+        for tab, show in (
+            ("bindings", show_bindings),
+            ("consumers", show_consumers),
+            ("settings", show_settings),
+            ("publish", show_publish),
+            ("danger", show_danger),
+        )
+    ),
     Page(f"{QUEUE}/messages", browse_messages, f"{QUEUE}/messages"),
     Page(f"{QUEUE}/messages/chosen", choose_messages, QUEUE, method="POST"),
     Page(f"{QUEUE}/messages/move", move_messages, QUEUE, method="POST"),
@@ -84,7 +104,7 @@ PAGES = (
     Page(USER, show_user, USER),
     Page(VHOST, show_vhost, VHOST),
     Page(DELAYED, show_delayed, DELAYED),
-    Page("/readers/{vhost}/{queue}", show_readers, READERS),
+    Page(GROUP, show_group, READERS),
     Page("/queues-chosen", choose_queues, QUEUES, method="POST"),
     Page("/queues-chosen/{change}", change_queues, QUEUES, method="POST"),
     Page(API, list_operations, "/overview"),
