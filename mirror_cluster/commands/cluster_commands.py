@@ -243,7 +243,7 @@ def _bar() -> Iterator[Progress]:
 
 def _with_node(options: ClusterOptions, node: str) -> ClusterOptions:
     if node and node not in options.addresses:
-        _fail(f"{node}: expected one of {', '.join(options.addresses)}", EXIT_NOT_REACHABLE)
+        _fail(f"no node '{node}'; there are {', '.join(options.addresses)}", EXIT_NOT_REACHABLE)
     return options
 
 

@@ -66,7 +66,7 @@ class IndexRegistry:
         for index in self.all():
             if index.name == name:
                 return index
-        raise BadOption("name", f"there is no index {name} in {self._folder}")
+        raise BadOption("name", f"no index '{name}' in {self._folder}")
 
     def path(self, index: Index) -> Path:
         """The path of an index's table."""

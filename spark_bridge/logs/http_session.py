@@ -134,7 +134,8 @@ class HttpSession:
         answer = self._send(method, path, proof)
         try:
             if answer.status != 200:
-                absent = BadOption("vhost", f"there is none of this name at {self._endpoint}")
+                named = f"no vhost '{path[0]}' at" if path else "no logs at"
+                absent = BadOption("vhost", f"{named} {self._endpoint}")
                 raise self._failure(answer) or absent
             return json.loads(answer.read())
         finally:

@@ -56,7 +56,7 @@ def test_an_index_is_declared_filled_asked_and_dropped(tmp_path: Path) -> None:
     assert broken.split() == ["offset", "9"]
     run(folder, "drop", "orders")
     assert run(folder, "list", "--json") == ""
-    assert "no index orders" in run(folder, "drop", "orders", status=2)
+    assert "no index 'orders' in" in run(folder, "drop", "orders", status=2)
 
 
 def test_an_index_without_its_queue_is_named_and_those_behind_it_are_updated(

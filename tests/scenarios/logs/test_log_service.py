@@ -108,7 +108,7 @@ def test_what_is_not_stored_is_named(served: BrokerProcess) -> None:
     gone = LogPartition("/", "nothing", 0)
     assert http.extents(gone) == [OffsetRange(gone, 0, 0, 0)]
     assert http.partitions("/", ["nothing"]) == []
-    with pytest.raises(BadOption, match="option vhost: there is none of this name"):
+    with pytest.raises(BadOption, match="option vhost: no vhost 'elsewhere' at"):
         http.partitions("elsewhere", None)
     assert http.vhosts() == ["/"]
     ask = ManagementDoor(served).ask

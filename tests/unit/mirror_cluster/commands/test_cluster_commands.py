@@ -216,7 +216,7 @@ def test_what_a_managed_etcd_survives_is_told() -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "told"),
     [
-        (["transfer", "--to", "q@z"], 2, "routelog: q@z: expected one of q@a, q@b\n"),
+        (["transfer", "--to", "q@z"], 2, "routelog: no node 'q@z'; there are q@a, q@b\n"),
         (["recover", "q@b"], 1, "routelog: --accept-loss: confirmed messages that q@b does not "),
         (["drain", "q@b"], 2, "routelog: etcd: http://127.0.0.1:"),
     ],
