@@ -7,11 +7,20 @@ from typing import Any
 from routelog.management.calls.listing import list_query
 from routelog.management.calls.path_template import filled, part_names
 from routelog.management.pages.change_table import CHANGES
+from routelog.management.pages.columns import Column, value_at
 from routelog.management.pages.queue_pages import vhost_names
 from routelog.management.pages.visit import Shown, Shows, Visit
 from routelog.management.views.bindings import DEFAULT_NAME
 
 PAGE_ITEMS = "50"
+POLICY_TABS = {
+    "/policies": "Policies",
+    "/operator-policies": "Operator policies",
+    "/limits": "Limits",
+}
+
+
+NAME = Column("name", "Name")
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,34 +28,40 @@ class ListPage:
     """A list.
 
     Attributes:
-        columns: keys of the API's rows with their headings; `a.b` is b in a.
-        numbers: columns on the right.
-        row_changes: with the fields of each that the row has, as keys of it.
-        changes: whose forms stand below.
-        link: the path of a row's own page, with columns of the row in it; empty: it has none.
+        of_vhost: the list of one vhost's things; empty: they are in none.
+        main: the key of what a row is called; what is missing is called by `below`.
+        below: the key of what stands below that.
+        link: the path of a row's own page, with keys of the row in it; empty: it has none.
         link_api: the GET whose tag opens that page, where the list's own tag does not.
+        row_changes: with the fields of each that the row has, as keys of it.
+        changes: what can be added; each in a dialog.
+        tabs: of pages that belong together, by their paths.
     """
 
     title: str
     api: str
-    columns: Mapping[str, str]
-    numbers: tuple[str, ...] = ()
-    row_changes: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    changes: tuple[str, ...] = ()
+    columns: tuple[Column, ...]
+    of_vhost: str = ""
+    main: Column = NAME
+    below: str = ""
     link: str = ""
     link_api: str = ""
+    row_changes: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    changes: tuple[str, ...] = ()
+    tabs: Mapping[str, str] = field(default_factory=dict)
 
     async def show(self, visit: Visit) -> Shows:
         """One page of the list."""
         asked = {name: visit.asked(name) for name in ("page", "name", "sort", "sort_reverse")}
         query = {name: value for name, value in asked.items() if value}
         query = {"page": "1", **query, "page_size": PAGE_ITEMS}
+        path, parts = visit.within(self.api, self.of_vhost or self.api)
         return Shown(
             "list.html",
             {
                 "list": self,
                 "links": self.link and (not self.link_api or visit.opens("GET", self.link_api)),
-                "table": await visit.table(self.api, list_query(query)),
+                "table": await visit.table(path, list_query(query), parts),
                 "asked": asked,
                 "value_at": value_at,
                 "path_of": path_of,
@@ -57,134 +72,123 @@ class ListPage:
         )
 
 
-def value_at(row: Mapping[str, Any], column: str) -> Any:
-    """What a row says in a column, as text or a number; None: nothing."""
-    value: Any = row
-    for name in column.split("."):
-        value = value.get(name) if isinstance(value, Mapping) else None
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, list | tuple):
-        return ", ".join(map(str, value))
-    return value
+def _published(rate: str, label: str) -> Column:
+    return Column(f"message_stats.{rate}_details.rate", label, "rate")
 
 
 CONNECTIONS = ListPage(
     "Connections",
     "/connections",
-    {
-        "name": "Name",
-        "user_provided_name": "Called",
-        "user": "User",
-        "vhost": "Virtual host",
-        "state": "State",
-        "blocked_by": "Waits for",
-        "ssl": "TLS",
-        "channels": "Channels",
-        "recv_oct_details.rate": "Received, bytes a second",
-        "send_oct_details.rate": "Sent",
-    },
-    ("channels", "recv_oct_details.rate", "send_oct_details.rate"),
-    row_changes={"close-connection": {"name": "name"}},
+    (
+        Column("user", "User", "name"),
+        Column("vhost", "Virtual host", "name"),
+        Column("state", "State", "state", "blocked_by"),
+        Column("channels", "Channels", "count"),
+        Column("recv_oct_details.rate", "From client", "octet rate"),
+        Column("send_oct_details.rate", "To client", "octet rate"),
+        Column("ssl", "TLS", "yes"),
+        Column("connected_at", "Since", "ago"),
+    ),
+    of_vhost="/vhosts/{vhost}/connections",
+    main=Column("user_provided_name", "Client"),
+    below="name",
     link="/connections/{name}",
 )
 CHANNELS = ListPage(
     "Channels",
     "/channels",
-    {
-        "name": "Name",
-        "user": "User",
-        "vhost": "Virtual host",
-        "state": "State",
-        "confirm": "Confirms",
-        "transactional": "Transactional",
-        "consumer_count": "Consumers",
-        "prefetch_count": "Prefetch",
-        "messages_unacknowledged": "Unacknowledged",
-        "messages_unconfirmed": "Unconfirmed",
-        "message_stats.publish_details.rate": "Published a second",
-        "message_stats.deliver_get_details.rate": "Delivered",
-    },
     (
-        "consumer_count",
-        "prefetch_count",
-        "messages_unacknowledged",
-        "messages_unconfirmed",
-        "message_stats.publish_details.rate",
-        "message_stats.deliver_get_details.rate",
+        Column("user", "User", "name"),
+        Column("state", "State", "state"),
+        Column("confirm", "Confirms", "yes"),
+        Column("transactional", "Transactions", "yes"),
+        Column("consumer_count", "Consumers", "count"),
+        Column("prefetch_count", "Prefetch", "count"),
+        Column("messages_unacknowledged", "Unacked", "count"),
+        Column("messages_unconfirmed", "Unconfirmed", "count"),
+        _published("publish", "In"),
+        _published("deliver_get", "Out"),
+        _published("ack", "Acked"),
     ),
+    of_vhost="/vhosts/{vhost}/channels",
+    below="vhost",
     link="/channels/{name}",
 )
 CONSUMERS = ListPage(
     "Consumers",
     "/consumers",
-    {
-        "consumer_tag": "Tag",
-        "queue.name": "Queue",
-        "queue.vhost": "Virtual host",
-        "channel_details.name": "Channel",
-        "channel_details.user": "User",
-        "activity_status": "State",
-        "ack_required": "Acknowledges",
-        "prefetch_count": "Prefetch",
-        "messages_unacknowledged": "Unacknowledged",
-    },
-    ("prefetch_count", "messages_unacknowledged"),
+    (
+        Column("queue.name", "Queue", "link", "/queues/{queue.vhost}/{queue.name}"),
+        Column("arguments.x-group", "Group", "name"),
+        Column("channel_details.user", "User", "name"),
+        Column("activity_status", "State", "state"),
+        Column("ack_required", "Acknowledges", "yes"),
+        Column("prefetch_count", "Prefetch", "count"),
+        Column("messages_unacknowledged", "Unacked", "count"),
+    ),
+    of_vhost="/consumers/{vhost}",
+    main=Column("consumer_tag", "Tag"),
+    below="channel_details.name",
     link="/channels/{channel_details.name}",
 )
 USERS = ListPage(
     "Users",
     "/users",
-    {"name": "Name", "tags": "Tags", "limits": "Limits"},
-    row_changes={"delete-user": {"user": "name"}},
+    (Column("tags", "Tags", "badges"), Column("limits", "Limits", "pairs")),
     changes=("put-user", "put-permission"),
     link="/users/{name}",
 )
 PERMISSIONS = ListPage(
     "Permissions",
     "/permissions",
-    {
-        "user": "User",
-        "vhost": "Virtual host",
-        "configure": "Configure",
-        "write": "Write",
-        "read": "Read",
-    },
+    (
+        Column("vhost", "Virtual host", "name"),
+        Column("configure", "Configure", "mono"),
+        Column("write", "Write", "mono"),
+        Column("read", "Read", "mono"),
+    ),
+    of_vhost="/vhosts/{vhost}/permissions",
+    main=Column("user", "User"),
+    link="/users/{user}",
     row_changes={"clear-permission": {"user": "user", "vhost": "vhost"}},
     changes=("put-permission",),
 )
 POLICIES = ListPage(
     "Policies",
     "/policies",
-    {
-        "name": "Name",
-        "vhost": "Virtual host",
-        "pattern": "Pattern",
-        "apply-to": "Applies to",
-        "definition": "Definition",
-        "priority": "Priority",
-    },
-    ("priority",),
+    (
+        Column("pattern", "Pattern", "mono"),
+        Column("apply-to", "Applies to"),
+        Column("definition", "Definition", "pairs"),
+        Column("priority", "Priority", "count"),
+    ),
+    of_vhost="/policies/{vhost}",
+    below="vhost",
     row_changes={"delete-policy": {"vhost": "vhost", "name": "name"}},
     changes=("put-policy",),
+    tabs=POLICY_TABS,
 )
 OPERATOR_POLICIES = replace(
     POLICIES,
     title="Operator policies",
     api="/operator-policies",
+    of_vhost="/operator-policies/{vhost}",
     row_changes={"delete-operator-policy": {"vhost": "vhost", "name": "name"}},
     changes=("put-operator-policy",),
 )
 VHOSTS = ListPage(
     "Virtual hosts",
     "/vhosts",
-    {
-        "name": "Name",
-        "description": "Description",
-        "default_queue_type": "Default type of queues",
-        "tracing": "Firehose",
-    },
-    row_changes={"delete-vhost": {"name": "name"}},
+    (
+        Column("messages_ready", "Ready", "count"),
+        Column("messages_unacknowledged", "Unacked", "count"),
+        _published("publish", "In"),
+        _published("deliver_get", "Out"),
+        _published("ack", "Acked"),
+        Column("default_queue_type", "Queues by default"),
+        Column("tracing", "Firehose", "yes"),
+    ),
+    below="description",
     changes=("put-vhost",),
     link="/vhosts/{name}",
     link_api="/vhosts/{vhost}",
@@ -192,55 +196,53 @@ VHOSTS = ListPage(
 NODES = ListPage(
     "Nodes",
     "/nodes",
-    {
-        "name": "Name",
-        "running": "Runs",
-        "in_sync": "In sync",
-        "blocks_behind": "Blocks behind",
-        "uptime": "Milliseconds up",
-        "mem_used": "Memory, bytes",
-        "disk_free": "Free on disk, bytes",
-        "fd_used": "Open files",
-        "sockets_used": "Connections",
-    },
-    ("blocks_behind", "uptime", "mem_used", "disk_free", "fd_used", "sockets_used"),
+    (
+        Column("running", "Runs", "yes"),
+        Column("in_sync", "In sync", "yes"),
+        Column("blocks_behind", "Blocks behind", "count"),
+        Column("uptime", "Up for", "span"),
+        Column("mem_used", "Memory", "octets of", "mem_limit"),
+        Column("disk_free", "Free on disk", "octets"),
+        Column("fd_used", "Open files", "of", "fd_total"),
+        Column("sockets_used", "Connections", "of", "sockets_total"),
+    ),
 )
 EXCHANGES = ListPage(
     "Exchanges",
     "/exchanges",
-    {
-        "name": "Name",
-        "vhost": "Virtual host",
-        "type": "Type",
-        "durable": "Durable",
-        "internal": "Internal",
-        "policy": "Policy",
-        "messages_delayed": "Delayed",
-    },
-    ("messages_delayed",),
+    (
+        Column("type", "Type", "badges"),
+        Column("durable", "Durable", "yes"),
+        Column("internal", "Internal", "yes"),
+        Column("message_stats.publish_in_details.rate", "In", "rate"),
+        Column("message_stats.publish_out_details.rate", "Out", "rate"),
+        Column("messages_delayed", "Delayed", "count"),
+        Column("policy", "Policy", "name"),
+    ),
+    of_vhost="/exchanges/{vhost}",
+    below="vhost",
     changes=("declare-exchange",),
     link="/exchanges/{vhost}/{name}",
 )
-
-READERS = ListPage(
-    "Readers",
+GROUPS = ListPage(
+    "Streams and groups",
     "/readers",
-    {
-        "name": "Name",
-        "vhost": "Virtual host",
-        "queue": "Queue",
-        "consumers": "Consumers",
-        "messages_ready": "Behind",
-        "messages_unacknowledged": "Unacknowledged",
-        "lapsed": "Has lost messages",
-    },
-    ("consumers", "messages_ready", "messages_unacknowledged"),
+    (
+        Column("queue", "Of", "link", "/queues/{vhost}/{queue}"),
+        Column("messages_ready", "Behind", "count"),
+        Column("messages_unacknowledged", "Unacked", "count"),
+        Column("consumers", "Consumers", "count"),
+        Column("partitions", "Partitions", "count"),
+        Column("lapsed", "Lost messages", "yes"),
+    ),
+    of_vhost="/readers/{vhost}",
+    main=Column("name", "Group or reader"),
+    below="vhost",
     link="/readers/{vhost}/{queue}/{name}",
 )
 
 LISTS = (
     EXCHANGES,
-    READERS,
     CONNECTIONS,
     CHANNELS,
     CONSUMERS,
@@ -251,6 +253,19 @@ LISTS = (
     VHOSTS,
     NODES,
 )
+
+STREAMS = "/readers"
+STREAMS_SHOWN = "100"
+
+
+async def list_streams(visit: Visit) -> Shows:
+    """Streams, and who reads logs by a group."""
+    shown = await GROUPS.show(visit)
+    assert isinstance(shown, Shown)
+    query = {"page": "1", "page_size": STREAMS_SHOWN, "name": visit.asked("name")}
+    path, parts = visit.within("/queues", "/queues/{vhost}")
+    streams = await visit.table(path, list_query(query), parts, wanted={"only": "streams"})
+    return Shown("streams.html", {**shown.values, "streams": streams})
 
 
 DELAYED = "/delayed"

@@ -1,5 +1,7 @@
 """Queues: the list, and changes of several at once."""
 
+from collections.abc import Mapping
+from typing import Any
 from urllib.parse import unquote
 
 from routelog.management.calls.failures import Refused, bad_request, not_found
@@ -8,10 +10,12 @@ from routelog.management.figures.charts import (
     SPARKLINE_HEIGHT,
     SPARKLINE_SAMPLED,
     SPARKLINE_WIDTH,
+    samples,
     sparkline,
 )
 from routelog.management.pages.change_table import CHANGES
 from routelog.management.pages.changes import check_confirmed, counted
+from routelog.management.pages.columns import value_at
 from routelog.management.pages.visit import (
     NOTHING,
     Moved,
@@ -24,62 +28,99 @@ QUEUES, OF_VHOST = "/queues", "/queues/{vhost}"
 PAGE_ITEMS = "50"
 TREND = "trend"  # a sparkline of all messages; no key of the API, and nothing to sort by
 
-# What the list can show: the key of the API's row, and the heading. Numbers stand on the right.
+# What the list can show: the key of the API's row, and the heading.
 COLUMNS = {
-    "vhost": "Virtual host",
-    "type": "Type",
-    "durable": "Durable",
+    "state": "State",
     "messages_ready": "Ready",
-    "messages_unacknowledged": "Unacknowledged",
+    "messages_unacknowledged": "Unacked",
     "messages_delayed": "Delayed",
-    "messages": "Messages",
-    TREND: "Ten minutes",
+    TREND: "10 min",
+    "message_stats.publish_details.rate": "In",
+    "message_stats.deliver_get_details.rate": "Out",
+    "message_stats.ack_details.rate": "Acked",
     "consumers": "Consumers",
+    "message_bytes": "Size",
     "policy": "Policy",
-    "partitions": "Partitions",
     "durability": "Durability",
 }
 SHOWN_COLUMNS = (
-    "vhost",
-    "type",
+    "state",
     "messages_ready",
     "messages_unacknowledged",
     TREND,
+    "message_stats.publish_details.rate",
+    "message_stats.deliver_get_details.rate",
+    "message_stats.ack_details.rate",
     "consumers",
-    "policy",
 )
-NUMBERS = {name for name in COLUMNS if name.startswith("messages")} | {"consumers", "partitions"}
+# How a number is written; all else is text.
+NUMBERS = {
+    name: "rate" if name.endswith("rate") else "octets" if name.endswith("bytes") else "count"
+    for name in COLUMNS
+    if name.startswith("message") or name == "consumers"
+}
+# Which queues: of the API's `only`.
+ONLY = {
+    "": "All",
+    "used": "In use",
+    "unconsumed": "No consumer",
+    "streams": "Streams",
+}
+GROWTH_STEPS = 15  # of a sparkline, 20 s each: a shorter growth is a burst
+MINUTE_STEPS = 3
+GROWTH_MIN = 100  # messages: fewer are no warning
 
+_FLOWS = ("publish", "deliver_get", "ack")
 _CHOSEN_CHANGES = ("purge-queue", "delete-queue")
 
 
 async def list_queues(visit: Visit) -> Shows:
     """A page of the queues; filter, order and columns are in its address."""
-    asked = {name: visit.asked(name) for name in ("page", "name", "sort", "sort_reverse")}
+    asked = {name: visit.asked(name) for name in ("page", "name", "sort", "sort_reverse", "only")}
+    if asked["only"] not in ONLY:
+        asked["only"] = ""
+    if not asked["sort"]:  # those that hold most: of many queues most hold nothing
+        asked |= {"sort": "messages_ready", "sort_reverse": "true"}
     query = {name: value for name, value in asked.items() if value} | {"page_size": PAGE_ITEMS}
     query.setdefault("page", "1")
-    vhost = visit.asked("vhost")
-    path, parts = (OF_VHOST, {"vhost": vhost}) if vhost else (QUEUES, {})
+    path, parts = visit.within(QUEUES, OF_VHOST)
     columns = [each for each in visit.query.get("column", SHOWN_COLUMNS) if each in COLUMNS]
-    has_trend = TREND in columns
-    more = SPARKLINE_SAMPLED if has_trend else NOTHING
-    table = await visit.table(path, list_query(query), parts, more)
-    trends = [sparkline(row["messages_details"]) for row in table.rows] if has_trend else []
+    wanted = {"only": asked["only"]} if asked["only"] else NOTHING
+    table = await visit.table(path, list_query(query), parts, SPARKLINE_SAMPLED, wanted)
     return Shown(
         "queues.html",
         {
             "table": table,
-            "trends": trends,
+            "trends": [sparkline(row["messages_details"]) for row in table.rows],
+            "states": [state_of(row) for row in table.rows],
             "spark_size": (SPARKLINE_WIDTH, SPARKLINE_HEIGHT),
             "columns": columns,
             "all_columns": COLUMNS,
             "numbers": NUMBERS,
+            "only": ONLY,
+            "value_at": value_at,
             "asked": asked,
-            "vhost": vhost,
             "vhosts": await vhost_names(visit),
             "changes": CHANGES,
         },
     )
+
+
+def state_of(row: Mapping[str, Any]) -> tuple[str, str]:
+    """What a queue is doing, and the kind of badge that says so.
+
+    Args:
+        row: of the API, with samples of ten minutes.
+    """
+    ready, is_stream = row["messages_ready"], row["type"] == "stream"
+    if ready and not is_stream and not row["consumers"]:
+        return "no consumer", "warn" if ready >= GROWTH_MIN else ""
+    lengths = samples(row["messages_details"])[1][-GROWTH_STEPS - 1 :]
+    grows_on = lengths[-1] > lengths[-MINUTE_STEPS - 1] if len(lengths) > MINUTE_STEPS else False
+    if not is_stream and ready and grows_on and lengths[-1] - lengths[0] >= GROWTH_MIN:
+        return "growing", "warn"
+    rates = (row.get("message_stats", {}).get(f"{each}_details") for each in _FLOWS)
+    return ("running", "good") if any(each and each["rate"] for each in rates) else ("idle", "")
 
 
 async def vhost_names(visit: Visit) -> list[str]:

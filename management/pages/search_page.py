@@ -32,7 +32,7 @@ class _Kind:
 
 _KINDS = (
     _Kind("Queues and streams", "/queues", "/queues/{vhost}/{name}", page="/queues"),
-    _Kind("Groups and readers", "/readers", "/readers/{vhost}/{queue}", "queue", "/readers"),
+    _Kind("Groups and readers", "/readers", "/readers/{vhost}/{queue}/{name}", "queue", "/readers"),
     _Kind("Exchanges", "/exchanges", "/exchanges/{vhost}/{name}", page="/exchanges"),
     _Kind("Connections", "/connections", "/connections/{name}", "user_provided_name"),
     _Kind("Users", "/users", "/users/{name}", "tags", "/users"),

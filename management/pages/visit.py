@@ -170,14 +170,20 @@ class Visit:
         return await value_of(await self.ask("GET", path, parts, query))
 
     async def table(
-        self, path: str, query: ListQuery, parts: Parts = NOTHING, more: Parts = NOTHING
+        self,
+        path: str,
+        query: ListQuery,
+        parts: Parts = NOTHING,
+        more: Parts = NOTHING,
+        wanted: Parts = NOTHING,
     ) -> Table:
         """One page of a list; the first one, when the query asks for one behind the last.
 
         Args:
             more: a query of the API for the rows of this page alone, such as for samples.
+            wanted: a query of the API that says which rows there are.
         """
-        answer = await self.ask("GET", path, parts)
+        answer = await self.ask("GET", path, parts, wanted)
         assert isinstance(answer, Listing)
         number = query.page or 1
         try:
@@ -185,10 +191,10 @@ class Visit:
         except Refused as error:
             if error.error != OUT_OF_RANGE:
                 raise
-            return await self.table(path, replace(query, page=1), parts, more)
+            return await self.table(path, replace(query, page=1), parts, more, wanted)
         if number > 1 and not items:  # behind an exact last page
-            return await self.table(path, replace(query, page=1), parts, more)
-        detailed = await self.ask("GET", path, parts, more) if more else answer
+            return await self.table(path, replace(query, page=1), parts, more, wanted)
+        detailed = await self.ask("GET", path, parts, {**wanted, **more}) if more else answer
         assert isinstance(detailed, Listing)
         in_slices = in_turns(items, Lane.OPERATORS)
         rows = [row async for item in in_slices if (row := as_json(detailed.describe(item)))]

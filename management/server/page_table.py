@@ -16,7 +16,7 @@ from routelog.management.pages.definition_pages import (
     show_definitions,
 )
 from routelog.management.pages.list_pages import DELAYED as DELAYED_OF_ALL
-from routelog.management.pages.list_pages import LISTS, list_delayed
+from routelog.management.pages.list_pages import LISTS, STREAMS, list_delayed, list_streams
 from routelog.management.pages.node_pages import show_cluster, show_log
 from routelog.management.pages.overview_page import overview
 from routelog.management.pages.queue_pages import (
@@ -90,6 +90,7 @@ PAGES = (
     Page(f"{QUEUE}/messages/move", move_messages, QUEUE, method="POST"),
     Page(f"{QUEUE}/get", take_messages, QUEUE, method="POST"),
     *(Page(each.api, each.show, each.api) for each in LISTS),
+    Page(STREAMS, list_streams, STREAMS),
     Page("/limits", show_limits, "/vhost-limits"),
     Page("/cluster", show_cluster, "/cluster"),
     Page("/log", show_log, "/log"),

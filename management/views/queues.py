@@ -11,7 +11,7 @@ from routelog.management.calls.answer import Answer, Empty, Listing, Pieces, Row
 from routelog.management.calls.call import DISABLE_STATS, STATISTICS, Call
 from routelog.management.calls.failures import bad_request, not_found
 from routelog.management.calls.message_rows import TakenMessageRow, message_rows, taken_row
-from routelog.management.calls.operation import Parameter, answers, changes, lists, puts
+from routelog.management.calls.operation import Parameter, Query, answers, changes, lists, puts
 from routelog.management.calls.queue_bytes import (
     LISTED_STRETCHES_MAX,
     STRETCHES_MAX,
@@ -76,13 +76,27 @@ class GetBody(msgspec.Struct):
     truncate: int | Annotated[str, WHOLE_NUMBER] | None = None
 
 
-@lists(QueueRow, STATISTICS | DISABLE_STATS, has_pages=True)
+# Some of the queues alone, by what `only` says.
+_ONLY: Mapping[str, Callable[[Queue], object]] = {
+    "used": lambda queue: queue.ready or queue.unacked or queue.consumer_count,
+    "unconsumed": lambda queue: queue.ready and not queue.is_stream and not queue.consumer_count,
+    "streams": lambda queue: queue.is_stream,
+}
+ONLY: Query = {
+    "only": Parameter(
+        "those with messages or consumers; with messages and no consumer; streams",
+        Literal["used", "unconsumed", "streams"],
+    )
+}
+
+
+@lists(QueueRow, STATISTICS | DISABLE_STATS | ONLY, has_pages=True)
 def list_queues(call: Call) -> Answer:
     """The queues of the vhosts that the caller sees."""
     return _listing(call, call.seen_vhosts())
 
 
-@lists(QueueRow, STATISTICS | DISABLE_STATS, has_pages=True)
+@lists(QueueRow, STATISTICS | DISABLE_STATS | ONLY, has_pages=True)
 def list_queues_of_vhost(call: Call) -> Answer:
     """The queues of a vhost."""
     return _listing(call, [call.vhost])
@@ -90,14 +104,17 @@ def list_queues_of_vhost(call: Call) -> Answer:
 
 def _listing(call: Call, vhosts: list[VirtualHost]) -> Listing:
     describe = _described(call)
+    only = call.query.get("only", "")
+    if only and only not in _ONLY:
+        raise bad_request(f"only is one of {', '.join(_ONLY)}")
     items = (queue for vhost in vhosts for queue in vhost.queues.values())
     return Listing(
-        items,
+        filter(_ONLY[only], items) if only else items,
         describe,
         lambda queue: str(queue.name),
         lambda queue: (queue.vhost, queue.name),
         _COLUMNS,
-        partial(_stretch, sorted(vhosts, key=lambda vhost: vhost.name)),
+        None if only else partial(_stretch, sorted(vhosts, key=lambda vhost: vhost.name)),
     )
 
 

@@ -22,7 +22,7 @@ from support.management_door import ManagementDoor
 CHROMIUM = "/usr/bin/chromium"  # Debian's: see .ci/system-packages
 HEIGHTS = {1280: 800, 1600: 1000, 390: 844}
 SCHEMES = ("light", "dark")
-COLOURS = 128  # of a picture: a page has few, and a third of the bytes are left
+COLOURS = 256  # of a picture: a page has few, and a third of the bytes are left
 LOCALE = {"locale": "en-GB", "timezone_id": "Europe/Berlin"}
 
 

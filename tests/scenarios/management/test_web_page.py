@@ -33,6 +33,7 @@ document.documentElement.scrollWidth <= window.innerWidth ? [] :
   .filter(each => each.getBoundingClientRect().right > window.innerWidth)
   .map(each => each.outerHTML.slice(0, 200))
 """
+expect.set_options(timeout=30_000)  # a busy machine
 VIEWS: dict[str, dict[str, Any]] = {
     "light": {"color_scheme": "light", "viewport": {"width": 1280, "height": 800}},
     "dark phone": {"color_scheme": "dark", "viewport": {"width": 390, "height": 844}},
@@ -143,6 +144,7 @@ def paths(broker: BrokerProcess) -> list[str]:
 def test_an_operator_does_his_work(visitor: Visitor) -> None:
     page, name = visitor.page, "a/b " + SHORT
     page.click("nav >> text=Queues")
+    page.click("button:text-is('New queue')")
     page.fill("#declare-queue-name", name)
     page.click("text=Add queue")
     assert page.inner_text("h1") == name
@@ -268,12 +270,14 @@ def test_charts_are_drawn_and_drawn_anew_when_their_part_of_the_page_is(visitor:
 
 def test_a_thing_is_found_by_its_name_from_the_keyboard(visitor: Visitor) -> None:
     page = visitor.page
+    page.goto(visitor.origin + "/users")  # its scripts have run
     page.keyboard.press("/")
     page.keyboard.type("plai")
     expect(page.locator("#found a >> nth=0")).to_have_text("plain /")
     page.keyboard.press("ArrowDown")
     page.keyboard.press("Enter")
     expect(page.locator("h1")).to_have_text("plain")
+    page.wait_for_load_state()
     page.keyboard.press("/")
     page.keyboard.type("poli")
     expect(page.locator("#found a")).not_to_have_count(0)

@@ -52,11 +52,11 @@ async def test_each_page_of_the_menu_is_there_and_is_the_only_one_that_is_here(
 
 
 async def test_where_something_is_wrong_there_is_a_mark(browser: Browser) -> None:
-    assert (await browser.page("/")).one("nav").all("span", class_="warned") == []
+    assert (await browser.page("/")).one("nav", id="menu").all("span", class_="warned") == []
     browser.node.alarms = ["low on disk"]
     (nodes,) = [
         each
-        for each in (await browser.page("/queues")).one("nav").all("a")
+        for each in (await browser.page("/queues")).one("nav", id="menu").all("a")
         if each.all("span", class_="warned")
     ]
     assert nodes["href"] == "/nodes"

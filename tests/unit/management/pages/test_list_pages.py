@@ -19,9 +19,10 @@ async def test_a_connection_is_closed(browser: Browser) -> None:
     node.connections.open.append(connection)
     page = await browser.page("/connections?name=10.0")
     (row,) = page.rows()
-    assert row[:4] == ["10.0.0.9:1 -> here", "the 10.0.0.9:1 -> here", "ann", "/"]
-    assert row[5] == "memory"  # what it waits for
-    answer = await browser.send("/connections", "/do/close-connection")
+    assert row[:3] == ["the 10.0.0.9:1 -> here 10.0.0.9:1 -> here", "ann", "/"]
+    assert row[3].endswith("waits for memory")
+    link = page.one("tbody").one("a")["href"]
+    answer = await browser.send(link, "/do/close-connection")
     assert answer.page.one("p", role="status").text == f"Connection {connection.name} is closed."
     assert node.connections.open == []
     assert "There is none" in (await browser.page("/channels")).text
@@ -38,23 +39,21 @@ async def test_users_and_permissions_are_set_and_taken_away(browser: Browser) ->
     permission = node.users.permissions.of_user("bob")["/"]
     assert (permission.configure, permission.read) == (".*", "")
     page = await browser.page("/permissions?sort=user&sort_reverse=true")
-    assert page.rows()[0][:5] == ["bob", "/", ".*", ".*", ""]
-    (clear, *_) = page.all("details", class_="how")
+    assert page.rows()[0][:5] == ["bob", "/", ".*", ".*", "nothing"]
+    clear = page.one("tbody").all("details", class_="how")[0]
     assert "routelog permission clear bob --vhost /" in clear.text
     answer = await browser.send(
         "/permissions?sort=user&sort_reverse=true", "/do/clear-permission", confirm="bob"
     )
     assert answer.status == 200
     assert node.users.permissions.of_user("bob") == {}
-    answer = await browser.send(
-        "/users?sort=name&sort_reverse=true", "/do/delete-user", confirm="bob"
-    )
+    answer = await browser.send("/users/bob", "/do/delete-user", confirm="bob")
     assert answer.page.one("p", role="status").text == "User bob is deleted."
 
 
 async def test_policies_and_vhosts_are_set_and_deleted(browser: Browser) -> None:
     answer = await browser.send("/policies", "/do/put-policy", name="p", pattern="^q", **LENGTH)
-    assert answer.page.rows()[0][:4] == ["p", "/", "^q", "all"]
+    assert answer.page.rows()[0][:4] == ["p /", "^q", "all", "max-length 1,000"]
     queue = await browser.node.queue("q")
     assert queue.effective.values == {"x-max-length": 1000}
     answer = await browser.send("/policies", "/do/put-policy", name="p")
@@ -62,19 +61,18 @@ async def test_policies_and_vhosts_are_set_and_deleted(browser: Browser) -> None
     answer = await browser.send("/policies", "/do/delete-policy", confirm="p")
     assert answer.page.one("p", role="status").text == "The policy p is deleted."
     answer = await browser.send("/vhosts", "/do/put-vhost", name="v/w", description="for w")
-    assert ["v/w", "for w"] in [row[:2] for row in answer.page.rows()]
-    page = "/vhosts?name=v%2Fw"
-    answer = await browser.send(page, "/do/delete-vhost", confirm="v/w")
+    assert "v/w for w" in [row[0] for row in answer.page.rows()]
+    answer = await browser.send("/vhosts/v%2Fw", "/do/delete-vhost", confirm="v/w")
     assert answer.page.one("p", role="status").text.startswith("Virtual host v/w is deleted")
 
 
 async def test_operator_policies_are_set_and_deleted(browser: Browser) -> None:
     page = "/operator-policies"
     answer = await browser.send(page, "/do/put-operator-policy", name="o", pattern="^q", **LENGTH)
-    assert answer.page.rows()[0][:4] == ["o", "/", "^q", "all"]
+    assert answer.page.rows()[0][:4] == ["o /", "^q", "all", "max-length 1,000"]
     (policy,) = browser.node.vhost.policies.book.all(operator=True)
     assert (policy.name, policy.is_operator) == ("o", True)
-    (how, *_) = answer.page.all("details", class_="how")
+    how = answer.page.one("tbody").one("details", class_="how")
     assert "routelog policy clear o --vhost / --operator" in how.text
     answer = await browser.send(page, "/do/delete-operator-policy", confirm="o")
     assert answer.page.one("p", role="status").text == "The operator policy o is deleted."
@@ -84,8 +82,9 @@ async def test_consumers_are_listed_with_queue_and_channel(browser: Browser) -> 
     node = browser.node
     node.connections.open.append(Connection("c", "ann", node.vhost, "q"))
     page = await browser.page("/consumers")
-    assert page.rows() == [["tag", "q", "/", "c (1)", "ann", "up", "yes", "10", "2"]]
-    assert page.one("tbody").one("a")["href"] == "/channels/c%20%281%29"
+    assert page.rows() == [["tag c (1)", "q", "", "ann", "up", "yes", "10", "2"]]
+    links = [each["href"] for each in page.one("tbody").all("a")]
+    assert links == ["/channels/c%20%281%29", "/queues/%2F/q"]
 
 
 async def test_nodes_are_listed_with_what_they_use(browser: Browser) -> None:

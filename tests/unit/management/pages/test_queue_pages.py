@@ -1,16 +1,24 @@
 """The list of queues, and changes of several at once."""
 
+from typing import Any
+
 import pytest
+from support.html_document import Element
 from support.queue_samples import records
-from unit.management.page_browser import Browser, pairs, values
+from unit.management.page_browser import ALL, Browser, pairs, values
 
 from routelog.management.pages import queue_pages
+from routelog.vhosts import VhostRecord
 
 
 @pytest.fixture
 async def browser(browser: Browser) -> Browser:
     await browser.sign_in_as("ann", "administrator")
     return browser
+
+
+def names(page: Element) -> list[str]:
+    return [each["title"] for each in page.one("tbody").all("a")]
 
 
 async def test_the_list_is_filtered_sorted_and_paged_by_its_address(
@@ -22,19 +30,19 @@ async def test_the_list_is_filtered_sorted_and_paged_by_its_address(
         if count:
             queue.publish(records(*"x" * count), True)
     page = await browser.page("/queues?name=a")
-    assert [row[1] for row in page.rows()] == ["a1", "a2"]
-    assert page.one("p", class_="pager").text == "3 of 4 · page 1 of 2 Next"
+    assert names(page) == ["a2", "a3"]  # which have most
+    assert page.one("p", class_="pager").text == "3 of 4 in all page 1 of 2 Next"
     page = await browser.page("/queues" + page.one("a", rel="next")["href"])
-    assert [row[1] for row in page.rows()] == ["a3"]
-    page = await browser.page("/queues?sort=messages_ready&sort_reverse=true&column=messages_ready")
-    assert [row[1:] for row in page.rows()] == [["a2", "3"], ["a3", "2"]]
+    assert names(page) == ["a1"]
+    page = await browser.page("/queues?column=messages_ready")
+    assert [row[2] for row in page.rows()] == ["3", "2"]
     (sorted_by,) = [each for each in page.all("th") if "aria-sort" in each.attributes]
     assert (sorted_by.text, sorted_by["aria-sort"]) == ("Ready", "descending")
     page = await browser.page("/queues" + sorted_by.one("a")["href"])
-    assert [row[1:] for row in page.rows()] == [["b", "0"], ["a1", "1"]]
+    assert [names(page), [row[2] for row in page.rows()]] == [["b", "a1"], ["0", "1"]]
     for number in (3, 99):  # as after deletions
         page = await browser.page(f"/queues?page={number}")
-        assert [row[1] for row in page.rows()] == ["a1", "a2"]
+        assert names(page) == ["a2", "a3"]
     page = await browser.page("/queues?name=nothing")
     assert "No queue is like that" in page.text
     assert (await browser.get("/queues?page=x")).status == 400
@@ -106,3 +114,51 @@ async def test_a_password_is_not_said_again(browser: Browser) -> None:
     answer = await browser.send("/users", "/do/put-user", user="", password="it is secret")
     assert "Name: it is empty" in answer.refusal
     assert "it is secret" not in answer.text
+
+
+async def test_some_of_the_queues_are_listed_alone_and_say_what_they_do(browser: Browser) -> None:
+    node = browser.node
+    for name in ("alone", "few"):
+        queue = await node.queue(name)
+        queue.publish(records(*"x" * (100 if name == "alone" else 1)), True)
+    await node.queue("idle")
+    await node.queue("log", x_queue_type="stream", x_max_age="7D")
+    page = await browser.page("/queues")
+    states = {
+        row.one("a")["title"]: row.all("td")[1].one("span") for row in page.one("tbody").all("tr")
+    }
+    assert {name: (each.text, each["class"]) for name, each in states.items()} == {
+        "alone": ("no consumer", "badge warn"),
+        "few": ("no consumer", "badge"),
+        "idle": ("idle", "badge"),
+        "log": ("idle", "badge"),
+    }
+    assert names(await browser.page("/queues?only=unconsumed")) == ["alone", "few"]
+    assert names(await browser.page("/queues?only=streams")) == ["log"]
+    assert names(await browser.page("/queues?only=other&sort=name")) == [
+        "alone",
+        "few",
+        "idle",
+        "log",
+    ]
+    await node.broker.vhosts.put(VhostRecord("w"))
+    await node.users.set_permissions("ann", "w", ALL)
+    assert "in the virtual host w" in (await browser.page("/queues?in=w")).text
+
+
+def test_a_queue_grows_when_it_has_for_minutes_and_does_still() -> None:
+    def row(*lengths: int, rate: float = 1.0) -> dict[str, Any]:
+        samples = [{"sample": each, "timestamp": 0} for each in reversed(lengths)]
+        return {
+            "messages_ready": lengths[-1],
+            "messages_details": {"rate": 0.0, "samples": samples},
+            "message_stats": {"publish_details": {"rate": rate}},
+            "consumers": 1,
+            "type": "classic",
+        }
+
+    growing = row(*range(0, 200, 10))
+    assert queue_pages.state_of(growing) == ("growing", "warn")
+    assert queue_pages.state_of(growing | {"type": "stream"}) == ("running", "good")
+    assert queue_pages.state_of(row(0, 500, 500, 500, 500, 500)) == ("running", "good")  # a burst
+    assert queue_pages.state_of(row(*range(20), rate=0.0)) == ("idle", "")

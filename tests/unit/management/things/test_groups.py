@@ -23,8 +23,10 @@ async def browser(browser: Browser) -> Browser:
 async def test_a_reader_is_moved_after_a_dry_run_and_deleted(browser: Browser) -> None:
     await browser.sign_in_as("ann", "management")
     page = await browser.page("/readers?sort=messages_ready&sort_reverse=true")
-    assert page.rows()[0][:5] == ["lake", "/", "s", "0", "2"]
-    assert page.one("tbody").all("a")[0]["href"] == PAGE
+    assert page.rows()[0][:2] == ["s / stream", "3"]
+    assert page.rows()[1] == ["lake /", "s", "2", "0", "0", "1", "no"]
+    links = [each["href"] for each in page.one("main").all("a", class_="name")]
+    assert links == ["/queues/%2F/s", PAGE, "/queues/%2F/s"]
     assert (await browser.page(PAGE)).rows()[0][:3] == ["0", "1", "2"]
     move = "/do/move-reader"
     answer = await browser.send(PAGE, move, to="next")

@@ -108,6 +108,18 @@ async def test_lists_hold_what_the_caller_sees(node: ManagedNode) -> None:
     assert await node.ask(queues.list_queues, stranger) == []
 
 
+async def test_some_queues_are_listed_alone(node: ManagedNode) -> None:
+    queue = await node.queue("waits")
+    queue.publish(records("a"), True)
+    await node.queue("idle")
+    await node.queue("log", x_queue_type="stream")
+    for only, names in (("used", ["waits"]), ("unconsumed", ["waits"]), ("streams", ["log"])):
+        rows = await node.ask(queues.list_queues, query=f"only={only}&page=1")
+        assert [row["name"] for row in rows] == names, only
+    with pytest.raises(Refused, match="only is one of used, unconsumed, streams"):
+        await node.ask(queues.list_queues, query="only=x")
+
+
 @pytest.mark.parametrize("page_size", ["2", "3", "50"])
 async def test_pages_are_the_list_in_the_order_of_vhosts_and_names(
     node: ManagedNode, page_size: str
