@@ -11,13 +11,13 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from interop.documented.page_snippets import BLOCK
 from support.broker_process import ROOT, TEST_LIMITS, BrokerProcess
 from support.waiting import wait_until
 from typer.testing import CliRunner
 
 from routelog.__main__ import command_line
 
-BLOCK = re.compile(r"^( *)```(\w*)\n(.*?)^ *```$", re.DOTALL | re.MULTILINE)
 # First words of commands between back-ticks.
 PROGRAMS = "routelog|cluster|curl|sudo|systemctl|journalctl|kill|make|rabbitmqctl"
 FOLLOW_SECONDS_MAX = 60.0

@@ -1,4 +1,4 @@
-"""Commands of the pages on operating, monitoring, backups, damage and standbys, run against brokers."""
+"""Commands of pages that need more than a page's machine has: damage, a standby, names of rabbitmqctl."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from interop.documented.page_commands import Shell, blocks, first_cells, lines, told_commands
-from support.broker_process import ROOT, BrokerProcess
+from support.broker_process import BrokerProcess
 from support.management_door import ManagementDoor
 from support.pika_client import PERSISTENT, Clients, drain
 from support.ports import free_port
@@ -19,34 +19,10 @@ from routelog.management.commands.rabbitmqctl_names import NAMES
 
 pytestmark = pytest.mark.differs_from_rabbitmq("its own commands")
 
-# How commands begin that no test runs, and why.
-NOT_RUN = {
-    "python3 -m venv /opt/routelog": "takes packages from an index; `make release-check` installs",
-    "/opt/routelog/bin/pip install": "takes packages from an index",
-    "pip install": "takes packages from an index",
-    "useradd": "makes a user of the machine",
-    "install -D -m 640": "writes into /etc",
-    "install -m 644": "writes into /etc; tests/unit/amqp_front/test_service_unit.py reads the unit",
-    "systemctl daemon-reload": "needs systemd",
-    "systemctl reload": "needs systemd; tests/scenarios/protocol/test_transport.py sends the signal",
-    "systemctl edit": "needs systemd",
-    "journalctl": "needs systemd",
-    "rabbitmqctl": "needs RabbitMQ",
-    "cluster": "needs a cluster",
-    "routelog cluster": "needs a cluster",
-}
-# Commands that a text is about, without all that they need.
-NAMED = (
-    "kill -9",
-    "routelog follow",
-    "routelog log verify",
-    "routelog promote",
-    "routelog restore",
-    "routelog …",
-)
+# How commands of the page on moving begin that need what is not here.
+NOT_RUN = ("rabbitmqctl", "cluster", "routelog cluster", "routelog …")
 MESSAGES = 20
 BODY = b"x" * 2_000
-GROUP = {"x-group": "billing", "x-stream-offset": "first"}
 SMALL_SEGMENTS = {"ROUTELOG_SEGMENT_BYTES": "65536", "ROUTELOG_MEMORY_TAIL_BYTES": "1048576"}
 
 
@@ -57,47 +33,22 @@ class Service:
         self.folder = folder
         self.data_dir = folder / "var" / "lib" / "routelog"
         self.broker = BrokerProcess(self.data_dir, environment).start()
-        self.shell = Shell(folder / "shell", {"ROUTELOG_DATA_DIR": str(self.data_dir)}, {})
-        self._look_for_ports()
+        self.shell = Shell(
+            folder / "shell",
+            {"ROUTELOG_DATA_DIR": str(self.data_dir)},
+            {"/var/lib/routelog": str(self.data_dir), "FILE": f"{folder}/definitions.json"},
+        )
 
-    def run(self, command: str, code: int = 0, given: str = "") -> str:
-        """What a command prints, given its standard input; nothing of one that is not run."""
-        if any(command.startswith(each) for each in NOT_RUN):
-            return ""
+    def run(self, command: str, code: int = 0) -> str:
+        """What a command prints."""
         words = command.partition("#")[0].split()
         if words[0] != "systemctl":
-            return self.shell.run(command, code, given)
-        assert words[2:] == ["routelog"]
-        {"stop": self._stop, "start": self._start, "restart": self._restart}[words[1]]()
+            return self.shell.run(command, code)
+        if words[1] == "stop":
+            assert self.broker.terminate() == 0
+        else:
+            self.broker.start()
         return ""
-
-    def _stop(self) -> None:
-        assert self.broker.terminate() == 0
-
-    def _start(self) -> None:
-        self.broker.start()
-        self._look_for_ports()
-
-    def _restart(self) -> None:
-        self._stop()
-        self._start()
-
-    def _look_for_ports(self) -> None:
-        listeners = ManagementDoor(self.broker).get("overview")["listeners"]
-        ports = {each["protocol"]: each["port"] for each in listeners}
-        self.shell.places = {
-            "sudo -u routelog /opt/routelog/bin/routelog": "routelog",
-            "-o routelog -g routelog ": "",
-            "/var/lib/routelog": str(self.data_dir),
-            "/backups/": f"{self.folder}/backups/",
-            "curl ": "curl --fail --silent --show-error ",
-            "127.0.0.1:15672": f"127.0.0.1:{ports['http']}",
-            "127.0.0.1:15692": f"127.0.0.1:{ports['http/prometheus']}",
-            "QUEUE": "orders",
-            "FILE": f"{self.folder}/definitions.json",
-            "DIR": f"{self.data_dir}-newer",
-            "TARGET": f"{self.folder}/backups/all",
-        }
 
 
 @pytest.fixture
@@ -111,17 +62,12 @@ def started(tmp_path: Path) -> Iterator[list[BrokerProcess]]:
 
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    """With messages, a consumer group and a stream."""
+    """With a queue."""
     running = Service(tmp_path_factory.mktemp("service"), {})
     clients = Clients(running.broker.url)
     channel = clients.channel()
-    channel.queue_declare("orders", durable=True, arguments={"x-retention": "1h"})
     channel.queue_declare("invoices", durable=True)
-    channel.queue_declare("audit", durable=True, arguments={"x-queue-type": "stream"})
-    channel.basic_qos(prefetch_count=10)
-    channel.basic_cancel(channel.basic_consume("orders", lambda *_: None, arguments=GROUP))
     clients.close()
-    publish(running.broker, "orders", MESSAGES)
     yield running
     running.broker.stop()
 
@@ -140,61 +86,6 @@ def count(broker: BrokerProcess, queue: str = "orders") -> int:
     found = clients.channel().queue_declare(queue, passive=True).method.message_count
     clients.close()
     return int(found)
-
-
-def told(page: str) -> list[str]:
-    """What the text of a page says to do."""
-    return [each for each in told_commands(page) if each not in NAMED]
-
-
-def test_a_broker_is_watched_as_the_page_shows(
-    service: Service, started: list[BrokerProcess]
-) -> None:
-    scrapes, traces = blocks("monitoring.md", "sh")
-    for command in lines(scrapes):
-        text = service.run(command)
-        assert "\nrabbitmq_" in text, command
-        assert "no such family" not in text
-    install, serve = lines(traces)
-    assert service.run(install) == ""
-    traced = service.folder / "traced"
-    started.append(service.shell.serve(serve, traced, ROUTELOG_DATA_DIR=str(traced)))
-    assert started[0].terminate() == 0
-    assert told("monitoring.md") == []
-
-
-def test_a_broker_is_upgraded_and_brought_back_as_the_page_shows(service: Service) -> None:
-    install, watch, upgrade, go_back, full_disk = blocks("operating.md", "sh")
-    for command in lines(install):
-        assert service.run(command) == ""
-        files = [word for word in command.split() if word.startswith(("docs/", "requirements"))]
-        assert all((ROOT / file).is_file() for file in files), command
-    for command in lines(watch) + lines(upgrade):
-        service.run(command)
-    publish(service.broker, "orders", 1)  # after the backup: it is lost
-    for command in lines(go_back):
-        service.run(command)
-    assert count(service.broker) == MESSAGES
-    for command in lines(full_disk):
-        service.run(command)
-    assert "billing" in service.run("routelog reader list orders")
-    for command in told("operating.md"):
-        service.run(command)
-    assert "billing" not in service.run("routelog reader list orders")
-    assert "invoices" in service.run("routelog list queues")  # the import has brought it back
-
-
-def test_a_backup_is_made_and_restored_as_the_page_shows(
-    service: Service, started: list[BrokerProcess]
-) -> None:
-    (block,) = blocks("backup.md", "sh")
-    *copies, serve = lines(block)
-    for command in copies:
-        service.run(command)
-    again = service.data_dir.with_name("routelog-again")
-    started.append(service.shell.serve(serve, again))
-    assert count(started[0]) == count(service.broker)
-    assert told("backup.md") == []
 
 
 def test_a_quarantined_queue_is_repaired_as_the_page_shows(
@@ -256,9 +147,6 @@ def test_a_standby_is_made_the_node_as_the_page_shows(
     assert str(standby) in shell.run(promote)
     started.append(shell.serve(serve_again, standby))
     assert count(started[1]) == MESSAGES
-    assert [
-        each for each in told("standby.md") if each not in ("routelog serve", "routelog status")
-    ] == []
 
 
 # What the names of rabbitmqctl are run with, in this order.
@@ -307,8 +195,9 @@ def test_the_names_of_rabbitmqctl_do_what_the_page_says(service: Service) -> Non
     service.shell.places |= {"CONNECTION": shlex.quote(row["name"]), "NAME": "eve"}
     for command in ("routelog vhost add orders", "routelog user add NAME --password one"):
         service.run(command)
-    for command in told(page):
-        service.run(command, given="two\n")
+    for command in told_commands(page):
+        if not command.startswith(NOT_RUN):
+            service.shell.run(command, given="two\n")
     service.run("routelog user delete NAME")
     for name, arguments in RABBITMQCTL.items():
         service.run(f"routelog {name} {arguments}")
