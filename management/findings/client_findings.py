@@ -11,7 +11,7 @@ from routelog.management.figures.numbers import as_span
 from routelog.management.findings.finding import Finding, Named, finding
 
 REFUSED_SECONDS = 600.0
-REFUSED_MIN = 10  # of one name in this time: more than a person mistypes
+REFUSED_MIN = 8  # of one name in this time: after 10 in a row the log is told of none over HTTP
 
 
 async def client_findings(call: Call) -> list[Finding]:

@@ -50,7 +50,7 @@ def chromium() -> Iterator[Browser]:
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    banner = {"ROUTELOG_MANAGEMENT_BANNER": SHORT}
+    banner = {"ROUTELOG_MANAGEMENT_BANNER": SHORT, "ROUTELOG_FINDINGS_MESSAGES": "1"}
     process = BrokerProcess(tmp_path_factory.mktemp("page"), banner).start()
     door = ManagementDoor(process)
     everything = dict.fromkeys(("configure", "write", "read"), ".*")
@@ -252,6 +252,28 @@ def test_every_page_is_usable_by_all_and_runs_nothing_of_others(
         assert wide == [], path
         assert page.title() != "run", path
         assert page.evaluate("document.querySelectorAll('img').length") == 0
+
+
+def test_the_overview_leads_to_what_is_wrong_and_back_in_time(visitor: Visitor) -> None:
+    page = visitor.page
+    assert "no consumer" in page.inner_text("h1")
+    page.click("ul.findings a.lead")
+    assert page.inner_text("h1") == SHORT
+    page.go_back()
+    expect(page.locator(".plot canvas")).to_have_count(2)
+    page.click("text=24 h")
+    expect(page).to_have_url(re.compile("range=24h"))
+    expect(page.locator(".ranges [aria-current]")).to_have_text("24 h")
+    more = "{target: '#live', select: '#live', swap: 'outerHTML settle:0ms'}"
+    page.evaluate(
+        f"htmx.ajax('GET', document.querySelector('#live').getAttribute('hx-get'), {more})"
+    )
+    expect(page.locator(".ranges [aria-current]")).to_have_text("24 h")
+    latest = page.inner_text(".keys >> nth=-1")
+    page.hover(".plot >> nth=-1")
+    expect(page.locator(".chart-time >> nth=-1")).to_contain_text("at ")
+    page.hover("h1")
+    expect(page.locator(".keys >> nth=-1")).to_have_text(latest)
 
 
 def test_charts_are_drawn_and_drawn_anew_when_their_part_of_the_page_is(visitor: Visitor) -> None:
