@@ -13,7 +13,7 @@ from routelog.management.findings.finding import KINDS, Finding, phrase
 from routelog.management.findings.node_findings import disk_days, node_findings
 from routelog.management.findings.queue_findings import QueueFindings
 
-PHRASES_MAX = 2  # after the first one
+PHRASES_MAX = 3  # after the first one
 DISK_DAYS_SAID = 365.0
 _DAY_SECONDS = 86_400
 _RANKS = {kind: rank for rank, kind in enumerate(KINDS)}
@@ -62,11 +62,8 @@ def _sentence(found: Sequence[Finding]) -> tuple[str, str]:
     verdict = first[0].upper() + first[1:]
     said, left = others[:PHRASES_MAX], len(others) - PHRASES_MAX
     if left > 0:
-        said.append("one more thing" if left == 1 else f"{left} more things")
-    if not said:
-        return verdict, ""
-    *before, last = said
-    return verdict, f"{', '.join(before)} and {last}. " if before else f"and {last}. "
+        said.append(f"and {left} more")
+    return verdict, f"and {', '.join(said)}. " if said else ""
 
 
 def _reassurance(found: Sequence[Finding], queues: int, days: float | None) -> str:

@@ -234,9 +234,8 @@ class QueueFindings:
     def _lags(
         self, group: ConsumerGroup, behind: int, since: float | None, oldest: float | UnsetType
     ) -> Named:
-        text = f"on {group.name} is {behind:,} behind"
-        if oldest is not UNSET:
-            text += f", by {as_span(self._age(oldest))}"
+        age = "" if oldest is UNSET else f" and {as_span(self._age(oldest))}"
+        text = f"on {group.name} is {behind:,} messages{age} behind"
         if since is not None:
             text += ", and falls further"
         return Named(

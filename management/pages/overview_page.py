@@ -26,6 +26,12 @@ _LISTS = {
     "group": "/readers",
     "connection": "/connections",
 }
+# By what is counted: how often it came, and went.
+_CHURN = {
+    "queues": ("queue_created", "queue_deleted"),
+    "connections": ("connection_created", "connection_closed"),
+    "channels": ("channel_created", "channel_closed"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +63,7 @@ class Limit:
     Attributes:
         unit: the filter that writes its numbers.
         hint: what counts.
+        says_free: what is left is said, not what is used.
     """
 
     title: str
@@ -64,6 +71,7 @@ class Limit:
     most: float
     unit: str
     hint: str
+    says_free: bool = False
 
     @property
     def share(self) -> float:
@@ -102,10 +110,19 @@ async def overview(visit: Visit) -> Shows:
             else (),
             "ranges": RANGES if sees_all else (),
             "chosen": chosen,
+            "objects": [
+                (name, count, [_churn(totals, each) for each in _CHURN.get(name, ())])
+                for name, count in totals["object_totals"].items()
+            ],
             "nodes": nodes,
             "limits": [limit for node in nodes for limit in _limits(node)],
         },
     )
+
+
+def _churn(totals: Mapping[str, Any], name: str) -> float:
+    rate: float = totals["churn_rates"][f"{name}_details"]["rate"]
+    return rate
 
 
 def _row(visit: Visit, finding: Mapping[str, Any]) -> FindingRow:
@@ -146,6 +163,7 @@ def _limits(node: Mapping[str, Any]) -> list[Limit]:
             node["disk_total"],
             "octets",
             "of the file system with the data directory",
+            says_free=True,
         ),
         Limit(
             "Connections",

@@ -3,7 +3,7 @@
 from typing import Any
 
 from routelog.management.calls.failures import Refused
-from routelog.management.figures.charts import SAMPLED, length_chart, message_chart
+from routelog.management.figures.charts import RANGES, length_chart, message_chart, range_of
 from routelog.management.pages.change_table import CHANGES
 from routelog.management.pages.queue_pages import vhost_names
 from routelog.management.pages.visit import FIRST_ROWS, Shown, Shows, Visit
@@ -62,14 +62,17 @@ async def _verdict(visit: Visit) -> tuple[Any, str]:
 
 async def show_vhost(visit: Visit) -> Shows:
     """One virtual host."""
-    row = await visit.get(VHOST, visit.parts, SAMPLED)
+    chosen = range_of(visit.asked("range"))
+    row = await visit.get(VHOST, visit.parts, chosen.query)
     permissions = f"{VHOST}/permissions"
     limits = await visit.get("/vhost-limits/{vhost}", visit.parts)
     return Shown(
         "vhost.html",
         {
             "vhost": row,
-            "charts": (length_chart(row), message_chart(row)),
+            "charts": (message_chart(row), length_chart(row)),
+            "ranges": RANGES,
+            "chosen": chosen,
             "permissions": await visit.table(permissions, FIRST_ROWS, visit.parts),
             "limits": limits[0]["value"] if limits else {},
             "changes": CHANGES,

@@ -57,7 +57,8 @@
       grid: { stroke: colour("--line"), width: 1 },
       ticks: { show: false },
     };
-    const lines = series.map((each) => ({
+    const lines = series.map((each, at) => ({
+      fill: at === 0 ? `${colour(`--${each.colour}`)}1c` : undefined, // tokens of colours are six hex digits
       stroke: colour(`--${each.colour}`),
       dash: DASHES[each.colour],
       width: 2,

@@ -79,7 +79,7 @@ async def test_what_is_wrong_stands_first_and_the_sentence_begins_with_it(
     assert texts[3].startswith("2 certificates end, first of all /b.pem of https expired 3 d ago")
     assert (answer["verdict"], answer["more"]) == (
         "The log has failed",
-        "publishers wait, three nodes are not in sync and 3 more things. ",
+        "and publishers wait, three nodes are not in sync, two certificates end, and 2 more. ",
     )
 
 

@@ -81,12 +81,14 @@ async def test_a_group_that_is_62_000_behind(node: ManagedNode) -> None:
     await minutes(node, 22, lambda at: publish(node, stream, 238))
     (row,) = await rows(node)
     assert (row["kind"], row["messages"], group.ready) == ("group", 62_832, 62_832)
-    assert row["text"] == ("billing on clickstream is 62,832 behind, by 21 min, and falls further")
+    assert row["text"] == (
+        "billing on clickstream is 62,832 messages and 21 min behind, and falls further"
+    )
     named = row["named"][0]
     assert (named["type"], named["name"], named["queue"]) == ("group", "billing", "clickstream")
     await minutes(node, 6)  # nothing comes any more, and it is as far behind as it was
     (row,) = await rows(node)
-    assert row["text"] == "billing on clickstream is 62,832 behind, by 27 min"
+    assert row["text"] == "billing on clickstream is 62,832 messages and 27 min behind"
 
 
 async def test_single_messages_in_many_queues_push_nothing_away(node: ManagedNode) -> None:

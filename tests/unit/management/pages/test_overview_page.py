@@ -86,8 +86,7 @@ async def test_charts_and_limits_of_the_node_are_for_those_who_see_all_of_it(
     meters = {each["aria-label"]: each["value"] for each in page.all("progress")}
     assert list(meters) == ["Memory", "Disk", "Open files", "Connections", "Intake"]
     assert (meters["Disk"], meters["Intake"]) == ("0.7500", "0.1000")
-    assert "3.00 kB" not in page.text
-    assert "3 kB of 4 kB" in page.text
+    assert "1 kB free of 4 kB" in page.text
     await browser.sign_in_as("bob", "management")
     page = await browser.page("/")
     assert (page.all("figure"), page.all("progress")) == ([], [])
@@ -110,3 +109,27 @@ async def test_charts_go_back_as_far_as_is_asked(browser: Browser) -> None:
         (place,) = [each for each in page.all("div") if "data-chart" in each.attributes]
         times = json.loads(place["data-chart"])["times"]
         assert (times[-1] - times[0], len(times)) == (seconds, 61)
+
+
+async def test_nodes_of_a_cluster_are_shown_with_how_far_they_are(browser: Browser) -> None:
+    await browser.sign_in_as("ann", "monitoring")
+    assert "Cluster 3 nodes" not in (await browser.page("/")).text
+    browser.node.cluster.nodes += [
+        ReplicaState("b", True, True, 3),
+        ReplicaState("c", False, False, None),
+    ]
+    page = await browser.page("/")
+    assert "Cluster 3 nodes" in page.text
+    assert page.rows()[-3:] == [
+        ["routelog@here", "leads", "yes", "0"],
+        ["b", "follows", "yes", "3"],
+        ["c", "away", "no", "–"],
+    ]
+
+
+async def test_what_comes_and_goes_is_counted(browser: Browser) -> None:
+    await browser.node.queue("q")
+    await browser.sign_in_as("bob", "management")
+    rows = (await browser.page("/")).rows()
+    assert ["Queues", "1", "0", "0"] in rows
+    assert ["Consumers", "0", "", ""] in rows
