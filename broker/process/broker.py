@@ -22,6 +22,7 @@ from routelog.broker.process.data_directory import (
     START_FAULTS,
     StartError,
     bad_definitions,
+    in_words,
     open_logs,
 )
 from routelog.broker.process.event_log import EventLog
@@ -235,7 +236,7 @@ class Broker:
         await self._front.aclose(reason)
 
     def _unusable(self, error: Exception) -> StartError:
-        return StartError(f"data directory {self._config.data_dir}: {error}")
+        return StartError(f"data directory {self._config.data_dir}: {in_words(error)}")
 
     def _open(self, loop: asyncio.AbstractEventLoop) -> None:
         """Take the data directory, and make what its contents are read into."""

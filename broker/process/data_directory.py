@@ -28,6 +28,13 @@ START_FAULTS = (
 )
 
 
+def in_words(error: Exception) -> str:
+    """What is wrong, without the system's number: `data/LOCK: Permission denied`."""
+    if not isinstance(error, OSError) or error.strerror is None:
+        return str(error)
+    return error.strerror if error.filename is None else f"{error.filename}: {error.strerror}"
+
+
 class StartError(Exception):
     """The broker cannot start; the text says why, for the operator.
 

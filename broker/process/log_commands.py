@@ -15,6 +15,7 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColu
 from rich.table import Table
 from rich.text import Text
 
+from routelog.broker.process.data_directory import in_words
 from routelog.broker.process.logs import escape_control
 from routelog.log_backend import (
     EXCHANGE_MARK,
@@ -156,14 +157,14 @@ def _opened(path: Path, *, read_only: bool = True) -> Iterator[DataDirectory]:
         msgspec.MsgspecError,
         OSError,
     ) as error:
-        _refuse(str(error))
+        _refuse(in_words(error))
 
 
 def _is_of_a_cluster(path: Path) -> bool:
     try:
         return INCARNATION_FILE in SystemDisk().list_directory(path)
     except OSError as error:
-        _refuse(str(error))
+        _refuse(in_words(error))
 
 
 def _refuse(reason: str) -> NoReturn:

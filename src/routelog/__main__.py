@@ -187,7 +187,7 @@ def main() -> None:
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT):
             raise
-        _complain(str(error))  # what a command prints or writes finds no room
+        _complain(error.strerror or str(error))  # what a command prints or writes finds no room
         sys.exit(EXIT_FAILED)
 
 

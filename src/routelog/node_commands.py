@@ -22,7 +22,12 @@ from routelog.broker.node.configuration import (
     node_name,
 )
 from routelog.broker.process.broker import BrokerAddress
-from routelog.broker.process.data_directory import START_FAULTS, StartError, bad_definitions
+from routelog.broker.process.data_directory import (
+    START_FAULTS,
+    StartError,
+    bad_definitions,
+    in_words,
+)
 from routelog.broker.process.logs import escape_control, set_up_logs
 from routelog.broker.process.memory_allocator import give_large_blocks_back
 from routelog.broker.process.open_files import make_room_for_open_files, raise_open_files_limit
@@ -159,7 +164,7 @@ def promote(
     except DirectoryLocked as error:
         raise StartError(f"{error}: stop 'routelog follow' first") from None
     except (NoStandby, NoDataDirectory, *START_FAULTS) as error:
-        raise StartError(str(error)) from None
+        raise StartError(in_words(error)) from None
     typer.echo(
         f"{data} is a node's: its journal ends at position {end.position}, epoch {end.epoch}"
     )
@@ -170,7 +175,7 @@ def _refuse_standby(data: Path) -> None:
     try:
         follows = is_standby(data, SystemDisk())
     except OSError as error:  # it is no directory, or somebody else's
-        raise StartError(f"data directory {data}: {error}") from None
+        raise StartError(f"data directory {data}: {in_words(error)}") from None
     if follows:
         raise StartError(f"{data} is a standby's: 'routelog promote' it first")
 
