@@ -34,7 +34,15 @@ from routelog.management.things.connection_pages import (
     show_channel,
     show_connection,
 )
-from routelog.management.things.exchange_pages import DELAYED, EXCHANGE, show_delayed, show_exchange
+from routelog.management.things.exchange_pages import (
+    DELAYED,
+    EXCHANGE,
+    show_delayed,
+    show_exchange,
+    show_exchange_bindings,
+    show_exchange_danger,
+    show_exchange_publish,
+)
 from routelog.management.things.message_pages import (
     browse_messages,
     choose_messages,
@@ -100,6 +108,9 @@ PAGES = (
     Page(f"{DEFINITIONS}/import", import_definitions, DEFINITIONS, method="POST"),
     Page(DELAYED_OF_ALL, list_delayed, "/exchanges"),
     Page(EXCHANGE, show_exchange, EXCHANGE),
+    Page(f"{EXCHANGE}/bindings", show_exchange_bindings, EXCHANGE),
+    Page(f"{EXCHANGE}/publish", show_exchange_publish, EXCHANGE),
+    Page(f"{EXCHANGE}/danger", show_exchange_danger, EXCHANGE),
     Page(CONNECTION, show_connection, CONNECTION),
     Page(CHANNEL, show_channel, CHANNEL),
     Page(USER, show_user, USER),

@@ -50,7 +50,11 @@ class Routed(Struct):
 
 
 class TriedRoute(Struct):
-    """The queues that a message would reach: the first thousand, and how many there are."""
+    """The queues that a message would reach: the first thousand, and how many there are.
+
+    `bindings` are those on its way, the first 200.
+    """
 
     queues: list[str]
     count: int
+    bindings: list[BindingRow]

@@ -20,7 +20,7 @@ class QueueState:
     Attributes:
         word: for a badge.
         kind: of the badge: "good", "warn", "bad" or plain.
-        growth: ready messages more in a second; below zero: fewer.
+        growth: of the last minute: ready messages more in a second; below zero: fewer.
     """
 
     word: str
@@ -37,7 +37,7 @@ def queue_state(row: Mapping[str, Any], consumers: list[Mapping[str, Any]]) -> Q
         row: of the API, with samples.
         consumers: rows of the API.
     """
-    growth = min(_growth(row, GROWTH_SECONDS), _growth(row, RATE_SECONDS), key=abs)
+    growth, grown = _growth(row, RATE_SECONDS), _growth(row, GROWTH_SECONDS) * GROWTH_SECONDS
     coming, going = _rate_over(row, "publish"), _rate_over(row, "deliver_get")
     ready, count = row["messages_ready"], row["consumers"]
 
@@ -60,9 +60,9 @@ def queue_state(row: Mapping[str, Any], consumers: list[Mapping[str, Any]]) -> Q
         busy = (
             "Deliveries go on as they acknowledge: look at what they do, or take a larger prefetch."
         )
-        if growth * GROWTH_SECONDS < GROWTH_MIN:
+        if grown < GROWTH_MIN or growth <= 0:
             return state("busy", "warn", told, busy)
-    if growth * GROWTH_SECONDS >= GROWTH_MIN:
+    if grown >= GROWTH_MIN and growth > 0:
         told = (
             f"It takes in more than {count} consumer{_s(count)} give{_s(count, verb=True)} out:"
             f" {as_rate(coming)} against {as_rate(going)}."

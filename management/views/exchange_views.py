@@ -20,6 +20,7 @@ from routelog.management.shapes.exchange import (
 )
 from routelog.management.views.bindings import binding_row, bindings_from, exchange_name
 from routelog.management.views.flows import flows_of_exchange
+from routelog.management.views.route_way import way_of
 from routelog.vhosts import ResourceKind, Verb, VirtualHost, checked_arguments, plain_arguments
 
 INTERNAL_USER = "rmq-internal"  # RabbitMQ's name for what it did by itself
@@ -202,8 +203,11 @@ def try_route(call: Call) -> Answer:
         headers = msgspec.json.decode(call.query.get("headers") or "{}", type=dict[str, Any])
     except msgspec.MsgspecError as error:
         raise bad_request(f"headers: {error}") from None
-    route = call.vhost.routing.route(name, key, Message(checked_arguments(headers)))
-    return Value(TriedRoute(list(route[:ROUTE_QUEUES_MAX]), len(route)))
+    message = Message(checked_arguments(headers))
+    route = call.vhost.routing.route(name, key, message)
+    way = way_of(call.vhost, name, key, message, frozenset(route))
+    bindings = [binding_row(call.vhost.name, each) for each in way]
+    return Value(TriedRoute(list(route[:ROUTE_QUEUES_MAX]), len(route), bindings))
 
 
 def _exchange(call: Call) -> Exchange:

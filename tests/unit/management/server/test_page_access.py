@@ -43,6 +43,11 @@ CHANGED_BY = (
     (r"(PUT|DELETE) /policies/.*", ("policymaker", "administrator")),
 )
 
+DRAWN = {  # what our drawings are made of
+    "icon": {"path"},
+    "spark": {"polyline"},
+    "picture": {"path", "rect", "text", "a", "title"},
+}
 NO_TEXT = {"number": "1", "json": "{}"}  # what fields hold that take no text
 
 # What a browser would run, if it stood in a page as it is.
@@ -205,9 +210,8 @@ def check_page(page: Element) -> None:
     for each in page.walk():
         assert each.tag not in ("img", "style", "iframe", "object"), each.attributes
         if each.tag == "svg":  # ours are drawn of nothing else
-            assert each["class"] in ("spark", "picture", "icon")
-            drawn = {"path"} if each["class"] == "icon" else {"line", "polyline", "rect", "text"}
-            assert {inner.tag for inner in each.walk()} <= drawn
+            kind = each["class"].split()[0]
+            assert {inner.tag for inner in each.walk()} <= DRAWN[kind]
         for name, value in each.attributes.items():
             assert not name.startswith("on"), (each.tag, each.attributes)
             assert name != "autofocus" or each["name"] == "user"

@@ -22,35 +22,41 @@ async def test_an_exchange_is_added_bound_tried_unbound_and_deleted(browser: Bro
     here = "/exchanges/%2F/a%2Fx"
     for name in ("first", "second"):
         await browser.node.queue(name)
-    answer = await browser.send(here, "/do/bind", destination="first", routing_key="a.#")
+    tab = f"{here}/bindings"
+    answer = await browser.send(tab, "/do/bind", destination="first", routing_key="a.#")
     assert answer.page.one("p", role="status").text == "a/x leads to first."
     # Also by an exchange in between.
     answer = await browser.send(
-        here, "/do/bind", kind="e", destination="amq.fanout", routing_key="a.b"
+        tab, "/do/bind", kind="e", destination="amq.fanout", routing_key="a.b"
     )
     assert answer.status == 200
-    await browser.send("/exchanges/%2F/amq.fanout", "/do/bind", destination="second")
+    await browser.send("/exchanges/%2F/amq.fanout/bindings", "/do/bind", destination="second")
 
-    page = await browser.page(here)
+    page = await browser.page(tab)
     assert [row[:2] for row in page.rows()[-2:]] == [
         ["first", "a.#"],
         ["exchange amq.fanout", "a.b"],
     ]
     page = await browser.page(f"{here}?routing_key=a.b")
     (found,) = [each for each in page.all("p", role="status") if "2 queues" in each.text]
-    assert "exchanges in between" in found.text
+    lit = [each["d"] for each in page.all("path", class_="lit")]
+    assert len(lit) == 3  # first; amq.fanout; and second behind it
+    titles = [each.one("title").text for each in page.all("a", class_="lit")]
+    assert {"queue first", "queue second"} < set(titles)
+    assert "/queues/%2F/second" in [each["href"] for each in page.all("a", class_="lit")]
+    assert found.text == "To 2 queues: first , second ."
     links = [each["href"] for each in page.all("a")]
     assert {"/queues/%2F/first", "/queues/%2F/second"} <= set(links)
     page = await browser.page(f"{here}?routing_key=b")
     assert "To no queue" in page.one("p", role="status").text
     page = await browser.page(f"{here}?routing_key=b&headers=[]")
-    assert "headers: Expected `object`" in page.one("p", role="alert").text
+    assert "Headers: Expected `object`" in page.one("p", role="alert").text
 
-    answer = await browser.send(here, "/do/unbind")
+    answer = await browser.send(tab, "/do/unbind")
     assert "does not lead to first" in answer.page.one("p", role="status").text
-    answer = await browser.send(here, "/do/delete-exchange", confirm="x")
+    answer = await browser.send(f"{here}/danger", "/do/delete-exchange", confirm="x")
     assert "has to be typed" in answer.refusal
-    answer = await browser.send(here, "/do/delete-exchange", confirm="a/x")
+    answer = await browser.send(f"{here}/danger", "/do/delete-exchange", confirm="a/x")
     assert answer.page.one("h1").text == "Exchanges"
     assert (await browser.get(here)).status == 404
 
@@ -59,9 +65,9 @@ async def test_headers_decide_where_a_headers_exchange_leads(browser: Browser) -
     await browser.node.queue("q")
     here = "/exchanges/%2F/amq.headers"
     arguments = '{"x-match": "all", "n": 1}'
-    await browser.send(here, "/do/bind", destination="q", arguments=arguments)
+    await browser.send(f"{here}/bindings", "/do/bind", destination="q", arguments=arguments)
     page = await browser.page(f'{here}?routing_key=&headers={{"n":1}}')
-    assert "1 queue:" in page.text
+    assert "To 1 queue:" in page.text
     page = await browser.page(f'{here}?routing_key=&headers={{"n":2}}')
     assert "To no queue" in page.text
 
@@ -72,9 +78,11 @@ async def test_the_default_exchange_has_a_name_in_addresses(browser: Browser) ->
     assert "/exchanges/%2F/amq.default" in [each["href"] for each in page.all("a")]
     page = await browser.page("/exchanges/%2F/amq.default?routing_key=q")
     assert page.one("h1").text == "The default exchange"
-    assert "1 queue:" in page.text
-    forms = [each["action"] for each in page.all("form", method="post")]
-    assert forms == ["/sign-out", "/do/publish"]
+    assert "To 1 queue:" in page.text
+    for tab, actions in (("bindings", []), ("publish", ["/do/publish"]), ("danger", [])):
+        page = await browser.page(f"/exchanges/%2F/amq.default/{tab}")
+        forms = page.one("main").all("form", method="post")
+        assert [each["action"] for each in forms] == actions
 
 
 async def test_of_many_bindings_the_first_are_shown_and_the_others_counted(
@@ -86,13 +94,17 @@ async def test_of_many_bindings_the_first_are_shown_and_the_others_counted(
     await browser.node.queue("q")
     for key in ("a", "b", "c"):
         said = {"routing_key": key}
-        await browser.send("/exchanges/%2F/amq.topic", "/do/bind", destination="q", **said)
+        await browser.send("/exchanges/%2F/amq.topic/bindings", "/do/bind", destination="q", **said)
         await browser.send(
-            "/exchanges/%2F/amq.topic", "/do/bind", kind="e", destination="amq.fanout", **said
+            "/exchanges/%2F/amq.topic/bindings",
+            "/do/bind",
+            kind="e",
+            destination="amq.fanout",
+            **said,
         )
-    page = await browser.page("/exchanges/%2F/amq.topic")
+    page = await browser.page("/exchanges/%2F/amq.topic/bindings")
     assert "And 4 more." in page.text
-    page = await browser.page("/exchanges/%2F/amq.fanout")
+    page = await browser.page("/exchanges/%2F/amq.fanout/bindings")
     assert "And 1 more." in page.text
     page = await browser.page("/queues/%2F/q/bindings")  # also bound to the default exchange
     assert "And 2 more." in page.text

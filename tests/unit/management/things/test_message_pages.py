@@ -141,7 +141,7 @@ async def test_all_that_a_filter_finds_are_copied_to_an_exchange(browser: Browse
     queue = await node.queue("q")
     queue.publish(records("a", "bb"), False)
     bound = {"destination": "q", "routing_key": "k"}
-    await browser.send("/exchanges/%2F/amq.topic", "/do/bind", **bound)
+    await browser.send("/exchanges/%2F/amq.topic/bindings", "/do/bind", **bound)
     here = "/queues/%2F/q/messages"
     said = {"which": "found", "mode": "copy", "to_kind": "exchange", "to": "amq.topic"}
     answer = await browser.send(f"{here}?text=bb", f"{here}/chosen", routing_key="k", **said)
