@@ -6,7 +6,14 @@ from typing import Any
 from routelog.management.calls.answer import Row
 from routelog.management.calls.failures import Refused, not_found
 from routelog.management.calls.path_template import filled
-from routelog.management.figures.charts import SAMPLED, length_chart, message_chart
+from routelog.management.figures.charts import (
+    RANGES,
+    SAMPLED,
+    TEN_MINUTES,
+    length_chart,
+    message_chart,
+    range_of,
+)
 from routelog.management.figures.message_text import described_message
 from routelog.management.pages.change_table import CHANGES
 from routelog.management.pages.visit import FIRST_ROWS, NOTHING, ONE_ROW, Parts, Shown, Shows, Visit
@@ -75,7 +82,10 @@ def of_queue(one: OneQueue, template: str, **values: Any) -> Shown:
 async def show_queue(visit: Visit) -> Shows:
     """Whether it keeps up, how much is in it, charts, and its oldest messages."""
     one = await one_queue(visit, "", SAMPLED)
-    row = one.row
+    row = charted = one.row
+    chosen = range_of(visit.asked("range"))
+    if chosen != TEN_MINUTES:
+        charted = await visit.get(QUEUE, visit.parts, chosen.query)
     oldest: list[Row] = []
     if row["messages_ready"]:
         query = {"count": str(OLDEST), "truncate": str(OLDEST_BYTES)}
@@ -90,7 +100,9 @@ async def show_queue(visit: Visit) -> Shows:
         "overview",
         state=queue_state(row, row["consumer_details"]),
         rates={name: rate_of(row, name) for name in ("publish", "deliver_get", "ack")},
-        charts=(length_chart(row), message_chart(row)),
+        charts=(length_chart(charted), message_chart(charted)),
+        ranges=RANGES,
+        chosen=chosen,
         oldest=oldest,
     )
 
