@@ -28,8 +28,8 @@ async def test_a_node_on_its_own_is_shown_with_its_standby(browser: Browser) -> 
     page = await browser.page("/cluster")
     assert "runs on its own" in page.text
     assert page.rows() == [
-        ["routelog@here", "yes", "yes", "yes", "", "0"],
-        ["warm", "no", "2.05 kB", "1.2"],
+        ["routelog@here", "leads", "yes", "yes", "0"],
+        ["warm", "no", "2.05 kB", "1 s"],
     ]
 
 
@@ -47,8 +47,8 @@ async def test_a_cluster_is_shown_with_what_changed(browser: Browser) -> None:
     assert "one more failure stops them: 2 nodes are in sync, and 2 are needed" in page.text
     assert "Epoch 6 began by an operator's command" in page.text
     assert page.rows()[1:] == [
-        ["b", "", "no", "no", "yes", "–"],
-        ["c", "", "yes", "yes", "", "2"],
+        ["b", "follows", "no", "damaged", "–"],
+        ["c", "follows", "yes", "yes", "2"],
         ["1970-01-01 00:01:00 UTC", "7", "routelog@here", "b, c", "b is gone"],
     ]
     node.cluster.nodes[1] = ReplicaState("b")
@@ -71,7 +71,7 @@ async def test_the_log_is_shown_and_filtered(browser: Browser) -> None:
         ["error", "", ""],
         ["info", "queue.deleted", "bob"],
     ]
-    assert page.rows()[0][4] == "a faultTraceback"
+    assert page.rows()[0][4] == "a fault Traceback"
     (live,) = page.all("div", id="live")
     assert live["hx-get"] == "/log"
     page = await browser.page("/log?via=HTTP&user=bob&still=1")

@@ -13,8 +13,8 @@ async def test_limits_are_set_shown_beside_what_is_used_and_lifted(browser: Brow
     said = {"user": "ann", "limit": "max-connections", "value": "3"}
     answer = await browser.send(LIMITS, "/do/put-user-limit", **said)
     assert [row[:4] for row in answer.page.rows()] == [
-        ["virtual host /", "max-queues", "7", "1"],
-        ["user ann", "max-connections", "3", "0"],
+        ["/ virtual host", "max-queues", "1", "7"],
+        ["ann user", "max-connections", "0", "3"],
     ]
     await browser.send(LIMITS, "/do/clear-vhost-limit")
     answer = await browser.send(LIMITS, "/do/clear-user-limit")
