@@ -19,8 +19,8 @@ _WIDTH = 112
 _EMPTY_PAGE = """\
 # Performance
 
-Written by the commands named below; [benchmarks.md](benchmarks.md) says how they measure. Figures of one run
-compare with each other; those of different machines or days do not.
+Written by the commands named below. Figures of one run compare with each other; those of different machines or
+days do not.
 
 <!-- matrix: begin -->
 <!-- matrix: end -->

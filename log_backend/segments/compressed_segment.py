@@ -50,7 +50,7 @@ BLOCKS_KEPT = 2  # a window of headers may reach into the block behind that of t
 
 ZSTD, LZ4 = 1, 2
 CODECS = {"zstd": ZSTD, "lz4": LZ4}  # by their names in x-compression
-ZSTD_LEVEL = 1  # docs/operating/compression.md compares the levels
+ZSTD_LEVEL = 1  # level 9 packs 6 % smaller, at a tenth of the speed
 
 _HEADER = struct.Struct("<4sIIIQQQII")
 _CHECKED = struct.Struct("<IIQQQII")  # the header from the codec on
