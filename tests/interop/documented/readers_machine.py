@@ -8,7 +8,7 @@ copy of the sources in which `make serve` was typed; `systemctl` starts and stop
 
 - Shell snippets have what earlier ones exported. The first command that fails ends them. Questions for a
   password are answered with `secret`.
-- Python snippets run in one namespace, as if they were pasted one after the other.
+- Python snippets of a page run in one namespace, as if they were pasted one after the other.
 - Snippets of configuration and JSON are read.
 - A block without a language right behind a snippet is what the snippet prints.
 - Snippets of a page in another language are one program, which runs when that language is asked for.
@@ -80,9 +80,9 @@ class SnippetFailed(Exception):
     """A snippet does not do what its page says."""
 
 
-def on_a_machine(page: str, *language: str) -> list[str]:
-    """The command that reads a page, or runs its program in a language, on a machine of its own."""
-    return [*NAMESPACES, *FIRST_PROCESS, sys.executable, "-m", MODULE, INSIDE, page, *language]
+def on_a_machine(*pages: str, language: str = "") -> list[str]:
+    """The command that reads pages, or runs the program of one in a language, on a machine of its own."""
+    return [*NAMESPACES, *FIRST_PROCESS, sys.executable, "-m", MODULE, INSIDE, language, *pages]
 
 
 def enter() -> None:
@@ -117,7 +117,7 @@ class Reader:
     """Does what pages say, one after the other."""
 
     def __init__(self) -> None:
-        self._names: dict[str, Any] = {"__name__": "__main__"}
+        self._names: dict[str, Any] = {}
         self._environment = {**os.environ, **SETTINGS, "PWD": str(ROOT)}
         self._prepare()
 
@@ -129,6 +129,7 @@ class Reader:
         """
         if page in READ_BEFORE:
             self.read(READ_BEFORE[page])
+        self._names = {"__name__": "__main__"}
         self._shell(READERS_HAVE.get(page, ""))
         for snippet in snippets(page):
             try:
@@ -247,18 +248,21 @@ def _read_configuration(text: str) -> None:
 READ = {"json": json.loads, "toml": _read_configuration, "yaml": yaml.safe_load}
 
 
-def _main(page: str, language: str = "") -> None:
+def _main(language: str, *pages: str) -> None:
     enter()
     reader = Reader()
-    if language:
-        reader.run_program(page, language)
-    else:
-        reader.read(page)
+    for page in pages:
+        if language:
+            reader.run_program(page, language)
+        else:
+            reader.read(page)
 
 
 if __name__ == "__main__":
     if sys.argv[1] != INSIDE:
-        sys.exit(subprocess.run(on_a_machine(*sys.argv[1:])).returncode)
+        pages = [each for each in sys.argv[1:] if each not in PROGRAMS]
+        chosen = [each for each in sys.argv[1:] if each in PROGRAMS]
+        sys.exit(subprocess.run(on_a_machine(*pages, language="".join(chosen))).returncode)
     try:
         _main(*sys.argv[2:])
     except SnippetFailed as failed:

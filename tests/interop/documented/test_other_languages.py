@@ -23,7 +23,7 @@ SECONDS_MAX = 300  # jshell takes ten, or a minute beside others
 def printed(language: str) -> list[str]:
     """What the program of the page in a language prints; several workers print in any order."""
     done = subprocess.run(
-        on_a_machine(PAGE, language),
+        on_a_machine(PAGE, language=language),
         cwd=ROOT,
         env={**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT / 'tests'}"},
         stdin=subprocess.DEVNULL,

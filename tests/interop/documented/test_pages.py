@@ -23,15 +23,16 @@ OF_SPARK = {
 }  # a JVM starts in 10 s, or in a minute beside others
 SECONDS_MAX = 300
 WORDS_MAX = 39_000  # of all pages; they are to have 30,000
+DEVELOPERS_PAGES = ("docs/getting-started.md", "README.md", "docs/clients.md", "docs/messaging/")
 PAGES = [page for page in users_pages() if snippets(page)]
 
 
-def read(page: str) -> None:
-    """Run a page, unless there can be no machine for it."""
+def read(*pages: str) -> None:
+    """Run pages on one machine, unless there can be none."""
     if os.geteuid() != 0:
         pytest.skip("only the superuser can make a machine with files and a network of its own")
     done = subprocess.run(
-        on_a_machine(page),
+        on_a_machine(*pages),
         cwd=ROOT,
         env={**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT / 'tests'}"},
         stdin=subprocess.DEVNULL,
@@ -66,3 +67,8 @@ def test_what_is_not_run_is_in_the_pages() -> None:
 
 def test_pages_together_are_short_enough_to_be_read() -> None:
     assert sum(words(page) for page in users_pages()) <= WORDS_MAX
+
+
+def test_developers_can_read_their_pages_one_after_the_other() -> None:
+    """No page declares a name of another one with other arguments."""
+    read(*(page for page in PAGES if page.startswith(DEVELOPERS_PAGES)))
