@@ -232,19 +232,22 @@ class PageServer:
             notice, session.notice = session.notice, ""
             failed, session.failed = session.failed, None
         scheme = "https" if _is_https(request) else "http"
+        clock, node = self._broker.clock, self._broker.node
+        now = clock.now() / 1_000_000
         return {
             "visit": visit,
             "menu": opened_menu(visit),
             "menu_state": await menu_state(self._broker, visit),
             "all_vhosts": names_of_vhosts(self._broker, visit.caller),
-            "now": self._broker.clock.now() / 1_000_000,
+            "now": now,
+            "began": now - (clock.monotonic() - node.started_at),
             "here": _path(request),
             "path": request.rel_url.raw_path,
             "notice": notice,
             "failed": failed,
             "origin": f"{scheme}://{request.host}",
             "cluster": self._broker.cluster_name(),
-            "node": self._broker.node,
+            "node": node,
         }
 
     async def _html(

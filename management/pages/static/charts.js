@@ -33,6 +33,7 @@
   }
 
   function told(value, unit) {
+    if (value === null) return "–";
     if (unit === "count") return Math.round(value).toLocaleString("en");
     return value ? `${short(value, unit)}/s` : "0";
   }
@@ -51,6 +52,9 @@
   function draw(place) {
     const data = JSON.parse(place.dataset.chart);
     const { times, series, unit } = data;
+    // Before the node began nothing is known.
+    const began = Number(document.querySelector("[data-began]").dataset.began);
+    for (const each of series) each.values = each.values.map((value, at) => (times[at] < began ? null : value));
     const axis = {
       stroke: colour("--ink-3"),
       font: `11px ${colour("--sans")}`,
@@ -62,7 +66,7 @@
       stroke: colour(`--${each.colour}`),
       dash: DASHES[each.colour],
       width: 2,
-      points: { show: false },
+      points: { show: each.values.filter((value) => value !== null).length < 3, size: 6 }, // too few for a line
     }));
     const most = Math.max(0, ...series.flatMap((each) => each.values));
     const options = {

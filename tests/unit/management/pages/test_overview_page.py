@@ -82,6 +82,7 @@ async def test_charts_and_limits_of_the_node_are_for_those_who_see_all_of_it(
     await browser.sign_in_as("ann", "monitoring")
     page = await browser.page("/")
     assert page.one("figcaption").text == "Messages"
+    assert int(page.one("header")["data-began"]) > 0  # before it the charts know nothing
     assert page.one("p", class_="keys").text == "Ready 0 Unacknowledged 0"
     meters = {each["aria-label"]: each["value"] for each in page.all("progress")}
     assert list(meters) == ["Memory", "Disk", "Open files", "Connections", "Intake"]
