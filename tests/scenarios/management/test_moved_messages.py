@@ -80,7 +80,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 def test_a_filter_moves_what_it_finds(world: World, arguments: dict[str, object]) -> None:
     world.queue("a", 20, **arguments)
     world.queue("b")
-    asked = {"to": {"queue": "b"}, "filter": {"header": "odd:1"}}
+    asked = {"to": {"queue": "b"}, "filter": {"header": "odd=1"}}
     dry = world.post("a", "move", **asked, dry_run=True)
     assert (dry["count"], len(dry["sample"]), dry["dry_run"]) == (10, 10, True)
     assert sorted(world.bodies("a")) == list(range(20))
