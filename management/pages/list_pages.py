@@ -166,6 +166,7 @@ POLICIES = ListPage(
     below="vhost",
     row_changes={"delete-policy": {"vhost": "vhost", "name": "name"}},
     changes=("put-policy",),
+    link="/policies/{vhost}/{name}",
     tabs=POLICY_TABS,
 )
 OPERATOR_POLICIES = replace(
@@ -175,6 +176,7 @@ OPERATOR_POLICIES = replace(
     of_vhost="/operator-policies/{vhost}",
     row_changes={"delete-operator-policy": {"vhost": "vhost", "name": "name"}},
     changes=("put-operator-policy",),
+    link="/operator-policies/{vhost}/{name}",
 )
 VHOSTS = ListPage(
     "Virtual hosts",

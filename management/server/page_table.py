@@ -61,7 +61,7 @@ from routelog.management.things.queue_page import (
     show_queue,
     show_settings,
 )
-from routelog.management.things.rule_pages import show_limits
+from routelog.management.things.rule_pages import OPERATOR_POLICY, POLICY, show_limits, show_policy
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +76,12 @@ class Page:
     handler: Callable[[Visit], Awaitable[Shows]]
     api: str
     method: Literal["GET", "POST"] = "GET"
+
+
+def in_tabs(path: str, show: Callable[..., Awaitable[Shows]], *tabs: str) -> list[Page]:
+    """The pages of a thing: its own, and one for each of the other tabs."""
+    own = Page(path, show, path)
+    return [own, *(Page(f"{path}/{tab}", partial(show, tab=tab), path) for tab in tabs)]
 
 
 PAGES = (
@@ -111,10 +117,12 @@ PAGES = (
     Page(f"{EXCHANGE}/bindings", show_exchange_bindings, EXCHANGE),
     Page(f"{EXCHANGE}/publish", show_exchange_publish, EXCHANGE),
     Page(f"{EXCHANGE}/danger", show_exchange_danger, EXCHANGE),
-    Page(CONNECTION, show_connection, CONNECTION),
-    Page(CHANNEL, show_channel, CHANNEL),
-    Page(USER, show_user, USER),
-    Page(VHOST, show_vhost, VHOST),
+    *in_tabs(CONNECTION, show_connection, "channels", "client", "danger"),
+    *in_tabs(CHANNEL, show_channel, "consumers"),
+    *in_tabs(USER, show_user, "permissions", "limits", "settings", "danger"),
+    *in_tabs(VHOST, show_vhost, "permissions", "limits", "settings", "danger"),
+    *in_tabs(POLICY, show_policy, "settings", "danger"),
+    *in_tabs(OPERATOR_POLICY, partial(show_policy, kind="operator-policy"), "settings", "danger"),
     Page(DELAYED, show_delayed, DELAYED),
     Page(GROUP, show_group, READERS),
     Page("/queues-chosen", choose_queues, QUEUES, method="POST"),

@@ -1,8 +1,10 @@
 """One connection, one channel: who it is, what it does, and why it waits."""
 
+from routelog.management.calls.path_template import filled
 from routelog.management.figures.charts import SAMPLED, message_chart, octet_chart
 from routelog.management.pages.change_table import CHANGES
 from routelog.management.pages.visit import FIRST_ROWS, Shown, Shows, Visit
+from routelog.management.things.tabs import Tab, Thing, tabs_of
 
 CONNECTION = "/connections/{name}"
 CHANNEL = "/channels/{channel}"
@@ -23,12 +25,31 @@ WAITS_FOR = {
 }
 
 
-async def show_connection(visit: Visit) -> Shows:
-    """One connection."""
+async def show_connection(visit: Visit, tab: str = "") -> Shows:
+    """One connection: what it does and why it waits, its channels, and who its client is."""
     row = await visit.get(CONNECTION, visit.parts, SAMPLED)
+    tabs = [
+        Tab("", "Overview"),
+        Tab("channels", "Channels", row["channels"]),
+        Tab("client", "Client"),
+    ]
+    if visit.may_change:
+        tabs.append(Tab("danger", "Close", is_grave=True))
+    badges = [(row["protocol"], "")] + ([("TLS", "good")] if row["ssl"] else [])
+    called = row["user_provided_name"]
     return Shown(
-        "connection.html",
+        "things/connection.html",
         {
+            "thing": Thing(
+                "connection",
+                row["name"],
+                "/connections",
+                "Connections",
+                called if isinstance(called, str) else "",
+                row["state"],
+                tuple(badges),
+            ),
+            "tabs": tabs_of(CONNECTION, visit.parts, tabs, tab),
             "connection": row,
             "channels": await visit.table(f"{CONNECTION}/channels", FIRST_ROWS, visit.parts),
             "charts": (octet_chart(row),),
@@ -39,7 +60,27 @@ async def show_connection(visit: Visit) -> Shows:
     )
 
 
-async def show_channel(visit: Visit) -> Shows:
-    """One channel."""
+async def show_channel(visit: Visit, tab: str = "") -> Shows:
+    """One channel: what it publishes and takes, and its consumers."""
     row = await visit.get(CHANNEL, visit.parts, SAMPLED)
-    return Shown("channel.html", {"channel": row, "charts": (message_chart(row),)})
+    tabs = [Tab("", "Overview"), Tab("consumers", "Consumers", row["consumer_count"])]
+    connection = row["connection_details"]["name"]
+    badges = [(word, "") for word in ("confirm", "transactional") if row[word]]
+    thing = Thing(
+        "channel",
+        row["name"],
+        filled(CONNECTION, {"name": connection}),
+        connection,
+        "",
+        row["state"],
+        tuple(badges),
+    )
+    return Shown(
+        "things/channel.html",
+        {
+            "thing": thing,
+            "tabs": tabs_of(CHANNEL, visit.parts, tabs, tab),
+            "channel": row,
+            "charts": (message_chart(row),),
+        },
+    )

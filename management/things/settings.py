@@ -75,9 +75,8 @@ def settings_of(row: Mapping[str, Any]) -> list[Setting]:
     said = {each["name"]: each for each in row["settings"]}
     rows: list[Setting] = []
     for name, each in said.items():
-        known = KNOWN.get(name, Known(name.removeprefix("x-"), ""))
-        shown = shown_value(known.unit, each["value"])
-        rows.append(Setting(name, known.label, shown, each["source"], each["policy"], _key(name)))
+        shown = described(name, each["value"])
+        rows.append(Setting(name, *shown, each["source"], each["policy"], _key(name)))
     unsaid = {**KNOWN}
     if row["type"] == "quorum":
         unsaid["x-delivery-limit"] = _QUORUM_DELIVERIES
@@ -85,6 +84,12 @@ def settings_of(row: Mapping[str, Any]) -> list[Setting]:
         if name not in said and row["type"] in known.of:
             rows.append(Setting(name, known.label, known.default, "default", "", _key(name)))
     return rows
+
+
+def described(name: str, value: object) -> tuple[str, str]:
+    """What a setting is called, and its value with its unit."""
+    known = KNOWN.get(name, Known(name.removeprefix("x-"), ""))
+    return known.label, shown_value(known.unit, value)
 
 
 def shown_value(unit: Unit, value: object) -> str:
@@ -115,9 +120,15 @@ def policy_for(row: Mapping[str, Any], policy: Mapping[str, Any] | None) -> dict
         "apply-to": "queues",
         "priority": str(policy["priority"] + 1 if policy else 0),
     }
+    return {**(policy_fields(policy) if policy else {}), **first}
+
+
+def policy_fields(policy: Mapping[str, Any]) -> dict[str, str]:
+    """A policy as the fields of its form."""
+    first = {name: str(policy[name]) for name in ("pattern", "apply-to", "priority")}
     fields = {each.name for each in POLICY_FIELDS}
     further: dict[str, object] = {}
-    for key, value in (policy["definition"] if policy else {}).items():
+    for key, value in policy["definition"].items():
         if (name := f"definition.{key}") in fields:
             first[name] = str(value)
         else:

@@ -36,6 +36,25 @@ class Tabs:
     shown: str
 
 
+@dataclass(frozen=True, slots=True)
+class Thing:
+    """What stands above the tabs of a thing.
+
+    Attributes:
+        list: the address of the list that it is in; `within` is said behind it.
+        state: as lists show it; empty: it has none.
+        badges: texts with their kinds.
+    """
+
+    noun: str
+    name: str
+    list: str
+    list_title: str
+    within: str = ""
+    state: str = ""
+    badges: tuple[tuple[str, str], ...] = ()
+
+
 def tabs_of(path: str, parts: Mapping[str, str], tabs: list[Tab], shown: str) -> Tabs:
     """The tabs of a thing, by the path of its page and what names it."""
     return Tabs(filled(path, parts), tabs, shown)

@@ -22,7 +22,7 @@ async def test_a_connection_is_closed(browser: Browser) -> None:
     assert row[:3] == ["the 10.0.0.9:1 -> here 10.0.0.9:1 -> here", "ann", "/"]
     assert row[3].endswith("waits for memory")
     link = page.one("tbody").one("a")["href"]
-    answer = await browser.send(link, "/do/close-connection")
+    answer = await browser.send(f"{link}/danger", "/do/close-connection")
     assert answer.page.one("p", role="status").text == f"Connection {connection.name} is closed."
     assert node.connections.open == []
     assert "There is none" in (await browser.page("/channels")).text
@@ -47,7 +47,7 @@ async def test_users_and_permissions_are_set_and_taken_away(browser: Browser) ->
     )
     assert answer.status == 200
     assert node.users.permissions.of_user("bob") == {}
-    answer = await browser.send("/users/bob", "/do/delete-user", confirm="bob")
+    answer = await browser.send("/users/bob/danger", "/do/delete-user", confirm="bob")
     assert answer.page.one("p", role="status").text == "User bob is deleted."
 
 
@@ -62,7 +62,7 @@ async def test_policies_and_vhosts_are_set_and_deleted(browser: Browser) -> None
     assert answer.page.one("p", role="status").text == "The policy p is deleted."
     answer = await browser.send("/vhosts", "/do/put-vhost", name="v/w", description="for w")
     assert "v/w for w" in [row[0] for row in answer.page.rows()]
-    answer = await browser.send("/vhosts/v%2Fw", "/do/delete-vhost", confirm="v/w")
+    answer = await browser.send("/vhosts/v%2Fw/danger", "/do/delete-vhost", confirm="v/w")
     assert answer.page.one("p", role="status").text.startswith("Virtual host v/w is deleted")
 
 

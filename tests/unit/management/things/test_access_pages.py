@@ -16,37 +16,38 @@ async def browser(browser: Browser) -> Browser:
 
 
 HERE = "/users/b%2Fb"
+PERMISSIONS = f"{HERE}/permissions"
 
 
 async def test_a_user_is_shown_and_changed(browser: Browser) -> None:
     users = browser.node.users
     assert HERE in [each["href"] for each in (await browser.page("/users")).all("a")]
-    page = await browser.page(HERE)
+    page = await browser.page(PERMISSIONS)
     assert "hash of" not in page.text
     assert page.rows()[0][:4] == ["/", "", "^a", "^b"]
 
     said = {"exchange": "amq.topic", "write": "^w"}
-    answer = await browser.send(HERE, "/do/put-topic-permission", **said)
+    answer = await browser.send(PERMISSIONS, "/do/put-topic-permission", **said)
     assert ["/", "amq.topic", "^w", ".*"] in [row[:4] for row in answer.page.rows()]
-    answer = await browser.send(HERE, "/do/clear-topic-permission")
+    answer = await browser.send(PERMISSIONS, "/do/clear-topic-permission")
     assert "all keys of amq.topic" in answer.page.one("p", role="status").text
     assert users.permissions.topics("b/b", "/") == {}
 
-    await browser.send(HERE, "/do/put-user-limit", limit="max-channels", value="7")
+    await browser.send(f"{HERE}/limits", "/do/put-user-limit", limit="max-channels", value="7")
     assert users.limits("b/b") == {"max-channels": 7}
-    page = await browser.page(HERE)
+    page = await browser.page(f"{HERE}/limits")
     assert ["max-channels", "7"] in [row[:2] for row in page.rows()]
-    await browser.send(HERE, "/do/clear-user-limit")
+    await browser.send(f"{HERE}/limits", "/do/clear-user-limit")
     assert users.limits("b/b") == {}
 
-    await browser.send(HERE, "/do/put-permission", read="^c")
+    await browser.send(PERMISSIONS, "/do/put-permission", read="^c")
     assert users.permissions.of_user("b/b")["/"].read == "^c"
-    await browser.send(HERE, "/do/put-tags", tags="policymaker")
+    await browser.send(f"{HERE}/settings", "/do/put-tags", tags="policymaker")
     assert users.get("b/b").tags == ("policymaker",)
-    answer = await browser.send(HERE, "/do/put-password", password="other words")
+    answer = await browser.send(f"{HERE}/settings", "/do/put-password", password="other words")
     assert users.get("b/b") == User("b/b", "hash of other words", ("policymaker",))
     assert "other words" not in answer.text
-    answer = await browser.send(HERE, "/do/delete-user", confirm="b/b")
+    answer = await browser.send(f"{HERE}/danger", "/do/delete-user", confirm="b/b")
     assert answer.page.one("h1").text == "Users"
     assert (await browser.get(HERE)).status == 404
 
@@ -77,7 +78,7 @@ async def test_may_he_is_answered_with_the_rule_that_decides(
 
 async def test_a_question_that_cannot_be_is_refused_on_the_page(browser: Browser) -> None:
     page = await browser.page(f"{HERE}?vhost=none&action=consume&name=q")
-    assert page.one("p", role="alert").text == "no vhost 'none'"
+    assert page.one("p", role="alert").text == "No vhost 'none'."
     page = await browser.page(f"{HERE}?vhost=%2F&action=fly&name=q")
     assert page.all("p", role="status") == page.all("p", role="alert") == []
 
@@ -87,19 +88,21 @@ async def test_a_vhost_is_shown_and_changed(browser: Browser) -> None:
     await browser.send("/vhosts", "/do/put-vhost", name="v/w", description="for w")
     assert here in [each["href"] for each in (await browser.page("/vhosts")).all("a")]
     page = await browser.page(here)
-    assert ["Description", "for w"] in page.rows()
-    assert ["ann", ".*", ".*", ".*"] in page.rows()  # who made it
+    assert "Description for w" in page.text
     assert page.one("p", class_="keys").text == "Ready 0 Unacknowledged 0"
+    page = await browser.page(f"{here}/permissions")
+    assert ["ann", ".*", ".*", ".*"] in page.rows()  # who made it
 
-    await browser.send(here, "/do/put-vhost-limit", limit="max-queues", value="3")
-    assert ["max-queues", "3"] in (await browser.page(here)).rows()
-    await browser.send(here, "/do/clear-vhost-limit")
-    assert ["max-queues", "3"] not in (await browser.page(here)).rows()
-    await browser.send(here, "/do/put-tracing", tracing="on")
+    limits = f"{here}/limits"
+    await browser.send(limits, "/do/put-vhost-limit", limit="max-queues", value="3")
+    assert [row[:3] for row in (await browser.page(limits)).rows()] == [["max-queues", "3", "0"]]
+    await browser.send(limits, "/do/clear-vhost-limit")
+    assert "It has no limit." in (await browser.page(limits)).text
+    await browser.send(f"{here}/settings", "/do/put-tracing", tracing="on")
     assert node.traced == [("v/w", True)]
-    await browser.send(here, "/do/put-permission", user="b/b", read="^z")
+    await browser.send(f"{here}/permissions", "/do/put-permission", user="b/b", read="^z")
     assert node.users.permissions.of_user("b/b")["v/w"].read == "^z"
-    answer = await browser.send(here, "/do/delete-vhost", confirm="v/w")
+    answer = await browser.send(f"{here}/danger", "/do/delete-vhost", confirm="v/w")
     assert answer.page.one("h1").text == "Virtual hosts"
 
 

@@ -19,30 +19,29 @@ async def test_a_connection_says_who_it_is_and_why_it_waits(browser: Browser) ->
     (link,) = [each["href"] for each in page.all("a") if each["href"].startswith("/connections/")]
     page = await browser.page(link)
     assert page.one("h1").text == "10.0.0.9:1 -> here"
-    assert page.one("p", class_="look").text == "It waits before it may publish: memory is short."
-    assert page.rows()[0] == ["1", "running", "yes", "no", "1", "10", "2", "4"]
-    told = dict(row for row in page.rows() if len(row) == 2)
-    assert told["connection_name"] == "the 10.0.0.9:1 -> here"
-    assert (told["Login"], told["TLS"], told["Since"]) == (
-        "PLAIN",
-        "no",
-        "1970-01-01 00:00:01 UTC",
-    )
+    assert "It waits before it may publish: memory is short." in page.text
     assert [each.text for each in page.all("span", class_="key")] == ["Received 0", "Sent 0"]
-    answer = await browser.send(link, "/do/close-connection")
+    page = await browser.page(f"{link}/channels")
+    assert page.rows() == [["1", "running confirms", "1", "10", "2", "4"]]
+    page = await browser.page(f"{link}/client")
+    for told in ("Login PLAIN", "TLS no", "Since 1970-01-01 00:00:01 UTC"):
+        assert told in page.text
+    assert "connection_name the 10.0.0.9:1 -> here" in page.text
+    answer = await browser.send(f"{link}/danger", "/do/close-connection")
     assert answer.page.one("h1").text == "Connections"
     assert browser.node.connections.open == []
     assert (await browser.get(link)).status == 404
 
 
 async def test_a_channel_shows_what_it_has_and_its_consumers(browser: Browser) -> None:
-    page = await browser.page("/connections/10.0.0.9%3A1%20-%3E%20here")
+    page = await browser.page("/connections/10.0.0.9%3A1%20-%3E%20here/channels")
     (link,) = [each["href"] for each in page.all("a") if each["href"].startswith("/channels/")]
     page = await browser.page(link)
     assert page.one("h1").text == "10.0.0.9:1 -> here (1)"
-    told = [each.text for each in page.one("dl").all("div")]
-    assert told[:3] == ["Unacknowledged 2", "Unconfirmed 4", "Consumers 1"]
-    assert page.rows()[-1] == ["tag", "q", "yes", "up", "10", "2"]
+    told = [each.text for each in page.one("dl", class_="stats").all("div")]
+    assert told[:3] == ["unacknowledged 2", "unconfirmed 4", "consumers 1"]
+    page = await browser.page(f"{link}/consumers")
+    assert page.rows() == [["tag", "q", "up", "10", "2"]]
     assert "/queues/%2F/q" in [each["href"] for each in page.all("a")]
 
 

@@ -51,7 +51,12 @@ def test_a_policy_of_one_queue_begins_with_the_one_in_force() -> None:
         "apply-to": "queues",
         "priority": "0",
     }
-    policy = {"priority": 4, "definition": {"max-length": 5, "max-age": "7D"}}
+    policy = {
+        "pattern": ".",
+        "apply-to": "all",
+        "priority": 4,
+        "definition": {"max-length": 5, "max-age": "7D"},
+    }
     first = policy_for(row("classic"), policy)
     assert (first["priority"], first["definition.max-length"]) == ("5", "5")
     assert '"max-age": "7D"' in first["definition"]
