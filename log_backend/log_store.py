@@ -50,7 +50,7 @@ from routelog.log_backend.records.durability import Durability
 from routelog.log_backend.recovery import Recovery
 from routelog.log_backend.segments.damage import damage_change
 from routelog.log_backend.segments.first_kept import first_kept_change
-from routelog.log_backend.segments.log_directory import partition_directory_name
+from routelog.log_backend.segments.log_directory import EXCHANGE_MARK, partition_directory_name
 from routelog.log_backend.segments.retention import Retention
 from routelog.log_backend.segments.segment import Segment
 from routelog.log_backend.segments.segment_removal import Unneeded
@@ -391,6 +391,7 @@ class LogStore:
             durability=durability,
             retention=retention,
             compression=compression or self._options.compression,
+            merges=not queue.startswith(EXCHANGE_MARK),  # held messages are known by their times
         )
         for cursor in (0, *cursors):
             partition.open_cursor(cursor)

@@ -27,6 +27,7 @@ from routelog.log_backend.partitions.tail import Tail
 from routelog.log_backend.records.durability import Durability
 from routelog.log_backend.records.record_batch import RecordBatch
 from routelog.log_backend.remote.remote_log import RemoteLog
+from routelog.log_backend.segments.batch_merge import merged
 from routelog.log_backend.segments.retention import Hold, Retention
 from routelog.log_backend.segments.segment import Segment, SegmentDamaged
 from routelog.log_backend.segments.segment_plan import place_batches
@@ -34,6 +35,7 @@ from routelog.log_backend.segments.segment_writer import SegmentWrite
 
 log = logging.getLogger(__name__)
 
+SEGMENT_BATCHES_MIN = 16  # of merged batches: a small segment is not one batch
 FLUSHED_MAX = 2_048  # batches in one step of a flush plan: 0.2 to 0.4 ms
 
 _end_offset = attrgetter("end_offset")
@@ -79,6 +81,7 @@ class PartitionLog(QuarantinedLog):
         retention: which records stay after they are settled; None: none do.
         remote: the copies in remote storage; None: not listed yet, or no remote storage.
         compression: of sealed segments: none, zstd, lz4.
+        merges: small batches are merged on their way into a segment.
         synced_offset: all needed records below are in synced segments.
         first_kept: base offset of the oldest segment, if that is synced: see first_kept.py.
         overtaken: by number of a cursor, a function that moves it to an offset; a forced retention calls it
@@ -99,6 +102,7 @@ class PartitionLog(QuarantinedLog):
         "held",
         "kept_from",
         "leaving",
+        "merges",
         "overtaken",
         "remote",
         "retention",
@@ -116,6 +120,7 @@ class PartitionLog(QuarantinedLog):
         durability: Durability = Durability.DISK,
         retention: Retention | None = None,
         compression: str = "none",
+        merges: bool = True,
     ) -> None:
         super().__init__(number, directory, owner.intake, durable, durability)
         self.keeps_log = retention is not None
@@ -125,6 +130,7 @@ class PartitionLog(QuarantinedLog):
         self.retention = retention
         self.remote: RemoteLog | None = None
         self.compression = compression
+        self.merges = merges
         self.synced_offset = 0
         self.first_kept: int | None = None
         self.kept_from = 0
@@ -485,7 +491,10 @@ class PartitionLog(QuarantinedLog):
         while not self.closed and (batches := self._tail.take_unflushed(end, FLUSHED_MAX)):
             number, directory, size = self.number, self.directory, self._owner.segment_bytes
             self._segments_due = 0
-            writes = place_batches(self._needed(batches), self.segments, number, directory, size)
+            needed = self._needed(batches)
+            if self.merges:
+                needed = merged(needed, size // SEGMENT_BATCHES_MIN)
+            writes = place_batches(needed, self.segments, number, directory, size)
             self._flushing |= bool(writes)
             yield writes
         if not self.closed and not self._tail.is_flushed:

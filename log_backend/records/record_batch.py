@@ -1,6 +1,6 @@
 # cython: annotation_typing=False
 # mypy: allow-untyped-decorators, no-warn-return-any, disable-error-code="index,name-defined"
-"""The record batch: the same bytes in memory, in the journal, in a segment, on a mirror and in Spark.
+"""The record batch: the same form in memory, in the journal, in a segment, on a mirror and in Spark.
 
 A batch is a header of 64 bytes and a payload of columns; all integers are little-endian::
 

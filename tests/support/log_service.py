@@ -25,9 +25,13 @@ def http_logs(broker: BrokerProcess, user: str = "guest", password: str = "guest
 
 
 def contents(store: ReadableLogs, wanted: OffsetRange, **lost: bool) -> list[tuple[int, bytes]]:
-    """Batches of a range by their base offset."""
-    found = store.read(wanted, **lost)
-    return [(batch.base_offset, bytes(batch.records.payload)) for batch in found]
+    """The offset and the body of each record of a range."""
+    return [
+        (offset, batch.records.body(offset - batch.base_offset))
+        for batch in store.read(wanted, **lost)
+        for offset in range(batch.base_offset, batch.end_offset)
+        if wanted.start <= offset < wanted.end
+    ]
 
 
 def wait_until_stored(store: ReadableLogs, partition: LogPartition, count: int) -> None:

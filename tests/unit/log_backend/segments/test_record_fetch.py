@@ -69,12 +69,12 @@ async def test_what_is_not_there_is_left_out(data: Path) -> None:
 
 
 async def test_damage_on_the_way_is_told(data: Path) -> None:
-    store, partition = await stored(data, 50, 400)
+    store, partition = await stored(data, 10, 20_000)
     (path,) = partition.directory.glob("*.log")
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 1
     path.write_bytes(content)
     assert numbers(await fetch(store, partition, [0])) == [(0, 0)]
     with pytest.raises(SegmentDamaged):
-        await fetch(store, partition, list(range(250)))
+        await fetch(store, partition, list(range(50)))
     await store.aclose()

@@ -150,6 +150,18 @@ async def test_what_is_not_in_memory_any_more_is_read_before_it_is_due(node: Nod
     assert bodies(queue) == list(range(60_000, 61_000, 5))
 
 
+async def test_each_keeps_its_own_time_on_the_disk(node: Node) -> None:
+    held, queue = await later(node)
+    for number in range(20):  # one by one, in the same second
+        held.publish(message(60_000 + number, now=BEGIN + number * 1_000), False)
+    await flushed(node.logs)
+    for log in held.logs:
+        log.evict(1 << 30)
+    await pass_seconds(node, 62)
+    await settled(node, held)
+    assert bodies(queue) == list(range(60_000, 60_020))
+
+
 async def test_more_than_can_be_read_ahead_come_in_order(node: Node) -> None:
     held, queue = await later(node)
     count = COMING_MAX + 500
