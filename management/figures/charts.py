@@ -1,6 +1,7 @@
 """Charts of some minutes to a day: the latest figures are text, and a script draws the others."""
 
-from collections.abc import Mapping, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -141,6 +142,16 @@ def samples(details: Mapping[str, Any]) -> tuple[list[int], list[float]]:
     """The times and values of the API's samples, the oldest first."""
     found = details["samples"][::-1]
     return [each["timestamp"] // 1_000 for each in found], [each["sample"] for each in found]
+
+
+def at_age(details: Mapping[str, Any]) -> Callable[[float], float]:
+    """What the API's samples say of an age, in seconds before the newest."""
+    times, values = samples(details)
+
+    def value(age: float) -> float:
+        return values[max(0, bisect_right(times, times[-1] - age) - 1)]
+
+    return value
 
 
 SPARKLINE_WIDTH, SPARKLINE_HEIGHT = 100, 20

@@ -177,10 +177,7 @@ class QueueFindings:
     # -- what is so
 
     def _growing_since(self, history: History, columns: list[int]) -> float | None:
-        now = self._sampler.since
-        if grown(history, columns, now) < self._limits.messages:
-            return None
-        return growing_since(history, columns, now)
+        return growing_since(history, columns, self._sampler.since, self._limits.messages)
 
     def _hung_since(self, queue: Queue, history: History | None) -> float | None:
         """Since when consumers that have no credit were given, and acknowledged, nothing: monotonic seconds."""

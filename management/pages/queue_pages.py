@@ -10,7 +10,7 @@ from routelog.management.figures.charts import (
     SPARKLINE_HEIGHT,
     SPARKLINE_SAMPLED,
     SPARKLINE_WIDTH,
-    samples,
+    at_age,
     sparkline,
 )
 from routelog.management.pages.change_table import CHANGES
@@ -23,6 +23,7 @@ from routelog.management.pages.visit import (
     Shows,
     Visit,
 )
+from routelog.management.sampling.growth import grows
 
 QUEUES, OF_VHOST = "/queues", "/queues/{vhost}"
 PAGE_ITEMS = "50"
@@ -66,10 +67,6 @@ ONLY = {
     "unconsumed": "No consumer",
     "streams": "Streams",
 }
-GROWTH_STEPS = 15  # of a sparkline, 20 s each: a shorter growth is a burst
-MINUTE_STEPS = 3
-GROWTH_MIN = 100  # messages: fewer are no warning
-
 _FLOWS = ("publish", "deliver_get", "ack")
 _CHOSEN_CHANGES = ("purge-queue", "delete-queue")
 
@@ -92,7 +89,7 @@ async def list_queues(visit: Visit) -> Shows:
         {
             "table": table,
             "trends": [sparkline(row["messages_details"]) for row in table.rows],
-            "states": [state_of(row) for row in table.rows],
+            "states": [state_of(row, visit.limits.messages) for row in table.rows],
             "spark_size": (SPARKLINE_WIDTH, SPARKLINE_HEIGHT),
             "columns": columns,
             "all_columns": COLUMNS,
@@ -106,18 +103,17 @@ async def list_queues(visit: Visit) -> Shows:
     )
 
 
-def state_of(row: Mapping[str, Any]) -> tuple[str, str]:
+def state_of(row: Mapping[str, Any], least: int) -> tuple[str, str]:
     """What a queue is doing, and the kind of badge that says so.
 
     Args:
         row: of the API, with samples of ten minutes.
+        least: fewer messages are no finding.
     """
     ready, is_stream = row["messages_ready"], row["type"] == "stream"
     if ready and not is_stream and not row["consumers"]:
-        return "no consumer", "warn" if ready >= GROWTH_MIN else ""
-    lengths = samples(row["messages_details"])[1][-GROWTH_STEPS - 1 :]
-    grows_on = lengths[-1] > lengths[-MINUTE_STEPS - 1] if len(lengths) > MINUTE_STEPS else False
-    if not is_stream and ready and grows_on and lengths[-1] - lengths[0] >= GROWTH_MIN:
+        return "no consumer", "warn" if ready >= least else ""
+    if not is_stream and ready and grows(at_age(row["messages_details"]), least):
         return "growing", "warn"
     rates = (row.get("message_stats", {}).get(f"{each}_details") for each in _FLOWS)
     return ("running", "good") if any(each and each["rate"] for each in rates) else ("idle", "")

@@ -9,6 +9,7 @@ import msgspec
 
 from routelog.log_backend import Lane, in_turns
 from routelog.management.calls.answer import Answer, Listing, Pieces, Row, Value, as_json
+from routelog.management.calls.broker_side import FindingLimits
 from routelog.management.calls.caller import Caller
 from routelog.management.calls.failures import Refused
 from routelog.management.calls.listing import OUT_OF_RANGE, ListQuery, list_query, page_of
@@ -99,6 +100,7 @@ class Visit:
     Attributes:
         parts: of the page's path, by name, decoded.
         query, form: the values of each name, in order.
+        limits: what is too little to be a finding.
     """
 
     caller: Caller
@@ -108,6 +110,7 @@ class Visit:
     parts: Parts = field(default_factory=dict)
     query: Mapping[str, list[str]] = field(default_factory=dict)
     form: Mapping[str, list[str]] = field(default_factory=dict)
+    limits: FindingLimits = field(default_factory=FindingLimits)
 
     @property
     def may_change(self) -> bool:

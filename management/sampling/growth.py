@@ -1,6 +1,6 @@
 """What grows, and since when, from samples."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 
 from routelog.management.sampling.history import History
@@ -10,8 +10,22 @@ GROWING_MINUTES = 5  # less is a burst
 GROWN_MINUTES_MIN = 4  # of these: consumers may have caught up in one of them
 
 
-def growing_since(history: History, columns: Sequence[int], now: float) -> float | None:
-    """Since when the sum of some values grows, for minutes; None: it does not.
+def grows(value: Callable[[float], float], least: float) -> bool:
+    """Whether something grows for minutes: by so much in the last five, and in nearly each of them.
+
+    Args:
+        value: at an age in seconds.
+        least: less is no growth.
+    """
+    values = [value(at * MINUTE) for at in range(GROWING_MINUTES + 1)]
+    grown_minutes = sum(before < after for after, before in pairwise(values))
+    return grown_minutes >= GROWN_MINUTES_MIN and values[0] - values[-1] >= least
+
+
+def growing_since(
+    history: History, columns: Sequence[int], now: float, least: float
+) -> float | None:
+    """Since when the sum of some values grows, see `grows`; None: it does not.
 
     Args:
         now: monotonic seconds of the newest sample.
@@ -19,9 +33,7 @@ def growing_since(history: History, columns: Sequence[int], now: float) -> float
     Returns:
         Monotonic seconds, to the minute.
     """
-    ages = [at * MINUTE for at in range(GROWING_MINUTES + 1)]
-    values = [history.at(now - age, columns) for age in ages]
-    if sum(before < after for after, before in pairwise(values)) < GROWN_MINUTES_MIN:
+    if not grows(lambda age: history.at(now - age, columns), least):
         return None
     window = GROWING_MINUTES * MINUTE
 

@@ -223,6 +223,7 @@ class PageServer:
             dict(request.match_info),
             {name: request.query.getall(name) for name in request.query},
             form,
+            self._broker.findings,
         )
 
     async def _frame(self, request: web.Request, session: Session) -> dict[str, Any]:

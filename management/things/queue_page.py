@@ -98,7 +98,7 @@ async def show_queue(visit: Visit) -> Shows:
     return of_queue(
         one,
         "overview",
-        state=queue_state(row, row["consumer_details"]),
+        state=queue_state(row, row["consumer_details"], visit.limits.messages),
         rates={name: rate_of(row, name) for name in ("publish", "deliver_get", "ack")},
         charts=(length_chart(charted), message_chart(charted)),
         ranges=RANGES,

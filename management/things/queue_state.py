@@ -4,12 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from routelog.management.figures.charts import samples
+from routelog.management.figures.charts import at_age, samples
 from routelog.management.figures.numbers import as_count, as_rate, as_span
+from routelog.management.sampling.growth import grows
 
-GROWTH_SECONDS = 300  # over which a queue has to grow: less is a burst
 RATE_SECONDS = 60  # what a rate is taken over
-GROWTH_MIN = 100  # messages: fewer are no backlog
 IDLE_RATE = 0.05  # messages a second, below which nothing happens
 
 
@@ -30,14 +29,18 @@ class QueueState:
     growth: float
 
 
-def queue_state(row: Mapping[str, Any], consumers: list[Mapping[str, Any]]) -> QueueState:
+def queue_state(
+    row: Mapping[str, Any], consumers: list[Mapping[str, Any]], least: int
+) -> QueueState:
     """The state of a queue.
 
     Args:
         row: of the API, with samples.
         consumers: rows of the API.
+        least: fewer messages are no finding.
     """
-    growth, grown = _growth(row, RATE_SECONDS), _growth(row, GROWTH_SECONDS) * GROWTH_SECONDS
+    growth = _slope(row["messages_ready_details"], RATE_SECONDS)
+    is_growing = growth > 0 and grows(at_age(row["messages_ready_details"]), least)
     coming, going = _rate_over(row, "publish"), _rate_over(row, "deliver_get")
     ready, count = row["messages_ready"], row["consumers"]
 
@@ -60,9 +63,9 @@ def queue_state(row: Mapping[str, Any], consumers: list[Mapping[str, Any]]) -> Q
         busy = (
             "Deliveries go on as they acknowledge: look at what they do, or take a larger prefetch."
         )
-        if grown < GROWTH_MIN or growth <= 0:
+        if not is_growing:
             return state("busy", "warn", told, busy)
-    if grown >= GROWTH_MIN and growth > 0:
+    if is_growing:
         told = (
             f"It takes in more than {count} consumer{_s(count)} give{_s(count, verb=True)} out:"
             f" {as_rate(coming)} against {as_rate(going)}."
@@ -84,10 +87,6 @@ def rate_of(row: Mapping[str, Any], name: str) -> float:
 def setting(row: Mapping[str, Any], name: str) -> Any:
     """The value of a setting in force; None: it has none."""
     return next((each["value"] for each in row["settings"] if each["name"] == name), None)
-
-
-def _growth(row: Mapping[str, Any], seconds: int) -> float:
-    return _slope(row["messages_ready_details"], seconds)
 
 
 def _rate_over(row: Mapping[str, Any], name: str) -> float:

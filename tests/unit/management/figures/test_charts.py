@@ -6,6 +6,7 @@ from routelog.management.figures.charts import (
     RANGES,
     SPARKLINE_HEIGHT,
     SPARKLINE_WIDTH,
+    at_age,
     length_chart,
     message_chart,
     octet_chart,
@@ -62,6 +63,11 @@ def test_a_counter_that_began_anew_has_no_negative_rate() -> None:
     chart = message_chart({"message_stats": stats})
     assert chart is not None
     assert list(chart.series[0].values) == [0, 1.0]
+
+
+def test_samples_are_found_by_their_age() -> None:
+    value = at_age(details(1, 2, 5))
+    assert [value(age) for age in (0, 9, 10, 20, 99)] == [5, 2, 2, 1, 1]
 
 
 def test_a_range_asks_for_some_sixty_points() -> None:

@@ -148,7 +148,9 @@ async def test_some_of_the_queues_are_listed_alone_and_say_what_they_do(browser:
 
 def test_a_queue_grows_when_it_has_for_minutes_and_does_still() -> None:
     def row(*lengths: int, rate: float = 1.0) -> dict[str, Any]:
-        samples = [{"sample": each, "timestamp": 0} for each in reversed(lengths)]
+        samples = [{"sample": each, "timestamp": at * 20_000} for at, each in enumerate(lengths)][
+            ::-1
+        ]
         return {
             "messages_ready": lengths[-1],
             "messages_details": {"rate": 0.0, "samples": samples},
@@ -158,7 +160,10 @@ def test_a_queue_grows_when_it_has_for_minutes_and_does_still() -> None:
         }
 
     growing = row(*range(0, 200, 10))
-    assert queue_pages.state_of(growing) == ("growing", "warn")
-    assert queue_pages.state_of(growing | {"type": "stream"}) == ("running", "good")
-    assert queue_pages.state_of(row(0, 500, 500, 500, 500, 500)) == ("running", "good")  # a burst
-    assert queue_pages.state_of(row(*range(20), rate=0.0)) == ("idle", "")
+    assert queue_pages.state_of(growing, 100) == ("growing", "warn")
+    assert queue_pages.state_of(growing | {"type": "stream"}, 100) == ("running", "good")
+    assert queue_pages.state_of(row(0, 500, 500, 500, 500, 500), 100) == (
+        "running",
+        "good",
+    )  # a burst
+    assert queue_pages.state_of(row(*range(20), rate=0.0), 100) == ("idle", "")
