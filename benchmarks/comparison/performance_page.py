@@ -99,19 +99,6 @@ class PerformancePage:
             draw_curve([e for e in of_brokers if e.costs], self.path.parent / picture)
             yield f"![cost of a message by {curve.axis}]({picture})"
             yield ""
-        points = sorted({p for each in of_brokers for p in (*each.costs, *each.failures)})
-        missing = {(each.broker, p): "left out" for each in of_brokers for p in each.left_out}
-        yield f"| {curve.axis} | " + " | ".join(f"{e.broker}, µs" for e in of_brokers) + " |"
-        yield "|---:" * (1 + len(of_brokers)) + "|"
-        for point in points:
-            cells = [
-                f"{each.costs[point].value * 1e6:,.2f}"
-                if point in each.costs
-                else missing.get((each.broker, point), "failed")
-                for each in of_brokers
-            ]
-            yield f"| {point:,} | " + " | ".join(cells) + " |"
-        yield ""
         for each in of_brokers:
             for point, failure in each.failures.items():
                 yield f"- {each.broker} failed at {point:,}: {failure}."

@@ -15,7 +15,6 @@ NOT_RUN: dict[str, dict[str, str]] = {
     "docs/getting-started.md": {
         "make serve": "installs, and goes on: the broker is the one that it starts"
     },
-    "docs/management/management.md": {"routelog": "forms of commands, not commands"},
     "docs/management/monitoring.md": {
         "ROUTELOG_LOG_FORMAT=json routelog serve": GOES_ON,
         "pip install": FROM_AN_INDEX,
