@@ -53,9 +53,6 @@ NOT_RUN: dict[str, dict[str, str]] = {
         "kill PID": TWO_MACHINES,
     },
     "docs/sources.md": {"make": "CONTRIBUTING.md: it is how these tests are run"},
-    "docs/security/access-control.md": {
-        "routelog permission may": "to be mended: the page shows what its rules do not print"
-    },
     "docs/spark/lake.md": {
         "routelog export run /lake/http --url http://guest:guest@127.0.0.1:15672 --queue audit --f": GOES_ON
     },
