@@ -150,14 +150,20 @@ _CHANGES = (
         (
             Field("routing_key", "Routing key", sends_empty=True),
             Field("payload", "Body", "lines", sends_empty=True),
-            Field("payload_encoding", "The body is", choices=("string", "base64"), value="string"),
+            Field(
+                "payload_encoding",
+                "The body is",
+                choices=("string", "base64"),
+                value="string",
+                labels=("text", "Base64"),
+            ),
             Field(
                 "properties.delivery_mode",
-                "Delivery mode",
+                "Kept",
                 "number",
                 ("1", "2"),
                 "2",
-                "2 is persistent",
+                labels=("in memory: transient", "on the disk: persistent"),
             ),
             Field("properties.content_type", "Content type", hint="such as application/json"),
             Field("properties.headers", "Headers", "json", hint='JSON, such as {"tenant": "a"}'),

@@ -71,6 +71,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
     door.do("PUT", "permissions", "/", SHORT, body=everything)
     policy = {"pattern": "^none$", "definition": {"max-length": 3}}
     door.do("PUT", "policies", "/", SHORT, body=policy)
+    door.do("PUT", "operator-policies", "/", SHORT, body=policy)
     for body in (SCRIPT, json.dumps({SCRIPT: [SCRIPT]})):
         message = {"payload": body, "payload_encoding": "string", "routing_key": SHORT}
         message["properties"] = {"headers": {SHORT: SCRIPT}, "content_type": SHORT}  # type: ignore[assignment]
@@ -144,6 +145,13 @@ def paths(broker: BrokerProcess) -> list[str]:
     return [*found, f"/queues/{encoded}/{encoded}", f"/users/{encoded}?{asked}"]
 
 
+def tab(page: Page, name: str) -> None:
+    """Go to a tab of a thing; the page stays, and its address is another."""
+    page.locator(".tabs a", has_text=name).click()
+    expect(page.locator(".tabs [aria-current]")).to_have_text(name)
+    page.wait_for_load_state()
+
+
 def test_an_operator_does_his_work(visitor: Visitor) -> None:
     page, name = visitor.page, "a/b " + SHORT
     page.click("nav >> text=Queues")
@@ -152,46 +160,60 @@ def test_an_operator_does_his_work(visitor: Visitor) -> None:
     page.click("text=Add queue")
     assert page.inner_text("h1") == name
     assert page.inner_text("[role=status]") == f"Queue {name} is there."
-    page.click(".tabs >> text=Publish")
+    tab(page, "Publish")
     page.fill("#publish-payload", SCRIPT)
     page.fill("[id='publish-properties.headers']", json.dumps({SHORT: SCRIPT}))
     page.click("main button:text-is('Publish')")
     assert "routed to at least one queue" in page.inner_text("[role=status]")
-    page.click(".tabs >> text=Messages")
+    tab(page, "Overview")
+    assert page.inner_text(".stat dd >> nth=0") == "1"
+    tab(page, "Messages 1")
     page.click("article summary")
     assert page.inner_text("article pre") == SCRIPT
+    page.check("#marks")
+    assert page.inner_text("[data-marked]") == "1"
+    page.select_option("[name=mode]", "copy")
+    page.click("text=Try, then ask…")
+    assert "Where to?" in page.inner_text("[role=alert]")  # at the form, on its page
+    assert page.url.endswith("/messages#chosen")
     page.check("[name=message]")
     expect(page.locator("[data-marked]")).to_have_text("1")
     page.select_option("[name=mode]", "copy")
     page.fill("[name=to]", "plain")
     page.click("text=Try, then ask…")
-    assert "Copy 1 message to" in page.inner_text("main")
+    assert "Copy 1 message to queue “plain”?" in page.inner_text("main")
     page.click("button:text-is('Copy 1 message')")
-    assert "1 message." in page.inner_text("[role=status]")
+    assert page.inner_text("[role=status]") == "Copied: 1 message."
     page.fill("[name=text]", "not in it")
     page.click("button:text-is('Find')")
-    assert "No message is like that" in page.inner_text("main")
+    assert "No message is like that." in page.inner_text("main")
     page.goto(visitor.origin + "/queues")
     page.fill("[name=name] >> nth=0", "a/b")
     expect(page.locator("tbody tr")).to_have_count(1)
     expect(page).to_have_url(re.compile("name=a%2Fb"))  # by htmx, without a new page
     page.click("tbody a")
-    page.click(".tabs >> text=Messages")
+    tab(page, "Messages 1")
     page.click("button:text-is('Take')")
     assert page.inner_text("article pre") == SCRIPT
-    page.click(".tabs >> text=Purge, delete")
-    page.click("button:text-is('Purge…')")
-    expect(page.locator("#purge-loss")).to_contain_text("1 ready message")
+    tab(page, "Purge, delete")
+    page.click("text=Purge…")
+    expect(page.locator("dialog[open] .loss")).to_contain_text("1 ready message")
     page.fill("#purge-queue-confirm", "another")
-    page.click("button:text-is('Purge')")
-    expect(page.locator("dialog[open] [role=alert]")).to_contain_text("has to be typed")
+    page.click("dialog[open] button:text-is('Purge')")
+    assert "has to be typed" in page.inner_text("dialog[open] [role=alert]")  # it opens again
+    page.click("dialog[open] button:text-is('Cancel')")
+    expect(page.locator("dialog[open]")).to_have_count(0)
+    page.click("text=Purge…")
     page.fill("#purge-queue-confirm", name)
-    page.click("button:text-is('Purge')")
-    expect(page.locator(".tabs")).to_contain_text("Messages 0")
-    page.click("button:text-is('Delete…')")
+    page.click("dialog[open] button:text-is('Purge')")
+    page.click("text=Delete…")
+    expect(page.locator("dialog[open] .loss")).to_contain_text("0 messages")
     page.fill("#delete-queue-confirm", name)
     page.click("dialog[open] button:text-is('Delete')")
     assert page.inner_text("[role=status]") == f"Queue {name} is deleted."
+    page.go_back()
+    page.reload()
+    assert "No queue" in page.inner_text("h1")
     page.click("text=Sign out")
     assert page.inner_text("h1") == "Sign in"
 
@@ -208,7 +230,7 @@ def test_an_operator_looks_after_readers_delays_definitions_and_the_log(
     page.goto(visitor.origin + "/exchanges")
     page.click("tbody a:text-is('plain') >> nth=0")
     page.goto(page.url.replace("plain", "".join(f"%{each:02X}" for each in SHORT.encode())))
-    page.click(".tabs >> text=Delayed")
+    tab(page, "Delayed 1")
     page.click("button:text-is('Cancel…')")
     page.click("dialog[open] .fields button")
     assert "is never delivered" in page.inner_text("[role=status]")
@@ -293,7 +315,33 @@ def test_charts_are_drawn_and_drawn_anew_when_their_part_of_the_page_is(visitor:
     expect(page.locator("#first")).to_have_count(0)
     expect(page.locator(".plot canvas")).to_have_count(charts)
     page.goto(visitor.origin + "/exchanges/%2F/plain")
-    expect(page.locator("svg.picture line")).to_have_count(1)
+    expect(page.locator("svg.picture path")).to_have_count(1)
+
+
+def test_the_way_of_a_message_that_is_tried_is_lit(visitor: Visitor) -> None:
+    page = visitor.page
+    page.goto(visitor.origin + "/exchanges/%2F/plain")
+    page.fill("[name=routing_key]", SHORT)
+    page.click("button:text-is('Try')")
+    expect(page.locator("svg.picture path.lit")).to_have_count(1)
+    expect(page.locator("[role=status]")).to_contain_text("To 1 queue: plain.")
+    page.fill("[name=routing_key]", "other")
+    page.click("button:text-is('Try')")
+    expect(page.locator("svg.picture path.lit")).to_have_count(0)
+    expect(page.locator("[role=status]")).to_contain_text("To no queue")
+
+
+def test_a_dialog_is_left_by_escape_and_its_tab_has_an_address(visitor: Visitor) -> None:
+    page = visitor.page
+    page.goto(visitor.origin + "/queues/%2F/plain")
+    tab(page, "Purge, delete")
+    expect(page).to_have_url(re.compile("/queues/%2F/plain/danger$"))
+    page.click("text=Delete…")
+    expect(page.locator("dialog[open]")).to_have_count(1)
+    page.keyboard.press("Escape")
+    expect(page.locator("dialog[open]")).to_have_count(0)
+    page.go_back()
+    expect(page.locator(".tabs [aria-current]")).to_have_text("Overview")
 
 
 def test_a_thing_is_found_by_its_name_from_the_keyboard(visitor: Visitor) -> None:
