@@ -23,7 +23,7 @@ from routelog.management.pages.visit import (
     Shows,
     Visit,
 )
-from routelog.management.sampling.growth import grows
+from routelog.management.sampling.growth import GROWING_MINUTES, MINUTE, grows
 
 QUEUES, OF_VHOST = "/queues", "/queues/{vhost}"
 PAGE_ITEMS = "50"
@@ -113,10 +113,16 @@ def state_of(row: Mapping[str, Any], least: int) -> tuple[str, str]:
     ready, is_stream = row["messages_ready"], row["type"] == "stream"
     if ready and not is_stream and not row["consumers"]:
         return "no consumer", "warn" if ready >= least else ""
-    if not is_stream and ready and grows(at_age(row["messages_details"]), least):
+    length = at_age(row["messages_details"])
+    if not is_stream and ready and grows(length, least):
         return "growing", "warn"
     rates = (row.get("message_stats", {}).get(f"{each}_details") for each in _FLOWS)
-    return ("running", "good") if any(each and each["rate"] for each in rates) else ("idle", "")
+    if any(each and each["rate"] for each in rates):
+        return "running", "good"
+    is_still = len({length(at * MINUTE) for at in range(GROWING_MINUTES + 1)}) == 1
+    if is_still and not is_stream and ready >= least:
+        return "stuck", "warn"
+    return "idle", ""
 
 
 async def vhost_names(visit: Visit) -> list[str]:

@@ -167,3 +167,5 @@ def test_a_queue_grows_when_it_has_for_minutes_and_does_still() -> None:
         "good",
     )  # a burst
     assert queue_pages.state_of(row(*range(20), rate=0.0), 100) == ("idle", "")
+    assert queue_pages.state_of(row(*[100] * 20, rate=0.0), 100) == ("stuck", "warn")
+    assert queue_pages.state_of(row(*[100] * 20), 100) == ("running", "good")
