@@ -76,5 +76,5 @@ def test_what_is_wrong_with_the_address_is_said(
     refused = complaint(url=service_url(broker, "guest", "wr0ng"))
     assert "refuses user 'guest': Login failed" in refused
     assert "wr0ng" not in refused
-    assert "option vhost: there is none" in complaint(url=service_url(broker), vhost="nowhere")
+    assert "option vhost: no vhost 'nowhere'" in complaint(url=service_url(broker), vhost="nowhere")
     assert "option path: give either path or url" in complaint(url=service_url(broker), path="/x")
