@@ -398,6 +398,7 @@ def test_the_picture_says_how_old_it_is_and_the_menu_counts_anew(visitor: Visito
     page.route("**/*", lambda route: route.abort())
     page.clock.run_for(70_000)
     expect(page.locator("#picture.stale")).to_contain_text("1:")
+    page.goto("about:blank")  # nothing is asked any more
     visitor.faults.clear()  # of requests that were let fail
 
 
