@@ -64,8 +64,9 @@ def _without_indent(shown: str, indent: str) -> str:
 
 
 def words(page: str) -> int:
-    """How many words a page has, without its blocks of code."""
-    return len(BLOCK.sub("", (ROOT / page).read_text()).split())
+    """How many words of prose a page has: without its blocks of code, and its tables, which are for values."""
+    lines = BLOCK.sub("", (ROOT / page).read_text()).splitlines()
+    return sum(len(line.split()) for line in lines if not line.lstrip().startswith("|"))
 
 
 if __name__ == "__main__":

@@ -21,8 +21,8 @@ OF_SPARK = {
     "docs/spark/spark.md",
     "docs/spark/lake.md",
 }  # a JVM starts in 10 s, or in a minute beside others
-SECONDS_MAX = 300
-WORDS_MAX = 37_000  # of all pages; they are to have 30,000
+SECONDS_MAX = 900  # on a machine with other work
+WORDS_MAX = 30_000  # of prose, in all pages
 DEVELOPERS_PAGES = ("docs/getting-started.md", "README.md", "docs/clients.md", "docs/messaging/")
 PAGES = [page for page in users_pages() if snippets(page)]
 
