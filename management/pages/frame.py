@@ -145,7 +145,7 @@ async def _counts(broker: BrokerSide, caller: Caller, vhost: str) -> Mapping[str
 
 async def _marks(visit: Visit) -> Mapping[str, tuple[str, str]]:
     found: dict[str, list[str]] = {}
-    for finding in (await visit.get("/findings"))["findings"]:
+    for finding in (await visit.findings())["findings"]:
         page = PAGES_OF_TYPES.get(finding["named"][0]["type"], "/nodes")
         found.setdefault(page, []).append(finding["severity"])
     return {page: (each[0], _told(len(each))) for page, each in found.items()}  # the worst first

@@ -86,7 +86,7 @@ class Limit:
 
 async def overview(visit: Visit) -> Shows:
     """The verdict and its findings, then figures, charts and limits."""
-    found = await visit.get("/findings")
+    found = await visit.findings()
     # Of the whole node: the samples of many vhosts would be added up in one turn.
     sees_all = visit.opens("GET", "/nodes")
     chosen = range_of(visit.asked("range"))

@@ -111,6 +111,7 @@ class Visit:
     query: Mapping[str, list[str]] = field(default_factory=dict)
     form: Mapping[str, list[str]] = field(default_factory=dict)
     limits: FindingLimits = field(default_factory=FindingLimits)
+    _found: list[Any] = field(default_factory=list, init=False)
 
     @property
     def may_change(self) -> bool:
@@ -171,6 +172,12 @@ class Visit:
     async def get(self, path: str, parts: Parts = NOTHING, query: Parts = NOTHING) -> Any:
         """One thing, whatever its status says of it."""
         return await value_of(await self.ask("GET", path, parts, query))
+
+    async def findings(self) -> Any:
+        """What is wrong, asked once: it looks at all queues."""
+        if not self._found:
+            self._found.append(await self.get("/findings"))
+        return self._found[0]
 
     async def table(
         self,

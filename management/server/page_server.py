@@ -137,7 +137,8 @@ class PageServer:
                 # 401 is for who has to sign in.
                 status = 403 if answer.status == 401 else answer.status
                 shown = Shown("error.html", {"reason": answer.reason}, status)
-                return await self._html(request, shown, await self._frame(request, session))
+                frame = await self._frame(request, self._visit(request, session, {}))
+                return await self._html(request, shown, frame)
 
         return handle
 
@@ -168,13 +169,13 @@ class PageServer:
                 return _moved(answer.to)
             if isinstance(answer, Saved):
                 return await _saved(request, answer)
-            return await self._html(request, answer, await self._frame(request, session))
+            return await self._html(request, answer, await self._frame(request, visit))
 
         return show
 
     async def _no_page(self, request: web.Request, session: Session) -> web.StreamResponse:
         values = {"reason": "There is no such page.", "list": "", "name": ""}
-        frame = await self._frame(request, session)
+        frame = await self._frame(request, self._visit(request, session, {}))
         return await self._html(request, Shown("not_found.html", values, 404), frame)
 
     def _failed(
@@ -226,8 +227,8 @@ class PageServer:
             self._broker.findings,
         )
 
-    async def _frame(self, request: web.Request, session: Session) -> dict[str, Any]:
-        visit = self._visit(request, session, {})
+    async def _frame(self, request: web.Request, visit: Visit) -> dict[str, Any]:
+        session = visit.session
         notice, failed = "", None
         if "HX-Request" not in request.headers:  # else only a part of the page is shown
             notice, session.notice = session.notice, ""

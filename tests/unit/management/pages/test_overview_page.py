@@ -1,13 +1,18 @@
 """The first page."""
 
 import json
+from collections.abc import Iterable
 
+import pytest
 from support.html_document import Element
 from support.queue_samples import records
 from unit.management.managed_node import Connection
 from unit.management.page_browser import Browser
 
+from routelog.management.findings.finding import Finding
+from routelog.management.findings.queue_findings import QueueFindings
 from routelog.mirror_cluster import ReplicaState
+from routelog.vhosts import VirtualHost
 
 
 def findings(page: Element) -> list[Element]:
@@ -36,6 +41,21 @@ async def test_what_is_wrong_stands_first_with_a_link_to_it(browser: Browser) ->
     assert first.one("a")["href"] == "/nodes"
     assert second.one("a").text == "a/b <i>"
     assert second.one("a")["href"] == "/queues/%2F/a%2Fb%20%3Ci%3E"
+
+
+async def test_the_queues_are_looked_at_once_for_the_page_and_its_menu(
+    browser: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks: list[object] = []
+    look = QueueFindings.look
+
+    async def counted(self: QueueFindings, vhosts: Iterable[VirtualHost]) -> list[Finding]:
+        looks.append(vhosts)
+        return await look(self, vhosts)
+
+    monkeypatch.setattr(QueueFindings, "look", counted)
+    await browser.sign_in_as("ann", "administrator")  # leads to the overview
+    assert len(looks) == 1
 
 
 async def test_many_of_a_kind_are_one_row_that_leads_to_all(browser: Browser) -> None:
