@@ -95,15 +95,16 @@ class ManagementClient:
             if isinstance(error, BadStatusLine) and not isinstance(error, RemoteDisconnected):
                 reason = f"what answers at {url} does not speak HTTP: is that the HTTP API's port?"
                 raise NotReachable(reason) from None
-            raise NotReachable(f"the broker at {url}: {error}") from None
+            raise NotReachable(f"the broker at {url}: {_in_words(error)}") from None
         finally:
             connection.close()
 
     def _nobody_there(self, error: OSError) -> NotReachable:
         url, data_dir = self._door.url, self._door.data_dir
         if data_dir is None:
-            return NotReachable(f"the broker at {url}: {error}")
-        return NotReachable(f"{data_dir}: its broker, which listened at {url}, was killed: {error}")
+            return NotReachable(f"the broker at {url}: {_in_words(error)}")
+        reason = f"its broker, which listened at {url}, was killed: {_in_words(error)}"
+        return NotReachable(f"{data_dir}: {reason}")
 
     def _refusal(self, parts: Sequence[str], status: int, content: bytes) -> Exception:
         try:
@@ -116,6 +117,11 @@ class ManagementClient:
             reason = "another process listens there, if the broker of this directory was killed"
             return NotReachable(f"{url} does not take the token in {data_dir}: {reason}")
         return AnswerRefused(_reason(parts, status, answer), str(answer.get("error", "")))
+
+
+def _in_words(error: Exception) -> str:
+    # Without the system's number.
+    return (error.strerror if isinstance(error, OSError) else None) or str(error)
 
 
 def _reason(parts: Sequence[str], status: int, answer: dict[str, Any]) -> str:
