@@ -71,6 +71,7 @@ PROGRAMS = {
     ),
     "go": (CLIENTS / "go" / "patterns.go", ["go", "run", "."]),
 }
+SECONDS_MAX = 900  # on a machine with other work
 SECRETS = "secret\n" * 10
 # A new broker fills two files with zeros; readers of logs type slower than these tests.
 SETTINGS = {"ROUTELOG_JOURNAL_FILE_BYTES": "16777216", "ROUTELOG_FLUSH_SECONDS": "0.1"}
@@ -83,6 +84,20 @@ class SnippetFailed(Exception):
 def on_a_machine(*pages: str, language: str = "") -> list[str]:
     """The command that reads pages, or runs the program of one in a language, on a machine of its own."""
     return [*NAMESPACES, *FIRST_PROCESS, sys.executable, "-m", MODULE, INSIDE, language, *pages]
+
+
+def visited(*pages: str, language: str = "") -> subprocess.CompletedProcess[str]:
+    """Do so, and tell what came of it."""
+    return subprocess.run(
+        on_a_machine(*pages, language=language),
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT / 'tests'}"},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=SECONDS_MAX,
+        check=False,
+    )
 
 
 def enter() -> None:

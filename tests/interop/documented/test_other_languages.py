@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 from interop.documented.page_snippets import ROOT
-from interop.documented.readers_machine import on_a_machine
+from interop.documented.readers_machine import visited
 
 pytestmark = [
     pytest.mark.long,
@@ -17,21 +17,11 @@ pytestmark = [
 ]
 
 PAGE = "docs/messaging/patterns.md"
-SECONDS_MAX = 300  # jshell takes ten, or a minute beside others
 
 
 def printed(language: str) -> list[str]:
     """What the program of the page in a language prints; several workers print in any order."""
-    done = subprocess.run(
-        on_a_machine(PAGE, language=language),
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT / 'tests'}"},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=SECONDS_MAX,
-        check=False,
-    )
+    done = visited(PAGE, language=language)
     assert done.returncode == 0, done.stderr
     return sorted(done.stdout.splitlines())
 

@@ -8,12 +8,11 @@ and runs one page alone. A page whose snippet fails is to be mended, not the tes
 from __future__ import annotations
 
 import os
-import subprocess
 
 import pytest
 from interop.documented.page_exceptions import NOT_RUN, READERS_HAVE
-from interop.documented.page_snippets import ROOT, snippets, users_pages, words
-from interop.documented.readers_machine import on_a_machine
+from interop.documented.page_snippets import snippets, users_pages, words
+from interop.documented.readers_machine import visited
 
 pytestmark = [pytest.mark.interop, pytest.mark.differs_from_rabbitmq("its own commands")]
 
@@ -21,7 +20,6 @@ OF_SPARK = {
     "docs/spark/spark.md",
     "docs/spark/lake.md",
 }  # a JVM starts in 10 s, or in a minute beside others
-SECONDS_MAX = 900  # on a machine with other work
 WORDS_MAX = 30_000  # of prose, in all pages
 DEVELOPERS_PAGES = ("docs/getting-started.md", "README.md", "docs/clients.md", "docs/messaging/")
 PAGES = [page for page in users_pages() if snippets(page)]
@@ -31,16 +29,7 @@ def read(*pages: str) -> None:
     """Run pages on one machine, unless there can be none."""
     if os.geteuid() != 0:
         pytest.skip("only the superuser can make a machine with files and a network of its own")
-    done = subprocess.run(
-        on_a_machine(*pages),
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT / 'tests'}"},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=SECONDS_MAX,
-        check=False,
-    )
+    done = visited(*pages)
     if done.returncode:
         pytest.fail(done.stderr, pytrace=False)
 
