@@ -36,7 +36,9 @@ from routelog.log_backend.segments.segment_writer import SegmentWrite
 log = logging.getLogger(__name__)
 
 SEGMENT_BATCHES_MIN = 16  # of merged batches: a small segment is not one batch
-FLUSHED_MAX = 2_048  # batches in one step of a flush plan: 0.2 to 0.4 ms
+FLUSHED_MAX = (
+    2_048  # batches in one step of a flush plan: 0.2 to 0.4 ms, and 0.7 where small ones are merged
+)
 
 _end_offset = attrgetter("end_offset")
 
