@@ -1,7 +1,7 @@
 """Virtual hosts: queues, consumers, policies, users and permissions."""
 
 from routelog.vhosts.actor import Actor, acts, current_actor
-from routelog.vhosts.arguments.argument_checks import OVERFLOWS, age_microseconds
+from routelog.vhosts.arguments.argument_checks import OVERFLOWS, ROUND_ROBIN, age_microseconds
 from routelog.vhosts.arguments.effective_arguments import merged_definitions
 from routelog.vhosts.arguments.group_options import GROUP, GROUP_EXPIRES, GroupOptions, wanted_group
 from routelog.vhosts.arguments.json_arguments import (

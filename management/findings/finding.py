@@ -98,6 +98,12 @@ KINDS = {
         Kind(
             "no consumer", "No consumer", "{} queue has no consumer", "{} queues have no consumer"
         ),
+        Kind(
+            "partitions",
+            "Partitions",
+            "{} queue uses one partition",
+            "{} queues use one partition each",
+        ),
     )
 }
 

@@ -25,7 +25,7 @@ from routelog.management.sampling.growth import (
 )
 from routelog.management.sampling.history import History
 from routelog.management.views.bindings import bindings_from
-from routelog.vhosts import ConsumerGroup, MessageCounters, Queue, VirtualHost
+from routelog.vhosts import ROUND_ROBIN, ConsumerGroup, MessageCounters, Queue, VirtualHost
 
 HUNG_SECONDS = GROWING_MINUTES * MINUTE
 TREND_SECONDS, TREND_STEP = 600, 20
@@ -96,6 +96,9 @@ class QueueFindings:
         self._forsaken = _Kind(
             "no consumer", f"{of} hold {{messages:,}} messages that nobody takes"
         )
+        self._one_sided = _Kind(
+            "partitions", f"{of} use one of their partitions only", counts_messages=False
+        )
 
     async def look(self, vhosts: Iterable[VirtualHost]) -> list[Finding]:
         """Look at all queues and groups of some vhosts, in turns of the event loop."""
@@ -111,6 +114,7 @@ class QueueFindings:
             self._old,
             self._dead,
             self._forsaken,
+            self._one_sided,
         )
         return [found for kind in kinds for found in kind.findings()]
 
@@ -126,6 +130,8 @@ class QueueFindings:
                 else:
                     if not queue.is_stream and (queue.consumers or self._is_large(queue)):
                         large.append(queue)
+                if len(queue.partitions) > 1:
+                    self._look_at_partitions(queue)
                 arguments = queue.effective.values
                 exchange = arguments.get("x-dead-letter-exchange")
                 if exchange is not None:
@@ -162,6 +168,15 @@ class QueueFindings:
                 self._old.add(ready, lambda: self._waits(queue, oldest))
         elif is_left and ready >= self._limits.messages:
             self._forsaken.add(ready, lambda: self._untaken(queue, "messages"))
+
+    def _look_at_partitions(self, queue: Queue) -> None:
+        # By all that ever came, consumed or not. A run of any length is in one partition by round robin.
+        ends = [partition.log.next_offset for partition in queue.partitions]
+        came = max(ends)
+        is_by_key = queue.effective.values.get("x-partition-strategy") != ROUND_ROBIN
+        if came == sum(ends) and came >= self._limits.messages and is_by_key:
+            text = f"has all {came:,} messages that came in one of its {len(ends)} partitions"
+            self._one_sided.add(came, lambda: self._named(queue, text, UNSET))
 
     def _look_at_group(self, group: ConsumerGroup) -> None:
         behind = group.ready + group.unacked

@@ -17,7 +17,8 @@ DURABILITIES = (*Durability, MIRRORED)
 OVERFLOWS = ("drop-head", "reject-publish", "reject-publish-dlx")
 COMPRESSIONS = ("none", "zstd", "lz4")
 RETRIES = ("disabled", "all", "failed", "returned")
-STRATEGIES = ("at-most-once", "at-least-once")
+DEAD_LETTER_STRATEGIES = ("at-most-once", "at-least-once")
+BY_KEY, ROUND_ROBIN, HEADER = PARTITION_STRATEGIES = ("key", "round-robin", "header")
 
 KEY_BYTES_MAX = 255  # a short string: the longest routing key
 HEADER_NAME_BYTES_MAX = 255  # a short string: the longest name of a header

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from routelog.vhosts.arguments.argument_checks import (
+    DEAD_LETTER_STRATEGIES,
     DURABILITIES,
     OVERFLOWS,
     RETRIES,
-    STRATEGIES,
     WITHOUT_EFFECT,
     Check,
     age,
@@ -37,7 +37,7 @@ QUEUE_KEYS: Mapping[str, Check] = {
     "overflow": one_of(*OVERFLOWS),
     "dead-letter-exchange": text,
     "dead-letter-routing-key": text,
-    "dead-letter-strategy": one_of(*STRATEGIES),
+    "dead-letter-strategy": one_of(*DEAD_LETTER_STRATEGIES),
     "delivery-limit": integer(-1),
     "delayed-retry-type": one_of(*RETRIES),
     "delayed-retry-min": integer(1),

@@ -6,13 +6,16 @@ from dataclasses import replace
 from routelog.exchanges import comparable, field_type
 from routelog.log_backend import Durability, Retention
 from routelog.vhosts.arguments.argument_checks import (
+    BY_KEY,
     COMPRESSIONS,
+    DEAD_LETTER_STRATEGIES,
     DURABILITIES,
     MIRRORED,
     OVERFLOWS,
+    PARTITION_STRATEGIES,
     QUEUE_TYPES,
     RETRIES,
-    STRATEGIES,
+    ROUND_ROBIN,
     WITHOUT_EFFECT,
     Check,
     age,
@@ -40,7 +43,7 @@ KNOWN: Mapping[str, Check] = {
     "x-overflow": one_of(*OVERFLOWS),
     "x-dead-letter-exchange": text,
     "x-dead-letter-routing-key": routing_key,
-    "x-dead-letter-strategy": one_of(*STRATEGIES),
+    "x-dead-letter-strategy": one_of(*DEAD_LETTER_STRATEGIES),
     "x-single-active-consumer": flag,
     "x-delivery-limit": integer(-1),
     "x-delayed-retry-type": one_of(*RETRIES),
@@ -56,6 +59,7 @@ KNOWN: Mapping[str, Check] = {
     "x-message-deduplication": flag,
     "x-partitions": integer(1, PARTITIONS_MAX),
     "x-partition-key": header_name,
+    "x-partition-strategy": one_of(*PARTITION_STRATEGIES),
     "x-compression": one_of(*COMPRESSIONS),
     "x-remote-storage": flag,
     "x-local-max-age": age,
@@ -64,7 +68,7 @@ KNOWN: Mapping[str, Check] = {
 }
 
 # Defaults: an argument with this value is equivalent to none.
-UNSAID: Mapping[str, object] = {"x-queue-type": "classic"}
+UNSAID: Mapping[str, object] = {"x-queue-type": "classic", "x-partition-strategy": BY_KEY}
 
 # Arguments that act on single messages when they are consumed: streams refuse them, as in RabbitMQ.
 NOT_FOR_STREAMS = (
@@ -87,6 +91,7 @@ NOT_FOR_STREAMS = (
 NEEDED: Mapping[str, str] = {
     "x-dead-letter-routing-key": "x-dead-letter-exchange",
     "x-partition-key": "x-partitions",
+    "x-partition-strategy": "x-partitions",
     "x-local-max-age": "x-remote-storage",
     "x-local-max-length-bytes": "x-remote-storage",
 }
@@ -106,6 +111,9 @@ def check_arguments(queue: str, vhost: str, arguments: Mapping[str, object]) -> 
     for name, needed in NEEDED.items():
         if name in arguments and needed not in arguments:
             raise InvalidQueueArgument(queue, vhost, name, f"there is no '{needed}'")
+    if "x-partition-key" in arguments and arguments.get("x-partition-strategy") == ROUND_ROBIN:
+        reason = f"the strategy '{ROUND_ROBIN}' looks at no key"
+        raise InvalidQueueArgument(queue, vhost, "x-partition-key", reason)
     if "x-quorum-initial-group-size" in arguments and not counts_deliveries(arguments):
         reason = "only queues of type 'quorum' have it"
         raise InvalidQueueArgument(queue, vhost, "x-quorum-initial-group-size", reason)

@@ -21,6 +21,12 @@ def header_key(properties: bytes, name: bytes) -> bytes | None:
     return None if found is None else _key(*found)
 
 
+def header_integer(properties: bytes, name: bytes) -> int | None:
+    """The integer that a header is; None when there is no such header or its value is something else."""
+    found = _value(properties, name)
+    return None if found is None else whole_number(*found)
+
+
 def header_identity(properties: bytes, name: bytes) -> bytes | None:
     """Octets that are the same for equal values of a header, and others for others, also of another type.
 

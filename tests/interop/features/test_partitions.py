@@ -67,6 +67,11 @@ def each_in_order(count: int, keys: Iterable[str] = KEYS) -> dict[str, list[int]
         ({"x-partitions": 4, "x-partition-key": "k" * 256}, "a header's name has 1 to 255 bytes"),
         ({"x-partitions": 4, "x-partition-key": 5}, "unacceptable type"),
         ({"x-partition-key": "tenant"}, "there is no 'x-partitions'"),
+        ({"x-partition-strategy": "round-robin"}, "there is no 'x-partitions'"),
+        (
+            {"x-partitions": 4, "x-partition-strategy": "random"},
+            "expected one of key, round-robin, header",
+        ),
     ],
 )
 def test_arguments_that_cannot_be_are_refused(channel, name, arguments, text):
@@ -78,7 +83,12 @@ def test_arguments_that_cannot_be_are_refused(channel, name, arguments, text):
 
 @pytest.mark.parametrize(
     "received",
-    [{}, {"x-partitions": 5}, {"x-partitions": 4, "x-partition-key": "k"}],
+    [
+        {},
+        {"x-partitions": 5},
+        {"x-partitions": 4, "x-partition-key": "k"},
+        {"x-partitions": 4, "x-partition-strategy": "header"},
+    ],
     ids=repr,
 )
 def test_a_redeclaration_has_the_same_partitions(connection, channel, name, received):
@@ -88,6 +98,42 @@ def test_a_redeclaration_has_the_same_partitions(connection, channel, name, rece
         connection.channel().queue_declare(name, exclusive=True, arguments=received)
     assert closed.value.reply_code == 406
     assert "inequivalent arg 'x-partition" in closed.value.reply_text
+
+
+# -- strategies
+
+
+def by_partition(inbox: Inbox) -> dict[int, list[bytes]]:
+    """What a reader was given, by partition."""
+    found: dict[int, list[bytes]] = {}
+    for _, properties, body in inbox.deliveries:
+        found.setdefault(properties.headers["x-partition"], []).append(body)
+    return found
+
+
+def reader(channel: BlockingChannel, name: str, count: int) -> Inbox:
+    channel.basic_qos(prefetch_count=count)
+    return Inbox(channel, name, arguments={"x-stream-offset": "first"}).wait_for(count)
+
+
+def test_by_round_robin_one_key_is_spread_and_each_partition_is_in_order(channel, name):
+    declare(channel, name, arguments={"x-partition-strategy": "round-robin", "x-retention": "1h"})
+    bodies = [b"%d" % number for number in range(400)]
+    for body in bodies:
+        channel.basic_publish(name, "one key", body, PERSISTENT)
+        round_trip(channel)  # so each is a run
+    found = by_partition(reader(channel, name, 400))
+    assert found == {at: bodies[at::PARTITIONS] for at in range(PARTITIONS)}
+
+
+def test_the_publisher_names_the_partition(channel, name):
+    declare(channel, name, arguments={"x-partition-strategy": "header", "x-retention": "1h"})
+    for number in range(40):
+        headers = {"x-partition": number % 3}
+        properties = pika.BasicProperties(delivery_mode=2, headers=headers)
+        channel.basic_publish(name, "one key", b"%d" % number, properties)
+    found = by_partition(reader(channel, name, 40))
+    assert found == {at: [b"%d" % number for number in range(at, 40, 3)] for at in range(3)}
 
 
 @pytest.mark.parametrize(
@@ -323,10 +369,12 @@ async def confirmed_until_killed(broker, name: str, first: int, after: int) -> s
 
 
 @pytest.mark.long
-def test_nothing_confirmed_is_lost_by_sigkill(fresh_broker, clients_of):
+@pytest.mark.parametrize("strategy", ["key", "round-robin"])
+def test_nothing_confirmed_is_lost_by_sigkill(fresh_broker, clients_of, strategy):
     broker = fresh_broker(ROUTELOG_SEGMENT_BYTES="65536", ROUTELOG_FLUSH_SECONDS="0.02")
     setup = clients_of(broker).channel()
-    declare(setup, "kept", durable=True, exclusive=False)
+    arguments = {"x-partition-strategy": strategy, "x-retention": "1h"}
+    declare(setup, "kept", durable=True, exclusive=False, arguments=arguments)
     setup.exchange_delete("kept")
     setup.exchange_declare("kept", "topic", durable=True)
     setup.queue_bind("kept", "kept", "#")
@@ -336,12 +384,14 @@ def test_nothing_confirmed_is_lost_by_sigkill(fresh_broker, clients_of):
         confirmed |= asyncio.run(confirmed_until_killed(broker, "kept", first, after))
         broker.start()
     channel = clients_of(broker).channel()
-    count = ready_count(channel, "kept")
-    inbox = Inbox(channel, "kept").wait_for(count)
-    assert len(set(inbox.bodies)) == count
+    inbox = reader(channel, "kept", ready_count(channel, "kept"))
+    assert len(set(inbox.bodies)) == len(inbox.bodies)
     assert confirmed <= set(inbox.bodies)
-    for numbers in by_key(inbox.bodies).values():
-        assert numbers == sorted(numbers)
+    parts = by_partition(inbox).values()
+    assert len(parts) == PARTITIONS
+    for in_order in [inbox.bodies] if strategy == "key" else parts:
+        for numbers in by_key(in_order).values():
+            assert numbers == sorted(numbers)
 
 
 def test_what_was_acked_in_any_partition_does_not_come_back(fresh_broker, clients_of):

@@ -188,3 +188,33 @@ async def test_dead_letters_are_told_from_other_messages(node: ManagedNode) -> N
     answer = await node.ask(list_findings)
     assert answer["verdict"] == "Six dead letters wait"
     assert answer["more"].startswith("and two queues have no consumer. ")
+
+
+async def test_a_queue_with_all_its_messages_in_one_partition(node: ManagedNode) -> None:
+    one_key = await node.queue("orders", x_partitions=8)
+    publish(node, one_key, 2)
+    one_key.purge()
+    assert await rows(node) == []
+    publish(node, one_key, 1)
+    one_key.purge()  # what was consumed counts, too
+    stream = await node.queue("s", x_partitions=4, x_queue_type="stream")
+    publish(node, stream, 200)
+    assert await kinds(node) == [
+        (
+            "partitions",
+            "2 queues use one of their partitions only, first of all "
+            "s has all 200 messages that came in one of its 4 partitions",
+        )
+    ]
+    assert (await node.ask(list_findings))["verdict"] == "Two queues use one partition each"
+    next(each for each in stream.partitions if not each.log.next_offset).log.append(records("m"))
+    assert [text for _, text in await kinds(node)] == [
+        "orders has all 3 messages that came in one of its 8 partitions"
+    ]
+
+
+async def test_a_long_run_by_round_robin_is_no_finding(node: ManagedNode) -> None:
+    even = await node.queue("even", x_partitions=8, x_partition_strategy="round-robin")
+    publish(node, even, 500)
+    even.purge()
+    assert await rows(node) == []

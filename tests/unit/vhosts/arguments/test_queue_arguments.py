@@ -142,6 +142,21 @@ def test_a_partition_key_is_a_headers_name_and_needs_partitions() -> None:
     assert "there is no 'x-partitions'" in (complaint(x_partition_key="k") or "")
 
 
+def test_a_partition_strategy_needs_partitions() -> None:
+    for strategy in ("key", "round-robin", "header"):
+        assert complaint(x_partitions=1, x_partition_strategy=strategy) is None
+        assert "there is no 'x-partitions'" in (complaint(x_partition_strategy=strategy) or "")
+    for other in (*EACH_TYPE, "", "sticky", "Key"):
+        assert complaint(x_partitions=2, x_partition_strategy=other) is not None
+
+
+def test_round_robin_has_no_key() -> None:
+    both: dict[str, object] = {"x_partitions": 2, "x_partition_key": "tenant"}
+    for strategy in ("key", "header"):
+        assert complaint(**both, x_partition_strategy=strategy) is None
+    assert "looks at no key" in (complaint(**both, x_partition_strategy="round-robin") or "")
+
+
 def test_a_dead_letter_key_needs_its_exchange() -> None:
     assert "there is no 'x-dead-letter-exchange'" in (
         complaint(x_dead_letter_routing_key="k") or ""
@@ -202,6 +217,13 @@ def test_who_says_the_type_that_is_meant_without_it_says_the_same() -> None:
     assert difference({"x-queue-type": "classic"}, {}) is None
     assert difference({}, {"x-queue-type": "classic"}) is None
     assert difference({"x-queue-type": "quorum"}, {}) is not None
+
+
+def test_who_says_the_partition_strategy_that_is_meant_without_it_says_the_same() -> None:
+    for strategy, is_same in (("key", True), ("round-robin", False), ("header", False)):
+        said = {"x-partitions": 4, "x-partition-strategy": strategy}
+        assert (difference(said, {"x-partitions": 4}) is None) is is_same
+        assert (difference({"x-partitions": 4}, said) is None) is is_same
 
 
 def test_the_difference_is_named() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
+from itertools import cycle
 from typing import Any, cast
 
 import pytest
@@ -29,12 +30,13 @@ def run(
     keys: Sequence[bytes] | bytes,
     values: Sequence[object] | None = None,
     bodies: Sequence[bytes] = BODIES,
+    header: str = "tenant",
 ) -> Records:
-    """A run of persistent publishes; with `values` these are in the header `tenant`, if not None."""
+    """A run of persistent publishes; with `values` these are in a header, if not None."""
     rows, source = array("i"), bytearray()
     for at, body in enumerate(bodies):
         value = values[at] if values else None
-        headers = {"other": 1} if value is None else {"other": 1, "tenant": value}
+        headers = {"other": 1} if value is None else {"other": 1, header: value}
         properties = Basic.Properties(delivery_mode=2, headers=headers).marshal()
         for part in (keys if isinstance(keys, bytes) else keys[at], properties, body):
             rows.extend((len(source), len(part)))
@@ -113,6 +115,55 @@ def test_without_the_header_the_routing_key_is_the_key(node: Node) -> None:
     other = declare(node, "other", partitions=PARTITIONS, partition_key="no such")
     other.publish(run(b"shared", values), waited=False)
     assert contents(other) == expected([b"shared"] * 100)
+
+
+def test_by_round_robin_a_run_goes_whole_to_the_next_partition(node: Node) -> None:
+    queue = declare(node, partitions=PARTITIONS, partition_strategy="round-robin")
+    runs = [run(KEYS if at % 2 else b"shared", bodies=BODIES[at::10]) for at in range(10)]
+    for records in runs:
+        queue.publish(records, waited=False)
+    batch = queue.partitions[1].log.read(0)
+    assert batch is not None
+    assert batch.records is runs[1]
+    assert contents(queue) == [BODIES[at::10] + BODIES[at + 5 :: 10] for at in range(PARTITIONS)]
+
+
+@pytest.mark.parametrize("lengths", [(1,), (100, 1), (1, 2, 3, 5, 8, 13, 21, 34, 55, 89)])
+def test_by_round_robin_100_000_messages_are_even_within_one_percent(
+    node: Node, lengths: Sequence[int]
+) -> None:
+    queue = declare(node, partitions=PARTITIONS, partition_strategy="round-robin")
+    made = {length: run(b"k", bodies=[b"m"] * length) for length in lengths}
+    left, ring = 100_000, cycle(lengths)
+    while (length := next(ring)) <= left:
+        queue.publish(made[length], waited=False)
+        left -= length
+    ends = [partition.log.next_offset for partition in queue.partitions]
+    assert sum(ends) == 100_000 - left
+    assert max(ends) - min(ends) <= max(lengths) <= 0.01 * sum(ends) / PARTITIONS
+
+
+def test_a_header_names_the_partition(node: Node) -> None:
+    queue = declare(node, partitions=PARTITIONS, partition_strategy="header")
+    wanted = [at * 7 % PARTITIONS for at in range(100)]
+    queue.publish(run(KEYS, wanted, header="x-partition"), waited=False)
+    assert contents(queue) == [
+        [body for body, place in zip(BODIES, wanted, strict=True) if place == at]
+        for at in range(PARTITIONS)
+    ]
+
+
+@pytest.mark.parametrize("value", [None, -1, PARTITIONS, 2**62, "1", True, 1.0], ids=repr)
+def test_a_header_that_names_no_partition_leaves_it_to_the_key(node: Node, value: object) -> None:
+    queue = declare(node, partitions=PARTITIONS, partition_strategy="header")
+    queue.publish(run(KEYS, [value] * 100, header="x-partition"), waited=False)
+    assert contents(queue) == expected(KEYS)
+    keyed = declare(
+        node, "k", partitions=PARTITIONS, partition_strategy="header", partition_key="tenant"
+    )
+    tenants = [key.decode() for key in KEYS]
+    keyed.publish(run(b"shared", tenants), waited=False)
+    assert contents(keyed) == expected(KEYS)
 
 
 def test_queues_that_share_records_do_not_disturb_each_other(node: Node) -> None:
