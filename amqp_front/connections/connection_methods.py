@@ -24,7 +24,7 @@ from routelog.amqp_front.node.services import Services
 from routelog.amqp_front.sockets.heartbeat import Heartbeat
 from routelog.amqp_front.wire.command import Frame
 from routelog.amqp_front.wire.errors import CHANNEL_ERROR, HardError
-from routelog.amqp_front.wire.methods import decode_method
+from routelog.amqp_front.wire.methods import decode_method, encode_method
 from routelog.amqp_front.wire.sasl import MalformedResponse
 from routelog.broker import ClientSocket, IntakeShare, ends_for
 from routelog.vhosts import PermissionCache, User, VirtualHost
@@ -85,6 +85,8 @@ class MethodConnection(Protocol):
         """See `HeartbeatOwner`."""
 
 
+_OPEN_OK = encode_method(0, commands.Connection.OpenOk)
+
 _Handler = Callable[[MethodConnection, Any], None]
 
 
@@ -130,6 +132,8 @@ def _start_ok(connection: MethodConnection, method: Any) -> None:
         services.logins.refused(connection.socket, method.mechanism, "", str(error))
         return connection.drop("login refused")
     connection.socket.identity = client_identity(method, services.clock.now())
+    if isinstance(login, User):
+        return _logged_in(connection, login)
     task = services.loop.create_task(login)
     connection.wait_for(task, lambda: _logged_in(connection, task.result()))
 
@@ -137,7 +141,8 @@ def _start_ok(connection: MethodConnection, method: Any) -> None:
 def _logged_in(connection: MethodConnection, user: User) -> None:
     connection.user = user.name
     connection.state = State.AWAIT_TUNE_OK
-    connection.write(tune_frame(connection.services.config))
+    config = connection.services.config
+    connection.write(tune_frame(config.channel_max, config.frame_max, config.heartbeat_seconds))
 
 
 def _tune_ok(connection: MethodConnection, method: Any) -> None:
@@ -165,7 +170,7 @@ def _open(connection: MethodConnection, method: Any) -> None:
         services.heartbeats.add(connection.heartbeat)
     else:
         connection.socket.keep_alive()
-    connection.send_method(commands.Connection.OpenOk)
+    connection.write(_OPEN_OK)
     connection.opened()
 
 

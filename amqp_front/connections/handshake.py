@@ -84,14 +84,15 @@ def start_frame(cluster_name: str, mechanisms: tuple[str, ...]) -> bytes:
     )
 
 
-def tune_frame(config: BrokerConfig) -> bytes:
-    """connection.tune."""
+@cache
+def tune_frame(channel_max: int, frame_max: int, heartbeat: int) -> bytes:
+    """connection.tune, with what a broker offers."""
     return encode_method(
         0,
         commands.Connection.Tune,
-        channel_max=config.channel_max,
-        frame_max=config.frame_max,
-        heartbeat=config.heartbeat_seconds,
+        channel_max=channel_max,
+        frame_max=frame_max,
+        heartbeat=heartbeat,
     )
 
 

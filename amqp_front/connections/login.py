@@ -22,12 +22,13 @@ def offered(logins: Logins, client: LoginClient) -> tuple[str, ...]:
 
 def log_in(
     logins: Logins, client: LoginClient, mechanism: str, response: bytes
-) -> Coroutine[Any, Any, User]:
+) -> User | Coroutine[Any, Any, User]:
     """Begin to log in.
 
     Returns:
-        The user, or 403 with the same text whatever was wrong (LoginRefused), or `AuthenticationBusy`:
-        too many others are logging in; or `TooManyFailedLogins`.
+        The user, when the password is remembered; else a coroutine for the user, or for 403 with the same
+        text whatever was wrong (LoginRefused), or for `AuthenticationBusy`: too many others are logging in;
+        or for `TooManyFailedLogins`.
 
     Raises:
         MalformedResponse: the response is none of its mechanism, or the mechanism was not offered.
@@ -35,6 +36,9 @@ def log_in(
     if client.certificate is not None and mechanism == EXTERNAL:
         return _in_words(logins.by_certificate(client, mechanism), mechanism)
     name, password = credentials(mechanism, response)
+    user = logins.remembered(client, name, password)
+    if user is not None:
+        return user
     return _in_words(logins.by_password(client, mechanism, name, password), mechanism)
 
 

@@ -30,6 +30,11 @@ ACCESS_REQUEST_OK = struct.pack(">HHH", 30, 11, 1)
 _PUBLISH = commands.Basic.Publish.index
 _SIZES = {"octet": 1, "short": 2, "long": 4, "longlong": 8}
 _BY_INDEX: Mapping[int, type[Any]] = commands.INDEX_MAPPING
+# Name and type of each argument, in order: to ask pamqp for them takes as long as all else.
+_ARGUMENTS = {
+    kind: tuple((name, kind.amqp_type(name)) for name in kind.attributes())
+    for kind in _BY_INDEX.values()
+}
 
 # What only a server sends.
 _FROM_SERVER = frozenset(
@@ -74,23 +79,22 @@ class MethodReader:
         """
         if kind == "bit":
             return self._read_bit()
-        self._end_bits()
-        if kind in _SIZES:
-            return int.from_bytes(self._take(_SIZES[kind]), "big")
+        self._bit = 0
         if kind == "shortstr":
             return self._short_string()
+        if kind in _SIZES:
+            return int.from_bytes(self._take(_SIZES[kind]), "big")
         length = int.from_bytes(self._take(4), "big")
         content = self._take(length)
         return read_table(content, 0, length) if kind == "table" else content
 
     def routing_key(self) -> str:
         """The routing key of a message: any octets, those that are no UTF-8 as surrogates."""
-        self._end_bits()
+        self._bit = 0
         return self._take(self._take(1)[0]).decode(errors="surrogateescape")
 
     def finish(self) -> None:
         """Refuse octets behind the last argument."""
-        self._end_bits()
         if self._at != len(self._data):
             raise HardError(FRAME_ERROR, "there are octets behind the last argument of a method")
 
@@ -108,15 +112,12 @@ class MethodReader:
             raise HardError(FRAME_ERROR, "a short string is not UTF-8") from None
 
     def _read_bit(self) -> bool:
-        if self._bit == 0 or self._bit == 8:
-            self._end_bits()
+        if self._bit % 8 == 0:
+            self._bit = 0
             self._take(1)
         value = bool(self._data[self._at - 1] >> self._bit & 1)
         self._bit += 1
         return value
-
-    def _end_bits(self) -> None:
-        self._bit = 0
 
 
 def decode_method(payload: bytes) -> Any:
@@ -138,9 +139,9 @@ def decode_method(payload: bytes) -> Any:
         raise HardError(COMMAND_INVALID, f"{kind.name} is not for a client to send")
     method: Any = object.__new__(kind)
     reader = MethodReader(payload)
-    for name in kind.attributes():
+    for name, type_name in _ARGUMENTS[kind]:
         is_message_key = index == _PUBLISH and name == "routing_key"
-        value = reader.routing_key() if is_message_key else reader.argument(kind.amqp_type(name))
+        value = reader.routing_key() if is_message_key else reader.argument(type_name)
         setattr(method, name, value)
     reader.finish()
     return method
@@ -154,14 +155,15 @@ def encode_method(channel: int, kind: type[Any], **values: Any) -> bytes:
     """
     parts = [struct.pack(">I", kind.index)]
     bits: list[bool] = []
-    for name in kind.attributes():
-        type_name = kind.amqp_type(name)
+    for name, type_name in _ARGUMENTS[kind]:
         if type_name == "bit":
             bits.append(bool(values.get(name, False)))
             continue
-        parts.append(_encode_bits(bits))
+        if bits:
+            parts.append(_encode_bits(bits))
         parts.append(_encode_value(type_name, values.get(name)))
-    parts.append(_encode_bits(bits))
+    if bits:
+        parts.append(_encode_bits(bits))
     payload = b"".join(parts)
     return b"".join((struct.pack(">BHI", 1, channel, len(payload)), payload, b"\xce"))
 

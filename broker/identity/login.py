@@ -70,6 +70,16 @@ class Logins:
         cause = "no user is called as the certificate says" if user is None else ""
         return self._admitted(client, mechanism, user, name or "", cause)
 
+    def remembered(self, client: LoginClient, name: str, password: bytes) -> User | None:
+        """The user whom a name and a password prove at once; None: ask `by_password`."""
+        user = self._users.find(name)
+        if user is None or not self._passwords.remembers(user, password):
+            return None
+        if not self._rule.allows(name, client.peer, password):
+            return None
+        self._events.tell("user.authentication.success", **self._said(client, name))
+        return user
+
     async def by_password(
         self, client: LoginClient, mechanism: str, name: str, password: bytes
     ) -> User:

@@ -117,7 +117,9 @@ class Acceptor:
 
     async def _open(self, accepted: AcceptedSocket, address: object) -> None:
         try:
-            proxied = await self._proxied(accepted.handle, address)
+            proxied = None
+            if self._proxies:
+                proxied = await self._proxied(accepted.handle, address)
             if proxied is not None:
                 accepted.comes_from(proxied.address)
             await self._hand_over(accepted, self._serve(accepted, proxied))
@@ -156,8 +158,6 @@ class Acceptor:
             return await proxied_client(receive, address[1])
 
     def _is_proxy(self, address: str) -> bool:
-        if not self._proxies:
-            return False
         peer = ip_address(address)
         if isinstance(peer, IPv6Address) and peer.ipv4_mapped is not None:
             peer = peer.ipv4_mapped

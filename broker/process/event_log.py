@@ -96,6 +96,8 @@ class EventLog:
     def write(self, key: str, fields: Mapping[str, Any]) -> None:
         """Write the line of an event."""
         level, title = TITLES.get(key, (INFO, key))
+        if level is DEBUG and not log.isEnabledFor(DEBUG):
+            return
         actor = current_actor()
         if level is INFO and (_is_passing(key, fields) or (actor and actor.importing)):
             level = DEBUG

@@ -5,6 +5,7 @@ import socket
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Protocol
 
 import msgspec
@@ -339,14 +340,20 @@ def client_described(client: ClientSocket | None) -> dict[str, object]:
     """What the log says of a client: how it came in, and what it calls itself."""
     if client is None or client.identity is None:
         return {}
-    properties = msgspec.json.decode(client.identity.properties)
-    said = (properties.get(each) for each in ("product", "version"))
+    name, library = _called(client.identity.properties)
     return {
-        "client": properties.get("connection_name"),
-        "library": " ".join(each for each in said if isinstance(each, str)),
+        "client": name,
+        "library": library,
         "mechanism": client.identity.mechanism,
         "tls": client.is_tls,
     }
+
+
+@lru_cache(maxsize=64)
+def _called(properties: bytes) -> tuple[object, str]:
+    said = msgspec.json.decode(properties)
+    library = (said.get(each) for each in ("product", "version"))
+    return said.get("connection_name"), " ".join(each for each in library if isinstance(each, str))
 
 
 def ends_for(client: ClientSocket | None, reason: str) -> None:

@@ -47,6 +47,8 @@ def plain_arguments(arguments: Mapping[str, object]) -> dict[str, object]:
 
 
 def _plain(value: object) -> object:
+    if isinstance(value, str | int):  # nearly always, and to ask for a mapping takes longer
+        return value
     if isinstance(value, Mapping):
         return plain_arguments(value)
     if isinstance(value, list):

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from functools import lru_cache
 from ipaddress import IPv6Address, ip_address
 
 # RabbitMQ's, which everybody knows
@@ -35,6 +36,7 @@ class LoopbackRule:
         return user in self.users or (self.default_password and password == DEFAULT_PASSWORD)
 
 
+@lru_cache(1_024)
 def is_local(peer_address: str | None) -> bool:
     """Tell whether somebody is on the broker's own machine.
 

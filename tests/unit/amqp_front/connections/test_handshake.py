@@ -41,7 +41,7 @@ def test_start_says_who_we_are() -> None:
 
 
 def test_tune_offers_the_configuration() -> None:
-    _, _, tune = pamqp_frame.unmarshal(tune_frame(CONFIG))
+    _, _, tune = pamqp_frame.unmarshal(tune_frame(100, 65_536, 30))
     assert isinstance(tune, commands.Connection.Tune)
     assert (tune.channel_max, tune.frame_max, tune.heartbeat) == (100, 65_536, 30)
 

@@ -107,6 +107,26 @@ async def test_a_user_that_is_changed_while_it_logs_in_is_not_let_in(
     assert world.causes() == ["wrong password"]
 
 
+async def test_a_password_that_was_proved_is_remembered_until_it_changes(world: World) -> None:
+    assert world.logins.remembered(client(), "ann", b"right") is None
+    user = await world.logins.by_password(client(), "PLAIN", "ann", b"right")
+    assert world.logins.remembered(client(), "ann", b"right") == user
+    assert len(world.told) == 2
+    assert world.told[0] == world.told[1]
+    assert world.logins.remembered(client(), "ann", b"wrong") is None
+    assert world.logins.remembered(client(), "nobody", b"right") is None
+    await world.users.delete_user("ann")
+    await world.users.add_user("ann", b"other")
+    assert world.logins.remembered(client(), "ann", b"right") is None
+    assert len(world.told) == 2
+
+
+async def test_a_remembered_password_is_for_this_machine_only_where_it_was(world: World) -> None:
+    await world.logins.by_password(client("127.0.0.1"), "PLAIN", "guest", b"guest")
+    assert world.logins.remembered(client("127.0.0.1"), "guest", b"guest") is not None
+    assert world.logins.remembered(client(), "guest", b"guest") is None
+
+
 async def test_too_many_that_failed_are_told_so_and_noted(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
