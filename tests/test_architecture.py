@@ -74,6 +74,7 @@ ROOMS = {
         "counters",
         "messages",
         "arguments",
+        "filters",
         "stored",
         "partitions",
         "publishing",

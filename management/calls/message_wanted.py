@@ -32,7 +32,7 @@ def log_place(text: int | str) -> object:
 
 
 def message_filter(said: Mapping[str, str], now: int) -> MessageFilter:
-    """The filter that `state`, `key`, `header`, `text`, `time` and `until` describe.
+    """The filter that `state`, `key`, `id`, `correlation_id`, `header`, `text`, `time` and `until` describe.
 
     Args:
         now: microseconds since 1970.
@@ -47,14 +47,17 @@ def message_filter(said: Mapping[str, str], now: int) -> MessageFilter:
     name, equals, value = (header or "").partition("=")
     if header is not None and not (name and equals):
         raise bad_request("header is expected as name=value")
-    key, text = said.get("key"), said.get("text")
+    texts = ("key", "id", "correlation_id", "text")
+    octets = {each: said[each].encode() for each in texts if each in said}
     return MessageFilter(
         UNSETTLED if state is None else _STATES[state],
-        None if key is None else key.encode(),
+        octets.get("key"),
         None if header is None else (name.encode(), value.encode()),
-        text.encode() if text else None,
+        octets.get("text") or None,
         moment_of(said, "time", now) or 0,
         moment_of(said, "until", now),
+        octets.get("id"),
+        octets.get("correlation_id"),
     )
 
 

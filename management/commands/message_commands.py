@@ -31,6 +31,8 @@ From = Annotated[
 ]
 Until = Annotated[str | None, typer.Option(help="What came before: a time, or an age such as 1h.")]
 Key = Annotated[str | None, typer.Option(help="Those with this routing key.")]
+MessageId = Annotated[str | None, typer.Option("--id", help="Those with this property message_id.")]
+CorrelationId = Annotated[str | None, typer.Option(help="Those with this property correlation_id.")]
 Header = Annotated[str | None, typer.Option(help="Those with a header: name=value.")]
 Contains = Annotated[str | None, typer.Option("--text", help="Those whose bodies hold this text.")]
 State = Annotated[str | None, typer.Option(help="ready, unacked, settled, or all.")]
@@ -53,6 +55,8 @@ def browse(
     begin: From = None,
     until: Until = None,
     key: Key = None,
+    message_id: MessageId = None,
+    correlation_id: CorrelationId = None,
     header: Header = None,
     text: Contains = None,
     state: State = None,
@@ -62,7 +66,7 @@ def browse(
     as_json: AsJson = False,
 ) -> None:
     """Show messages as they lie in a queue; nothing becomes of them."""
-    wanted = _filter(begin, until, key, header, text, state, partition)
+    wanted = _filter(begin, until, key, message_id, correlation_id, header, text, state, partition)
     if not as_json:
         wanted["truncate"] = str(SHOWN_BYTES)
     rows: list[dict[str, Any]] = []
@@ -81,6 +85,8 @@ def tail(
     broker: ManagementClient,
     name: QueueName,
     key: Key = None,
+    message_id: MessageId = None,
+    correlation_id: CorrelationId = None,
     header: Header = None,
     text: Contains = None,
     vhost: Vhost = "/",
@@ -90,7 +96,7 @@ def tail(
 
     Of a queue without retention, those are missed that are settled within half a second.
     """
-    wanted = _filter("next", None, key, header, text, "all", None)
+    wanted = _filter("next", None, key, message_id, correlation_id, header, text, "all", None)
     while True:
         page = _page(broker, vhost, name, wanted)
         for row in page["items"]:
@@ -121,6 +127,8 @@ def move(
     begin: From = None,
     until: Until = None,
     key: Key = None,
+    message_id: MessageId = None,
+    correlation_id: CorrelationId = None,
     header: Header = None,
     text: Contains = None,
     partition: Partition = None,
@@ -131,7 +139,7 @@ def move(
     as_json: AsJson = False,
 ) -> None:
     """Move messages to another queue or exchange; copy or delete them. Those that consumers have stay."""
-    wanted = _filter(begin, until, key, header, text, None, partition)
+    wanted = _filter(begin, until, key, message_id, correlation_id, header, text, None, partition)
     if bool(message) + bool(wanted) + everything != 1:
         raise typer.BadParameter("expected --message, a filter such as --key, or --all")
     if copy and delete:
@@ -155,6 +163,8 @@ def redrive(
     begin: From = None,
     until: Until = None,
     key: Key = None,
+    message_id: MessageId = None,
+    correlation_id: CorrelationId = None,
     header: Header = None,
     text: Contains = None,
     limit: Limit = None,
@@ -164,7 +174,9 @@ def redrive(
     as_json: AsJson = False,
 ) -> None:
     """Send dead letters back to the queues in which they died."""
-    body = {"filter": _filter(begin, until, key, header, text, None, None)}
+    body = {
+        "filter": _filter(begin, until, key, message_id, correlation_id, header, text, None, None)
+    }
     path = ("queues", vhost, name, "redrive")
     _carry_out(broker, path, body, "sent back", limit, dry_run, yes, as_json)
 
@@ -180,6 +192,8 @@ def replay(
     to_exchange: ToExchange = None,
     routing_key: RoutingKey = None,
     key: Key = None,
+    message_id: MessageId = None,
+    correlation_id: CorrelationId = None,
     header: Header = None,
     text: Contains = None,
     limit: Limit = None,
@@ -189,7 +203,7 @@ def replay(
     as_json: AsJson = False,
 ) -> None:
     """Publish again what the log of a queue holds, consumed or not."""
-    wanted = _filter(begin, until, key, header, text, None, None)
+    wanted = _filter(begin, until, key, message_id, correlation_id, header, text, None, None)
     body = {"filter": wanted, "to": _target(to_queue, to_exchange, routing_key)}
     path = ("queues", vhost, name, "replay")
     _carry_out(broker, path, body, "published again", limit, dry_run, yes, as_json)
@@ -259,6 +273,8 @@ def _filter(
     begin: str | None,
     until: str | None,
     key: str | None,
+    message_id: str | None,
+    correlation_id: str | None,
     header: str | None,
     text: str | None,
     state: str | None,
@@ -269,6 +285,8 @@ def _filter(
         place: begin,
         "until": until,
         "key": key,
+        "id": message_id,
+        "correlation_id": correlation_id,
         "header": header,
         "text": text,
         "state": state,

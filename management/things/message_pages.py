@@ -26,6 +26,8 @@ FOUND_MAX = "10000"  # moved at once of what a filter finds; the page says when 
 # The fields of the filter; `offset` is also where the next page begins. A header has two fields.
 FILTERS = {
     "key": "Routing key",
+    "id": "Message id",
+    "correlation_id": "Correlation id",
     "header_name": "Header",
     "header_value": "has the value",
     "text": "Body contains",

@@ -39,7 +39,18 @@ from routelog.vhosts import (
 )
 
 # What says which messages: these of the parameters of GET messages.
-FILTER_KEYS = ("offset", "time", "until", "partition", "state", "key", "header", "text")
+FILTER_KEYS = (
+    "offset",
+    "time",
+    "until",
+    "partition",
+    "state",
+    "key",
+    "id",
+    "correlation_id",
+    "header",
+    "text",
+)
 COUNT = 100
 COUNT_MAX = 1_000  # of one page
 TRUNCATE_BYTES = 50_000  # of a body, that are shown unless more are asked for
@@ -134,6 +145,8 @@ class ReplayBody(SelectionBody):
         "partition": Parameter("only this one", int),
         "state": Parameter("else those that are not settled", States),
         "key": Parameter("their routing key"),
+        "id": Parameter("their property message_id"),
+        "correlation_id": Parameter("their property correlation_id"),
         "header": Parameter("a header and its value, as name=value"),
         "text": Parameter("what their bodies hold"),
         "count": Parameter("at most so many", Annotated[int, msgspec.Meta(ge=1, le=COUNT_MAX)]),

@@ -3,11 +3,15 @@
 What is malformed has no headers.
 """
 
+from contextlib import suppress
+
 from routelog.log_backend import HEADERS, MalformedProperties, header_value
 
 _SIGNED = b"bsUIlL"
 _UNSIGNED = b"Bui"
 _TEXT = b"Sx"
+_INTEGER_BYTES = {1: b"bB", 2: b"sUu", 4: b"Ii", 8: b"lL"}  # size of the content: letters
+_DIGITS_MAX = 20  # of an integer of 64 bits, with its sign
 
 
 def header_key(properties: bytes, name: bytes) -> bytes | None:
@@ -25,6 +29,19 @@ def header_integer(properties: bytes, name: bytes) -> int | None:
     """The integer that a header is; None when there is no such header or its value is something else."""
     found = _value(properties, name)
     return None if found is None else whole_number(*found)
+
+
+def header_values(key: bytes) -> list[bytes]:
+    """The values that `header_key` gives as a key: with their letters, as on the wire."""
+    values = [b"%c%b%b" % (kind, len(key).to_bytes(4, "big"), key) for kind in _TEXT]
+    if len(key) > _DIGITS_MAX or not key.removeprefix(b"-").isdigit() or b"%d" % int(key) != key:
+        return values
+    for size, kinds in _INTEGER_BYTES.items():
+        for kind in kinds:
+            with suppress(OverflowError):  # of a type that is too small for it
+                content = int(key).to_bytes(size, "big", signed=kind in _SIGNED)
+                values.append(b"%c%b" % (kind, content))
+    return values
 
 
 def header_identity(properties: bytes, name: bytes) -> bytes | None:

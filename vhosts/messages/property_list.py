@@ -98,6 +98,12 @@ def priority(raw: bytes) -> int:
     return content[0] if content else 0
 
 
+def identifier(raw: bytes, name: str) -> bytes | None:
+    """The `message_id` or `correlation_id` of a message; None when it has none."""
+    content = _content(raw, _LOOKED_AT[name])
+    return None if content is None else content[1:]
+
+
 def timestamp(raw: bytes) -> int | None:
     """The timestamp of a message, in seconds since 1970; None when it has none."""
     content = _content(raw, TIMESTAMP)

@@ -10,16 +10,24 @@ from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cached_property
 from typing import NamedTuple
 
 from routelog.log_backend import Lane, PartitionLog, RecordBatch, Records, scheduler_of
+from routelog.vhosts.filters.required_octets import (
+    Column,
+    RequiredOctets,
+    required_header,
+    required_identifier,
+)
 from routelog.vhosts.messages.message_header import header_key
+from routelog.vhosts.messages.property_list import identifier
 from routelog.vhosts.partitions.queue_partition import QueuePartition
 from routelog.vhosts.queues.queue import Queue
 
-# Of one search: some 0.3 s of the loop's time, spread over as many passes as the lane of operators takes.
-SEARCHED_RECORDS_MAX = 100_000
-SEARCHED_BYTES_MAX = 64 * 1024 * 1024
+# Of one search: 0.5 s of the loop's time for each, spread over as many passes as the lane of operators takes.
+LOOKS_MAX = 100_000  # at single messages, and at batches that are passed over
+SEARCHED_BYTES_MAX = 1024 * 1024 * 1024
 LOOK_SECONDS = 1.0  # until a read that has not ended is looked at again
 
 
@@ -45,7 +53,7 @@ class Place(NamedTuple):
         return f"{self.partition}:{self.offset}" + ("" if self.end is None else f"-{self.end}")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class MessageFilter:
     """Which messages are looked for; all conditions hold.
 
@@ -54,6 +62,7 @@ class MessageFilter:
         header: name and value of a header; a number is written in decimal.
         text: octets of their bodies.
         since, until: when they came, microseconds since 1970: [since, until), of batches as a whole.
+        message_id, correlation_id: these properties.
     """
 
     states: frozenset[MessageState] = UNSETTLED
@@ -62,16 +71,52 @@ class MessageFilter:
     text: bytes | None = None
     since: int = 0
     until: int | None = None
+    message_id: bytes | None = None
+    correlation_id: bytes | None = None
 
     def matches(self, records: Records, index: int) -> bool:
-        """Whether key, header and text are those of a record."""
+        """Whether key, header, text and identifiers are those of a record."""
         if self.key is not None and records.routing_key(index) != self.key:
             return False
+        if self.text is not None and self.text not in records.body(index):
+            return False
+        if self.header is None and self.message_id is None and self.correlation_id is None:
+            return True
+        properties = records.properties(index)
         if self.header is not None:
             name, value = self.header
-            if header_key(records.properties(index), name) != value:
+            if header_key(properties, name) != value:
                 return False
-        return self.text is None or self.text in records.body(index)
+        if self.message_id is not None and identifier(properties, "message_id") != self.message_id:
+            return False
+        wanted = self.correlation_id
+        return wanted is None or identifier(properties, "correlation_id") == wanted
+
+    def may_be_in(self, records: Records) -> bool:
+        """Whether a record of a batch may match: if not, none needs to be looked at."""
+        if records.last_time < self.since:
+            return False
+        if (
+            self.key is not None
+            and not records.has_key_column
+            and records.routing_key(0) != self.key
+        ):
+            return False
+        return all(each.may_be_in(records) for each in self._required_octets)
+
+    @cached_property
+    def _required_octets(self) -> tuple[RequiredOctets, ...]:
+        required: list[RequiredOctets] = []
+        if self.key is not None:
+            required.append(RequiredOctets(Column.ROUTING_KEYS, (self.key,)))
+        if self.header is not None:
+            required.append(required_header(*self.header))
+        for value in (self.message_id, self.correlation_id):
+            if value is not None:
+                required.append(required_identifier(value))
+        if self.text is not None:
+            required.append(RequiredOctets(Column.BODIES, (self.text,)))
+        return tuple(required)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +143,7 @@ class MessageSearch:
     Attributes:
         wanted: the messages that it looks for.
         places: what is not looked at yet.
-        looked_at: messages so far.
+        looked_at: messages so far, with those of the batches that were passed over.
         unreadable: where it met damage, or a failing disk: what is behind is left out.
     """
 
@@ -108,26 +153,26 @@ class MessageSearch:
         self.unreadable: list[Place] = []
         self._queue = queue
         self.wanted = wanted
+        self._looks = 0
         self._bytes = 0
         self._last_records: Records | None = None
 
     @property
     def is_exhausted(self) -> bool:
         """Whether it has read as much as one search may."""
-        return self.looked_at >= SEARCHED_RECORDS_MAX or self._bytes >= SEARCHED_BYTES_MAX
+        return self._looks >= LOOKS_MAX or self._bytes >= SEARCHED_BYTES_MAX
 
     async def found(self) -> AsyncIterator[FoundMessage]:
         """The messages; whoever stops early finds in `places` where to go on behind the last one."""
         scheduler = scheduler_of(asyncio.get_running_loop())
         scheduler.begin(Lane.OPERATORS)
         while self.places and not self.is_exhausted and not self._queue.deleted:
-            place = self.places[0]
-            partition = self._queue.partitions[place.partition]
-            batch = await self._next_batch(partition, place)
+            partition = self._queue.partitions[self.places[0].partition]
+            batch = await self._next_batch(partition)
             if batch is None:
                 self.places.popleft()
                 continue
-            for each in self._found_in(batch, partition, self.places[0]):
+            for each in self._found_in(batch, partition):
                 if each is not None:
                     yield each
                 if scheduler.is_over():
@@ -135,14 +180,13 @@ class MessageSearch:
                 if self.is_exhausted or self._queue.deleted:
                     return
 
-    async def _next_batch(self, partition: QueuePartition, place: Place) -> RecordBatch | None:
-        # The batch of the next message that may be wanted; None: there is none in this place.
-        log = partition.log
+    async def _next_batch(self, partition: QueuePartition) -> RecordBatch | None:
+        # The batch of the next message that may be wanted; None: there is none in the first place.
+        place, log = self.places[0], partition.log
         offset = max(place.offset, log.first_offset)
         if MessageState.SETTLED not in self.wanted.states:
             offset = partition.cursor.settled.unsettled_from(offset)
-        end = log.visible_end if place.end is None else min(place.end, log.visible_end)
-        if offset >= end:
+        if offset >= _end(log, place):
             return None
         batch = await _read(log, offset)
         if batch is None:
@@ -150,29 +194,28 @@ class MessageSearch:
                 self.unreadable.append(Place(place.partition, offset))
             return None
         until = self.wanted.until
-        if batch.base_offset >= end or (until is not None and batch.records.time >= until):
+        if batch.base_offset >= _end(log, place) or (
+            until is not None and batch.records.time >= until
+        ):
             return None
         if batch.records is not self._last_records:  # several places may lie in one batch
             self._last_records = batch.records
             self._bytes += batch.records.batch_bytes
-        self.places[0] = place._replace(offset=max(offset, batch.base_offset))
+        self.places[0] = Place(place.partition, max(offset, batch.base_offset), place.end)
         return batch
 
     def _found_in(
-        self, batch: RecordBatch, partition: QueuePartition, place: Place
+        self, batch: RecordBatch, partition: QueuePartition
     ) -> Iterator[FoundMessage | None]:
-        # None: one that is not wanted.
-        records, wanted, log = batch.records, self.wanted, partition.log
-        end = min(batch.end_offset, log.visible_end)
-        end = end if place.end is None else min(end, place.end)
-        offset = place.offset
-        if records.last_time < wanted.since:
-            self.places[0] = place._replace(offset=end)
+        # None: one or more that are not wanted.
+        place, records, wanted = self.places[0], batch.records, self.wanted
+        offset, end = place.offset, min(batch.end_offset, _end(partition.log, place))
+        if not wanted.may_be_in(records):
+            self._go_on(end, end - offset)
             yield None
             return
         while offset < end:
-            self.places[0] = place._replace(offset=offset + 1)
-            self.looked_at += 1
+            self._go_on(offset + 1, 1)
             index = offset - batch.base_offset
             found = None
             if wanted.matches(records, index):
@@ -185,7 +228,18 @@ class MessageSearch:
             offset += 1
             if MessageState.SETTLED not in wanted.states:
                 offset = partition.cursor.settled.unsettled_from(offset)
-        self.places[0] = place._replace(offset=end)
+        self._go_on(end, 0)
+
+    def _go_on(self, offset: int, messages: int) -> None:
+        # A look is done.
+        first = self.places[0]
+        self.places[0] = Place(first.partition, offset, first.end)
+        self.looked_at += messages
+        self._looks += bool(messages)
+
+
+def _end(log: PartitionLog, place: Place) -> int:
+    return log.visible_end if place.end is None else min(place.end, log.visible_end)
 
 
 def message_state(partition: QueuePartition, offset: int) -> MessageState:

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from pika import BasicProperties
 from support.broker_process import ROOT, BrokerProcess
 from support.management_door import ManagementDoor
 from support.pika_client import Clients
@@ -92,6 +93,28 @@ def test_a_night_of_an_operator(world: BrokerProcess) -> None:
         ("publish", "orders", "--header", "x"),
     ):
         assert run(world, "queue", *wrong).exit_code == 2, wrong
+
+
+def test_a_message_is_found_by_its_identifiers(world: BrokerProcess) -> None:
+    clients = Clients(world.url)
+    channel = clients.channel()
+    channel.queue_declare("known", durable=True)
+    channel.confirm_delivery()
+    for number in range(3):
+        properties = BasicProperties(message_id=f"m-{number}", correlation_id=f"c-{number % 2}")
+        channel.basic_publish("", "known", b"body %d" % number, properties)
+    clients.close()
+
+    def bodies(*options: str) -> list[str]:
+        shown = _browse(world, "known", "--json", *options)
+        return [json.loads(line)["payload"] for line in shown.splitlines()]
+
+    assert bodies("--id", "m-1") == ["body 1"]
+    assert bodies("--correlation-id", "c-0") == ["body 0", "body 2"]
+    assert bodies("--id", "m-1", "--correlation-id", "c-0") == []
+    deleting = ("queue", "move", "known", "--correlation-id", "c-0", "--delete")
+    assert succeed(world, *deleting) == "2 messages deleted\n"
+    assert bodies() == ["body 1"]
 
 
 def _browse(world: BrokerProcess, queue: str, *options: str) -> str:

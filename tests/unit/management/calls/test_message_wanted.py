@@ -58,6 +58,10 @@ def test_a_filter_is_what_was_said() -> None:
     )
     assert message_filter({"state": "all"}, NOW).states == frozenset(MessageState)
     assert message_filter({"text": ""}, NOW).text is None
+    said = {"id": "m-1", "correlation_id": "größe"}
+    assert message_filter(said, NOW) == MessageFilter(
+        message_id=b"m-1", correlation_id="größe".encode()
+    )
 
 
 @pytest.mark.parametrize(

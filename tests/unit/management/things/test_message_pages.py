@@ -102,6 +102,16 @@ async def test_a_header_is_looked_for_by_its_name_and_value(browser: Browser) ->
     assert "The queue is empty." in page.text
 
 
+async def test_identifiers_are_fields_of_the_form(browser: Browser) -> None:
+    await browser.node.queue("q")
+    page = await browser.page("/queues/%2F/q/messages?id=m-1&correlation_id=c")
+    assert [page.one("input", name=name)["value"] for name in ("id", "correlation_id")] == [
+        "m-1",
+        "c",
+    ]
+    assert "/messages?id=m-1&correlation_id=c" in page.text
+
+
 async def test_marked_messages_are_moved_after_a_try_and_deleted_when_their_number_was_typed(
     browser: Browser,
 ) -> None:

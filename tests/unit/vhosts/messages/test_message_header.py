@@ -9,7 +9,7 @@ from decimal import Decimal
 import pytest
 from pamqp.commands import Basic
 
-from routelog.vhosts.messages.message_header import header_key
+from routelog.vhosts.messages.message_header import header_key, header_values
 
 
 def listed(headers: dict[str, object] | None, **properties: object) -> bytes:
@@ -69,6 +69,21 @@ def test_an_integer_is_the_same_key_in_every_width(kind: bytes, layout: str) -> 
     top = 255 if layout[1].isupper() else -1
     value = struct.pack(layout, top) if layout[1].isupper() else b"\xff" * struct.calcsize(layout)
     assert header_key(with_field(kind, value), b"k") == b"%d" % top
+    assert kind + value in header_values(b"%d" % top)
+    assert kind + struct.pack(layout, 42) in header_values(b"42")
+
+
+@pytest.mark.parametrize("key", [b"", b"a", b"42", b"-1", b"255", b"-128", b"70000", b"%d" % 2**63])
+def test_the_values_of_a_key_give_that_key(key: bytes) -> None:
+    values = header_values(key)
+    assert {value[:1] for value in values} >= {b"S", b"x"}
+    for value in values:
+        assert header_key(with_field(value[:1], value[1:]), b"k") == key
+
+
+@pytest.mark.parametrize("key", [b"042", b"-0", b"-", b"1.5", b"1" * 5_000, b"%d" % 2**64])
+def test_what_is_no_integer_as_a_key_is_a_text(key: bytes) -> None:
+    assert [value[:1] for value in header_values(key)] == [b"S", b"x"]
 
 
 def test_properties_around_the_headers_are_passed_over() -> None:

@@ -97,7 +97,7 @@ async def test_a_search_ends_at_its_limit_and_another_goes_on(
     queue: Queue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fill(queue, 10, 4)
-    monkeypatch.setattr(message_search, "SEARCHED_RECORDS_MAX", 3)
+    monkeypatch.setattr(message_search, "LOOKS_MAX", 3)
     bodies: list[str] = []
     places = [Place(0, 1)]
     for _ in range(4):
@@ -117,6 +117,34 @@ async def test_who_stops_early_goes_on_behind_the_last_one(queue: Queue) -> None
         break
     assert list(map(str, search.places)) == ["0:2-4"]
     assert list((await found(queue, MessageFilter(), search.places))[0]) == ["m2", "m3"]
+
+
+async def test_a_batch_that_is_passed_over_is_one_look(
+    queue: Queue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(queue, 12, 4)
+    queue.publish(records("here", "there"), True)
+    monkeypatch.setattr(message_search, "LOOKS_MAX", 3)
+    none, search = await found(queue, MessageFilter(text=b"here"))
+    assert (none, search.looked_at, list(map(str, search.places))) == ({}, 12, ["0:12"])
+    both, search = await found(queue, MessageFilter(text=b"here"), search.places)
+    assert (list(both), search.looked_at, list(search.places)) == (["here", "there"], 2, [])
+
+
+async def test_a_search_ends_at_its_limit_of_bytes(
+    queue: Queue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for _ in range(3):
+        queue.publish(records("x" * 1_000), True)
+    monkeypatch.setattr(message_search, "SEARCHED_BYTES_MAX", 2_000)
+    _, search = await found(queue, MessageFilter(text=b"absent"))
+    assert list(map(str, search.places)) == ["0:2"]
+
+
+async def test_a_place_that_ends_in_a_batch_that_is_passed_over(queue: Queue) -> None:
+    fill(queue, 4, 4)
+    none, search = await found(queue, MessageFilter(text=b"absent"), [Place(0, 1, 3)])
+    assert (none, search.looked_at, list(search.places)) == ({}, 2, [])
 
 
 async def test_key_text_and_time(queue: Queue) -> None:

@@ -1,0 +1,1 @@
+"""Filters of messages: conditions on routing key, properties and body."""
