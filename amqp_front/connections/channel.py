@@ -74,6 +74,7 @@ class Channel:
         self.permissions = connection.permissions
         self.body_frame_max = connection.body_frame_max
         self.cancel_notify = connection.cancel_notify
+        self.returns_refused = connection.returns_refused
         self.closing = False
         self.flow_active = True
         self.partial: PartialContent | None = None

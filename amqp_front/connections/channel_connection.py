@@ -22,6 +22,7 @@ class ChannelConnection(ConsumingConnection, Protocol):
     intake: IntakeShare
     body_frame_max: int
     cancel_notify: bool
+    returns_refused: bool
     socket: ClientSocket | None
 
     def wait_for(

@@ -96,6 +96,7 @@ class Connection(asyncio.BufferedProtocol):
         "name",
         "permissions",
         "receive_buffer",
+        "returns_refused",
         "services",
         "socket",
         "stalled",
@@ -135,6 +136,7 @@ class Connection(asyncio.BufferedProtocol):
         self.told_refusals = False
         self.body_frame_max = FRAME_BEFORE_TUNE - 8
         self.cancel_notify = False
+        self.returns_refused = False
         self.consumers = 0
         self.stalled = False
         self.admitted = False  # into a vhost

@@ -12,6 +12,7 @@ from pamqp import commands
 from routelog.amqp_front.connections.channel_table import ChannelTable
 from routelog.amqp_front.connections.connection_state import HANDSHAKE, State
 from routelog.amqp_front.connections.handshake import (
+    RETURN_REFUSED,
     agreed_tuning,
     client_capability,
     client_identity,
@@ -43,6 +44,7 @@ class MethodConnection(Protocol):
     admitted: bool
     told_refusals: bool
     cancel_notify: bool
+    returns_refused: bool
     heartbeat: Heartbeat | None
     heartbeat_seconds: int
     body_frame_max: int
@@ -122,6 +124,7 @@ def _start_ok(connection: MethodConnection, method: Any) -> None:
     properties = method.client_properties
     connection.told_refusals = client_capability(properties, "authentication_failure_close")
     connection.cancel_notify = client_capability(properties, "consumer_cancel_notify")
+    connection.returns_refused = properties.get(RETURN_REFUSED) is True
     connection.hold.tells = client_capability(properties, "connection.blocked")
     connection.state = State.AUTHENTICATING
     assert connection.socket is not None

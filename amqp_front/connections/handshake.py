@@ -40,6 +40,10 @@ CAPABILITIES = (
     "direct_reply_to",
 )
 
+# A client property, as aio-pika takes a return for an answer and overlooks the nack behind it. No capability:
+# pika and aio-pika replace all of theirs by those that an application gives.
+RETURN_REFUSED = "return_refused"
+
 
 @dataclass(frozen=True, slots=True)
 class Tuning:

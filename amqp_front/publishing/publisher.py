@@ -3,7 +3,7 @@
 """The publishing side of a channel: runs of publishes, their returns and their confirms."""
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import cython
 
@@ -131,21 +131,24 @@ class Publisher:
             What its confirm waits for.
         """
         self.carried = run.count
+        returnable = run if run.mandatory and self._channel.returns_refused else None
         self._appending.begin(self.confirming)
         try:
             needed = self._publish(run)
         except JournalFailed as error:
-            self._lose(error)
+            self._lose(error, returnable)
             return NOTHING
         if self._appending.is_under_way:
             self._needed = needed
-            self.fan_out = self._scheduler.run(self._reach_others(), Lane.JOBS)
+            if returnable is not None:
+                returnable = run.kept(self.carried)  # others will use its buffer
+            self.fan_out = self._scheduler.run(self._reach_others(returnable), Lane.JOBS)
             self._channel.wait_for(self.fan_out)
         else:
-            self._arrived(needed)
+            self._arrived(needed, returnable)
         return needed
 
-    def _reach_others(self) -> Iterator[None]:
+    def _reach_others(self, returnable: PublishRun | None) -> Iterator[None]:
         # Some have it while others do not yet, as in RabbitMQ. All get it, even if the channel is closed.
         try:
             while self._appending.is_under_way:
@@ -154,21 +157,25 @@ class Publisher:
                     yield
         except JournalFailed as error:
             self.fan_out = None
-            self._lose(error)
+            self._lose(error, returnable)
             return
         self.fan_out = None
-        self._arrived(self._needed)
+        self._arrived(self._needed, returnable)
 
-    def _lose(self, error: JournalFailed) -> None:
+    def _lose(self, error: JournalFailed, returnable: PublishRun | None) -> None:
         self._appending.refused.clear()
         if not self.confirming:
             raise error
         if not self._is_closed:
+            if returnable is not None:
+                self._send_back(returnable, range(self.carried), f"unavailable: {error}")
             self._confirms.lost(self.carried)
 
     @cython.cfunc
-    def _arrived(self, needed: Receipt) -> None:
+    def _arrived(self, needed: Receipt, returnable: PublishRun | None) -> None:
         refused = self._appending.refused
+        if refused and returnable is not None:
+            self._return_refused(returnable, refused)
         self._counters.published_to(self._core.name, self.carried)
         self._core.counters.published(self.carried, self._appending.routed)
         if self._appending.behind is not None:
@@ -176,7 +183,7 @@ class Publisher:
         if self.confirming and not self._is_closed:
             self._confirms.published(self.carried, refused, needed)
         if refused:
-            refused.clear()  # without confirms nobody wants to know
+            refused.clear()
 
     def _wait_for_consumers(self, queue: Recipient) -> None:
         if not self.confirming:
@@ -226,9 +233,19 @@ class Publisher:
     def _return(self, run: PublishRun, indexes: Sequence[int]) -> None:
         self._counters.unroutable(len(indexes), run.mandatory)
         if run.mandatory and indexes:
-            if self.confirming and not self._is_closed:
-                self._confirms.catch_up()  # of what came before
-            self.returns.send(run, indexes)
+            self._send_back(run, indexes)
+
+    def _return_refused(self, run: PublishRun, refused: Mapping[int, Recipient]) -> None:
+        by_queue: dict[Recipient, list[int]] = {}
+        for at, queue in sorted(refused.items()):
+            by_queue.setdefault(queue, []).append(at)
+        for queue, indexes in by_queue.items():
+            self._send_back(run, indexes, f"maxlen: {queue}")
+
+    def _send_back(self, run: PublishRun, indexes: Sequence[int], refusal: str = "") -> None:
+        if self.confirming and not self._is_closed:
+            self._confirms.catch_up()  # of what came before
+        self.returns.send(run, indexes, refusal)
 
     # -- checks
 

@@ -8,7 +8,11 @@ from routelog.vhosts import MessageCounters, PermissionCache, Recipient, Virtual
 
 
 class PublishingChannel(Protocol):
-    """A channel, or what stands for one."""
+    """A channel, or what stands for one.
+
+    Attributes:
+        returns_refused: its client asks for mandatory messages that were not stored, too.
+    """
 
     number: int
     services: Services
@@ -18,6 +22,7 @@ class PublishingChannel(Protocol):
     permissions: PermissionCache
     body_frame_max: int
     reply_address: str | None
+    returns_refused: bool
 
     @property
     def connection_name(self) -> str:

@@ -1,4 +1,4 @@
-"""The returns of a channel: mandatory messages that no queue gets go back to the client."""
+"""The returns of a channel: mandatory messages that no queue gets, or one refuses, go back to the client."""
 
 from collections.abc import Sequence
 
@@ -7,7 +7,7 @@ from pamqp import commands
 from routelog.amqp_front.publishing.publishing_channel import PublishingChannel
 from routelog.amqp_front.wire.command import PublishRun
 from routelog.amqp_front.wire.content_frames import content_frames
-from routelog.amqp_front.wire.errors import NO_ROUTE
+from routelog.amqp_front.wire.errors import CODE_NAMES, CONTENT_TOO_LARGE, NO_ROUTE, short_text
 from routelog.amqp_front.wire.single_run import without_blind_copies
 
 
@@ -18,8 +18,17 @@ class ReturnSender:
         self._channel = channel
         self._is_closed = False
 
-    def send(self, run: PublishRun, indexes: Sequence[int]) -> None:
-        """Return messages of a run, by index, without their blind copies."""
+    def send(
+        self,
+        run: PublishRun,
+        indexes: Sequence[int],
+        refusal: str = "",
+    ) -> None:
+        """Return messages of a run, by index, without their blind copies.
+
+        Args:
+            refusal: why they were not stored; empty: no queue gets them.
+        """
         if self._is_closed:
             return
         run = without_blind_copies(run)
@@ -31,8 +40,8 @@ class ReturnSender:
                 run.properties(at),
                 run.body(at),
                 commands.Basic.Return,
-                reply_code=NO_ROUTE,
-                reply_text="NO_ROUTE",
+                reply_code=CONTENT_TOO_LARGE if refusal else NO_ROUTE,
+                reply_text=short_text(refusal or CODE_NAMES[NO_ROUTE]),
                 exchange=run.exchange,
                 routing_key=keys[at],
             )

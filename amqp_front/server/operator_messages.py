@@ -14,7 +14,7 @@ from routelog.amqp_front.server.message_content import browsed_message, taken_me
 from routelog.amqp_front.server.message_holders import message_holders
 from routelog.amqp_front.server.message_moves import MessageMoves
 from routelog.amqp_front.server.operator_view import OperatorView
-from routelog.amqp_front.wire.errors import AmqpError, SoftError
+from routelog.amqp_front.wire.errors import NO_ROUTE, AmqpError, SoftError
 from routelog.amqp_front.wire.properties import Properties
 from routelog.amqp_front.wire.single_run import single_run
 from routelog.log_backend import PROPERTY_NAMES, Lane, Reason, pause
@@ -42,6 +42,7 @@ from routelog.vhosts import (
 
 _ACK, _NACK = b"\x00\x3c\x00\x50", b"\x00\x3c\x00\x78"
 _RETURN = b"\x00\x3c\x00\x32"
+_RETURN_REASON = struct.Struct(">HB")  # its code, and how long the text is that follows
 _MANDATORY = 1
 
 SHORT_STRING_BYTES_MAX = 255  # AMQP 0-9-1, 4.2.5.3
@@ -101,7 +102,8 @@ class OperatorMessages:
             for checked in channel.publisher.check(run):
                 channel.publisher.publish(checked)
             if not await channel.confirmed:
-                raise MessageRefused("the message was not stored: see the broker's log")
+                reason = channel.refusal or "see the broker's log"
+                raise MessageRefused(f"the message was not stored: {reason}")
         finally:
             channel.publisher.close()
         return not channel.returned
@@ -198,6 +200,7 @@ class _OperatorChannel:
     body_frame_max = 131_072
     reply_address: str | None = None
     connection_name = ""
+    returns_refused = True
 
     def __init__(
         self, services: Services, vhost: VirtualHost, user: str, permissions: PermissionCache
@@ -208,6 +211,7 @@ class _OperatorChannel:
         self.user = user
         self.permissions = permissions
         self.returned = False
+        self.refusal = ""
         self.confirmed: asyncio.Future[bool] = services.loop.create_future()
         self.publisher = Publisher(self)
         self.publisher.confirming = True
@@ -225,7 +229,9 @@ class _OperatorChannel:
     def write(self, frames: bytes) -> None:
         method = frames[7:11]
         if method == _RETURN:
-            self.returned = True
+            code, size = _RETURN_REASON.unpack_from(frames, 11)
+            self.returned = code == NO_ROUTE
+            self.refusal = "" if self.returned else frames[14 : 14 + size].decode()
         elif method in (_ACK, _NACK) and not self.confirmed.done():
             self.confirmed.set_result(method == _ACK)
 

@@ -29,7 +29,12 @@ REPLY_TEXT_BYTES_MAX = 255  # a short string
 
 def reply_text(code: int, reason: str) -> str:
     """`CODE_NAME - reason`, cut to what fits in a short string; a cut shows as `...`."""
-    encoded = f"{CODE_NAMES[code]} - {reason}".encode()
+    return short_text(f"{CODE_NAMES[code]} - {reason}")
+
+
+def short_text(text: str) -> str:
+    """A text, cut to what fits in a short string; a cut shows as `...`."""
+    encoded = text.encode()
     if len(encoded) <= REPLY_TEXT_BYTES_MAX:
         return encoded.decode()
     return encoded[: REPLY_TEXT_BYTES_MAX - 3].decode(errors="ignore") + "..."

@@ -15,7 +15,7 @@ cdef class Appending:
     cdef Receipt _others
     cdef public bint is_under_way
     cdef public object behind
-    cdef public set refused
+    cdef public dict refused
     cdef public Py_ssize_t queues
     cdef public long long routed
     cpdef begin(self, bint waited)

@@ -36,7 +36,7 @@ class Appending:
 
     Attributes:
         is_under_way: the turn had no time for all of them: see `go_on`.
-        refused: indexes in the run of what a full queue did not take.
+        refused: indexes in the run of what full queues did not take, with the first of these queues.
         indexes: in the run, of the records that are given to queues.
         behind: the queue that all of it went to, if its consumers are to catch up; see `Dispatcher`.
         queues: how many were given a batch since `begin`.
@@ -55,7 +55,7 @@ class Appending:
         self._others: Receipt = NOTHING  # of queues whose positions are of other journals
         self.is_under_way = False
         self.behind: Recipient | None = None
-        self.refused: set[int] = set()
+        self.refused: dict[int, Recipient] = {}
         self.queues = 0
         self.routed = 0
 
@@ -136,7 +136,8 @@ class Appending:
                     position = queue.publish(records, waited)
                 except PublishRefused as refused:
                     position = refused.position
-                    self.refused.update([self.indexes[at] for at in refused.refused])
+                    for at in refused.refused:
+                        self.refused.setdefault(self.indexes[at], queue)
                 if position:
                     if queue.progress is not progress:
                         if progress is not None and (written or durable):

@@ -307,7 +307,7 @@ class InternalPublish:
 
     def _reached(self, receipt: Receipt) -> None:
         self._needed = self._needed.joined(receipt)
-        self._refused |= self._appending.refused
+        self._refused.update(self._appending.refused)
         self._appending.refused.clear()
 
     def _batches(

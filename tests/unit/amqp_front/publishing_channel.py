@@ -36,6 +36,7 @@ class Channel:
     impersonates = False
     body_frame_max = 4088
     reply_address: str | None = None
+    returns_refused = False
     waits_for_consumers = False
 
     def __init__(self, vhost: VirtualHost, progress: Progress) -> None:

@@ -239,6 +239,28 @@ def test_when_the_journal_fails_meanwhile_it_is_nacked(
     assert outcomes(channel) == [("Basic.Nack", 2, True)]
 
 
+def test_what_its_last_queue_refuses_comes_back_as_it_was_published(
+    node: Node, channel: Channel, full: None
+) -> None:
+    channel.returns_refused = True
+    publisher = Publisher(cast(Any, channel))
+    publisher.confirming = True
+    frames = [publish(1, "amq.fanout", "", text, mandatory=True) for text in (b"aaa", b"bbb")]
+    (run,) = runs(b"".join(frames))
+    node.vhost.routing.route("amq.fanout", b"")
+    publisher.carry(run)
+    assert publisher.fan_out is not None
+    run.source[:] = bytes(len(run.source))  # another client is read
+    node.turns.run()
+    assert channel.written.count(b"bbb") == 1
+    returned, *confirms = channel.sent()
+    assert (returned.reply_code, returned.reply_text) == (
+        311,
+        f"maxlen: queue '{LAST}' in vhost '/'",
+    )
+    assert [each.name for each in confirms] == ["Basic.Ack", "Basic.Nack"]
+
+
 def test_without_confirms_a_journal_that_fails_meanwhile_is_an_error(
     node: Node, channel: Channel, publisher: Publisher, last: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:

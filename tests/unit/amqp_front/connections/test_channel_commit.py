@@ -29,7 +29,7 @@ class Connection:
 
     user = "guest"
     body_frame_max = 4088
-    stalled = cancel_notify = outbox_full = False
+    stalled = cancel_notify = outbox_full = returns_refused = False
     consumers = 0
     socket = None
 

@@ -21,7 +21,7 @@ from routelog.amqp_front.wire.single_run import LOOKED_AT_MAX
 from routelog.broker.loop.cork import Cork
 from routelog.broker.waiting.consumer_gates import WAIT_SECONDS_MAX, ConsumerGates
 from routelog.exchanges import ExchangeNotFound
-from routelog.log_backend import BLIND_COPIES, Records, SystemClock
+from routelog.log_backend import BLIND_COPIES, JournalFailed, Records, SystemClock
 from routelog.vhosts import (
     AccessRefused,
     QueueProperties,
@@ -405,6 +405,49 @@ def full(node: Node, name: str) -> None:
     """A queue that takes one message."""
     arguments = {"x-max-length": 1, "x-overflow": "reject-publish"}
     node.vhost.declare_queue(QueueProperties(name, arguments=arguments), object())
+
+
+def returns_and_confirms(channel: Channel) -> list[str | int]:
+    return [getattr(each, "reply_text", None) or each.delivery_tag for each in channel.sent()]
+
+
+def test_refused_mandatory_messages_come_back_to_who_asks_before_their_nacks(
+    node: Node, channel: Channel
+) -> None:
+    full(node, "full")
+    full(node, "other")
+    channel.returns_refused = True
+    publisher = Publisher(cast(Any, channel))
+    publisher.confirming = True
+    keys = ["full", "full", "none", "other", "other", "full"]
+    send(publisher, *(publish(1, "", key, b"x", mandatory=True) for key in keys))
+    node.turns.run()
+    of_full, of_other = (f"maxlen: queue '{name}' in vhost '/'" for name in ("full", "other"))
+    assert returns_and_confirms(channel) == [
+        *("NO_ROUTE", of_full, of_full, of_other),
+        *(1, 2, 4, 6),
+    ]
+    send(publisher, publish(1, "", "full", b"x"))
+    node.turns.run()
+    assert returns_and_confirms(channel) == [7]
+
+
+async def test_mandatory_messages_that_a_failed_journal_refuses_come_back(
+    node: Node, channel: Channel
+) -> None:
+    done = declare_queue(node.vhost, QueueProperties("durable", durable=True), object())[1]
+    assert done is not None
+    await done
+    channel.returns_refused = True
+    publisher = Publisher(cast(Any, channel))
+    publisher.confirming = True
+    node.logs.journal.groups.failure = JournalFailed(OSError("no such device"))
+    persistent = some_properties(delivery_mode=2)
+    send(publisher, publish(1, "", "durable", b"m", persistent, mandatory=True))
+    assert returns_and_confirms(channel) == [
+        "unavailable: the log cannot be written: no such device",
+        1,
+    ]
 
 
 def outcomes(channel: Channel) -> list[tuple[str, int, bool]]:

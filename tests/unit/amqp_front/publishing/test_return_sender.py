@@ -23,6 +23,13 @@ def test_messages_come_back_by_their_index_until_the_channel_is_closed(channel: 
     assert channel.sent() == []
 
 
+def test_a_long_reason_is_cut(channel: Channel) -> None:
+    (run,) = runs(publish(1, "", "none", b"m"))
+    ReturnSender(cast(Any, channel)).send(run, [0], "x" * 300)
+    (sent,) = channel.sent()
+    assert (sent.reply_code, sent.reply_text) == (311, "x" * 252 + "...")
+
+
 def test_their_content_is_what_was_published(channel: Channel) -> None:
     properties = some_properties(content_type="text/plain")
     (run,) = runs(publish(1, "", "none", b"a body", properties))

@@ -60,7 +60,7 @@ def test_a_run_waits_for_what_each_of_its_queues_promises(appending: Appending) 
     ]
     needed = appending.append_run(records("a", "b"), takers, range(2))
     assert (needed.progress, needed.written, needed.durable) == (journal, 7, 6)
-    assert appending.refused == {1}
+    assert appending.refused == {1: takers[3]}
     assert (appending.queues, appending.routed) == (4, 8)
     assert appending.append_run(records("a"), takers[2:3], range(1)) is NOTHING
 
