@@ -75,8 +75,9 @@ async def test_aio_pika_raises_the_reason_or_at_least_the_nack(broker, name) -> 
         await publish(aio_pika.Message(b"first"), name)
         with pytest.raises(PublishError) as refused:
             await publish(aio_pika.Message(b"second"), name)
-        assert (refused.value.frame.reply_code, refused.value.message.body) == (311, b"second")
-        assert refused.value.frame.reply_text.startswith(f"maxlen: queue '{name}'")
+        frame: Any = refused.value.frame
+        assert (frame.reply_code, refused.value.message.body) == (311, b"second")
+        assert frame.reply_text.startswith(f"maxlen: queue '{name}'")
         # It overlooks a nack behind a return, and takes the publish for done.
         exchange = (await plain.channel()).default_exchange
         with pytest.raises(DeliveryError):

@@ -34,6 +34,15 @@ def test_publishing_to_an_exchange_that_is_not_there_is_a_bad_request(door) -> N
     assert door.ask("POST", "exchanges", "absent", "x", "publish", body=body)[0] == 404
 
 
+def test_publishing_to_a_full_queue_says_which(door, world) -> None:
+    full = {"x-max-length": 0, "x-overflow": "reject-publish"}
+    door.do("PUT", "queues", "/", "full", body={"arguments": full})
+    body = {"routing_key": "full", "payload": "", "payload_encoding": "string", "properties": {}}
+    status, told = door.ask("POST", "exchanges", "/", "amq.default", "publish", body=body)
+    assert status == 400
+    assert "not stored: maxlen: queue 'full' in vhost '/'" in told["reason"]
+
+
 @pytest.mark.parametrize("kind", ["permissions", "topic-permissions"])
 def test_a_permission_where_there_is_no_vhost_or_user_is_a_bad_request(door, kind) -> None:
     body = {"configure": "", "write": "", "read": "", "exchange": ""}
