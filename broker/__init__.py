@@ -20,3 +20,4 @@ from routelog.broker.sockets.client_socket import (
 from routelog.broker.sockets.proxy_header import Endpoint
 from routelog.broker.waiting.gate import Gate
 from routelog.broker.waiting.intake_budget import Charge, IntakeFull, IntakeShare
+from routelog.broker.waiting.publish_rates import PublishPace, PublishRates

@@ -9,7 +9,14 @@ from routelog.vhosts.arguments.json_arguments import (
     encoded_arguments,
     plain_arguments,
 )
-from routelog.vhosts.arguments.limits import USER_LIMITS, VHOST_LIMITS, checked_limits
+from routelog.vhosts.arguments.limits import (
+    MAX_PUBLISH_BYTES_RATE,
+    MAX_PUBLISH_RATE,
+    USER_LIMITS,
+    VHOST_LIMITS,
+    Limits,
+    checked_limits,
+)
 from routelog.vhosts.arguments.match_budget import MatchBudget, OutOfTime
 from routelog.vhosts.arguments.pattern import BadPattern, Pattern
 from routelog.vhosts.arguments.policy import OPERATOR_KEYS, QUEUE_KEYS, Policy

@@ -181,8 +181,11 @@ class Channel:
         """
         if self.transactions is None:
             carried: int = self.publisher.carry(run)
-            return carried
-        return self.transactions.publish(run)
+        else:
+            carried = self.transactions.publish(run)
+        if self.services.publish_rates.are_set:
+            self.connection.pace.published(carried, run.bodies_bytes(carried))
+        return carried
 
     def settle(self, run: SettleRun) -> None:
         """Carry out a run of settlements."""

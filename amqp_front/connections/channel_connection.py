@@ -6,7 +6,7 @@ from typing import Protocol
 from routelog.amqp_front.connections.publishing_hold import PublishingHold
 from routelog.amqp_front.consuming.client_channel import ConsumingConnection
 from routelog.amqp_front.node.services import Services
-from routelog.broker import ClientSocket, IntakeShare
+from routelog.broker import ClientSocket, IntakeShare, PublishPace
 from routelog.vhosts import PermissionCache, VirtualHost
 
 
@@ -20,6 +20,7 @@ class ChannelConnection(ConsumingConnection, Protocol):
     user: str
     permissions: PermissionCache
     intake: IntakeShare
+    pace: PublishPace
     body_frame_max: int
     cancel_notify: bool
     returns_refused: bool

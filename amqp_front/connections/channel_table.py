@@ -12,7 +12,7 @@ from routelog.amqp_front.wire.command import BegunPublish, Command, Frame, Publi
 from routelog.amqp_front.wire.errors import CHANNEL_ERROR, COMMAND_INVALID, NOT_ALLOWED, HardError
 from routelog.amqp_front.wire.frame_cutter import FRAME_HEADER, FRAME_METHOD
 from routelog.amqp_front.wire.methods import AccessRequest, decode_method, encode_method
-from routelog.broker import Gate
+from routelog.broker import Gate, PublishPace
 from routelog.log_backend import Lane
 
 _CLASS_CONNECTION = b"\x00\x0a"
@@ -56,13 +56,18 @@ class ChannelTable:
         channel = self._channels.get(number)
         return channel.partial if channel is not None else None
 
-    def closed_gate(self, command: Command) -> Gate | None:
+    def closed_gate(self, command: Command) -> Gate | PublishPace | None:
         """Where the connection is to wait before a command is carried out; None: nowhere."""
         services = self._connection.services
         if services.gate.closed and self.publishes(command):
             return services.gate
         if services.intake.full and self._begins_content(command):
-            return self._connection.intake.closed_gate()
+            closed = self._connection.intake.closed_gate()
+            if closed is not None:
+                return closed
+        if services.publish_rates.are_set and self.publishes(command):
+            pace = self._connection.pace
+            return pace if pace.owed_seconds() else None
         return None
 
     def _begins_content(self, command: Command) -> bool:

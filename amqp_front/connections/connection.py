@@ -57,6 +57,7 @@ from routelog.broker import (
     ClientSocket,
     Endpoint,
     IntakeShare,
+    PublishPace,
     ends_for,
 )
 from routelog.log_backend import CLIENT_SECONDS, Lane, Octets
@@ -94,6 +95,7 @@ class Connection(asyncio.BufferedProtocol):
         "hold",
         "intake",
         "name",
+        "pace",
         "permissions",
         "receive_buffer",
         "returns_refused",
@@ -110,6 +112,7 @@ class Connection(asyncio.BufferedProtocol):
     vhost: VirtualHost
     permissions: PermissionCache
     intake: IntakeShare
+    pace: PublishPace
 
     def __init__(
         self,
@@ -271,6 +274,7 @@ class Connection(asyncio.BufferedProtocol):
     def _commands(self) -> None:
         services, channels = self.services, self.channels
         cutter, gate, intake = services.cutter, services.gate, services.intake
+        rates = services.publish_rates
         now, until = services.clock.monotonic, services.scheduler.deadline
         hold = self.hold
         while not (self._waiting or hold.active) and self.state is not _CLOSED:
@@ -279,7 +283,8 @@ class Connection(asyncio.BufferedProtocol):
             command = cutter.next(channels.assembling != ())
             if command is None:
                 return
-            if (gate.closed or intake.full) and (closed := channels.closed_gate(command)):
+            is_limited = gate.closed or intake.full or rates.are_set
+            if is_limited and (closed := channels.closed_gate(command)):
                 cutter.give_back()
                 hold.begin(closed)
             elif isinstance(command, Frame):
@@ -289,6 +294,12 @@ class Connection(asyncio.BufferedProtocol):
             # Not `is_over`: a queue that was served meanwhile had a time of its own.
             if now() >= until and not (self._waiting or hold.active):
                 return self.rest()
+
+    def limit_runs(self) -> None:
+        """See `MethodConnection`."""
+        if self.pace.run_messages:
+            most = min(self.pace.run_messages, self.receive_buffer.run_limit)
+            self.receive_buffer.run_limit = most
 
     def opened(self) -> None:
         """The client is in its vhost."""
@@ -392,6 +403,8 @@ class Connection(asyncio.BufferedProtocol):
                     self.receive_buffer.run_limit = 2 * carried
                 elif self.receive_buffer.run_limit < RUN_RECORDS_MAX:
                     self.receive_buffer.run_limit = RUN_RECORDS_MAX
+                if self.services.publish_rates.are_set:
+                    self.limit_runs()
             elif isinstance(run, SettleRun):
                 channel.settle(run)
             else:

@@ -27,7 +27,7 @@ from routelog.amqp_front.wire.command import Frame
 from routelog.amqp_front.wire.errors import CHANNEL_ERROR, HardError
 from routelog.amqp_front.wire.methods import decode_method, encode_method
 from routelog.amqp_front.wire.sasl import MalformedResponse
-from routelog.broker import ClientSocket, IntakeShare, ends_for
+from routelog.broker import ClientSocket, IntakeShare, PublishPace, ends_for
 from routelog.vhosts import PermissionCache, User, VirtualHost
 
 
@@ -52,6 +52,7 @@ class MethodConnection(Protocol):
     receive_buffer: ReceiveBuffer
     hold: PublishingHold
     intake: IntakeShare
+    pace: PublishPace
 
     def write(self, frames: bytes) -> None:
         """Send frames to the client."""
@@ -64,6 +65,9 @@ class MethodConnection(Protocol):
 
     def rest(self, then: Callable[[], None]) -> None:
         """Carry out no further commands until others had their turns, then call `then`."""
+
+    def limit_runs(self) -> None:
+        """Let no run of publishes be larger than its pace says."""
 
     def opened(self) -> None:
         """The client is in its vhost."""
@@ -164,6 +168,8 @@ def _open(connection: MethodConnection, method: Any) -> None:
     permissions = services.users.permissions
     connection.permissions = PermissionCache(permissions, connection.user, vhost.name)
     connection.intake = services.intake.share(connection.user)
+    connection.pace = services.publish_rates.pace(connection.user, vhost.name)
+    connection.limit_runs()
     connection.state = State.OPEN
     assert connection.socket is not None
     connection.socket.intake = connection.intake

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from pamqp import commands
 
-from routelog.broker import Gate
+from routelog.broker import Gate, PublishPace
 
 
 class HoldOwner(Protocol):
@@ -35,7 +35,7 @@ class PublishingHold:
     __slots__ = ("_gate", "_owner", "_told", "active", "tells")
 
     def __init__(self, owner: HoldOwner) -> None:
-        self._gate: Gate | None = None
+        self._gate: Gate | PublishPace | None = None
         self._owner = owner
         self._told = False
         self.active = False
@@ -48,7 +48,7 @@ class PublishingHold:
             return frozenset()
         return self._gate.reasons - {"consumers"}
 
-    def begin(self, gate: Gate) -> None:
+    def begin(self, gate: Gate | PublishPace) -> None:
         """The connection publishes, and a gate for it is closed."""
         if not self.active:
             self.active = True

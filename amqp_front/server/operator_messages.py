@@ -94,6 +94,9 @@ class OperatorMessages:
             raise MessageRefused("publishers wait at the moment: see the broker's log")
         if len(routing_key.encode(errors="replace")) > SHORT_STRING_BYTES_MAX:
             raise MessageRefused(f"the routing key is longer than {SHORT_STRING_BYTES_MAX} bytes")
+        pace = self._services.publish_rates.pace(user or "", vhost.name)
+        if seconds := pace.owed_seconds():
+            raise MessageRefused(f"{pace.refusal()}: try again in {seconds:.3f} s")
         encoded = _encoded_properties(properties)
         permissions = _permissions(self._services, vhost, user)
         channel = _OperatorChannel(self._services, vhost, user or "", permissions)
@@ -101,6 +104,7 @@ class OperatorMessages:
         try:
             for checked in channel.publisher.check(run):
                 channel.publisher.publish(checked)
+            pace.published(1, len(body))
             if not await channel.confirmed:
                 reason = channel.refusal or "see the broker's log"
                 raise MessageRefused(f"the message was not stored: {reason}")

@@ -39,6 +39,7 @@ from routelog.broker.waiting.confirm_deadline import ConfirmDeadline
 from routelog.broker.waiting.consumer_gates import ConsumerGates
 from routelog.broker.waiting.gate import Gate
 from routelog.broker.waiting.intake_budget import IntakeBudget, IntakeLimits
+from routelog.broker.waiting.publish_rates import PublishRates
 from routelog.exchanges import InvalidName
 from routelog.log_backend import (
     Backups,
@@ -352,6 +353,7 @@ class Broker:
             gate=self._gate,
             intake=IntakeBudget(loop, limits, logs.memory.hold),
             consumer_gates=ConsumerGates(loop, cork),
+            publish_rates=PublishRates(users, vhosts, clock, loop.call_later),
             deliveries=DeliverySamples(clock),
             node_name=self._name,
         )

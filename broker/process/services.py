@@ -10,6 +10,7 @@ from routelog.broker.node.delivery_samples import DeliverySamples
 from routelog.broker.waiting.consumer_gates import ConsumerGates
 from routelog.broker.waiting.gate import Gate
 from routelog.broker.waiting.intake_budget import IntakeBudget
+from routelog.broker.waiting.publish_rates import PublishRates
 from routelog.log_backend import Clock, Progress, Scheduler
 from routelog.vhosts import (
     Admission,
@@ -44,6 +45,7 @@ class NodeServices:
     gate: Gate
     intake: IntakeBudget
     consumer_gates: ConsumerGates
+    publish_rates: PublishRates
     deliveries: DeliverySamples
     node_name: str
 

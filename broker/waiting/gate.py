@@ -4,6 +4,7 @@
 |---|---|---|
 | of the node | all publishers | the journal lags, or disk, memory or descriptors are short |
 | of a user, of the node's intake (`intake_budget.py`) | large content | others have much incomplete or unread |
+| of a connection (`publish_rates.py`) | itself | its user or vhost publishes faster than allowed |
 | of a queue (`consumer_gates.py`) | those that add to it | its consumers catch up |
 """
 

@@ -1,4 +1,4 @@
-"""`routelog limit`: how many queues, connections and channels a virtual host or a user may have."""
+"""`routelog limit`: what a virtual host or a user may have, and how fast he may publish."""
 
 from typing import Annotated
 
@@ -14,8 +14,8 @@ limits = command_group("limit", "Limit virtual hosts and users.")
 Limit = Annotated[
     str,
     typer.Argument(
-        help="max-queues, max-connections or max-bindings of a virtual host; max-connections, max-channels or "
-        "max-bindings of a user."
+        help="max-queues of a virtual host, max-channels of a user; of both max-connections, max-bindings, "
+        "max-publish-rate (messages a second) and max-publish-bytes-rate."
     ),
 ]
 OfVhost = Annotated[str | None, typer.Option("--vhost", "-p", help="The virtual host limited.")]

@@ -173,6 +173,13 @@ def labelled_text(node: WatchedNode) -> Iterator[str]:
         node.journal.sync_times,
     )
     if broker is not None:
+        waits = [
+            ({"kind": rate.kind, "name": rate.name}, rate.waited_seconds)
+            for rate in broker.publish_rates.limited
+        ]
+        name = "routelog_publish_rate_waited_seconds_total"
+        meaning = "Time that connections have waited for the publish rate of a user or a vhost"
+        yield _samples(name, meaning, waits, "counter")
         yield histogram_text(
             "routelog_publish_confirm_seconds",
             "From a run of publishes to its confirm, of one run at a time",
@@ -190,8 +197,10 @@ def labelled_text(node: WatchedNode) -> Iterator[str]:
         )
 
 
-def _samples(name: str, meaning: str, samples: Sequence[tuple[dict[str, str], float]]) -> str:
+def _samples(
+    name: str, meaning: str, samples: Sequence[tuple[dict[str, str], float]], kind: str = "gauge"
+) -> str:
     if not samples:
         return ""
     lines = (f"{name}{labelled(labels)} {value}\n" for labels, value in samples)
-    return head(name, "gauge", meaning) + "".join(lines)
+    return head(name, kind, meaning) + "".join(lines)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
+from routelog.broker import PublishRates
 from routelog.log_backend import Clock, DiskSpace, Histogram, Journal
 from routelog.management.calls.broker_side import Connections
 from routelog.mirror_cluster import ClusterState
@@ -18,6 +19,7 @@ class WatchedBroker:
     Attributes:
         confirm_latencies: see `Progress`.
         delivery_waits, message_sizes: see `DeliverySamples`.
+        publish_rates: those that are limited.
     """
 
     vhosts: VhostDirectory
@@ -25,6 +27,7 @@ class WatchedBroker:
     confirm_latencies: Histogram
     delivery_waits: Histogram
     message_sizes: Histogram
+    publish_rates: PublishRates
 
 
 @dataclass(frozen=True, slots=True)

@@ -127,7 +127,7 @@ def _vhost_limits(vhost: Any) -> VhostLimits:
 
 @changes(LimitBody)
 async def put_vhost_limit(call: Call) -> Answer:
-    """Set one limit of a vhost."""
+    """Set one limit of a vhost, such as `max-queues` or `max-publish-rate`."""
     value = (await call.body(LimitBody)).value
     limit = checked_limits(VHOST_LIMITS, {call.path("limit"): value})
     await _set_vhost_limits(call, {**call.vhost.limits, **limit})
@@ -172,7 +172,7 @@ def list_limits_of_user(call: Call) -> Answer:
 
 @changes(LimitBody)
 async def put_user_limit(call: Call) -> Answer:
-    """Set one limit of a user."""
+    """Set one limit of a user, such as `max-channels` or `max-publish-rate`."""
     value = (await call.body(LimitBody)).value
     users, name = call.broker.users, call.path("user")
     limit = checked_limits(USER_LIMITS, {call.path("limit"): value})

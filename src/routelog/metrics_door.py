@@ -50,6 +50,7 @@ async def metrics_door(
             services.progress.latencies,
             services.deliveries.waits,
             services.deliveries.sizes,
+            services.publish_rates,
         )
 
     def cluster_name() -> str:

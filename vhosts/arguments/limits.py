@@ -7,10 +7,14 @@ from routelog.vhosts.errors import InvalidLimit
 MAX_CONNECTIONS = "max-connections"
 MAX_QUEUES = "max-queues"
 MAX_CHANNELS = "max-channels"
-MAX_BINDINGS = "max-bindings"  # our own; of a user, those that he has made
+# Our own
+MAX_BINDINGS = "max-bindings"  # of a user, those that he has made
+MAX_PUBLISH_RATE = "max-publish-rate"  # messages a second
+MAX_PUBLISH_BYTES_RATE = "max-publish-bytes-rate"  # bytes of bodies a second
 
-VHOST_LIMITS = (MAX_CONNECTIONS, MAX_QUEUES, MAX_BINDINGS)
-USER_LIMITS = (MAX_CONNECTIONS, MAX_CHANNELS, MAX_BINDINGS)
+PUBLISH_RATES = (MAX_PUBLISH_RATE, MAX_PUBLISH_BYTES_RATE)
+VHOST_LIMITS = (MAX_CONNECTIONS, MAX_QUEUES, MAX_BINDINGS, *PUBLISH_RATES)
+USER_LIMITS = (MAX_CONNECTIONS, MAX_CHANNELS, MAX_BINDINGS, *PUBLISH_RATES)
 
 Limits = Mapping[str, int]  # by name; below zero is no limit, as in RabbitMQ
 
@@ -19,7 +23,7 @@ def checked_limits(known: Iterable[str], values: Mapping[str, object]) -> dict[s
     """Check a mapping of limits.
 
     Raises:
-        InvalidLimit: names the first limit that is unknown, or no integer.
+        InvalidLimit: names the first limit that is unknown, no integer, or a rate of 0.
     """
     limits: dict[str, int] = {}
     for name, value in values.items():
@@ -27,6 +31,8 @@ def checked_limits(known: Iterable[str], values: Mapping[str, object]) -> dict[s
             raise InvalidLimit(name, f"expected one of {', '.join(known)}")
         if isinstance(value, bool) or not isinstance(value, int):
             raise InvalidLimit(name, "expected an integer")
+        if value == 0 and name in PUBLISH_RATES:  # who waits for it would wait for ever
+            raise InvalidLimit(name, "expected 1 or more, or a negative number: no limit")
         limits[name] = value
     return limits
 

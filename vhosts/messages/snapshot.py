@@ -12,7 +12,7 @@ class ConnectionSnapshot:
     """An open connection; `heartbeat` in seconds, `connected_at` in milliseconds since 1970.
 
     Attributes:
-        blocked_by: why it waits before it may publish: "disk", "files", "memory", "journal".
+        blocked_by: why it waits before it may publish: "disk", "files", "memory", "journal", or a publish rate.
         tls: by RabbitMQ's names; None for what is not known, or is not there.
     """
 

@@ -48,6 +48,7 @@ class UserDirectory(StoredDefinitions):
 
     Attributes:
         on_deleted: called with the name of each user that is deleted.
+        on_limits: called with the name of each user whose limits change, and these.
         tell: emits events.
         hash_password: hashes off the event loop, such as `PasswordVerifier.hash`; it may raise
             AuthenticationBusy, which add_user and create_default_user pass on.
@@ -64,6 +65,7 @@ class UserDirectory(StoredDefinitions):
         self._users: dict[str, User] = {}
         self._limits: dict[str, Limits] = {}
         self.on_deleted: Callable[[str], None] = lambda name: None
+        self.on_limits: Callable[[str, Limits], None] = lambda name, limits: None
         self.tell: TellEvent = tell_nobody
 
     def apply(self, change: Change) -> None:
@@ -100,10 +102,12 @@ class UserDirectory(StoredDefinitions):
         elif value is None:
             (name,) = key_names(key)
             self._limits.pop(name, None)
+            self.on_limits(name, {})
         else:
             name, limits = decode_user_limits(key, value)
             self._check_known(key, name)
             self._limits[name] = limits
+            self.on_limits(name, limits)
 
     def _check_known(self, key: bytes, user: str) -> None:
         if user not in self._users:

@@ -18,7 +18,7 @@ from routelog.log_backend import (
     in_turns,
 )
 from routelog.vhosts.arguments.argument_checks import QUEUE_TYPES
-from routelog.vhosts.arguments.limits import VHOST_LIMITS, checked_limits
+from routelog.vhosts.arguments.limits import VHOST_LIMITS, Limits, checked_limits
 from routelog.vhosts.counters.totals import NodeCounters
 from routelog.vhosts.errors import InvalidVhost, VhostNotFound
 from routelog.vhosts.publishing.exchange_memory_limit import (
@@ -56,6 +56,7 @@ class VhostDirectory:
         events: emits the events of the node.
         counters: of the node.
         on_deleted: called with the name of each vhost that is deleted.
+        on_limits: called with the name of each vhost whose limits change, and these.
         budget: of all definitions.
 
     Args:
@@ -97,6 +98,7 @@ class VhostDirectory:
         # Vhosts being deleted; a new vhost of the name would take over their remaining records
         self._clearing: set[str] = set()
         self.on_deleted: Callable[[str], None] = lambda name: None
+        self.on_limits: Callable[[str, Limits], None] = lambda name, limits: None
 
     async def load(self, store: MetadataStore) -> None:
         """Open all stored vhosts, in turns; call it before the log store recovers."""
@@ -190,6 +192,7 @@ class VhostDirectory:
         del self._vhosts[name]
         self._clearing.add(name)
         self.on_deleted(name)
+        self.on_limits(name, {})
         self.events.tell("vhost.deleted", name=name)
         try:
             await self._clear(vhost)
@@ -219,6 +222,7 @@ class VhostDirectory:
         return numbers, Change(NEXT_PARTITION_KEY, b"%d" % self._next_partition)
 
     def _put(self, record: VhostRecord) -> VirtualHost:
+        self.on_limits(record.name, record.limits)
         vhost = self._vhosts.get(record.name)
         if vhost is not None:
             vhost.record = record

@@ -43,6 +43,7 @@ class Connection:
             clock=HastyClock(),
             replies=DirectReplies(),
             settlings=deque(),
+            publish_rates=SimpleNamespace(are_set=False),
             loop=loop,
             scheduler=scheduler_on(loop, HastyClock()),
         )

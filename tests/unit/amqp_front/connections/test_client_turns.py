@@ -48,6 +48,7 @@ class SharedLoop:
             scheduler=scheduler_on(self.loop, clock),
             gate=SimpleNamespace(closed=False),
             intake=SimpleNamespace(full=0),
+            publish_rates=SimpleNamespace(are_set=False),
             vhosts=SimpleNamespace(counters=NodeCounters()),
         )
 

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from support.queue_samples import fill
@@ -41,12 +42,14 @@ class Watched:
         side = managed.broker
         self.confirms = Histogram((1.0,))
         self.deliveries = DeliverySamples(side.clock)
+        self.rates: Any = SimpleNamespace(limited=set())
         broker = WatchedBroker(
             side.vhosts,
             side.connections,
             self.confirms,
             self.deliveries.waits,
             self.deliveries.sizes,
+            self.rates,
         )
         times = Histogram((1.0,))
         self.journal = SimpleNamespace(
@@ -129,6 +132,12 @@ async def test_replicas_and_standbys_are_told_with_what_they_lack(watched: Watch
     assert told['routelog_replica_blocks_behind{replica="b"}'] == 5
     assert told['routelog_standby_bytes_behind{standby="d"}'] == 70
     assert told['routelog_standby_seconds_behind{standby="d"}'] == 1.5
+
+
+async def test_who_waited_for_a_publish_rate_is_told(watched: Watched) -> None:
+    watched.rates.limited = [SimpleNamespace(kind="user", name="ann", waited_seconds=2.5)]
+    told = await watched.sums()
+    assert told['routelog_publish_rate_waited_seconds_total{kind="user",name="ann"}'] == 2.5
 
 
 async def test_a_node_that_follows_tells_of_itself_alone(watched: Watched) -> None:

@@ -5,6 +5,7 @@ import pytest
 from routelog.vhosts.arguments.limits import (
     MAX_CONNECTIONS,
     MAX_QUEUES,
+    USER_LIMITS,
     VHOST_LIMITS,
     checked_limits,
     reached,
@@ -23,6 +24,15 @@ def test_limits_that_are_known_are_taken() -> None:
 def test_what_is_no_limit_is_refused_by_name(values: dict[str, object]) -> None:
     with pytest.raises(InvalidLimit, match=f"limit '{next(iter(values))}'"):
         checked_limits(VHOST_LIMITS, values)
+
+
+@pytest.mark.parametrize("name", ["max-publish-rate", "max-publish-bytes-rate"])
+def test_a_rate_is_at_least_one_or_none(name: str) -> None:
+    for known in (USER_LIMITS, VHOST_LIMITS):
+        assert checked_limits(known, {name: 1}) == {name: 1}
+        assert checked_limits(known, {name: -1}) == {name: -1}
+        with pytest.raises(InvalidLimit, match="expected 1 or more"):
+            checked_limits(known, {name: 0})
 
 
 @pytest.mark.parametrize(
