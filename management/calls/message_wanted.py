@@ -22,7 +22,10 @@ _STATES["all"] = frozenset(MessageState)
 
 def log_place(text: int | str) -> object:
     """A place in a log as `stream_position` takes it: a number, a time (UTC unless it says so), or a word."""
-    if isinstance(text, int) or (text.isdecimal() and text.isascii() and len(text) < 20):
+    if isinstance(text, int):
+        return text
+    digits = text.removeprefix("-")
+    if digits.isdecimal() and digits.isascii() and len(digits) < 20:
         return int(text)
     try:
         time = datetime.fromisoformat(text)

@@ -27,7 +27,10 @@ TAIL_SECONDS = 0.5
 QueueName = Annotated[str, typer.Argument(help="The queue.")]
 From = Annotated[
     str | None,
-    typer.Option("--from", help="first, last, next, an offset, a time (ISO 8601), or an age: 1h."),
+    typer.Option(
+        "--from",
+        help="first, last, next, an offset, -9 for the last nine, a time (ISO 8601), or an age: 1h.",
+    ),
 ]
 Until = Annotated[str | None, typer.Option(help="What came before: a time, or an age such as 1h.")]
 Key = Annotated[str | None, typer.Option(help="Those with this routing key.")]
@@ -296,8 +299,8 @@ def _filter(
 
 
 def _is_place(begin: str | None) -> bool:
-    # An offset, or places as an answer gives them; a time has a dash before its first colon.
-    return begin is not None and begin.partition(":")[0].isdigit()
+    # A number, or places as an answer gives them; a time has a dash before its first colon.
+    return begin is not None and begin.removeprefix("-").partition(":")[0].isdigit()
 
 
 def _target(queue: str | None, exchange: str | None, key: str | None) -> dict[str, str]:

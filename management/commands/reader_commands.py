@@ -50,7 +50,9 @@ def move_reader(
     name: ReaderName,
     to: Annotated[
         str,
-        typer.Option(help="first, last, next, an offset, a time (ISO 8601), or an age such as 1h."),
+        typer.Option(
+            help="first, last, next, an offset, -9 for the last nine, a time (ISO 8601), or an age: 1h."
+        ),
     ],
     vhost: Vhost = "/",
     dry_run: Annotated[

@@ -14,7 +14,7 @@ _EXCHANGE = "/exchanges/{vhost}/{name}"
 _BINDING = "/bindings/{vhost}/e/{source}/{kind:[qe]}/{destination}"
 _DELAYED = f"{_EXCHANGE}/delayed"
 _READER = "/logs/{vhost}/{queue}/readers/{name}"
-_PLACE = "first, last, next, an offset, a time (ISO 8601), or an age such as 1h"
+_PLACE = "first, last, next, an offset, -9 for the last nine, a time (ISO 8601), or an age: 1h"
 _SELECTION = (
     Field("limit", "At most", "number", value="10000", is_needed=True),
     Field("dry_run", "Only count them", "flag"),

@@ -101,7 +101,7 @@ async def put_reader(call: Call) -> Answer:
 
 
 class PlaceBody(msgspec.Struct):
-    """Where to go on: "first", "last", "next", an offset, a time (ISO 8601), or an age such as "1h"."""
+    """Where to go on: first, last, next, an offset, -9 for the last nine, a time (ISO 8601), or an age: 1h."""
 
     to: int | str
     dry_run: bool = False

@@ -138,7 +138,7 @@ class ReplayBody(SelectionBody):
     BrowsedPage,
     query={
         "offset": Parameter(
-            "to begin with, in each partition; first, last, next; or `next` of the page before"
+            "to begin with, in each partition; -9: the last nine; first, last, next; or a page's `next`"
         ),
         "time": Parameter("to begin with instead, ISO 8601 or an age such as 1h"),
         "until": Parameter("what came before, likewise"),

@@ -29,7 +29,8 @@ def stream_position(log: PartitionLog, wanted: object, now: int) -> StreamPositi
     """The position that an `x-stream-offset` means in a log at this moment.
 
     Args:
-        wanted: "first", "last", "next", an offset, a timestamp, or an interval such as "1h".
+        wanted: "first", "last", "next", an offset, -n for the last n records, a timestamp, or an interval such
+            as "1h".
         now: microseconds since 1970.
 
     Raises:
@@ -37,8 +38,9 @@ def stream_position(log: PartitionLog, wanted: object, now: int) -> StreamPositi
     """
     if isinstance(wanted, datetime):
         return _position_at(log, int(wanted.timestamp() * 1_000_000))
-    if isinstance(wanted, int) and not isinstance(wanted, bool) and wanted >= 0:
-        return StreamPosition(max(log.first_offset, wanted))
+    if isinstance(wanted, int) and not isinstance(wanted, bool):
+        offset = wanted if wanted >= 0 else log.visible_end + wanted
+        return StreamPosition(max(log.first_offset, offset))
     if wanted == "first":
         return StreamPosition(log.first_offset)
     if wanted == "last":

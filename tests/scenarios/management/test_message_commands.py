@@ -57,6 +57,7 @@ def test_a_night_of_an_operator(world: BrokerProcess) -> None:
     assert rows[3]["properties"]["headers"] == {"n": 3}
     assert "body 4" in _browse(world, "orders", "--header", "n=4")
     assert "body 1" not in _browse(world, "orders", "--from", "4")
+    assert _browse(world, "orders", "--from", "-2", "--json").count("\n") == 2
     assert _browse(world, "orders", "--count", "2", "--json").count("\n") == 2
     assert "body 0" in _browse(world, "orders", "--from", "1h")
 

@@ -36,6 +36,10 @@ async def queue(node: ManagedNode) -> Queue:
     [
         (7, 7),
         ("7", 7),
+        (-7, -7),
+        ("-7", -7),
+        ("--7", "--7"),
+        ("-", "-"),
         ("first", "first"),
         ("9" * 20, "9" * 20),  # more than an offset: no number
         ("٧", "٧"),
@@ -82,6 +86,7 @@ def test_what_cannot_be_is_refused(said: dict[str, str], reason: str) -> None:
 async def test_a_search_begins_where_the_request_says(queue: Queue) -> None:
     assert places_of(queue, {}, NOW) == [Place(0, 0), Place(1, 0)]
     assert places_of(queue, {"offset": "2"}, NOW) == [Place(0, 2), Place(1, 2)]
+    assert places_of(queue, {"offset": "-2"}, NOW) == [Place(0, 1), Place(1, 1)]
     assert places_of(queue, {"offset": "next", "partition": "1"}, NOW) == [Place(1, 3)]
     assert places_of(queue, {"offset": "1:2,0:0-1"}, NOW) == [Place(1, 2), Place(0, 0, 1)]
 

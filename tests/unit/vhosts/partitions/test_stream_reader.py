@@ -70,6 +70,10 @@ def read(queue: Queue, offset: object = "first", prefetch: int | None = None) ->
         ("next", StreamPosition(15)),
         (3, StreamPosition(3)),
         (99, StreamPosition(99)),
+        (-1, StreamPosition(14)),
+        (-15, StreamPosition(0)),
+        (-99, StreamPosition(0)),
+        (-(2**63), StreamPosition(0)),
         (datetime.fromtimestamp(0, UTC), StreamPosition(0, 0)),  # received at time 0
         (datetime.fromtimestamp(5, UTC), StreamPosition(15, 5_000_000)),
         ("10h", StreamPosition(0, 0)),
@@ -81,7 +85,7 @@ def test_an_offset_names_a_place(stream: Queue, wanted: object, position: Stream
     assert stream_position(stream.partitions[0].log, wanted, 10 * HOUR) == position
 
 
-@pytest.mark.parametrize("wanted", ["", "second", "h", "1 h", -1, True, 1.5, None, [1]])
+@pytest.mark.parametrize("wanted", ["", "second", "h", "1 h", "-1", True, 1.5, None, [1]])
 def test_anything_else_is_no_place(stream: Queue, wanted: object) -> None:
     with pytest.raises(InvalidStreamOffset):
         read(stream, wanted)

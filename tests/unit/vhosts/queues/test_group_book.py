@@ -93,7 +93,8 @@ async def test_each_group_has_a_cursor_of_its_own(node: Node, arguments: dict[st
 
 
 @pytest.mark.parametrize(
-    ("wanted", "begin"), [("first", 0), ("next", 10), ("last", 9), (4, 4), (10, 10), (99, 10)]
+    ("wanted", "begin"),
+    [("first", 0), ("next", 10), ("last", 9), (4, 4), (10, 10), (99, 10), (-3, 7), (-99, 0)],
 )
 async def test_a_new_group_begins_where_it_is_told(node: Node, wanted: object, begin: int) -> None:
     queue = await declare(node, **STREAM)
