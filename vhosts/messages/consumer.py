@@ -16,12 +16,14 @@ class Consumer(Protocol):
         exclusive: the only consumer of its queue.
         priority: higher ones are served first while they have credit.
         tag: its consumer tag.
+        unacked: deliveries it has not settled, those included that were taken back from it.
     """
 
     no_ack: bool
     exclusive: bool
     priority: int
     tag: str
+    unacked: int
 
     def credit(self) -> int:
         """How many messages the consumer takes now; CREDIT_UNLIMITED at most."""

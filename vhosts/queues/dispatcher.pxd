@@ -17,7 +17,7 @@ cdef class Dispatcher:
     cdef CreditRing _ring
     cdef Py_ssize_t _next_partition
     cdef public int _state
-    cdef readonly bint is_behind
+    cdef public bint is_behind
     cdef public object on_caught_up
     cdef long long _ends_seen
     cpdef has_credit(self, consumer)

@@ -408,6 +408,7 @@ class Queue(Dispatcher):
             raise ConsumptionRefused(self.name, self.vhost)
         else:
             self._standby.add(consumer)
+            self.wake()
         self.had_consumer = True
 
     def add_reader(self, consumer: Consumer, wanted: object, now: int) -> None:
@@ -456,7 +457,7 @@ class Queue(Dispatcher):
             self._standby.remove(gone)
             if not self.consumers and (following := self._standby.take()) is not None:
                 self.consumers.append(following)
-                self.wake()
+            self.wake()  # the active one may have stood back for one that is gone
         self.used()
 
     def cancel(self, consumer: Consumer) -> None:
@@ -469,9 +470,14 @@ class Queue(Dispatcher):
         if self._standby is not None and consumer in self.consumers:
             following = self._standby.take()
             if following is not None:
-                self.consumers[self.consumers.index(consumer)] = following
-                self._standby.add(consumer)
+                self._activate(following)
                 self.wake()
+
+    def _activate(self, following: Consumer) -> None:
+        assert self._standby is not None
+        (active,) = self.consumers
+        self.consumers[0] = following
+        self._standby.add(active)
 
     def get(self) -> Answer[Delivery | None]:
         """See `QueueHandle`."""
@@ -508,8 +514,24 @@ class Queue(Dispatcher):
     def _dispatch(self) -> None:
         if self._readers:
             self._feed_readers()
-        if self.consumers:
+        if self.consumers and not self._stands_back():
             self._serve()
+
+    def _stands_back(self) -> bool:
+        # The active consumer is given nothing more when one of a higher priority waits, which follows once that
+        # one has nothing left to settle: so nobody has messages beside the active one.
+        standby = self._standby
+        if standby is None or self.type != "quorum":
+            return False
+        following = standby.above(self.consumers[0])
+        if following is None:
+            return False
+        if self.consumers[0].unacked:
+            self.is_behind = False  # as long as nothing is handed out
+            return True
+        standby.remove((following,))
+        self._activate(following)
+        return False
 
     def serve_due(self) -> None:
         """Dispatch, expire and drop at once what is due after this turn; a caller counts the rest."""

@@ -1,7 +1,7 @@
-"""The consumers of a queue with `x-single-active-consumer` that wait until the active one is gone.
+"""The consumers of a queue with `x-single-active-consumer` that wait to be the active one.
 
-The next active consumer is the one of the highest priority that has waited longest. An active consumer stays
-active when one of a higher priority comes, as in classic queues of RabbitMQ.
+The next active consumer is the one of the highest priority that has waited longest. As in RabbitMQ, one of a
+higher priority than the active one takes over in queues of type `quorum` only.
 """
 
 from bisect import insort
@@ -25,6 +25,18 @@ class WaitingConsumers:
     def remove(self, gone: Collection[Consumer]) -> None:
         """Remove consumers; unknown ones are ignored."""
         self.consumers = [each for each in self.consumers if each not in gone]
+
+    def above(self, active: Consumer) -> Consumer | None:
+        """The consumer of a higher priority that is to take over from the active one.
+
+        One that still has deliveries was the active one itself and did not settle them in time.
+        """
+        for each in self.consumers:
+            if each.priority <= active.priority:
+                return None
+            if not each.unacked:
+                return each
+        return None
 
     def take(self) -> Consumer | None:
         """Remove and return the next consumer to be active."""

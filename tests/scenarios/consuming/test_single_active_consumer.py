@@ -63,6 +63,27 @@ def test_the_next_one_is_that_of_the_highest_priority_that_waited_longest(channe
         following.wait_for(1)
 
 
+@pytest.mark.differs_from_rabbitmq("since 4.0")
+def test_on_a_quorum_queue_a_higher_priority_takes_over_when_all_is_acked(clients, channel, name):
+    arguments = {**SINGLE, "x-queue-type": "quorum"}
+    channel.queue_declare(name, durable=True, arguments=arguments)
+    held = clients.channel()
+    first = Inbox(held, name)
+    send(channel, name, b"0", b"1")
+    first.wait_for(2)
+    above = Inbox(channel, name, **priority(5))
+    send(channel, name, b"2")
+    assert ready_count(channel, name) == 1
+    held.basic_ack(first.delivery_tags[0])
+    assert ready_count(held, name) == 1  # it still has one
+    held.basic_nack(first.delivery_tags[1])
+    above.wait_for(2)
+    assert (above.bodies, above.redelivered) == ([b"1", b"2"], [True, False])
+    held.connection.process_data_events(0)
+    assert first.bodies == [b"0", b"1"]
+    channel.queue_delete(name)
+
+
 def test_a_consumer_that_waits_can_be_cancelled(channel, queue):
     first = Inbox(channel, queue, auto_ack=True)
     second = Inbox(channel, queue, auto_ack=True)
