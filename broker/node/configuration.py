@@ -90,6 +90,7 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True):
     amqp_extensions: bool = False  # what RabbitMQ answers with 540
     definitions_bytes: Annotated[int, Meta(ge=0)] = 0  # of memory; 0: a quarter of what there is
     queues_max: Annotated[int, Meta(ge=1)] = 200_000  # of a vhost; each costs some 10 KB of memory
+    disabled_queue_types: tuple[Literal["classic", "quorum", "stream"], ...] = ()
 
     # How long a delivery may be unsettled before it is taken back; 0: for ever. RabbitMQ's default.
     consumer_timeout_seconds: Annotated[float, Meta(ge=0)] = 1_800.0

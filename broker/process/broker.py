@@ -272,6 +272,7 @@ class Broker:
             loop.call_later,
             default_durability=durability_level(config.default_durability),
             queues_max=config.queues_max,
+            disabled_types=config.disabled_queue_types,
             default_vhost=config.default_vhost,
             histories_bytes_max=config.histories_bytes_max,
             definitions_bytes_max=config.definitions_bytes or memory_limit() // MEMORY_SHARE,

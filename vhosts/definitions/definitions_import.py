@@ -2,7 +2,7 @@
 
 from asyncio import to_thread
 from collections import deque
-from collections.abc import Awaitable, Iterator, Mapping
+from collections.abc import Awaitable, Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from typing import TypeVar
@@ -23,7 +23,7 @@ from routelog.vhosts.errors import (
 )
 from routelog.vhosts.people.password import verify_password
 from routelog.vhosts.people.user_directory import UserDirectory
-from routelog.vhosts.queues.queue_declaration import check_declaration
+from routelog.vhosts.queues.queue_declaration import check_declaration, check_enabled, with_type
 from routelog.vhosts.queues.queue_handle import pending
 from routelog.vhosts.stored.global_parameters import GlobalParameters
 from routelog.vhosts.stored.kept_definitions import check_room
@@ -217,7 +217,10 @@ class DefinitionsImport:
         real = {vhost.name: vhost for vhost in self._vhosts.all()}
         names = real.keys() | {record.name for record in definitions.vhosts}
         names |= {name for kind, _, name in definitions.unread if kind == "vhosts"}
-        stages = {name: _Stage(name, real.get(name), queues_max) for name in names}
+        disabled = self._vhosts.disabled_types
+        stages = {name: _Stage(name, real.get(name), queues_max, disabled) for name in names}
+        for record in definitions.vhosts:
+            stages[record.name].default_type = self.merged(record).default_queue_type
         for kind, vhost, name in definitions.unread:
             if vhost in stages:
                 stages[vhost].expect(kind, name)
@@ -226,11 +229,15 @@ class DefinitionsImport:
 
 class _Stage:
     # A vhost on paper: what the definitions would make of it.
-    def __init__(self, name: str, real: VirtualHost | None, queues_max: int) -> None:
+    def __init__(
+        self, name: str, real: VirtualHost | None, queues_max: int, disabled_types: Collection[str]
+    ) -> None:
         self.limits: Limits = {} if real is None else real.limits
+        self.default_type = None if real is None else real.record.default_queue_type
         self._name = name
         self._real = real
         self._queues_max = queues_max
+        self._disabled_types = disabled_types
         self._queues = 0 if real is None else len(real.queues)
         self._bindings = 0 if real is None else real.binding_count
         self.added_bytes = self.added_bindings = 0
@@ -244,6 +251,8 @@ class _Stage:
         if self._paper.has_queue(properties.name):
             return
         if not self._is_real_queue(properties.name):
+            typed = with_type(properties, self.default_type)
+            check_enabled(self._name, typed, self._disabled_types)
             limits = {MAX_QUEUES: self._queues_max, **self.limits}
             limit = reached(limits, MAX_QUEUES, self._queues)
             if limit is not None:

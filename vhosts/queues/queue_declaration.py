@@ -1,6 +1,6 @@
 """The rules of declaring a queue: valid declarations, and equivalent ones."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from routelog.log_backend import random_name
@@ -11,7 +11,13 @@ from routelog.vhosts.arguments.queue_arguments import (
     check_remote,
 )
 from routelog.vhosts.arguments.queue_properties import QueueProperties
-from routelog.vhosts.errors import InvalidQueueProperty, NeedsName, QueueInequivalent, QueueLocked
+from routelog.vhosts.errors import (
+    InvalidQueueArgument,
+    InvalidQueueProperty,
+    NeedsName,
+    QueueInequivalent,
+    QueueLocked,
+)
 from routelog.vhosts.queues.queue import Queue
 
 QUEUE_TYPE = "x-queue-type"
@@ -54,6 +60,18 @@ def _check_type(vhost: str, properties: QueueProperties) -> None:
     for name, is_set in refused.items():
         if is_set:
             raise InvalidQueueProperty(properties.name, vhost, name)
+
+
+def check_enabled(vhost: str, properties: QueueProperties, disabled: Collection[str]) -> None:
+    """Refuse to make a queue of a type that the operator has disabled.
+
+    Raises:
+        InvalidQueueArgument: names the type.
+    """
+    queue_type = properties.arguments.get(QUEUE_TYPE, "classic")
+    if queue_type in disabled:
+        reason = f"queues of type '{queue_type}' are disabled here"
+        raise InvalidQueueArgument(properties.name, vhost, QUEUE_TYPE, reason)
 
 
 def check_redeclared(

@@ -4,7 +4,7 @@ The vhost's definitions say what there is. This opens and closes it, and says wh
 journal needs together with those of a definition.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -50,6 +50,7 @@ class QueueStore:
         writer: makes changes of metadata durable.
         take_numbers: gives numbers to partitions, each once.
         memory_limit: of what exchanges remember.
+        disabled_types: of queues that are not made any more.
     """
 
     logs: LogStore
@@ -59,6 +60,7 @@ class QueueStore:
     call_later: CallLater
     default_durability: Durability
     memory_limit: ExchangeMemoryLimit
+    disabled_types: Collection[str]
 
 
 class HostedQueues:

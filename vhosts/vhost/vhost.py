@@ -46,7 +46,12 @@ from routelog.vhosts.publishing.recent_history import RecentHistory, hand_over
 from routelog.vhosts.publishing.stateful_route import StatefulRoute
 from routelog.vhosts.queues.event_feed import TellEvent, tell_nobody, tell_of_queue
 from routelog.vhosts.queues.queue import Queue
-from routelog.vhosts.queues.queue_declaration import check_declaration, check_redeclared, with_type
+from routelog.vhosts.queues.queue_declaration import (
+    check_declaration,
+    check_enabled,
+    check_redeclared,
+    with_type,
+)
 from routelog.vhosts.queues.queue_handle import Answer, pending, then
 from routelog.vhosts.stored.kept_definitions import KeptDefinitions
 from routelog.vhosts.stored.topology_record import (
@@ -371,6 +376,7 @@ class VirtualHost:
         self.routing.check_free("queue", properties.name)
         check_name("queue", properties.name)
         check_declaration(self.name, properties, self._store.logs.has_remote)
+        check_enabled(self.name, properties, self._store.disabled_types)
         self._check_queue_limit(properties.name)
         properties = replace(properties, user=_user())
         self._budget.check(properties.user, definition_bytes(properties))

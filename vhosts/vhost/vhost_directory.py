@@ -1,6 +1,6 @@
 """All virtual hosts of a node, and the numbers of their partitions."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any
 
 import msgspec
@@ -51,6 +51,7 @@ class VhostDirectory:
 
     Attributes:
         queues_max: limit of queues for vhosts without a limit of their own.
+        disabled_types: of queues that are not made any more.
         has_remote: the node has remote storage for logs.
         default_vhost: name of the vhost in which the node publishes logs and events.
         events: emits the events of the node.
@@ -72,6 +73,7 @@ class VhostDirectory:
         *,
         default_durability: Durability = Durability.DISK,
         queues_max: int = QUEUES_MAX,
+        disabled_types: Collection[str] = (),
         default_vhost: str = "/",
         histories_bytes_max: int = HISTORIES_BYTES_MAX,
         definitions_bytes_max: int = BYTES_MAX,
@@ -85,10 +87,12 @@ class VhostDirectory:
             call_later,
             default_durability,
             ExchangeMemoryLimit(histories_bytes_max, logs.memory.hold),
+            disabled_types,
         )
         self._listeners_of = listeners_of
         self.budget = DefinitionsBudget(definitions_bytes_max, logs.memory.hold)
         self.queues_max = queues_max
+        self.disabled_types = disabled_types
         self.has_remote = logs.has_remote
         self.default_vhost = default_vhost
         self._next_partition = 1

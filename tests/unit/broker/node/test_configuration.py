@@ -184,6 +184,7 @@ def test_the_data_directory_is_a_path() -> None:
         'default_vhost = ""',
         'loopback_users = "guest"',
         "loopback_users = [1]",
+        'disabled_queue_types = ["fast"]',
         'log_level = "loud"',
         'log_format = "xml"',
     ],

@@ -90,6 +90,30 @@ async def test_importing_again_changes_nothing(world: World) -> None:
     assert world.vhosts.get("orders").queues["q"] is queue
 
 
+@pytest.mark.parametrize(
+    "queue",
+    [{"arguments": {"x-queue-type": "stream"}}, {"durable": True}],
+    ids=["named", "default"],
+)
+async def test_a_queue_of_a_disabled_type_is_refused_unless_it_exists(
+    world: World, queue: dict[str, Any]
+) -> None:
+    document = {
+        "vhosts": [{"name": "v", "default_queue_type": "stream"}],
+        "queues": [{"name": "q", "vhost": "v", "durable": True, **queue}],
+    }
+    disabled = ["stream"]
+    world.vhosts.disabled_types = disabled
+    with pytest.raises(InvalidDefinition, match=r"queues 'q': .* type 'stream' are disabled"):
+        await world.take(document)
+    assert [vhost.name for vhost in world.vhosts.all()] == ["/"]
+    disabled.clear()
+    await world.take(document)
+    disabled.append("stream")
+    await world.take(document)
+    assert [*world.vhosts.get("v").queues] == ["q"]
+
+
 async def test_definitions_of_one_vhost_go_into_another(world: World) -> None:
     document = json.loads(RABBITMQ.read_text())
     await world.vhosts.add("copy")

@@ -1,6 +1,7 @@
 """All vhosts of a node, and partition numbers that are given once."""
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from support.queue_samples import declare_queue, delete_queue, fill, running_nod
 from routelog.exchanges import InvalidName
 from routelog.vhosts import (
     InvalidLimit,
+    InvalidQueueArgument,
     InvalidVhost,
     Policy,
     QueueLimitReached,
@@ -165,6 +167,38 @@ async def test_the_number_of_queues_is_limited_by_vhost_or_by_default(tmp_path: 
             vhost.declare_queue(QueueProperties("c"), CONNECTION)
         await vhosts.put(VhostRecord("v", limits={"max-queues": -1}))
         vhost.declare_queue(QueueProperties("c"), CONNECTION)
+
+
+async def test_a_disabled_type_is_not_declared_and_queues_that_exist_go_on(tmp_path: Path) -> None:
+    async with running_node(tmp_path) as node:
+        disabled: list[str] = []
+        vhosts = VhostDirectory(
+            node.logs,
+            node.writer,
+            node.turns.scheduler,
+            node.turns.call_later,
+            disabled_types=disabled,
+        )
+        vhost = await vhosts.add("v")
+        old = QueueProperties("old", durable=True, arguments={"x-queue-type": "stream"})
+        queue, durable = declare_queue(vhost, old, CONNECTION)
+        assert durable is not None
+        await durable
+        disabled.append("stream")
+        assert vhost.declare_queue(old, CONNECTION) is queue
+        reason = (
+            "invalid arg 'x-queue-type' for queue 'q' in vhost 'v': queues of type 'stream' are"
+        )
+        with pytest.raises(InvalidQueueArgument, match=reason):
+            vhost.declare_queue(replace(old, name="q"), CONNECTION)
+        await vhosts.put(VhostRecord("v", default_queue_type="stream"))
+        with pytest.raises(InvalidQueueArgument, match=reason):
+            vhost.declare_queue(QueueProperties("q", durable=True), CONNECTION)
+        vhost.declare_queue(QueueProperties("classic"), CONNECTION)
+        disabled.append("classic")
+        with pytest.raises(InvalidQueueArgument, match="type 'classic' are disabled"):
+            vhost.declare_queue(QueueProperties("other", exclusive=True), CONNECTION)
+        assert {*vhost.queues} == {"classic", "old"}
 
 
 async def test_a_default_type_is_for_queues_that_can_have_it(tmp_path: Path) -> None:
