@@ -69,11 +69,14 @@ from routelog.vhosts.errors import (
     ConnectionLimitReached,
     ConsumptionRefused,
     DefinitionsLimitReached,
+    FilterRefused,
     GetRefused,
+    GroupInequivalent,
     GroupInUse,
     InvalidArguments,
     InvalidConsumerArgument,
     InvalidDefinition,
+    InvalidFilter,
     InvalidLimit,
     InvalidParameter,
     InvalidPermission,
@@ -108,6 +111,8 @@ from routelog.vhosts.errors import (
     VhostAccessRefused,
     VhostNotFound,
 )
+from routelog.vhosts.filters.filter_arguments import filter_arguments
+from routelog.vhosts.filters.reader_filter import ReaderFilter, reader_filter
 from routelog.vhosts.messages.consumer import CREDIT_UNLIMITED, Consumer
 from routelog.vhosts.messages.delivery import Delivery, DeliverySource, put_back
 from routelog.vhosts.messages.recipient import Recipient

@@ -340,6 +340,36 @@ class InvalidConsumerArgument(InvalidRequest):
         super().__init__(f"invalid arg '{argument}' of a consumer: {reason}")
 
 
+class InvalidFilter(InvalidRequest):
+    """The text of a filter is no condition of SQL."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"invalid x-filter: {reason}")
+
+
+class FilterRefused(Exception):
+    """A queue's own consumers cannot have a filter: what none of them wants would stay for ever."""
+
+    def __init__(self, queue: str, vhost: str) -> None:
+        super().__init__(
+            f"only streams and groups have filters: the consumer takes from queue '{queue}' in vhost '{vhost}'"
+        )
+
+
+class GroupInequivalent(Exception):
+    """A consumer asked for another filter than its group has."""
+
+    def __init__(self, group: str, argument: str, received: object, current: object) -> None:
+        super().__init__(
+            f"inequivalent arg '{argument}' for {group}: received {_said(received)} but current is "
+            f"{_said(current)}"
+        )
+
+
+def _said(value: object) -> str:
+    return "none" if value is None else f"'{value}'"
+
+
 class GroupInUse(Exception):
     """A consumer group with consumers cannot be moved."""
 

@@ -20,8 +20,6 @@ from routelog.amqp_front.wire.errors import (
 )
 from routelog.vhosts import QueueHandle, ResourceKind, Verb
 
-STREAM_FILTER = "x-stream-filter"
-
 
 class BasicChannel(TransactionalChannel, Protocol):
     """What basic methods need of their channel."""
@@ -52,9 +50,6 @@ def _qos(channel: BasicChannel, method: Any) -> None:
 def _consume(channel: BasicChannel, method: Any) -> None:
     consumption = channel.consumption
     tag = consumption.free_tag(method.consumer_tag)  # before anything else, as RabbitMQ
-    if STREAM_FILTER in method.arguments:
-        reason = f"there is no '{STREAM_FILTER}' here: the consumer would get every message"
-        raise SoftError(PRECONDITION_FAILED, reason)
     name = queue_name(channel, method.queue)
 
     def begun() -> None:

@@ -5,6 +5,7 @@
 import asyncio
 import struct
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 
 import cython
@@ -58,9 +59,12 @@ from routelog.vhosts import (
     ConsumerSource,
     Delivery,
     QueueHandle,
+    ReaderFilter,
     ReturnReason,
     after,
+    filter_arguments,
     put_back,
+    reader_filter,
     wanted_group,
 )
 
@@ -206,7 +210,7 @@ class Consumption:
 
         Raises:
             SoftError: 406, a priority or a timeout that cannot be.
-            InvalidConsumerArgument, and see `QueueHandle.attach`.
+            InvalidConsumerArgument, InvalidFilter, and see `QueueHandle.attach`.
         """
         priority = arguments.get("x-priority", 0)
         if isinstance(priority, bool) or not isinstance(priority, int):
@@ -233,6 +237,7 @@ class Consumption:
         group = wanted_group(arguments)
         place = arguments.get(STREAM_OFFSET, "next") if kind is StreamConsumer else None
         options = ConsumeOptions(group, place, self._channel.services.clock.now())
+        filtering = filter_arguments(arguments)
 
         def begin(source: ConsumerSource) -> None:
             if self._is_closed:  # meanwhile
@@ -242,7 +247,12 @@ class Consumption:
                 self._start(consumer, source)
                 begun()
 
-        return queue.attach(consumer, options, begin)
+        def attach(wanted: ReaderFilter) -> Answer[None]:
+            return queue.attach(consumer, replace(options, wanted=wanted), begin)
+
+        if filtering is None:
+            return queue.attach(consumer, options, begin)
+        return after(reader_filter(filtering), attach)
 
     def _check_reader(self, queue: QueueHandle, *, no_ack: bool) -> None:
         if no_ack:

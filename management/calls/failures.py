@@ -37,6 +37,7 @@ REFUSALS: dict[type[Exception], tuple[int, str]] = {
     vhosts.QueueUnreadable: UNAVAILABLE,
     vhosts.GetRefused: BAD_REQUEST,
     vhosts.NotReadable: BAD_REQUEST,
+    vhosts.GroupInequivalent: BAD_REQUEST,
     vhosts.GroupInUse: BAD_REQUEST,
     vhosts.TooManyGroups: BAD_REQUEST,
     vhosts.TooLargeToRemember: BAD_REQUEST,

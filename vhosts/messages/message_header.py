@@ -3,6 +3,7 @@
 What is malformed has no headers.
 """
 
+import struct
 from contextlib import suppress
 
 from routelog.log_backend import HEADERS, MalformedProperties, header_value
@@ -12,6 +13,7 @@ _UNSIGNED = b"Bui"
 _TEXT = b"Sx"
 _INTEGER_BYTES = {1: b"bB", 2: b"sUu", 4: b"Ii", 8: b"lL"}  # size of the content: letters
 _DIGITS_MAX = 20  # of an integer of 64 bits, with its sign
+_OTHERS = {ord("t"): ">?", ord("f"): ">f", ord("d"): ">d", ord("T"): ">Q"}
 
 
 def header_key(properties: bytes, name: bytes) -> bytes | None:
@@ -42,6 +44,27 @@ def header_values(key: bytes) -> list[bytes]:
                 content = int(key).to_bytes(size, "big", signed=kind in _SIGNED)
                 values.append(b"%c%b" % (kind, content))
     return values
+
+
+def header_scalar(properties: bytes, name: bytes) -> bytes | int | float | bool | None:
+    """The value of a header.
+
+    Returns:
+        Octets of a string or byte array; a number, a boolean, or a time in seconds; None when there is no such
+        header or its value is something else.
+    """
+    found = _value(properties, name)
+    if found is None:
+        return None
+    kind, content = found
+    if kind in _TEXT:
+        return content
+    if kind in _OTHERS:
+        value: int | float | bool = struct.unpack(_OTHERS[kind], content)[0]
+        return value
+    if kind == ord("D"):
+        return int.from_bytes(content[1:], "big", signed=True) / float(10 ** content[0])
+    return whole_number(kind, content)
 
 
 def header_identity(properties: bytes, name: bytes) -> bytes | None:

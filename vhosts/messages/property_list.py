@@ -110,6 +110,14 @@ def timestamp(raw: bytes) -> int | None:
     return None if content is None else int.from_bytes(content, "big")
 
 
+def property_value(raw: bytes, flag: int) -> bytes | int | None:
+    """A property that is not the headers, by its flag: octets of a text, or a number; None: there is none."""
+    content = _content(raw, flag)
+    if content is None:
+        return None
+    return int.from_bytes(content, "big") if flag in _SIZED else content[1:]
+
+
 def _content(raw: bytes, wanted: int) -> bytes | None:
     if not int.from_bytes(raw[:2], "big") & wanted:
         return None

@@ -12,6 +12,7 @@ from routelog.log_backend import PartitionLog, Reason, SettledPart
 from routelog.vhosts.arguments.argument_checks import age_microseconds
 from routelog.vhosts.counters.counters import MessageCounters
 from routelog.vhosts.errors import InvalidStreamOffset
+from routelog.vhosts.filters.reader_filter import ReaderFilter
 from routelog.vhosts.messages.consumer import Consumer
 from routelog.vhosts.messages.delivery import Delivery, fitting
 from routelog.vhosts.messages.return_reason import ReturnReason
@@ -66,11 +67,17 @@ class StreamReader:
         counters: of its queue.
         next_offset: of the next record to hand out.
         in_flight: delivered and not acknowledged; the consumer is told of damage when these are 0.
+
+    Args:
+        is_over: whether this turn is to end; asked by a reader with a filter.
+        wanted: which records it is given; None: all.
     """
 
     __slots__ = (
+        "_is_over",
         "_not_before",
         "_wake",
+        "_wanted",
         "consumer",
         "counters",
         "in_flight",
@@ -85,10 +92,14 @@ class StreamReader:
         position: StreamPosition,
         wake: Callable[[], None],
         counters: MessageCounters,
+        is_over: Callable[[], bool],
+        wanted: ReaderFilter | None = None,
     ) -> None:
         self.log = log
         self.counters = counters
         self._wake = wake
+        self._is_over = is_over
+        self._wanted = wanted
         self._not_before = position.not_before
         self.consumer = consumer
         self.next_offset = position.offset
@@ -167,7 +178,11 @@ class StreamReader:
         return 0
 
     def take(self, count_max: int, bytes_max: int) -> Delivery | None:
-        """Hand out the next records of one batch; None at the end, or while they are loaded."""
+        """Hand out the next records of one batch that match.
+
+        Returns:
+            None at the end, while records are loaded, or when the turn is over.
+        """
         end = self.log.visible_end
         while self.next_offset < end:
             # Records that retention removed are skipped.
@@ -183,9 +198,17 @@ class StreamReader:
                 self.next_offset = batch.end_offset
                 continue
             first = max(self.next_offset, batch.base_offset)
-            index = first - batch.base_offset
-            wanted = min(count_max, batch.end_offset - first)
-            count = fitting(batch.records, index, wanted, bytes_max)
+            index, behind = first - batch.base_offset, batch.records.count
+            if self._wanted is not None:
+                index, behind = self._wanted.next_match(
+                    batch.records, index, behind, count_max, self._is_over
+                )
+                self.next_offset = first = batch.base_offset + index
+                if index == behind:
+                    if self._is_over():
+                        return None
+                    continue
+            count = fitting(batch.records, index, min(count_max, behind - index), bytes_max)
             self.next_offset = first + count
             self.in_flight += count
             return Delivery(self, batch.records, index, count, first, redelivered=False)

@@ -6,6 +6,7 @@ from asyncio import Future
 from collections.abc import Mapping, Sequence
 
 from routelog.log_backend import Hold, PartitionLog, Reason, Scheduler
+from routelog.vhosts.filters.reader_filter import ReaderFilter
 from routelog.vhosts.messages.consumer import Consumer
 from routelog.vhosts.messages.delivery import Delivery
 from routelog.vhosts.messages.return_reason import ReturnReason
@@ -24,9 +25,11 @@ class ConsumerGroup(Dispatcher):
         places: its partitions, in order.
         creating: resolves when the record is durable; None afterwards.
         idle_since: monotonic seconds; None while it is used, or before the first check.
+        wanted: its filter, once a consumer has joined; None: it has none.
+        is_over: whether its turn is to end.
     """
 
-    __slots__ = ("creating", "idle_since", "places", "record")
+    __slots__ = ("_has_looked", "creating", "idle_since", "is_over", "places", "record", "wanted")
 
     def __init__(self, vhost: str, record: GroupRecord, scheduler: Scheduler) -> None:
         super().__init__(vhost, record.queue, scheduler)
@@ -34,6 +37,9 @@ class ConsumerGroup(Dispatcher):
         self.creating: Future[int] | None = None
         self.idle_since: float | None = None
         self.places: list[GroupPartition] = []
+        self.wanted: ReaderFilter | None = None
+        self.is_over = scheduler.is_over
+        self._has_looked = False
 
     def open(self, logs: Sequence[PartitionLog]) -> None:
         """Open the group on the partitions of its queue, in order."""
@@ -45,14 +51,22 @@ class ConsumerGroup(Dispatcher):
         super().add_consumer(consumer)
         self.idle_since = None
 
-    def _ends(self) -> int:
-        return sum(partition.log.visible_end for partition in self.partitions)
+    def may_look(self) -> bool:
+        """Whether to look for messages that match: once in a turn, and more often while there is time."""
+        may_look = not self._has_looked or not self.is_over()
+        self._has_looked = True
+        return may_look
 
     def _dispatch(self) -> None:
+        self._has_looked = False
         super()._dispatch()
-        if self.consumers and self.ready <= 0:
+        if not self.consumers:
+            return
+        if self.ready <= 0:
             for partition in self.partitions:
                 partition.log.when_visible(self.on_ready)
+        elif self.wanted is not None and self.is_over():
+            self._go_on_later()
 
     @property
     def is_used(self) -> bool:
@@ -111,10 +125,37 @@ class GroupPartition(QueuePartition):
         """See `QueuePartition`."""
         if not self.returned:
             count_max = min(count_max, self.log.visible_end - self._skip_settled())
+            if count_max > 0 and self._group.wanted is not None:
+                count_max = self._pass_unwanted(self._group.wanted, count_max)
             if count_max <= 0:
                 return None
         delivery: Delivery | None = super().take(count_max, bytes_max)
         return delivery
+
+    def _pass_unwanted(self, wanted: ReaderFilter, count_max: int) -> int:
+        """Settle messages up to the next one that matches.
+
+        They are visible, so no leader gives their offsets to others, which might match.
+
+        Returns:
+            How many neighbours match from there, at most `count_max`, which it is also when the next message is
+            not in memory; 0: none does, or the turn is over.
+        """
+        log = self.log
+        while self._group.may_look() and (first := self._skip_settled()) < log.visible_end:
+            batch = log.read(first)
+            if batch is None or batch.base_offset > first:
+                return count_max
+            end = self._waiting_until(first, min(batch.end_offset, log.visible_end))
+            index = first - batch.base_offset
+            match, behind = wanted.next_match(
+                batch.records, index, end - batch.base_offset, count_max, self._group.is_over
+            )
+            if match > index and (passed := self.withdraw(match - index, end)):
+                self.finish(*passed, Reason.ACKED)
+            if behind > match:
+                return behind - match
+        return 0
 
     @property
     def bytes_behind(self) -> int:

@@ -15,7 +15,9 @@ from routelog.log_backend import (
     unawaited,
 )
 from routelog.vhosts.arguments.group_options import GroupOptions
-from routelog.vhosts.errors import GroupInUse, NotReadable, TooManyGroups
+from routelog.vhosts.errors import GroupInequivalent, GroupInUse, NotReadable, TooManyGroups
+from routelog.vhosts.filters.filter_arguments import FILTER_ARGUMENTS
+from routelog.vhosts.filters.reader_filter import ReaderFilter
 from routelog.vhosts.messages.consumer import Consumer
 from routelog.vhosts.partitions.stream_reader import stream_position
 from routelog.vhosts.queues.consumer_group import ConsumerGroup
@@ -83,7 +85,7 @@ class GroupBook:
     ) -> Answer[None]:
         """Begin to deliver to a consumer the messages that its group has not settled: see `QueueHandle`."""
         assert options.group is not None
-        group, made = self.join(queue, options.group, options.place, options.now)
+        group, made = self.join(queue, options.group, options.place, options.now, options.wanted)
         if made is not None:
             return then(made, lambda _: queue.attach(consumer, options, begin))
         queue.join_group(group, consumer)
@@ -91,15 +93,21 @@ class GroupBook:
         return None
 
     def join(
-        self, queue: Queue, options: GroupOptions, wanted: object, now: int
+        self,
+        queue: Queue,
+        options: GroupOptions,
+        place: object,
+        now: int,
+        wanted: ReaderFilter | None = None,
     ) -> tuple[ConsumerGroup, asyncio.Future[int] | None]:
         """Return the group of this name; create it when there is none.
 
         Args:
             options: a group that exists takes over the limit of held bytes, if there is one.
-            wanted: where a new group begins; see `stream_position`. A place behind the end
+            place: where a new group begins; see `stream_position`. A place behind the end
                 is the next record. A group that exists goes on where it is.
             now: microseconds since 1970.
+            wanted: which messages it is given; None: all.
 
         Returns:
             The group, and what to await before its consumers begin: then the group is durable.
@@ -108,25 +116,35 @@ class GroupBook:
             NotReadable: the queue keeps no log.
             InvalidStreamOffset: there is no such place.
             TooManyGroups: the queue has GROUPS_MAX.
+            GroupInequivalent: the group has another filter.
         """
-        begins = self._begins(queue, wanted, now)
+        begins = self._begins(queue, place, now)
         group = queue.groups.get(options.name)
         if group is not None:
+            _check_filter(group, wanted)
+            group.wanted = wanted
             return group, self._limit(group, options.hold_bytes) or group.creating
         if len(queue.groups) >= GROUPS_MAX:
             raise TooManyGroups(queue.name, self._vhost, GROUPS_MAX)
         cursor = self._next_cursors.get(queue.name, 1)
         record = GroupRecord(
-            queue.name, options.name, cursor, begins, options.expires, options.hold_bytes
+            queue.name,
+            options.name,
+            cursor,
+            begins,
+            options.expires,
+            options.hold_bytes,
+            None if wanted is None else wanted.arguments,
         )
         group = self._make(queue, record, [])
+        group.wanted = wanted
         return group, group.creating
 
-    def move(self, group: ConsumerGroup, wanted: object, now: int) -> asyncio.Future[int] | None:
+    def move(self, group: ConsumerGroup, place: object, now: int) -> asyncio.Future[int] | None:
         """Move a group to another place in the log, as if it began there.
 
         Args:
-            wanted, now: as for `join`.
+            place, now: as for `join`.
 
         Returns:
             What to await: then the move is durable.
@@ -138,7 +156,7 @@ class GroupBook:
         """
         self._check_unused(group)
         queue = self.queues[group]
-        begins = self._begins(queue, wanted, now)
+        begins = self._begins(queue, place, now)
         # With a new cursor: the journal may still hold settlements of the old one.
         cursor = self._next_cursors[queue.name]
         record = msgspec.structs.replace(group.record, cursor=cursor, begins=begins)
@@ -154,21 +172,21 @@ class GroupBook:
             moved.creating.add_done_callback(partial(_deleted, group))
         return moved.creating
 
-    def begins(self, group: ConsumerGroup, wanted: object, now: int) -> list[int]:
+    def begins(self, group: ConsumerGroup, place: object, now: int) -> list[int]:
         """The offset of each partition where `move` would let a group go on; raises as that does."""
         self._check_unused(group)
-        return self._begins(self.queues[group], wanted, now)
+        return self._begins(self.queues[group], place, now)
 
     def _check_unused(self, group: ConsumerGroup) -> None:
         if group.is_used or group.creating is not None:
             raise GroupInUse(str(group))
 
-    def _begins(self, queue: Queue, wanted: object, now: int) -> list[int]:
+    def _begins(self, queue: Queue, place: object, now: int) -> list[int]:
         begins: list[int] = []
         for partition in queue.partitions:
             if partition.log.retention is None:
                 raise NotReadable(queue.name, self._vhost)
-            begin = stream_position(partition.log, wanted, now).offset
+            begin = stream_position(partition.log, place, now).offset
             begins.append(min(begin, partition.log.visible_end))
         return begins
 
@@ -251,6 +269,15 @@ class GroupBook:
         queue = self.queues.pop(group, None)
         if queue is not None and queue.groups.get(group.record.name) is group:
             del queue.groups[group.record.name]
+
+
+def _check_filter(group: ConsumerGroup, wanted: ReaderFilter | None) -> None:
+    current = group.record.filter or {}
+    received = {} if wanted is None else wanted.arguments
+    for name in FILTER_ARGUMENTS:
+        # As JSON: to Python, true is 1.
+        if msgspec.json.encode(received.get(name)) != msgspec.json.encode(current.get(name)):
+            raise GroupInequivalent(str(group), name, received.get(name), current.get(name))
 
 
 def _close_cursors(group: ConsumerGroup) -> None:

@@ -24,11 +24,13 @@ from routelog.vhosts.arguments.queue_properties import QueueProperties
 from routelog.vhosts.counters.counters import ChangedCounters, MessageCounters
 from routelog.vhosts.errors import (
     ConsumptionRefused,
+    FilterRefused,
     GetRefused,
     NotReadable,
     PublishRefused,
     QueueLocked,
 )
+from routelog.vhosts.filters.reader_filter import ReaderFilter
 from routelog.vhosts.messages.consumer import Consumer
 from routelog.vhosts.messages.delivery import Delivery, DeliverySource
 from routelog.vhosts.partitions.partitioned_reader import PartitionedReader
@@ -390,7 +392,9 @@ class Queue(Dispatcher):
         if options.group is not None and self._join_group is not None:
             return self._join_group(self, consumer, options, begin)
         if options.place is not None:
-            self.add_reader(consumer, options.place, options.now)
+            self.add_reader(consumer, options.place, options.now, options.wanted)
+        elif options.wanted is not None:
+            raise FilterRefused(self.name, self.vhost)
         else:
             self.add_consumer(consumer)
         begin(self)
@@ -411,12 +415,15 @@ class Queue(Dispatcher):
             self.wake()
         self.had_consumer = True
 
-    def add_reader(self, consumer: Consumer, wanted: object, now: int) -> None:
+    def add_reader(
+        self, consumer: Consumer, place: object, now: int, wanted: ReaderFilter | None = None
+    ) -> None:
         """Begin to deliver from a place in the log, without effect on other consumers.
 
         Args:
-            wanted: the place; see `stream_position`.
+            place: see `stream_position`.
             now: microseconds since 1970.
+            wanted: which messages it is given; None: all.
 
         Raises:
             NotReadable: the queue keeps no log.
@@ -427,9 +434,13 @@ class Queue(Dispatcher):
         for partition in self.partitions:
             if partition.log.retention is None:
                 raise NotReadable(self.name, self.vhost)
-            position = stream_position(partition.log, wanted, now)
-            reader = StreamReader(partition.log, consumer, position, self.on_ready, self.counters)
-            readers.append(reader)
+            position = stream_position(partition.log, place, now)
+            is_over = self._scheduler.is_over
+            readers.append(
+                StreamReader(
+                    partition.log, consumer, position, self.on_ready, self.counters, is_over, wanted
+                )
+            )
         whole = readers[0] if len(readers) == 1 else PartitionedReader(readers)
         self._read_again()
         if whole.stopped:

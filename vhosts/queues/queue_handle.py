@@ -9,6 +9,7 @@ from routelog.vhosts.arguments.effective_arguments import EffectiveArguments
 from routelog.vhosts.arguments.group_options import GroupOptions
 from routelog.vhosts.arguments.queue_properties import QueueProperties
 from routelog.vhosts.counters.counters import MessageCounters
+from routelog.vhosts.filters.reader_filter import ReaderFilter
 from routelog.vhosts.messages.consumer import Consumer
 from routelog.vhosts.messages.delivery import Delivery, DeliverySource
 from routelog.vhosts.messages.recipient import Recipient
@@ -61,11 +62,13 @@ class ConsumeOptions:
         group: the consumer group that it joins; None: none.
         place: where in the log it begins to read, or a new group does; None: it takes ready messages.
         now: microseconds since 1970, for a place that is an age.
+        wanted: which messages of the log it is given; None: all.
     """
 
     group: GroupOptions | None = None
     place: object = None
     now: int = 0
+    wanted: ReaderFilter | None = None
 
 
 class QueueCounts(NamedTuple):
@@ -135,6 +138,8 @@ class QueueHandle(Recipient, ConsumerSource, Protocol):
             ConsumptionRefused: an exclusive consumer stands in the way.
             NotReadable, InvalidStreamOffset, QueueQuarantined: the queue cannot be read from there.
             TooManyGroups: the group is not there, and there may be no more.
+            GroupInequivalent: the group has another filter.
+            FilterRefused: the consumer has a filter, and reads no log.
         """
 
     def detach(self, gone: Collection[Consumer]) -> None:

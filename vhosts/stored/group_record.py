@@ -2,15 +2,16 @@
 
     key                              value, JSON
     groups/<vhost>/<queue>/<group>   {"version":1,"queue":...,"name":...,"cursor":n,"begins":[n],"expires":us,
-                                      "hold_bytes":n}
+                                      "hold_bytes":n,"filter":{...}}
     next-cursors/<vhost>/<queue>     {"version":1,"queue":...,"cursor":n}
 
-`begins` has an offset for each partition: the group has no use for records below. The cursor number of
+`begins` has an offset for each partition: the group has no use for records below. `filter` has the arguments
+that its consumers give for one, see `filter_arguments`; null: it has none. The cursor number of
 the queue's next group is stored, because none is given twice: the journal may still hold what a
 deleted group has settled.
 """
 
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -27,6 +28,7 @@ class GroupRecord(msgspec.Struct, frozen=True):
     begins: list[int]
     expires: int | None
     hold_bytes: int | None = None
+    filter: dict[str, Any] | None = None
     version: Literal[1] = 1
 
 

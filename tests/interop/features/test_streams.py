@@ -147,17 +147,6 @@ def test_an_offset_that_is_none_is_refused(connection, channel, name, offset):
     assert closed.value.reply_code == 406
 
 
-@pytest.mark.differs_from_rabbitmq("passes over it, and gives such a consumer everything")
-@pytest.mark.parametrize("arguments", [STREAM, {}], ids=["stream", "queue"])
-def test_a_consumer_that_wants_a_filter_is_refused(connection, channel, name, arguments):
-    channel.queue_declare(name, durable=True, arguments=arguments)
-    channel.basic_qos(prefetch_count=10)
-    asked = {"x-stream-offset": "first", "x-stream-filter": "blue"}
-    with pytest.raises(ChannelClosedByBroker, match="x-stream-filter") as closed:
-        channel.basic_consume(name, lambda *_: None, arguments=asked)
-    assert closed.value.reply_code == 406
-
-
 def test_a_stream_needs_a_prefetch(connection, channel, name):
     filled(channel, name, 1)
     with pytest.raises(ChannelClosedByBroker) as closed:

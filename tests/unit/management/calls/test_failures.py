@@ -23,6 +23,7 @@ NOT_OVER_HTTP = {
     vhosts.UserConnectionLimitReached: "of AMQP connections",
     vhosts.UserChannelLimitReached: "of AMQP connections",
     vhosts.ConsumptionRefused: "nobody consumes over HTTP",
+    vhosts.FilterRefused: "nobody consumes over HTTP",
     vhosts.PublishRefused: "a nack, which nobody waits for over HTTP",
     vhosts.UserExists: "PUT replaces",
 }

@@ -9,7 +9,7 @@ from decimal import Decimal
 import pytest
 from pamqp.commands import Basic
 
-from routelog.vhosts.messages.message_header import header_key, header_values
+from routelog.vhosts.messages.message_header import header_key, header_scalar, header_values
 
 
 def listed(headers: dict[str, object] | None, **properties: object) -> bytes:
@@ -109,3 +109,35 @@ def test_whatever_is_cut_off_or_runs_over_has_no_headers() -> None:
     assert header_key(with_field(b"S", struct.pack(">I", 2**32 - 1)), b"k") is None
     assert header_key(with_field(b"?", b"value"), b"k") is None
     assert header_key(b"\xe0\x00\xffshort", b"k") is None
+
+
+@pytest.mark.parametrize(
+    ("value", "scalar"),
+    [
+        ("größe", "größe".encode()),
+        (bytearray(b"\xff\x00"), b"\xff\x00"),
+        (-5, -5),
+        (2**40, 2**40),
+        (1.5, 1.5),
+        (Decimal("-1.25"), -1.25),
+        (True, True),
+        (False, False),
+        (datetime(1970, 1, 2, tzinfo=UTC), 86_400),
+        (None, None),
+        ([1], None),
+        ({"a": 1}, None),
+    ],
+)
+def test_a_scalar_is_a_text_a_number_a_boolean_or_a_time(value: object, scalar: object) -> None:
+    found = header_scalar(listed({"k": value}), b"k")
+    assert (type(found), found) == (type(scalar), scalar)
+    assert header_scalar(listed({"k": value}), b"l") is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "content", "scalar"),
+    [(b"f", struct.pack(">f", 0.5), 0.5), (b"B", b"\xff", 255), (b"t", b"\x02", True)],
+)
+def test_a_scalar_of_other_types(kind: bytes, content: bytes, scalar: object) -> None:
+    found = header_scalar(with_field(kind, content), b"k")
+    assert (type(found), found) == (type(scalar), scalar)
