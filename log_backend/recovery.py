@@ -17,11 +17,21 @@ from routelog.log_backend.journal.journal_block import (
 )
 from routelog.log_backend.journal.journal_extent import JournalExtent
 from routelog.log_backend.metadata.metadata import Change, MetadataStore
+from routelog.log_backend.metadata.read_ahead import ReadAhead
 from routelog.log_backend.partitions.cursor import Cursor
 from routelog.log_backend.partitions.partition_log import PartitionLog
 from routelog.log_backend.records.record_batch import RecordBatch
-from routelog.log_backend.segments.damage import EVERYTHING_BEHIND, Damage, load_damage
-from routelog.log_backend.segments.first_kept import expected_bases, load_first_kept
+from routelog.log_backend.segments.damage import (
+    DAMAGE_PREFIX,
+    EVERYTHING_BEHIND,
+    Damage,
+    load_damage,
+)
+from routelog.log_backend.segments.first_kept import (
+    FIRST_KEPT_PREFIX,
+    expected_bases,
+    load_first_kept,
+)
 from routelog.log_backend.segments.log_directory import base_offsets, segment_path
 from routelog.log_backend.segments.partition_file import PARTITION_FILE
 from routelog.log_backend.segments.segment import (
@@ -36,6 +46,7 @@ from routelog.log_backend.segments.segment_forms import leave_one_form
 from routelog.log_backend.segments.segment_removal import remove_segment
 from routelog.log_backend.segments.segment_writer import SegmentWriter
 from routelog.log_backend.settlement.cursor_snapshot import (
+    CURSORS_PREFIX,
     Marks,
     SnapshotWriter,
     cursor_number,
@@ -66,6 +77,10 @@ class Recovery:
         self._metadata = metadata
         self._writer = writer
         self._remove_directory = remove_directory
+        # Of all partitions, from the first `load` to `replay`: meanwhile only what a partition finds changes
+        # its entries and its directory.
+        self._read_ahead: ReadAhead | None = None
+        self._directories: dict[str, set[str]] = {}  # names by vhost
         self._known_offsets: dict[int, int] = {}  # by partition: behind the highest one ever given
         self._forgotten = False
 
@@ -112,14 +127,18 @@ class Recovery:
         Raises:
             SnapshotDamaged: what was durable cannot be read.
         """
-        partition.damage = load_damage(self._metadata, partition.number)
+        if self._read_ahead is None:
+            prefixes = DAMAGE_PREFIX, FIRST_KEPT_PREFIX, CURSORS_PREFIX
+            self._read_ahead = ReadAhead(self._metadata, *prefixes)
+        stored = self._read_ahead
+        partition.damage = load_damage(stored, partition.number)
         for damage in partition.damage.found:
             log.error("still quarantined: %s in %s", damage, partition.directory)
-        self._restore_cursors(partition)
+        self._restore_cursors(partition, stored)
         self.begin_cursors(partition, begins)
-        names = self._disk.list_directory(partition.directory)
+        names = self._names(partition)
         bases = base_offsets(names)
-        partition.first_kept = load_first_kept(self._metadata, partition.number)
+        partition.first_kept = load_first_kept(stored, partition.number)
         if names:
             owner = self._writer.owner_of(partition.directory)
             if owner is None and bases:
@@ -140,7 +159,8 @@ class Recovery:
         Args:
             partitions: all that exist, by number; entries of others are passed over.
         """
-        replayed = sum(len(self.carry_out(block.entries, partitions)) for block in blocks)
+        self._read_ahead, self._directories = None, {}
+        replayed = sum(len(self.carry_out(block.partition_entries, partitions)) for block in blocks)
         if self._forgotten:
             self._metadata.sync()
         for partition in partitions.values():
@@ -170,9 +190,18 @@ class Recovery:
             partition.open_cursor(number).settle(0, begin)
             self._know(partition, begin)
 
-    def _restore_cursors(self, partition: PartitionLog) -> None:
+    def _names(self, partition: PartitionLog) -> list[str]:
+        # In its directory: most partitions have none.
+        vhost, _, name = partition.directory_text.rpartition("/")
+        if vhost not in self._directories:
+            self._directories[vhost] = set(self._disk.list_directory(Path(vhost)))
+        if name not in self._directories[vhost]:
+            return []
+        return self._disk.list_directory(partition.directory)
+
+    def _restore_cursors(self, partition: PartitionLog, stored: ReadAhead) -> None:
         snapshots: dict[int, list[tuple[bytes, bytes]]] = {}
-        for key, entry in self._metadata.scan(partition_prefix(partition.number)):
+        for key, entry in stored.scan(partition_prefix(partition.number)):
             snapshots.setdefault(cursor_number(key), []).append((key, entry.value))
         for number, snapshot in snapshots.items():
             cursor = partition.cursors.get(number)

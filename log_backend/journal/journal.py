@@ -193,7 +193,8 @@ class Journal:
         return self._replica is not None
 
     def recover(self) -> Iterator[Block]:
-        """Read what earlier runs left, in order; call before `start`, and use up. It may be read again.
+        """Read what earlier runs left, in order; call before `start`, and use up. It may be read
+        again until then.
 
         Of a replica's journal, only what is committed; the rest stays stored.
 

@@ -299,6 +299,11 @@ class Block:
         """
         return [_decoded(self._content, place) for place in self._places]
 
+    @property
+    def partition_entries(self) -> list[JournalEntry]:
+        """As `entries`, without changes of metadata."""
+        return [_decoded(self._content, place) for place in self._places if place[0] != METADATA]
+
     def metadata_changes(self) -> list[Change]:
         """What it changes in the metadata, in order.
 

@@ -94,6 +94,11 @@ class JournalFiles:
         """The whole content of a file."""
         return read_file(self._disk, self.path(mark))
 
+    def read_begin(self, mark: FileMark, size: int) -> bytearray:
+        """The first bytes of a file."""
+        with opened(self._disk, self.path(mark)) as file:
+            return self._disk.read(file, 0, size)
+
     def erase(self, mark: FileMark, blocks: list[int]) -> None:
         """Make the blocks that begin at some places unreadable, for good."""
         with opened(self._disk, self.path(mark)) as file:

@@ -15,12 +15,13 @@ from collections.abc import Sequence
 
 import msgspec
 
-from routelog.log_backend.metadata.metadata import Change, MetadataStore
+from routelog.log_backend.metadata.metadata import Change
+from routelog.log_backend.metadata.read_ahead import StoredEntries
 
 NOTHING_BLOCKED = 1 << 64  # above every offset
 EVERYTHING_BEHIND = (1 << 63) - 1  # the end of damage that affects all offsets from its first on
 
-_PREFIX = b"damage/"
+DAMAGE_PREFIX = b"damage/"
 
 
 class Damage(msgspec.Struct, frozen=True):
@@ -83,7 +84,7 @@ class DamageRecord(msgspec.Struct):
 
 def damage_key(partition: int) -> bytes:
     """Key of a partition's record."""
-    return _PREFIX + struct.pack(">Q", partition)
+    return DAMAGE_PREFIX + struct.pack(">Q", partition)
 
 
 def damage_change(partition: int, record: DamageRecord | None) -> Change:
@@ -92,7 +93,7 @@ def damage_change(partition: int, record: DamageRecord | None) -> Change:
     return Change(damage_key(partition), None if empty else msgspec.json.encode(record))
 
 
-def load_damage(metadata: MetadataStore, partition: int) -> DamageRecord:
+def load_damage(metadata: StoredEntries, partition: int) -> DamageRecord:
     """Return the damage record of a partition; an empty one if there is none."""
     entry = metadata.get(damage_key(partition))
     return DamageRecord() if entry is None else msgspec.json.decode(entry.value, type=DamageRecord)

@@ -11,21 +11,22 @@ the next one is made durable. A partition without an entry need not have any seg
 import struct
 from collections.abc import Sequence
 
-from routelog.log_backend.metadata.metadata import Change, MetadataStore
+from routelog.log_backend.metadata.metadata import Change
+from routelog.log_backend.metadata.read_ahead import StoredEntries
 
-_PREFIX = b"kept/"
+FIRST_KEPT_PREFIX = b"kept/"
 _NUMBER = struct.Struct(">Q")
 
 
 def first_kept_change(partition: int, offset: int | None) -> Change:
     """Store the base offset of a partition's first segment; None: delete the entry."""
     value = None if offset is None else _NUMBER.pack(offset)
-    return Change(_PREFIX + _NUMBER.pack(partition), value)
+    return Change(FIRST_KEPT_PREFIX + _NUMBER.pack(partition), value)
 
 
-def load_first_kept(metadata: MetadataStore, partition: int) -> int | None:
+def load_first_kept(metadata: StoredEntries, partition: int) -> int | None:
     """Base offset of the first segment that a partition must have; None: it need not have any."""
-    entry = metadata.get(_PREFIX + _NUMBER.pack(partition))
+    entry = metadata.get(FIRST_KEPT_PREFIX + _NUMBER.pack(partition))
     if entry is None:
         return None
     offset: int = _NUMBER.unpack(entry.value)[0]

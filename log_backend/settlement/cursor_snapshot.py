@@ -38,7 +38,7 @@ VERSION = 1
 COUNT_MAX = 2**32 - 1  # the highest count that the format can hold; higher ones are stored as this
 PACKED_BYTES_MIN = 64  # shorter contents are not packed: it would take more time than it is worth
 
-_PREFIX = b"cursors/"
+CURSORS_PREFIX = b"cursors/"
 _SETTLED, _COUNTS = b"s", b"d"
 _MARKS_FORM, _RUNS_FORM, _BITMAP_FORM, _COUNTS_FORM = 1, 2, 3, 4
 _KEY = struct.Struct(">QI")
@@ -54,8 +54,10 @@ class SnapshotDamaged(MetadataCorrupt):
     """An entry of a cursor's snapshot fails a check, so its content is unknown."""
 
     def __init__(self, key: bytes, reason: str) -> None:
-        partition, cursor = _KEY.unpack_from(key.ljust(len(_PREFIX) + _KEY.size), len(_PREFIX))
-        rest = key[len(_PREFIX) + _KEY.size :]
+        partition, cursor = _KEY.unpack_from(
+            key.ljust(len(CURSORS_PREFIX) + _KEY.size), len(CURSORS_PREFIX)
+        )
+        rest = key[len(CURSORS_PREFIX) + _KEY.size :]
         entry = f"entry {rest!r}" if rest else "marks"
         super().__init__(f"cursor {cursor} of partition {partition}: {entry}: {reason}")
         self.partition = partition
@@ -92,7 +94,7 @@ class SnapshotWriter:
     """Encodes the entries of one cursor."""
 
     def __init__(self, partition: int, cursor: int) -> None:
-        self._key = _PREFIX + _KEY.pack(partition, cursor)
+        self._key = CURSORS_PREFIX + _KEY.pack(partition, cursor)
 
     def marks(self, marks: Marks) -> Change:
         """The entry of the marks."""
@@ -137,12 +139,12 @@ def read_snapshot(entries: Iterable[tuple[bytes, bytes]]) -> CursorSnapshot:
 
 def partition_prefix(partition: int) -> bytes:
     """Prefix of the metadata keys of all cursors of a partition."""
-    return _PREFIX + _CHUNK.pack(partition)
+    return CURSORS_PREFIX + _CHUNK.pack(partition)
 
 
 def cursor_prefix(partition: int, cursor: int) -> bytes:
     """Prefix of the metadata keys of one cursor."""
-    return _PREFIX + _KEY.pack(partition, cursor)
+    return CURSORS_PREFIX + _KEY.pack(partition, cursor)
 
 
 def cursor_number(key: bytes) -> int:
@@ -151,9 +153,9 @@ def cursor_number(key: bytes) -> int:
     Raises:
         SnapshotDamaged: it is no such key.
     """
-    if len(key) < len(_PREFIX) + _KEY.size:
+    if len(key) < len(CURSORS_PREFIX) + _KEY.size:
         raise SnapshotDamaged(key, "the key is cut off")
-    number: int = _KEY.unpack_from(key, len(_PREFIX))[1]
+    number: int = _KEY.unpack_from(key, len(CURSORS_PREFIX))[1]
     return number
 
 
@@ -180,7 +182,7 @@ def _read_entry(snapshot: CursorSnapshot, key: bytes, value: bytes) -> None:
 
 
 def _place(key: bytes) -> tuple[bytes, int]:
-    rest = key[len(_PREFIX) + _KEY.size :]
+    rest = key[len(CURSORS_PREFIX) + _KEY.size :]
     return rest[:1], _CHUNK.unpack(rest[1:])[0] if rest else 0
 
 

@@ -155,7 +155,7 @@ async def test_blocks_that_are_not_committed_wait(data: Path) -> None:
     await durable(store, append(log, 3))
     await store.metadata_writer.submit([Change(b"p/2", b"r")])
     left = await crash(store, data)
-    blocks = list(store.journal.recover())
+    blocks = list(store.journal.supply.reader().blocks())
     await store.aclose()
     without_metadata(left)
     store = open_store(left, QUIET)
@@ -194,7 +194,9 @@ async def test_a_leader_says_what_a_kept_log_has_let_go(data: Path) -> None:
     log.release()
     assert not log.segments
     await store.journal.drain()
-    changes = [entry.change for block in store.journal.recover() for entry in block.entries]
+    changes = [
+        entry.change for block in store.journal.supply.reader().blocks() for entry in block.entries
+    ]
     told = [each for each in changes if isinstance(each, Settlement) and each.cursor == NO_CURSOR]
     assert [(list(each.ranges), each.reason) for each in told] == [([(0, 2)], Reason.EXPIRED)]
     await store.aclose()

@@ -15,6 +15,7 @@ from routelog.log_backend.journal.journal_block import (
     FileMark,
     HandedOut,
     JournalEntry,
+    MetadataChanges,
     Reason,
     Redelivered,
     Settlement,
@@ -24,6 +25,7 @@ from routelog.log_backend.journal.journal_block import (
     encode_block,
 )
 from routelog.log_backend.journal.journal_chain import Mark, ShardBlock
+from routelog.log_backend.metadata.metadata import Change
 from routelog.log_backend.records.record_batch import RecordBatch, crc32c
 
 FILE = FileMark(17, 0xFEED)
@@ -64,6 +66,16 @@ def test_what_is_encoded_is_decoded() -> None:
     assert isinstance(seventh, Settlement)
     assert (seventh.cursor, seventh.ranges, seventh.reason) == (7, SCATTERED, Reason.REJECTED)
     assert third.base_offset == 1 << 40
+
+
+def test_the_entries_of_partitions_are_all_but_those_of_metadata() -> None:
+    metadata = JournalEntry(0, MetadataChanges([Change(b"key", b"value"), Change(b"gone", None)]))
+    block = block_bytes(FILE, 8, 2, 7, [metadata, *ENTRIES, metadata])
+    found = decode_block(bytearray(block), 0, FILE)
+    assert found is not None
+    assert [entry.partition for entry in found.entries] == [0, 1, 2, 3, 2, 2, 2, 2, 0]
+    assert [entry.partition for entry in found.partition_entries] == [1, 2, 3, 2, 2, 2, 2]
+    assert found.metadata_changes() == 2 * metadata.change.changes
 
 
 def test_the_checksum_in_the_chain_is_the_same_in_every_file() -> None:

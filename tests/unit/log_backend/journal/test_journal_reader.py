@@ -115,6 +115,23 @@ def test_a_block_that_a_later_one_calls_committed_and_that_does_not_follow_is_da
         bodies(JournalReader(files))
 
 
+def test_it_reads_again_only_what_it_has_found(files: JournalFiles) -> None:
+    file = files.new(7, FILE_BYTES)
+    first = message_block(file.mark, 1, b"first")
+    write(file, 0, first)
+    other = files.new(8, FILE_BYTES)
+    second = message_block(other.mark, 2, b"second", first)
+    write(other, 0, second)
+    reader = JournalReader(files)
+    assert bodies(reader) == [b"first", b"second"]
+    write(other, len(second), message_block(other.mark, 3, b"third", second))
+    assert bodies(reader) == [b"first", b"second"]
+    assert bodies(JournalReader(files)) == [b"first", b"second", b"third"]
+    write(other, 0, bytes(BLOCK_ALIGNMENT))
+    with pytest.raises(JournalDamaged, match=r"0008.*at byte 0: a commit has changed"):
+        bodies(reader)
+
+
 def test_each_use_of_a_file_has_a_salt_of_its_own(files: JournalFiles) -> None:
     first = files.new(1, FILE_BYTES)
     write(first, 0, message_block(first.mark, 1, b"first"))
