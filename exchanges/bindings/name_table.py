@@ -34,6 +34,10 @@ class NameTable(MutableMapping[str, _Value]):
         value: _Value = self.parts.get(_part(name), _NO_PART)[name]
         return value
 
+    def __contains__(self, name: object) -> bool:
+        """Whether there is a value of this name: `MutableMapping` would catch an error where there is none."""
+        return isinstance(name, str) and name in self.parts.get(_part(name), _NO_PART)
+
     def __setitem__(self, name: str, value: _Value) -> None:
         self.parts.setdefault(_part(name), {})[name] = value
 

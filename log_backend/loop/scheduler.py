@@ -29,6 +29,7 @@ class Lane(IntEnum):
     LETTERS = 5  # dead letters
     UPKEEP = 6  # background work that nobody waits for
     OPERATORS = 7  # lists, definitions and policies of all operators together
+    STARTS = 8  # what is read before anybody is served
 
 
 # All budgets of the loop's time, in seconds of one pass: together some 10 ms. A pass is to take 25 at most.
@@ -43,6 +44,7 @@ SHARE_SECONDS = {
     Lane.LETTERS: 0.001,
     Lane.UPKEEP: 0.0005,
     Lane.OPERATORS: 0.001,
+    Lane.STARTS: 0.02,
 }
 
 FOREVER = float("inf")

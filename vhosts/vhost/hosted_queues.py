@@ -94,28 +94,11 @@ class HostedQueues:
         self.memories = ExchangeMemories(vhost, logs, store.memory_limit)
         self.delays = DelayBook(vhost, logs, self._rule_services, store.default_durability)
 
-    def recovered(self, queue: Queue) -> None:
-        """The journal was replayed into the logs of a queue."""
-        queue.open(self._partitions(queue, [each.log for each in queue.partitions]))
-        queue.apply(queue.properties.arguments)
-        self.groups.recovered(queue)
-
     # -- queues
 
-    def open(
-        self, properties: QueueProperties, owner: object | None, numbers: Sequence[int]
-    ) -> Queue:
-        """Open a queue on partitions of these numbers: those of an earlier run, or new ones."""
+    def open_logs(self, properties: QueueProperties, numbers: Sequence[int]) -> list[PartitionLog]:
+        """Open the logs of a queue: those of an earlier run, or new ones."""
         name, arguments = properties.name, properties.arguments
-        queue = Queue(
-            self._vhost,
-            properties,
-            owner,
-            self._store.scheduler,
-            self._rule_services,
-            self._counters.queue(str(arguments.get("x-queue-type", "classic"))),
-            self.groups.attach,
-        )
         # The arguments are evaluated once, not for each of up to 256 partitions.
         opened = partial(
             self.logs.open_partition,
@@ -125,10 +108,24 @@ class HostedQueues:
             compression=compression(arguments),
         )
         vhost, cursors = self._vhost, self.groups.cursors
-        logs = [
+        return [
             opened(number, vhost, name, index, cursors=cursors(name, index))
             for index, number in enumerate(numbers)
         ]
+
+    def open(
+        self, properties: QueueProperties, owner: object | None, logs: Sequence[PartitionLog]
+    ) -> Queue:
+        """Open a queue on its logs, which have recovered, or are new."""
+        queue = Queue(
+            self._vhost,
+            properties,
+            owner,
+            self._store.scheduler,
+            self._rule_services,
+            self._counters.queue(str(properties.arguments.get("x-queue-type", "classic"))),
+            self.groups.attach,
+        )
         queue.open(self._partitions(queue, logs))
         return queue
 

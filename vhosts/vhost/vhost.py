@@ -29,6 +29,7 @@ from routelog.log_backend import (
     Lane,
     MetadataStore,
     MetadataUnavailable,
+    PartitionLog,
     pause,
     random_below,
     unawaited,
@@ -119,6 +120,8 @@ class VirtualHost:
         )
         self.queues = SortedNameTable[Queue]()
         self._owned: dict[object, NameTable[Queue]] = {}  # exclusive queues by connection
+        # Queues and their logs, from `loading` to `recovering`
+        self._loaded: list[tuple[QueueProperties, list[PartitionLog]]] = []
         self._store = store
         self._writer = store.writer
         self._queues_max = queues_max
@@ -166,7 +169,8 @@ class VirtualHost:
             yield
             queue = msgspec.json.decode(entry.value, type=QueueRecord)
             properties = queue.properties()
-            self._add_queue(properties, None, queue.partitions)
+            logs = self.hosted.open_logs(properties, queue.partitions)
+            self._loaded.append((properties, logs))
             self.routing.add_queue(queue.name, durable=True)
         for _, entry in store.scan(prefix("bindings", self.name)):
             yield
@@ -180,10 +184,15 @@ class VirtualHost:
         self.kept.load(store)
 
     def recovering(self) -> Iterator[None]:
-        """The journal has been replayed into the logs: look at them again, one queue a step."""
-        for queue in [*self.queues.values()]:
+        """The journal has been replayed into the logs: open the queues on them, one a step."""
+        for properties, logs in self._loaded:
             yield
-            self.hosted.recovered(queue)
+            self._add_queue(properties, None, logs)
+        self._loaded.clear()
+        for queue in [*self.queues.values()]:  # rules may act at once, on other queues too
+            yield
+            queue.apply(queue.properties.arguments)
+            self.hosted.groups.recovered(queue)
         self.policies.recovered()
         self.hosted.delays.recovered()
 
@@ -383,7 +392,8 @@ class VirtualHost:
         numbers, number_change = self._store.take_numbers(partition_count(properties.arguments))
         owner = connection if properties.exclusive else None
         if not properties.is_stored:
-            queue = self._add_queue(properties, owner, numbers)
+            queue = self._add_queue(properties, owner, self.hosted.open_logs(properties, numbers))
+            self.policies.follow_queue(queue)
             queue.apply(queue.effective.values)
             self.routing.add_queue(queue.name, durable=False)
             churn.queue_created += 1
@@ -391,7 +401,8 @@ class VirtualHost:
             return queue
         stored = queue_change(self.name, properties, numbers)
         durable = self._writer.submit([number_change, stored])
-        queue = self._add_queue(properties, owner, numbers)
+        queue = self._add_queue(properties, owner, self.hosted.open_logs(properties, numbers))
+        self.policies.follow_queue(queue)
         churn.queue_created += 1
         queue.apply(queue.effective.values)
         log.debug("queue '%s' in '%s': durability %s", queue.name, self.name, queue.durability)
@@ -522,11 +533,10 @@ class VirtualHost:
             log.error("%s has lost its last consumer, and stays: %s", queue, error)
 
     def _add_queue(
-        self, properties: QueueProperties, owner: object | None, partitions: Sequence[int]
+        self, properties: QueueProperties, owner: object | None, logs: Sequence[PartitionLog]
     ) -> Queue:
-        queue = self.hosted.open(properties, owner, partitions)
-        self.targets.newest = max(self.targets.newest, partitions[0])
-        self.policies.follow_queue(queue)
+        queue = self.hosted.open(properties, owner, logs)
+        self.targets.newest = max(self.targets.newest, logs[0].number)
         self.queues[properties.name] = queue
         self._budget.changed([properties])
         if owner is not None:

@@ -106,7 +106,7 @@ class VhostDirectory:
 
     async def load(self, store: MetadataStore) -> None:
         """Open all stored vhosts, in turns; call it before the log store recovers."""
-        async for _ in in_turns(self._loading(store), Lane.JOBS):
+        async for _ in in_turns(self._loading(store), Lane.STARTS):
             pass
 
     def _loading(self, store: MetadataStore) -> Iterator[None]:
@@ -119,7 +119,7 @@ class VhostDirectory:
 
     async def recovered(self) -> None:
         """The log store has recovered: look at all queues, in turns."""
-        async for _ in in_turns(self._recovering(), Lane.JOBS):
+        async for _ in in_turns(self._recovering(), Lane.STARTS):
             pass
 
     def _recovering(self) -> Iterator[None]:

@@ -209,7 +209,8 @@ async def test_members_are_told_of_the_end_of_their_queue_or_group(node: Node) -
 
 async def test_a_group_has_a_cursor_in_each_partition_of_its_queue(node: Node) -> None:
     properties = QueueProperties("q", durable=True, arguments=STREAM)
-    queue = node.vhost._add_queue(properties, None, [101, 102])
+    logs = node.vhost.hosted.open_logs(properties, [101, 102])
+    queue = node.vhost._add_queue(properties, None, logs)
     logs = [partition.log for partition in queue.partitions]
     for log, count in zip(logs, (5, 8), strict=True):
         log.append(records(*numbered(0, count)))

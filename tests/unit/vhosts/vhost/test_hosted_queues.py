@@ -22,14 +22,16 @@ async def node(tmp_path: Path) -> AsyncIterator[Node]:
 
 def test_a_queue_is_opened_on_the_partitions_of_its_numbers(node: Node) -> None:
     properties = QueueProperties("q", arguments={"x-partitions": 3, "x-priorities": 2})
-    queue = node.vhost.hosted.open(properties, None, [11, 12, 13])
+    logs = node.vhost.hosted.open_logs(properties, [11, 12, 13])
+    queue = node.vhost.hosted.open(properties, None, logs)
     assert [each.log.number for each in queue.partitions] == [11, 12, 13]
     assert "q" not in node.vhost.queues  # that is a definition's to say
 
 
 def test_a_queue_with_priorities_has_partitions_that_know_them(node: Node) -> None:
     properties = QueueProperties("q", arguments={"x-max-priority": 3})
-    (partition,) = node.vhost.hosted.open(properties, None, [11]).partitions
+    logs = node.vhost.hosted.open_logs(properties, [11])
+    (partition,) = node.vhost.hosted.open(properties, None, logs).partitions
     assert isinstance(partition, PriorityPartition)
 
 

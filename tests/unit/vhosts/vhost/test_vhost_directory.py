@@ -233,5 +233,5 @@ async def test_opening_queues_goes_in_turns(tmp_path: Path) -> None:
     counting = asyncio.create_task(count())
     async with running_node(tmp_path) as node:
         assert len(node.vhost.queues) == 1_000
-        assert passes > 1_000
+        assert passes > 100  # 2,000 steps of 1 ms and more, in turns of 20 ms
     counting.cancel()
