@@ -18,6 +18,7 @@ IDLE_SHARE = 0.1  # of a tick: below it the loop is idle
 IDLE_CAME_MAX = 50_000
 WHOLE_MIN = 4_000_000  # new objects before all are counted, when the loop is idle
 WHOLE_MAX = 16_000_000  # new objects before all are counted, when the loop is never idle
+START_MAX = WHOLE_MIN  # instead of YOUNG_MAX until `begin`
 WHOLE_GROWTH = 1.5  # times as many as the last full collection left: there is another one
 
 
@@ -42,19 +43,27 @@ class GarbagePace:
         self._stayed = 0
         self._new_objects_before = 0  # at the last tick
         self._thread_seconds = clock.thread_seconds()
+        self._timer: asyncio.TimerHandle | None = None
+        self._young_timer: asyncio.TimerHandle | None = None
 
     def __enter__(self) -> Self:
         """Take control of the collector."""
-        gc.set_threshold(YOUNG_MAX, YOUNG_LOOKS_MAX, NEVER)
+        gc.set_threshold(START_MAX, YOUNG_LOOKS_MAX, NEVER)
         gc.callbacks.append(self._looked)
+        return self
+
+    def begin(self) -> None:
+        """The start is over: what it made stays, but some 200 objects of imports."""
+        gc.set_threshold(YOUNG_MAX, YOUNG_LOOKS_MAX, NEVER)
+        self._freeze()
         self._timer = self._loop.call_later(TICK_SECONDS, self._tick)
         self._young_timer = self._loop.call_later(YOUNG_SECONDS, self._look_at_young)
-        return self
 
     def __exit__(self, *error: object) -> None:
         """Give control back to Python."""
-        self._timer.cancel()
-        self._young_timer.cancel()
+        for timer in (self._timer, self._young_timer):
+            if timer is not None:
+                timer.cancel()
         gc.callbacks.remove(self._looked)
         gc.set_threshold(*self._thresholds)
         gc.unfreeze()
@@ -63,6 +72,9 @@ class GarbagePace:
         """Run a full collection, and freeze the remaining objects."""
         gc.unfreeze()
         gc.collect()
+        self._freeze()
+
+    def _freeze(self) -> None:
         gc.freeze()
         self._new_objects = 0
         self._stayed = gc.get_freeze_count()

@@ -66,7 +66,7 @@ def run(
 
             def ready(address: BrokerAddress) -> None:
                 loop.add_signal_handler(signal.SIGHUP, broker.renewal.reload_soon)
-                garbage.look_at_whole()  # once: what start made lives as long as the process
+                garbage.begin()
                 on_ready(address)
 
             if mirror is not None:

@@ -63,7 +63,7 @@ def ticks() -> Ticks:
 @pytest.fixture
 def pace(ticks: Ticks) -> Iterator[GarbagePace]:
     with GarbagePace(cast(asyncio.AbstractEventLoop, ticks), ticks) as pace:
-        pace.look_at_whole()
+        pace.begin()
         yield pace
 
 
@@ -187,8 +187,20 @@ def test_what_comes_slowly_counts_as_well(pace: GarbagePace, ticks: Ticks) -> No
 def test_the_collector_is_left_as_it_was_found() -> None:
     before = gc.get_threshold(), list(gc.callbacks)
     ticks = Ticks()
-    with GarbagePace(cast(asyncio.AbstractEventLoop, ticks), ticks):
+    with GarbagePace(cast(asyncio.AbstractEventLoop, ticks), ticks) as pace:
         assert gc.get_threshold() != before[0]
+        pace.begin()
     assert (gc.get_threshold(), gc.callbacks) == before
     assert gc.get_freeze_count() == 0
     assert ticks.cancelled == 2
+
+
+def test_a_start_that_fails_leaves_the_collector_as_it_was_found() -> None:
+    before = gc.get_threshold(), list(gc.callbacks)
+    ticks = Ticks()
+    with GarbagePace(cast(asyncio.AbstractEventLoop, ticks), ticks):
+        young = weakref.ref(Cycle())
+        kept = come(20_000)
+        assert young() is not None, "a start is not looked at"
+    assert (gc.get_threshold(), gc.callbacks) == before
+    assert kept
