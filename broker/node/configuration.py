@@ -163,6 +163,7 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True):
     cluster_lease_seconds: Annotated[int, Meta(ge=2, le=30)] = 2
     # Above the time without a leader's confirms that the loss of a node costs: some 3 s.
     cluster_confirm_seconds: Annotated[float, Meta(ge=1, le=3600)] = 10.0
+    on_leader: tuple[str, ...] = ()  # a program and its arguments
 
     standby_listen: str = ""  # empty: no standby follows this node
 
@@ -218,6 +219,8 @@ def load_configuration(
     found = BrokerConfig(**chosen)  # type: ignore[arg-type]  # each value was checked by its key
     if found.default_durability == "mirrored" and not found.cluster_nodes:
         raise ConfigurationError('default_durability: "mirrored" needs a cluster: `cluster_nodes`')
+    if found.on_leader and not found.cluster_nodes:
+        raise ConfigurationError("on_leader: needs a cluster: `cluster_nodes`")
     for key in ("tls_key", "tls_authorities", "tls_names"):
         if getattr(found, key) and not found.tls_certificate:
             raise ConfigurationError(f"{key}: without `tls_certificate` there is no TLS")
@@ -307,9 +310,15 @@ def _check_networks(networks: Sequence[str]) -> None:
         ip_network(each)
 
 
+def _check_program(command: Sequence[str]) -> None:
+    if not command[0].startswith("/"):
+        raise ValueError("expected the path of a program from / on, and its arguments")
+
+
 # What their types do not say of values: each raises an error that names no secret.
 CHECKS: Mapping[str, Callable[[Any], None]] = {
     "proxy_protocol_sources": _check_networks,
+    "on_leader": _check_program,
     "remote_storage": check_address,
 }
 

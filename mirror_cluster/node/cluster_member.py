@@ -41,6 +41,7 @@ from routelog.mirror_cluster.node.first_record import FirstRecord
 from routelog.mirror_cluster.node.followed_store import FollowedStore
 from routelog.mirror_cluster.node.incarnation import read_incarnation, renew_incarnation
 from routelog.mirror_cluster.node.kept_promise import KeptPromise
+from routelog.mirror_cluster.node.leader_hook import LeaderHook
 from routelog.mirror_cluster.node.leadership_history import LeadershipHistory
 from routelog.mirror_cluster.node.lease_keeper import DiskProbe
 from routelog.mirror_cluster.node.operator_commands import OperatorCommands
@@ -115,6 +116,7 @@ class ClusterMember:
         self._leader: LeadingNode | None = None
         self._etcd: OwnEtcd | None = None
         self._history = LeadershipHistory()
+        self._hook = LeaderHook(options.on_leader, options.node)
 
     async def start(self, logs: LogStore, records: PartitionRecords) -> bool:
         """Follow, with a store that is open and has recovered nothing.
@@ -261,6 +263,7 @@ class ClusterMember:
         await self._copies.aclose()
         await self._digests.aclose()
         await self._node.aclose()
+        await self._hook.aclose()
 
     async def part(self, *, starts_again: bool) -> None:
         """Leave a managed etcd to the program that takes the place of this one, or end it."""
@@ -400,6 +403,8 @@ class ClusterMember:
             leader = LeadingNode(record.leader, record.claim)
         if leader != self._leader:
             self._leader = leader
+            if leader is not None:
+                self._hook.leads(leader.node)
             for changed in self._watchers:
                 changed()
 
@@ -408,6 +413,7 @@ class ClusterMember:
     def serve(self, shard: int, epoch: int) -> None:
         """This node leads, and everything that was committed before is applied: take publishes."""
         log.info("this node leads, in epoch %d", epoch)
+        self._hook.leads(self._options.node)
         self.on_serve(epoch)
 
     def stop_serving(self, shard: int, reason: str) -> None:

@@ -79,6 +79,10 @@ class ClusterKeys(Protocol):
     def cluster_confirm_seconds(self) -> float:
         """What waits for copies for so long is refused."""
 
+    @property
+    def on_leader(self) -> Sequence[str]:
+        """A program to be told who leads; empty: none."""
+
 
 @dataclass(frozen=True)
 class ClusterOptions:
@@ -93,6 +97,7 @@ class ClusterOptions:
         etcd_peers: of a managed one, where members reach each other, in the order of the addresses; else none.
         authority: of a managed etcd without `tls`.
         lease_seconds: the same on all nodes; docs/internals/mirroring.md has what goes by it.
+        on_leader: see `LeaderHook`.
     """
 
     name: str
@@ -108,6 +113,7 @@ class ClusterOptions:
     min_in_sync: int
     authority: "SecretAuthority | None" = None
     lease_seconds: int = 2
+    on_leader: Sequence[str] = ()
 
     @property
     def is_managed(self) -> bool:
@@ -165,6 +171,7 @@ def cluster_options(keys: ClusterKeys, node: str) -> ClusterOptions | None:
         keys.cluster_min_in_sync,
         _authority(secret, keys.cluster_name, host) if has_authority else None,
         keys.cluster_lease_seconds,
+        keys.on_leader,
     )
 
 

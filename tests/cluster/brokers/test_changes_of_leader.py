@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pika
 import pytest
@@ -13,12 +14,23 @@ from pika.adapters.blocking_connection import BlockingChannel
 from pika.spec import BasicProperties
 from support.broker_process import BrokerProcess
 from support.pika_client import PERSISTENT
-from support.waiting import WAIT_SECONDS
+from support.waiting import WAIT_SECONDS, wait_until
 
 
 @pytest.fixture(scope="module")
-def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MirroredBrokers]:
-    with mirrored_brokers(tmp_path_factory.mktemp("changes")) as cluster:
+def told(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What `on_leader` was told, line by line: a node and who leads."""
+    return tmp_path_factory.mktemp("hook") / "told"
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory, told: Path) -> Iterator[MirroredBrokers]:
+    hook = told.with_name("hook")
+    hook.write_text('#!/bin/sh\necho "$2 $3" >> "$1"\n')
+    hook.chmod(0o755)
+    with mirrored_brokers(
+        tmp_path_factory.mktemp("changes"), ROUTELOG_ON_LEADER=f"{hook},{told}"
+    ) as cluster:
         yield cluster
 
 
@@ -51,6 +63,21 @@ def until(told: Callable[[], bool], connection: pika.BlockingConnection) -> None
     while not told():
         assert time.monotonic() < deadline
         connection.process_data_events(0.05)
+
+
+def test_each_node_tells_a_program_who_leads(cluster: MirroredBrokers, told: Path) -> None:
+    def last_told() -> dict[str, str]:
+        return dict(line.split() for line in told.read_text().splitlines())
+
+    def names(leader: BrokerProcess) -> dict[str, str]:
+        (name,) = (name for name, broker in cluster.brokers.items() if broker is leader)
+        return dict.fromkeys(cluster.addresses, f"{name}@test")
+
+    wait_until(lambda: last_told() == names(cluster.leader()))
+    before = cluster.leader()
+    kill_the_leader(cluster)
+    assert cluster.leader() is not before
+    wait_until(lambda: last_told() == names(cluster.leader()))
 
 
 def test_what_was_not_acknowledged_comes_again_and_what_was_does_not(

@@ -185,6 +185,7 @@ def test_the_data_directory_is_a_path() -> None:
         'loopback_users = "guest"',
         "loopback_users = [1]",
         'disabled_queue_types = ["fast"]',
+        'on_leader = ["move-address"]',
         'log_level = "loud"',
         'log_format = "xml"',
     ],
@@ -265,11 +266,10 @@ def test_what_goes_with_a_certificate_is_refused_without_one(setting: str) -> No
     load_configuration(environment={}, options={}, settings=(setting, "tls_certificate=a.pem"))
 
 
-def test_mirrored_by_default_needs_a_cluster() -> None:
-    settings = ("default_durability=mirrored",)
-    assert "`cluster_nodes`" in complaint(settings=settings)
-    config = load(settings=(*settings, "cluster_nodes=a@a=10.0.0.1:25672"))
-    assert config.default_durability == "mirrored"
+@pytest.mark.parametrize("setting", ["default_durability=mirrored", "on_leader=/bin/true,x"])
+def test_what_goes_with_a_cluster_needs_one(setting: str) -> None:
+    assert "`cluster_nodes`" in complaint(settings=(setting,))
+    load(settings=(setting, "cluster_nodes=a@a=10.0.0.1:25672"))
 
 
 @pytest.mark.parametrize("seconds", ["0", "0.9", "3601", "soon"])

@@ -27,6 +27,7 @@ class Keys:
     cluster_min_in_sync: int = 2
     cluster_lease_seconds: int = 2
     cluster_confirm_seconds: float = 10.0
+    on_leader: tuple[str, ...] = ()
 
 
 KEYS = Keys()
