@@ -29,7 +29,8 @@ CHECKED_AGAIN: dict[str, Any] = {
     "x-queue-type": "quorum",
     "x-delivery-limit": CHECKS_MAX,
     "x-delayed-retry-type": "all",
-    "x-delayed-retry-min": 60_000,
+    "x-delayed-retry-min": 60_000,  # as long again after each check that failed
+    "x-delayed-retry-max": CHECKS_MAX * 60_000,
     "x-dead-letter-exchange": "",
     "x-dead-letter-routing-key": UNDECIDED,
 }

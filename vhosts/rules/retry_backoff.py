@@ -1,7 +1,7 @@
 """Retry with back-off: a returned message waits before it is ready again, longer after each return.
 
-The wait is `x-delayed-retry-min` times the number of deliveries, up to `x-delayed-retry-max`. Waits are in
-memory only: a restart ends them.
+The wait is `x-delayed-retry-min` times the number of deliveries, up to `x-delayed-retry-max`; without that,
+each wait is as long as the first. Waits are in memory only: a restart ends them.
 
 Source: the quorum queues of RabbitMQ 4.3; here, queues of every type but streams.
 """
@@ -21,7 +21,6 @@ RETRY_TYPES: Mapping[str, frozenset[ReturnReason]] = {
     "failed": frozenset((ReturnReason.FAILED,)),
     "returned": frozenset((ReturnReason.RETURNED,)),
 }
-RETRY_MILLISECONDS = 1_000  # for queues that set a type and no time
 
 MILLISECOND = 1_000  # us
 SHARE = 100  # waits are rounded up to 1/SHARE of themselves, so that many messages share one timer entry
@@ -30,34 +29,25 @@ TIMER_SECONDS_MAX = 3_600.0  # an event loop knows no timers of years
 
 @dataclass(frozen=True, slots=True)
 class RetryOptions:
-    """Which returned messages wait, and how long (us).
-
-    Attributes:
-        longest: None: there is no limit.
-    """
+    """Which returned messages wait, and how long (us)."""
 
     kinds: frozenset[ReturnReason]
     shortest: int
-    longest: int | None
+    longest: int
 
     def wait(self, deliveries: int) -> int:
         """The wait of a message after so many deliveries."""
-        wait = self.shortest * deliveries
-        return wait if self.longest is None else min(wait, self.longest)
+        return min(self.shortest * deliveries, self.longest)
 
 
 def retry_options(arguments: Mapping[str, object]) -> RetryOptions | None:
     """The back-off in the arguments of a queue; None: there is none."""
     kinds = RETRY_TYPES.get(str(arguments.get(RETRY_TYPE)))
-    if not kinds:
+    shortest = arguments.get("x-delayed-retry-min")
+    longest = arguments.get("x-delayed-retry-max", shortest)
+    if not (kinds and isinstance(shortest, int) and isinstance(longest, int)):
         return None
-    shortest = arguments.get("x-delayed-retry-min", RETRY_MILLISECONDS)
-    longest = arguments.get("x-delayed-retry-max")
-    return RetryOptions(
-        kinds,
-        shortest * MILLISECOND if isinstance(shortest, int) else 0,
-        longest * MILLISECOND if isinstance(longest, int) else None,
-    )
+    return RetryOptions(kinds, shortest * MILLISECOND, longest * MILLISECOND)
 
 
 class RetryBackoff:

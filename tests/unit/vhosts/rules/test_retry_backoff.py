@@ -52,7 +52,9 @@ def test_arguments_say_what_waits_and_how_long() -> None:
     assert retry_options({"x-delayed-retry-min": 5}) is None
     assert retry_options({"x-delayed-retry-type": "disabled"}) is None
     both = frozenset((ReturnReason.FAILED, ReturnReason.RETURNED))
-    assert retry_options({"x-delayed-retry-type": "all"}) == RetryOptions(both, 1_000_000, None)
+    assert retry_options({"x-delayed-retry-type": "all"}) is None
+    constant = {"x-delayed-retry-type": "all", "x-delayed-retry-min": 5}
+    assert retry_options(constant) == RetryOptions(both, 5_000, 5_000)
     failed = {"x-delayed-retry-type": "failed", "x-delayed-retry-min": 5, "x-delayed-retry-max": 9}
     options = retry_options(failed)
     assert options == RetryOptions(frozenset((ReturnReason.FAILED,)), 5_000, 9_000)
@@ -60,7 +62,7 @@ def test_arguments_say_what_waits_and_how_long() -> None:
 
 
 def test_what_was_only_looked_at_never_waits() -> None:
-    _, backoff, _ = waiting(type="all")
+    _, backoff, _ = waiting(type="all", min=1_000)
     assert [backoff.holds(each) for each in ReturnReason] == [True, True, False]
 
 
@@ -87,7 +89,7 @@ def test_neighbours_wait_together_as_one() -> None:
 
 
 def test_a_partition_that_is_gone_gets_nothing_back() -> None:
-    around, backoff, came = waiting(type="all")
+    around, backoff, came = waiting(type="all", min=1_000)
     partition = Partition({})
     backoff.hold(partition, 0, 5)
     partition.log.closed = True
@@ -96,7 +98,7 @@ def test_a_partition_that_is_gone_gets_nothing_back() -> None:
 
 
 def test_there_is_one_timer_and_none_after_the_end() -> None:
-    around, backoff, came = waiting(type="all")
+    around, backoff, came = waiting(type="all", min=1_000)
     for offset in (0, 5, 9):
         backoff.hold(Partition({offset: offset}), offset, offset + 1)
         assert around.turns.waiting == 1
@@ -106,7 +108,7 @@ def test_there_is_one_timer_and_none_after_the_end() -> None:
 
 
 def test_when_nothing_waits_any_more_what_comes_back_is_ready() -> None:
-    around, backoff, came = waiting(type="all")
+    around, backoff, came = waiting(type="all", min=1_000)
     backoff.hold(Partition({}), 0, 1)
     backoff.options = None
     backoff.hold(Partition({}), 7, 8)
