@@ -1,5 +1,6 @@
 """Which messages of a queue a request means: where to look for them, and what they are known by."""
 
+import asyncio
 from collections.abc import Mapping
 from datetime import UTC, datetime
 
@@ -12,6 +13,7 @@ from routelog.vhosts import (
     Place,
     Queue,
     age_microseconds,
+    sql_condition,
     stream_position,
 )
 
@@ -34,14 +36,15 @@ def log_place(text: int | str) -> object:
     return time if time.tzinfo is not None else time.replace(tzinfo=UTC)
 
 
-def message_filter(said: Mapping[str, str], now: int) -> MessageFilter:
-    """The filter that `state`, `key`, `id`, `correlation_id`, `header`, `text`, `time` and `until` describe.
+async def message_filter(said: Mapping[str, str], now: int) -> MessageFilter:
+    """The filter that the parameters of a request describe, those aside that say where to look.
 
     Args:
         now: microseconds since 1970.
 
     Raises:
         Refused: one of them cannot be.
+        InvalidFilter: `filter` is no condition.
     """
     state = said.get("state")
     if state is not None and state not in _STATES:
@@ -52,6 +55,7 @@ def message_filter(said: Mapping[str, str], now: int) -> MessageFilter:
         raise bad_request("header is expected as name=value")
     texts = ("key", "id", "correlation_id", "text")
     octets = {each: said[each].encode() for each in texts if each in said}
+    sql = said.get("filter")
     return MessageFilter(
         UNSETTLED if state is None else _STATES[state],
         octets.get("key"),
@@ -61,6 +65,7 @@ def message_filter(said: Mapping[str, str], now: int) -> MessageFilter:
         moment_of(said, "until", now),
         octets.get("id"),
         octets.get("correlation_id"),
+        None if sql is None else await asyncio.to_thread(sql_condition, sql),
     )
 
 

@@ -31,6 +31,7 @@ FILTERS = {
     "header_name": "Header",
     "header_value": "has the value",
     "text": "Body contains",
+    "filter": "Condition (SQL)",
     "time": "Since",
     "until": "Before",
 }

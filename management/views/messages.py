@@ -50,6 +50,7 @@ FILTER_KEYS = (
     "correlation_id",
     "header",
     "text",
+    "filter",
 )
 COUNT = 100
 COUNT_MAX = 1_000  # of one page
@@ -149,6 +150,7 @@ class ReplayBody(SelectionBody):
         "correlation_id": Parameter("their property correlation_id"),
         "header": Parameter("a header and its value, as name=value"),
         "text": Parameter("what their bodies hold"),
+        "filter": Parameter("a condition of SQL, as x-filter has it"),
         "count": Parameter("at most so many", Annotated[int, msgspec.Meta(ge=1, le=COUNT_MAX)]),
         "truncate": Parameter("bytes of a body that are shown", Annotated[int, msgspec.Meta(ge=0)]),
         "encoding": Parameter("of bodies", Literal["auto", "base64"]),
@@ -163,7 +165,7 @@ async def browse_messages(call: Call) -> Answer:
     if encoding not in ("auto", "base64"):
         raise bad_request(f"encoding is auto or base64, not '{encoding}'")
     now = call.broker.clock.now()
-    wanted = message_filter(call.query, now)
+    wanted = await message_filter(call.query, now)
     search = MessageSearch(queue, wanted, places_of(queue, call.query, now))
     ends = [each.log.visible_end for each in queue.partitions]
     found = await call.broker.messages.browse(queue, search, count)
@@ -207,7 +209,7 @@ async def move_messages(call: Call) -> Answer:
     if (body.messages is None) == (body.filter is None):
         raise bad_request("`messages` or `filter` says which messages; an empty filter: all")
     destination = nowhere if body.to is None else destination_of(call, queue, body.to, mode)
-    search = search_of(call, queue, body, body.messages)
+    search = await search_of(call, queue, body, body.messages)
     report = await carry_out(call, queue, search, body, mode, destination, target_name(body.to))
     return _answer(report, body)
 
@@ -221,7 +223,7 @@ async def redrive_messages(call: Call) -> Answer:
         raise bad_request(f"stream '{queue.name}' keeps its messages: copy them")
     call.caller.authorize(queue.vhost, ResourceKind.EXCHANGE, "", Verb.WRITE)
     destination = ToOrigin(queue, call.vhost.queues)
-    search = search_of(call, queue, body)
+    search = await search_of(call, queue, body)
     where = "the queues they died in"
     report = await carry_out(call, queue, search, body, MoveMode.MOVE, destination, where)
     return _answer(report, body)
@@ -234,7 +236,7 @@ async def replay_messages(call: Call) -> Answer:
     queue = readable_queue(call)
     destination = destination_of(call, queue, body.to, MoveMode.COPY)
     body.filter = {"state": "all", **(body.filter or {})}
-    search = search_of(call, queue, body)
+    search = await search_of(call, queue, body)
     said = target_name(body.to)
     report = await carry_out(call, queue, search, body, MoveMode.COPY, destination, said)
     return _answer(report, body)
@@ -321,7 +323,7 @@ def _may_publish(call: Call, exchange: str) -> Callable[[bytes], bool]:
     return may_publish
 
 
-def search_of(
+async def search_of(
     call: Call, queue: Queue, body: SelectionBody, messages: list[str] | None = None
 ) -> MessageSearch:
     """A search for the messages that a request means.
@@ -330,6 +332,7 @@ def search_of(
 
     Raises:
         Refused: there is no such place or filter.
+        InvalidFilter: `filter` is no condition of SQL.
     """
     if not 1 <= body.limit <= LIMIT_MAX:
         raise bad_request(f"limit is not between 1 and {LIMIT_MAX}")
@@ -338,7 +341,7 @@ def search_of(
     # A condition that is misspelt must not mean all messages.
     if unknown := ", ".join(sorted(said.keys() - FILTER_KEYS)):
         raise bad_request(f"filter: expected {', '.join(FILTER_KEYS)}, not {unknown}")
-    wanted = message_filter(said, now)
+    wanted = await message_filter(said, now)
     if messages is not None:
         if not 0 < len(messages) <= NAMED_MAX:
             raise bad_request(f"messages: expected 1 to {NAMED_MAX}")

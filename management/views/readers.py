@@ -1,6 +1,7 @@
 """Who reads the logs of all queues by groups, Spark among them, and how far each is behind."""
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import msgspec
 
@@ -22,6 +23,7 @@ class GroupRow(msgspec.Struct):
     messages_unacknowledged: int
     hold_bytes: int | None
     lapsed: bool
+    filter: dict[str, Any] | None
 
 
 @lists(GroupRow, has_pages=True)
@@ -59,6 +61,7 @@ def _row(group: ConsumerGroup) -> GroupRow | None:
         messages_unacknowledged=group.unacked,
         hold_bytes=group.record.hold_bytes,
         lapsed=any(each.lapsed is not None for each in group.places),
+        filter=group.record.filter,
     )
 
 

@@ -40,7 +40,7 @@ async def put_shovel(call: Call) -> Answer:
     body = SelectionBody(filter={}, limit=LIMIT_MAX)
     count = 0
     while True:
-        search = search_of(call, queue, body)
+        search = await search_of(call, queue, body)
         where = target_name(to)
         report = await carry_out(call, queue, search, body, MoveMode.MOVE, destination, where)
         count += report.count

@@ -14,6 +14,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from routelog.log_backend import Lane, PartitionLog, RecordBatch, Records, scheduler_of
+from routelog.vhosts.filters.expression import Expression
 from routelog.vhosts.filters.required_octets import (
     Column,
     RequiredOctets,
@@ -63,6 +64,7 @@ class MessageFilter:
         text: octets of their bodies.
         since, until: when they came, microseconds since 1970: [since, until), of batches as a whole.
         message_id, correlation_id: these properties.
+        condition: of SQL.
     """
 
     states: frozenset[MessageState] = UNSETTLED
@@ -73,9 +75,12 @@ class MessageFilter:
     until: int | None = None
     message_id: bytes | None = None
     correlation_id: bytes | None = None
+    condition: Expression | None = None
 
     def matches(self, records: Records, index: int) -> bool:
-        """Whether key, header, text and identifiers are those of a record."""
+        """Whether key, header, text and identifiers are those of a record, and the condition is true."""
+        if self.condition is not None and not self.condition.matches(records, index):
+            return False
         if self.key is not None and records.routing_key(index) != self.key:
             return False
         if self.text is not None and self.text not in records.body(index):
@@ -106,7 +111,7 @@ class MessageFilter:
 
     @cached_property
     def _required_octets(self) -> tuple[RequiredOctets, ...]:
-        required: list[RequiredOctets] = []
+        required = [] if self.condition is None else list(self.condition.required)
         if self.key is not None:
             required.append(RequiredOctets(Column.ROUTING_KEYS, (self.key,)))
         if self.header is not None:

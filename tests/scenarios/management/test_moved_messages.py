@@ -284,7 +284,7 @@ def test_what_cannot_be_is_refused(world: World) -> None:
     assert "which messages" in world.refused("a", "move", mode="delete")
     assert "limit" in world.refused("a", "move", mode="delete", filter={}, limit=0)
     misspelt = world.refused("a", "move", mode="delete", filter={"kye": "k", "count": 1})
-    assert misspelt.endswith(" key, header, text, not count, kye")
+    assert misspelt.endswith(" header, text, filter, not count, kye")
     assert "not kye" in world.refused("a", "redrive", filter={"kye": "k"})
     assert "not kye" in world.refused("a", "replay", filter={"kye": "k"}, to={"queue": "s"})
     assert "place" in world.refused("a", "move", mode="delete", messages=["x"])
@@ -304,3 +304,17 @@ def test_permissions_are_those_of_reading_and_publishing(
         world.door.do("PUT", "permissions", "/", "mover", body=allowed)
         assert mover.ask("POST", "queues", "/", "a", "move", body=body)[0] == status
     assert world.bodies("b") == [0]
+
+
+def test_a_condition_of_sql_finds_and_moves(world: World) -> None:
+    queue, other = world.queue("sql", 10), world.queue("sql.others")
+    query = "filter=odd%20%3D%201%20AND%20number%20%3E%204"
+    page = world.door.get("queues", "/", queue, "messages", query=query)
+    assert [row["payload"] for row in page["items"]] == ["5", "7", "9"]
+    condition = {"filter": "odd = 1 AND number > 4", "state": "ready"}
+    answer = world.post(queue, "move", filter=condition, to={"queue": other})
+    assert answer["count"] == 3
+    assert world.bodies(other) == [5, 7, 9]
+    assert world.bodies(queue) == [0, 1, 2, 3, 4, 6, 8]
+    wrong = world.refused(queue, "move", filter={"filter": "odd ="}, to={"queue": other})
+    assert wrong == "invalid x-filter: it ends too early"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
+from support.message_samples import batch, message
 from support.queue_samples import records
 from unit.management.managed_node import ManagedNode
 
@@ -16,7 +17,7 @@ from routelog.management.calls.message_wanted import (
     number_of,
     places_of,
 )
-from routelog.vhosts import UNSETTLED, MessageFilter, MessageState, Place, Queue
+from routelog.vhosts import UNSETTLED, InvalidFilter, MessageFilter, MessageState, Place, Queue
 
 NOW = 1_700_000_000_000_000
 HOUR = 3_600_000_000
@@ -54,16 +55,16 @@ def test_a_place_is_a_number_a_time_or_a_word(text: int | str, place: object) ->
     assert log_place(text) == place
 
 
-def test_a_filter_is_what_was_said() -> None:
-    assert message_filter({}, NOW) == MessageFilter(UNSETTLED, None, None, None, 0, None)
+async def test_a_filter_is_what_was_said() -> None:
+    assert await message_filter({}, NOW) == MessageFilter(UNSETTLED, None, None, None, 0, None)
     said = {"state": "settled", "key": "k", "header": "a=b=c", "text": "t", "time": "1h"}
-    assert message_filter({**said, "until": "1970-01-01T00:00:01Z"}, NOW) == MessageFilter(
+    assert await message_filter({**said, "until": "1970-01-01T00:00:01Z"}, NOW) == MessageFilter(
         frozenset((MessageState.SETTLED,)), b"k", (b"a", b"b=c"), b"t", NOW - HOUR, 1_000_000
     )
-    assert message_filter({"state": "all"}, NOW).states == frozenset(MessageState)
-    assert message_filter({"text": ""}, NOW).text is None
+    assert (await message_filter({"state": "all"}, NOW)).states == frozenset(MessageState)
+    assert (await message_filter({"text": ""}, NOW)).text is None
     said = {"id": "m-1", "correlation_id": "größe"}
-    assert message_filter(said, NOW) == MessageFilter(
+    assert await message_filter(said, NOW) == MessageFilter(
         message_id=b"m-1", correlation_id="größe".encode()
     )
 
@@ -78,9 +79,17 @@ def test_a_filter_is_what_was_said() -> None:
         ({"until": "17"}, "until is a time"),
     ],
 )
-def test_what_cannot_be_is_refused(said: dict[str, str], reason: str) -> None:
+async def test_what_cannot_be_is_refused(said: dict[str, str], reason: str) -> None:
     with pytest.raises(Refused, match=reason):
-        message_filter(said, NOW)
+        await message_filter(said, NOW)
+
+
+async def test_a_condition_is_read_or_refused() -> None:
+    condition = (await message_filter({"filter": "n > 1"}, NOW)).condition
+    assert condition is not None
+    assert condition.matches(batch(message(headers={"n": 2})), 0)
+    with pytest.raises(InvalidFilter, match="it ends too early"):
+        await message_filter({"filter": ""}, NOW)
 
 
 async def test_a_search_begins_where_the_request_says(queue: Queue) -> None:

@@ -112,6 +112,16 @@ async def test_identifiers_are_fields_of_the_form(browser: Browser) -> None:
     assert "/messages?id=m-1&correlation_id=c" in page.text
 
 
+async def test_a_condition_is_a_field_and_a_wrong_one_is_told(browser: Browser) -> None:
+    await browser.node.queue("q")
+    page = await browser.page("/queues/%2F/q/messages?filter=n+%3E+2")
+    finder = page.one("form", class_="finder")
+    assert finder.one("input", name="filter")["value"] == "n > 2"
+    assert "No message is like that." in page.text
+    page = await browser.page("/queues/%2F/q/messages?filter=n+%3E")
+    assert "it ends too early" in page.one("p", role="alert").text
+
+
 async def test_marked_messages_are_moved_after_a_try_and_deleted_when_their_number_was_typed(
     browser: Browser,
 ) -> None:

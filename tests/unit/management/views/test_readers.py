@@ -23,6 +23,7 @@ async def test_readers_of_all_queues_are_listed(node: ManagedNode) -> None:
         "messages_unacknowledged": 0,
         "hold_bytes": 10_000,
         "lapsed": False,
+        "filter": None,
     }
     assert await node.ask(readers.list_readers_of_vhost) == [row]
     assert await node.ask(readers.list_all_readers, node.caller("eve", "monitoring")) == []

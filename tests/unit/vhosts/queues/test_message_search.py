@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Iterable
 from pathlib import Path
 
 import pytest
+from support.message_samples import batch, message
 from support.queue_samples import (
     Node,
     Taker,
@@ -25,6 +26,7 @@ from routelog.vhosts import (
     Queue,
     QueueProperties,
 )
+from routelog.vhosts.filters.sql import parsed_sql
 from routelog.vhosts.queues import message_search
 
 ALL = frozenset(MessageState)
@@ -145,6 +147,16 @@ async def test_a_place_that_ends_in_a_batch_that_is_passed_over(queue: Queue) ->
     fill(queue, 4, 4)
     none, search = await found(queue, MessageFilter(text=b"absent"), [Place(0, 1, 3)])
     assert (none, search.looked_at, list(search.places)) == ({}, 2, [])
+
+
+async def test_a_condition_of_sql_passes_over_batches_too(queue: Queue) -> None:
+    for name in ("red", "blue", "red"):
+        parts = [message(headers={"n": n, "name": name}, body=b"%d" % n) for n in range(4)]
+        queue.publish(batch(*parts), True)
+    condition = parsed_sql("name = 'blue' AND n > 1")
+    wanted, search = await found(queue, MessageFilter(condition=condition))
+    assert list(wanted) == ["2", "3"]
+    assert (search.looked_at, search._looks) == (12, 1 + 4 + 1)
 
 
 async def test_key_text_and_time(queue: Queue) -> None:
