@@ -331,7 +331,9 @@ class Recovery:
     def _replay(self, partition: PartitionLog, entry: JournalEntry) -> None:
         change = entry.change
         if isinstance(change, RecordBatch):
-            change.records.payload = bytearray(change.records.payload)
+            records = change.records
+            if isinstance(records.payload, memoryview):  # once: other partitions may share them
+                records.payload = bytearray(records.payload)
             partition.recovered(change)
             return
         if change.cursor == NO_CURSOR and isinstance(change, Settlement):

@@ -196,6 +196,18 @@ CASES = (
         Workload(exchange_type=ExchangeType.FANOUT, queues=100),
     ),
     Case(
+        "fanout-durable-1024",
+        "1 KiB, durable, fan-out to 100 queues, 20 confirms in flight, ack every 20 (deliveries)",
+        Workload(
+            body_bytes=1024,
+            queues=100,
+            durable=True,
+            confirms_in_flight=20,
+            ack_every=20,
+            exchange_type=ExchangeType.FANOUT,
+        ),
+    ),
+    Case(
         "properties",
         "100 B, 8 headers and 8 properties, automatic acks",
         Workload(headers=8, with_properties=True),

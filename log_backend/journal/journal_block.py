@@ -26,6 +26,7 @@ The kinds of entries, and their contents::
     3  HANDED_OUT   cursor u32, zeros 4, end u64: everything below was delivered, or is settled
     4  REDELIVERED  cursor u32, zeros 4, then triples of u64: first offset, end offset, count
     5  METADATA     changes of topology, users, policies ...: see `metadata_changes.py`
+    6  BATCH_AGAIN  a batch with the records of the one before: see `journal_entry.py`
 
 Entry 3 with the cursor 0xffffffff, of which there is none, says that offsets below `end` were given to records
 that are not in the journal: they are not given again. Entry 2 with this cursor says that a log which is kept
@@ -53,7 +54,9 @@ from typing import NamedTuple
 from routelog.log_backend.journal.journal_chain import Mark, ShardBlock
 from routelog.log_backend.journal.journal_entry import (
     BATCH,
+    BATCH_AGAIN,
     JournalEntry,
+    decode_batch_again,
     entry_places,
 )
 from routelog.log_backend.journal.journal_groups import (
@@ -66,7 +69,12 @@ from routelog.log_backend.journal.journal_groups import (
 from routelog.log_backend.journal.metadata_changes import METADATA, MetadataChanges
 from routelog.log_backend.metadata.metadata import Change
 from routelog.log_backend.records.checksum import crc32c
-from routelog.log_backend.records.record_batch import CorruptBatch, decode_batch
+from routelog.log_backend.records.record_batch import (
+    CorruptBatch,
+    RecordBatch,
+    Records,
+    decode_batch,
+)
 from routelog.log_backend.settlement.settled_chunk import set_bits
 
 SETTLED = 2
@@ -239,7 +247,7 @@ StateChange = Settlement | HandedOut | Redelivered
 _CHANGES: Mapping[int, type[StateChange | MetadataChanges]] = {
     each.kind: each for each in (Settlement, HandedOut, Redelivered, MetadataChanges)
 }
-KINDS = {BATCH, *_CHANGES}
+KINDS = {BATCH, BATCH_AGAIN, *_CHANGES}
 _Place = tuple[int, int, int, int]  # of an entry: see `entry_places`
 
 
@@ -297,12 +305,13 @@ class Block:
         Raises:
             UnknownEntry: one is from a later version.
         """
-        return [_decoded(self._content, place) for place in self._places]
+        return _decoded(self._content, self._places)
 
     @property
     def partition_entries(self) -> list[JournalEntry]:
         """As `entries`, without changes of metadata."""
-        return [_decoded(self._content, place) for place in self._places if place[0] != METADATA]
+        others = (place for place in self._places if place[0] != METADATA)
+        return _decoded(self._content, others)
 
     def metadata_changes(self) -> list[Change]:
         """What it changes in the metadata, in order.
@@ -313,7 +322,7 @@ class Block:
         if METADATA not in self._kinds:
             return []
         metadata = (place for place in self._places if place[0] == METADATA)
-        entries = [_decoded(self._content, place) for place in metadata]
+        entries = _decoded(self._content, metadata)
         return [change for entry in entries for change in entry.change.changes]
 
 
@@ -367,7 +376,7 @@ def decode_entries(payload: bytes) -> list[JournalEntry]:
         CorruptBatch: they are no entries.
     """
     content = memoryview(payload)
-    return [_decoded(content, place) for place in _places(content)[0]]
+    return _decoded(content, _places(content)[0])
 
 
 def _header(octets: bytes | bytearray | memoryview, file: FileMark) -> list[int] | None:
@@ -401,19 +410,29 @@ def _places(content: memoryview) -> tuple[list[_Place], set[int]]:
     return places, kinds
 
 
-def _decoded(block: memoryview, place: _Place) -> JournalEntry:
-    kind, partition, begin, end = place
-    content = block[begin:end]
-    if kind == BATCH:
-        return JournalEntry(partition, decode_batch(content, 0))
-    try:
-        return JournalEntry(partition, _CHANGES[kind].decode(content))
-    except (ValueError, OverflowError, struct.error) as error:
-        raise UnknownEntry(kind, partition, str(error)) from None
+def _decoded(block: memoryview, places: Iterable[_Place]) -> list[JournalEntry]:
+    entries: list[JournalEntry] = []
+    records: Records | None = None  # of the last batch that has its own
+    change: RecordBatch | StateChange | MetadataChanges
+    for kind, partition, begin, end in places:
+        content = block[begin:end]
+        try:
+            if kind == BATCH:
+                change = decode_batch(content, 0)
+                records = change.records
+            elif kind == BATCH_AGAIN:
+                change = decode_batch_again(content, records)
+            else:
+                change = _CHANGES[kind].decode(content)
+        except (ValueError, OverflowError, struct.error) as error:
+            raise UnknownEntry(kind, partition, str(error)) from None
+        entries.append(JournalEntry(partition, change))
+    return entries
 
 
 __all__ = [
     "BATCH",
+    "BATCH_AGAIN",
     "BLOCK_ALIGNMENT",
     "BLOCK_HEADER_BYTES",
     "CHAIN_AT",

@@ -4,3 +4,7 @@ from routelog.log_backend.records.record_batch cimport RecordBatch, Records, put
 
 
 cpdef int put_batch_entry(Gathering gathering, unsigned long long partition, RecordBatch batch) except? -1
+
+cpdef int put_batch_again_entry(
+    Gathering gathering, unsigned long long partition, RecordBatch batch
+) except? -1

@@ -10,6 +10,15 @@ All integers are little-endian::
     16  length     u32  of the content
     20  zeros      4
     24  content, a multiple of 8 bytes
+
+A publish to many queues is a batch for each, with the same records: they stand in the block once, in the
+first one's entry. Those that follow are `BATCH_AGAIN`::
+
+     0  base offset   u64
+     8  leader epoch  u32
+    12  zeros         4
+
+The records are those of the last `BATCH` before it in its block.
 """
 
 import struct
@@ -18,15 +27,26 @@ from typing import Any, Protocol
 import cython
 
 from routelog.log_backend.records.gathering import Gathering
-from routelog.log_backend.records.record_batch import HEADER_BYTES, RecordBatch, put_u64
+from routelog.log_backend.records.record_batch import (
+    HEADER_BYTES,
+    OFFSET_MAX,
+    RecordBatch,
+    Records,
+    put_u64,
+)
 
 BATCH = 1
+BATCH_AGAIN = 6
 ENTRY_HEADER_BYTES = 24
+BATCH_AGAIN_BYTES = ENTRY_HEADER_BYTES + 16
 
 _HEADER = struct.Struct("<B7xQI4x")
+_PLACE = struct.Struct("<QI4x")
 
 # Compiled code reads these as C variables: a module's names it reads as slowly as Python does.
 _BATCH = cython.declare(cython.int, BATCH)
+_BATCH_AGAIN = cython.declare(cython.int, BATCH_AGAIN)
+_BATCH_AGAIN_BYTES = cython.declare(cython.Py_ssize_t, BATCH_AGAIN_BYTES)
 _ENTRY_HEADER_BYTES = cython.declare(cython.Py_ssize_t, ENTRY_HEADER_BYTES)
 _HEADER_BYTES = cython.declare(cython.Py_ssize_t, HEADER_BYTES)
 
@@ -74,6 +94,41 @@ def put_batch_entry(gathering: Gathering, partition: int, batch: RecordBatch) ->
     put_u64(gathering.open, at + 16, _HEADER_BYTES + len(batch.records.payload))  # u32, and zeros
     gathering.add_batch(batch)
     return 0
+
+
+@cython.ccall
+@cython.exceptval(-1)
+@cython.returns(cython.int)
+@cython.locals(
+    gathering=Gathering, partition=cython.ulonglong, batch=RecordBatch, at=cython.Py_ssize_t
+)
+def put_batch_again_entry(gathering: Gathering, partition: int, batch: RecordBatch) -> int:
+    """Add the bytes of the entry of a batch whose records are those of the last `put_batch_entry`."""
+    at = gathering.room(_BATCH_AGAIN_BYTES)
+    put_u64(gathering.open, at, _BATCH_AGAIN)  # and zeros
+    put_u64(gathering.open, at + 8, partition)
+    put_u64(gathering.open, at + 16, _BATCH_AGAIN_BYTES - _ENTRY_HEADER_BYTES)  # u32, and zeros
+    put_u64(gathering.open, at + 24, batch.base_offset)
+    put_u64(gathering.open, at + 32, batch.leader_epoch)  # u32, and zeros
+    return 0
+
+
+def decode_batch_again(content: memoryview, records: Records | None) -> RecordBatch:
+    """The batch of a `BATCH_AGAIN` entry; it shares the records.
+
+    Args:
+        records: of the last batch before it in its block; None: there is none.
+
+    Raises:
+        ValueError: there is none, or the offset is out of range.
+        struct.error: the content has another size.
+    """
+    base_offset, leader_epoch = _PLACE.unpack(content)
+    if records is None:
+        raise ValueError("no batch stands before it")
+    if base_offset + records.count > OFFSET_MAX:
+        raise ValueError(f"the offset {base_offset} is out of range")
+    return RecordBatch(records, base_offset, leader_epoch)
 
 
 @cython.locals(at=cython.Py_ssize_t, size=cython.Py_ssize_t, length=cython.Py_ssize_t)

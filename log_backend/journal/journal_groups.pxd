@@ -1,7 +1,7 @@
 # What gathers for the journal, for the compiled kernel.
 from routelog.log_backend.records.checksum cimport crc32c_between
 from routelog.log_backend.records.gathering cimport Gathering
-from routelog.log_backend.journal.journal_entry cimport put_batch_entry
+from routelog.log_backend.journal.journal_entry cimport put_batch_again_entry, put_batch_entry
 from routelog.log_backend.records.record_batch cimport (
     RecordBatch,
     Records,
@@ -20,6 +20,7 @@ cdef class JournalGroup:
     cdef public Py_ssize_t count
     cdef readonly dict first_offsets
     cdef readonly dict moved_offsets
+    cdef public Records records
     cdef public bint waited
     cdef public bint synced
 

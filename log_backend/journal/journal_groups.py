@@ -8,8 +8,10 @@ from contextlib import contextmanager
 import cython
 
 from routelog.log_backend.journal.journal_entry import (
+    BATCH_AGAIN_BYTES,
     ENTRY_HEADER_BYTES,
     JournalEntry,
+    put_batch_again_entry,
     put_batch_entry,
 )
 from routelog.log_backend.records.checksum import crc32c_between
@@ -18,13 +20,14 @@ from routelog.log_backend.records.record_batch import (
     HEADER_BYTES,
     Octets,
     RecordBatch,
+    Records,
     new_buffer,
     put_u32,
     put_u64,
     put_zeros,
 )
 
-# Where a group ends at some moment: bytes and count of its entries, and the bytes pending in all of them.
+# Where a group can be cut: bytes and count of its entries, and the bytes pending in all of them.
 GroupEnd = tuple[int, int, int]
 
 # Of a block: see `journal_block.py`, which reads them.
@@ -41,6 +44,7 @@ _MAGIC = cython.declare(cython.uint, int.from_bytes(MAGIC, "little"))
 _BLOCK_ALIGNMENT = cython.declare(cython.Py_ssize_t, BLOCK_ALIGNMENT)
 _CHAIN_AT = cython.declare(cython.Py_ssize_t, CHAIN_AT)
 _BLOCK_HEADER_BYTES = cython.declare(cython.Py_ssize_t, BLOCK_HEADER_BYTES)
+_BATCH_AGAIN_BYTES = cython.declare(cython.Py_ssize_t, BATCH_AGAIN_BYTES)
 _BATCH_HEADERS_BYTES = cython.declare(cython.Py_ssize_t, ENTRY_HEADER_BYTES + HEADER_BYTES)
 
 
@@ -57,6 +61,8 @@ class JournalGroup:
         count: entries.
         first_offsets: by number of a partition, where what it has in the block begins in its log.
         moved_offsets: the same of what moved there.
+        records: of its last batch: another batch that has them, too, is added without. None: there is none, or
+            it may be taken back.
         waited: somebody waits for one of them.
         synced: one of them has to survive a power cut.
     """
@@ -69,6 +75,7 @@ class JournalGroup:
         "first_offsets",
         "moved_offsets",
         "position",
+        "records",
         "synced",
         "waited",
     )
@@ -80,6 +87,7 @@ class JournalGroup:
         self.count = 0
         self.first_offsets: dict[int, int] = {}
         self.moved_offsets: dict[int, int] = {}
+        self.records: Records | None = None
         self.waited = False
         self.synced = False
 
@@ -247,6 +255,8 @@ class JournalGroups:
     @cython.locals(waited=cython.bint, synced=cython.bint, group=JournalGroup)
     def append(self, entry: JournalEntry, waited: bool, synced: bool) -> int:
         """Add an entry to the last group; see `Journal.append`."""
+        if isinstance(entry.change, RecordBatch):
+            return self.append_batch(entry.partition, entry.change, waited, synced)
         octets = entry.encode()
         group = self._group_for(len(octets))
         group.content.add(octets)
@@ -268,16 +278,24 @@ class JournalGroups:
     @cython.locals(
         partition=cython.ulonglong,
         batch=RecordBatch,
+        records=Records,
         waited=cython.bint,
         synced=cython.bint,
         group=JournalGroup,
         size=cython.Py_ssize_t,
     )
     def append_batch(self, partition: int, batch: RecordBatch, waited: bool, synced: bool) -> int:
-        """Add the entry of a partition's batch, as `append`."""
-        size = _BATCH_HEADERS_BYTES + len(batch.records.payload)
+        """Add the entry of a partition's batch, as `append`; without records that the last batch has, too."""
+        records = batch.records
+        size = _BATCH_AGAIN_BYTES
         group = self._group_for(size)
-        put_batch_entry(group.content, partition, batch)
+        if group.records is records:
+            put_batch_again_entry(group.content, partition, batch)
+        else:
+            size = _BATCH_HEADERS_BYTES + len(records.payload)
+            group = self._group_for(size)
+            put_batch_entry(group.content, partition, batch)
+            group.records = records
         return self._added(group, size, waited, synced)
 
     @cython.cfunc
@@ -384,13 +402,13 @@ class JournalGroups:
         finally:
             self._together = outer
 
-    @property
-    def end(self) -> GroupEnd:
-        """Where the group that grows ends."""
+    def cut_point(self) -> GroupEnd:
+        """Where the group that grows ends; no batch behind it has its records from one before it."""
+        self._last.records = None
         return self._last.content.bytes, self._last.count, self.pending_bytes
 
     def take_back(self, steps: Sequence[tuple[GroupEnd, GroupEnd]]) -> None:
-        """What the group that grows was given between some of its ends, in their order, is not in it any more.
+        """What the group that grows was given between some cut points, in their order, is not in it any more.
 
         Half an entry is gone with the rest.
         """

@@ -59,7 +59,7 @@ class LogTransaction:
         self._intake = intake
         self._appended: list[Any] = []  # see `LogIntake`
         self._shown = 0  # entries of `_appended` that are shown
-        # Where the journal's group ended before and after each step.
+        # Where the journal's group can be cut: before and after each step.
         self._steps: list[tuple[GroupEnd, GroupEnd]] = []
         self._holds = self._takes_turns = False
 
@@ -74,7 +74,7 @@ class LogTransaction:
             JournalFailed: the disk failed before; nothing of the transaction will be durable.
         """
         groups = self._journal.groups
-        begin = groups.end
+        begin = groups.cut_point()
         count = groups.last.count
         self._intake.appended = self._appended
         try:
@@ -84,12 +84,12 @@ class LogTransaction:
                     if each.count:
                         groups.append_encoded(each.content, each.count, True, True)
         except BaseException:
-            self._steps.append((begin, groups.end))
+            self._steps.append((begin, groups.cut_point()))
             self.take_back()
             raise
         finally:
             self._intake.appended = None
-        self._steps.append((begin, groups.end))
+        self._steps.append((begin, groups.cut_point()))
         if groups.last.count > count:
             self.position = groups.last.position
 

@@ -22,6 +22,7 @@ from routelog.log_backend.journal.journal_block import (
     Settlement,
 )
 from routelog.log_backend.journal.journal_files import encode_end
+from routelog.log_backend.journal.journal_groups import JournalGroups
 from routelog.log_backend.metadata.metadata import Change
 from routelog.log_backend.records.record_batch import RecordBatch
 from routelog.log_backend.segments.compressed_segment import LZ4, ZSTD
@@ -60,6 +61,14 @@ ENTRIES = [
     JournalEntry(4, HandedOut(0, 368_772)),
     JournalEntry(4, Redelivered(0, [(17, 18, 3), (19, 20, 1)])),
 ]
+# Of two publishes, to three queues and to two.
+FAN_OUTS = [
+    (3, SHARED_KEY),
+    (4, RecordBatch(SHARED_KEY.records, 0, 7)),
+    (1 << 40, RecordBatch(SHARED_KEY.records, (1 << 40) + 5, 8)),
+    (4, RecordBatch(KEY_COLUMN.records, 3, 7)),
+    (3, RecordBatch(KEY_COLUMN.records, 368_772, 7)),
+]
 METADATA_ENTRIES = [
     JournalEntry(
         0,
@@ -85,6 +94,18 @@ RUNS = [(3, 5), (9, 10), (65_000, 65_536)]
 BITMAP = b"".join(sha256(bytes((number,))).digest() for number in range(BITMAP_BYTES // 32))
 COUNTS = [(131_072, 131_073, 3), (131_080, 196_608, 1)]
 COMPRESSED_BASE = 368_769
+
+
+def fan_out_block() -> bytes:
+    """A block in which batches have their records from others."""
+    position, first, committed = BLOCK_MARKS
+    groups = JournalGroups(lambda waited: None, lambda pressed: None)
+    groups.start(position)
+    for partition, batch in FAN_OUTS:
+        groups.append_batch(partition, batch, True, True)
+    group = groups.take_first()
+    chain = BLOCK_CHAIN["epoch"], BLOCK_CHAIN["previous"]
+    return bytes(group.block(*BLOCK_FILE, first, committed, 0, *chain))
 
 
 def segment() -> Segment:
@@ -126,6 +147,7 @@ def files() -> dict[str, bytes]:
         "journal-metadata-2.bin": block_bytes(
             BLOCK_FILE, *BLOCK_MARKS, METADATA_ENTRIES, **BLOCK_CHAIN
         ),
+        "journal-fan-out-2.bin": fan_out_block(),
         "journal-end-1.bin": encode_end(2 * 4096),
         "partition-1.bin": encode_number(PARTITION),
         index_path.name: index,

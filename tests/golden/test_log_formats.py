@@ -7,6 +7,7 @@ from golden.log_formats import (
     COMPRESSED_BASE,
     COUNTS,
     ENTRIES,
+    FAN_OUTS,
     FOLDER,
     KEY_COLUMN,
     MARKS,
@@ -107,6 +108,19 @@ def test_a_journal_block_is_read() -> None:
     assert (handed_out.cursor, handed_out.end) == (0, 368_772)
     assert isinstance(redelivered, Redelivered)
     assert (redelivered.cursor, redelivered.counts) == (0, [(17, 18, 3), (19, 20, 1)])
+
+
+def test_a_journal_block_of_fan_outs_is_read() -> None:
+    block = decode_block(bytearray(golden("journal-fan-out-2.bin")), 0, BLOCK_FILE)
+    assert block is not None
+    found = [(each.partition, each.change) for each in block.entries]
+    assert [(partition, batch.header()) for partition, batch in found] == [
+        (partition, batch.header()) for partition, batch in FAN_OUTS
+    ]
+    assert [bytes(batch.records.payload) for _, batch in found] == [
+        bytes(batch.records.payload) for _, batch in FAN_OUTS
+    ]
+    assert len({id(batch.records) for _, batch in found}) == 2
 
 
 def test_a_journal_block_of_changes_of_metadata_is_read() -> None:

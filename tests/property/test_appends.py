@@ -72,11 +72,15 @@ def test_a_tail_is_the_same(calls: list[tuple[Any, ...]]) -> None:
 
 
 @given(
-    entries=st.lists(st.tuples(st.integers(0, 2**63 - 1), BODIES, st.booleans(), st.booleans())),
+    entries=st.lists(
+        st.tuples(
+            st.integers(0, 2**63 - 1), BODIES, st.booleans(), st.booleans(), st.integers(1, 3)
+        )
+    ),
     bytes_max=st.integers(1, 2_000),
 )
 def test_what_gathers_for_the_journal_is_the_same(
-    entries: list[tuple[int, list[bytes], bool, bool]], bytes_max: int
+    entries: list[tuple[int, list[bytes], bool, bool, int]], bytes_max: int
 ) -> None:
     outcomes = []
     for groups_module, entry_module in zip(BOTH_GROUPS, BOTH_ENTRIES, strict=True):
@@ -88,20 +92,21 @@ def test_what_gathers_for_the_journal_is_the_same(
 
 
 def gathered(
-    groups_module: Any, entry_module: Any, entries: list[tuple[int, list[bytes], bool, bool]]
+    groups_module: Any, entry_module: Any, entries: list[tuple[int, list[bytes], bool, bool, int]]
 ) -> list[object]:
     heard: list[object] = []
     groups = groups_module.JournalGroups(heard.append, lambda on: heard.append(("pressed", on)))
     groups.start(7)
-    for partition, bodies, waited, synced in entries:
+    for partition, bodies, waited, synced, queues in entries:
         change = HandedOut(0, partition) if len(bodies) == 1 else batch(bodies, 5)
         entry = entry_module.JournalEntry(partition, change)
         heard.append(entry.encode())
         if len(bodies) == 2:
-            heard.append(groups.append_batch(partition, change, waited, synced))
+            for _ in range(queues):
+                heard.append(groups.append_batch(partition, change, waited, synced))
         else:
             heard.append(groups.append(entry, waited, synced))
-    for _ in entries:
+    while groups.has_more:
         group = groups.take_first()
         heard += [group.position, group.count, group.bytes, group.waited, group.synced]
         heard.append(b"".join(group.content.buffers()))

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from unit.log_backend.log_records import records
 
 from routelog.log_backend.journal.journal_block import (
+    BATCH_AGAIN,
     HandedOut,
     JournalEntry,
     MetadataChanges,
@@ -30,6 +31,14 @@ from routelog.log_backend.records.record_batch import (
 
 BATCH = RecordBatch(records([b"one", b"two"]), 5, 1)
 WHOLE = bytes(BATCH.header()) + bytes(BATCH.records.payload)
+
+
+def batch_again_entry(partition: int, base_offset: int) -> bytes:
+    """The same records in another partition."""
+    place = struct.pack("<QI4x", base_offset, 1)
+    return struct.pack("<B7xQI4x", BATCH_AGAIN, partition, len(place)) + place
+
+
 ENTRIES = b"".join(
     entry.encode()
     for entry in (
@@ -40,6 +49,9 @@ ENTRIES = b"".join(
         JournalEntry(3, Redelivered(0, [(1, 2, 3)])),
         JournalEntry(0, MetadataChanges([Change(b"key", b"value"), Change(b"gone", None)])),
     )
+)
+FAN_OUT = ENTRIES + b"".join(
+    batch_again_entry(partition, base_offset) for partition, base_offset in ((4, 0), (5, 2**40))
 )
 NUMBERS = st.sampled_from([0, 1, 2**15, 2**31 - 1, 2**31, 2**32 - 1, 2**63 - 1, 2**63, 2**64 - 1])
 CHANGES = st.lists(
@@ -97,6 +109,22 @@ def test_entries_of_any_numbers_are_entries_or_corrupt(
     changes: list[tuple[int, int, str]], cut: int
 ) -> None:
     answer(decode_entries, changed(ENTRIES, changes)[: len(ENTRIES) - cut])
+
+
+@given(changes=CHANGES, cut=st.integers(0, 200))
+@example(changes=[(0, 2, "B")], cut=0)  # the batch is none any more
+@example(changes=[(len(ENTRIES) + 24, 2**63 - 1, "Q")], cut=0)  # the base offset
+@example(changes=[(len(ENTRIES) + 16, 2**32 - 1, "I")], cut=0)
+@example(changes=[(len(ENTRIES) + 16, 0, "I")], cut=0)
+def test_a_fan_out_of_any_numbers_is_entries_or_corrupt(
+    changes: list[tuple[int, int, str]], cut: int
+) -> None:
+    octets = changed(FAN_OUT, changes)[: len(FAN_OUT) - cut]
+    with suppress(CorruptBatch):
+        found = [each.change for each in decode_entries(bytes(octets))]
+        batches = [each for each in found if isinstance(each, RecordBatch)]
+        assert all(each.end_offset == each.base_offset + 2 < 2**63 for each in batches)
+        assert all(bytes(each.records.payload) in ENTRIES for each in batches)
 
 
 @pytest.mark.parametrize("size", range(1, len(ENTRIES)))

@@ -109,9 +109,9 @@ class Leader:
         """Do something, and return the blocks that tell of it."""
         for _ in range(OPERATIONS):
             operation = self._choice.choices(
-                (self.declare, self.delete, self.publish, self.settle, self.transact, self.group,
-                 self.exchange, self.purge, self.flush, self.expire),
-                (3, 1, 12, 8, 3, 3, 1, 1, 2, 1),
+                (self.declare, self.delete, self.publish, self.fan_out, self.settle, self.transact,
+                 self.group, self.exchange, self.purge, self.flush, self.expire),
+                (3, 1, 8, 4, 8, 3, 3, 1, 1, 2, 1),
             )[0]  # fmt: skip
             await operation()
         await asyncio.gather(*self._answers)
@@ -155,16 +155,21 @@ class Leader:
         )
         self._await(declared)
 
-    def _append(self, log: PartitionLog) -> None:
+    def _append(self, *logs: PartitionLog) -> None:
         bodies = []
         for _ in range(self._choice.randint(1, 4)):
             self._body += 1
             bodies.append(b"%d " % self._body * self._choice.randint(1, 200))
-        log.append(records(bodies), waited=self._choice.random() < 0.5)
+        content = records(bodies)
+        for log in logs:
+            log.append(content, waited=self._choice.random() < 0.5)
 
     async def publish(self) -> None:
         if queue := self._queue():
             self._append(self._choice.choice(queue.partitions).log)
+
+    async def fan_out(self) -> None:
+        self._append(*(queue.partitions[-1].log for queue in self.vhost.queues.values()))
 
     def _ranges(self, cursor: Cursor, end: int) -> tuple[int, int]:
         first = min(cursor.low_water + self._choice.randint(0, 5), end)

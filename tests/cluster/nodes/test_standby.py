@@ -36,6 +36,9 @@ async def test_a_standby_has_what_the_node_has(tmp_path: Path, port: int) -> Non
     queue.open_cursor().settle(1, 3)
     other = await leader.declare("r")
     append(other, 4)
+    to_both = records([b"x" * 20_000])
+    for each in (queue, other):
+        each.append(to_both, waited=True)
     await caught_up(leader, follower)
     assert leader.lag().seconds == 0
     await follower.aclose()

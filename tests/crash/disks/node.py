@@ -215,6 +215,19 @@ class Node:
                 each.barrier(position)
         return position
 
+    def fan_out(self, *names: str, size: int) -> int:
+        """Append the same record to several queues; returns the journal position."""
+        places = [b"%d %d" % (self.log(name).number, self.log(name).next_offset) for name in names]
+        body = b" ".join(places).ljust(size, b".")
+        batch = records([body], time=SystemClock().now())
+        for name in names:
+            first = self.log(name).next_offset
+            position: int = self.log(name).append(batch, waited=True)
+            self.promised(name).appended(first, [body], position)
+        for each in self.promises.all():
+            each.barrier(position)
+        return position
+
     def settle(self, name: str, first: int, end: int) -> None:
         """Settle offsets as a consumer that had them all in hand."""
         log = self.log(name)

@@ -82,6 +82,22 @@ async def many_queues(node: Node, root: Path) -> Node:
 
 
 @workload
+async def fan_outs(node: Node, root: Path) -> Node:
+    """Records that several queues share, some of which settle them at once."""
+    names = [f"q{number}" for number in range(6)]
+    await node.declare(*names)
+    for turn in range(9):
+        position = node.fan_out(*names[turn % 3 :], size=(100, 700, 6_000)[turn % 3])
+        if turn % 3:
+            await node.confirmed(position)
+            node.settle("q5", turn - 1, turn + 1)
+        if turn == 4:
+            await node.store.checkpoints.flush()
+    await node.confirmed(node.append("q0"))
+    return node
+
+
+@workload
 async def large_batches_over_segments(node: Node, root: Path) -> Node:
     """Batches larger than a segment, and than a journal file, between small ones."""
     await node.declare("a", "b")

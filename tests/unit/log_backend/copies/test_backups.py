@@ -20,6 +20,7 @@ from unit.log_backend.open_store import (
     numbered,
     open_store,
     start_store,
+    unsettled,
 )
 from unit.log_backend.watched_disk import WatchedDisk
 
@@ -128,6 +129,25 @@ async def test_a_data_directory_of_a_backup_has_all_that_was_durable(
     assert list(opened(target).verify(manifest)) == []
     again = restored(target, tmp_path / "again", "first")
     assert await content(again) == numbered(0, 1, 2, 3, 4)
+
+
+async def test_records_that_several_queues_share_are_restored_in_each(
+    data: Path, target: Path, tmp_path: Path
+) -> None:
+    queues = ("a", "b", "c")
+    store, partitions = start_store(data, queues=queues)
+    to_all = records([b"x" * 30_000])
+    for each in partitions:
+        position = each.append(to_all, waited=True)
+    await durable(store, position)
+    backups = backups_of(store)
+    await made(backups, target, "first")
+    await backups.aclose()
+    await store.aclose()
+    again = restored(target, tmp_path / "again", "first")
+    store, partitions = start_store(again, queues=queues, epoch=9)
+    assert [await unsettled(each) for each in partitions] == [[(0, b"x" * 30_000)]] * 3
+    await store.aclose()
 
 
 async def test_the_next_backup_copies_what_the_target_lacks(
