@@ -13,8 +13,8 @@ the other replicas have, too. `durable` only informs the owner then. It begins a
 `truncate` take the place of `append`, until it is to `lead`.
 
 Everything here runs on the event loop but `_write_blocks`, the commit thread; the files come from
-`journal_supply.py`, and `stored_blocks.py` knows what is in them. A small block that somebody waits for is
-written on the loop, while the disk is quick (`disk_pace.py`): two changes of thread would take longer.
+`journal_supply.py`, and `stored_blocks.py` knows what is in them. A block that somebody waits for, up
+to 128 KiB, is written on the loop while the disk is quick (`disk_pace.py`).
 """
 
 import asyncio
@@ -31,7 +31,6 @@ from routelog.log_backend.doors.disk import Disk, DiskFull
 from routelog.log_backend.journal.block_writer import BlockWriter, Erasure, PlacedGroup
 from routelog.log_backend.journal.disk_pace import DiskPace
 from routelog.log_backend.journal.journal_block import (
-    BLOCK_ALIGNMENT,
     BLOCK_HEADER_BYTES,
     Block,
     aligned,
@@ -48,7 +47,9 @@ from routelog.log_backend.measures.histogram import Histogram
 
 log = logging.getLogger(__name__)
 
-LOOP_COMMIT_BYTES_MAX = BLOCK_ALIGNMENT  # a larger block has enough to share the changes of thread
+# What the loop writes itself. Meanwhile clients write more, which one read brings; beside the thread it would
+# read and answer them piece by piece. A larger block is worth the changes of thread.
+LOOP_COMMIT_BYTES_MAX = 131_072
 COMMIT_DELAY_SECONDS = 0.01  # for changes that nobody waits for: acks may be lost this long
 # Idle so long, or twice, the journal vouches for its last commit: far above any commit.
 MARK_SECONDS = 0.1
@@ -524,10 +525,13 @@ class Journal:
         file.at += size
         if leads:
             placed = placed._replace(block=self._made(placed))
-        if ends_turn and group.waited and size <= LOOP_COMMIT_BYTES_MAX and self._pace.is_quick():
+        if ends_turn and group.waited and self._suits_loop(group):
             self._write_here(placed)
         else:
             self._jobs.put(placed)
+
+    def _suits_loop(self, group: JournalGroup) -> bool:
+        return group.bytes <= LOOP_COMMIT_BYTES_MAX and self._pace.is_quick()
 
     def _gather(self) -> bool:
         self._uncollected = False
@@ -572,8 +576,13 @@ class Journal:
         if self._replica is None:
             self.groups.promise(group.position)
             self.committed = self.durable
-        if self._truncations or (self.groups.started and self.groups.first.waited):
-            self._commit()  # first: the disk works while the confirms go out
+        if self._truncations:
+            self._commit()
+        elif self.groups.started and self.groups.first.waited:
+            if self._suits_loop(self.groups.first):
+                self._wake()
+            else:
+                self._commit()  # first: the disk works while the confirms go out
         elif self.groups.has_more or self._uncollected or self._marking:
             self._wake_later()
         elif group.synced and group.count and self._mark_timer is None:

@@ -14,7 +14,7 @@ from unit.log_backend.watched_disk import WatchedDisk
 from routelog.log_backend.doors.disk import Buffer
 from routelog.log_backend.journal import disk_pace
 from routelog.log_backend.journal import journal as journal_module
-from routelog.log_backend.journal.journal import LOOP_COMMIT_BYTES_MAX, JournalFailed
+from routelog.log_backend.journal.journal import JournalFailed
 
 
 class AttributedDisk(WatchedDisk):
@@ -44,7 +44,9 @@ class Clock:
         return self.seconds
 
 
-QUICK_COMMITS_MIN = 5  # a journal of a test has few pages
+# A journal of a test has few pages.
+QUICK_COMMITS_MIN = 5
+LOOP_COMMIT_BYTES_MAX = 4_096
 
 
 @pytest.fixture
@@ -57,6 +59,7 @@ def few_commits(monkeypatch: pytest.MonkeyPatch) -> None:
     """The journal writes no blocks by itself."""
     monkeypatch.setattr(disk_pace, "QUICK_COMMITS_MIN", QUICK_COMMITS_MIN)
     monkeypatch.setattr(journal_module, "MARK_SECONDS", 3600)
+    monkeypatch.setattr(journal_module, "LOOP_COMMIT_BYTES_MAX", LOOP_COMMIT_BYTES_MAX)
 
 
 @pytest.fixture
@@ -97,20 +100,23 @@ async def test_what_nobody_waits_for_is_left_to_the_thread(
 
 
 async def test_a_large_commit_is_left_to_the_thread(owner: Owner, disk: AttributedDisk) -> None:
-    await commit(owner, entry(QUICK_COMMITS_MIN, LOOP_COMMIT_BYTES_MAX))
+    await commit(owner, entry(QUICK_COMMITS_MIN, LOOP_COMMIT_BYTES_MAX + 1))
     assert disk.writers == ["journal"]
 
 
-async def test_what_gathered_during_a_commit_of_the_thread_is_committed_by_it(
-    owner: Owner, disk: AttributedDisk
+@pytest.mark.parametrize(
+    ("size", "writer"), [(100, "MainThread"), (LOOP_COMMIT_BYTES_MAX + 1, "journal")]
+)
+async def test_what_gathered_during_a_commit_of_the_thread_goes_where_its_size_says(
+    owner: Owner, disk: AttributedDisk, size: int, writer: str
 ) -> None:
     arrived, released = disk.hold("sync", "*.journal")
-    owner.journal.append(entry(1, LOOP_COMMIT_BYTES_MAX), waited=True)
+    owner.journal.append(entry(1, LOOP_COMMIT_BYTES_MAX + 1), waited=True)
     await until(arrived.is_set)
-    position = owner.journal.append(entry(2), waited=True)
+    position = owner.journal.append(entry(2, size), waited=True)
     released.set()
     await until(lambda: owner.journal.durable >= position)
-    assert disk.writers == ["journal", "journal"]
+    assert disk.writers == ["journal", writer]
 
 
 async def test_after_a_stall_the_loop_waits_for_quick_commits_of_the_thread(
