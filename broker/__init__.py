@@ -18,6 +18,6 @@ from routelog.broker.sockets.client_socket import (
     ends_name,
 )
 from routelog.broker.sockets.proxy_header import Endpoint
-from routelog.broker.waiting.gate import Gate
+from routelog.broker.waiting.gate import Gate, PublishersWait
 from routelog.broker.waiting.intake_budget import Charge, IntakeFull, IntakeShare
 from routelog.broker.waiting.publish_rates import PublishPace, PublishRates

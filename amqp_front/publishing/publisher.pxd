@@ -16,7 +16,7 @@ cdef class Publisher:
     cdef public bint confirming
     cdef public Py_ssize_t carried
     cdef ConfirmSender _confirms
-    cdef readonly object returns
+    cdef public object returns
     cdef bint _is_closed
     cdef long long _known_version
     cdef long long _known_revision

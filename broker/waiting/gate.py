@@ -28,6 +28,18 @@ _TOLD_AT_ONCE = {"disk"}
 _ALARMING = {"disk", "files", "memory"}  # a lag of the journal is no alarm
 
 
+class PublishersWait(Exception):
+    """Publishers wait, and this one cannot, as it comes by a request; the text says why.
+
+    Attributes:
+        seconds: after which it may try again.
+    """
+
+    def __init__(self, reason: str, seconds: float = TELL_SECONDS) -> None:
+        super().__init__(reason)
+        self.seconds = seconds
+
+
 class Held(Protocol):
     """A connection that waits at the gate, or the confirms of a channel."""
 

@@ -10,6 +10,7 @@ from routelog.log_backend import Backups, Clock, DiskSpace, Reason, StoredLogs
 from routelog.management.calls.request_origin import HostNames
 from routelog.mirror_cluster import ClusterState
 from routelog.vhosts import (
+    BatchOutcome,
     BrowsedMessage,
     ChannelSnapshot,
     ConnectionSnapshot,
@@ -55,6 +56,19 @@ class Connections(Protocol):
         """Close a connection."""
 
 
+class Batch(Protocol):
+    """Messages for one exchange, under construction; errors as of `Messages`."""
+
+    def receive(self, size: int) -> None:
+        """Charge bytes of the request to the user."""
+
+    def add(self, routing_key: str, properties: Mapping[str, object], body: bytes) -> None:
+        """Check one more message, and keep it."""
+
+    async def publish(self) -> BatchOutcome:
+        """Publish the messages and wait for their confirms."""
+
+
 class Messages(Protocol):
     """Publishing and taking of single messages; errors are in `refusals`, or of lower packages."""
 
@@ -74,6 +88,9 @@ class Messages(Protocol):
         Args:
             user: whose permissions are checked; None: none are.
         """
+
+    def batch(self, vhost: VirtualHost, user: str | None, exchange: str) -> Batch:
+        """Begin messages that are published together, all or, if one is refused by its check, none."""
 
     async def take(
         self, queue: Queue, count: int, outcome: Reason | ReturnReason

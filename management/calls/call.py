@@ -1,7 +1,7 @@
 """One request, as the handlers see it."""
 
 import re
-from collections.abc import AsyncIterable, Mapping
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Mapping
 from email.message import Message
 from email.parser import BytesParser
 from typing import Annotated, Any, Protocol, TypeVar, get_args, get_origin
@@ -11,7 +11,11 @@ import msgspec
 from routelog.management.calls.broker_side import BrokerSide
 from routelog.management.calls.caller import Caller
 from routelog.management.calls.failures import Refused, bad_request
-from routelog.management.calls.json_turns import decoded_in_turns
+from routelog.management.calls.json_turns import (
+    decoded_in_turns,
+    elements_in_turns,
+    lines_in_turns,
+)
 from routelog.management.calls.log_tokens import LogTokens
 from routelog.management.calls.operation import Parameter, Query
 from routelog.management.sampling.sampler import Sampler
@@ -19,6 +23,7 @@ from routelog.management.sampling.statistics import BadSpan, Statistics
 from routelog.vhosts import MalformedJson, VirtualHost
 
 FORM = "multipart/form-data"
+LINES = "application/x-ndjson"  # a JSON value in each line
 FILE = "file"  # the field, as in RabbitMQ
 
 BODY_BYTES_MAX = 1024 * 1024  # RabbitMQ's limit is larger, but only definitions need more
@@ -53,7 +58,11 @@ class BadForm(Exception):
 
 def is_form(content_type: str) -> bool:
     """Whether a body of this type is a form."""
-    return content_type.partition(";")[0].strip().lower() == FORM
+    return _kind(content_type) == FORM
+
+
+def _kind(content_type: str) -> str:
+    return content_type.partition(";")[0].strip().lower()
 
 
 def file_in_form(content_type: str, body: bytes) -> bytes:
@@ -187,7 +196,7 @@ class Call:
         Raises:
             Refused: it is too large, or no JSON.
         """
-        return await _decoded(await self._content(bytes_max))
+        return await _decoded(await self.content(bytes_max))
 
     async def document(self, *, bytes_max: int) -> Any:
         """The body as of `json`, or the file in it if it is a form.
@@ -195,7 +204,7 @@ class Call:
         Raises:
             Refused: it is too large, no JSON, or a form without a file.
         """
-        body, content_type = await self._content(bytes_max), self.header("Content-Type")
+        body, content_type = await self.content(bytes_max), self.header("Content-Type")
         try:
             return await _decoded(
                 file_in_form(content_type, bytes(body)) if is_form(content_type) else body
@@ -203,9 +212,20 @@ class Call:
         except BadForm as error:
             raise bad_request(str(error)) from None
 
-    async def _content(self, bytes_max: int) -> bytearray:
+    async def content(
+        self, bytes_max: int, received: Callable[[int], None] = lambda size: None
+    ) -> bytearray:
+        """The body as it came.
+
+        Args:
+            received: called with the size of each piece.
+
+        Raises:
+            Refused: it is too large.
+        """
         body = bytearray()
         async for piece in self._request.content.iter_any():
+            received(len(piece))
             body += piece
             if len(body) > bytes_max:
                 raise Refused(
@@ -213,19 +233,46 @@ class Call:
                 )
         return body
 
+    async def elements(
+        self, *, bytes_max: int, received: Callable[[int], None]
+    ) -> AsyncIterator[Any]:
+        """The elements of a body that is an array, or has one in each line, in turns of the event loop.
+
+        Args:
+            received: called with the size of each piece of the body.
+
+        Raises:
+            Refused: it is too large, or no JSON.
+        """
+        body = await self.content(bytes_max, received)
+        is_lines = _kind(self.header("Content-Type")) == LINES
+        try:
+            async for element in lines_in_turns(body) if is_lines else elements_in_turns(body):
+                yield element
+        except MalformedJson as error:
+            raise bad_request(f"not_json: {error}") from None
+
     async def body(self, kind: type[_Struct]) -> _Struct:
         """The body as an object of a kind; unknown keys are ignored.
 
         Raises:
             Refused: it is no such object.
         """
-        content = await self.json()
-        if not isinstance(content, dict):
-            raise bad_request("not_json")
-        try:
-            return msgspec.convert(_with_values(content, kind), kind)
-        except msgspec.ValidationError as error:
-            raise bad_request(str(error)) from None
+        return converted(await self.json(), kind)
+
+
+def converted(content: Any, kind: type[_Struct]) -> _Struct:
+    """Decoded JSON as an object of a kind; unknown keys are ignored.
+
+    Raises:
+        Refused: it is no such object.
+    """
+    if not isinstance(content, dict):
+        raise bad_request("not_json")
+    try:
+        return msgspec.convert(_with_values(content, kind), kind)
+    except msgspec.ValidationError as error:
+        raise bad_request(str(error)) from None
 
 
 async def _decoded(body: bytes | bytearray) -> Any:

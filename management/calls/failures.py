@@ -3,7 +3,7 @@
 Source: RabbitMQ 3.10's management plugin, whose clients match on these.
 """
 
-from routelog import exchanges, log_backend, vhosts
+from routelog import broker, exchanges, log_backend, vhosts
 
 NOT_FOUND = (404, "Object Not Found")
 BAD_REQUEST = (400, "bad_request")
@@ -11,6 +11,7 @@ NOT_AUTHORISED = (401, "not_authorised")
 UNAVAILABLE = (503, "service_unavailable")
 
 REFUSALS: dict[type[Exception], tuple[int, str]] = {
+    broker.IntakeFull: UNAVAILABLE,
     exchanges.ExchangeNotFound: (404, "not_found"),
     exchanges.QueueNotFound: (404, "not_found"),
     exchanges.RoutingError: BAD_REQUEST,
@@ -60,10 +61,18 @@ class Refused(Exception):
 
     Attributes:
         cause, name: for the log only, such as why a login failed, and its user.
+        retry_seconds: of one with 503, after which the client may try again.
     """
 
     def __init__(
-        self, status: int, error: str, reason: str, *, cause: str = "", name: str = ""
+        self,
+        status: int,
+        error: str,
+        reason: str,
+        *,
+        cause: str = "",
+        name: str = "",
+        retry_seconds: float = 1.0,
     ) -> None:
         super().__init__(reason)
         self.status = status
@@ -71,6 +80,7 @@ class Refused(Exception):
         self.reason = reason[:REASON_CHARACTERS_MAX]
         self.cause = cause or self.reason
         self.name = name
+        self.retry_seconds = retry_seconds
 
 
 def bad_request(reason: str) -> Refused:
@@ -99,6 +109,8 @@ def refused(error: Exception) -> Refused | None:
     """How an error of a lower package is answered; None when it is a fault of ours."""
     if isinstance(error, Refused):
         return error
+    if isinstance(error, broker.PublishersWait):
+        return Refused(*UNAVAILABLE, str(error), retry_seconds=error.seconds)
     for kind in type(error).__mro__:
         if kind in REFUSALS:
             status, name = REFUSALS[kind]

@@ -38,6 +38,7 @@ class Operation:
         has_pages: a page of the list can be asked for; where RabbitMQ has none, tools read a list.
         body: type of the JSON that it takes; None: it takes none.
         takes_form: the body may be a form with a file of such JSON.
+        takes_lines: the body may be lines, each an element of the list that it takes.
         statuses: when it is done; the answer comes with the first.
         failure: type of what comes with 503 in place of an error.
     """
@@ -50,6 +51,7 @@ class Operation:
     failure: Any = None
     has_pages: bool = False
     takes_form: bool = False
+    takes_lines: bool = False
 
 
 UNSAID = Operation(Any)  # of a handler above which nothing stands: it takes any query
@@ -85,9 +87,11 @@ def answers(
     statuses: tuple[int, ...] = (200,),
     failure: Any = None,
     takes_form: bool = False,
+    takes_lines: bool = False,
 ) -> Callable[[_Handler], _Handler]:
     """The handler answers a value of a type."""
-    return _said(Operation(value, False, body, query, statuses, failure, takes_form=takes_form))
+    forms = {"takes_form": takes_form, "takes_lines": takes_lines}
+    return _said(Operation(value, False, body, query, statuses, failure, **forms))
 
 
 def changes(

@@ -8,7 +8,7 @@ from typing import Any, TypedDict
 import msgspec
 
 from routelog.management.calls.answer import Row
-from routelog.management.calls.call import FILE, FORM
+from routelog.management.calls.call import FILE, FORM, LINES
 from routelog.management.calls.listing import COLUMNS, ORDER, PAGES
 from routelog.management.calls.operation import Operation, Parameter
 from routelog.management.calls.path_template import PART, plain
@@ -118,6 +118,8 @@ def _operation(route: Route, schemas: dict[Any, Row]) -> Row:
             file = {"type": "string", "contentMediaType": _JSON}
             form = {"type": "object", "required": [FILE], "properties": {FILE: file}}
             content[FORM] = {"schema": form}
+        if operation.takes_lines:
+            content[LINES] = {"schema": {"type": "string"}}
         row["requestBody"] = {"content": content}
     return row
 

@@ -199,6 +199,10 @@ ROUTES: tuple[Route, ...] = (
     _get(f"{_ANY_EXCHANGE}/bindings/destination", exchange_views.list_bindings_to),
     _get(f"{_ANY_EXCHANGE}/route", exchange_views.try_route),
     replace(_change("POST", f"{_ANY_EXCHANGE}/publish", exchange_views.publish), is_traffic=True),
+    replace(
+        _change("POST", f"{_ANY_EXCHANGE}/publish/batch", exchange_views.publish_batch),
+        is_traffic=True,
+    ),
     Route("GET", _DELAYED, Need.MANAGEMENT, delayed.list_delayed, Scope.ENTERED),
     _change("DELETE", _DELAYED, delayed.cancel_all),
     _change("DELETE", f"{_DELAYED}/{{id}}", delayed.cancel_one),

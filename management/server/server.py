@@ -1,6 +1,7 @@
 """The HTTP API: from a request to its handler, and from its answer to bytes."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
+from math import ceil
 
 import msgspec
 from aiohttp import web
@@ -254,6 +255,8 @@ def _methods(request: web.Request, error: web.HTTPMethodNotAllowed) -> web.Respo
 
 def _failure(answer: Refused) -> web.Response:
     response = _json({"error": answer.error, "reason": answer.reason}, answer.status)
+    if answer.status == 503:
+        response.headers["Retry-After"] = str(ceil(answer.retry_seconds))
     if answer.status == 401:
         response.headers["WWW-Authenticate"] = REALM
     return response

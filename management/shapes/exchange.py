@@ -49,6 +49,19 @@ class Routed(Struct):
     routed: bool
 
 
+class PublishedBatch(Struct):
+    """How many messages are as safe as a confirm says, and the indexes of the others.
+
+    Attributes:
+        unroutable: those that no queue gets.
+        refused: those that were not stored.
+    """
+
+    confirmed: int
+    unroutable: list[int]
+    refused: list[int]
+
+
 class TriedRoute(Struct):
     """The queues that a message would reach: the first thousand, and how many there are.
 

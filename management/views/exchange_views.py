@@ -8,23 +8,33 @@ import msgspec
 
 from routelog.exchanges import DELAYED_TYPE, Exchange, Message
 from routelog.management.calls.answer import Answer, Empty, Listing, Row, Value, put
-from routelog.management.calls.call import DISABLE_STATS, STATISTICS, Call
-from routelog.management.calls.failures import bad_request, not_found
+from routelog.management.calls.call import DISABLE_STATS, STATISTICS, Call, converted
+from routelog.management.calls.failures import Refused, bad_request, not_found, refused
 from routelog.management.calls.operation import Parameter, answers, changes, lists, puts
 from routelog.management.shapes.exchange import (
     BindingRow,
     ExchangeRow,
     OneExchange,
+    PublishedBatch,
     Routed,
     TriedRoute,
 )
 from routelog.management.views.bindings import binding_row, bindings_from, exchange_name
 from routelog.management.views.flows import flows_of_exchange
 from routelog.management.views.route_way import way_of
-from routelog.vhosts import ResourceKind, Verb, VirtualHost, checked_arguments, plain_arguments
+from routelog.vhosts import (
+    AccessRefused,
+    ResourceKind,
+    Verb,
+    VirtualHost,
+    checked_arguments,
+    plain_arguments,
+)
 
 INTERNAL_USER = "rmq-internal"  # RabbitMQ's name for what it did by itself
 NOTHING: Row = {}
+BATCH_BYTES_MAX = 16 * 1024 * 1024
+BATCH_MESSAGES_MAX = 10_000  # checked in about a second of the loop's time, in turns
 ROUTE_QUEUES_MAX = 1_000  # named, of a route that is tried out
 
 
@@ -170,22 +180,51 @@ def list_bindings_to(call: Call) -> Answer:
 @answers(Routed, body=PublishBody)
 async def publish(call: Call) -> Answer:
     """Publish one message and wait for its confirm: for trying out, not for work."""
+    name = _target(call)
+    body = await call.body(PublishBody)
+    routed = await call.broker.messages.publish(
+        call.vhost, call.caller.user, name, body.routing_key, body.properties, _payload(body)
+    )
+    return Value(Routed(routed))
+
+
+@answers(PublishedBatch, body=list[PublishBody], takes_lines=True)
+async def publish_batch(call: Call) -> Answer:
+    """Publish messages and wait for their confirms; when one cannot be, none is published."""
+    batch = call.broker.messages.batch(call.vhost, call.caller.user, _target(call))
+    refusals: tuple[type[Exception], ...] = (Refused, AccessRefused, *call.broker.messages.refusals)
+    count = 0
+    async for element in call.elements(bytes_max=BATCH_BYTES_MAX, received=batch.receive):
+        if count == BATCH_MESSAGES_MAX:
+            raise Refused(413, "payload_too_large", f"more than {BATCH_MESSAGES_MAX} messages")
+        try:
+            body = converted(element, PublishBody)
+            batch.add(body.routing_key, body.properties, _payload(body))
+        except refusals as error:
+            known = refused(error) or bad_request(str(error))
+            raise Refused(known.status, known.error, f"element {count}: {known.reason}") from None
+        count += 1
+    outcome = await batch.publish()
+    return Value(PublishedBatch(outcome.confirmed, list(outcome.unroutable), list(outcome.refused)))
+
+
+def _target(call: Call) -> str:
     name = exchange_name(call.path("name"))
     # RabbitMQ's channel is closed with 404, and this is 400
     if not call.vhost.routing.has_exchange(name):
         where = f"no exchange '{name}' in vhost '{call.vhost.name}'"
         raise bad_request(f"404 NOT_FOUND - {where}")
-    body = await call.body(PublishBody)
+    return name
+
+
+def _payload(body: PublishBody) -> bytes:
     payload = body.payload.encode()
     if body.payload_encoding == "base64":
         try:
-            payload = b64decode(payload, validate=True)
+            return b64decode(payload, validate=True)
         except ValueError:
             raise bad_request("the payload is no base64") from None
-    routed = await call.broker.messages.publish(
-        call.vhost, call.caller.user, name, body.routing_key, body.properties, payload
-    )
-    return Value(Routed(routed))
+    return payload
 
 
 @answers(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import time
 from pathlib import Path
@@ -22,6 +23,7 @@ from scenarios.storage.small_disk import (
     write_ballast,
 )
 from support.broker_process import BrokerProcess
+from support.management_door import ManagementDoor
 from support.pika_client import PERSISTENT, declare, drain, ready_count, round_trip
 from support.waiting import wait_until
 from typer.testing import CliRunner
@@ -191,3 +193,20 @@ def test_a_client_with_its_callbacks_is_told_and_one_that_only_consumes_is_not(
         round_trip(channel)
         assert drain(reader, "q") == [b"held"]
         assert told == ["low on disk", "unblocked"]
+
+
+def test_a_batch_over_http_is_to_come_again_when_the_disk_is_low(
+    small_disk: Path, small_broker: StartBroker
+):
+    broker = small_broker()
+    door = ManagementDoor(broker)
+    path = "/exchanges/%2F/amq.fanout/publish/batch"
+    empty = {"properties": {}, "routing_key": "", "payload": "", "payload_encoding": "string"}
+    body = json.dumps([empty]).encode()
+    assert door.raw("POST", path, body)[0] == 200
+    ballast = write_ballast(small_disk, leave=RESERVE_BYTES // 2)
+    wait_until(lambda: door.raw("POST", path, body)[0] == 503)
+    _, headers, answer = door.raw("POST", path, body)
+    assert (headers["retry-after"], json.loads(answer)["reason"]) == ("1", "publishers wait: disk")
+    ballast.unlink()
+    wait_until(lambda: door.raw("POST", path, body)[0] == 200)

@@ -28,6 +28,8 @@ from routelog.management.calls.request_origin import HostNames
 from routelog.management.sampling.sampler import Sampler
 from routelog.mirror_cluster import ReplicaState
 from routelog.vhosts import (
+    AccessRefused,
+    BatchOutcome,
     BrowsedMessage,
     ChannelSnapshot,
     ConnectionSnapshot,
@@ -131,6 +133,27 @@ class Connections:
         self.open.remove(connection)
 
 
+class Batch:
+    """A batch under construction, see `broker_side.Batch`; it refuses messages whose key is `wrong`."""
+
+    def __init__(self) -> None:
+        self.received = 0
+        self.added: list[tuple[str, Mapping[str, object], bytes]] = []
+        self.is_published = False
+
+    def receive(self, size: int) -> None:
+        self.received += size
+
+    def add(self, routing_key: str, properties: Mapping[str, object], body: bytes) -> None:
+        if routing_key == "wrong":
+            raise AccessRefused("refused")
+        self.added.append((routing_key, properties, body))
+
+    async def publish(self) -> BatchOutcome:
+        self.is_published = True
+        return BatchOutcome(len(self.added) - 2, [0], [1])
+
+
 class Messages:
     """Single messages: those published are noted, and one is there to be taken."""
 
@@ -141,10 +164,15 @@ class Messages:
         self.taken: list[tuple[str, int, Reason | ReturnReason]] = []
         self.left: list[TakenMessage] = [TAKEN]
         self.orders: list[MoveOrder] = []
+        self.batches: list[Batch] = []
 
     async def publish(self, vhost: VirtualHost, *message: object) -> bool:
         self.published.append((vhost.name, *message))
         return True
+
+    def batch(self, vhost: VirtualHost, user: str | None, exchange: str) -> Batch:
+        self.batches.append(Batch())
+        return self.batches[-1]
 
     async def take(
         self, queue: Queue, count: int, outcome: Reason | ReturnReason

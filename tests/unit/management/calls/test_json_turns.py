@@ -2,12 +2,19 @@
 
 import asyncio
 import json
+from collections.abc import Callable
 
 import msgspec
 import pytest
 from support.loop_services import share_a_slow_loop
 
-from routelog.management.calls.json_turns import GROUP_BYTES, WHOLE_BYTES_MAX, decoded_in_turns
+from routelog.management.calls.json_turns import (
+    GROUP_BYTES,
+    WHOLE_BYTES_MAX,
+    decoded_in_turns,
+    elements_in_turns,
+    lines_in_turns,
+)
 from routelog.vhosts import MalformedJson
 
 AWKWARD = {"name": 'a "]}, [{', "escaped": "\\", "nested": [[1, [2]], {"x": []}], "ü": None}
@@ -101,3 +108,45 @@ async def test_too_deep_a_nest_is_refused() -> None:
     deep = b'{"entries": [' + b"[" * 100_000 + b"]" * 100_000 + b"]}"
     with pytest.raises(MalformedJson, match="nested"):
         await decoded_in_turns(deep)
+
+
+@pytest.mark.parametrize("count", [0, 1, 3, 5_000])
+async def test_elements_and_lines_are_what_they_are_to_the_decoder(count: int) -> None:
+    elements = [[], 7, *({**AWKWARD, "number": number} for number in range(count))]
+    encoded = json.dumps(elements, ensure_ascii=False, indent=1).encode()
+    assert (len(encoded) > WHOLE_BYTES_MAX) == (count > 1_000)
+    assert [each async for each in elements_in_turns(bytearray(encoded))] == elements
+    lines = b"\r\n".join(json.dumps(each).encode() for each in elements)
+    for document in (lines, lines + b"\n", b"\n \n" + lines.replace(b"\n", b"\n\n", 1)):
+        assert [each async for each in lines_in_turns(document)] == elements
+    assert [each async for each in elements_in_turns(b" [ ]")] == []
+    assert [each async for each in lines_in_turns(b"")] == []
+
+
+@pytest.mark.parametrize(
+    ("broken", "reason"),
+    [
+        (lambda whole: whole[:-1], "behind 0 elements"),
+        (lambda whole: whole + b"]", "behind 0 elements"),
+        (lambda whole: whole + whole, "behind 0 elements"),
+        (lambda whole: whole[:-1] + b",]", "comma"),
+        (lambda whole: b"[," + whole[1:], "behind 0 elements"),
+        (lambda whole: whole.replace(b"1900", b"19x0"), r"behind 1\d\d\d elements"),
+        (lambda whole: b'{"a": ' + whole + b"}", "expected an array"),
+        (lambda whole: b'"' + b"x" * len(whole) + b'"', "no object"),
+        (lambda whole: b"{}", "expected an array"),
+        (lambda whole: b"[1", "line 1"),
+    ],
+)
+async def test_what_is_no_array_is_refused(broken: Callable[[bytes], bytes], reason: str) -> None:
+    whole = json.dumps([{**AWKWARD, "number": number} for number in range(2_000)]).encode()
+    with pytest.raises(MalformedJson, match=reason):
+        async for _ in elements_in_turns(broken(whole)):
+            pass
+
+
+async def test_a_line_that_is_no_json_is_refused_behind_the_others() -> None:
+    lines = lines_in_turns(b"1\n\n2\n{\n3")
+    assert [await anext(lines), await anext(lines)] == [1, 2]
+    with pytest.raises(MalformedJson, match="behind 2 elements: line 1, column 2"):
+        await anext(lines)

@@ -1,5 +1,6 @@
 """Exchanges and bindings over HTTP."""
 
+import json
 from urllib.parse import unquote_plus
 
 import pytest
@@ -141,3 +142,40 @@ async def test_bindings_need_permissions_for_both_ends_and_the_key(node: Managed
     await node.users.set_permissions("u", "/", Permission("", "^other", ".*"))
     with pytest.raises(AccessRefused):  # writing to it
         await node.ask(bindings.post_binding, user, **TO_QUEUE, body={})
+
+
+async def test_a_batch_is_published_when_all_of_it_is_added(
+    node: ManagedNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    coded = {"payload": "dGV4dA==", "payload_encoding": "base64"}
+    body = [MESSAGE, MESSAGE | coded, MESSAGE | {"routing_key": "other"}]
+    answer = await node.ask(exchanges.publish_batch, name="amq.direct", body=body)
+    assert answer == {"confirmed": 1, "unroutable": [0], "refused": [1]}
+    (batch,) = node.messages.batches
+    assert batch.added == [("k", {}, b"text"), ("k", {}, b"text"), ("other", {}, b"text")]
+    assert batch.received == len(json.dumps(body))
+
+    lines = "\n".join(map(json.dumps, body)).encode()
+    how = {"body": lines, "headers": {"Content-Type": "application/x-ndjson"}}
+    assert await node.ask(exchanges.publish_batch, name="amq.direct", **how) == answer
+    with pytest.raises(Refused, match=r"^not_json: "):
+        await node.ask(exchanges.publish_batch, name="amq.direct", body=lines)
+
+    wrong = [MESSAGE, MESSAGE | {"routing_key": "wrong"}, 1]
+    for sent, status, reason in (
+        (wrong, 401, "element 1: refused"),
+        (wrong[::2], 400, "element 1: not_json"),
+        ({}, 400, "not_json: expected an array"),
+    ):
+        with pytest.raises(Refused, match=reason) as refused:
+            await node.ask(exchanges.publish_batch, name="amq.direct", body=sent)
+        assert refused.value.status == status
+    with pytest.raises(Refused, match="no exchange 'absent'"):
+        await node.ask(exchanges.publish_batch, name="absent", body=[])
+    for limit, value in (("BATCH_MESSAGES_MAX", 2), ("BATCH_BYTES_MAX", len(lines) - 1)):
+        with monkeypatch.context() as patched:
+            patched.setattr(exchanges, limit, value)
+            with pytest.raises(Refused) as refused:
+                await node.ask(exchanges.publish_batch, name="amq.direct", **how)
+            assert refused.value.status == 413
+    assert [each.is_published for each in node.messages.batches] == [True, True, *[False] * 6]
