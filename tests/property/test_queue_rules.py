@@ -30,8 +30,7 @@ from routelog.log_backend.journal.receipt import Progress
 from routelog.log_backend.partitions.loaded_pieces import PieceBudget
 from routelog.log_backend.partitions.log_intake import LogIntake
 from routelog.vhosts import Delivery, PublishRefused, Queue, QueuePartition, QueueProperties
-from routelog.vhosts.partitions.priority_partition import PriorityPartition
-from routelog.vhosts.partitions.priority_scan_budget import PriorityScanBudget
+from routelog.vhosts.partitions.priority_order import prioritize
 from routelog.vhosts.publishing.internal_publish import Posted, Settle
 from routelog.vhosts.publishing.internal_publisher import Done
 from routelog.vhosts.rules.death import Death
@@ -180,16 +179,13 @@ class QueueAgainstList(RuleBasedStateMachine):
         given = {name: value for name, value in arguments.items() if value is not None}
         self.queue_rules = Rules(given)
         self.keeps_dead = dead_letters
-        self.priorities = priorities
+        self.priority_max = PRIORITY_MAX if priorities else 0
         properties = QueueProperties("q", arguments=given)
         turns = self.house.turns
         self.queue = Queue("/", properties, None, turns.scheduler, self.house)
         log = PartitionLog(cast(Any, Owner()), 1, Path("nowhere"), durable=False)
         partition = QueuePartition(log, self.queue.wake)
-        if priorities:
-            partition = PriorityPartition(
-                log, self.queue.wake, PriorityScanBudget(turns.scheduler), PRIORITY_MAX
-            )
+        prioritize([partition], PRIORITY_MAX if priorities else 0, turns.scheduler)
         self.queue.open([partition])
         self.queue.apply(given)
         turns.run()
@@ -215,8 +211,7 @@ class QueueAgainstList(RuleBasedStateMachine):
                 if each is not None
             ]
             deadline = now + min(own) * 1_000 if own else None
-            level = min(priority, PRIORITY_MAX) if self.priorities else 0
-            added.append(Message(body, size, level, deadline))
+            added.append(Message(body, size, priority, deadline))
         expiring = any(expiration is not None for _, expiration, _ in messages)
         batch: Records = encode_records(
             memoryview(source),
@@ -285,10 +280,20 @@ class QueueAgainstList(RuleBasedStateMachine):
         assert self.queue.purge() == len(self.ready)
         self.ready.clear()
 
+    @rule(priority_max=st.integers(0, PRIORITY_MAX))
+    def change_priorities(self, priority_max: int) -> None:
+        self.priority_max = priority_max
+        prioritize(self.queue.partitions, priority_max, self.house.turns.scheduler)
+        self.queue.wake()
+        self._settled()
+
     # -- what the model makes of it
 
     def _in_order(self) -> list[Message]:
-        return sorted(self.ready, key=lambda each: (-each.priority, self.numbers[each.body]))
+        def place(message: Message) -> tuple[int, int]:
+            return -min(message.priority, self.priority_max), self.numbers[message.body]
+
+        return sorted(self.ready, key=place)
 
     def _die(self, message: Message, reason: str) -> None:
         if self.keeps_dead:

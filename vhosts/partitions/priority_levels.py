@@ -1,4 +1,7 @@
-"""Ready offsets by priority: for each priority ranges in the order of the log, the highest first."""
+"""Ready offsets by priority: for each priority ranges in the order of the log, the highest first.
+
+Those whose priority is not known yet are in an order of their own, behind all others.
+"""
 
 from bisect import bisect_right, insort
 from collections import deque
@@ -52,15 +55,17 @@ class _Level:
                         at += 1
         return taken
 
-    def pass_head(self, end: int) -> None:
+    def pass_head(self, end: int) -> bool:
+        # Returns whether it was among the returned ones.
         if self.returned and (not self.fresh or self.returned[0] < self.fresh[0]):
             head = self.returned.pop(0)
             if end < head.end:
                 self.returned.insert(0, head._replace(first=end))
-        else:
-            head = self.fresh.popleft()
-            if end < head.end:
-                self.fresh.appendleft(head._replace(first=end))
+            return True
+        head = self.fresh.popleft()
+        if end < head.end:
+            self.fresh.appendleft(head._replace(first=end))
+        return False
 
 
 class PriorityLevels:
@@ -68,32 +73,64 @@ class PriorityLevels:
 
     Attributes:
         count: messages.
+        priority_max: the highest priority; 0: all messages are in the order of the log.
 
     Cost:
         About 120 bytes for each run of neighbours of one priority, and 1 KB for each priority seen.
     """
 
-    __slots__ = ("_levels", "_priority_max", "count")
+    __slots__ = ("_levels", "_unsorted", "count", "priority_max")
 
     def __init__(self, priority_max: int) -> None:
         self.count = 0
-        self._priority_max = priority_max
+        self.priority_max = priority_max
         self._levels: dict[int, _Level] = {}  # priorities seen so far, the highest first
+        self._unsorted = _Level()  # their priority is not known
 
     def add(self, priority: int, first: int, end: int, *, redelivered: bool) -> None:
         """Add new messages, behind all others."""
-        fresh = self._level(min(priority, self._priority_max)).fresh
+        fresh = self._level(priority).fresh
         self.count += end - first
         if fresh and (fresh[-1].end, fresh[-1].redelivered) == (first, redelivered):
             first = fresh.pop().first
         fresh.append(ReadyRange(first, end, redelivered))
 
-    def put_back(self, priority: int, first: int, end: int) -> None:
-        """Add returned messages."""
+    def put_back(self, first: int, end: int) -> None:
+        """Add returned messages, whose priority is not known any more."""
         self.count += end - first
-        insort(self._level(priority).returned, ReadyRange(first, end, True))
+        insort(self._unsorted.returned, ReadyRange(first, end, True))
+
+    def unsort(self, priority_max: int) -> None:
+        """Forget all priorities: there is another highest one."""
+        levels = [*self._levels.values(), self._unsorted]
+        self.priority_max, self._levels, self._unsorted = priority_max, {}, _Level()
+        self._unsorted.fresh.extend(sorted(each for level in levels for each in level.fresh))
+        self._unsorted.returned.extend(sorted(each for level in levels for each in level.returned))
+
+    def unsorted_head(self) -> ReadyRange | None:
+        """The first messages whose priority is not known."""
+        return self._unsorted.head()
+
+    def sort(self, priority: int, end: int) -> None:
+        """The first messages whose priority was not known, up to `end`, have this one."""
+        head = self._unsorted.head()
+        if head is None:
+            return
+        if self._unsorted.pass_head(end):
+            insort(self._level(priority).returned, head._replace(end=end))
+        else:
+            self.count -= end - head.first
+            self.add(priority, head.first, end, redelivered=head.redelivered)
+
+    def pass_unsorted(self, end: int) -> None:
+        """Remove the first messages whose priority is not known, up to `end`."""
+        head = self._unsorted.head()
+        if head is not None:
+            self.count -= end - head.first
+            self._unsorted.pass_head(end)
 
     def _level(self, priority: int) -> _Level:
+        priority = min(priority, self.priority_max)
         level = self._levels.get(priority)
         if level is None:
             level = _Level()
@@ -101,43 +138,47 @@ class PriorityLevels:
             self._levels = dict(sorted([*others, (priority, level)], key=_priority, reverse=True))
         return level
 
-    def head(self) -> tuple[int, ReadyRange] | None:
-        """Priority and range of the next messages."""
-        for priority, level in self._levels.items():
+    def _all(self) -> Iterator[_Level]:
+        yield from self._levels.values()
+        yield self._unsorted
+
+    def head(self) -> ReadyRange | None:
+        """The next messages, all of one priority."""
+        for level in self._all():
             head = level.head()
             if head is not None:
-                return priority, head
+                return head
         return None
 
     def has(self, offset: int) -> bool:
         """Whether a message is in any range."""
-        return any(level.has(offset) for level in self._levels.values())
+        return any(level.has(offset) for level in self._all())
 
-    def take_out(self, first: int, end: int) -> list[tuple[int, int, int]]:
-        """Remove all messages of [first, end): their priorities and ranges."""
-        taken = [
-            (priority, *each)
-            for priority, level in self._levels.items()
-            for each in level.take_out(first, end)
-        ]
-        self.count -= sum(behind - begin for _, begin, behind in taken)
+    def take_out(self, first: int, end: int) -> list[tuple[int, int]]:
+        """Remove all messages of [first, end): their ranges, in any order."""
+        taken = [each for level in self._all() for each in level.take_out(first, end)]
+        self.count -= sum(behind - begin for begin, behind in taken)
         return taken
 
-    def pass_head(self, priority: int, first: int, end: int) -> None:
-        """Remove the messages of the head up to `end`; the head has this priority."""
-        self.count -= end - first
-        self._levels[priority].pass_head(end)
+    def pass_head(self, end: int) -> None:
+        """Remove the messages of the head up to `end`."""
+        for level in self._all():
+            head = level.head()
+            if head is not None:
+                self.count -= end - head.first
+                level.pass_head(end)
+                return
 
     def __iter__(self) -> Iterator[tuple[int, int]]:
         """All ranges, in any order."""
-        for level in self._levels.values():
+        for level in self._all():
             for each in (*level.returned, *level.fresh):
                 yield each.first, each.end
 
     def clear(self) -> None:
         """Remove all messages."""
         self.count = 0
-        self._levels = {}
+        self._levels, self._unsorted = {}, _Level()
 
 
 def _first(each: ReadyRange) -> int:

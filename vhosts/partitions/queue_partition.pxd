@@ -9,11 +9,12 @@ cdef class QueuePartition:
     cdef public LogEnd log
     cdef public Cursor cursor
     cdef public object rules
+    cdef public object order
     cdef public object counters
     cdef public object on_expiring
     cdef object _notify
     cdef public long long next_offset
-    cdef public long long _delivered_before
+    cdef public long long delivered_before
     cdef public long long in_flight
     cdef public list returned
     cdef public long long _returned_count
@@ -24,4 +25,4 @@ cdef class QueuePartition:
     cpdef long long count_ready(self) except? -1
     cpdef take(self, long long count_max, long long bytes_max)
     cpdef settle(self, long long first, long long end, reason=*)
-    cpdef long long _skip_settled(self) except? -1
+    cpdef long long skip_settled(self) except? -1

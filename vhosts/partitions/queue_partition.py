@@ -54,6 +54,49 @@ class PartitionRules(Protocol):
         """Delivered messages are to be settled; returns whether the rules do that."""
 
 
+class ReadyOrder(Protocol):
+    """An order of a partition's ready messages other than that of its log.
+
+    Attributes:
+        count: messages that it has: all ready ones below the partition's `next_offset`.
+    """
+
+    @property
+    def count(self) -> int:
+        """See the class."""
+
+    @property
+    def first(self) -> int | None:
+        """The next message that it has; None: it has none."""
+
+    def has(self, offset: int) -> bool:
+        """Whether it has a message."""
+
+    def ranges(self) -> Iterable[tuple[int, int]]:
+        """All that it has, [first, end), in any order."""
+
+    def head(self) -> tuple[int, int] | None:
+        """See `QueuePartition.head`."""
+
+    def pass_head(self, end: int) -> None:
+        """The messages of the head below an offset are ready no more."""
+
+    def put_back(self, first: int, end: int) -> None:
+        """Messages [first, end) are ready again."""
+
+    def take_out(self, first: int, end: int) -> list[tuple[int, int]]:
+        """Remove what it has of [first, end); returns the ranges, in order."""
+
+    def clear(self) -> None:
+        """Remove everything."""
+
+    def take(self, count_max: int, bytes_max: int) -> Delivery | None:
+        """See `QueuePartition.take`."""
+
+    def prepare(self, done: Callable[[], None]) -> bool:
+        """See `QueuePartition.prepare`."""
+
+
 @cython.cclass
 class QueuePartition:
     """One partition of a queue, or of one consumer group's progress through it.
@@ -64,6 +107,7 @@ class QueuePartition:
         next_offset: everything below was handed out, returned or settled.
         in_flight: messages handed out and neither settled nor returned.
         rules: of its queue; None: it has none.
+        order: in which messages are ready; None: that of the log.
         counters: of its queue.
         on_expiring: called when there are no rules, and a message with an expiration comes in; None: never.
         purged: ranges of the last purge, where the log keeps them; a restart forgets them.
@@ -71,12 +115,12 @@ class QueuePartition:
     Unsettled messages that an earlier run handed out are ready, and marked redelivered; the cursor has the end
     of that range.
 
-    Invariants: `returned` holds disjoint, ascending [first, end) ranges below `next_offset`; `_withheld` holds
+    Invariants: `returned` holds disjoint, ascending [first, end) ranges below `next_offset`, none if there is
+    an `order`; `_withheld` holds
     such ranges of unsettled messages that were at or above it when they were withheld.
     """
 
     __slots__ = (
-        "_delivered_before",
         "_notify",
         "_returned_count",
         "_settled_ahead",
@@ -84,10 +128,12 @@ class QueuePartition:
         "_withheld",
         "counters",
         "cursor",
+        "delivered_before",
         "in_flight",
         "log",
         "next_offset",
         "on_expiring",
+        "order",
         "purged",
         "returned",
         "rules",
@@ -97,13 +143,14 @@ class QueuePartition:
         self.log = log
         self.cursor = log.open_cursor(cursor)
         self.rules: PartitionRules | None = None
+        self.order: ReadyOrder | None = None
         self.counters = UNCOUNTED
         self.on_expiring: Callable[[], None] | None = None
         self._notify = on_ready
         settled = self.cursor.settled
         self.next_offset = settled.low_water
         # The end of the offsets that an earlier run handed out
-        self._delivered_before = self.cursor.handed_out
+        self.delivered_before = self.cursor.handed_out
         self.in_flight = 0
         self.returned: list[tuple[int, int]] = []
         self._returned_count = 0
@@ -144,12 +191,16 @@ class QueuePartition:
     def count_ready(self) -> int:
         """See `ready`; kinds of partitions override this."""
         held = self.next_offset + self._settled_ahead - self._returned_count
+        if self.order is not None:
+            held -= self.order.count
         return self.log.end_of_ready() - held
 
     def is_ready(self, offset: int) -> bool:
         """Whether an unsettled message waits for a consumer."""
         if offset >= self.next_offset:
             return offset < self.log.ready_end and self._waiting_from(offset) == offset
+        if self.order is not None:
+            return self.order.has(offset)
         at = bisect_right(self.returned, offset, key=_first)
         return at > 0 and offset < self.returned[at - 1][1]
 
@@ -164,8 +215,10 @@ class QueuePartition:
     @property
     def at_damage(self) -> bool:
         """The next message lies at or behind damage: it is not handed out."""
-        first = self.returned[0][0] if self.returned else self._skip_settled()
-        return first >= self.log.blocked_from
+        first = self.returned[0][0] if self.returned else None
+        if self.order is not None:
+            first = self.order.first
+        return (self.skip_settled() if first is None else first) >= self.log.blocked_from
 
     @property
     def unreadable(self) -> bool:
@@ -197,6 +250,8 @@ class QueuePartition:
         """
         if self._until_resumed is not None:
             return None
+        if self.order is not None:
+            return self.order.take(count_max, bytes_max)
         if self.rules is not None:
             count_max = self.rules.takeable(self, count_max)
             if not count_max:
@@ -205,11 +260,11 @@ class QueuePartition:
         if self.returned:
             first, end = self.returned[0]
         else:
-            first, end = self._skip_settled(), log.end_of_ready()
+            first, end = self.skip_settled(), log.end_of_ready()
             if first >= end:
                 return None
-            if first < self._delivered_before < end:
-                end = self._delivered_before
+            if first < self.delivered_before < end:
+                end = self.delivered_before
         batch = log.in_memory(first)
         if batch is None:
             batch = self.log.read(first)
@@ -217,7 +272,7 @@ class QueuePartition:
             self.log.load(first, self.on_ready)
             return None
         if batch.base_offset > first:
-            self._lose(first, min(batch.base_offset, end))
+            self.lose(first, min(batch.base_offset, end))
             return self.take(count_max, bytes_max)
         if batch.records.attributes & _EXPIRING and self.rules is None and self.on_expiring:
             self.on_expiring()
@@ -230,9 +285,9 @@ class QueuePartition:
             redelivered = True
             self._take_returned(count)
         else:
-            redelivered = first < self._delivered_before
+            redelivered = first < self.delivered_before
             if self._settled_ahead:
-                count = self._waiting_until(first, first + count) - first
+                count = self.waiting_until(first, first + count) - first
             self.next_offset = first + count
             self.cursor.hand_out(first + count)
         if redelivered:
@@ -326,6 +381,9 @@ class QueuePartition:
 
     def make_ready(self, first: int, end: int) -> None:
         """Put returned messages into their old place."""
+        if self.order is not None:
+            self.order.put_back(first, end)
+            return
         self._returned_count += end - first
         at = bisect_left(self.returned, (first, end))
         if at > 0 and self.returned[at - 1][1] == first:
@@ -334,6 +392,11 @@ class QueuePartition:
         if at < len(self.returned) and self.returned[at][0] == end:
             end = self.returned.pop(at)[1]
         self.returned.insert(at, (first, end))
+
+    def take_returned_ranges(self) -> list[tuple[int, int]]:
+        """Remove and return the ranges that came back: an order has them from here on."""
+        ranges, self.returned, self._returned_count = self.returned, [], 0
+        return ranges
 
     def delivery_count(self, offset: int) -> int:
         """How often an unsettled message was delivered again, the last delivery included.
@@ -344,14 +407,16 @@ class QueuePartition:
 
     @property
     def head(self) -> tuple[int, int] | None:
-        """The next ready messages, [first, end), all in a row; None when nothing is ready."""
+        """The next ready messages, [first, end), all in a row; None when nothing is ready, or it is not known."""
+        if self.order is not None:
+            return self.order.head()
         if self.returned:
             return self.returned[0]
-        first, end = self._skip_settled(), self.log.ready_end
+        first, end = self.skip_settled(), self.log.ready_end
         if first >= end:
             return None
         if self._settled_ahead:
-            end = self._waiting_until(first, end)
+            end = self.waiting_until(first, end)
         return first, end
 
     @property
@@ -372,6 +437,8 @@ class QueuePartition:
         if self._until_resumed is not None:
             self._until_resumed += (done,)
             return True
+        if self.order is not None:
+            return self.order.prepare(done)
         offset = self.returned[0][0] if self.returned else self.next_offset
         if not self.log.needs_load(offset):
             return False
@@ -394,7 +461,9 @@ class QueuePartition:
             return None
         first = head[0]
         end = min(head[1], first + count, below)
-        if self.returned:
+        if self.order is not None:
+            self.order.pass_head(end)
+        elif self.returned:
             self._take_returned(end - first)
         else:
             self.next_offset = end
@@ -404,24 +473,22 @@ class QueuePartition:
 
     def ready_ranges(self) -> Iterator[tuple[int, int]]:
         """All ready ranges [first, end)."""
-        yield from self.returned
+        yield from self.returned if self.order is None else self.order.ranges()
         yield from self._waiting_between(self.next_offset, self.log.ready_end)
 
     def purge(self) -> int:
         """Settle all ready messages; returns how many."""
         if self.log.keeps_log:
             self.purged = list(islice(self.ready_ranges(), PURGED_RANGES_MAX))
-        return self._purge()
-
-    def _purge(self) -> int:
         count = self.ready
         if self.rules is not None:
             for first, end in self.ready_ranges():
                 self.rules.left(self, first, end)
-        for first, end in self.returned:
+        ahead = self.take_returned_ranges() if self.order is None else self.order.ranges()
+        for first, end in ahead:
             self.cursor.settle(first, end, Reason.PURGED)
-        self.returned.clear()
-        self._returned_count = 0
+        if self.order is not None:
+            self.order.clear()
         end = self.log.ready_end
         self.cursor.settle(self.next_offset, end, Reason.PURGED)
         self.next_offset = end
@@ -433,7 +500,7 @@ class QueuePartition:
     @cython.returns(cython.longlong)
     @cython.exceptval(-1, check=True)
     @cython.locals(offset=cython.longlong)
-    def _skip_settled(self) -> int:
+    def skip_settled(self) -> int:
         if self._settled_ahead:
             offset = self._waiting_from(self.next_offset)
             self._settled_ahead -= offset - self.next_offset
@@ -485,7 +552,9 @@ class QueuePartition:
         self.on_ready()
 
     def _take_below(self, first: int, end: int) -> list[tuple[int, int]]:
-        # What is returned of [first, end).
+        # What is ready of [first, end), below `next_offset`.
+        if self.order is not None:
+            return self.order.take_out(first, end)
         taken = cut_out(self.returned, first, end)
         self._returned_count -= sum(behind - begin for begin, behind in taken)
         return taken
@@ -500,7 +569,7 @@ class QueuePartition:
     def _waiting_between(self, first: int, end: int) -> Iterator[tuple[int, int]]:
         # At or above `next_offset`: ranges that are neither settled nor withheld.
         while (first := self._waiting_from(first)) < end:
-            behind = self._waiting_until(first, end)
+            behind = self.waiting_until(first, end)
             yield first, behind
             first = behind
 
@@ -513,7 +582,7 @@ class QueuePartition:
             offset = settled.unsettled_from(withheld[at - 1][1])
         return offset
 
-    def _waiting_until(self, offset: int, end: int) -> int:
+    def waiting_until(self, offset: int, end: int) -> int:
         end = self.cursor.settled.settled_from(offset, end)
         withheld = self._withheld
         at = bisect_left(withheld, offset, key=_first) if withheld else 0
@@ -527,8 +596,8 @@ class QueuePartition:
             self.returned[0] = (first + count, end)
         self._returned_count -= count
 
-    def _lose(self, first: int, end: int) -> None:
-        # No batch holds these offsets: transient messages of an earlier run.
+    def lose(self, first: int, end: int) -> None:
+        """No batch holds these offsets, which are the next ones: transient messages of an earlier run."""
         if self.rules is not None:
             self.rules.left(self, first, end)
         if self.returned:

@@ -124,7 +124,7 @@ class GroupPartition(QueuePartition):
     def take(self, count_max: int, bytes_max: int) -> Delivery | None:
         """See `QueuePartition`."""
         if not self.returned:
-            count_max = min(count_max, self.log.visible_end - self._skip_settled())
+            count_max = min(count_max, self.log.visible_end - self.skip_settled())
             if count_max > 0 and self._group.wanted is not None:
                 count_max = self._pass_unwanted(self._group.wanted, count_max)
             if count_max <= 0:

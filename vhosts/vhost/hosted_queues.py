@@ -28,8 +28,7 @@ from routelog.vhosts.arguments.queue_properties import QueueProperties
 from routelog.vhosts.counters.totals import NodeCounters
 from routelog.vhosts.delays.delay_book import DelayBook
 from routelog.vhosts.delays.message_delay import PARTS
-from routelog.vhosts.partitions.priority_partition import PriorityPartition
-from routelog.vhosts.partitions.priority_scan_budget import PriorityScanBudget
+from routelog.vhosts.partitions.priority_order import prioritize
 from routelog.vhosts.partitions.queue_partition import QueuePartition
 from routelog.vhosts.publishing.exchange_memories import ExchangeMemories, remembers_in_log
 from routelog.vhosts.publishing.exchange_memory_limit import ExchangeMemoryLimit
@@ -130,11 +129,9 @@ class HostedQueues:
         return queue
 
     def _partitions(self, queue: Queue, logs: Sequence[PartitionLog]) -> list[QueuePartition]:
-        highest, on_ready = priority_max(queue.properties.arguments), queue.on_ready
-        if highest:
-            looks = PriorityScanBudget(self._store.scheduler)
-            return [PriorityPartition(log, on_ready, looks, highest) for log in logs]
-        return [QueuePartition(log, on_ready) for log in logs]
+        partitions = [QueuePartition(log, queue.on_ready) for log in logs]
+        prioritize(partitions, priority_max(queue.properties.arguments), self._store.scheduler)
+        return partitions
 
     def close(self, queue: Queue) -> tuple[list[Change], list[Callable[[], None]]]:
         """Close the logs and groups of a queue that is being deleted, and tell its consumers.

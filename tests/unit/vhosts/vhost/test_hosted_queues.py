@@ -10,7 +10,7 @@ from unit.log_backend.open_store import flushed
 
 from routelog.exchanges import Exchange
 from routelog.vhosts import QueueProperties
-from routelog.vhosts.partitions.priority_partition import PriorityPartition
+from routelog.vhosts.partitions.priority_order import PriorityOrder
 from routelog.vhosts.stored.topology_record import NEXT_PARTITION_KEY, prefix
 
 
@@ -32,7 +32,7 @@ def test_a_queue_with_priorities_has_partitions_that_know_them(node: Node) -> No
     properties = QueueProperties("q", arguments={"x-max-priority": 3})
     logs = node.vhost.hosted.open_logs(properties, [11])
     (partition,) = node.vhost.hosted.open(properties, None, logs).partitions
-    assert isinstance(partition, PriorityPartition)
+    assert isinstance(partition.order, PriorityOrder)
 
 
 async def test_a_closed_queue_names_its_record_and_keeps_its_files_until_that_is_gone(

@@ -70,13 +70,42 @@ def test_neighbours_of_one_priority_are_one_range() -> None:
     for offset, priority in enumerate((1, 1, 9, 2, 0)):
         levels.add(priority, offset, offset + 1, redelivered=False)
     assert sorted(levels) == [(0, 2), (2, 4), (4, 5)]
-    assert levels.head() == (2, ReadyRange(2, 4, False))
-    levels.pass_head(2, 2, 3)
-    levels.put_back(1, 7, 8)
-    assert levels.head() == (2, ReadyRange(3, 4, False))
+    assert levels.head() == ReadyRange(2, 4, False)
+    levels.pass_head(3)
+    levels.put_back(7, 8)
+    assert levels.head() == ReadyRange(3, 4, False)
     assert levels.count == 5
     levels.clear()
     assert (levels.head(), levels.count, list(levels)) == (None, 0, [])
+
+
+def test_what_came_back_goes_to_its_place_when_its_priority_is_known() -> None:
+    levels = PriorityLevels(2)
+    levels.add(1, 4, 6, redelivered=False)
+    levels.put_back(1, 4)
+    levels.sort(1, 2)
+    assert levels.unsorted_head() == ReadyRange(2, 4, True)
+    levels.sort(2, 4)
+    assert levels.unsorted_head() is None
+    order = []
+    while (head := levels.head()) is not None:
+        order.append(head)
+        levels.pass_head(head.end)
+    assert order == [ReadyRange(2, 4, True), ReadyRange(1, 2, True), ReadyRange(4, 6, False)]
+
+
+def test_forgotten_priorities_leave_the_order_of_the_log_and_who_was_redelivered() -> None:
+    levels = PriorityLevels(2)
+    levels.add(2, 3, 5, redelivered=False)
+    levels.add(0, 0, 2, redelivered=False)
+    levels.put_back(2, 3)
+    levels.unsort(0)
+    assert sorted(levels) == [(0, 2), (2, 3), (3, 5)]
+    assert levels.head() == ReadyRange(0, 2, False)
+    levels.pass_head(2)
+    assert levels.head() == ReadyRange(2, 3, True)
+    assert sorted(levels.take_out(0, 5)) == [(2, 3), (3, 5)]
+    assert levels.count == 0
 
 
 async def test_a_message_without_a_priority_has_the_lowest(node: Node) -> None:

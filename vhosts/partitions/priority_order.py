@@ -1,0 +1,219 @@
+"""The order of a queue with `x-max-priority`: the highest priority first, in the order of the log within one.
+
+The log is like that of any queue. The ready messages by priority are in memory only, as far as the log was
+scanned: the first delivery after a start, after a change of the highest priority, or after a long time without
+consumers, scans all unsettled messages, on the disk too, a slice at a time. A message that comes back is scanned
+again.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby
+
+from routelog.log_backend import Reason, RecordBatch, Scheduler
+from routelog.vhosts.messages.delivery import Delivery, fitting
+from routelog.vhosts.messages.property_list import priority
+from routelog.vhosts.partitions.priority_levels import PriorityLevels
+from routelog.vhosts.partitions.priority_scan_budget import PriorityScanBudget
+from routelog.vhosts.partitions.queue_partition import QueuePartition
+
+
+class PriorityOrder:
+    """Hands out the messages of a partition by priority; see `ReadyOrder`.
+
+    Args:
+        looks: shared by the partitions of its queue.
+
+    Invariant: all ready messages below the partition's `next_offset` are in the levels.
+
+    After a restart, all messages below the highest offset that was handed out are marked redelivered, also
+    those of lower priority that were not handed out.
+    """
+
+    __slots__ = ("_levels", "_looks", "_partition")
+
+    def __init__(
+        self, partition: QueuePartition, looks: PriorityScanBudget, priority_max: int
+    ) -> None:
+        self._partition = partition
+        self._looks = looks
+        self._levels = PriorityLevels(priority_max)
+        for first, end in partition.take_returned_ranges():
+            self._levels.put_back(first, end)
+
+    def change(self, priority_max: int) -> None:
+        """Hand out by priorities up to another highest one; 0: in the order of the log."""
+        self._levels.unsort(priority_max)
+
+    @property
+    def count(self) -> int:
+        """See `ReadyOrder`."""
+        return self._levels.count
+
+    @property
+    def first(self) -> int | None:
+        """See `ReadyOrder`."""
+        found = self._levels.head()
+        return None if found is None else found.first
+
+    def has(self, offset: int) -> bool:
+        """See `ReadyOrder`."""
+        return self._levels.has(offset)
+
+    def ranges(self) -> Iterator[tuple[int, int]]:
+        """See `ReadyOrder`."""
+        yield from self._levels
+
+    def head(self) -> tuple[int, int] | None:
+        """See `ReadyOrder`; None also while the scan is not done."""
+        if self._is_over():
+            return self._partition.head
+        found = self._levels.head() if self._look() else None
+        return None if found is None else (found.first, found.end)
+
+    def pass_head(self, end: int) -> None:
+        """See `ReadyOrder`."""
+        self._levels.pass_head(end)
+
+    def put_back(self, first: int, end: int) -> None:
+        """See `ReadyOrder`."""
+        self._levels.put_back(first, end)
+
+    def take_out(self, first: int, end: int) -> list[tuple[int, int]]:
+        """See `ReadyOrder`."""
+        return sorted(self._levels.take_out(first, end))
+
+    def clear(self) -> None:
+        """See `ReadyOrder`."""
+        self._levels.clear()
+
+    def take(self, count_max: int, bytes_max: int) -> Delivery | None:
+        """See `ReadyOrder`."""
+        partition = self._partition
+        if self._is_over():
+            next_of_log: Delivery | None = partition.take(count_max, bytes_max)
+            return next_of_log
+        if not self._look():
+            self._await(partition.on_ready)
+            return None
+        if partition.rules is not None:
+            count_max = partition.rules.takeable(partition, count_max)
+        found = self._levels.head()
+        if found is None or not count_max:
+            return None
+        first, end, redelivered = found
+        batch = partition.log.read(first)
+        if batch is None:
+            partition.log.load(first, partition.on_ready)
+            return None
+        end = min(end, batch.end_offset, first + count_max)
+        index = first - batch.base_offset
+        count = fitting(batch.records, index, end - first, bytes_max)
+        end = first + count
+        self._levels.pass_head(end)
+        partition.cursor.hand_out(end)
+        if redelivered:
+            partition.cursor.redeliver(first, end)
+        if partition.rules is not None:
+            partition.rules.left(partition, first, end)
+        partition.in_flight += count
+        return Delivery(partition, batch.records, index, count, first, redelivered)
+
+    def prepare(self, done: Callable[[], None]) -> bool:
+        """See `ReadyOrder`."""
+        if self._is_over():
+            return self._partition.prepare(done)
+        if self._has_unscanned():
+            self._await(done)
+            return True
+        found, log = self._levels.head(), self._partition.log
+        first = self._partition.skip_settled() if found is None else found.first
+        if not log.needs_load(first):
+            return False
+        log.load(first, done)
+        return True
+
+    def _is_over(self) -> bool:
+        # There are no priorities any more, and the last messages that they put in order have gone.
+        if self._levels.priority_max or self._levels.count:
+            return False
+        self._partition.order = None
+        return True
+
+    def _await(self, done: Callable[[], None]) -> None:
+        log, first = self._partition.log, self._next_to_scan()
+        if log.needs_load(first):
+            log.load(first, done)
+        else:
+            self._looks.call_soon(done)
+
+    def _next_to_scan(self) -> int:
+        came_back = self._levels.unsorted_head()
+        return self._partition.skip_settled() if came_back is None else came_back.first
+
+    def _has_unscanned(self) -> bool:
+        if not self._levels.priority_max:
+            return False  # any order is that of the log
+        log = self._partition.log
+        return self._next_to_scan() < min(log.ready_end, log.blocked_from)
+
+    def _look(self) -> bool:
+        # Scan the priorities that are not known; returns whether all of them are.
+        while self._has_unscanned():
+            first = self._next_to_scan()
+            batch = self._partition.log.read(first) if self._looks.left > 0 else None
+            if batch is None:
+                return False
+            if batch.base_offset > first:
+                self._lose(first, batch.base_offset)
+                continue
+            end = min(batch.end_offset, first + self._looks.left)
+            self._looks.use(self._scan(batch, first, end) - first)
+        return True
+
+    def _scan(self, batch: RecordBatch, first: int, end: int) -> int:
+        # Returns where the messages that are neither settled nor handed out end.
+        partition, known = self._partition, self._levels.unsorted_head()
+        again = first < partition.delivered_before
+        if known is not None:
+            end = min(end, known.end)
+        elif again:
+            end = partition.waiting_until(first, min(end, partition.delivered_before))
+        else:
+            end = partition.waiting_until(first, end)
+        for level, stop in _runs(batch, first, end):
+            if known is not None:
+                self._levels.sort(level, stop)
+            else:
+                self._levels.add(level, partition.next_offset, stop, redelivered=again)
+                partition.next_offset = stop
+        return end
+
+    def _lose(self, first: int, end: int) -> None:
+        # No batch holds these offsets.
+        known = self._levels.unsorted_head()
+        if known is None:
+            self._partition.lose(first, min(end, self._partition.log.ready_end))
+            return
+        end = min(end, known.end)
+        self._levels.pass_unsorted(end)
+        self._partition.finish(first, end, Reason.LOST)
+
+
+def prioritize(partitions: Sequence[QueuePartition], priority_max: int, scheduler: Scheduler) -> None:
+    """Let the partitions of a queue hand out by priorities up to a highest one; 0: in the order of the log."""
+    looks = PriorityScanBudget(scheduler)
+    for partition in partitions:
+        if isinstance(partition.order, PriorityOrder):
+            partition.order.change(priority_max)
+        elif priority_max:
+            partition.order = PriorityOrder(partition, looks, priority_max)
+
+
+def _runs(batch: RecordBatch, first: int, end: int) -> Iterator[tuple[int, int]]:
+    # Neighbours of one priority: it, and the offset behind them.
+    def level(offset: int) -> int:
+        return priority(batch.records.properties(offset - batch.base_offset))
+
+    for each, offsets in groupby(range(first, end), level):
+        *_, last = offsets
+        yield each, last + 1
