@@ -82,6 +82,9 @@ class BlockApplier:
         for number, partition in after.items():
             if number not in store.partitions:
                 self._open(partition, {})
+            else:
+                opened = store.partitions[number]
+                store.change_partition(opened, partition.retention, partition.compression)
             self._change_cursors(partition)
 
     def _open(self, partition: DeclaredPartition, cursors: Mapping[int, int]) -> None:

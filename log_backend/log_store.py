@@ -404,6 +404,22 @@ class LogStore:
             self._retention_timer.partitions.add(partition)
         return partition
 
+    def change_partition(
+        self, partition: PartitionLog, retention: Retention | None, compression: str | None
+    ) -> None:
+        """Keep and compress an open partition in another way from now on; see `open_partition`.
+
+        What is in segments stays as it is, until it may be removed.
+        """
+        partition.compression = compression or self._options.compression
+        partition.retain(retention)
+        if retention is None:
+            self._retention_timer.partitions.discard(partition)
+        else:
+            self._retention_timer.partitions.add(partition)
+        if self._started:
+            partition.release()
+
     def transaction(self) -> LogTransaction:
         """Begin what a crash takes all of, or nothing; it may take several turns of the event loop."""
         return LogTransaction(self.journal, self.intake)

@@ -146,6 +146,10 @@ class PartitionLog(QuarantinedLog):
         self._awaiting_load: tuple[Callable[[], None], ...] = ()
         self._awaiting_visible: tuple[Callable[[], None], ...] = ()
 
+    def retain(self, retention: Retention | None) -> None:
+        """Keep records by another retention from now on; None: none that is settled."""
+        self.retention, self.keeps_log = retention, retention is not None
+
     # -- writing
 
     def adopt(self, segment: Segment) -> None:

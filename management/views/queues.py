@@ -305,10 +305,7 @@ async def put_queue(call: Call) -> Answer:
     body = await call.body(QueueBody)
     name, vhost = call.path("name"), call.vhost
     call.caller.authorize(vhost.name, ResourceKind.QUEUE, name, Verb.CONFIGURE)
-    dead_letters = body.arguments.get("x-dead-letter-exchange")
-    if isinstance(dead_letters, str):
-        call.caller.authorize(vhost.name, ResourceKind.QUEUE, name, Verb.READ)
-        call.caller.authorize(vhost.name, ResourceKind.EXCHANGE, dead_letters, Verb.WRITE)
+    _authorize_dead_letters(call, name, body.arguments)
     arguments = checked_arguments(body.arguments)
     await vhost.until_free("queue", name)
     existed = name in vhost.queues
@@ -317,6 +314,13 @@ async def put_queue(call: Call) -> Answer:
     )
     await value_of(vhost.declare_queue(properties, call))
     return put(existed)
+
+
+def _authorize_dead_letters(call: Call, queue: str, arguments: Mapping[str, object]) -> None:
+    dead_letters, vhost = arguments.get("x-dead-letter-exchange"), call.vhost.name
+    if isinstance(dead_letters, str):
+        call.caller.authorize(vhost, ResourceKind.QUEUE, queue, Verb.READ)
+        call.caller.authorize(vhost, ResourceKind.EXCHANGE, dead_letters, Verb.WRITE)
 
 
 @changes(
@@ -332,6 +336,20 @@ async def delete_queue(call: Call) -> Answer:
     queue.check_access(call)
     conditions = {"if_unused": call.flag("if-unused"), "if_empty": call.flag("if-empty")}
     await value_of(call.vhost.delete_queue(queue, **conditions))
+    return Empty()
+
+
+@changes(dict[str, Any])
+async def change_queue(call: Call) -> Answer:
+    """Change arguments of a queue; null removes one. Consumers and messages stay."""
+    asked = await call.json()
+    if not isinstance(asked, dict):
+        raise bad_request("not_json")
+    queue = _queue(call)
+    call.caller.authorize(queue.vhost, ResourceKind.QUEUE, queue.name, Verb.CONFIGURE)
+    queue.check_access(call)
+    _authorize_dead_letters(call, queue.name, asked)
+    await call.vhost.change_queue(queue, asked)
     return Empty()
 
 

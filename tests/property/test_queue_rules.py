@@ -177,6 +177,7 @@ class QueueAgainstList(RuleBasedStateMachine):
             "x-max-priority": PRIORITY_MAX if priorities else None,
         }
         given = {name: value for name, value in arguments.items() if value is not None}
+        self.arguments = given
         self.queue_rules = Rules(given)
         self.keeps_dead = dead_letters
         self.priority_max = PRIORITY_MAX if priorities else 0
@@ -283,8 +284,9 @@ class QueueAgainstList(RuleBasedStateMachine):
     @rule(priority_max=st.integers(0, PRIORITY_MAX))
     def change_priorities(self, priority_max: int) -> None:
         self.priority_max = priority_max
+        # As any change of arguments does: another head may have expired.
+        self.queue.apply(self.arguments)
         prioritize(self.queue.partitions, priority_max, self.house.turns.scheduler)
-        self.queue.wake()
         self._settled()
 
     # -- what the model makes of it

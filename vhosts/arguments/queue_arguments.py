@@ -1,6 +1,6 @@
 """Queue arguments: valid values, equivalence of two declarations, and their meaning."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from routelog.exchanges import comparable, field_type
@@ -87,6 +87,9 @@ NOT_FOR_STREAMS = (
     "x-delayed-retry-max",
 )
 
+# Arguments that say where a message lies: a queue has them for its life.
+FOR_LIFE = ("x-partitions", "x-partition-key", "x-partition-strategy")
+
 # Arguments without meaning unless another one is given.
 NEEDED: Mapping[str, str] = {
     "x-dead-letter-routing-key": "x-dead-letter-exchange",
@@ -135,18 +138,43 @@ def check_arguments(queue: str, vhost: str, arguments: Mapping[str, object]) -> 
 
 
 def check_equivalent(
-    queue: str, vhost: str, current: Mapping[str, object], received: Mapping[str, object]
+    queue: str,
+    vhost: str,
+    current: Mapping[str, object],
+    received: Mapping[str, object],
+    names: Iterable[str] = KNOWN,
 ) -> None:
-    """Refuse a redeclaration whose known arguments differ.
+    """Refuse a redeclaration whose known arguments differ, or those of some names.
 
     Raises:
         QueueInequivalent: names the first one.
     """
-    for name in KNOWN:
+    for name in names:
         unsaid = UNSAID.get(name)
         has, asked = current.get(name, unsaid), received.get(name, unsaid)
         if comparable(has) != comparable(asked):
             raise QueueInequivalent(queue, vhost, name, *_differing(asked, has))
+
+
+def check_change(
+    queue: str, vhost: str, current: Mapping[str, object], received: Mapping[str, object]
+) -> None:
+    """Refuse other arguments of a queue that is there, if it has the present ones for its life.
+
+    Raises:
+        QueueInequivalent: names the first one.
+    """
+    kind = ("x-queue-type",) if is_stream(current) != is_stream(received) else ()
+    check_equivalent(queue, vhost, current, received, (*kind, *FOR_LIFE))
+
+
+def difference(current: Mapping[str, object], received: Mapping[str, object]) -> str:
+    """The arguments that differ, for people; empty: none does."""
+    return ", ".join(
+        f"{name}: {_described(current.get(name))} becomes {_described(received.get(name))}"
+        for name in dict.fromkeys((*current, *received))
+        if comparable(current.get(name)) != comparable(received.get(name))
+    )
 
 
 def check_durability(queue: str, vhost: str, arguments: Mapping[str, object], stored: bool) -> None:

@@ -20,6 +20,11 @@ class QueueProperties:
     user: str = ""
 
     @property
+    def type(self) -> str:
+        """Classic, quorum or stream."""
+        return str(self.arguments.get("x-queue-type", "classic"))
+
+    @property
     def is_stored(self) -> bool:
         """Whether the queue survives a restart; an exclusive queue ends with its connection."""
         return self.durable and not self.exclusive

@@ -189,6 +189,10 @@ class MessageCounters(Counters):
             self.delivery_limit,
         )
 
+    def count_with(self, above: "MessageCounters") -> None:
+        """Count with other totals from here on."""
+        self._above = above
+
     @cython.ccall
     @cython.locals(count=cython.longlong)
     def published(self, count: int) -> None:

@@ -2,8 +2,7 @@
 
 The log is like that of any queue. The ready messages by priority are in memory only, as far as the log was
 scanned: the first delivery after a start, after a change of the highest priority, or after a long time without
-consumers, scans all unsettled messages, on the disk too, a slice at a time. A message that comes back is scanned
-again.
+consumers, scans all unsettled messages, on the disk too, a slice at a time. What comes back is scanned again.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -199,7 +198,9 @@ class PriorityOrder:
         self._partition.finish(first, end, Reason.LOST)
 
 
-def prioritize(partitions: Sequence[QueuePartition], priority_max: int, scheduler: Scheduler) -> None:
+def prioritize(
+    partitions: Sequence[QueuePartition], priority_max: int, scheduler: Scheduler
+) -> None:
     """Let the partitions of a queue hand out by priorities up to a highest one; 0: in the order of the log."""
     looks = PriorityScanBudget(scheduler)
     for partition in partitions:

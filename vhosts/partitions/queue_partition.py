@@ -407,7 +407,7 @@ class QueuePartition:
 
     @property
     def head(self) -> tuple[int, int] | None:
-        """The next ready messages, [first, end), all in a row; None when nothing is ready, or it is not known."""
+        """The next ready messages, [first, end), all in a row; None: there are none, or none known."""
         if self.order is not None:
             return self.order.head()
         if self.returned:
@@ -501,6 +501,7 @@ class QueuePartition:
     @cython.exceptval(-1, check=True)
     @cython.locals(offset=cython.longlong)
     def skip_settled(self) -> int:
+        """Move `next_offset` to the next message that is neither settled nor withheld, and return it."""
         if self._settled_ahead:
             offset = self._waiting_from(self.next_offset)
             self._settled_ahead -= offset - self.next_offset
@@ -583,6 +584,7 @@ class QueuePartition:
         return offset
 
     def waiting_until(self, offset: int, end: int) -> int:
+        """Where the messages end that wait in a row from an offset on; `end` at most."""
         end = self.cursor.settled.settled_from(offset, end)
         withheld = self._withheld
         at = bisect_left(withheld, offset, key=_first) if withheld else 0

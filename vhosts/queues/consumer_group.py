@@ -142,11 +142,11 @@ class GroupPartition(QueuePartition):
             not in memory; 0: none does, or the turn is over.
         """
         log = self.log
-        while self._group.may_look() and (first := self._skip_settled()) < log.visible_end:
+        while self._group.may_look() and (first := self.skip_settled()) < log.visible_end:
             batch = log.read(first)
             if batch is None or batch.base_offset > first:
                 return count_max
-            end = self._waiting_until(first, min(batch.end_offset, log.visible_end))
+            end = self.waiting_until(first, min(batch.end_offset, log.visible_end))
             index = first - batch.base_offset
             match, behind = wanted.next_match(
                 batch.records, index, end - batch.base_offset, count_max, self._group.is_over

@@ -133,6 +133,9 @@ class Dispatcher:
             raise self._why_stopped()
         if self.consumers and (consumer.exclusive or self.consumers[0].exclusive):
             raise ConsumptionRefused(self.name, self.vhost)
+        self._enter(consumer)
+
+    def _enter(self, consumer: Consumer) -> None:
         insort(self.consumers, consumer, key=_rank)
         if self._ring is not None:
             self._ring.add(consumer)

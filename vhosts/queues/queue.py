@@ -58,6 +58,7 @@ from routelog.vhosts.queues.queue_handle import (
 from routelog.vhosts.queues.single_active import WaitingConsumers
 from routelog.vhosts.rules.queue_rules import QueueRules, has_rules
 from routelog.vhosts.rules.rule_services import RuleServices
+from routelog.vhosts.rules.unique_keys import UniqueKeys
 
 _EXPIRING = cython.declare(cython.uint, EXPIRING)
 _NOTHING_OPEN = cython.declare(cython.longlong, NOTHING_OPEN)
@@ -159,14 +160,39 @@ class Queue(Dispatcher):
         before = self.effective
         if policy == before.policy and operator == before.operator_policy:
             return
+        self._go_by(policy, operator)
+
+    def change(
+        self, properties: QueueProperties, policy: Policy | None, operator: Policy | None
+    ) -> None:
+        """Apply other arguments, and these policies, from now on; its partitions are changed elsewhere."""
+        self.properties = properties
+        self._choose_consumers(has_single_active_consumer(properties.arguments))
+        self._go_by(policy, operator)
+
+    def _go_by(self, policy: Policy | None, operator: Policy | None) -> None:
+        before = self.effective
         self.effective = effective_arguments(self.properties.arguments, policy, operator)
         if self.effective.values != before.values:
             self.apply(self.effective.values)
 
+    def _choose_consumers(self, single: bool) -> None:
+        # All of them are active, or the first one is.
+        if single and self._standby is None:
+            self._standby = WaitingConsumers()
+            waiting = self.consumers[1:]
+            super().detach(waiting)
+            for consumer in waiting:
+                self._standby.add(consumer)
+        elif not single and self._standby is not None:
+            waiting, self._standby = self._standby.take_all(), None
+            for consumer in waiting:
+                self._enter(consumer)
+
     @property
     def type(self) -> str:
         """Classic, quorum or stream."""
-        return str(self.properties.arguments.get("x-queue-type", "classic"))
+        return self.properties.type
 
     def apply(self, arguments: Mapping[str, object]) -> None:
         """Apply arguments from here on: its own, merged with those of policies."""
@@ -213,6 +239,11 @@ class Queue(Dispatcher):
             raise PublishRefused(refused, position)
         return position
 
+    @property
+    def unique_keys(self) -> UniqueKeys | None:
+        """For deduplication; None: there is none."""
+        return None if self.rules is None else self.rules.unique_keys
+
     def used(self) -> None:
         """The queue was used: `x-expires` begins anew."""
         if self.rules is not None and self.rules.lease is not None:
@@ -235,6 +266,11 @@ class Queue(Dispatcher):
         """Whether the queue is auto-delete and its last consumer has left."""
         is_left = self.had_consumer and not self.consumer_count
         return self.properties.auto_delete and is_left and not self.deleted
+
+    @property
+    def is_read(self) -> bool:
+        """Whether its log has readers, or groups, which may have no consumer."""
+        return bool(self._readers or self.groups)
 
     @property
     def number(self) -> int:
@@ -404,11 +440,11 @@ class Queue(Dispatcher):
         """See `Dispatcher`; with a single active consumer, the others wait.
 
         Raises:
-            ConsumptionRefused: also when it is exclusive and would be the single active one.
+            ConsumptionRefused: also when it is exclusive and would be the single active one, or that one is.
         """
         if self._standby is None or not (self.consumers or consumer.exclusive):
             super().add_consumer(consumer)
-        elif consumer.exclusive:
+        elif consumer.exclusive or self.consumers[0].exclusive:
             raise ConsumptionRefused(self.name, self.vhost)
         else:
             self._standby.add(consumer)

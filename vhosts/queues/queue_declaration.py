@@ -4,11 +4,14 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from routelog.log_backend import random_name
+from routelog.vhosts.arguments.json_arguments import checked_arguments
 from routelog.vhosts.arguments.queue_arguments import (
     check_arguments,
+    check_change,
     check_durability,
     check_equivalent,
     check_remote,
+    retention,
 )
 from routelog.vhosts.arguments.queue_properties import QueueProperties
 from routelog.vhosts.errors import (
@@ -94,6 +97,28 @@ def check_redeclared(
             raise QueueInequivalent(queue.name, vhost, argument, *texts)
     check_arguments(queue.name, vhost, received.arguments)
     check_equivalent(queue.name, vhost, current.arguments, received.arguments)
+
+
+def changed_declaration(
+    vhost: str, queue: Queue, changes: Mapping[str, object], has_remote: bool
+) -> QueueProperties:
+    """The declaration of a queue with other arguments; None removes one.
+
+    Raises:
+        QueueInequivalent: the queue has one of them for its life.
+        InvalidQueueArgument, InvalidQueueProperty: names the fault.
+        InvalidArguments: they are too large.
+    """
+    current = queue.properties
+    kept = {name: value for name, value in current.arguments.items() if name not in changes}
+    given = {name: value for name, value in changes.items() if value is not None}
+    changed = replace(current, arguments=checked_arguments({**kept, **given}))
+    check_change(queue.name, vhost, current.arguments, changed.arguments)
+    check_declaration(vhost, changed, has_remote)
+    if queue.is_read and retention(changed.arguments) is None:
+        reason = "consumer groups or stream readers still read its log"
+        raise InvalidQueueArgument(queue.name, vhost, "x-retention", reason)
+    return changed
 
 
 def server_name(arguments: Mapping[str, object]) -> str:

@@ -80,7 +80,9 @@ class QueueRules:
         )
 
     def _deduplicate(self, arguments: Mapping[str, object]) -> None:
-        if self.unique_keys is None and arguments.get(DEDUPLICATION) is True:
+        if arguments.get(DEDUPLICATION) is not True:
+            self.unique_keys = None
+        elif self.unique_keys is None:
             self.unique_keys = UniqueKeys(self._queue, self._rule_services.now)
         if self.unique_keys is not None:
             self.unique_keys.ttl = self.expiry.ttl

@@ -122,7 +122,7 @@ class HostedQueues:
             owner,
             self._store.scheduler,
             self._rule_services,
-            self._counters.queue(str(properties.arguments.get("x-queue-type", "classic"))),
+            self._counters.queue(properties.type),
             self.groups.attach,
         )
         queue.open(self._partitions(queue, logs))
@@ -132,6 +132,17 @@ class HostedQueues:
         partitions = [QueuePartition(log, queue.on_ready) for log in logs]
         prioritize(partitions, priority_max(queue.properties.arguments), self._store.scheduler)
         return partitions
+
+    def changed(self, queue: Queue) -> None:
+        """A queue has other arguments: its partitions go by them."""
+        own, values = queue.properties.arguments, queue.effective.values
+        kept = None if retention(own) is None else retention(values)
+        for partition in queue.partitions:
+            partition.log.promise(durability(values, self._store.default_durability))
+            self.logs.change_partition(partition.log, kept, compression(own))
+        prioritize(queue.partitions, priority_max(own), self._store.scheduler)
+        queue.counters.count_with(self._counters.queues[queue.type])
+        queue.wake()
 
     def close(self, queue: Queue) -> tuple[list[Change], list[Callable[[], None]]]:
         """Close the logs and groups of a queue that is being deleted, and tell its consumers.

@@ -37,6 +37,7 @@ from routelog.log_backend import (
 from routelog.vhosts.actor import EXPIRY, acts, current_actor
 from routelog.vhosts.arguments.json_arguments import checked_arguments
 from routelog.vhosts.arguments.limits import MAX_QUEUES, Limits, reached
+from routelog.vhosts.arguments.queue_arguments import difference
 from routelog.vhosts.arguments.queue_properties import QueueProperties
 from routelog.vhosts.counters.totals import NodeCounters, VhostCounters
 from routelog.vhosts.errors import QueueInUse, QueueLimitReached, QueueNotEmpty
@@ -48,6 +49,7 @@ from routelog.vhosts.publishing.stateful_route import StatefulRoute
 from routelog.vhosts.queues.event_feed import TellEvent, tell_nobody, tell_of_queue
 from routelog.vhosts.queues.queue import Queue
 from routelog.vhosts.queues.queue_declaration import (
+    changed_declaration,
     check_declaration,
     check_enabled,
     check_redeclared,
@@ -410,6 +412,38 @@ class VirtualHost:
         queue.declaring = declaring
         tell_of_queue(self._tell, "queue.created", queue)
         return declaring
+
+    async def change_queue(self, queue: Queue, changes: Mapping[str, object]) -> None:
+        """Change arguments of a queue; None removes one. Consumers and messages stay.
+
+        When this returns it is durable, and the queue goes by it.
+
+        Raises:
+            QueueInequivalent: the queue has one of them for its life.
+            InvalidQueueArgument, InvalidQueueProperty: names the fault.
+            InvalidArguments, DefinitionsLimitReached: they are too large.
+            MetadataUnavailable: nothing more can be written; nothing has happened.
+        """
+        before, keys_before = queue.properties, queue.unique_keys
+        after = changed_declaration(self.name, queue, changes, self._store.logs.has_remote)
+        if after.type != before.type:
+            check_enabled(self.name, after, self._store.disabled_types)
+        more = definition_bytes(after) - definition_bytes(before)
+        if more > 0:
+            self._budget.check(after.user, more)
+        durable: Durable = None
+        if queue.is_stored:
+            numbers = [partition.log.number for partition in queue.partitions]
+            durable = self._writer.submit([queue_change(self.name, after, numbers)])
+        self._budget.changed([after], [before])
+        queue.change(after, *self.policies.book.of_queue(after.name, after.type))
+        self.hosted.changed(queue)
+        log.info("%s: %s", queue, difference(before.arguments, after.arguments))
+        if durable is not None:
+            await durable
+        keys = queue.unique_keys
+        if keys is not None and keys is not keys_before:
+            await keys.load()
 
     def _check_queue_limit(self, name: str) -> None:
         limits = {MAX_QUEUES: self._queues_max, **self.limits}

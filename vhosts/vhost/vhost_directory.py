@@ -135,8 +135,8 @@ class VhostDirectory:
         for vhost in self._vhosts.values():
             await vhost.hosted.memories.load()
             for queue in vhost.queues.values():
-                if queue.rules is not None and queue.rules.unique_keys is not None:
-                    await queue.rules.unique_keys.load()
+                if queue.unique_keys is not None:
+                    await queue.unique_keys.load()
             vhost.go_on()
 
     def get(self, name: str) -> VirtualHost:

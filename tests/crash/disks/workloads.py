@@ -258,6 +258,11 @@ async def topology_that_changes(node: Node, root: Path) -> Node:
         await node.confirmed(node.append("a", 1, 1_000))
         await wait_for(*answers)
         await node.confirmed(node.append(f"t{number}", 2, 300))
+        retention = "1h" if number % 2 else None
+        queue = node.vhost.queues[f"t{number}"]
+        await wait_for(
+            asyncio.ensure_future(node.vhost.change_queue(queue, {"x-retention": retention}))
+        )
         node.vhost.delete_exchange(name, if_unused=False)
     return node
 
@@ -270,6 +275,8 @@ async def topology_in_flight(node: Node, root: Path) -> Node:
     answers: list[Awaitable[object]] = []
     for number in range(24):
         answers.append(node.declaring(f"f{number}"))
+        changed = node.vhost.change_queue(node.vhost.queues["kept"], {"x-max-length": 100 + number})
+        answers.append(asyncio.ensure_future(changed))
         node.vhost.bind_queue("kept", "amq.direct", f"key.{number}", {})
         answers.append(asyncio.ensure_future(users.put_user(User(f"u{number % 3}", f"{number}"))))
         policy = Policy("p", f"^f{number}$", {"delivery-limit": 1 + number})

@@ -87,9 +87,45 @@ def test_a_queue_is_declared_filled_looked_at_purged_and_deleted(door, clients, 
     )
 
 
+def test_arguments_of_a_queue_change_under_its_clients(door, clients, name):
+    channel = clients.channel()
+    channel.queue_declare(name, durable=True, arguments={"x-max-length": 5})
+    channel.basic_qos(prefetch_count=1)
+    inbox = Inbox(channel, name)
+    send(channel, name, b"one", b"two", b"three")
+    inbox.wait_for(1)
+    changes = {"x-max-length": None, "x-queue-type": "quorum", "x-max-priority": 3}
+    assert door.ask("PUT", "queues", "/", name, "arguments", body=changes) == (204, None)
+    queue = door.get("queues", "/", name)
+    wanted = {"x-queue-type": "quorum", "x-max-priority": 3}
+    assert (queue["type"], queue["arguments"]) == ("quorum", wanted)
+    assert (queue["messages_ready"], queue["messages_unacknowledged"]) == (2, 1)
+    channel.basic_nack(inbox.delivery_tags[0])
+    assert inbox.wait_for(2).bodies == [b"one", b"one"]
+    assert inbox.deliveries[1][1].headers == {"x-delivery-count": 1}
+    channel.queue_declare(name, durable=True, arguments=wanted)
+    exported = door.get("definitions")["queues"]
+    assert [each["arguments"] for each in exported if each["name"] == name] == [wanted]
+    door.do("PUT", "queues", "/", name, "arguments", body={"x-max-priority": None})
+    refusals = {
+        "x-queue-type": ("stream", "received 'stream' but current is 'quorum'"),
+        "x-partitions": (2, "received the value '2' of type 'signedint' but current is none"),
+    }
+    for argument, (value, text) in refusals.items():
+        asked = {"x-queue-type": "quorum", argument: value}
+        status, answer = door.ask("PUT", "queues", "/", name, "arguments", body=asked)
+        reason = f"inequivalent arg '{argument}' for queue '{name}' in vhost '/': {text}"
+        assert (status, answer["reason"]) == (400, reason)
+        other = clients.channel()
+        with pytest.raises(pika.exceptions.ChannelClosedByBroker) as refused:
+            other.queue_declare(name, durable=True, arguments=asked)
+        assert refused.value.reply_text == f"PRECONDITION_FAILED - {reason}"
+
+
 @pytest.mark.parametrize(
     ("method", "parts", "body", "status"),
     [
+        ("PUT", ("queues", "/", "nope", "arguments"), {}, 404),
         ("PUT", ("queues", "/", "amq.mine"), {}, 401),
         ("PUT", ("queues", "/", "q"), [1], 400),
         ("PUT", ("queues", "/", "q"), {"arguments": {"x-max-length": "many"}}, 400),

@@ -186,6 +186,20 @@ async def test_a_kept_log_keeps_what_its_leader_keeps(data: Path) -> None:
     await store.aclose()
 
 
+async def test_a_record_that_changes_changes_the_open_partition(data: Path) -> None:
+    store, follower = followed(data)
+    follower.apply(1, [declared(1, b"q"), appended(1, 0, 3), settled(1, 0, 1)])
+    log = store.partitions[1]
+    follower.apply(2, [declared(1, b"kept")])
+    assert (log.retention, log.keeps_log) == (KEPT, True)
+    await flushed(store)
+    follower.apply(3, [settled(1, 1, 3)])
+    assert log.segments
+    follower.apply(4, [declared(1, b"q")])
+    assert (log.retention, log.keeps_log) == (None, False)
+    await store.aclose()
+
+
 async def test_a_leader_says_what_a_kept_log_has_let_go(data: Path) -> None:
     store, (log,) = start_store(data, retention=Retention(settled_age=0))
     await durable(store, log.append(records([b"0", b"1"]), waited=True))
