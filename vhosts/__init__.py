@@ -20,7 +20,7 @@ from routelog.vhosts.arguments.limits import (
 from routelog.vhosts.arguments.match_budget import MatchBudget, OutOfTime
 from routelog.vhosts.arguments.pattern import BadPattern, Pattern
 from routelog.vhosts.arguments.policy import OPERATOR_KEYS, QUEUE_KEYS, Policy
-from routelog.vhosts.arguments.queue_arguments import durability_level
+from routelog.vhosts.arguments.queue_arguments import FOR_LIFE, durability_level
 from routelog.vhosts.arguments.queue_properties import QueueProperties
 from routelog.vhosts.compatibility import RABBITMQ_PRODUCT, RABBITMQ_VERSION
 from routelog.vhosts.counters.counters import (

@@ -14,7 +14,9 @@ from routelog.management.commands.options import (
     named_values,
 )
 
-queue = command_group("queue", "Declare, bind, purge and delete queues; look at and move messages.")
+queue = command_group(
+    "queue", "Declare, change, bind, purge and delete queues; look at and move messages."
+)
 exchange = command_group("exchange", "Declare exchanges.")
 
 
@@ -58,6 +60,25 @@ def declare_queue(
     arguments = named_values(argument) | ({} if kind is None else {"x-queue-type": kind})
     body = {"durable": not transient, "auto_delete": auto_delete, "arguments": arguments}
     broker.ask("PUT", "queues", vhost, name, body=body)
+
+
+@queue.command("set")
+@with_broker
+def set_arguments(
+    broker: ManagementClient,
+    name: str,
+    arguments: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="KEY=VALUE...", help="A value that is JSON is that; KEY= removes one."
+        ),
+    ],
+    vhost: Vhost = "/",
+) -> None:
+    """Change arguments of a queue; its clients and messages stay."""
+    changes = named_values(arguments)
+    removed = [each[:-1] for each in arguments if each.find("=") == len(each) - 1]
+    broker.ask("PUT", "queues", vhost, name, "arguments", body=changes | dict.fromkeys(removed))
 
 
 @queue.command("bind")

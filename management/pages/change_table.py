@@ -4,7 +4,15 @@ from typing import Any
 
 from routelog.exchanges import EXCHANGE_TYPES
 from routelog.management.pages.access_changes import ACCESS_CHANGES
-from routelog.management.pages.changes import NAME, PATTERN, VHOST, Change, Field, counted
+from routelog.management.pages.changes import (
+    NAME,
+    PATTERN,
+    VHOST,
+    WHOLE_BODY,
+    Change,
+    Field,
+    counted,
+)
 from routelog.vhosts import OPERATOR_KEYS, OVERFLOWS
 
 _DURABLE = Field("durable", "Durable", "flag", value="on")
@@ -122,6 +130,23 @@ _CHANGES = (
         ),
         "Queue {name} is there.",
         then=_QUEUE,
+    ),
+    Change(
+        "change-queue",
+        "Change",
+        "PUT",
+        f"{_QUEUE}/arguments",
+        (
+            Field(
+                WHOLE_BODY,
+                "Arguments",
+                "json",
+                value='{"x-max-length": 1000}',
+                hint="JSON; what is left out stays, null removes an argument",
+            ),
+        ),
+        "Queue {name} goes by its new arguments.",
+        command="queue set {name} KEY=VALUE --vhost {vhost}",
     ),
     Change(
         "purge-queue",

@@ -22,7 +22,7 @@ class Field:
     """A field of a form.
 
     Attributes:
-        name: a part of the API's path, or the place in its body: `a.b` is b in the object a.
+        name: a part of the API's path, or the place in its body: `a.b` is b in the object a; `*` is all of it.
         kind: what is sent: a text, a whole number, a truth value or JSON.
         choices: the texts that it may have; none: any.
         labels: what the choices are called; none: as they are.
@@ -57,6 +57,7 @@ class Field:
             raise bad_request(f"{self.label}: {error}") from None
 
 
+WHOLE_BODY = "*"  # see `Field`
 VHOST = Field("vhost", "Virtual host", "vhost", is_needed=True)
 NAME = Field("name", "Name", is_needed=True)
 PATTERN = "a regular expression"  # the hint of a field
@@ -149,6 +150,11 @@ class Change:
 
 
 def _put(body: dict[str, Any], place: list[str], value: Any) -> None:
+    if place == [WHOLE_BODY]:
+        if not isinstance(value, dict):
+            raise bad_request("expected an object of JSON")
+        body.update(value)
+        return
     for name in place[:-1]:
         body = body.setdefault(name, {})
     known = body.get(place[-1])

@@ -12,7 +12,7 @@ from routelog.management.shapes.statistics import Details, QueueMessageStats
 QueueType = Literal["classic", "quorum", "stream"]
 Source = Literal["argument", "policy", "operator policy"]
 Action = Literal[
-    "publish", "delete", "purge", "get", "move", "copy", "redrive", "replay", "restore"
+    "publish", "delete", "set", "purge", "get", "move", "copy", "redrive", "replay", "restore"
 ]
 
 

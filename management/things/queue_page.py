@@ -16,10 +16,13 @@ from routelog.management.figures.charts import (
 )
 from routelog.management.figures.message_text import described_message
 from routelog.management.pages.change_table import CHANGES
+from routelog.management.pages.changes import WHOLE_BODY
+from routelog.management.pages.rendering import as_json
 from routelog.management.pages.visit import FIRST_ROWS, NOTHING, ONE_ROW, Parts, Shown, Shows, Visit
 from routelog.management.things.queue_state import queue_state, rate_of
 from routelog.management.things.settings import policy_for, settings_of
 from routelog.management.things.tabs import Tab, Tabs, tabs_of
+from routelog.vhosts import FOR_LIFE
 
 QUEUE = "/queues/{vhost}/{name}"
 READERS = "/logs/{vhost}/{queue}/readers"
@@ -124,14 +127,19 @@ async def show_consumers(visit: Visit) -> Shows:
 
 
 async def show_settings(visit: Visit) -> Shows:
-    """What holds, where it comes from, and a form for a policy of this queue."""
+    """What holds, where it comes from, and forms for other arguments and a policy of this queue."""
     one = await one_queue(visit, "settings")
     policy = None
     if name := one.row["policy"]:
         parts = {"vhost": one.row["vhost"], "name": name}
         policy = await visit.get("/policies/{vhost}/{name}", parts)
     return of_queue(
-        one, "settings", settings=settings_of(one.row), first=policy_for(one.row, policy)
+        one,
+        "settings",
+        settings=settings_of(one.row),
+        for_life=FOR_LIFE,
+        first=policy_for(one.row, policy),
+        arguments={WHOLE_BODY: as_json(one.row["arguments"])},
     )
 
 

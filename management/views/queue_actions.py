@@ -8,7 +8,7 @@ def actions_of(queue: Queue) -> list[Action]:
     """The actions that the queue's kind and state allow; permissions are another matter."""
     if queue.properties.exclusive:
         return ["publish"]  # all else is its owner's
-    actions: list[Action] = ["publish", "delete", "copy"]
+    actions: list[Action] = ["publish", "delete", "set", "copy"]
     if not queue.is_stream:
         actions += ["purge", "move", "redrive"]
         if not queue.effective.values.get("x-single-active-consumer"):

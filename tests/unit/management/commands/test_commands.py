@@ -25,6 +25,20 @@ DELAYED = ("exchanges", "/", "x", "delayed")
         ("connection close c1", ("DELETE", ("connections", "c1"), None, "")),
         ("queue purge q --vhost v", ("DELETE", ("queues", "v", "q", "contents"), None, "")),
         (
+            "queue set q x-max-length=5 x-overflow=reject-publish x-expires= x-max-age=null -p v",
+            (
+                "PUT",
+                ("queues", "v", "q", "arguments"),
+                {
+                    "x-max-length": 5,
+                    "x-overflow": "reject-publish",
+                    "x-expires": None,
+                    "x-max-age": None,
+                },
+                "",
+            ),
+        ),
+        (
             "queue delete q",
             ("DELETE", ("queues", "/", "q"), None, "if-empty=false&if-unused=false"),
         ),

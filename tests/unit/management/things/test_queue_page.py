@@ -1,5 +1,7 @@
 """One queue, in tabs."""
 
+import json
+
 import pytest
 from support.queue_samples import records
 from unit.management.page_browser import Browser, pairs, values
@@ -83,8 +85,26 @@ async def test_where_each_setting_comes_from_is_shown(browser: Browser) -> None:
         ["Messages expire afterx-message-ttl", "1 s", "policy p"],
         ["When it is fullx-overflow", "reject-publish", "argument"],
     ]
-    assert ["Priorities up tox-max-priority", "none", "default", "when it is declared"] in rows
+    assert ["Priorities up tox-max-priority", "none", "default", "Set it"] in rows
+    assert ["Partitionsx-partitions", "1", "default", "when it is declared"] in rows
     assert "/policies/%2F/p" in [each["href"] for each in page.one("tbody").all("a")]
+
+
+async def test_arguments_are_changed_by_a_form_that_begins_with_those_there(
+    browser: Browser,
+) -> None:
+    queue = await browser.node.queue("q", x_max_length=5)
+    here = "/queues/%2F/q/settings"
+    form = (await browser.page(here)).one("form", action="/do/change-queue")
+    assert json.loads(dict(values(form))["*"]) == {"x-max-length": 5}
+    asked = {"*": '{"x-max-length": null, "x-max-priority": 3}'}
+    answer = await browser.send(here, "/do/change-queue", **asked)
+    assert answer.page.one("p", role="status").text == "Queue q goes by its new arguments."
+    assert queue.properties.arguments == {"x-max-priority": 3}
+    answer = await browser.send(here, "/do/change-queue", **{"*": '{"x-partitions": 2}'})
+    assert "current is none" in answer.refusal
+    answer = await browser.send(here, "/do/change-queue", **{"*": "[1]"})
+    assert answer.refusal == "Expected an object of JSON."
 
 
 async def test_a_form_of_a_thing_that_is_gone_says_so_on_the_page_that_tells(

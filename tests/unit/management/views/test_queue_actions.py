@@ -19,19 +19,20 @@ CALLS: Mapping[str, tuple[Any, Any]] = {
     "move": (messages.move_messages, {"mode": "move", "filter": {}, **TO}),
     "copy": (messages.move_messages, {"mode": "copy", "filter": {}, **TO}),
     "redrive": (messages.redrive_messages, {}),
+    "set": (queues.change_queue, {"x-max-length-bytes": 1_000_000}),
     "delete": (queues.delete_queue, None),
 }
 KINDS: Mapping[str, tuple[dict[str, object], set[str]]] = {
-    "classic": ({}, {"purge", "move", "copy", "redrive", "get", "delete"}),
+    "classic": ({}, {"purge", "move", "copy", "redrive", "get", "set", "delete"}),
     "single active": (
         {"x-single-active-consumer": True},
-        {"purge", "move", "copy", "redrive", "delete"},
+        {"purge", "move", "copy", "redrive", "set", "delete"},
     ),
     "with a log": (
         {"x-retention": "1D"},
-        {"purge", "move", "copy", "redrive", "get", "replay", "restore", "delete"},
+        {"purge", "move", "copy", "redrive", "get", "replay", "restore", "set", "delete"},
     ),
-    "stream": ({"x-queue-type": "stream"}, {"copy", "replay", "delete"}),
+    "stream": ({"x-queue-type": "stream"}, {"copy", "replay", "set", "delete"}),
     "exclusive": ({}, set()),
 }
 
