@@ -151,7 +151,7 @@ async def _got(queue: QueueHandle, held: list[Delivery]) -> Delivery | None:
         return delivery
 
     try:
-        return await value_of(after(queue.get(), hold))
+        return await value_of(after(queue.get(while_paused=True), hold))
     finally:
         is_awaited = False
 

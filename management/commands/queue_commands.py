@@ -15,7 +15,7 @@ from routelog.management.commands.options import (
 )
 
 queue = command_group(
-    "queue", "Declare, change, bind, purge and delete queues; look at and move messages."
+    "queue", "Declare, change, pause, bind, purge and delete queues; look at and move messages."
 )
 exchange = command_group("exchange", "Declare exchanges.")
 
@@ -79,6 +79,20 @@ def set_arguments(
     changes = named_values(arguments)
     removed = [each[:-1] for each in arguments if each.find("=") == len(each) - 1]
     broker.ask("PUT", "queues", vhost, name, "arguments", body=changes | dict.fromkeys(removed))
+
+
+@queue.command("pause")
+@with_broker
+def pause_queue(broker: ManagementClient, name: str, vhost: Vhost = "/") -> None:
+    """Let a queue hand out nothing until it is resumed; publishes, acks and expiry go on."""
+    broker.ask("PUT", "queues", vhost, name, "pause")
+
+
+@queue.command("resume")
+@with_broker
+def resume_queue(broker: ManagementClient, name: str, vhost: Vhost = "/") -> None:
+    """Let a paused queue hand out again."""
+    broker.ask("PUT", "queues", vhost, name, "resume")
 
 
 @queue.command("bind")

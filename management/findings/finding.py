@@ -98,6 +98,7 @@ KINDS = {
         Kind(
             "no consumer", "No consumer", "{} queue has no consumer", "{} queues have no consumer"
         ),
+        Kind("paused", "Paused", "{} paused queue fills", "{} paused queues fill"),
         Kind(
             "partitions",
             "Partitions",

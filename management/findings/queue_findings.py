@@ -96,6 +96,7 @@ class QueueFindings:
         self._forsaken = _Kind(
             "no consumer", f"{of} hold {{messages:,}} messages that nobody takes"
         )
+        self._paused = _Kind("paused", f"{of} are paused and hold {{messages:,}} messages")
         self._one_sided = _Kind(
             "partitions", f"{of} use one of their partitions only", counts_messages=False
         )
@@ -114,6 +115,7 @@ class QueueFindings:
             self._old,
             self._dead,
             self._forsaken,
+            self._paused,
             self._one_sided,
         )
         return [found for kind in kinds for found in kind.findings()]
@@ -152,6 +154,11 @@ class QueueFindings:
         if is_for_letters and is_left:
             if ready >= self._limits.messages:
                 self._dead.add(ready, lambda: self._untaken(queue, "dead letters"))
+            return
+        if queue.paused:
+            if ready >= self._limits.messages:
+                text = f"is paused and holds {ready:,} messages"
+                self._paused.add(ready, lambda: self._named(queue, text, self._oldest(queue)))
             return
         history = self._sampler.history(queue.counters)
         if self._is_large(queue) and history is not None:

@@ -149,6 +149,22 @@ _CHANGES = (
         command="queue set {name} KEY=VALUE --vhost {vhost}",
     ),
     Change(
+        "pause-queue",
+        "Pause",
+        "PUT",
+        f"{_QUEUE}/pause",
+        done="Queue {name} hands out nothing until it is resumed.",
+        command="queue pause {name} --vhost {vhost}",
+    ),
+    Change(
+        "resume-queue",
+        "Resume",
+        "PUT",
+        f"{_QUEUE}/resume",
+        done="Queue {name} hands out again.",
+        command="queue resume {name} --vhost {vhost}",
+    ),
+    Change(
         "purge-queue",
         "Purge",
         "DELETE",

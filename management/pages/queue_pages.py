@@ -110,6 +110,8 @@ def state_of(row: Mapping[str, Any], least: int) -> tuple[str, str]:
         row: of the API, with samples of ten minutes.
         least: fewer messages are no finding.
     """
+    if row["state"] == "paused":
+        return "paused", "warn"
     ready, is_stream = row["messages_ready"], row["type"] == "stream"
     if ready and not is_stream and not row["consumers"]:
         return "no consumer", "warn" if ready >= least else ""

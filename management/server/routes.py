@@ -182,6 +182,8 @@ ROUTES: tuple[Route, ...] = (
     _change("PUT", _QUEUE, queues.put_queue),
     _change("DELETE", _QUEUE, queues.delete_queue),
     _change("PUT", f"{_QUEUE}/arguments", queues.change_queue),
+    _change("PUT", f"{_QUEUE}/pause", queues.pause_queue),
+    _change("PUT", f"{_QUEUE}/resume", queues.resume_queue),
     _get(f"{_QUEUE}/bindings", queues.list_queue_bindings),
     _change("DELETE", f"{_QUEUE}/contents", queues.purge_queue),
     _change("POST", f"{_QUEUE}/get", queues.get_messages),

@@ -12,7 +12,18 @@ from routelog.management.shapes.statistics import Details, QueueMessageStats
 QueueType = Literal["classic", "quorum", "stream"]
 Source = Literal["argument", "policy", "operator policy"]
 Action = Literal[
-    "publish", "delete", "set", "purge", "get", "move", "copy", "redrive", "replay", "restore"
+    "publish",
+    "delete",
+    "set",
+    "pause",
+    "resume",
+    "purge",
+    "get",
+    "move",
+    "copy",
+    "redrive",
+    "replay",
+    "restore",
 ]
 
 
@@ -27,7 +38,7 @@ class QueueRow(Struct, kw_only=True):
     arguments: dict[str, Any]
     type: QueueType
     node: str
-    state: str
+    state: Literal["running", "paused"]
     policy: str | None
     operator_policy: str | None
     effective_policy_definition: Mapping[str, Any]

@@ -47,6 +47,9 @@ def queue_state(
     def state(word: str, kind: str, told: str, advice: str = "") -> QueueState:
         return QueueState(word, kind, told, advice, growth)
 
+    if row["state"] == "paused":
+        told = f"It is paused: nothing goes out, and {as_rate(coming)} come in."
+        return state("paused", "warn", told, "Consumers wait until it is resumed.")
     if row["type"] == "stream":
         told = f"It takes {as_rate(coming)} in; who reads goes at a pace of his own."
         return state("stream", "brand", told)

@@ -9,6 +9,7 @@ def actions_of(queue: Queue) -> list[Action]:
     if queue.properties.exclusive:
         return ["publish"]  # all else is its owner's
     actions: list[Action] = ["publish", "delete", "set", "copy"]
+    actions.append("resume" if queue.paused else "pause")
     if not queue.is_stream:
         actions += ["purge", "move", "redrive"]
         if not queue.effective.values.get("x-single-active-consumer"):

@@ -195,7 +195,7 @@ def queue_row(
         arguments=plain_arguments(properties.arguments),
         type=cast(QueueType, queue.type),
         node=node,
-        state="running",
+        state="paused" if queue.paused else "running",
         policy=None if effective.policy is None else effective.policy.name,
         operator_policy=(
             None if effective.operator_policy is None else effective.operator_policy.name
@@ -350,6 +350,26 @@ async def change_queue(call: Call) -> Answer:
     queue.check_access(call)
     _authorize_dead_letters(call, queue.name, asked)
     await call.vhost.change_queue(queue, asked)
+    return Empty()
+
+
+@changes()
+async def pause_queue(call: Call) -> Answer:
+    """Let a queue hand out nothing until it is resumed; publishes, acks and expiry go on."""
+    return await _pause(call, paused=True)
+
+
+@changes()
+async def resume_queue(call: Call) -> Answer:
+    """Let a paused queue hand out again."""
+    return await _pause(call, paused=False)
+
+
+async def _pause(call: Call, *, paused: bool) -> Answer:
+    queue = _queue(call)
+    call.caller.authorize(queue.vhost, ResourceKind.QUEUE, queue.name, Verb.CONFIGURE)
+    queue.check_access(call)
+    await call.vhost.pause_queue(queue, paused=paused)
     return Empty()
 
 

@@ -12,6 +12,7 @@ cdef class Dispatcher:
     cdef public list partitions
     cdef public list consumers
     cdef public bint deleted
+    cdef readonly bint paused
     cdef readonly object _scheduler
     cdef Backlog _backlog
     cdef CreditRing _ring
@@ -23,6 +24,7 @@ cdef class Dispatcher:
     cpdef has_credit(self, consumer)
     cpdef on_ready(self)
     cpdef _serve(self)
+    cdef _caught_up(self)
     cdef long long _hand_out(self) except? -1
     cdef long long _look_at_ends(self) except? -1
     cdef long long _count_ready(self) except? -1

@@ -53,6 +53,7 @@ class Dispatcher:
         partitions: at least one; order holds within each.
         consumers: by falling priority.
         deleted: no more messages are handed out.
+        paused: none are until `resume`.
         is_behind: consumers nearly keep up, and there is a backlog: publishers are to wait.
         on_caught_up: called once, when there is none any more.
 
@@ -73,6 +74,7 @@ class Dispatcher:
         "name",
         "on_caught_up",
         "partitions",
+        "paused",
         "vhost",
     )
 
@@ -81,7 +83,7 @@ class Dispatcher:
         self.name = name
         self.partitions: list[QueuePartition] = []
         self.consumers: list[Consumer] = []
-        self.deleted = False
+        self.deleted = self.paused = False
         self._scheduler = scheduler
         self._ring: CreditRing | None = None  # made for the second consumer
         self._next_partition = 0
@@ -179,7 +181,20 @@ class Dispatcher:
 
     def _begin_turn(self) -> None:
         self._state = AT_REST
-        self._dispatch()
+        if not self.paused:
+            self._dispatch()
+
+    def pause(self) -> None:
+        """Hand out nothing until `resume`; publishers do not wait for consumers meanwhile."""
+        self.paused = True
+        self.is_behind = False
+        self._caught_up()
+
+    def resume(self) -> None:
+        """Go on to hand out."""
+        self.paused = False
+        self._look_at_ends()
+        self.wake()
 
     def _dispatch(self) -> None:
         if self.consumers:
@@ -194,7 +209,12 @@ class Dispatcher:
             and bool(self.consumers)
             and self._backlog.stands(ready, self._count_unacked(), self._scheduler.now())
         )
-        if self.on_caught_up is not None and not self.is_behind:
+        if not self.is_behind:
+            self._caught_up()
+
+    @cython.cfunc
+    def _caught_up(self) -> None:
+        if self.on_caught_up is not None:
             caught_up, self.on_caught_up = self.on_caught_up, None
             caught_up()
 

@@ -251,6 +251,8 @@ class GroupBook:
         group.open([partition.log for partition in queue.partitions])
         for place in group.places:
             place.counters = queue.counters
+        if queue.paused:
+            group.pause()
         queue.groups[record.name] = group
         self.queues[group] = queue
         return group

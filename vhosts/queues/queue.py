@@ -526,7 +526,19 @@ class Queue(Dispatcher):
         self.consumers[0] = following
         self._standby.add(active)
 
-    def get(self) -> Answer[Delivery | None]:
+    def pause(self) -> None:
+        """See `Dispatcher`; groups and readers are given nothing, either."""
+        super().pause()
+        for group in self.groups.values():
+            group.pause()
+
+    def resume(self) -> None:
+        """See `Dispatcher`."""
+        super().resume()
+        for group in self.groups.values():
+            group.resume()
+
+    def get(self, *, while_paused: bool = False) -> Answer[Delivery | None]:
         """See `QueueHandle`."""
         if self.deleted:
             raise QueueNotFound(self.name, self.vhost)
@@ -534,6 +546,8 @@ class Queue(Dispatcher):
             raise GetRefused(self.name, self.vhost)
         self.used()
         self.serve_due()
+        if self.paused and not while_paused:
+            return None
         delivery = self._take(1)
         if delivery is None and self._is_blocked():
             raise self._why_stopped()
@@ -544,7 +558,7 @@ class Queue(Dispatcher):
         ):
             loaded = asyncio.get_running_loop().create_future()
             self._loading.append(loaded)
-            return then(loaded, lambda _: self.get())
+            return then(loaded, lambda _: self.get(while_paused=while_paused))
         return delivery
 
     def _loaded(self) -> None:
@@ -584,8 +598,9 @@ class Queue(Dispatcher):
         """Dispatch, expire and drop at once what is due after this turn; a caller counts the rest."""
         if self._state == DUE:
             self._state = SERVED
-            self._scheduler.begin(Lane.BACKLOG)
-            self._dispatch()
+            if not self.paused:
+                self._scheduler.begin(Lane.BACKLOG)
+                self._dispatch()
         if self.rules is not None:
             self.rules.serve_due()
 

@@ -151,8 +151,11 @@ class QueueHandle(Recipient, ConsumerSource, Protocol):
     def stand_aside(self, consumer: Consumer) -> None:
         """Make a waiting consumer the single active one: this one does not acknowledge in time."""
 
-    def get(self) -> Answer[Delivery | None]:
-        """Hand out one message; None: none is ready.
+    def get(self, *, while_paused: bool = False) -> Answer[Delivery | None]:
+        """Hand out one message; None: none is ready, or the queue is paused.
+
+        Args:
+            while_paused: for an operator, who has paused it.
 
         Raises:
             QueueQuarantined: the next one lies at or behind a damage.

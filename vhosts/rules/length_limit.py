@@ -135,6 +135,8 @@ class LengthLimit:
             self._enforce(RANGES_MORE if self._has_more else RANGES_MAX)
 
     def _credit(self) -> int:
+        if self._queue.paused:
+            return 0
         return sum(max(0, consumer.credit()) for consumer in self._queue.consumers)
 
     # -- making room

@@ -14,6 +14,7 @@ class RuledQueue(Protocol):
     partitions: list[QueuePartition]
     consumers: list[Consumer]
     deleted: bool
+    paused: bool
     counters: MessageCounters
 
     @property

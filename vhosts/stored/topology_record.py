@@ -77,6 +77,7 @@ class QueueRecord(msgspec.Struct, frozen=True):
     arguments: bytes
     partitions: list[int]
     user: str = ""
+    paused: bool = False
     version: Literal[1] = 1
 
     def properties(self) -> QueueProperties:
@@ -146,11 +147,16 @@ def exchange_change(
 
 
 def queue_change(
-    vhost: str, queue: QueueProperties, partitions: list[int], *, deleted: bool = False
+    vhost: str,
+    queue: QueueProperties,
+    partitions: list[int],
+    *,
+    paused: bool = False,
+    deleted: bool = False,
 ) -> Change:
     """Write or delete the queue."""
     arguments = encode_arguments(queue.arguments)
-    record = QueueRecord(queue.name, queue.auto_delete, arguments, partitions, queue.user)
+    record = QueueRecord(queue.name, queue.auto_delete, arguments, partitions, queue.user, paused)
     value = None if deleted else msgspec.json.encode(record)
     return Change(record_key("queues", vhost, queue.name), value)
 

@@ -123,7 +123,7 @@ class VirtualHost:
         self.queues = SortedNameTable[Queue]()
         self._owned: dict[object, NameTable[Queue]] = {}  # exclusive queues by connection
         # Queues and their logs, from `loading` to `recovering`
-        self._loaded: list[tuple[QueueProperties, list[PartitionLog]]] = []
+        self._loaded: list[tuple[QueueProperties, list[PartitionLog], bool]] = []
         self._store = store
         self._writer = store.writer
         self._queues_max = queues_max
@@ -172,7 +172,7 @@ class VirtualHost:
             queue = msgspec.json.decode(entry.value, type=QueueRecord)
             properties = queue.properties()
             logs = self.hosted.open_logs(properties, queue.partitions)
-            self._loaded.append((properties, logs))
+            self._loaded.append((properties, logs, queue.paused))
             self.routing.add_queue(queue.name, durable=True)
         for _, entry in store.scan(prefix("bindings", self.name)):
             yield
@@ -187,9 +187,11 @@ class VirtualHost:
 
     def recovering(self) -> Iterator[None]:
         """The journal has been replayed into the logs: open the queues on them, one a step."""
-        for properties, logs in self._loaded:
+        for properties, logs, paused in self._loaded:
             yield
-            self._add_queue(properties, None, logs)
+            queue = self._add_queue(properties, None, logs)
+            if paused:
+                queue.pause()
         self._loaded.clear()
         for queue in [*self.queues.values()]:  # rules may act at once, on other queues too
             yield
@@ -431,10 +433,7 @@ class VirtualHost:
         more = definition_bytes(after) - definition_bytes(before)
         if more > 0:
             self._budget.check(after.user, more)
-        durable: Durable = None
-        if queue.is_stored:
-            numbers = [partition.log.number for partition in queue.partitions]
-            durable = self._writer.submit([queue_change(self.name, after, numbers)])
+        durable = self._store_again(queue, after, paused=queue.paused)
         self._budget.changed([after], [before])
         queue.change(after, *self.policies.book.of_queue(after.name, after.type))
         self.hosted.changed(queue)
@@ -444,6 +443,30 @@ class VirtualHost:
         keys = queue.unique_keys
         if keys is not None and keys is not keys_before:
             await keys.load()
+
+    async def pause_queue(self, queue: Queue, *, paused: bool) -> None:
+        """Let a queue hand out nothing until it is resumed, restarts included; or let it go on.
+
+        When this returns it is durable.
+
+        Raises:
+            MetadataUnavailable: nothing more can be written; nothing has happened.
+        """
+        if paused == queue.paused:
+            return
+        durable = self._store_again(queue, queue.properties, paused=paused)
+        if paused:
+            queue.pause()
+        else:
+            queue.resume()
+        if durable is not None:
+            await durable
+
+    def _store_again(self, queue: Queue, properties: QueueProperties, *, paused: bool) -> Durable:
+        if not queue.is_stored:
+            return None
+        numbers = [partition.log.number for partition in queue.partitions]
+        return self._writer.submit([queue_change(self.name, properties, numbers, paused=paused)])
 
     def _check_queue_limit(self, name: str) -> None:
         limits = {MAX_QUEUES: self._queues_max, **self.limits}

@@ -18,7 +18,7 @@ from pamqp import commands
 from scenarios.clients.raw_client import RawClient, long, message, short
 from support.broker_process import BrokerProcess
 from support.management_door import ManagementDoor
-from support.pika_client import Clients, Inbox, send
+from support.pika_client import PERSISTENT, Clients, Inbox, send
 from support.waiting import wait_until
 
 pytestmark = pytest.mark.differs_from_rabbitmq("needs its data directory")
@@ -122,9 +122,37 @@ def test_arguments_of_a_queue_change_under_its_clients(door, clients, name):
         assert refused.value.reply_text == f"PRECONDITION_FAILED - {reason}"
 
 
+def test_a_queue_is_paused_over_a_restart_and_an_operator_still_takes_from_it(alone, name):
+    process, door, clients = alone
+    channel = clients.channel()
+    channel.queue_declare(name, durable=True)
+    assert door.ask("PUT", "queues", "/", name, "pause") == (204, None)
+    channel.confirm_delivery()
+    for body in (b"one", b"two"):
+        channel.basic_publish("", name, body, PERSISTENT)
+    assert channel.basic_get(name) == (None, None, None)
+    assert process.terminate() == 0
+    process.start()
+    door = ManagementDoor(process)
+    channel = Clients(process.url).channel()
+    inbox = Inbox(channel, name)
+    row = door.get("queues", "/", name)
+    assert (row["state"], row["messages_ready"], row["consumers"]) == ("paused", 2, 1)
+    taken = {"count": 1, "ackmode": "ack_requeue_false", "encoding": "auto"}
+    assert [
+        each["payload"] for each in door.do("POST", "queues", "/", name, "get", body=taken)
+    ] == ["one"]
+    assert inbox.bodies == []
+    assert door.ask("PUT", "queues", "/", name, "resume") == (204, None)
+    assert inbox.wait_for(1).bodies == [b"two"]
+    assert door.get("queues", "/", name)["state"] == "running"
+
+
 @pytest.mark.parametrize(
     ("method", "parts", "body", "status"),
     [
+        ("PUT", ("queues", "/", "nope", "pause"), None, 404),
+        ("PUT", ("queues", "/", "nope", "resume"), None, 404),
         ("PUT", ("queues", "/", "nope", "arguments"), {}, 404),
         ("PUT", ("queues", "/", "amq.mine"), {}, 401),
         ("PUT", ("queues", "/", "q"), [1], 400),

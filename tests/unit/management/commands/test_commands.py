@@ -38,6 +38,8 @@ DELAYED = ("exchanges", "/", "x", "delayed")
                 "",
             ),
         ),
+        ("queue pause q -p v", ("PUT", ("queues", "v", "q", "pause"), None, "")),
+        ("queue resume q", ("PUT", ("queues", "/", "q", "resume"), None, "")),
         (
             "queue delete q",
             ("DELETE", ("queues", "/", "q"), None, "if-empty=false&if-unused=false"),

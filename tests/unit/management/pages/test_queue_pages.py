@@ -157,6 +157,7 @@ def test_a_queue_grows_when_it_has_for_minutes_and_does_still() -> None:
             "message_stats": {"publish_details": {"rate": rate}},
             "consumers": 1,
             "type": "classic",
+            "state": "running",
         }
 
     growing = row(*range(0, 200, 10))

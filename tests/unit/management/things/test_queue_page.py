@@ -107,6 +107,17 @@ async def test_arguments_are_changed_by_a_form_that_begins_with_those_there(
     assert answer.refusal == "Expected an object of JSON."
 
 
+async def test_a_queue_is_paused_and_resumed_by_a_button(browser: Browser) -> None:
+    queue = await browser.node.queue("q")
+    here = "/queues/%2F/q"
+    answer = await browser.send(here, "/do/pause-queue")
+    assert (queue.paused, answer.page.one("h1").text) == (True, "q")
+    assert "It is paused" in answer.page.text
+    assert "paused" in (await browser.page("/queues")).one("tbody").text
+    await browser.send(here, "/do/resume-queue")
+    assert not queue.paused
+
+
 async def test_a_form_of_a_thing_that_is_gone_says_so_on_the_page_that_tells(
     browser: Browser,
 ) -> None:

@@ -24,6 +24,7 @@ def row(
     """A queue as the API shows it: `coming` and `going` messages in ten minutes."""
     return {
         "type": "classic",
+        "state": "running",
         "messages_ready": ready,
         "consumers": consumers,
         "messages_ready_details": details(before, ready),

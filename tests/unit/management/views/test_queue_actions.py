@@ -20,19 +20,20 @@ CALLS: Mapping[str, tuple[Any, Any]] = {
     "copy": (messages.move_messages, {"mode": "copy", "filter": {}, **TO}),
     "redrive": (messages.redrive_messages, {}),
     "set": (queues.change_queue, {"x-max-length-bytes": 1_000_000}),
+    "pause": (queues.pause_queue, None),
     "delete": (queues.delete_queue, None),
 }
 KINDS: Mapping[str, tuple[dict[str, object], set[str]]] = {
-    "classic": ({}, {"purge", "move", "copy", "redrive", "get", "set", "delete"}),
+    "classic": ({}, {"purge", "move", "copy", "redrive", "get", "set", "pause", "delete"}),
     "single active": (
         {"x-single-active-consumer": True},
-        {"purge", "move", "copy", "redrive", "set", "delete"},
+        {"purge", "move", "copy", "redrive", "set", "pause", "delete"},
     ),
     "with a log": (
         {"x-retention": "1D"},
-        {"purge", "move", "copy", "redrive", "get", "replay", "restore", "set", "delete"},
+        {"purge", "move", "copy", "redrive", "get", "replay", "restore", "set", "pause", "delete"},
     ),
-    "stream": ({"x-queue-type": "stream"}, {"copy", "replay", "set", "delete"}),
+    "stream": ({"x-queue-type": "stream"}, {"copy", "replay", "set", "pause", "delete"}),
     "exclusive": ({}, set()),
 }
 
@@ -68,3 +69,13 @@ async def refusal(node: ManagedNode, handler: Any, body: Any) -> int:
         assert answer is not None
         return answer.status
     return 0
+
+
+async def test_a_paused_queue_can_be_resumed(node: ManagedNode) -> None:
+    await node.queue("q")
+    await node.ask(queues.pause_queue, name="q")
+    row = await node.ask(queues.get_queue, name="q")
+    assert (row["state"], "resume" in row["actions"]) == ("paused", True)
+    await node.ask(queues.resume_queue, name="q")
+    row = await node.ask(queues.get_queue, name="q")
+    assert (row["state"], "pause" in row["actions"]) == ("running", True)

@@ -68,11 +68,12 @@ def test_an_exchange_comes_back(name: str, flags: tuple[bool, bool]) -> None:
 @pytest.mark.parametrize("auto_delete", [False, True])
 def test_a_queue_comes_back_with_its_partitions(name: str, auto_delete: bool) -> None:
     queue = QueueProperties(name, durable=True, auto_delete=auto_delete, arguments=ARGUMENTS)
-    change = queue_change("v", queue, [7, 2**40])
+    change = queue_change("v", queue, [7, 2**40], paused=auto_delete)
     assert change.key.startswith(prefix("queues", "v"))
     record = msgspec.json.decode(value(change), type=QueueRecord)
     assert record.properties() == queue
     assert record.partitions == [7, 2**40]
+    assert record.paused == auto_delete
 
 
 @pytest.mark.parametrize("name", NAMES)
