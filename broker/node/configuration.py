@@ -88,6 +88,7 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True):
     # As RabbitMQ, which resets after some 30 s. Less would drop clients over slow networks.
     send_timeout_seconds: Seconds = 30.0
     amqp_extensions: bool = False  # what RabbitMQ answers with 540
+    relaxed_redeclaration: bool = False  # of a queue with other arguments: it is no error
     definitions_bytes: Annotated[int, Meta(ge=0)] = 0  # of memory; 0: a quarter of what there is
     queues_max: Annotated[int, Meta(ge=1)] = 200_000  # of a vhost; each costs some 10 KB of memory
     disabled_queue_types: tuple[Literal["classic", "quorum", "stream"], ...] = ()

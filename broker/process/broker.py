@@ -277,6 +277,7 @@ class Broker:
             histories_bytes_max=config.histories_bytes_max,
             definitions_bytes_max=config.definitions_bytes or memory_limit() // MEMORY_SHARE,
             listeners_of=self._front.listeners_of,
+            relaxed_redeclaration=config.relaxed_redeclaration,
         )
         self._vhosts.budget.limits_of = self._users.limits
         self._event_log = EventLog(loop.call_later)

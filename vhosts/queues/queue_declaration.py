@@ -1,5 +1,6 @@
 """The rules of declaring a queue: valid declarations, and equivalent ones."""
 
+import logging
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
@@ -11,6 +12,7 @@ from routelog.vhosts.arguments.queue_arguments import (
     check_durability,
     check_equivalent,
     check_remote,
+    difference,
     retention,
 )
 from routelog.vhosts.arguments.queue_properties import QueueProperties
@@ -22,6 +24,8 @@ from routelog.vhosts.errors import (
     QueueLocked,
 )
 from routelog.vhosts.queues.queue import Queue
+
+log = logging.getLogger(__name__)
 
 QUEUE_TYPE = "x-queue-type"
 REPLICATED = ("quorum", "stream")  # in RabbitMQ
@@ -78,9 +82,17 @@ def check_enabled(vhost: str, properties: QueueProperties, disabled: Collection[
 
 
 def check_redeclared(
-    vhost: str, queue: Queue, received: QueueProperties, connection: object
+    vhost: str,
+    queue: Queue,
+    received: QueueProperties,
+    connection: object,
+    *,
+    relaxed: bool = False,
 ) -> None:
     """Refuse a declaration that differs from the queue that exists.
+
+    Args:
+        relaxed: other arguments are only told to the log.
 
     Raises:
         QueueLocked: the queue is exclusive to another connection, or is not exclusive at all.
@@ -96,7 +108,13 @@ def check_redeclared(
             texts = (f"'{str(asked).lower()}'", f"'{str(has).lower()}'")
             raise QueueInequivalent(queue.name, vhost, argument, *texts)
     check_arguments(queue.name, vhost, received.arguments)
-    check_equivalent(queue.name, vhost, current.arguments, received.arguments)
+    try:
+        check_equivalent(queue.name, vhost, current.arguments, received.arguments)
+    except QueueInequivalent:
+        if not relaxed:
+            raise
+        told = difference(current.arguments, received.arguments)
+        log.info("%s: declared again with arguments that it does not get: %s", queue, told)
 
 
 def changed_declaration(

@@ -97,6 +97,7 @@ class VirtualHost:
         budget: of definitions, with other vhosts.
         counters: of the node.
         listeners: beside the firehose.
+        relaxed_redeclaration: a queue may be declared again with other arguments, which it does not get.
     """
 
     def __init__(
@@ -110,12 +111,14 @@ class VirtualHost:
         node_tells: bool = False,
         tell: TellEvent = tell_nobody,
         listeners: Iterable[Any] = (),
+        relaxed_redeclaration: bool = False,
     ) -> None:
         self.record = record
         self.counters = VhostCounters(counters)
         self._firehose: Any = None
         self.listeners = self._lasting_listeners = tuple(listeners)
         self._tell = tell
+        self._relaxed_redeclaration = relaxed_redeclaration
         self.name = name = record.name
         self.routing = RoutingTable(
             name, type_table(random_below), PREDECLARED + NODE_EXCHANGES * node_tells
@@ -383,7 +386,8 @@ class VirtualHost:
         properties = with_type(properties, self.record.default_queue_type)
         existing = self.queues.get(properties.name)
         if existing is not None:
-            check_redeclared(self.name, existing, properties, connection)
+            relaxed = self._relaxed_redeclaration
+            check_redeclared(self.name, existing, properties, connection, relaxed=relaxed)
             existing.used()
             return existing.declaring or existing
         self.routing.check_free("queue", properties.name)

@@ -62,6 +62,7 @@ class VhostDirectory:
 
     Args:
         listeners_of: who is told of every message of a vhost, from its name.
+        relaxed_redeclaration: see `VirtualHost`.
     """
 
     def __init__(
@@ -78,6 +79,7 @@ class VhostDirectory:
         histories_bytes_max: int = HISTORIES_BYTES_MAX,
         definitions_bytes_max: int = BYTES_MAX,
         listeners_of: Callable[[str], Iterable[Any]] = no_listeners,
+        relaxed_redeclaration: bool = False,
     ) -> None:
         self._store = QueueStore(
             logs,
@@ -90,6 +92,7 @@ class VhostDirectory:
             disabled_types,
         )
         self._listeners_of = listeners_of
+        self._relaxed_redeclaration = relaxed_redeclaration
         self.budget = DefinitionsBudget(definitions_bytes_max, logs.memory.hold)
         self.queues_max = queues_max
         self.disabled_types = disabled_types
@@ -240,6 +243,7 @@ class VhostDirectory:
             node_tells=record.name == self.default_vhost,
             tell=self.events.tell,
             listeners=self._listeners_of(record.name),
+            relaxed_redeclaration=self._relaxed_redeclaration,
         )
         self._vhosts[record.name] = vhost
         return vhost

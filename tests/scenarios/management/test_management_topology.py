@@ -122,6 +122,28 @@ def test_arguments_of_a_queue_change_under_its_clients(door, clients, name):
         assert refused.value.reply_text == f"PRECONDITION_FAILED - {reason}"
 
 
+def test_a_relaxed_redeclaration_is_told_to_the_log_and_changes_nothing(tmp_path, name):
+    process = BrokerProcess(tmp_path / "relaxed", {"ROUTELOG_RELAXED_REDECLARATION": "true"})
+    process.start()
+    try:
+        clients = Clients(process.url)
+        channel = clients.channel()
+        channel.queue_declare(name, durable=True, arguments={"x-max-length": 5})
+        other = {"x-max-length": 6, "x-queue-type": "quorum"}
+        channel.queue_declare(name, durable=True, arguments=other)
+        row = ManagementDoor(process).get("queues", "/", name)
+        assert row["arguments"] == {"x-max-length": 5}
+        assert "x-max-length: the value '5' of type" in process.log_text()
+        refused = [{"durable": False}, {"durable": True, "arguments": {"x-max-length": "many"}}]
+        for declared in refused:
+            with pytest.raises(pika.exceptions.ChannelClosedByBroker, match="PRECONDITION_FAILED"):
+                clients.channel().queue_declare(name, **declared)
+        with pytest.raises(pika.exceptions.ChannelClosedByBroker, match="RESOURCE_LOCKED"):
+            clients.channel().queue_declare(name, durable=True, exclusive=True)
+    finally:
+        process.stop()
+
+
 def test_a_queue_is_paused_over_a_restart_and_an_operator_still_takes_from_it(alone, name):
     process, door, clients = alone
     channel = clients.channel()
