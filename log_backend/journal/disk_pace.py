@@ -7,7 +7,7 @@ have cost it so far: they may take a small share of its time, which it may have 
 
 from routelog.log_backend.doors.clock import Clock
 
-SLOW_SECONDS = 0.005  # what the loop may be held
+SLOW_SECONDS = 0.001  # beyond, the loop has work of other clients meanwhile
 QUICK_COMMITS_MIN = 8  # in a row, before the loop takes one
 SLOW_SHARE = 0.02  # of the loop's time that its slow commits may take
 CREDIT_SECONDS_MAX = 0.1  # saved up: a stall now and then sends nothing to the thread
