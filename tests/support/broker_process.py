@@ -94,6 +94,12 @@ class BrokerProcess:
         return self._process is not None and self._process.poll() is None
 
     @property
+    def processor_seconds(self) -> float:
+        """What the process has taken of processors so far."""
+        fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    @property
     def children(self) -> list[int]:
         """The processes that it has started."""
         file = Path(f"/proc/{self.pid}/task/{self.pid}/children")

@@ -18,8 +18,9 @@ from cluster.brokers.test_brokers import client, drained, others, publish
 from support.broker_process import BrokerProcess
 from support.sampling import sampled
 
-# Of a processor, whatever else it does; opening queues is not in it, as that goes in turns
-LEADING_MILLISECONDS_MAX = 50
+# Of the processor time that a process has taken so far, most of it for its start: both grow alike where the
+# machine is busy. To load everything behind the election took a tenth.
+LEADING_SHARE_MAX = 0.05
 TOLD_SECONDS_MAX = 30.0
 
 
@@ -69,7 +70,8 @@ def test_a_node_that_begins_to_lead_has_loaded_everything_before(cluster: Mirror
     cluster.until_led(in_sync=3)
     took = re.findall(r"takes clients, (\d+) ms of a processor", cluster.log_text())
     assert len(took) >= 2
-    assert max(map(int, took)) <= LEADING_MILLISECONDS_MAX
+    started = min(each.processor_seconds for each in cluster.brokers.values())
+    assert max(map(int, took)) / 1_000 <= LEADING_SHARE_MAX * started
     assert drained(leader) == ["1", "2"]
 
 
