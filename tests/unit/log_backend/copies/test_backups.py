@@ -266,15 +266,16 @@ async def test_only_one_at_a_time_and_no_name_twice(data: Path, target: Path) ->
 async def test_a_backup_that_ends_early_leaves_none_and_lets_go(
     data: Path, target: Path, how: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if how == "left":
-        monkeypatch.setattr(backups_module, "LEASE_SECONDS", 0.2)
     store, backups = await with_segments(data)
     await backups.aclose()
     backups = backups_of(store, bytes_per_second=100_000)  # some seconds
     backups.start(f"file://{target}", "first")
     await until(lambda: backups._writer is not None and backups._writer.bytes_done)
     assert any((data / "copies").iterdir())
-    if how == "cancelled":
+    if how == "left":
+        monkeypatch.setattr(backups_module, "LEASE_SECONDS", 0)
+        backups.state()  # the last question
+    elif how == "cancelled":
         assert backups.cancel()
     elif how == "stopped":
         await backups.aclose()

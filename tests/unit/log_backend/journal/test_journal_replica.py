@@ -13,6 +13,7 @@ from unit.log_backend.journal_owner import entry
 from unit.log_backend.journal_replica import SHARD, Replica, history, marks_of
 from unit.log_backend.watched_disk import WatchedDisk
 
+from routelog.log_backend.journal.journal import Journal
 from routelog.log_backend.journal.journal_chain import START, Mark, ShardBlock
 
 SIZE = 9_000  # of a message: a file holds 5 such blocks
@@ -109,15 +110,20 @@ async def test_a_block_tells_what_was_committed_when_it_was_written(
     assert found.journal.durable == 3
 
 
+def all_files_wait(journal: Journal) -> bool:
+    """No file has room, and none is being made."""
+    return journal._stalled and not journal.supply.makes_more
+
+
 async def test_what_a_checkpoint_waits_for_is_told_when_all_files_wait_for_the_checkpoint(
     replica: Replica, directory: Path
 ) -> None:
     journal = replica.journal
     for _ in range(3):  # what was made for it is not there for ever
         journal.lead(1)
-        while not journal._stalled:
-            journal.append(entry(0, SIZE), waited=True)
-            await asyncio.sleep(0.01)
+        while not all_files_wait(journal):
+            position = journal.append(entry(0, SIZE), waited=True)
+            await until(lambda at=position: journal.durable >= at or all_files_wait(journal))
             journal.commit(journal.durable)
         assert len(replica.full) == 3
         replica.to_collect.append(entry(1))
