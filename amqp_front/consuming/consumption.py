@@ -247,11 +247,10 @@ class Consumption:
                 self._start(consumer, source)
                 begun()
 
-        def attach(wanted: ReaderFilter) -> Answer[None]:
-            return queue.attach(consumer, replace(options, wanted=wanted), begin)
-
         if filtering is None:
             return queue.attach(consumer, options, begin)
+        # No function in here has `begin`: compiled, it would be a cycle, and a channel wait for the collector.
+        attach = partial(_attach_filtered, queue, consumer, options, begin)
         return after(reader_filter(filtering), attach)
 
     def _check_reader(self, queue: QueueHandle, *, no_ack: bool) -> None:
@@ -552,3 +551,13 @@ class Consumption:
             order = TagOrder([*taken, self.unacked.take_all()])
         runs = self.unacked.take_all()
         return Settling(self, runs, ReturnReason.FAILED, self._channel.services, consumers, order)
+
+
+def _attach_filtered(
+    queue: QueueHandle,
+    consumer: ChannelConsumer,
+    options: ConsumeOptions,
+    begin: Callable[[ConsumerSource], None],
+    wanted: ReaderFilter,
+) -> Answer[None]:
+    return queue.attach(consumer, replace(options, wanted=wanted), begin)
