@@ -18,7 +18,7 @@ CHECK_AFTER_SECONDS = 60.0  # a transaction that takes longer is rolled back by 
 CHECKS_MAX = 15  # of one message, while the database is away
 REMEMBERED_MAX = 100_000  # more messages than are sent in the longest time until a check
 
-ORDERS = "orders"  # bind the queues of consumers to this exchange
+ORDERS = "orders.placed"  # bind the queues of consumers to this exchange
 PREPARED = "orders.prepared"
 CHECKS = "orders.checks"
 UNDECIDED = "orders.undecided"  # the queue of messages whose checks all failed

@@ -115,6 +115,10 @@ def all_files_wait(journal: Journal) -> bool:
     return journal._stalled and not journal.supply.makes_more
 
 
+async def stored_or_stuck(journal: Journal, position: int) -> None:
+    await until(lambda: journal.durable >= position or all_files_wait(journal))
+
+
 async def test_what_a_checkpoint_waits_for_is_told_when_all_files_wait_for_the_checkpoint(
     replica: Replica, directory: Path
 ) -> None:
@@ -122,8 +126,7 @@ async def test_what_a_checkpoint_waits_for_is_told_when_all_files_wait_for_the_c
     for _ in range(3):  # what was made for it is not there for ever
         journal.lead(1)
         while not all_files_wait(journal):
-            position = journal.append(entry(0, SIZE), waited=True)
-            await until(lambda at=position: journal.durable >= at or all_files_wait(journal))
+            await stored_or_stuck(journal, journal.append(entry(0, SIZE), waited=True))
             journal.commit(journal.durable)
         assert len(replica.full) == 3
         replica.to_collect.append(entry(1))
