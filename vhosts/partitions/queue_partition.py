@@ -177,6 +177,7 @@ class QueuePartition:
 
     def detach(self) -> None:
         """Drop the references to the deleted queue, so that no cycle is left to the garbage collector."""
+        self.order = None  # which has the partition, too
         self._notify = _nobody
         self.on_expiring = None
 

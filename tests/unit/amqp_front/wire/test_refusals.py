@@ -33,6 +33,7 @@ NOT_CAUSED_BY_CLIENTS = {
     "vhosts.errors.ParameterNotFound": "parameters are set by the operator",
     "vhosts.arguments.match_budget.OutOfTime": "what takes too long does not match",
     "vhosts.arguments.pattern.BadPattern": "patterns are given by the operator",
+    "broker.waiting.gate.PublishersWait": "told over HTTP; connections of AMQP wait",
     "broker.listeners.listeners.CannotListen": "at start",
     "broker.listeners.tls.CertificateUnusable": "at start, or the certificate before stays",
     "broker.node.configuration.ConfigurationError": "at start",
