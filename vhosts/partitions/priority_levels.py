@@ -122,13 +122,6 @@ class PriorityLevels:
             self.count -= end - head.first
             self.add(priority, head.first, end, redelivered=head.redelivered)
 
-    def pass_unsorted(self, end: int) -> None:
-        """Remove the first messages whose priority is not known, up to `end`."""
-        head = self._unsorted.head()
-        if head is not None:
-            self.count -= end - head.first
-            self._unsorted.pass_head(end)
-
     def _level(self, priority: int) -> _Level:
         priority = min(priority, self.priority_max)
         level = self._levels.get(priority)

@@ -8,10 +8,9 @@ consumers, scans all unsettled messages, on the disk too, a slice at a time. Wha
 from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 
-from routelog.log_backend import Reason, RecordBatch, Scheduler
-from routelog.vhosts.messages.delivery import Delivery, fitting
+from routelog.log_backend import RecordBatch, Scheduler
 from routelog.vhosts.messages.property_list import priority
-from routelog.vhosts.partitions.priority_levels import PriorityLevels
+from routelog.vhosts.partitions.priority_levels import PriorityLevels, ReadyRange
 from routelog.vhosts.partitions.priority_scan_budget import PriorityScanBudget
 from routelog.vhosts.partitions.queue_partition import QueuePartition
 
@@ -20,7 +19,7 @@ class PriorityOrder:
     """Hands out the messages of a partition by priority; see `ReadyOrder`.
 
     Args:
-        looks: shared by the partitions of its queue.
+        budget: shared by the partitions of its queue.
 
     Invariant: all ready messages below the partition's `next_offset` are in the levels.
 
@@ -28,13 +27,13 @@ class PriorityOrder:
     those of lower priority that were not handed out.
     """
 
-    __slots__ = ("_levels", "_looks", "_partition")
+    __slots__ = ("_budget", "_levels", "_partition")
 
     def __init__(
-        self, partition: QueuePartition, looks: PriorityScanBudget, priority_max: int
+        self, partition: QueuePartition, budget: PriorityScanBudget, priority_max: int
     ) -> None:
         self._partition = partition
-        self._looks = looks
+        self._budget = budget
         self._levels = PriorityLevels(priority_max)
         for first, end in partition.take_returned_ranges():
             self._levels.put_back(first, end)
@@ -49,10 +48,9 @@ class PriorityOrder:
         return self._levels.count
 
     @property
-    def first(self) -> int | None:
-        """See `ReadyOrder`."""
-        found = self._levels.head()
-        return None if found is None else found.first
+    def is_over(self) -> bool:
+        """See `ReadyOrder`: there are no priorities any more, and the last messages put in order have gone."""
+        return not (self._levels.priority_max or self._levels.count)
 
     def has(self, offset: int) -> bool:
         """See `ReadyOrder`."""
@@ -62,12 +60,31 @@ class PriorityOrder:
         """See `ReadyOrder`."""
         yield from self._levels
 
-    def head(self) -> tuple[int, int] | None:
-        """See `ReadyOrder`; None also while the scan is not done."""
-        if self._is_over():
-            return self._partition.head
-        found = self._levels.head() if self._look() else None
-        return None if found is None else (found.first, found.end)
+    def sort(self) -> bool:
+        """See `ReadyOrder`."""
+        while self._has_unscanned():
+            first = self._next_to_scan()
+            batch = self._partition.log.read(first) if self._budget.left > 0 else None
+            if batch is None:
+                return False
+            if batch.base_offset > first:
+                self._lose(first, batch.base_offset)
+                continue
+            end = min(batch.end_offset, first + self._budget.left)
+            self._budget.use(self._scan(batch, first, end) - first)
+        return True
+
+    def when_sorted(self, done: Callable[[], None]) -> None:
+        """See `ReadyOrder`."""
+        log, first = self._partition.log, self._next_to_scan()
+        if log.needs_load(first):
+            log.load(first, done)
+        else:
+            self._budget.call_soon(done)
+
+    def next_range(self) -> ReadyRange | None:
+        """See `ReadyOrder`."""
+        return self._levels.head()
 
     def pass_head(self, end: int) -> None:
         """See `ReadyOrder`."""
@@ -85,66 +102,6 @@ class PriorityOrder:
         """See `ReadyOrder`."""
         self._levels.clear()
 
-    def take(self, count_max: int, bytes_max: int) -> Delivery | None:
-        """See `ReadyOrder`."""
-        partition = self._partition
-        if self._is_over():
-            next_of_log: Delivery | None = partition.take(count_max, bytes_max)
-            return next_of_log
-        if not self._look():
-            self._await(partition.on_ready)
-            return None
-        if partition.rules is not None:
-            count_max = partition.rules.takeable(partition, count_max)
-        found = self._levels.head()
-        if found is None or not count_max:
-            return None
-        first, end, redelivered = found
-        batch = partition.log.read(first)
-        if batch is None:
-            partition.log.load(first, partition.on_ready)
-            return None
-        end = min(end, batch.end_offset, first + count_max)
-        index = first - batch.base_offset
-        count = fitting(batch.records, index, end - first, bytes_max)
-        end = first + count
-        self._levels.pass_head(end)
-        partition.cursor.hand_out(end)
-        if redelivered:
-            partition.cursor.redeliver(first, end)
-        if partition.rules is not None:
-            partition.rules.left(partition, first, end)
-        partition.in_flight += count
-        return Delivery(partition, batch.records, index, count, first, redelivered)
-
-    def prepare(self, done: Callable[[], None]) -> bool:
-        """See `ReadyOrder`."""
-        if self._is_over():
-            return self._partition.prepare(done)
-        if self._has_unscanned():
-            self._await(done)
-            return True
-        found, log = self._levels.head(), self._partition.log
-        first = self._partition.skip_settled() if found is None else found.first
-        if not log.needs_load(first):
-            return False
-        log.load(first, done)
-        return True
-
-    def _is_over(self) -> bool:
-        # There are no priorities any more, and the last messages that they put in order have gone.
-        if self._levels.priority_max or self._levels.count:
-            return False
-        self._partition.order = None
-        return True
-
-    def _await(self, done: Callable[[], None]) -> None:
-        log, first = self._partition.log, self._next_to_scan()
-        if log.needs_load(first):
-            log.load(first, done)
-        else:
-            self._looks.call_soon(done)
-
     def _next_to_scan(self) -> int:
         came_back = self._levels.unsorted_head()
         return self._partition.skip_settled() if came_back is None else came_back.first
@@ -155,29 +112,14 @@ class PriorityOrder:
         log = self._partition.log
         return self._next_to_scan() < min(log.ready_end, log.blocked_from)
 
-    def _look(self) -> bool:
-        # Scan the priorities that are not known; returns whether all of them are.
-        while self._has_unscanned():
-            first = self._next_to_scan()
-            batch = self._partition.log.read(first) if self._looks.left > 0 else None
-            if batch is None:
-                return False
-            if batch.base_offset > first:
-                self._lose(first, batch.base_offset)
-                continue
-            end = min(batch.end_offset, first + self._looks.left)
-            self._looks.use(self._scan(batch, first, end) - first)
-        return True
-
     def _scan(self, batch: RecordBatch, first: int, end: int) -> int:
         # Returns where the messages that are neither settled nor handed out end.
         partition, known = self._partition, self._levels.unsorted_head()
         again = first < partition.delivered_before
         if known is not None:
             end = min(end, known.end)
-        elif again:
-            end = partition.waiting_until(first, min(end, partition.delivered_before))
         else:
+            end = min(end, partition.delivered_before) if again else end
             end = partition.waiting_until(first, end)
         for level, stop in _runs(batch, first, end):
             if known is not None:
@@ -190,24 +132,21 @@ class PriorityOrder:
     def _lose(self, first: int, end: int) -> None:
         # No batch holds these offsets.
         known = self._levels.unsorted_head()
-        if known is None:
-            self._partition.lose(first, min(end, self._partition.log.ready_end))
-            return
-        end = min(end, known.end)
-        self._levels.pass_unsorted(end)
-        self._partition.finish(first, end, Reason.LOST)
+        self._partition.lose(
+            first, min(end, self._partition.log.ready_end if known is None else known.end)
+        )
 
 
 def prioritize(
     partitions: Sequence[QueuePartition], priority_max: int, scheduler: Scheduler
 ) -> None:
     """Let the partitions of a queue hand out by priorities up to a highest one; 0: in the order of the log."""
-    looks = PriorityScanBudget(scheduler)
+    budget = PriorityScanBudget(scheduler) if priority_max else None
     for partition in partitions:
         if isinstance(partition.order, PriorityOrder):
             partition.order.change(priority_max)
-        elif priority_max:
-            partition.order = PriorityOrder(partition, looks, priority_max)
+        elif budget is not None:
+            partition.order = PriorityOrder(partition, budget, priority_max)
 
 
 def _runs(batch: RecordBatch, first: int, end: int) -> Iterator[tuple[int, int]]:

@@ -66,8 +66,8 @@ class ReadyOrder(Protocol):
         """See the class."""
 
     @property
-    def first(self) -> int | None:
-        """The next message that it has; None: it has none."""
+    def is_over(self) -> bool:
+        """Whether it has become that of the log, and nothing is left of what it was."""
 
     def has(self, offset: int) -> bool:
         """Whether it has a message."""
@@ -75,8 +75,14 @@ class ReadyOrder(Protocol):
     def ranges(self) -> Iterable[tuple[int, int]]:
         """All that it has, [first, end), in any order."""
 
-    def head(self) -> tuple[int, int] | None:
-        """See `QueuePartition.head`."""
+    def sort(self) -> bool:
+        """Go on to find the order; returns whether it is known of all that is ready."""
+
+    def when_sorted(self, done: Callable[[], None]) -> None:
+        """Call `done` when it may be known of more."""
+
+    def next_range(self) -> tuple[int, int, bool] | None:
+        """The next messages that it has, [first, end), and whether they are redelivered; None: it has none."""
 
     def pass_head(self, end: int) -> None:
         """The messages of the head below an offset are ready no more."""
@@ -89,12 +95,6 @@ class ReadyOrder(Protocol):
 
     def clear(self) -> None:
         """Remove everything."""
-
-    def take(self, count_max: int, bytes_max: int) -> Delivery | None:
-        """See `QueuePartition.take`."""
-
-    def prepare(self, done: Callable[[], None]) -> bool:
-        """See `QueuePartition.prepare`."""
 
 
 @cython.cclass
@@ -116,8 +116,8 @@ class QueuePartition:
     of that range.
 
     Invariants: `returned` holds disjoint, ascending [first, end) ranges below `next_offset`, none if there is
-    an `order`; `_withheld` holds
-    such ranges of unsettled messages that were at or above it when they were withheld.
+    an `order`; `_withheld` holds such ranges of unsettled messages that were at or above it when they were
+    withheld.
     """
 
     __slots__ = (
@@ -190,7 +190,7 @@ class QueuePartition:
     @cython.returns(cython.longlong)
     @cython.exceptval(-1, check=True)
     def count_ready(self) -> int:
-        """See `ready`; kinds of partitions override this."""
+        """See `ready`; that of a group counts less."""
         held = self.next_offset + self._settled_ahead - self._returned_count
         if self.order is not None:
             held -= self.order.count
@@ -216,10 +216,16 @@ class QueuePartition:
     @property
     def at_damage(self) -> bool:
         """The next message lies at or behind damage: it is not handed out."""
-        first = self.returned[0][0] if self.returned else None
+        following = self.returned[0] if self.returned else None
         if self.order is not None:
-            first = self.order.first
-        return (self.skip_settled() if first is None else first) >= self.log.blocked_from
+            following = self.order.next_range()
+        first = self.skip_settled() if following is None else following[0]
+        return first >= self.log.blocked_from
+
+    def _order(self) -> ReadyOrder | None:
+        if self.order is not None and self.order.is_over:
+            self.order = None
+        return self.order
 
     @property
     def unreadable(self) -> bool:
@@ -251,14 +257,21 @@ class QueuePartition:
         """
         if self._until_resumed is not None:
             return None
-        if self.order is not None:
-            return self.order.take(count_max, bytes_max)
+        order = None if self.order is None else self._order()
+        if order is not None and not order.sort():
+            order.when_sorted(self.on_ready)
+            return None
         if self.rules is not None:
             count_max = self.rules.takeable(self, count_max)
             if not count_max:
                 return None
-        log = self.log
-        if self.returned:
+        log, redelivered = self.log, False
+        if order is not None:
+            following = order.next_range()
+            if following is None:
+                return None
+            first, end, redelivered = following
+        elif self.returned:
             first, end = self.returned[0]
         else:
             first, end = self.skip_settled(), log.end_of_ready()
@@ -282,7 +295,10 @@ class QueuePartition:
         records, index, count = batch.records, first - batch.base_offset, end - first
         if records.batch_bytes > bytes_max:
             count = fitting(records, index, count, bytes_max)
-        if self.returned:
+        if order is not None:
+            order.pass_head(first + count)
+            self.cursor.hand_out(first + count)
+        elif self.returned:
             redelivered = True
             self._take_returned(count)
         else:
@@ -409,8 +425,10 @@ class QueuePartition:
     @property
     def head(self) -> tuple[int, int] | None:
         """The next ready messages, [first, end), all in a row; None: there are none, or none known."""
-        if self.order is not None:
-            return self.order.head()
+        order = self._order()
+        if order is not None:
+            following = order.next_range() if order.sort() else None
+            return None if following is None else following[:2]
         if self.returned:
             return self.returned[0]
         first, end = self.skip_settled(), self.log.ready_end
@@ -438,9 +456,13 @@ class QueuePartition:
         if self._until_resumed is not None:
             self._until_resumed += (done,)
             return True
-        if self.order is not None:
-            return self.order.prepare(done)
+        order = self._order()
+        if order is not None and not order.sort():
+            order.when_sorted(done)
+            return True
         offset = self.returned[0][0] if self.returned else self.next_offset
+        if order is not None and (following := order.next_range()) is not None:
+            offset = following[0]
         if not self.log.needs_load(offset):
             return False
         self.log.load(offset, done)
@@ -603,7 +625,10 @@ class QueuePartition:
         """No batch holds these offsets, which are the next ones: transient messages of an earlier run."""
         if self.rules is not None:
             self.rules.left(self, first, end)
-        if self.returned:
+        if self.order is not None and first < self.next_offset:
+            self.order.take_out(first, end)
+            self.cursor.settle(first, end, Reason.LOST)
+        elif self.returned:
             self._take_returned(end - first)
             self.cursor.settle(first, end, Reason.LOST)
         else:

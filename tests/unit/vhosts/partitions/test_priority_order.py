@@ -13,7 +13,7 @@ from pamqp import commands
 from support.queue_samples import Node, bodies, declare_queue, give_back, got, running_node
 from unit.log_backend.open_store import flushed
 
-from routelog.log_backend import PERSISTENT, LogOptions, Records, encode_records
+from routelog.log_backend import EXPIRING, PERSISTENT, LogOptions, Records, encode_records
 from routelog.vhosts import Answer, Delivery, Queue, QueueProperties, value_of
 from routelog.vhosts.partitions.priority_levels import PriorityLevels, ReadyRange
 from routelog.vhosts.partitions.priority_scan_budget import MESSAGES_MAX
@@ -34,16 +34,20 @@ async def declared(node: Node, highest: int = 3, *, durable: bool = False) -> Qu
     return queue
 
 
-def urgent(*messages: tuple[int | None, str]) -> Records:
-    """A batch of messages with priorities."""
+def urgent(
+    *messages: tuple[int | None, str], expiration: int | None = None, time: int = 0
+) -> Records:
+    """A batch of messages with priorities that came at a time, in us; they expire after some milliseconds."""
+    expires = None if expiration is None else str(expiration)
+    attributes = PERSISTENT | (EXPIRING if expires else 0)
     rows, source = array("i"), bytearray()
     for priority, body in messages:
-        properties = commands.Basic.Properties(priority=priority).marshal()
+        properties = commands.Basic.Properties(priority=priority, expiration=expires).marshal()
         for part in (b"", properties, body.encode()):
             rows.extend((len(source), len(part)))
             source += part
     batch: Records = encode_records(
-        memoryview(source), memoryview(rows), None, len(messages), b"", b"k", PERSISTENT, 0
+        memoryview(source), memoryview(rows), None, len(messages), b"", b"k", attributes, time
     )
     return batch
 
@@ -156,3 +160,15 @@ async def test_what_is_on_the_disk_is_looked_at_too(node: Node) -> None:
     assert queue.partitions[0].log.needs_load(0)
     found = [int(body.split()[0]) for body in await left(node, queue)]
     assert found == sorted(range(100), key=lambda number: -(number % 4))
+
+
+async def test_an_expiration_counts_after_a_restart(tmp_path: Path) -> None:
+    async with running_node(tmp_path, clocked=True) as node:
+        queue = await declared(node, durable=True)
+        records = urgent((None, "a"), (2, "b"), expiration=1_000, time=node.turns.clock.now())
+        queue.publish(records, waited=True)
+    async with running_node(tmp_path, clocked=True) as node:
+        node.turns.pass_seconds(60)
+        queue = node.vhost.queues["q"]
+        queue.publish(urgent((1, "c")), waited=True)
+        assert await coming(node, queue.get()) == ["c"]
