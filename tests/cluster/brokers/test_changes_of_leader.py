@@ -28,6 +28,7 @@ def running(tmp_path_factory: pytest.TempPathFactory, told: Path) -> Iterator[Mi
     hook = told.with_name("hook")
     hook.write_text('#!/bin/sh\necho "$2 $3" >> "$1"\n')
     hook.chmod(0o755)
+    told.touch()
     with mirrored_brokers(
         tmp_path_factory.mktemp("changes"), ROUTELOG_ON_LEADER=f"{hook},{told}"
     ) as cluster:

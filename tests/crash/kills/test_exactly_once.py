@@ -13,6 +13,7 @@ from pika.exceptions import AMQPError
 from pika.spec import BasicProperties
 from support.broker_process import BrokerProcess
 from support.pika_client import Clients, Inbox
+from support.waiting import wait_until
 
 pytestmark = pytest.mark.crash
 
@@ -83,9 +84,8 @@ def kill_at_work(process: BrokerProcess, chance: random.Random) -> None:
     working = Doubling(process.url)
     working.start()
     enough = chance.randrange(1, COMMITS_BETWEEN_KILLS)
-    while working.commits < enough:
-        assert working.is_alive()
-        time.sleep(0.001)
+    wait_until(lambda: working.commits >= enough or not working.is_alive())
+    assert working.is_alive()
     time.sleep(chance.uniform(0, 0.005))
     process.kill()
     working.join()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -24,10 +25,6 @@ def count(url: str) -> int:
     ready: int = clients.channel().queue_declare("all", passive=True).method.message_count
     clients.close()
     return ready
-
-
-def wait_for_more_than(forwarded: int, url: str) -> None:
-    wait_until(lambda: count(url) > forwarded)
 
 
 def test_each_message_is_forwarded_once_and_in_order(tmp_path: Path) -> None:
@@ -54,6 +51,9 @@ def test_each_message_is_forwarded_once_and_in_order(tmp_path: Path) -> None:
 
         return kill
 
+    def is_above(before: int) -> bool:
+        return count(center.url) > before
+
     kills = (kill_script, kill_and_start(center), kill_and_start(agent))
     try:
         for number, kill in enumerate(kills, 1):
@@ -62,8 +62,9 @@ def test_each_message_is_forwarded_once_and_in_order(tmp_path: Path) -> None:
             published = MESSAGES * number // len(kills)
             for each in range(MESSAGES * (number - 1) // len(kills), published):
                 channel.basic_publish("", "outgoing", b"%d" % each, PERSISTENT)
+            before = count(center.url)
             channel.tx_commit()
-            wait_for_more_than(count(center.url), center.url)
+            wait_until(partial(is_above, before))
             kill()
         wait_until(lambda: count(center.url) >= MESSAGES)
         bodies = drain(Clients(center.url).channel(), "all")

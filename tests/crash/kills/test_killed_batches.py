@@ -7,9 +7,7 @@ import http.client
 import os
 import random
 import threading
-from collections.abc import Iterator
 from functools import partial
-from pathlib import Path
 
 import pytest
 from support.broker_process import BrokerProcess
@@ -20,13 +18,6 @@ KILLS = int(os.environ.get("ROUTELOG_TEST_BATCH_KILLS", "2"))
 SEED = int(os.environ.get("ROUTELOG_TEST_SEED", "1"))
 BATCH = 200
 pytestmark = [pytest.mark.crash, pytest.mark.differs_from_rabbitmq("has no batches over HTTP")]
-
-
-@pytest.fixture
-def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
-    process = BrokerProcess(tmp_path / "data").start()
-    yield process
-    process.stop()
 
 
 def publish_all(broker: BrokerProcess, sent: list[int], confirmed: list[int]) -> None:

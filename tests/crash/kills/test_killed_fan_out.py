@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import random
 import threading
-from collections.abc import Iterator
-from pathlib import Path
 
 import pika
 import pytest
@@ -19,13 +17,6 @@ KILLS = int(os.environ.get("ROUTELOG_TEST_FAN_OUT_KILLS", "2"))
 SEED = int(os.environ.get("ROUTELOG_TEST_SEED", "1"))
 SIZES = (0, 1_000, 20_000)
 pytestmark = [pytest.mark.crash, pytest.mark.differs_from_rabbitmq("is not killed here")]
-
-
-@pytest.fixture
-def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
-    process = BrokerProcess(tmp_path / "data").start()
-    yield process
-    process.stop()
 
 
 class Publisher(threading.Thread):

@@ -6,8 +6,6 @@ import contextlib
 import os
 import random
 import threading
-from collections.abc import Iterator
-from pathlib import Path
 
 import pika
 import pytest
@@ -21,13 +19,6 @@ SEED = int(os.environ.get("ROUTELOG_TEST_SEED", "1"))
 PAGE = 1_000
 RATE = 40_000  # messages that a move takes in a second, about
 pytestmark = [pytest.mark.crash, pytest.mark.differs_from_rabbitmq("does not move messages")]
-
-
-@pytest.fixture
-def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
-    process = BrokerProcess(tmp_path / "data").start()
-    yield process
-    process.stop()
 
 
 def numbers(door: ManagementDoor, queue: str) -> list[int]:

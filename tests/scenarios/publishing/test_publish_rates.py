@@ -67,7 +67,7 @@ def test_who_is_too_fast_waits_until_the_limit_is_lifted(
 def test_large_messages_and_transactions_count_too(door: ManagementDoor, clients: Clients) -> None:
     others = clients.channel()
     queue = declare(others)
-    door.do("PUT", "user-limits", "ann", "max-publish-bytes-rate", body={"value": 1_000_000})
+    door.do("PUT", "user-limits", "ann", "max-publish-bytes-rate", body={"value": 100_000})
     connection, told = publisher(clients)
     channel = connection.channel()
     channel.tx_select()

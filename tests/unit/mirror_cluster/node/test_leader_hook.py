@@ -10,6 +10,11 @@ from routelog.mirror_cluster.node import leader_hook
 from routelog.mirror_cluster.node.leader_hook import LeaderHook
 
 
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(leader_hook, "HOOK_SECONDS_MAX", 60.0)  # a shell may take 10 to start
+
+
 @pytest.fixture
 def told(tmp_path: Path) -> Path:
     return tmp_path / "told"
