@@ -179,12 +179,13 @@ class Channel:
         Raises:
             AmqpError, or an error of the refusals table.
         """
-        if self.transactions is None:
-            carried: int = self.publisher.carry(run)
-        else:
-            carried = self.transactions.publish(run)
-        if self.services.publish_rates.are_set:
-            self.connection.pace.published(carried, run.bodies_bytes(carried))
+        carry = self.publisher.carry if self.transactions is None else self.transactions.publish
+        carried: int = run.count  # also if one is refused, behind others that are published
+        try:
+            carried = carry(run)
+        finally:
+            if self.services.publish_rates.are_set and self.connection.pace.is_limited:
+                self.connection.pace.published(carried, run.bodies_bytes(carried))
         return carried
 
     def settle(self, run: SettleRun) -> None:

@@ -67,7 +67,7 @@ class ChannelTable:
                 return closed
         if services.publish_rates.are_set and self.publishes(command):
             pace = self._connection.pace
-            return pace if pace.owed_seconds() else None
+            return pace if pace.is_limited and pace.owed_seconds() else None
         return None
 
     def _begins_content(self, command: Command) -> bool:

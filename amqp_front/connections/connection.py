@@ -297,7 +297,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def limit_runs(self) -> None:
         """See `MethodConnection`."""
-        if self.pace.run_messages:
+        if self.pace.is_limited and self.pace.run_messages:
             most = min(self.pace.run_messages, self.receive_buffer.run_limit)
             self.receive_buffer.run_limit = most
 

@@ -40,8 +40,8 @@ CAPABILITIES = (
     "direct_reply_to",
 )
 
-# A client property, as aio-pika takes a return for an answer and overlooks the nack behind it. No capability:
-# pika and aio-pika replace all of theirs by those that an application gives.
+# A client property, not a capability: pika and aio-pika replace all capabilities by those that the application
+# gives. It has to be asked for, as aio-pika takes a return for the answer, and overlooks the nack behind it.
 RETURN_REFUSED = "return_refused"
 
 

@@ -57,8 +57,8 @@ class PublishRate:
     """The rate of one user or vhost, who may have no limit.
 
     Attributes:
-        owner: such as "user 'ann'".
-        is_limited: there are buckets.
+        kind, name: such as "user" and "ann".
+        is_limited: an operator has set one.
         waited_seconds: how long connections have waited, all together.
         waiting: those that do now.
     """
@@ -67,6 +67,7 @@ class PublishRate:
         self.kind, self.name = kind, name
         self._messages: TokenBucket | None = None
         self._bytes: TokenBucket | None = None
+        self.is_limited = False
         self.waited_seconds = 0.0
         self.waiting: set[PublishPace] = set()
 
@@ -75,15 +76,11 @@ class PublishRate:
         """Whose rate it is."""
         return f"{self.kind} '{self.name}'"
 
-    @property
-    def is_limited(self) -> bool:
-        """Whether an operator has set one."""
-        return self._messages is not None or self._bytes is not None
-
     def limit(self, limits: Limits, now: float) -> None:
         """Set other limits."""
         self._messages = _bucket(self._messages, limits.get(MAX_PUBLISH_RATE, -1), now)
         self._bytes = _bucket(self._bytes, limits.get(MAX_PUBLISH_BYTES_RATE, -1), now)
+        self.is_limited = self._messages is not None or self._bytes is not None
 
     def take(self, messages: int, body_bytes: int, now: float) -> float:
         """Take what was published; returns seconds until nothing is owed."""
@@ -117,7 +114,6 @@ class PublishPace:
     __slots__ = (
         "_changes",
         "_held",
-        "_left",
         "_node",
         "_rates",
         "_ready_at",
@@ -137,7 +133,6 @@ class PublishPace:
         self._changes = -1  # of limits, before that was found
         self._held: Held | None = None
         self._timer: Timer | None = None
-        self._left = 0.0  # seconds of this wait
         self._waited = 0.0  # in all, since it was told last or was within its rate
         self._waited_until = 0.0
         self.reasons: Set[str] = _NO_REASON
@@ -149,6 +144,11 @@ class PublishPace:
         if self._changes != self._node.changes:
             self._take(0, 0, now)
         return max(0.0, self._ready_at - now)
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether its user, or its vhost, has a limit."""
+        return any(rate.is_limited for rate in self._rates)
 
     def published(self, messages: int, body_bytes: int) -> None:
         """Count what the connection has published."""
@@ -177,32 +177,34 @@ class PublishPace:
         if now - self._waited_until > TELL_SECONDS:
             self._waited, self.reasons = 0.0, _NO_REASON
         self._held = held
-        self._left = self.owed_seconds()
+        self.owed_seconds()  # by the limits of now, which do not change before `end_wait`
         self._waits_for.waiting.add(self)
         self._wait()
 
     def _wait(self) -> None:
-        seconds = min(self._left, TELL_SECONDS - self._waited)
+        seconds = min(self._left_seconds(), TELL_SECONDS - self._waited)
         self._timer = self._node.call_later(seconds, partial(self._has_waited, seconds))
 
     def _has_waited(self, seconds: float) -> None:
-        self._left -= seconds
         self._waited += seconds
         self._waits_for.waited_seconds += seconds
         if self._waited >= TELL_SECONDS and self._held is not None:
             self._waited = 0.0
             self.reasons = frozenset((self.refusal(),))
             self._held.tell_blocked(self.refusal())
-        if self._left > 0:
+        if self._left_seconds():
             self._wait()
         else:
             self.end_wait()
+
+    def _left_seconds(self) -> float:
+        return max(0.0, self._ready_at - self._node.clock.monotonic())
 
     def end_wait(self) -> None:
         """Let the connection go on."""
         held = self._held
         self._leave()
-        self._ready_at = self._waited_until = self._node.clock.monotonic()
+        self._waited_until = self._node.clock.monotonic()
         if held is not None:
             held.let_go()
 
