@@ -5,14 +5,14 @@ import struct
 from array import array
 from collections.abc import Awaitable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from itertools import groupby
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 from pamqp import commands
 
 from routelog.amqp_front.node.services import Services
 from routelog.amqp_front.publishing.publisher import Publisher
 from routelog.amqp_front.publishing.return_sender import ReturnSender
+from routelog.amqp_front.transactions.transaction import RUN_BYTES_MAX, RUN_RECORDS_MAX
 from routelog.amqp_front.wire.command import CARBON_COPY, PublishRun
 from routelog.amqp_front.wire.errors import SoftError
 from routelog.amqp_front.wire.properties import Properties
@@ -49,7 +49,7 @@ class _Message(NamedTuple):
 
 
 class MessageBatch:
-    """Messages for one exchange; none of them is published before `publish`.
+    """Messages for one exchange; none of them is published before `publish`. To be used with `with`.
 
     Args:
         user: whose permissions count; None: all is allowed.
@@ -75,6 +75,12 @@ class MessageBatch:
         self._channel = _BatchChannel(services, vhost, user)
         self._channel.publisher.begin(self._exchange, False)
         self._messages: list[_Message] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._channel.end()
 
     def receive(self, size: int) -> None:
         """Charge bytes of a request to the user, as long as the batch is there.
@@ -113,36 +119,42 @@ class MessageBatch:
         publisher = channel.publisher
         channel.expected = len(self._messages)
         scheduler.begin(Lane.JOBS)
-        try:
-            for run in self._runs():
-                left = run.count
-                while left:
-                    part = run.part(run.count - left, left)
-                    publisher.publish(part)
-                    carried = publisher.carried
-                    self._pace.published(carried, part.bodies_bytes(carried))
-                    channel.returns.passed += carried
-                    left -= carried
-                    if publisher.fan_out is not None:
-                        await publisher.fan_out
-                    if scheduler.is_over():
-                        await scheduler.pause(Lane.JOBS)
-            if self._messages:
-                await channel.answered
-        finally:
-            publisher.close()
+        for run in self._runs():
+            left = run.count
+            while left:
+                part = run.part(run.count - left, left)
+                publisher.publish(part)
+                carried = publisher.carried
+                self._pace.published(carried, part.bodies_bytes(carried))
+                channel.returns.passed += carried
+                left -= carried
+                if publisher.fan_out is not None:
+                    await publisher.fan_out
+                if scheduler.is_over():
+                    await scheduler.pause(Lane.JOBS)
+        if self._messages:
+            await channel.answered
         refused = frozenset(channel.refused)
         unroutable = [at for at in channel.returns.unroutable if at not in refused]
         confirmed = len(self._messages) - len(refused) - len(unroutable)
         return BatchOutcome(confirmed, unroutable, channel.refused, channel.returns.refusal)
 
     def _runs(self) -> Iterator[PublishRun]:
-        def kind(at: int) -> tuple[bool, int]:
-            message = self._messages[at]  # a message with copies is a run of its own
-            return message.persistent, at if message.flags & CARBON_COPY else -1
-
-        for _, places in groupby(range(len(self._messages)), kind):
-            yield self._run([self._messages[at] for at in places])
+        run: list[_Message] = []
+        size = 0
+        for message in self._messages:
+            if run and (
+                len(run) == RUN_RECORDS_MAX
+                or size >= RUN_BYTES_MAX
+                or message.persistent is not run[0].persistent
+                or (message.flags | run[0].flags) & CARBON_COPY  # it is a run of its own
+            ):
+                yield self._run(run)
+                run, size = [], 0
+            run.append(message)
+            size += len(message.body)
+        if run:
+            yield self._run(run)
 
     def _run(self, messages: Sequence[_Message]) -> PublishRun:
         source, rows, flags = bytearray(), array("i"), 0
@@ -201,6 +213,11 @@ class _BatchChannel:
         self.publisher = Publisher(self)
         self.publisher.confirming = True
         self.publisher.returns = self.returns = _Returns(self)
+
+    def end(self) -> None:
+        # Nothing is left for the garbage collector: these have the channel.
+        self.publisher.close()
+        del self.publisher, self.returns
 
     @property
     def impersonates(self) -> bool:

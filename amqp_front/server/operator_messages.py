@@ -66,9 +66,9 @@ class OperatorMessages:
             PublishersWait: the broker takes none now.
             Errors of the lower packages: as a client would be refused.
         """
-        batch = self.batch(vhost, user, exchange)
-        batch.add(routing_key, properties, body)
-        outcome = await batch.publish()
+        with self.batch(vhost, user, exchange) as batch:
+            batch.add(routing_key, properties, body)
+            outcome = await batch.publish()
         if outcome.refused:
             reason = outcome.refusal or "see the broker's log"
             raise MessageRefused(f"the message was not stored: {reason}")

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 from routelog.log_backend import Backups, Clock, DiskSpace, Reason, StoredLogs
 from routelog.management.calls.request_origin import HostNames
@@ -58,6 +58,12 @@ class Connections(Protocol):
 
 class Batch(Protocol):
     """Messages for one exchange, under construction; errors as of `Messages`."""
+
+    def __enter__(self) -> Self:
+        """Begin."""
+
+    def __exit__(self, *error: object) -> None:
+        """Forget the messages."""
 
     def receive(self, size: int) -> None:
         """Charge bytes of the request to the user."""

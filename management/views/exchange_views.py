@@ -191,20 +191,21 @@ async def publish(call: Call) -> Answer:
 @answers(PublishedBatch, body=list[PublishBody], takes_lines=True)
 async def publish_batch(call: Call) -> Answer:
     """Publish messages and wait for their confirms; when one cannot be, none is published."""
-    batch = call.broker.messages.batch(call.vhost, call.caller.user, _target(call))
     refusals: tuple[type[Exception], ...] = (Refused, AccessRefused, *call.broker.messages.refusals)
     count = 0
-    async for element in call.elements(bytes_max=BATCH_BYTES_MAX, received=batch.receive):
-        if count == BATCH_MESSAGES_MAX:
-            raise Refused(413, "payload_too_large", f"more than {BATCH_MESSAGES_MAX} messages")
-        try:
-            body = converted(element, PublishBody)
-            batch.add(body.routing_key, body.properties, _payload(body))
-        except refusals as error:
-            known = refused(error) or bad_request(str(error))
-            raise Refused(known.status, known.error, f"element {count}: {known.reason}") from None
-        count += 1
-    outcome = await batch.publish()
+    with call.broker.messages.batch(call.vhost, call.caller.user, _target(call)) as batch:
+        async for element in call.elements(bytes_max=BATCH_BYTES_MAX, received=batch.receive):
+            if count == BATCH_MESSAGES_MAX:
+                raise Refused(413, "payload_too_large", f"more than {BATCH_MESSAGES_MAX} messages")
+            try:
+                body = converted(element, PublishBody)
+                batch.add(body.routing_key, body.properties, _payload(body))
+            except refusals as error:
+                known = refused(error) or bad_request(str(error))
+                where = f"element {count}: {known.reason}"
+                raise Refused(known.status, known.error, where) from None
+            count += 1
+        outcome = await batch.publish()
     return Value(PublishedBatch(outcome.confirmed, list(outcome.unroutable), list(outcome.refused)))
 
 

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from datetime import datetime
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any, Self, cast
 from unittest import mock
 
 import msgspec
@@ -140,6 +140,12 @@ class Batch:
         self.received = 0
         self.added: list[tuple[str, Mapping[str, object], bytes]] = []
         self.is_published = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        pass
 
     def receive(self, size: int) -> None:
         self.received += size

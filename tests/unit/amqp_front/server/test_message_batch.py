@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import weakref
 from collections.abc import AsyncIterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -155,3 +157,28 @@ async def test_a_batch_is_one_batch_of_the_log_and_one_block_of_the_journal(
     assert first is not None
     assert first.records.count == 3_000
     assert node.logs.journal.durable == before + 1
+
+
+async def test_one_is_freed_without_the_garbage_collector(services: Any, node: Node) -> None:
+    declare_queue(node.vhost, QueueProperties("q"), None)
+    gc.disable()
+    try:
+        with begun(services, node) as batch:
+            batch.add("q", {}, b"x")
+            channel = weakref.ref(batch._channel)
+            assert (await batch.publish()).confirmed == 1
+        del batch
+        assert channel() is None
+    finally:
+        gc.enable()
+
+
+async def test_a_large_one_is_several_runs(services: Any, node: Node) -> None:
+    batch = begun(services, node)
+    for number in range(5_000):
+        batch.add("q", {"delivery_mode": 2} if number == 4_500 else {}, b"x" * 500)
+    sizes = [run.count for run in batch._runs()]
+    assert sum(sizes) == 5_000
+    assert max(sizes) <= 4_096
+    assert max(run.bodies_bytes(run.count) for run in batch._runs()) <= 1_049_000
+    assert [run.count for run in batch._runs() if run.persistent] == [1]
