@@ -37,7 +37,7 @@ def log_place(text: int | str) -> object:
 
 
 async def message_filter(said: Mapping[str, str], now: int) -> MessageFilter:
-    """The filter that the parameters of a request describe, those aside that say where to look.
+    """The filter that the parameters of a request describe, but for those that say where to look.
 
     Args:
         now: microseconds since 1970.

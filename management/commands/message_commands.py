@@ -37,6 +37,9 @@ Key = Annotated[str | None, typer.Option(help="Those with this routing key.")]
 MessageId = Annotated[str | None, typer.Option("--id", help="Those with this property message_id.")]
 CorrelationId = Annotated[str | None, typer.Option(help="Those with this property correlation_id.")]
 Header = Annotated[str | None, typer.Option(help="Those with a header: name=value.")]
+Condition = Annotated[
+    str | None, typer.Option("--filter", help="Those for which a condition of SQL is true.")
+]
 Contains = Annotated[str | None, typer.Option("--text", help="Those whose bodies hold this text.")]
 State = Annotated[str | None, typer.Option(help="ready, unacked, settled, or all.")]
 Partition = Annotated[int | None, typer.Option(help="Only of this partition.")]
@@ -62,6 +65,7 @@ def browse(
     correlation_id: CorrelationId = None,
     header: Header = None,
     text: Contains = None,
+    condition: Condition = None,
     state: State = None,
     partition: Partition = None,
     count: Annotated[int, typer.Option(help="At most so many.")] = 20,
@@ -69,7 +73,18 @@ def browse(
     as_json: AsJson = False,
 ) -> None:
     """Show messages as they lie in a queue; nothing becomes of them."""
-    wanted = _filter(begin, until, key, message_id, correlation_id, header, text, state, partition)
+    wanted = _filter(
+        begin,
+        until,
+        key=key,
+        id=message_id,
+        correlation_id=correlation_id,
+        header=header,
+        text=text,
+        filter=condition,
+        state=state,
+        partition=partition,
+    )
     if not as_json:
         wanted["truncate"] = str(SHOWN_BYTES)
     rows: list[dict[str, Any]] = []
@@ -92,6 +107,7 @@ def tail(
     correlation_id: CorrelationId = None,
     header: Header = None,
     text: Contains = None,
+    condition: Condition = None,
     vhost: Vhost = "/",
     as_json: AsJson = False,
 ) -> None:
@@ -99,7 +115,17 @@ def tail(
 
     Of a queue without retention, those are missed that are settled within half a second.
     """
-    wanted = _filter("next", None, key, message_id, correlation_id, header, text, "all", None)
+    wanted = _filter(
+        "next",
+        None,
+        key=key,
+        id=message_id,
+        correlation_id=correlation_id,
+        header=header,
+        text=text,
+        filter=condition,
+        state="all",
+    )
     while True:
         page = _page(broker, vhost, name, wanted)
         for row in page["items"]:
@@ -134,6 +160,7 @@ def move(
     correlation_id: CorrelationId = None,
     header: Header = None,
     text: Contains = None,
+    condition: Condition = None,
     partition: Partition = None,
     limit: Limit = None,
     dry_run: DryRun = False,
@@ -142,7 +169,17 @@ def move(
     as_json: AsJson = False,
 ) -> None:
     """Move messages to another queue or exchange; copy or delete them. Those that consumers have stay."""
-    wanted = _filter(begin, until, key, message_id, correlation_id, header, text, None, partition)
+    wanted = _filter(
+        begin,
+        until,
+        key=key,
+        id=message_id,
+        correlation_id=correlation_id,
+        header=header,
+        text=text,
+        filter=condition,
+        partition=partition,
+    )
     if bool(message) + bool(wanted) + everything != 1:
         raise typer.BadParameter("expected --message, a filter such as --key, or --all")
     if copy and delete:
@@ -170,6 +207,7 @@ def redrive(
     correlation_id: CorrelationId = None,
     header: Header = None,
     text: Contains = None,
+    condition: Condition = None,
     limit: Limit = None,
     dry_run: DryRun = False,
     yes: Yes = False,
@@ -178,7 +216,16 @@ def redrive(
 ) -> None:
     """Send dead letters back to the queues in which they died."""
     body = {
-        "filter": _filter(begin, until, key, message_id, correlation_id, header, text, None, None)
+        "filter": _filter(
+            begin,
+            until,
+            key=key,
+            id=message_id,
+            correlation_id=correlation_id,
+            header=header,
+            text=text,
+            filter=condition,
+        )
     }
     path = ("queues", vhost, name, "redrive")
     _carry_out(broker, path, body, "sent back", limit, dry_run, yes, as_json)
@@ -199,6 +246,7 @@ def replay(
     correlation_id: CorrelationId = None,
     header: Header = None,
     text: Contains = None,
+    condition: Condition = None,
     limit: Limit = None,
     dry_run: DryRun = False,
     yes: Yes = False,
@@ -206,7 +254,16 @@ def replay(
     as_json: AsJson = False,
 ) -> None:
     """Publish again what the log of a queue holds, consumed or not."""
-    wanted = _filter(begin, until, key, message_id, correlation_id, header, text, None, None)
+    wanted = _filter(
+        begin,
+        until,
+        key=key,
+        id=message_id,
+        correlation_id=correlation_id,
+        header=header,
+        text=text,
+        filter=condition,
+    )
     body = {"filter": wanted, "to": _target(to_queue, to_exchange, routing_key)}
     path = ("queues", vhost, name, "replay")
     _carry_out(broker, path, body, "published again", limit, dry_run, yes, as_json)
@@ -272,30 +329,11 @@ def publish(
     typer.echo("published and confirmed: 1 message")
 
 
-def _filter(
-    begin: str | None,
-    until: str | None,
-    key: str | None,
-    message_id: str | None,
-    correlation_id: str | None,
-    header: str | None,
-    text: str | None,
-    state: str | None,
-    partition: int | None,
-) -> dict[str, str]:
+def _filter(begin: str | None, until: str | None, **conditions: str | int | None) -> dict[str, str]:
+    # The parameters of the HTTP API.
     place = "offset" if begin in ("first", "last", "next") or _is_place(begin) else "time"
-    said = {
-        place: begin,
-        "until": until,
-        "key": key,
-        "id": message_id,
-        "correlation_id": correlation_id,
-        "header": header,
-        "text": text,
-        "state": state,
-        "partition": None if partition is None else str(partition),
-    }
-    return {name: value for name, value in said.items() if value is not None}
+    said = {place: begin, "until": until, **conditions}
+    return {name: str(value) for name, value in said.items() if value is not None}
 
 
 def _is_place(begin: str | None) -> bool:
