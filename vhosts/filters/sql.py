@@ -1,6 +1,6 @@
 """Reads the text of an `x-filter`: a condition of SQL.
 
-Importing this takes some 0.2 s: see `loaded_filter`.
+Importing this takes some 0.2 s: see `sql_condition`.
 
 Source: RabbitMQ's SQL filters, https://www.rabbitmq.com/docs/stream-filtering, which are those of AMQP Filter
 Expressions 1.0 without functions.
@@ -17,7 +17,7 @@ from routelog.vhosts.filters import expression
 from routelog.vhosts.filters.expression import Expression, constant, message_property
 from routelog.vhosts.filters.like_pattern import LikePattern
 
-# As in RabbitMQ: reading the longest takes some 5 ms.
+# As in RabbitMQ.
 CHARACTERS_MAX = 4_096
 TOKENS_MAX = 200
 

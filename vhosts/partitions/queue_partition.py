@@ -216,7 +216,7 @@ class QueuePartition:
     @property
     def at_damage(self) -> bool:
         """The next message lies at or behind damage: it is not handed out."""
-        following = self.returned[0] if self.returned else None
+        following: tuple[int, ...] | None = self.returned[0] if self.returned else None
         if self.order is not None:
             following = self.order.next_range()
         first = self.skip_settled() if following is None else following[0]

@@ -18,13 +18,13 @@ cdef class Dispatcher:
     cdef CreditRing _ring
     cdef Py_ssize_t _next_partition
     cdef public int _state
-    cdef public bint is_behind
+    cdef readonly bint is_behind
     cdef public object on_caught_up
     cdef long long _ends_seen
     cpdef has_credit(self, consumer)
     cpdef on_ready(self)
     cpdef _serve(self)
-    cdef _caught_up(self)
+    cpdef _release_publishers(self)
     cdef long long _hand_out(self) except? -1
     cdef long long _look_at_ends(self) except? -1
     cdef long long _count_ready(self) except? -1

@@ -151,7 +151,7 @@ class Dispatcher:
     def detach(self, gone: Collection[Consumer]) -> None:
         """Deliver no more to some consumers; unknown ones are ignored."""
         self.consumers = [consumer for consumer in self.consumers if consumer not in gone]
-        self.is_behind = False  # as long as nothing is handed out
+        self._release_publishers()
         if self._ring is not None:
             self._ring.remove(gone)
 
@@ -187,8 +187,7 @@ class Dispatcher:
     def pause(self) -> None:
         """Hand out nothing until `resume`; publishers do not wait for consumers meanwhile."""
         self.paused = True
-        self.is_behind = False
-        self._caught_up()
+        self._release_publishers()
 
     def resume(self) -> None:
         """Go on to hand out."""
@@ -210,10 +209,12 @@ class Dispatcher:
             and self._backlog.stands(ready, self._count_unacked(), self._scheduler.now())
         )
         if not self.is_behind:
-            self._caught_up()
+            self._release_publishers()
 
-    @cython.cfunc
-    def _caught_up(self) -> None:
+    @cython.ccall
+    def _release_publishers(self) -> None:
+        # Nobody waits for consumers, also as long as nothing is handed out.
+        self.is_behind = False
         if self.on_caught_up is not None:
             caught_up, self.on_caught_up = self.on_caught_up, None
             caught_up()

@@ -122,7 +122,8 @@ class GroupBook:
         group = queue.groups.get(options.name)
         if group is not None:
             _check_filter(group, wanted)
-            group.wanted = wanted
+            if group.wanted is None:
+                group.wanted = wanted
             return group, self._limit(group, options.hold_bytes) or group.creating
         if len(queue.groups) >= GROUPS_MAX:
             raise TooManyGroups(queue.name, self._vhost, GROUPS_MAX)

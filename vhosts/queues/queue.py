@@ -588,7 +588,7 @@ class Queue(Dispatcher):
         if following is None:
             return False
         if self.consumers[0].unacked:
-            self.is_behind = False  # as long as nothing is handed out
+            self._release_publishers()
             return True
         standby.remove((following,))
         self._activate(following)

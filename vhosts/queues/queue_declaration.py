@@ -57,7 +57,7 @@ def check_declaration(vhost: str, properties: QueueProperties, has_remote: bool 
 
 def _check_type(vhost: str, properties: QueueProperties) -> None:
     # Of the types that RabbitMQ replicates, only what all nodes can keep is declared.
-    if properties.arguments.get(QUEUE_TYPE, "classic") == "classic":
+    if properties.type == "classic":
         return
     refused = {  # RabbitMQ's names, in its order
         "auto-delete": properties.auto_delete,
@@ -75,9 +75,8 @@ def check_enabled(vhost: str, properties: QueueProperties, disabled: Collection[
     Raises:
         InvalidQueueArgument: names the type.
     """
-    queue_type = properties.arguments.get(QUEUE_TYPE, "classic")
-    if queue_type in disabled:
-        reason = f"queues of type '{queue_type}' are disabled here"
+    if properties.type in disabled:
+        reason = f"queues of type '{properties.type}' are disabled here"
         raise InvalidQueueArgument(properties.name, vhost, QUEUE_TYPE, reason)
 
 

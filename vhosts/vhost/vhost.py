@@ -437,7 +437,7 @@ class VirtualHost:
         more = definition_bytes(after) - definition_bytes(before)
         if more > 0:
             self._budget.check(after.user, more)
-        durable = self._store_again(queue, after, paused=queue.paused)
+        durable = self._store_queue(queue, after, paused=queue.paused)
         self._budget.changed([after], [before])
         queue.change(after, *self.policies.book.of_queue(after.name, after.type))
         self.hosted.changed(queue)
@@ -458,7 +458,7 @@ class VirtualHost:
         """
         if paused == queue.paused:
             return
-        durable = self._store_again(queue, queue.properties, paused=paused)
+        durable = self._store_queue(queue, queue.properties, paused=paused)
         if paused:
             queue.pause()
         else:
@@ -466,7 +466,7 @@ class VirtualHost:
         if durable is not None:
             await durable
 
-    def _store_again(self, queue: Queue, properties: QueueProperties, *, paused: bool) -> Durable:
+    def _store_queue(self, queue: Queue, properties: QueueProperties, *, paused: bool) -> Durable:
         if not queue.is_stored:
             return None
         numbers = [partition.log.number for partition in queue.partitions]
