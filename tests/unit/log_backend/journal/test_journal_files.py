@@ -266,15 +266,20 @@ async def test_an_idle_journal_vouches_for_its_last_commit_once(data: Path) -> N
     await store.aclose()
 
 
-async def test_a_file_that_grew_for_a_large_commit_is_whole(data: Path) -> None:
-    store, (partition,) = start_store(data)
+async def test_a_file_that_grew_for_a_large_commit_is_whole(data: Path, disk: WatchedDisk) -> None:
+    store, (partition,) = start_store(data, disk=disk)
     await durable(store, append(partition, 1))
+    await until(lambda: bool(store.journal.supply.ready))
+    # A full file comes back, under another name and with another size, as soon as it is flushed
+    _, come_back = disk.hold("rename", "*.journal")
     await durable(store, partition.append(records([b"x" * 3 * MIB]), waited=True))
-    await store.aclose()  # so that no file gets another name meanwhile
-    for path in (data / "journal").glob("*.journal"):
+    paths = list((data / "journal").glob("*.journal"))
+    for path in paths:
         content = path.read_bytes()
         assert find_end(content) == len(content) - PAGE
-    assert max(path.stat().st_size for path in (data / "journal").iterdir()) > 3 * MIB
+    assert max(path.stat().st_size for path in paths) > 3 * MIB
+    come_back.set()
+    await store.aclose()
 
 
 async def test_a_file_without_its_mark_stops_the_start_and_is_named(data: Path) -> None:
