@@ -1,6 +1,7 @@
 """The connections of a broker, from accept to close: what is told of them, and the end of all."""
 
 import asyncio
+import logging
 from collections.abc import Mapping
 from contextlib import suppress
 
@@ -8,6 +9,8 @@ from routelog.amqp_front.connections.connection import Connection
 from routelog.amqp_front.node.services import PROTOCOL
 from routelog.amqp_front.wire.errors import CONNECTION_FORCED, HardError
 from routelog.broker import client_described, ends_name
+
+log = logging.getLogger(__name__)
 
 STOP_SECONDS_MAX = 5.0  # for clients to answer connection.close when the broker stops
 
@@ -75,5 +78,7 @@ class OpenConnections:
             self._all_closed = asyncio.Event()
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._all_closed.wait(), STOP_SECONDS_MAX)
+        if self.all:
+            log.warning("%d connections did not answer connection.close: cut off", len(self.all))
         for connection in list(self.all):
             connection.abort()

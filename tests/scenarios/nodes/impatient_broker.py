@@ -6,7 +6,7 @@ from routelog.amqp_front.server import open_connections
 from routelog.broker.sockets import client_socket
 from routelog.management.server import http_server
 
-CLOSE_SECONDS = 0.5
+CLOSE_SECONDS = 2.0  # behind all that wait for less
 
 if __name__ == "__main__":
     client_socket.CLOSE_SECONDS_MAX = CLOSE_SECONDS

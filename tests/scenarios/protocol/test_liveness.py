@@ -80,9 +80,11 @@ def test_a_graceful_stop_closes_connections_with_320(impatient_broker, signs_off
         assert closed.reply_text.startswith("CONNECTION_FORCED")
         if signs_off:
             client.send(commands.Connection.CloseOk())
-        client.wait_until_dropped(10)
+        client.wait_until_dropped(30)
         stopper.join()
     assert not broker.alive
+    if not signs_off:
+        assert "1 connections did not answer connection.close" in broker.log_text()
 
 
 def test_a_graceful_stop_ends_the_process_with_status_zero(fresh_broker):

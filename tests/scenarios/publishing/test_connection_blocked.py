@@ -218,13 +218,12 @@ def test_a_held_client_is_told_when_the_broker_stops(
     publisher.send_bytes(message("q", b"x", PERSISTENT))
     publisher.expect(BLOCKED)
     stopper = threading.Thread(target=low.terminate)
-    begun = time.monotonic()
     stopper.start()
     assert publisher.expect(commands.Connection.Close).reply_code == 320
     publisher.send(commands.Connection.CloseOk())
     publisher.wait_until_dropped()
     stopper.join()
-    assert time.monotonic() - begun < 4  # it did not wait for the close-ok in vain
+    assert "did not answer connection.close" not in low.log_text()  # its close-ok was read
 
 
 def test_who_consumes_acknowledges_purges_and_deletes_is_not_held(
