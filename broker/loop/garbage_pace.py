@@ -11,7 +11,7 @@ YOUNG_MAX = 700
 # Collections of generation 0 before one of generation 1: 3,500 objects, about 1 ms
 YOUNG_LOOKS_MAX = 4
 NEVER = 2**31 - 1
-YOUNG_SECONDS = 0.01  # until generations 0 and 1 are collected in any case
+YOUNG_SECONDS = 0.05  # until generations 0 and 1 are collected in any case
 TICK_SECONDS = 1.0
 IDLE_SHARE = 0.1  # of a tick: below it the loop is idle
 # New objects of a tick: above it the loop is busy, and only waits for the processor

@@ -8,7 +8,7 @@ from routelog.log_backend import Clock
 
 log = logging.getLogger(__name__)
 
-TICK_SECONDS = 0.02  # a shorter hold may pass between two ticks; 50 a second cost 0.1 % of a core
+TICK_SECONDS = 0.05  # a shorter hold may pass between two ticks; 20 a second cost 0.2 % of a core
 STRETCH_SECONDS = 10.0
 STRETCHES = 6  # a minute
 WARN_MILLISECONDS = 250  # clients notice it
