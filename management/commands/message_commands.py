@@ -14,6 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from routelog.management.commands.broker_option import with_broker
 from routelog.management.commands.client import AnswerRefused, ManagementClient
+from routelog.management.commands.condition_options import Conditions, with_conditions
 from routelog.management.commands.options import AsJson, Transient, Vhost, named_values
 from routelog.management.commands.queue_commands import queue as queue
 from routelog.management.commands.terminal import printable, show
@@ -33,14 +34,6 @@ From = Annotated[
     ),
 ]
 Until = Annotated[str | None, typer.Option(help="What came before: a time, or an age such as 1h.")]
-Key = Annotated[str | None, typer.Option(help="Those with this routing key.")]
-MessageId = Annotated[str | None, typer.Option("--id", help="Those with this property message_id.")]
-CorrelationId = Annotated[str | None, typer.Option(help="Those with this property correlation_id.")]
-Header = Annotated[str | None, typer.Option(help="Those with a header: name=value.")]
-Condition = Annotated[
-    str | None, typer.Option("--filter", help="Those for which a condition of SQL is true.")
-]
-Contains = Annotated[str | None, typer.Option("--text", help="Those whose bodies hold this text.")]
 State = Annotated[str | None, typer.Option(help="ready, unacked, settled, or all.")]
 Partition = Annotated[int | None, typer.Option(help="Only of this partition.")]
 ToQueue = Annotated[str | None, typer.Option("--to-queue", help="Into a queue.")]
@@ -55,17 +48,13 @@ Yes = Annotated[bool, typer.Option("--yes", help="Do not ask at a terminal.")]
 
 @queue.command("browse")
 @with_broker
+@with_conditions
 def browse(
     broker: ManagementClient,
+    conditions: Conditions,
     name: QueueName,
     begin: From = None,
     until: Until = None,
-    key: Key = None,
-    message_id: MessageId = None,
-    correlation_id: CorrelationId = None,
-    header: Header = None,
-    text: Contains = None,
-    condition: Condition = None,
     state: State = None,
     partition: Partition = None,
     count: Annotated[int, typer.Option(help="At most so many.")] = 20,
@@ -76,12 +65,7 @@ def browse(
     wanted = _filter(
         begin,
         until,
-        key=key,
-        id=message_id,
-        correlation_id=correlation_id,
-        header=header,
-        text=text,
-        filter=condition,
+        **conditions,
         state=state,
         partition=partition,
     )
@@ -99,15 +83,11 @@ def browse(
 
 @queue.command("tail")
 @with_broker
+@with_conditions
 def tail(
     broker: ManagementClient,
+    conditions: Conditions,
     name: QueueName,
-    key: Key = None,
-    message_id: MessageId = None,
-    correlation_id: CorrelationId = None,
-    header: Header = None,
-    text: Contains = None,
-    condition: Condition = None,
     vhost: Vhost = "/",
     as_json: AsJson = False,
 ) -> None:
@@ -118,12 +98,7 @@ def tail(
     wanted = _filter(
         "next",
         None,
-        key=key,
-        id=message_id,
-        correlation_id=correlation_id,
-        header=header,
-        text=text,
-        filter=condition,
+        **conditions,
         state="all",
     )
     while True:
@@ -141,8 +116,10 @@ def tail(
 
 @queue.command("move")
 @with_broker
+@with_conditions
 def move(
     broker: ManagementClient,
+    conditions: Conditions,
     name: QueueName,
     message: Annotated[
         list[str] | None, typer.Option(help="partition:offset, as browse shows them.")
@@ -155,12 +132,6 @@ def move(
     everything: Annotated[bool, typer.Option("--all", help="All that are ready.")] = False,
     begin: From = None,
     until: Until = None,
-    key: Key = None,
-    message_id: MessageId = None,
-    correlation_id: CorrelationId = None,
-    header: Header = None,
-    text: Contains = None,
-    condition: Condition = None,
     partition: Partition = None,
     limit: Limit = None,
     dry_run: DryRun = False,
@@ -172,12 +143,7 @@ def move(
     wanted = _filter(
         begin,
         until,
-        key=key,
-        id=message_id,
-        correlation_id=correlation_id,
-        header=header,
-        text=text,
-        filter=condition,
+        **conditions,
         partition=partition,
     )
     if bool(message) + bool(wanted) + everything != 1:
@@ -197,17 +163,13 @@ def move(
 
 @queue.command("redrive")
 @with_broker
+@with_conditions
 def redrive(
     broker: ManagementClient,
+    conditions: Conditions,
     name: QueueName,
     begin: From = None,
     until: Until = None,
-    key: Key = None,
-    message_id: MessageId = None,
-    correlation_id: CorrelationId = None,
-    header: Header = None,
-    text: Contains = None,
-    condition: Condition = None,
     limit: Limit = None,
     dry_run: DryRun = False,
     yes: Yes = False,
@@ -219,12 +181,7 @@ def redrive(
         "filter": _filter(
             begin,
             until,
-            key=key,
-            id=message_id,
-            correlation_id=correlation_id,
-            header=header,
-            text=text,
-            filter=condition,
+            **conditions,
         )
     }
     path = ("queues", vhost, name, "redrive")
@@ -233,20 +190,16 @@ def redrive(
 
 @queue.command("replay")
 @with_broker
+@with_conditions
 def replay(
     broker: ManagementClient,
+    conditions: Conditions,
     name: QueueName,
     begin: From = None,
     until: Until = None,
     to_queue: ToQueue = None,
     to_exchange: ToExchange = None,
     routing_key: RoutingKey = None,
-    key: Key = None,
-    message_id: MessageId = None,
-    correlation_id: CorrelationId = None,
-    header: Header = None,
-    text: Contains = None,
-    condition: Condition = None,
     limit: Limit = None,
     dry_run: DryRun = False,
     yes: Yes = False,
@@ -257,12 +210,7 @@ def replay(
     wanted = _filter(
         begin,
         until,
-        key=key,
-        id=message_id,
-        correlation_id=correlation_id,
-        header=header,
-        text=text,
-        filter=condition,
+        **conditions,
     )
     body = {"filter": wanted, "to": _target(to_queue, to_exchange, routing_key)}
     path = ("queues", vhost, name, "replay")
