@@ -13,6 +13,7 @@ from scenarios.clients.bystander import Bystander
 from scenarios.storage.machine_pauses import pauses
 from scenarios.storage.small_disk import small_broker, small_disk
 from support.broker_process import COMMAND_VARIABLE, BrokerProcess, ForeignBroker
+from support.management_door import ManagementDoor
 
 __all__ = ["bystander", "pauses", "peer", "small_broker", "small_disk"]
 
@@ -23,6 +24,20 @@ def bystander(broker: BrokerProcess | ForeignBroker) -> Iterator[Bystander]:
     watching = Bystander(broker.host, broker.port)
     yield watching
     watching.stop()
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    """A broker of the module's own."""
+    process = BrokerProcess(tmp_path_factory.mktemp("world")).start()
+    yield process
+    process.stop()
+
+
+@pytest.fixture
+def door(world: BrokerProcess) -> ManagementDoor:
+    """The HTTP API of the module's broker."""
+    return ManagementDoor(world)
 
 
 @pytest.fixture

@@ -20,18 +20,6 @@ from support.pika_client import Clients, round_trip
 pytestmark = pytest.mark.differs_from_rabbitmq("needs its data directory")
 
 
-@pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    process = BrokerProcess(tmp_path_factory.mktemp("live")).start()
-    yield process
-    process.stop()
-
-
-@pytest.fixture
-def door(world: BrokerProcess) -> ManagementDoor:
-    return ManagementDoor(world)
-
-
 @pytest.fixture
 def clients(world: BrokerProcess) -> Iterator[Clients]:
     opened = Clients(world.url)

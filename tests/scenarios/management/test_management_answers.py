@@ -3,27 +3,13 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Iterator
 from http.client import HTTPConnection
 
 import pytest
-from support.broker_process import BrokerProcess
 from support.management_door import ManagementDoor
 from support.pika_client import Clients
 
 pytestmark = pytest.mark.differs_from_rabbitmq("needs its data directory")
-
-
-@pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    process = BrokerProcess(tmp_path_factory.mktemp("answers")).start()
-    yield process
-    process.stop()
-
-
-@pytest.fixture
-def door(world: BrokerProcess) -> ManagementDoor:
-    return ManagementDoor(world)
 
 
 def test_publishing_to_an_exchange_that_is_not_there_is_a_bad_request(door) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from urllib.parse import quote, unquote, unquote_plus
 
 import pika
@@ -12,18 +11,6 @@ from support.broker_process import BrokerProcess
 from support.management_door import ManagementDoor
 
 pytestmark = pytest.mark.differs_from_rabbitmq("needs its data directory")
-
-
-@pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    process = BrokerProcess(tmp_path_factory.mktemp("tools")).start()
-    yield process
-    process.stop()
-
-
-@pytest.fixture
-def door(world: BrokerProcess) -> ManagementDoor:
-    return ManagementDoor(world)
 
 
 @pytest.mark.parametrize("kind", ["queues", "exchanges"])

@@ -28,18 +28,6 @@ QUEUE_KEYS |= {"state", "policy", "operator_policy", "effective_policy_definitio
 QUEUE_KEYS |= {"messages", "messages_ready", "messages_unacknowledged"}
 
 
-@pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    process = BrokerProcess(tmp_path_factory.mktemp("topology")).start()
-    yield process
-    process.stop()
-
-
-@pytest.fixture
-def door(world: BrokerProcess) -> ManagementDoor:
-    return ManagementDoor(world)
-
-
 @pytest.fixture
 def clients(world: BrokerProcess) -> Iterator[Clients]:
     opened = Clients(world.url)

@@ -7,7 +7,6 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -21,13 +20,6 @@ from typer.testing import CliRunner
 from routelog.__main__ import command_line
 
 pytestmark = pytest.mark.differs_from_rabbitmq("needs its data directory")
-
-
-@pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    process = BrokerProcess(tmp_path_factory.mktemp("commands")).start()
-    yield process
-    process.stop()
 
 
 def run(world: BrokerProcess, *arguments: str, given: str = "") -> Any:

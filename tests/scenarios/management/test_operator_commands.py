@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import threading
-from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
@@ -23,13 +22,6 @@ from routelog.__main__ import command_line
 pytestmark = pytest.mark.differs_from_rabbitmq("needs its data directory")
 
 RABBITMQ = ROOT / "tests" / "golden" / "rabbitmq-3.10-definitions.json"
-
-
-@pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    process = BrokerProcess(tmp_path_factory.mktemp("commands")).start()
-    yield process
-    process.stop()
 
 
 def run(data_dir: Path, *arguments: str, given: str = "") -> Any:

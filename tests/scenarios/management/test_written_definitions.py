@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -47,13 +46,6 @@ def import_by_command(broker: BrokerProcess, file: Path) -> subprocess.Completed
     command = [sys.executable, "-m", "routelog", "definitions", "import", str(file)]
     command += ["--data-dir", str(broker.data_dir)]
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-
-
-@pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    process = BrokerProcess(tmp_path_factory.mktemp("written")).start()
-    yield process
-    process.stop()
 
 
 def in_form(document: bytes) -> tuple[bytes, str]:

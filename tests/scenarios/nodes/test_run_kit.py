@@ -7,7 +7,6 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
@@ -35,13 +34,6 @@ OF_OTHERS = {
     "routelog_replica_blocks_behind",
 }
 GROUP = {"x-group": "readers", "x-stream-offset": "first"}
-
-
-@pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    process = BrokerProcess(tmp_path_factory.mktemp("kit")).start()
-    yield process
-    process.stop()
 
 
 def documents(manifest: Path) -> list[dict[str, Any]]:

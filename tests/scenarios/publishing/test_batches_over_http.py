@@ -17,18 +17,6 @@ from routelog.management.views.exchange_views import BATCH_BYTES_MAX, BATCH_MESS
 pytestmark = pytest.mark.differs_from_rabbitmq("a path of its own")
 
 
-@pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    process = BrokerProcess(tmp_path_factory.mktemp("batches")).start()
-    yield process
-    process.stop()
-
-
-@pytest.fixture
-def door(world: BrokerProcess) -> ManagementDoor:
-    return ManagementDoor(world)
-
-
 @pytest.fixture
 def clients(world: BrokerProcess) -> Iterator[Clients]:
     opened = Clients(world.url)

@@ -119,13 +119,6 @@ def check_form(text: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    process = BrokerProcess(tmp_path_factory.mktemp("prometheus")).start()
-    yield process
-    process.stop()
-
-
-@pytest.fixture(scope="module")
 def prometheus(world: BrokerProcess) -> Prometheus:
     return Prometheus(world)
 
