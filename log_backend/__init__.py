@@ -74,6 +74,14 @@ from routelog.log_backend.partitions.partition_log import PartitionLog
 from routelog.log_backend.partitions.settled_entries import SettledEntries, SettledPart
 from routelog.log_backend.records.checksum import crc32c
 from routelog.log_backend.records.durability import Durability
+from routelog.log_backend.records.header_key import (
+    TEXT_KINDS,
+    header_key,
+    header_part,
+    is_signed,
+    key_octets,
+    whole_number,
+)
 from routelog.log_backend.records.property_list import (
     DELIVERY_MODE,
     EXPIRATION,
@@ -118,7 +126,7 @@ from routelog.log_backend.remote.bucket_address import (
 )
 from routelog.log_backend.segments.log_directory import EXCHANGE_MARK
 from routelog.log_backend.segments.record_fetch import StoredRecord, record_at
-from routelog.log_backend.segments.retention import Hold, Retention
+from routelog.log_backend.segments.retention import Compaction, Hold, Retention
 from routelog.log_backend.segments.segment import Segment, SegmentDamaged
 from routelog.log_backend.tools.copy_repair import CopyBeyondRepair, OwnLogs, repair_copy
 from routelog.log_backend.tools.data_digest import JournalContent, digest_pieces
@@ -158,5 +166,6 @@ from routelog.log_backend.tools.log_dump import (
 from routelog.log_backend.tools.log_repair import Repair, Repaired
 from routelog.log_backend.tools.log_verification import Finding, Verification
 from routelog.log_backend.upkeep.disk_space import DiskSpace
+from routelog.log_backend.upkeep.log_compactor import LogCompactor
 from routelog.log_backend.upkeep.remote_storage import EpochBeginning, RemoteStorage
 from routelog.log_backend.upkeep.stored_log import StoredLogs, StoredStretch

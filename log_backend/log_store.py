@@ -4,6 +4,7 @@
       LOCK                                   one owner
       ballast                                room for metadata on a full disk: see ballast.py
       compressing                            scratch file of compression
+      compacting/...                         scratch files of compaction; emptied at start
       copies/...                             what a copy under way holds; emptied at start
       copy.new/, copied/, aside/             another node's data on their way here: see arriving_copy.py
       metadata/                              RocksDB: topology, users, cursor snapshots, as the journal has them
@@ -60,6 +61,7 @@ from routelog.log_backend.upkeep.disk_pressure import DiskPressure
 from routelog.log_backend.upkeep.disk_space import DiskSpace
 from routelog.log_backend.upkeep.emptied_logs import EmptiedLogs
 from routelog.log_backend.upkeep.flusher import Flusher
+from routelog.log_backend.upkeep.log_compactor import LogCompactor
 from routelog.log_backend.upkeep.memory_watch import MemoryWatch
 from routelog.log_backend.upkeep.partition_removal import PartitionRemoval, empty_spill
 from routelog.log_backend.upkeep.pressures import Pressures
@@ -118,6 +120,7 @@ class LogStore:
         partitions: by number; read by others, changed only here.
         recovery, follows: brings partitions back; a `BlockApplier` keeps the store up, which has not started.
         shard: what the journal and its partitions share with their upkeep.
+        compactor: compacts logs in the background.
         scrub, space: reads sealed segments in the background; what is free on the disk.
         copies: of all there is, for backups.
         on_failure, on_removed: set by the owner; the disk failed; nothing can bring back a deleted partition.
@@ -213,7 +216,17 @@ class LogStore:
             bytes_per_second=options.scrub_bytes_per_second,
             interval_seconds=options.scrub_interval_seconds,
         )
-        self._retention_timer = RetentionTimer(loop, options.retention_seconds)
+        self.compactor = LogCompactor(
+            disk,
+            clock,
+            loop,
+            data / "compacting",
+            self._flusher,
+            run,
+            self.space.check_segment,
+            self._compressor.look,
+        )
+        self._retention_timer = RetentionTimer(loop, options.retention_seconds, self.compactor.look)
         self._emptied = EmptiedLogs(loop, options.emptied_seconds, run)
         self.shard = Shard(
             data,
@@ -232,7 +245,7 @@ class LogStore:
         self.checkpoints = Checkpoints(
             self.shard,
             writer,
-            self._compressor,
+            self._look_at_segments,
             self._removal,
             run,
             flush_seconds=options.flush_seconds,
@@ -303,7 +316,7 @@ class LogStore:
         self._started = True
         self._removal.resume()
         for partition in self.partitions.values():
-            self._compressor.look(partition)
+            self._look_at_segments(partition)
             if partition.segments:
                 partition.release()  # what the journal has settled
         self._emptied.start()
@@ -318,6 +331,7 @@ class LogStore:
         self._disk_pressure.close()
         await self.scrub.aclose()
         self._compressor.stop()
+        self.compactor.stop()
         self._retention_timer.stop()
         self._emptied.stop()
         if self._failure is None:
@@ -447,6 +461,7 @@ class LogStore:
         """
         self.intake.grew(-sum(partition.close() for partition in closed))
         self.checkpoints.forget(closed)
+        self.compactor.forget(closed)
         self._retention_timer.partitions.difference_update(closed)
         for partition in closed:
             self.partitions.pop(partition.number, None)
@@ -511,6 +526,10 @@ class LogStore:
         """Microseconds since 1970."""
         return self.clock.now()
 
+    def _look_at_segments(self, partition: PartitionLog) -> None:
+        self._compressor.look(partition)
+        self.compactor.look(partition)
+
     # -- memory, space and failure
 
     def _disk_looked(self) -> None:
@@ -530,6 +549,7 @@ class LogStore:
             self._failure = error
             self.checkpoints.fail()
             self._compressor.stop()
+            self.compactor.stop()
             self.journal.stop(error)  # which says so in the log
             self.metadata_writer.failed(error)
             # Nothing waits for it; publishers hear of the error

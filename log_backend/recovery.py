@@ -32,7 +32,11 @@ from routelog.log_backend.segments.first_kept import (
     expected_bases,
     load_first_kept,
 )
-from routelog.log_backend.segments.log_directory import base_offsets, segment_path
+from routelog.log_backend.segments.log_directory import (
+    SegmentName,
+    segment_path,
+    segment_paths,
+)
 from routelog.log_backend.segments.partition_file import PARTITION_FILE
 from routelog.log_backend.segments.segment import (
     OpenedSegment,
@@ -42,8 +46,7 @@ from routelog.log_backend.segments.segment import (
     open_sealed,
 )
 from routelog.log_backend.segments.segment_file import SegmentDamaged
-from routelog.log_backend.segments.segment_forms import leave_one_form
-from routelog.log_backend.segments.segment_removal import remove_segment
+from routelog.log_backend.segments.segment_forms import current_segments, leave_one_form
 from routelog.log_backend.segments.segment_writer import SegmentWriter
 from routelog.log_backend.settlement.cursor_snapshot import (
     CURSORS_PREFIX,
@@ -137,21 +140,20 @@ class Recovery:
         self._restore_cursors(partition, stored)
         self.begin_cursors(partition, begins)
         names = self._names(partition)
-        bases = base_offsets(names)
+        paths = segment_paths(partition.directory, names)
         partition.first_kept = load_first_kept(stored, partition.number)
         if names:
             owner = self._writer.owner_of(partition.directory)
-            if owner is None and bases:
-                self._disown(partition, PARTITION_FILE in names, bases[0])
-            elif owner != partition.number or not (bases or partition.first_kept is not None):
+            if owner is None and paths:
+                self._disown(partition, PARTITION_FILE in names, min(paths))
+            elif owner != partition.number or not (paths or partition.first_kept is not None):
                 # Of a deleted queue of the same name, or without segments: then a run that was killed
                 # may not have synced the number. Gone before anything of this one is written.
                 self._remove_directory(partition.directory)
-                bases = []
+                paths = {}
             else:
-                names = self._let_go(partition, names)
-                bases = self._leave_one_form(partition, names, base_offsets(names))
-        return self._open_segments(partition, expected_bases(bases, partition.first_kept))
+                paths = self._leave_one_form(partition, self._let_go(partition, names))
+        return self._open_segments(partition, paths)
 
     def replay(self, blocks: Iterable[Block], partitions: Mapping[int, PartitionLog]) -> int:
         """Carry out what the journal says; returns the entries replayed.
@@ -222,37 +224,41 @@ class Recovery:
     def _let_go(self, partition: PartitionLog, names: list[str]) -> list[str]:
         # Of what was removed a power cut has brought back some, or its removal has failed.
         first_kept = partition.first_kept or 0
-        let_go = {base for base in base_offsets(names) if base < first_kept}
+        let_go = {
+            name
+            for name in names
+            if (parsed := SegmentName.parse(name)) is not None and parsed.base < first_kept
+        }
         if not let_go:
             return names
-        for base in sorted(let_go):
-            path = segment_path(partition.directory, base)
+        for name in sorted(let_go):
+            path = partition.directory / name
             try:
-                remove_segment(self._disk, path)
+                self._disk.remove(path)
             except OSError as error:  # the next start tries again
                 log.warning("%s: a segment that nobody needs is still there: %s", path, error)
         # Or they could come back after the next one, when nothing says any more where the log begins.
         self._disk.sync_directory(partition.directory)
-        return [name for name in names if let_go.isdisjoint(base_offsets([name]))]
+        return [name for name in names if name not in let_go]
 
-    def _leave_one_form(
-        self, partition: PartitionLog, names: list[str], bases: list[int]
-    ) -> list[int]:
+    def _leave_one_form(self, partition: PartitionLog, names: list[str]) -> dict[int, Path]:
         try:
-            leave_one_form(self._disk, partition.directory, names)
+            return leave_one_form(self._disk, partition.directory, names)
         except SegmentDamaged as error:
+            paths = current_segments(self._disk, partition.directory, names)
+            newest, _ = paths.popitem()
             partition.quarantine(
-                Damage(error.path.name, error.position, error.reason, bases[-1], EVERYTHING_BEHIND)
+                Damage(error.path.name, error.position, error.reason, newest, EVERYTHING_BEHIND)
             )
-            return bases[:-1]
-        return bases
+            return paths
 
-    def _open_segments(self, partition: PartitionLog, bases: list[int]) -> bool:
+    def _open_segments(self, partition: PartitionLog, paths: Mapping[int, Path]) -> bool:
+        bases = expected_bases(list(paths), partition.first_kept)
         lost = partition.damage.lost
         gone: list[tuple[int, int]] = []
         end = 0
         for base, next_base in pairwise(bases):
-            path = segment_path(partition.directory, base)
+            path = paths.get(base) or segment_path(partition.directory, base)
             opened = open_sealed(self._disk, path, base, next_base)
             self._adopt(partition, opened, next_base)
             gone += [(end, base), *opened.gone]
@@ -264,7 +270,7 @@ class Recovery:
         unsynced = False
         partition.next_offset = end
         if bases:
-            path = segment_path(partition.directory, bases[-1])
+            path = paths.get(bases[-1]) or segment_path(partition.directory, bases[-1])
             promised = partition.damage.still_promised(partition.synced_offset)
             opened = open_active(self._disk, path, bases[-1], promised)
             if opened.holds_nothing:

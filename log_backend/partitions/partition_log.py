@@ -28,7 +28,7 @@ from routelog.log_backend.records.durability import Durability
 from routelog.log_backend.records.record_batch import RecordBatch
 from routelog.log_backend.remote.remote_log import RemoteLog
 from routelog.log_backend.segments.batch_merge import merged
-from routelog.log_backend.segments.retention import Hold, Retention
+from routelog.log_backend.segments.retention import Compaction, Hold, Retention
 from routelog.log_backend.segments.segment import Segment, SegmentDamaged
 from routelog.log_backend.segments.segment_plan import place_batches
 from routelog.log_backend.segments.segment_writer import SegmentWrite
@@ -39,6 +39,10 @@ SEGMENT_BATCHES_MIN = 16  # of merged batches: a small segment is not one batch
 FLUSHED_MAX = (
     2_048  # batches in one step of a flush plan: 0.2 to 0.4 ms, and 0.7 where small ones are merged
 )
+
+# Of a log that is compacted: the newest segment is not, so it must not hold much, nor for long.
+COMPACTED_SEGMENT_BYTES = 8 * 1024 * 1024
+COMPACTED_SEGMENT_AGE = 3_600_000_000  # microseconds
 
 _end_offset = attrgetter("end_offset")
 
@@ -83,6 +87,7 @@ class PartitionLog(QuarantinedLog):
         retention: which records stay after they are settled; None: none do.
         remote: the copies in remote storage; None: not listed yet, or no remote storage.
         compression: of sealed segments: none, zstd, lz4.
+        compaction_failure: why the last pass of compaction failed; empty: it did not.
         merges: small batches are merged on their way into a segment.
         synced_offset: all needed records below are in synced segments.
         first_kept: base offset of the oldest segment, if that is synced: see first_kept.py.
@@ -99,6 +104,7 @@ class PartitionLog(QuarantinedLog):
         "_flushing",
         "_loaded",
         "_owner",
+        "compaction_failure",
         "compression",
         "first_kept",
         "held",
@@ -132,6 +138,7 @@ class PartitionLog(QuarantinedLog):
         self.retention = retention
         self.remote: RemoteLog | None = None
         self.compression = compression
+        self.compaction_failure = ""
         self.merges = merges
         self.synced_offset = 0
         self.first_kept: int | None = None
@@ -149,6 +156,11 @@ class PartitionLog(QuarantinedLog):
     def retain(self, retention: Retention | None) -> None:
         """Keep records by another retention from now on; None: none that is settled."""
         self.retention, self.keeps_log = retention, retention is not None
+
+    @property
+    def compaction(self) -> Compaction | None:
+        """How the log is compacted; None: it is not."""
+        return None if self.retention is None else self.retention.compaction
 
     # -- writing
 
@@ -308,8 +320,8 @@ class PartitionLog(QuarantinedLog):
         if self.closed or future.cancelled():
             return
         error = future.exception()
-        if error is not None and offset < self.first_offset:
-            pass  # retention removed the segment meanwhile: `done` reads what follows
+        if error is not None and segment not in self.segments:
+            pass  # retention removed it meanwhile, or compaction put another in its place: `done` reads again
         elif isinstance(error, SegmentDamaged):
             self.quarantine_segment(segment, error, offset)
         elif error is not None:
@@ -496,15 +508,26 @@ class PartitionLog(QuarantinedLog):
         end = self.visible_end
         while not self.closed and (batches := self._tail.take_unflushed(end, FLUSHED_MAX)):
             number, directory, size = self.number, self.directory, self._owner.segment_bytes
+            ends_newest = False
+            if self.compaction is not None:
+                size, ends_newest = min(size, COMPACTED_SEGMENT_BYTES), self._newest_is_old()
             self._segments_due = 0
             needed = self._needed(batches)
             if self.merges:
                 needed = merged(needed, size // SEGMENT_BATCHES_MIN)
-            writes = place_batches(needed, self.segments, number, directory, size)
+            writes = place_batches(
+                needed, self.segments, number, directory, size, ends_newest=ends_newest
+            )
             self._flushing |= bool(writes)
             yield writes
         if not self.closed and not self._tail.is_flushed:
             self._has_unflushed()
+
+    def _newest_is_old(self) -> bool:
+        newest = self.segments[-1] if self.segments else None
+        if newest is None or not newest.size:
+            return False
+        return self._owner.clock.now() - newest.first_time >= COMPACTED_SEGMENT_AGE
 
     def flushed(self) -> None:
         """Note that the planned writes are done."""
@@ -539,6 +562,14 @@ class PartitionLog(QuarantinedLog):
     def sealed_segments(self) -> list[Segment]:
         """Segments whose files are complete and synced; empty during a flush, which may be sealing one."""
         return [] if self._flushing or self.closed else self.segments[:-1]
+
+    def replace_segments(self, old: Sequence[Segment], new: Segment) -> None:
+        """Put a segment in the place of neighbouring sealed ones: it has what compaction leaves of them."""
+        at = self.segments.index(old[0])
+        before = self.segments[at - 1].last_time if at else 0
+        new.last_time, new.written_at = max(new.last_time, before), old[-1].written_at
+        self.segments[at : at + len(old)] = [new]
+        self._segments_due = 0
 
     def evict(self, size: int) -> int:
         """Remove up to `size` bytes of flushed batches from memory; returns the bytes freed."""

@@ -8,6 +8,20 @@ from routelog.log_backend.doors.clock import Moment
 from routelog.log_backend.segments.segment import Segment
 
 
+class Compaction(NamedTuple):
+    """Of each key, the last record stays; a record with an empty body deletes its key. Times are microseconds.
+
+    Attributes:
+        key_header: whose value is the key; empty: the routing key is it.
+        deletion_age: a deletion stays so long after the pass that took the older records of its key.
+        age_min: no younger record goes.
+    """
+
+    key_header: str = ""
+    deletion_age: int = 0
+    age_min: int = 0
+
+
 @dataclass(frozen=True, slots=True)
 class Retention:
     """A rule for whole segments; times are microseconds.
@@ -19,6 +33,7 @@ class Retention:
         bytes_max: of a stream: while the log is larger, the oldest records are removed.
         is_forced: these limits also remove records that a consumer group has not settled.
         is_remote: sealed segments are copied to remote storage, and not removed before that.
+        compaction: of a stream, beside the other limits; None: records with one key stay.
         local_age_max, local_bytes_max: copied segments are removed from the disk if they are older, or while
             there are more bytes; None: only the limits above count.
     """
@@ -31,6 +46,7 @@ class Retention:
     is_remote: bool = False
     local_age_max: int | None = None
     local_bytes_max: int | None = None
+    compaction: Compaction | None = None
 
     def ended(self, segments: Sequence[Segment], queue_low_water: int, now: Moment) -> int:
         """How many of the segments, oldest first, this rule keeps neither on disk nor in remote storage.

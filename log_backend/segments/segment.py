@@ -1,7 +1,8 @@
 """A segment: one file of a partition's log, record batches end to end from position 0.
 
-The file is named for the offset of its first record, and offsets ascend. Only the newest segment of a partition
-is written; the others are sealed, and have the index files of segment_index.py.
+The file is named for the offset of its first record, or an earlier one if it is compacted, and offsets ascend.
+Only the newest segment of a partition is written; the others are sealed, and have the index files of
+segment_index.py.
 """
 
 from array import array
@@ -22,6 +23,7 @@ from routelog.log_backend.records.record_batch import (
     decode_header,
 )
 from routelog.log_backend.segments.compressed_segment import cut_blocks
+from routelog.log_backend.segments.log_directory import base_offset_of, is_compacted
 from routelog.log_backend.segments.segment_file import FILE_MISSING, SegmentFile, open_segment_file
 from routelog.log_backend.segments.segment_file import SegmentDamaged as SegmentDamaged
 from routelog.log_backend.segments.segment_index import SegmentIndex, read_index
@@ -38,7 +40,8 @@ class Segment:
     """One segment file, and its index in memory.
 
     Attributes:
-        base_offset: offset of its first record; the file is named for it.
+        base_offset: offset of its first record, or of an earlier one that compaction took; the file is named
+            for it.
         end_offset: behind its last record.
         size: bytes of its batches, and position of the next one.
         written_end, written_size: as `end_offset` and `size`, without planned writes; the end for readers.
@@ -112,6 +115,8 @@ class Segment:
         return placement.end
 
     def _index(self, batch: RecordBatch, position: int) -> None:
+        if batch.base_offset - self.base_offset > RELATIVE_OFFSET_MAX:
+            return  # behind a hole that compaction made: it is found from the last entry
         self._offsets.append(batch.base_offset)
         self._positions.append(position)
         # Times must ascend, because they are searched; the clock may have been set back.
@@ -217,6 +222,11 @@ class SegmentMark:
     transient: bool
     next_base: int | None
     entries: int
+
+
+def may_begin(path: Path, offset: int) -> bool:
+    """Whether the first batch of a segment may begin at an offset, given that none goes backwards."""
+    return is_compacted(path) or offset == base_offset_of(path)
 
 
 def read_batches(
@@ -366,7 +376,7 @@ def _scan_sealed(found: OpenedSegment, file: SegmentFile, index: SegmentIndex | 
             segment.use_index(index)
             position = segment.last_indexed_position
     for batch, at, length in headers(file, position, end, segment.last_indexed_offset):
-        if segment.size == 0 and at == 0 and batch.base_offset != segment.base_offset:
+        if segment.size == 0 and at == 0 and not may_begin(segment.path, batch.base_offset):
             found.fail(0, f"it begins at offset {batch.base_offset}: it is another segment")
             return
         segment.add(batch, at, length)
@@ -462,7 +472,7 @@ def _scan_active(found: OpenedSegment, disk: Disk, file: int, synced_offset: int
 
 def _next_batch(view: memoryview, position: int, segment: Segment) -> RecordBatch:
     batch = decode_batch(view, position)
-    if position == 0 and batch.base_offset != segment.base_offset:
+    if position == 0 and not may_begin(segment.path, batch.base_offset):
         reason = f"it begins at offset {batch.base_offset}: it is another segment"
         raise CorruptBatch(reason)
     if batch.base_offset < segment.end_offset:

@@ -10,7 +10,11 @@ from pathlib import Path
 
 from routelog.log_backend.doors.disk import Disk
 from routelog.log_backend.segments.compressed_segment import CompressedSegment, CorruptCompression
-from routelog.log_backend.segments.log_directory import COMPRESSED, compressed_path
+from routelog.log_backend.segments.log_directory import (
+    COMPRESSED,
+    base_offset_of,
+    compressed_path,
+)
 
 FILE_MISSING = "the file is missing"
 
@@ -36,7 +40,7 @@ class SegmentDamaged(Exception):
         self.path = path
         self.position = position
         self.reason = reason
-        self.first = int(path.stem) if first is None else first
+        self.first = base_offset_of(path) if first is None else first
         self.end = end
 
 
@@ -66,7 +70,7 @@ class SegmentFile:
     def _unpack(self) -> None:
         try:
             segment = CompressedSegment(self._read, self.size)
-            if segment.base_offset != int(self.path.stem):
+            if segment.base_offset != base_offset_of(self.path):
                 raise CorruptCompression(0, "the header names another segment")
         except CorruptCompression as error:
             raise SegmentDamaged(self.path, 0, error.reason) from None

@@ -1,51 +1,93 @@
-"""Cleans up after a crash during compression: a segment in both forms, or a compressed newest segment."""
+"""Cleans up after a crash during compression or compaction: a segment in several files, or a packed newest one.
+
+A compacted segment replaces the segments from its base offset up to the base offset that its index names as the
+next one: see compaction_pass.py. It is complete and durable before they are removed, so a crash may leave some.
+"""
 
 import logging
+from bisect import bisect_right
 from collections.abc import Iterable
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
-from routelog.log_backend.doors.disk import Disk, opened
+from routelog.log_backend.doors.disk import Disk, opened, read_file
 from routelog.log_backend.segments.log_directory import (
-    COMPRESSED,
-    PLAIN,
-    base_offsets,
+    SegmentName,
     compressed_path,
-    segment_path,
+    is_compacted,
+    segment_paths,
 )
 from routelog.log_backend.segments.segment_file import SegmentDamaged, SegmentFile
+from routelog.log_backend.segments.segment_index import following_base
 
 log = logging.getLogger(__name__)
 
 UNPACK_BYTES = 1024 * 1024  # at a time
 
 
-def leave_one_form(disk: Disk, directory: Path, names: Iterable[str]) -> None:
+def current_segments(disk: Disk, directory: Path, names: Iterable[str]) -> dict[int, Path]:
+    """Paths of a partition's segments by base offset, ascending, without those that compaction has replaced."""
+    current: dict[int, Path] = {}
+    replaced_end = 0
+    for base, path in segment_paths(directory, names).items():
+        if base < replaced_end:
+            continue
+        current[base] = path
+        if is_compacted(path):
+            with suppress(FileNotFoundError):
+                index = bytes(read_file(disk, path.with_suffix(".index")))
+                replaced_end = following_base(index, verified=True) or 0
+    return current
+
+
+def leave_one_form(disk: Disk, directory: Path, names: Iterable[str]) -> dict[int, Path]:
     """Leave one file of each segment; the newest segment gets its uncompressed form, because it is written.
 
     Args:
         names: of the files in the directory.
 
+    Returns:
+        Paths of the segments by base offset, ascending.
+
     Raises:
         SegmentDamaged: the newest segment cannot be unpacked.
     """
-    names = list(names)
-    packed, plain = base_offsets(names, (COMPRESSED,)), set(base_offsets(names, (PLAIN,)))
-    newest = max(plain.union(packed), default=-1)
-    changed = False
-    for base in packed:
-        path = segment_path(directory, base)
-        if base == newest and base not in plain:
+    there = set(names)
+    current = current_segments(disk, directory, there)
+    newest = max(current, default=-1)
+    redundant = _replaced(directory, current, there)
+    for base, path in current.items():
+        packed = compressed_path(path)
+        if packed.name not in there:
+            continue
+        if base == newest and path.name not in there:
             # Its successor was removed by hand, or lost by the file system.
             _unpack(disk, path)
-        elif base not in plain:
-            continue
-        redundant = path if base != newest and _is_whole(disk, path) else compressed_path(path)
-        disk.remove(redundant)
-        changed = True
-    if changed:
+            redundant.append(packed)
+        elif path.name in there:
+            redundant.append(path if base != newest and _is_whole(disk, path) else packed)
+    for each in redundant:
+        disk.remove(each)
+    if redundant:
         # Else an outdated form could come back after the next crash.
         disk.sync_directory(directory)
+    return current
+
+
+def _replaced(directory: Path, current: dict[int, Path], names: Iterable[str]) -> list[Path]:
+    """Files of segments that compaction has replaced, and indexes of one that it has not put in place."""
+    bases = list(current)
+    kept = {path.stem for path in current.values()}
+    found = []
+    for name in sorted(names):
+        parsed = SegmentName.parse(name)
+        path = directory / name
+        if parsed is None or path.stem in kept:
+            continue
+        at = bisect_right(bases, parsed.base) - 1
+        if parsed.number or (at >= 0 and is_compacted(current[bases[at]])):
+            found.append(path)
+    return found
 
 
 def _is_whole(disk: Disk, path: Path) -> bool:

@@ -14,6 +14,8 @@ def place_batches(
     partition: int,
     directory: Path,
     segment_bytes: int,
+    *,
+    ends_newest: bool = False,
 ) -> list[SegmentWrite]:
     """Plan to write batches to the newest segment, and to new ones.
 
@@ -21,6 +23,7 @@ def place_batches(
         segments: of the partition; new ones are added to the list.
         partition: its number.
         segment_bytes: size at which a segment is full.
+        ends_newest: nothing is added to the newest segment, which is not empty.
     """
     writes: list[SegmentWrite] = []
     newest = segment = segments[-1] if segments else None
@@ -28,7 +31,7 @@ def place_batches(
     while at < len(batches):
         end = at
         # A sealed segment may be compressed, so nothing is added to it, even if its successor was lost.
-        if segment is not None and segment.is_open:
+        if segment is not None and segment.is_open and not (ends_newest and segment is newest):
             write = SegmentWrite(partition, segment, segment.size)
             write.before = segment.mark() if segment is newest else None
             end = segment.append_until_full(batches, at, segment_bytes)

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from routelog.log_backend.doors.ballast import CHANGE_BYTES, Ballast
 from routelog.log_backend.doors.disk import Disk, DiskFull
 from routelog.log_backend.metadata.metadata import Change, MetadataStore, MetadataUnavailable
-from routelog.log_backend.segments.log_directory import COMPRESSED, PLAIN
+from routelog.log_backend.segments.log_directory import COMPRESSED, INDEXES, PLAIN
 from routelog.log_backend.segments.segment import Segment
 
 log = logging.getLogger(__name__)
@@ -113,7 +113,7 @@ def remove_segment(disk: Disk, path: Path) -> None:
         OSError: some are still there.
     """
     failed: OSError | None = None
-    for suffix in (".index", ".timeindex", PLAIN, COMPRESSED):
+    for suffix in (*INDEXES, PLAIN, COMPRESSED):
         try:
             disk.remove(path.with_suffix(suffix))
         except FileNotFoundError:

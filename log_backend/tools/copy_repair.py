@@ -15,11 +15,8 @@ from routelog.log_backend.metadata.metadata import MetadataStore
 from routelog.log_backend.partitions.partition_log import PartitionLog
 from routelog.log_backend.records.record_batch import RecordBatch
 from routelog.log_backend.records.record_selection import split_records
-from routelog.log_backend.segments.log_directory import (
-    base_offsets,
-    segment_path,
-    with_following,
-)
+from routelog.log_backend.segments.log_directory import is_compacted, with_following
+from routelog.log_backend.segments.segment_forms import current_segments
 from routelog.log_backend.segments.segment_scan import read_segment, scan
 from routelog.log_backend.tools.data_directory import DataDirectory
 from routelog.log_backend.tools.log_repair import Repair
@@ -78,11 +75,14 @@ class OwnLogs:
         if own is not None and any(a < end and b > first for a, b in own.damage):
             is_readable = False
         found: list[RecordBatch] = []
-        bases = base_offsets(self._disk.list_directory(self._data / directory))
-        for base, next_base in with_following(bases):
+        own_files = self._data / directory
+        paths = current_segments(self._disk, own_files, self._disk.list_directory(own_files))
+        for base, next_base in with_following(list(paths)):
             if base >= end or (next_base is not None and next_base <= first):
                 continue
-            content = read_segment(self._disk, segment_path(self._data / directory, base))
+            # A deletion that compaction has taken here may have left its value in the copy.
+            is_readable = is_readable and not is_compacted(paths[base])
+            content = read_segment(self._disk, paths[base])
             offset = base
             for stretch in scan(content, base):
                 if stretch.batch is not None:
@@ -129,7 +129,7 @@ def repair_copy(copy: Path, disk: Disk, own: OwnLogs) -> list[str]:
         data = DataDirectory(copy, disk, metadata, {})
         repair = Repair(data, copy / "quarantine", is_dry=False, source=own.batches)
         for partition in data.partitions():
-            if partition.bases and partition.number is None:
+            if partition.segments and partition.number is None:
                 raise CopyBeyondRepair(f"{data.relative(partition.directory)} has no number")
             # Their names are of no matter here: each is what its PARTITION file says.
             for step in repair.partition(replace(partition, known=True)):

@@ -10,6 +10,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from itertools import groupby
 from operator import itemgetter
+from pathlib import Path
 
 import msgspec
 
@@ -22,13 +23,10 @@ from routelog.log_backend.partitions.cursor import Cursor
 from routelog.log_backend.partitions.declared_partition import DeclaredPartition, PartitionRecords
 from routelog.log_backend.records.checksum import crc32c
 from routelog.log_backend.records.record_batch import RecordBatch
-from routelog.log_backend.segments.damage import merged_ranges
-from routelog.log_backend.segments.log_directory import (
-    base_offsets,
-    partition_directory,
-    segment_path,
-)
+from routelog.log_backend.segments.damage import merged_ranges, without_ranges
+from routelog.log_backend.segments.log_directory import is_compacted, partition_directory
 from routelog.log_backend.segments.partition_file import read_number
+from routelog.log_backend.segments.segment_forms import current_segments
 from routelog.log_backend.segments.segment_scan import Stretch, read_segment, scan
 from routelog.log_backend.settlement.settled import SettledSet
 from routelog.log_backend.tools.data_directory import DataDirectory
@@ -172,7 +170,7 @@ class _PartitionDigest:
         names = data.disk.list_directory(self._directory)
         # Else they are of a deleted queue of the same name.
         is_own = read_number(data.disk, self._directory) in (None, declared.number)
-        self._bases = base_offsets(names) if is_own else []
+        self._paths = current_segments(data.disk, self._directory, names) if is_own else {}
         marks = data.marks(declared.number)
         cursors = {number: Cursor(number, None) for number in (0, *declared.cursors)}
         cursors |= {each.number: each for each in marks.cursors if each.number in cursors}
@@ -190,13 +188,18 @@ class _PartitionDigest:
         }
         self.state = PartitionState(self._name, end, unsettled)
         self.needed = merged_ranges([each for ranges in unsettled.values() for each in ranges])
+        # Each node compacts its own segments: what one has taken below this, another may still have.
+        compacted = [each for each, path in self._paths.items() if is_compacted(path)]
+        behind = [base for base in self._paths if base > max(compacted, default=-1)]
+        compacted_end = min(behind, default=end) if compacted else 0
+        self._expected = without_ranges(self.needed, [(0, compacted_end)])
 
     def records(self) -> Iterator[Records]:
         """Its records, those that are stored and those that are only in the journal."""
         journaled = zip(self._journaled.offsets, self._journaled.checksums, strict=True)
         # Of one offset the segments' comes first: readers get that.
         found = _ascending(heapq.merge(self._stored(), journaled, key=itemgetter(0)))
-        expected = _chunks(self.needed)
+        expected = _chunks(self._expected)
         awaited = next(expected, None)
         for chunk, pairs in groupby(found, lambda pair: _chunk(pair[0])):
             while awaited is not None and awaited < chunk:
@@ -210,17 +213,17 @@ class _PartitionDigest:
             awaited = next(expected, None)
 
     def _piece(self, chunk: int, found: dict[int, int]) -> Records:
-        missing = [offset for offset in _within(self.needed, chunk) if offset not in found]
+        missing = [offset for offset in _within(self._expected, chunk) if offset not in found]
         return Records(self._name, chunk, found, missing)
 
     def _stored(self) -> Iterator[tuple[int, int]]:
-        for base in self._bases:
-            for stretch in self._scan(base):
+        for base, path in self._paths.items():
+            for stretch in self._scan(base, path):
                 if stretch.batch is not None:
                     yield from _checksums(stretch.batch)
 
-    def _scan(self, base: int) -> Iterator[Stretch]:
-        content = read_segment(self._data.disk, segment_path(self._directory, base))
+    def _scan(self, base: int, path: Path) -> Iterator[Stretch]:
+        content = read_segment(self._data.disk, path)
         self._progress(len(content))
         return scan(content, base)
 

@@ -12,8 +12,12 @@ from routelog.log_backend.metadata.metadata import MetadataStore
 from routelog.log_backend.partitions.cursor import Cursor
 from routelog.log_backend.segments.damage import DamageRecord, load_damage
 from routelog.log_backend.segments.first_kept import expected_bases, load_first_kept
-from routelog.log_backend.segments.log_directory import base_offsets, partition_directory
+from routelog.log_backend.segments.log_directory import (
+    partition_directory,
+    segment_path,
+)
 from routelog.log_backend.segments.partition_file import PARTITION_FILE, read_number
+from routelog.log_backend.segments.segment_forms import current_segments
 from routelog.log_backend.settlement.cursor_snapshot import cursor_number, partition_prefix
 
 PartitionName = tuple[str, str, int]  # vhost, queue, index
@@ -53,7 +57,7 @@ class StoredPartition:
         number: as the topology has it, else as its PARTITION file says; None when neither is known.
         owner: what its PARTITION file says; None when it cannot be read.
         known: the topology has it.
-        bases: base offsets of its segments, ascending.
+        segments: paths of its segments by base offset, ascending.
     """
 
     vhost: str
@@ -64,7 +68,7 @@ class StoredPartition:
     owner: int | None = None
     has_owner_file: bool = False
     known: bool = True
-    bases: list[int] = field(default_factory=list)
+    segments: dict[int, Path] = field(default_factory=dict)
 
 
 class DataDirectory:
@@ -113,7 +117,7 @@ class DataDirectory:
                     )
         for partition in found.values():
             names = self.disk.list_directory(partition.directory)
-            partition.bases = base_offsets(names)
+            partition.segments = current_segments(self.disk, partition.directory, names)
             partition.has_owner_file = PARTITION_FILE in names
             partition.owner = read_number(self.disk, partition.directory)
         return list(found.values())
@@ -148,11 +152,13 @@ class DataDirectory:
             marks.cursors.append(cursor)
         return marks
 
-    def expected_bases(self, partition: StoredPartition) -> list[int]:
-        """Base offsets of a known partition's segments, with the one that its log begins with."""
+    def expected_segments(self, partition: StoredPartition) -> dict[int, Path]:
+        """Segments of a known partition as they are now, with the one that its log begins with."""
         assert partition.number is not None
-        bases = base_offsets(self.disk.list_directory(partition.directory))
-        return expected_bases(bases, load_first_kept(self.metadata, partition.number))
+        directory = partition.directory
+        there = current_segments(self.disk, directory, self.disk.list_directory(directory))
+        bases = expected_bases(list(there), load_first_kept(self.metadata, partition.number))
+        return {base: there.get(base) or segment_path(directory, base) for base in bases}
 
     def damage(self, number: int) -> DamageRecord:
         """What the broker, or a repair, noted about a partition."""

@@ -1,6 +1,7 @@
 """What a data directory holds, as values for people and programs."""
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import msgspec
 
@@ -12,7 +13,7 @@ from routelog.log_backend.journal.journal_block import (
     Settlement,
 )
 from routelog.log_backend.records.record_batch import RecordBatch
-from routelog.log_backend.segments.log_directory import segment_path, with_following
+from routelog.log_backend.segments.log_directory import with_following
 from routelog.log_backend.segments.segment_scan import read_segment, scan
 from routelog.log_backend.tools.data_directory import DataDirectory, StoredPartition
 from routelog.log_backend.tools.log_verification import check_journal
@@ -126,14 +127,13 @@ def partition_report(
             )
             for cursor in marks.cursors
         ],
-        segments=[_segment_report(data, partition, base, progress) for base in partition.bases],
+        segments=[_segment_report(data, *each, progress) for each in partition.segments.items()],
     )
 
 
 def _segment_report(
-    data: DataDirectory, partition: StoredPartition, base: int, progress: Callable[[int], None]
+    data: DataDirectory, base: int, path: Path, progress: Callable[[int], None]
 ) -> SegmentReport:
-    path = segment_path(partition.directory, base)
     content = read_segment(data.disk, path)
     progress(len(content))
     stretches = list(scan(content, base))
@@ -157,10 +157,10 @@ def stored_records(
     """The stored records of a partition from an offset on; damaged batches are left out."""
     number = partition.number if partition.number is not None else 0
     cursors = data.marks(number).cursors
-    for base, behind in with_following(partition.bases):
+    for base, behind in with_following(list(partition.segments)):
         if behind is not None and behind <= first:
             continue
-        content = read_segment(data.disk, segment_path(partition.directory, base))
+        content = read_segment(data.disk, partition.segments[base])
         for stretch in scan(content, base):
             batch = stretch.batch
             if batch is None or batch.end_offset <= first:

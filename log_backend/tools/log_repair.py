@@ -46,12 +46,14 @@ from routelog.log_backend.segments.damage import (
 from routelog.log_backend.segments.first_kept import first_kept_change
 from routelog.log_backend.segments.log_directory import (
     COMPRESSED,
+    INDEXES,
     PLAIN,
-    base_offsets,
+    is_compacted,
     segment_path,
 )
 from routelog.log_backend.segments.partition_file import PARTITION_FILE, encode_number
 from routelog.log_backend.segments.segment import Segment
+from routelog.log_backend.segments.segment_forms import current_segments
 from routelog.log_backend.segments.segment_index import read_index
 from routelog.log_backend.segments.segment_scan import read_segment
 from routelog.log_backend.tools.data_directory import DataDirectory, StoredPartition
@@ -132,7 +134,7 @@ class Repair:
         directory = partition.directory
         record = self._data.damage(number)
         promised = record.still_promised(self._data.marks(number).synced_offset)
-        if partition.bases and partition.owner is None:
+        if partition.segments and partition.owner is None:
             yield self._done(partition, "PARTITION written again", directory / PARTITION_FILE)
             self._set_aside(directory / PARTITION_FILE)
             self._replace(directory / PARTITION_FILE, encode_number(number))
@@ -165,7 +167,7 @@ class Repair:
         if record.found:
             yield self._done(partition, "the quarantine ends", directory, unseen)
         if not self._is_dry:
-            bases = base_offsets(self._names(partition))
+            bases = list(self._current(partition))
             is_synced = len(bases) > 1 or (bases and promised > bases[0])
             first_kept = first_kept_change(number, bases[0] if is_synced else None)
             ended = damage_change(number, DamageRecord([], known.lost))
@@ -175,14 +177,12 @@ class Repair:
         """Give segments with another one's name their own, or set them aside when it is taken."""
         directory = partition.directory
         if self._is_dry:
-            for base in base_offsets(self._names(partition), (PLAIN,)):
-                path = segment_path(directory, base)
+            for base, path in self._plain(partition):
                 if (true_base := self._first_offset(path)) not in (None, base):
                     what = f"moved to the place of its first offset, {true_base}, if that is free"
                     yield self._done(partition, what, path)
             return
-        for base in base_offsets(self._names(partition), (PLAIN,)):
-            path = segment_path(directory, base)
+        for base, path in self._plain(partition):
             true_base = self._first_offset(path)
             if true_base is not None and true_base != base:
                 self._set_aside(path)
@@ -200,6 +200,18 @@ class Repair:
                 yield self._done(partition, f"moved to {target.name}", path)
                 self._rename(path, target)
 
+    def _current(self, partition: StoredPartition) -> dict[int, Path]:
+        return current_segments(self._disk, partition.directory, self._names(partition))
+
+    def _plain(self, partition: StoredPartition) -> list[tuple[int, Path]]:
+        # Those that have to begin at their base offset, and are not compressed.
+        names = self._names(partition)
+        return [
+            (base, path)
+            for base, path in self._current(partition).items()
+            if path.name in names and not is_compacted(path)
+        ]
+
     def _first_offset(self, path: Path) -> int | None:
         with opened(self._disk, path) as file:
             try:
@@ -211,15 +223,17 @@ class Repair:
         if self._is_dry:
             return
         path = step.path
-        for suffix in (PLAIN, COMPRESSED, ".index", ".timeindex"):
+        for suffix in (PLAIN, COMPRESSED, *INDEXES):
             self._set_aside(path.with_suffix(suffix))
         if step.kept:
-            target = segment_path(path.parent, step.kept[0][0].base_offset)
+            target = path
+            if not is_compacted(path):
+                target = segment_path(path.parent, step.kept[0][0].base_offset)
             self._replace(target, *(content for _, content in step.kept))
             if target == path:
                 self._remove(path, (COMPRESSED,))
                 return
-        self._remove(path, (".index", ".timeindex", COMPRESSED, PLAIN))
+        self._remove(path, (*INDEXES, COMPRESSED, PLAIN))
 
     def _remove(self, path: Path, suffixes: Sequence[str]) -> None:
         names = [path.with_suffix(suffix).name for suffix in suffixes]
@@ -230,10 +244,10 @@ class Repair:
             self._disk.sync_directory(path.parent)
 
     def _index(self, partition: StoredPartition) -> Iterator[Repaired]:
-        for base, next_base in pairwise(base_offsets(self._names(partition))):
-            path = segment_path(partition.directory, base)
+        for (base, path), (next_base, _) in pairwise(self._current(partition).items()):
             index = read_index(self._disk, path)
             check = SegmentCheck(base, next_base, read_segment(self._disk, path), index, 0)
+            check.may_begin_later = is_compacted(path)
             if not check.is_unindexed and not any(check.damaged()):
                 continue
             if any(stretch.batch is None for stretch in check.stretches):

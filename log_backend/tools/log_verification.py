@@ -15,7 +15,11 @@ from routelog.log_backend.journal.journal_files import JournalFiles, find_end
 from routelog.log_backend.journal.journal_reader import UNKNOWN_FILE, claims_block, whole_blocks
 from routelog.log_backend.metadata.metadata import MetadataCorrupt
 from routelog.log_backend.segments.damage import Damage
-from routelog.log_backend.segments.log_directory import base_offsets, segment_path, with_following
+from routelog.log_backend.segments.log_directory import (
+    compressed_path,
+    is_compacted,
+    with_following,
+)
 from routelog.log_backend.segments.partition_file import PARTITION_FILE
 from routelog.log_backend.segments.segment_file import FILE_MISSING
 from routelog.log_backend.segments.segment_index import SegmentIndex, read_index
@@ -86,7 +90,7 @@ class Verification:
     def partition(self, partition: StoredPartition) -> Iterator[Finding]:
         """What is wrong with one partition."""
         if not partition.known:
-            if partition.bases:
+            if partition.segments:
                 yield self._notice(
                     partition,
                     partition.directory,
@@ -112,13 +116,13 @@ class Verification:
                 yield self._noted(partition, noted)
 
     def _owner(self, partition: StoredPartition) -> Iterator[Finding]:
-        if not partition.bases or partition.owner == partition.number:
+        if not partition.segments or partition.owner == partition.number:
             return
         path = partition.directory / PARTITION_FILE
         if partition.owner is None:
             reason = "it cannot be read" if partition.has_owner_file else "it is missing"
             yield self._finding(
-                partition, path, 0, reason, "write it again", first=partition.bases[0]
+                partition, path, 0, reason, "write it again", first=min(partition.segments)
             )
         else:
             reason = f"it names partition {partition.owner}, a deleted queue's"
@@ -226,6 +230,7 @@ class SegmentCheck:
         end: offset behind everything it may hold.
         torn: bytes of a torn tail, from `torn_at` on.
         is_missing: there is no such file.
+        may_begin_later: compaction has taken records from it; offsets are missing between batches, too.
     """
 
     def __init__(
@@ -241,7 +246,7 @@ class SegmentCheck:
         self.index = index
         self.promised = promised
         self.size = len(content)
-        self.is_missing = False
+        self.is_missing = self.may_begin_later = False
         self.stretches = list(scan(content, base, [] if index is None else index.positions))
         self.batches = sum(stretch.batch is not None for stretch in self.stretches)
         self.end = promised if next_base is None else next_base
@@ -284,7 +289,8 @@ class SegmentCheck:
             yield Stretch(0, 0, None, FILE_MISSING, self.base, self.end)
             return
         first = next((each.batch for each in stretches if each.batch is not None), None)
-        if first is not None and stretches[0].batch is first and first.base_offset != self.base:
+        is_named = first is None or first.base_offset == self.base or self.may_begin_later
+        if first is not None and stretches[0].batch is first and not is_named:
             reason = f"it begins at offset {first.base_offset}: it is another segment"
             yield Stretch(0, self.size, None, reason, self.base, self.end)
             return
@@ -335,13 +341,15 @@ def segment_checks(
     data: DataDirectory, partition: StoredPartition, promised: int
 ) -> Iterator[tuple[Path, SegmentCheck]]:
     """The segments of a known partition, as they are now, each with its check."""
-    there = base_offsets(data.disk.list_directory(partition.directory))
-    for base, next_base in with_following(data.expected_bases(partition)):
-        path = segment_path(partition.directory, base)
+    there = set(data.disk.list_directory(partition.directory))
+    paths = data.expected_segments(partition)
+    for base, next_base in with_following(list(paths)):
+        path = paths[base]
         content = read_segment(data.disk, path)
         index = None if next_base is None else read_index(data.disk, path)
         check = SegmentCheck(base, next_base, content, index, promised)
-        check.is_missing = base not in there
+        check.is_missing = there.isdisjoint((path.name, compressed_path(path).name))
+        check.may_begin_later = is_compacted(path)
         yield path, check
 
 

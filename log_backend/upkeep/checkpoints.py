@@ -23,7 +23,6 @@ from routelog.log_backend.upkeep.flush_plan import FlushPlan
 from routelog.log_backend.upkeep.flush_round import PARTITIONS_MAX, due, flush_round, flushing
 from routelog.log_backend.upkeep.partition_removal import PartitionRemoval
 from routelog.log_backend.upkeep.partition_snapshot import Snapshot, snapshot, store_snapshots
-from routelog.log_backend.upkeep.segment_compressor import SegmentCompressor
 from routelog.log_backend.upkeep.shard import Shard
 
 log = logging.getLogger(__name__)
@@ -38,6 +37,7 @@ class Checkpoints:
         lock: who has it keeps segments and snapshots from being written.
 
     Args:
+        look: called with each partition that was flushed: it may have a sealed segment.
         run: has work done on the event loop.
         flush_seconds: between two flushes.
         on_refused: called when the disk has no room.
@@ -48,7 +48,7 @@ class Checkpoints:
         self,
         shard: Shard,
         writer: SegmentWriter,
-        compressor: SegmentCompressor,
+        look: Callable[[PartitionLog], None],
         removal: PartitionRemoval,
         run: Callable[[Coroutine[None, None, None]], None],
         *,
@@ -58,7 +58,7 @@ class Checkpoints:
     ) -> None:
         self._shard = shard
         self._writer = writer
-        self._compressor = compressor
+        self._look = look
         self._removal = removal
         self._run = run
         self._flush_seconds = flush_seconds
@@ -178,7 +178,7 @@ class Checkpoints:
             self._plan = FlushPlan()
         self.refused = None
         async for partition in plan.flushed(self._shard.intake.let_go):
-            self._compressor.look(partition)
+            self._look(partition)
         await plan.synced()
 
     async def _evict(self) -> None:

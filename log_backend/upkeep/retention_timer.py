@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from routelog.log_backend.loop.scheduler import Lane, scheduler_of
 from routelog.log_backend.partitions.partition_log import PartitionLog
@@ -18,12 +18,19 @@ class RetentionTimer:
 
     Args:
         seconds: from the end of one round to the start of the next.
+        look: called with each partition, too.
     """
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, seconds: float) -> None:
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        seconds: float,
+        look: Callable[[PartitionLog], None],
+    ) -> None:
         self.partitions: set[PartitionLog] = set()
         self._loop = loop
         self._seconds = seconds
+        self._look = look
         self._handle: asyncio.TimerHandle | None = None
         self._round: Iterator[PartitionLog] = iter(())
 
@@ -50,6 +57,7 @@ class RetentionTimer:
             return False
         try:
             partition.expire()
+            self._look(partition)
         except Exception as error:  # a bug here must not end the round
             log.error("retention of %s failed", partition.directory, exc_info=error)
         return True

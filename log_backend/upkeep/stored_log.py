@@ -7,9 +7,9 @@ and a range that was read once must give the same records again.
 import asyncio
 import os
 import select
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import zip_longest
@@ -119,19 +119,31 @@ class StoredLogs:
             SegmentDamaged: a header fails a check.
             FileNotFoundError: segments are removed faster than they can be opened.
         """
-        for attempt in range(PLANS_MAX):
+
+        async def stretch() -> StoredStretch | None:
             plan = _planned(log, start, end, bytes_max)
             if plan is None:
                 return None
-            try:
-                return await self.run(partial(_opened, self._disk, plan))
-            except FileNotFoundError:
-                if attempt == PLANS_MAX - 1:
-                    raise
-        return None
+            return await self.run(partial(_opened, self._disk, plan))
+
+        return await self._planned_again(stretch)
+
+    async def _planned_again(self, work: Callable[[], Coroutine[None, None, Result]]) -> Result:
+        """Do work that plans where to read, again if a segment was removed or replaced meanwhile."""
+        for _ in range(PLANS_MAX - 1):
+            with suppress(FileNotFoundError):
+                return await work()
+        return await work()
 
     async def offset_at(self, log: PartitionLog, time: int) -> int | None:
-        """Base offset of the first stored batch that was received at a time (us since 1970) or later."""
+        """Base offset of the first stored batch that was received at a time (us since 1970) or later.
+
+        Raises:
+            FileNotFoundError: segments are removed faster than they can be opened.
+        """
+        return await self._planned_again(lambda: self._offset_at(log, time))
+
+    async def _offset_at(self, log: PartitionLog, time: int) -> int | None:
         stored = [each for each in log.segments if each.written_size]
         later = next((i for i, each in enumerate(stored) if each.first_time >= time), len(stored))
         for segment in stored[max(later - 1, 0) :]:
@@ -140,10 +152,7 @@ class StoredLogs:
             work = partial(
                 _first_since, self._disk, segment.path, nearby, segment.written_size, lowest, time
             )
-            try:
-                found = await self.run(work)
-            except FileNotFoundError:
-                continue  # retention removed the segment meanwhile
+            found = await self.run(work)
             if found is not None:
                 return found
         return None
@@ -156,10 +165,14 @@ class StoredLogs:
         The list ends when all bodies but those of its last batch exceed `bytes_max`, so that a caller can tell
         which batch is the first that does not fit. Empty if nothing is stored there.
         """
-        plan = _planned(log, start, end, None)
-        if plan is None:
-            return []
-        return await self.run(partial(_body_sizes, self._disk, plan, bytes_max))
+
+        async def sizes() -> list[tuple[int, int, int]]:
+            plan = _planned(log, start, end, None)
+            if plan is None:
+                return []
+            return await self.run(partial(_body_sizes, self._disk, plan, bytes_max))
+
+        return await self._planned_again(sizes)
 
     async def pieces(self, stretch: StoredStretch) -> AsyncIterator[bytearray]:
         """The bytes of a stretch, a piece at a time."""

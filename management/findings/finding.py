@@ -73,6 +73,12 @@ KINDS = {
             "{} queue is damaged on the disk",
             "{} queues are damaged on the disk",
         ),
+        Kind(
+            "compaction",
+            "Compaction",
+            "{} stream is not compacted",
+            "{} streams are not compacted",
+        ),
         Kind("replica", "Replica", "{} node is not in sync", "{} nodes are not in sync"),
         Kind("disk", "Disk", "the disk fills", "the disk fills"),
         Kind("certificate", "Certificate", "{} certificate ends", "{} certificates end"),

@@ -10,7 +10,7 @@ from itertools import count
 
 from msgspec import UNSET, UnsetType
 
-from routelog.log_backend import Lane, in_turns
+from routelog.log_backend import Lane, PartitionLog, in_turns
 from routelog.management.calls.call import Call
 from routelog.management.calls.listing import SLICE_ITEMS, slices
 from routelog.management.figures.numbers import as_rate, as_span
@@ -88,6 +88,9 @@ class QueueFindings:
         self._damaged = _Kind(
             "quarantine", f"{of} are damaged on the disk", "wrong", counts_messages=False
         )
+        self._uncompacted = _Kind(
+            "compaction", "{count:,} streams are not compacted", counts_messages=False
+        )
         self._growing = _Kind("backlog", f"{of} take in more than they give out")
         self._groups = _Kind("group", "{count:,} groups are {messages:,} messages behind")
         self._hung = _Kind("capacity", f"the consumers of {of} take nothing")
@@ -109,6 +112,7 @@ class QueueFindings:
                 self._look_at_group(group)
         kinds = (
             self._damaged,
+            self._uncompacted,
             self._growing,
             self._groups,
             self._hung,
@@ -128,6 +132,9 @@ class QueueFindings:
                 for partition in queue.partitions:
                     if partition.log.is_damaged:
                         self._damaged.add(queue.ready, _damaged(queue))
+                        break
+                    if partition.log.compaction_failure:
+                        self._uncompacted.add(queue.ready, _uncompacted(queue, partition.log))
                         break
                 else:
                     if not queue.is_stream and (queue.consumers or self._is_large(queue)):
@@ -289,6 +296,11 @@ class QueueFindings:
 
 def _damaged(queue: Queue) -> Callable[[], Named]:
     text = "is damaged on the disk: a part is not delivered"
+    return lambda: Named(type="queue", name=queue.name, text=text, vhost=queue.vhost)
+
+
+def _uncompacted(queue: Queue, log: PartitionLog) -> Callable[[], Named]:
+    text = f"is not compacted: {log.compaction_failure}"
     return lambda: Named(type="queue", name=queue.name, text=text, vhost=queue.vhost)
 
 

@@ -118,6 +118,21 @@ OWN_METRICS: tuple[Metric[WatchedNode], ...] = (
         lambda node: node.journal.committed,
     ),
     Metric(
+        "routelog_compaction_passes_total",
+        "Passes over logs that keep the last message of each key",
+        lambda node: node.compactor.passes,
+    ),
+    Metric(
+        "routelog_compaction_failures_total",
+        "Passes that did not come to their end",
+        lambda node: node.compactor.failures,
+    ),
+    Metric(
+        "routelog_compaction_removed_messages_total",
+        "Messages that passes have removed",
+        lambda node: node.compactor.removed,
+    ),
+    Metric(
         "routelog_replicas",
         "Nodes of the cluster",
         lambda node: len(node.cluster.replicas()),

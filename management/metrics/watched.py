@@ -6,7 +6,7 @@ from datetime import datetime
 from pathlib import Path
 
 from routelog.broker import PublishRates
-from routelog.log_backend import Clock, DiskSpace, Histogram, Journal
+from routelog.log_backend import Clock, DiskSpace, Histogram, Journal, LogCompactor
 from routelog.management.calls.broker_side import Connections
 from routelog.mirror_cluster import ClusterState
 from routelog.vhosts import VhostDirectory
@@ -53,6 +53,7 @@ class WatchedNode:
     sockets_max: int
     space: DiskSpace
     journal: Journal
+    compactor: LogCompactor
     alarms: Callable[[], Sequence[str]]
     held_seconds: Callable[[], float]
     cluster: ClusterState

@@ -44,6 +44,7 @@ KNOWN: Mapping[str, Known] = {
     "x-single-active-consumer": Known("One consumer at a time", "no"),
     "x-max-priority": Known("Priorities up to", "none", "count"),
     "x-max-age": Known("Messages stay for", "for ever", of="stream"),
+    "x-cleanup-policy": Known("What goes", "delete: whatever is too old or too much", of="stream"),
     "x-retention": Known("Settled messages stay for", "not at all"),
     "x-durability": Known("A confirm means", "as configured", of=_ALL),
     "x-partitions": Known("Partitions", "1", "count", _ALL),

@@ -81,8 +81,12 @@ def row_groups(
     """
     pending: list[BatchSlice] = []
     rows = size = 0
+    reached = wanted.start
     for batch in batches:
-        for each in _slices(batch, wanted):
+        # Of a log that is compacted meanwhile, a batch may begin before the end of the last one.
+        slices = _slices(batch, reached, wanted.end)
+        reached = max(reached, batch.end_offset)
+        for each in slices:
             rows += each.rows
             size += each.body_bytes
             alone = each.body_bytes >= bytes_alone
@@ -97,11 +101,11 @@ def row_groups(
         yield RowGroup(wanted.partition, pending)
 
 
-def _slices(batch: RecordBatch, wanted: OffsetRange) -> Iterator[BatchSlice]:
-    """Yield the wanted part of a batch, cut where bodies exceed the limit of an Arrow batch."""
+def _slices(batch: RecordBatch, start: int, behind: int) -> Iterator[BatchSlice]:
+    """Yield the part of a batch in [start, behind), cut where bodies exceed the limit of an Arrow batch."""
     records = batch.records
-    first = max(wanted.start - batch.base_offset, 0)
-    end = min(wanted.end - batch.base_offset, records.count)
+    first = max(start - batch.base_offset, 0)
+    end = min(behind - batch.base_offset, records.count)
     if end - first == records.count and records.bodies_bytes <= GROUP_BYTES_MAX:
         yield BatchSlice(batch, 0, end, records.bodies_bytes)
         return

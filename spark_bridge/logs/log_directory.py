@@ -17,8 +17,10 @@ from urllib.parse import unquote
 from routelog.log_backend.records.record_batch import RecordBatch
 from routelog.log_backend.segments.log_directory import (
     EXCHANGE_MARK,
+    base_offset_of,
     compressed_path,
     directory_name,
+    is_compacted,
     partition_directory,
 )
 from routelog.log_backend.segments.partition_file import PARTITION_FILE, decode_number
@@ -26,7 +28,7 @@ from routelog.spark_bridge.logs.errors import BadOption, DamagedSegment, Records
 from routelog.spark_bridge.logs.newest_segment import NewestSegment
 from routelog.spark_bridge.logs.readable_logs import Cut, LogPartition, OffsetRange, Ticket
 from routelog.spark_bridge.logs.segment_file import SegmentFile
-from routelog.spark_bridge.logs.segment_listing import Neighbours, list_segments
+from routelog.spark_bridge.logs.segment_listing import LISTINGS_MAX, Neighbours, list_segments
 
 _PARTITION_DIRECTORY = re.compile(r"(.+)-(\d+)")
 NEVER = 2**63  # microseconds since 1970, later than any time in a header
@@ -106,49 +108,70 @@ class LogDirectory:
         Raises:
             DamagedSegment: a header of a sealed segment fails a check.
         """
-        segments = self._segments(partition)
+        found, segments = None, self._segments(partition)
         end = self.extents(partition)[-1].end
-        # The segment before the first one that begins at that time or later.
-        later = bisect_left(range(len(segments)), time, key=partial(_time_from, segments))
-        found = _first_found(segments[max(later - 1, 0) :], lambda file: file.offset_at(time))
+        for _ in range(LISTINGS_MAX):
+            # The segment before the first one that begins at that time or later.
+            later = bisect_left(range(len(segments)), time, key=partial(_time_from, segments))
+            found = _first_found(segments[max(later - 1, 0) :], lambda file: file.offset_at(time))
+            before, segments = segments, self._segments(partition)
+            if segments == before:
+                break  # else compaction may have replaced one of them meanwhile
         return None if found is None or found >= end else found
 
     def cut(self, wanted: OffsetRange, bytes_max: int) -> Cut:
         """The longest beginning of a range whose bodies have at most `bytes_max` bytes."""
-        segments = self._segments(wanted.partition)
-        at = bisect_right(segments, wanted.start, key=_base_offset) - 1
-        with suppress(FileNotFoundError):
-            if at >= 0:
-                with SegmentFile(segments[at]) as segment:
-                    hint = self.located(wanted).position_hint
-                    return segment.cut(wanted.start, wanted.end, bytes_max, hint)
+        for _ in range(LISTINGS_MAX):  # compaction may replace a segment that was listed
+            segments = self._segments(wanted.partition)
+            at = bisect_right(segments, wanted.start, key=_base_offset) - 1
+            with suppress(FileNotFoundError):
+                if at >= 0:
+                    with SegmentFile(segments[at]) as segment:
+                        hint = self.located(wanted).position_hint
+                        return segment.cut(wanted.start, wanted.end, bytes_max, hint)
         return Cut(wanted.end, 0)  # removed meanwhile: `read` will raise RecordsLost
 
     def read(self, wanted: OffsetRange, *, lost_is_error: bool = True) -> Iterator[RecordBatch]:
         """Batches with offsets in a range; see `ReadableLogs.read`."""
         reached = wanted.start
+        listings = LISTINGS_MAX  # without a batch between them
+        missing: Path | None = None
+        while listings:
+            listings -= 1
+            segments = self._readable(wanted, reached, lost_is_error=lost_is_error)
+            if lost_is_error and missing is not None and not _is_replaced(missing, segments):
+                raise RecordsLost(wanted.partition, reached, wanted.end)
+            for segment, following_base in zip_longest(segments, map(_base_offset, segments[1:])):
+                if following_base is not None and following_base <= reached:
+                    continue
+                before = reached
+                try:
+                    reached = yield from _read_segment(segment, reached, wanted)
+                except FileNotFoundError:
+                    missing = segment
+                    break
+                listings = LISTINGS_MAX if reached > before else listings
+                # Offsets between the last batch of a sealed segment and the next one were never stored, or
+                # compaction has taken their records.
+                reached = max(reached, following_base or 0)
+                if reached >= wanted.end:
+                    return
+            else:
+                break
+        if lost_is_error:
+            raise RecordsLost(wanted.partition, reached, wanted.end)
+
+    def _readable(
+        self, wanted: OffsetRange, reached: int, *, lost_is_error: bool
+    ) -> Sequence[Path]:
         listing = list_segments(self._directory(wanted.partition), reached, wanted.end)
-        segments = listing.paths
-        begins = _base_offset(segments[0]) if segments else wanted.end
+        begins = _base_offset(listing.paths[0]) if listing.paths else wanted.end
         if lost_is_error and begins > reached:
             raise RecordsLost(wanted.partition, reached, min(begins, wanted.end))
         if lost_is_error and listing.gaps:
             first, end = listing.gaps[0]
             raise RecordsLost(wanted.partition, max(first, reached), min(end, wanted.end))
-        for segment, following_base in zip_longest(segments, map(_base_offset, segments[1:])):
-            if following_base is not None and following_base <= reached:
-                continue
-            try:
-                reached = yield from _read_segment(segment, reached, wanted)
-            except FileNotFoundError:
-                if lost_is_error:
-                    raise RecordsLost(wanted.partition, reached, wanted.end) from None
-            # Offsets between the last batch of a sealed segment and the next one were never stored.
-            reached = max(reached, following_base or 0)
-            if reached >= wanted.end:
-                return
-        if lost_is_error:
-            raise RecordsLost(wanted.partition, reached, wanted.end)
+        return listing.paths
 
     def number(self, partition: LogPartition) -> int | None:
         """The partition's number on its broker; None if no segment was stored."""
@@ -188,6 +211,12 @@ def _read_segment(path: Path, start: int, wanted: OffsetRange) -> Generator[Reco
             if reached >= wanted.end:
                 break
     return reached
+
+
+def _is_replaced(missing: Path, segments: Sequence[Path]) -> bool:
+    """Whether a segment that could not be opened is there again, or compaction has put one in its place."""
+    at = bisect_right(segments, _base_offset(missing), key=_base_offset) - 1
+    return at >= 0 and (segments[at] == missing or is_compacted(segments[at]))
 
 
 def _time_from(segments: Sequence[Path], at: int) -> int:
@@ -239,7 +268,7 @@ def _decoded(encoded: Iterable[str]) -> dict[str, str]:
 
 
 def _base_offset(segment: Path) -> int:
-    return int(segment.stem)
+    return base_offset_of(segment)
 
 
 def _size(segment: Path) -> int:

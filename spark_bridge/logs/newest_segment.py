@@ -4,6 +4,7 @@ from array import array
 from bisect import bisect_right
 from pathlib import Path
 
+from routelog.log_backend.segments.log_directory import base_offset_of
 from routelog.spark_bridge.logs.errors import DamagedSegment
 from routelog.spark_bridge.logs.segment_file import SegmentFile, Stamp
 
@@ -21,7 +22,7 @@ class NewestSegment:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self.base_offset = int(path.stem)
+        self.base_offset = base_offset_of(path)
         self.end_offset = self.base_offset
         self.end_position = 0
         self._last_position = 0

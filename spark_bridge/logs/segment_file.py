@@ -16,7 +16,7 @@ from routelog.log_backend.records.record_batch import (
     decode_header,
 )
 from routelog.log_backend.segments.compressed_segment import CompressedSegment, CorruptCompression
-from routelog.log_backend.segments.log_directory import compressed_path
+from routelog.log_backend.segments.log_directory import base_offset_of, compressed_path
 from routelog.log_backend.segments.segment_index import HEADER_BYTES as INDEX_HEADER_BYTES
 from routelog.log_backend.segments.segment_index import decode_index
 from routelog.spark_bridge.logs.batch_cut import BatchSize, cut_batches
@@ -37,7 +37,7 @@ class SegmentFile:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.base_offset = int(path.stem)
+        self.base_offset = base_offset_of(path)
         try:
             self._file = path.open("rb")
         except FileNotFoundError:

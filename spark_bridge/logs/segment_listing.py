@@ -1,7 +1,8 @@
 """Lists the segments in a partition's directory.
 
-A listing is no snapshot: a segment that is being compressed may be missing under both names. So the directory
-is listed until two listings agree, and each sealed segment is followed by the one that its index names.
+A listing is no snapshot: a segment that is being compressed may be missing under both names, and one that is
+being compacted may be there twice. So the directory is listed until two listings agree, and each sealed segment
+is followed by the one that its index names, or by an earlier one, which compaction is about to remove.
 """
 
 from collections.abc import Iterator
@@ -9,7 +10,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
-from routelog.log_backend.segments.log_directory import base_offsets, segment_path
+from routelog.log_backend.segments.log_directory import segment_paths
 from routelog.log_backend.segments.segment_index import HEADER_BYTES, following_base
 
 # A listing takes milliseconds, and compressing a segment of 64 MiB about a second: a segment that is in none of
@@ -40,32 +41,32 @@ def list_segments(
         start, end: only gaps among these offsets matter.
         known: neighbours without a gap, which are not checked again; new ones are added.
     """
-    bases = _bases(directory)
+    paths = _paths(directory)
     gaps: list[tuple[int, int]] = []
     for _ in range(LISTINGS_MAX - 1):
-        before, bases = bases, _bases(directory)
-        gaps = list(_gaps(directory, bases, start, end, set() if known is None else known))
-        if bases == before and not gaps:
+        before, paths = paths, _paths(directory)
+        gaps = list(_gaps(paths, start, end, set() if known is None else known))
+        if paths == before and not gaps:
             break
-    return SegmentListing([segment_path(directory, base) for base in bases], gaps)
+    return SegmentListing(list(paths.values()), gaps)
 
 
-def _bases(directory: Path) -> list[int]:
+def _paths(directory: Path) -> dict[int, Path]:
     try:
-        return base_offsets(entry.name for entry in directory.iterdir())
+        return segment_paths(directory, [entry.name for entry in directory.iterdir()])
     except (FileNotFoundError, NotADirectoryError):
-        return []
+        return {}
 
 
 def _gaps(
-    directory: Path, bases: list[int], start: int, end: int | None, known: Neighbours
+    paths: dict[int, Path], start: int, end: int | None, known: Neighbours
 ) -> Iterator[tuple[int, int]]:
-    for neighbours in pairwise(bases):
+    for neighbours in pairwise(paths):
         segment, base = neighbours
         if end is not None and segment >= end:
             return
         if base > start and neighbours not in known:
-            named = _following_base(segment_path(directory, segment), base)
+            named = _following_base(paths[segment], base)
             if named is not None and named < base and (end is None or named < end):
                 yield named, base
             elif named == base:

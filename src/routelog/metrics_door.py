@@ -68,6 +68,7 @@ async def metrics_door(
         sockets_max=broker.connections_max,
         space=broker.logs.space,
         journal=broker.logs.journal,
+        compactor=broker.logs.compactor,
         alarms=lambda: broker.alarms,
         held_seconds=lambda: broker.loop_monitor.longest_ms_last_minute / 1_000,
         cluster=cluster,

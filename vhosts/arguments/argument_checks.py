@@ -18,6 +18,7 @@ OVERFLOWS = ("drop-head", "reject-publish", "reject-publish-dlx")
 COMPRESSIONS = ("none", "zstd", "lz4")
 RETRIES = ("disabled", "all", "failed", "returned")
 DEAD_LETTER_STRATEGIES = ("at-most-once", "at-least-once")
+CLEANUPS = ("delete", COMPACT := "compact")
 BY_KEY, ROUND_ROBIN, HEADER = PARTITION_STRATEGIES = ("key", "round-robin", "header")
 
 KEY_BYTES_MAX = 255  # a short string: the longest routing key

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from routelog.vhosts.arguments.argument_checks import (
+    CLEANUPS,
     DEAD_LETTER_STRATEGIES,
     DURABILITIES,
     OVERFLOWS,
@@ -44,6 +45,9 @@ QUEUE_KEYS: Mapping[str, Check] = {
     "delayed-retry-max": integer(1),
     "consumer-timeout": integer(0),
     "max-age": age,
+    "cleanup-policy": one_of(*CLEANUPS),
+    "delete-retention": age,
+    "min-compaction-lag": age,
     "durability": one_of(*DURABILITIES),
     "remote-storage": flag,
     "local-max-age": age,

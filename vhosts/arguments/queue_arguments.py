@@ -4,12 +4,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from routelog.exchanges import comparable, field_type
-from routelog.log_backend import Durability, Retention
+from routelog.log_backend import Compaction, Durability, Retention
 from routelog.vhosts.arguments.argument_checks import (
     BY_KEY,
+    CLEANUPS,
+    COMPACT,
     COMPRESSIONS,
     DEAD_LETTER_STRATEGIES,
     DURABILITIES,
+    MICROSECONDS,
     MIRRORED,
     OVERFLOWS,
     PARTITION_STRATEGIES,
@@ -53,6 +56,9 @@ KNOWN: Mapping[str, Check] = {
     "x-queue-type": one_of(*QUEUE_TYPES),
     "x-quorum-initial-group-size": integer(1),
     "x-max-age": age,
+    "x-cleanup-policy": one_of(*CLEANUPS),
+    "x-delete-retention": age,
+    "x-min-compaction-lag": age,
     "x-retention": age,
     "x-retention-force": flag,
     "x-durability": one_of(*DURABILITIES),
@@ -68,7 +74,15 @@ KNOWN: Mapping[str, Check] = {
 }
 
 # Defaults: an argument with this value is equivalent to none.
-UNSAID: Mapping[str, object] = {"x-queue-type": "classic", "x-partition-strategy": BY_KEY}
+UNSAID: Mapping[str, object] = {
+    "x-queue-type": "classic",
+    "x-partition-strategy": BY_KEY,
+    "x-cleanup-policy": CLEANUPS[0],
+}
+
+ONLY_FOR_STREAMS = ("x-cleanup-policy", "x-delete-retention", "x-min-compaction-lag")
+
+DELETE_RETENTION_DEFAULT = MICROSECONDS["D"]  # as Kafka's delete.retention.ms
 
 # Arguments that act on single messages when they are consumed: streams refuse them, as in RabbitMQ.
 NOT_FOR_STREAMS = (
@@ -129,12 +143,27 @@ def check_arguments(queue: str, vhost: str, arguments: Mapping[str, object]) -> 
         for name in NOT_FOR_STREAMS:
             if name in arguments:
                 raise InvalidQueueArgument(queue, vhost, name, "no stream can do it")
+    for name in ONLY_FOR_STREAMS:
+        if name in arguments and not is_stream(arguments):
+            raise InvalidQueueArgument(queue, vhost, name, "only a stream is compacted")
+    if arguments.get("x-cleanup-policy") == COMPACT:
+        _check_compacted(queue, vhost, arguments)
     if "x-message-deduplication" in arguments and is_stream(arguments):
         reason = "a stream keeps every message; an exchange can let those with a new key through"
         raise InvalidQueueArgument(queue, vhost, "x-message-deduplication", reason)
     if "x-retention-force" in arguments and retention(arguments) is None:
         reason = "the queue keeps no log: it is no stream and has no 'x-retention'"
         raise InvalidQueueArgument(queue, vhost, "x-retention-force", reason)
+
+
+def _check_compacted(queue: str, vhost: str, arguments: Mapping[str, object]) -> None:
+    reason = None
+    if arguments.get("x-remote-storage") is True:
+        reason = "a log with remote storage is not compacted: the copies would differ"
+    elif arguments.get("x-partition-strategy") == ROUND_ROBIN:
+        reason = f"the strategy '{ROUND_ROBIN}' spreads a key over the partitions"
+    if reason is not None:
+        raise InvalidQueueArgument(queue, vhost, "x-cleanup-policy", reason)
 
 
 def check_equivalent(
@@ -260,6 +289,19 @@ def retention(arguments: Mapping[str, object]) -> Retention | None:
         is_stream=True,
         age_max=age_microseconds(arguments.get("x-max-age")),
         bytes_max=_size(arguments.get("x-max-length-bytes")),
+        compaction=None if limits.is_remote else _compaction(arguments),
+    )
+
+
+def _compaction(arguments: Mapping[str, object]) -> Compaction | None:
+    if arguments.get("x-cleanup-policy") != COMPACT:
+        return None
+    header = arguments.get("x-partition-key")
+    deletion_age = age_microseconds(arguments.get("x-delete-retention"))
+    return Compaction(
+        header if isinstance(header, str) else "",
+        DELETE_RETENTION_DEFAULT if deletion_age is None else deletion_age,
+        age_microseconds(arguments.get("x-min-compaction-lag")) or 0,
     )
 
 

@@ -3,9 +3,15 @@
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
 
-from routelog.log_backend import Records, key_partition, split_by_routing_key, split_records
+from routelog.log_backend import (
+    Records,
+    header_key,
+    key_partition,
+    split_by_routing_key,
+    split_records,
+)
 from routelog.vhosts.arguments.argument_checks import HEADER, ROUND_ROBIN
-from routelog.vhosts.messages.message_header import header_integer, header_key
+from routelog.vhosts.messages.message_header import header_integer
 from routelog.vhosts.partitions.queue_partition import QueuePartition
 
 PARTITION_HEADER = b"x-partition"

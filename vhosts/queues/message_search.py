@@ -13,7 +13,14 @@ from enum import StrEnum
 from functools import cached_property
 from typing import NamedTuple
 
-from routelog.log_backend import Lane, PartitionLog, RecordBatch, Records, scheduler_of
+from routelog.log_backend import (
+    Lane,
+    PartitionLog,
+    RecordBatch,
+    Records,
+    header_key,
+    scheduler_of,
+)
 from routelog.vhosts.filters.expression import Expression
 from routelog.vhosts.filters.required_octets import (
     Column,
@@ -21,7 +28,6 @@ from routelog.vhosts.filters.required_octets import (
     required_header,
     required_identifier,
 )
-from routelog.vhosts.messages.message_header import header_key
 from routelog.vhosts.messages.property_list import identifier
 from routelog.vhosts.partitions.queue_partition import QueuePartition
 from routelog.vhosts.queues.queue import Queue

@@ -22,8 +22,8 @@ from routelog.log_backend import (
     Reason,
     array_items,
     table_fields,
+    whole_number,
 )
-from routelog.vhosts.messages.message_header import whole_number
 from routelog.vhosts.messages.property_list import PropertyList, encode_table
 
 _OWN_DEATHS_MAX = OWN_DEATHS >> OWN_DEATHS_SHIFT  # older ones count as a publisher's

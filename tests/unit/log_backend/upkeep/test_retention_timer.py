@@ -71,7 +71,7 @@ class SlowPartition(Partition):
 
 
 def begin_round(loop: Loop, partitions: Sequence[Partition]) -> RetentionTimer:
-    timer = RetentionTimer(cast(Any, loop), 30.0)
+    timer = RetentionTimer(cast(Any, loop), 30.0, lambda partition: None)
     timer.partitions.update(cast(Any, partitions))
     timer.start()
     assert loop.next() == 30.0

@@ -55,6 +55,7 @@ class Watched:
         self.journal = SimpleNamespace(
             written=9, durable=8, committed=7, sync_times=times, failure=None
         )
+        self.compactor: Any = SimpleNamespace(passes=3, failures=2, removed=1)
         self.node = WatchedNode(
             name="routelog@here",
             version="0.1",
@@ -66,6 +67,7 @@ class Watched:
             sockets_max=100,
             space=side.space,
             journal=self.journal,
+            compactor=self.compactor,
             alarms=lambda: managed.alarms,
             held_seconds=lambda: 0.25,
             cluster=managed.cluster,

@@ -8,6 +8,7 @@ from unit.spark_bridge.log_files import LogFiles, batch_bytes, numbered, records
 
 from routelog.log_backend.segments.compressed_segment import ZSTD
 from routelog.log_backend.segments.log_directory import EXCHANGE_MARK, compressed_path, segment_path
+from routelog.spark_bridge.columns.row_group import row_groups
 from routelog.spark_bridge.logs.errors import BadOption, DamagedSegment, RecordsLost
 from routelog.spark_bridge.logs.log_directory import LogDirectory
 from routelog.spark_bridge.logs.newest_segment import NewestSegment
@@ -195,6 +196,31 @@ def test_a_segment_removed_while_a_range_is_read_is_a_loss(log: LogFiles) -> Non
             log.numbered_segment(3, 3)
         else:
             assert [batch.base_offset for batch in batches] == [6]
+
+
+def test_a_segment_that_compaction_replaces_while_a_range_is_read_is_no_loss(
+    log: LogFiles,
+) -> None:
+    old = [log.numbered_segment(base, 3) for base in (0, 3, 6)]
+    log.numbered_segment(9, 3)
+    store = LogDirectory(log.data)
+    batches = store.read(OffsetRange(AUDIT, 0, 12, 0))
+    assert next(batches).base_offset == 0
+    compacted = segment_path(log.directory, 0, 1)
+    content = log.numbered_segment(7, 1)
+    content.rename(compacted)
+    old[1].unlink()  # the others stay for a moment
+    groups = row_groups(OffsetRange(AUDIT, 3, 12, 0), batches)
+    rows = [
+        (each.batch.base_offset, each.first, each.stop) for group in groups for each in group.slices
+    ]
+    # The old segment still has offset 8.
+    assert rows == [(7, 0, 1), (6, 2, 3), (9, 0, 3)]
+    for path in (old[0], old[2]):
+        path.unlink()
+    assert read(log, 0, 12) == [7, 9, 10, 11]
+    assert read(log, 8, 10) == [9]
+    assert [each.start for each in store.extents(AUDIT)] == [0, 9]
 
 
 def test_compressed_segments_are_found_and_read_among_others(log: LogFiles) -> None:

@@ -12,10 +12,12 @@ from routelog.vhosts.errors import InvalidPolicy
 # Of every key, a value that it takes.
 VALUES: Mapping[str, object] = {
     "alternate-exchange": "x",
+    "cleanup-policy": "compact",
     "consumer-timeout": 1000,
     "dead-letter-exchange": "x",
     "dead-letter-routing-key": "k",
     "dead-letter-strategy": "at-least-once",
+    "delete-retention": "1d",
     "delivery-limit": -1,
     "durability": "os",
     "local-max-age": "1h",
@@ -38,6 +40,7 @@ VALUES: Mapping[str, object] = {
     "max-length": 0,
     "max-length-bytes": 0,
     "message-ttl": 0,
+    "min-compaction-lag": "0s",
     "min-in-sync": 2,
     "overflow": "reject-publish",
     "queue-leader-locator": "balanced",

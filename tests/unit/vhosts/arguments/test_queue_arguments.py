@@ -5,7 +5,7 @@ from decimal import Decimal
 
 import pytest
 
-from routelog.log_backend import Durability, Retention
+from routelog.log_backend import Compaction, Durability, Retention
 from routelog.vhosts.arguments.queue_arguments import (
     KNOWN,
     check_arguments,
@@ -176,6 +176,33 @@ def test_only_streams_have_an_age_at_which_messages_go(kind: dict[str, object]) 
     assert "use 'x-retention'" in (complaint(**kind, x_max_age="1h") or "")
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("x-cleanup-policy", "compact"),
+        ("x-cleanup-policy", "delete"),
+        ("x-delete-retention", "1h"),
+        ("x-min-compaction-lag", "0s"),
+    ],
+)
+def test_only_streams_are_compacted(name: str, value: str) -> None:
+    assert complaint(**{"x-queue-type": "stream", name: value}) is None
+    assert "expected" in (complaint(**{"x-queue-type": "stream", name: "5"}) or "")
+    for kind in ("classic", "quorum"):
+        assert "only a stream" in (complaint(**{"x-queue-type": kind, name: value}) or "")
+    assert "only a stream" in (complaint(**{"x-retention": "1h", name: value}) or "")
+
+
+def test_a_compacted_log_has_no_copies_and_keeps_a_key_in_one_partition() -> None:
+    stream: dict[str, object] = {"x-queue-type": "stream", "x-cleanup-policy": "compact"}
+    assert "the copies would differ" in (complaint(**stream, **{"x-remote-storage": True}) or "")
+    assert complaint(**stream, **{"x-remote-storage": False}) is None
+    spread: dict[str, object] = {"x-partitions": 4, "x-partition-strategy": "round-robin"}
+    assert "spreads a key" in (complaint(**stream, **spread) or "")
+    keyed: dict[str, object] = {"x-partitions": 4, "x-partition-key": "customer"}
+    assert complaint(**stream, **keyed) is None
+
+
 def test_a_retention_is_forced_only_where_there_is_one() -> None:
     assert complaint(x_retention="1h", x_retention_force=True) is None
     assert complaint(**{"x-queue-type": "stream", "x-retention-force": False}) is None
@@ -270,6 +297,25 @@ def test_a_stream_keeps_what_its_limits_allow() -> None:
         is_stream=True, is_forced=True
     )
     assert retention(limits) is None
+
+
+def test_a_compacted_stream_keeps_deletions_for_a_day() -> None:
+    stream: dict[str, object] = {"x-queue-type": "stream", "x-cleanup-policy": "compact"}
+    day, hour = 86_400_000_000, 3_600_000_000
+    assert retention(stream) == Retention(is_stream=True, compaction=Compaction("", day, 0))
+    more = {"x-delete-retention": "1h", "x-min-compaction-lag": "2h", "x-partition-key": "k"}
+    assert retention(stream | more) == Retention(
+        is_stream=True, compaction=Compaction("k", hour, 2 * hour)
+    )
+    assert retention(stream | {"x-max-age": "1h"}) == Retention(
+        is_stream=True, age_max=hour, compaction=Compaction("", day, 0)
+    )
+    # A policy says it of a stream with remote storage.
+    remote = retention(stream | {"x-remote-storage": True})
+    assert remote is not None
+    assert remote.compaction is None
+    assert retention({"x-retention": "1h", "x-cleanup-policy": "compact"}) == Retention(hour)
+    assert retention(stream | {"x-cleanup-policy": "delete"}) == Retention(is_stream=True)
 
 
 @pytest.mark.parametrize("value", [None, 5, "", "5", "x"])

@@ -9,7 +9,8 @@ from decimal import Decimal
 import pytest
 from pamqp.commands import Basic
 
-from routelog.vhosts.messages.message_header import header_key, header_scalar, header_values
+from routelog.log_backend import header_key
+from routelog.vhosts.messages.message_header import header_scalar, header_values
 
 
 def listed(headers: dict[str, object] | None, **properties: object) -> bytes:

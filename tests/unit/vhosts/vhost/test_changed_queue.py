@@ -22,7 +22,7 @@ from unit.vhosts.partitions.test_priority_order import urgent
 from unit.vhosts.replicated_nodes import replicated_node
 from unit.vhosts.rules.test_unique_keys import keyed
 
-from routelog.log_backend import Durability, Reason
+from routelog.log_backend import Compaction, Durability, Reason
 from routelog.vhosts import (
     ConsumptionRefused,
     GetRefused,
@@ -35,7 +35,7 @@ from routelog.vhosts import (
     pending,
 )
 from routelog.vhosts.arguments.group_options import GroupOptions
-from routelog.vhosts.arguments.queue_arguments import FOR_LIFE, KNOWN
+from routelog.vhosts.arguments.queue_arguments import FOR_LIFE, KNOWN, ONLY_FOR_STREAMS
 
 KEEPS = {"x-retention": "1h"}
 REMOTE = ("x-remote-storage", "x-local-max-age", "x-local-max-length-bytes")  # need a bucket
@@ -102,7 +102,7 @@ def drained(queue: Queue) -> list[str]:
 
 
 def test_every_argument_has_a_sample() -> None:
-    assert {*SAMPLES} == {*KNOWN, "mine"} - {*FOR_LIFE, *REMOTE, "x-max-age"}
+    assert {*SAMPLES} == {*KNOWN, "mine"} - {*FOR_LIFE, *REMOTE, *ONLY_FOR_STREAMS, "x-max-age"}
 
 
 @pytest.mark.parametrize("argument", SAMPLES)
@@ -364,6 +364,19 @@ async def test_a_policy_still_limits_what_a_change_allows(node: Node) -> None:
     retention = queue.partitions[0].log.retention
     assert retention is not None
     assert (retention.age_max, retention.bytes_max) == (3_600_000_000, 77)
+
+
+async def test_a_stream_is_compacted_from_a_change_or_a_policy_on(node: Node) -> None:
+    queue = await declared(node, {"x-queue-type": "stream"})
+    log = queue.partitions[0].log
+    assert log.compaction is None
+    await change(node, cleanup_policy="compact", delete_retention="1h")
+    assert log.compaction == Compaction("", 3_600_000_000)
+    await change(node, cleanup_policy=None, delete_retention=None)
+    assert log.compaction is None
+    definition = {"cleanup-policy": "compact", "min-compaction-lag": "1h"}
+    await node.vhost.policies.put(Policy("p", ".*", definition))
+    assert log.compaction == Compaction("", 86_400_000_000, 3_600_000_000)
 
 
 async def test_changes_at_once_each_begin_with_what_the_other_made(node: Node) -> None:
