@@ -107,17 +107,30 @@ class BindingGraph:
         self._take_off(known, deleted)
         return self._remove_departed(AT_ONCE_MAX, departed, deleted, [known])
 
-    def remove_exchange(self, name: str) -> TopologyChange:
+    def remove_exchange(self, name: str, bindings_max: int = AT_ONCE_MAX) -> TopologyChange:
         """Remove an exchange, and the first of the bindings that leave from it or lead to it."""
         departed, deleted = len(self.departed), list[Exchange]()
         self._depart(self.exchanges[name], deleted)
-        return self._remove_departed(AT_ONCE_MAX, departed, deleted, [])
+        return self._remove_departed(bindings_max, departed, deleted, [])
 
-    def remove_queue(self, name: str) -> TopologyChange:
+    def remove_queue(self, name: str, bindings_max: int = AT_ONCE_MAX) -> TopologyChange:
         """Remove a queue, and the first of the bindings that lead to it."""
         departed = len(self.departed)
         self.departed["queue", name] = self.queues.pop(name)
-        return self._remove_departed(AT_ONCE_MAX, departed, [], [])
+        return self._remove_departed(bindings_max, departed, [], [])
+
+    def forget_binding(self, binding: Binding) -> TopologyChange:
+        """Remove a binding, and what has departed and has no other one; a missing one changes nothing."""
+        source, _ = self._ends(binding)
+        known = source.outgoing.get(binding) if source else None
+        if known is None:
+            return NO_CHANGE
+        self.drop_binding(known)
+        for end in (("exchange", known.source), (known.destination_kind, known.destination)):
+            node = self.departed.get(end)
+            if node is not None and next(node.bindings(), None) is None:
+                del self.departed[end]
+        return TopologyChange(bindings_removed=(known,))
 
     def restore_departed(self, end: End, node: ExchangeNode | QueueNode) -> None:
         """Add a deleted queue or exchange whose remaining bindings are to be removed."""
@@ -145,16 +158,17 @@ class BindingGraph:
         long. A binding with many arguments counts as several.
         """
         left = count - len(removed)
-        while len(self.departed) > departed and left > 0:
+        while len(self.departed) > departed:
             end, node = next(reversed(self.departed.items()))
-            for binding in list(islice(node.bindings(), left)):
+            for binding in list(islice(node.bindings(), max(left, 0))):
                 if left <= 0:
                     break
                 self._take_off(binding, deleted)
                 removed.append(binding)
                 left -= 1 + len(binding.arguments) // ARGUMENTS_OF_ONE
-            if next(node.bindings(), None) is None:
-                del self.departed[end]
+            if next(node.bindings(), None) is not None:
+                break
+            del self.departed[end]
         return TopologyChange(
             exchanges_deleted=tuple(deleted),
             bindings_removed=tuple(removed),

@@ -268,6 +268,24 @@ class Topology(TopologyListing):
             self._graph.restore_departed(end, QueueNode(durable=True))
         return self._applied(self._graph.add_binding(binding))
 
+    # What a stored change deletes is one exchange, queue or binding: what goes with it has changes of its own
+
+    def forget_exchange(self, name: str) -> TopologyChange:
+        """Delete an exchange alone; its bindings lead nowhere until each is forgotten."""
+        if not self.has_exchange(name):
+            return NO_CHANGE
+        return self._applied(self._graph.remove_exchange(name, bindings_max=0))
+
+    def forget_queue(self, name: str) -> None:
+        """Delete a queue alone; its bindings lead nowhere until each is forgotten."""
+        if self.has_queue(name):
+            self._graph.remove_queue(name, bindings_max=0)
+            self._topology_changed()
+
+    def forget_binding(self, binding: Binding) -> TopologyChange:
+        """Delete a binding alone, also of what was deleted; a missing one changes nothing."""
+        return self._applied(self._graph.forget_binding(binding))
+
     def remove_departed(self) -> TopologyChange:
         """Remove some more bindings of deleted queues and exchanges; no change: none are left."""
         return self._applied(self._graph.remove_departed())

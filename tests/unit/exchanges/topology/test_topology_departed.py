@@ -196,3 +196,41 @@ def test_bindings_with_many_arguments_count_as_several() -> None:
         table.bind_queue("to", "amq.headers", f"{number}", arguments)
     changes = [table.remove_queue("to"), *all_removed(table)]
     assert [len(each.bindings_removed) for each in changes] == [2, 8, 8, 2]
+
+
+def test_what_is_forgotten_takes_nothing_along() -> None:
+    table = crowded()
+    bindings = table.bindings_to_queue("to")[1:]
+    table.forget_queue("to")
+    table.forget_queue("to")  # a missing one is no error
+    assert table.has_departed("queue", "to")
+    assert table.route("from", b"200.x") == ("beside",)
+    for binding in bindings:
+        assert table.has_departed("queue", "to")
+        assert table.forget_binding(binding) == TopologyChange(bindings_removed=(binding,))
+    assert not table.forget_binding(bindings[0])
+    assert not table.has_departed("queue", "to")
+    assert table.has_exchange("from")  # it is auto-delete, and that is for others to say
+
+
+def test_a_forgotten_exchange_is_departed_until_all_its_bindings_are_forgotten() -> None:
+    table = crowded()
+    bindings = [*table.bindings_from("from"), *table.bindings_to_exchange("from")]
+    version = table.version
+    assert [each.name for each in table.forget_exchange("from").exchanges_deleted] == ["from"]
+    assert not table.forget_exchange("from")
+    assert table.version == version + 1
+    for binding in bindings:
+        assert table.has_departed("exchange", "from")
+        table.forget_binding(binding)
+    assert not table.has_departed("exchange", "from")
+
+
+def test_what_has_no_bindings_is_forgotten_at_once() -> None:
+    table = RoutingTable("/")
+    table.declare("x")
+    table.add_queue("q", durable=True)
+    table.forget_queue("q")
+    table.forget_exchange("x")
+    assert not table.has_departed("queue", "q")
+    assert not table.has_departed("exchange", "x")
