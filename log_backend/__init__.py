@@ -67,7 +67,11 @@ from routelog.log_backend.metadata.schedule_store import (
     ScheduleStore,
 )
 from routelog.log_backend.partitions.cursor import Cursor
-from routelog.log_backend.partitions.declared_partition import DeclaredPartition, PartitionRecords
+from routelog.log_backend.partitions.declared_partition import (
+    DeclaredPartition,
+    FollowedDefinitions,
+    PartitionRecords,
+)
 from routelog.log_backend.partitions.log_end import PartitionClosed
 from routelog.log_backend.partitions.log_transaction import LogTransaction
 from routelog.log_backend.partitions.partition_log import PartitionLog

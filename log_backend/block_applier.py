@@ -4,7 +4,8 @@ The blocks of the leader's journal are carried out one after the other, by the c
 store writes segments, takes checkpoints and removes files as any other. But it settles nothing by itself and
 adds nothing to its journal: the leader does both.
 
-To lead, the store is started as ever. What `open_partition` is asked for is open already.
+Definitions in memory are kept up with the same changes. To lead, the store is started as ever. What
+`open_partition` is asked for is open already.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,7 +14,11 @@ from routelog.log_backend.journal.journal_block import MetadataChanges
 from routelog.log_backend.journal.journal_entry import JournalEntry
 from routelog.log_backend.journal.journal_extent import JournalExtent
 from routelog.log_backend.log_store import ALL, LogStore
-from routelog.log_backend.partitions.declared_partition import DeclaredPartition, PartitionRecords
+from routelog.log_backend.partitions.declared_partition import (
+    DeclaredPartition,
+    FollowedDefinitions,
+    PartitionRecords,
+)
 from routelog.log_backend.partitions.partition_log import forget_changes
 
 
@@ -23,16 +28,24 @@ class BlockApplier:
     What the store's own journal has committed is carried out at once.
 
     Attributes:
-        applied: position of the last block that was carried out.
+        applied: position of the last block that was carried out, its definitions included.
 
     Args:
         records: of the store's metadata.
         committed: position of the last block that counts, as the metadata were told.
+        definitions: loaded; kept up, too. None: nobody here asks for them.
     """
 
-    def __init__(self, store: LogStore, records: PartitionRecords, committed: int = ALL) -> None:
+    def __init__(
+        self,
+        store: LogStore,
+        records: PartitionRecords,
+        committed: int = ALL,
+        definitions: FollowedDefinitions | None = None,
+    ) -> None:
         self._store = store
         self._records = records
+        self._definitions = definitions
         for partition in records.all():
             self._open(partition, partition.cursors)
         store.recover(committed)
@@ -70,6 +83,8 @@ class BlockApplier:
         if not changes:
             return
         store = self._store
+        if self._definitions is not None:
+            self._definitions.apply(changes)
         keys = list(dict.fromkeys(each.key for each in changes))
         before = _by_number(self._records.of(keys))
         store.metadata.apply([*changes, JournalExtent.applied_change(position)], synced=False)

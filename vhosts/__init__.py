@@ -59,6 +59,7 @@ from routelog.vhosts.definitions.json_document import (
     MalformedJson,
     decoded_json,
 )
+from routelog.vhosts.definitions.node_definitions import NodeDefinitions
 from routelog.vhosts.delays.held_messages import HeldMessages
 from routelog.vhosts.delays.held_page import NOTHING_BEFORE, HeldMessage
 from routelog.vhosts.errors import (

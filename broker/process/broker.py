@@ -68,6 +68,7 @@ from routelog.vhosts import (
     GlobalParameters,
     GroupExpiry,
     InvalidDefinition,
+    NodeDefinitions,
     PasswordVerifier,
     TellEvent,
     UserDirectory,
@@ -115,7 +116,7 @@ class Broker:
         self._config = config
         self._front = front
         self._name = node_name(config.node_name, socket.gethostname())
-        self._definitions = definitions
+        self._imported = definitions
         self._mirror = mirror
         wait_seconds = config.cluster_lease_seconds + CHANGE_SECONDS
         self._passing = (
@@ -149,6 +150,7 @@ class Broker:
         self._open(asyncio.get_running_loop())
         try:
             self._logs.recover_metadata()
+            await self._definitions.load()
         except START_FAULTS as error:
             raise self._unusable(error) from None
         await self._begin(None)
@@ -168,7 +170,8 @@ class Broker:
         self._open(asyncio.get_running_loop())
         self._logs.on_failure = self._log_failed
         try:
-            if not await mirror.start(self._logs, DeclaredPartitions(self._logs.metadata)):
+            records = DeclaredPartitions(self._logs.metadata)
+            if not await mirror.start(self._logs, records, self._definitions):
                 return None
         except START_FAULTS as error:
             raise self._unusable(error) from None
@@ -280,6 +283,9 @@ class Broker:
             relaxed_redeclaration=config.relaxed_redeclaration,
         )
         self._vhosts.budget.limits_of = self._users.limits
+        self._definitions = NodeDefinitions(
+            self._vhosts, self._users, self._parameters, logs.metadata
+        )
         self._event_log = EventLog(loop.call_later)
         self._vhosts.events.watch = self._event_log.write
 
@@ -289,16 +295,14 @@ class Broker:
         self._wire(loop)
 
     async def _recover(self, loop: asyncio.AbstractEventLoop, epoch: int | None) -> None:
-        """Read what is stored, replay the journal, and begin to write.
+        """Open what is stored, replay the journal, and begin to write; the definitions are loaded.
 
         Args:
             epoch: in which it leads; None: a broker on its own begins another one.
         """
         logs, vhosts, users = self._logs, self._vhosts, self._users
         try:
-            users.load(logs.metadata)
-            self._parameters.load(logs.metadata)
-            await vhosts.load(logs.metadata)
+            await vhosts.open_logs()
             replayed = logs.recover()
             await vhosts.recovered()
             logs.pressures.on_change = self._gate.close_for
@@ -448,9 +452,9 @@ class Broker:
 
     async def _populate(self) -> None:
         config, vhosts, users = self._config, self._vhosts, self._users
-        if self._definitions is not None:
+        if self._imported is not None:
             # Who brings his own users wants no guest.
-            await DefinitionsImport(vhosts, users, self._parameters).run(self._definitions)
+            await DefinitionsImport(vhosts, users, self._parameters).run(self._imported)
             await self._parameters.name_cluster(random_key())
             return
         if not vhosts.all():

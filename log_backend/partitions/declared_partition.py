@@ -1,9 +1,10 @@
-"""What the topology's records say of a partition, to whoever opens partitions without the topology."""
+"""What the topology tells a store that follows: which partitions there are, and who keeps definitions up."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from routelog.log_backend.metadata.metadata import Change
 from routelog.log_backend.segments.retention import Retention
 
 
@@ -28,3 +29,13 @@ class PartitionRecords(Protocol):
 
     def of(self, keys: Iterable[bytes]) -> Iterable[DeclaredPartition]:
         """The partitions that a change of some keys is about, as the store has them."""
+
+
+class FollowedDefinitions(Protocol):
+    """Definitions in memory, at a node that follows."""
+
+    async def load(self) -> None:
+        """Read what the store has."""
+
+    def apply(self, changes: Sequence[Change]) -> None:
+        """Carry out committed changes of metadata, in their order; the store does not have them yet."""

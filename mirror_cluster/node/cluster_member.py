@@ -14,6 +14,7 @@ from routelog.log_backend import (
     ArrivingCopy,
     Clock,
     Disk,
+    FollowedDefinitions,
     JournalDamaged,
     LogStore,
     OwnLogs,
@@ -118,11 +119,14 @@ class ClusterMember:
         self._history = LeadershipHistory()
         self._hook = LeaderHook(options.on_leader, options.node)
 
-    async def start(self, logs: LogStore, records: PartitionRecords) -> bool:
+    async def start(
+        self, logs: LogStore, records: PartitionRecords, definitions: FollowedDefinitions
+    ) -> bool:
         """Follow, with a store that is open and has recovered nothing.
 
         Args:
             records: of the store's metadata.
+            definitions: not loaded; kept up with what is committed.
 
         Returns:
             False: nothing was begun, the process starts again first, as `ended` says.
@@ -163,7 +167,7 @@ class ClusterMember:
         self._node.links.take_verifier = self._digests.take
         self._node.links.take_asker = self._report
         try:
-            await store.open(records)
+            await store.open(records, definitions)
         except JournalDamaged as error:
             await self._begin_anew(error)
             return False

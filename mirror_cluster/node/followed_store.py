@@ -7,6 +7,7 @@ from pathlib import Path
 from routelog.log_backend import (
     BlockApplier,
     Disk,
+    FollowedDefinitions,
     JournalExtent,
     Lane,
     LogStore,
@@ -57,11 +58,14 @@ class FollowedStore:
         )
         self.storage.receiver = receiver
 
-    async def open(self, records: PartitionRecords) -> None:
+    async def open(
+        self, records: PartitionRecords, definitions: FollowedDefinitions | None = None
+    ) -> None:
         """Recover, and follow.
 
         Args:
             records: of the store's metadata.
+            definitions: not loaded; None: nobody here asks for them.
 
         Raises:
             JournalDamaged, MetadataCorrupt, UnknownEntry, OSError: the data cannot be used.
@@ -73,7 +77,9 @@ class FollowedStore:
         storage.alone = epoch_alone(logs.metadata)
         marks = logs.journal.replicate(SHARD, storage, committed, storage.alone)
         logs.recover_metadata()
-        self._follower = BlockApplier(logs, records)
+        if definitions is not None:
+            await definitions.load()
+        self._follower = BlockApplier(logs, records, definitions=definitions)
         logs.journal.follow()
         await storage.open(marks)
 

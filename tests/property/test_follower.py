@@ -79,6 +79,7 @@ async def start(store: LogStore, epoch: int) -> VirtualHost:
     """Start as a broker does, from what the metadata have."""
     vhosts = vhosts_of(store)
     await vhosts.load(store.metadata)
+    await vhosts.open_logs()
     store.recover()
     await vhosts.recovered()
     store.start(epoch)

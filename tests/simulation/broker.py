@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from support.log_states import states_of
+from support.queue_samples import no_hash
 from unit.log_backend.open_store import unsettled
 
 from routelog.log_backend import (
@@ -32,7 +33,14 @@ from routelog.mirror_cluster.node.copy_receiver import CopyReceiver
 from routelog.mirror_cluster.node.followed_store import FollowedStore
 from routelog.mirror_cluster.replica.chain import Chain
 from routelog.mirror_cluster.replica.events import Appended
-from routelog.vhosts import DeclaredPartitions, VhostDirectory, VirtualHost
+from routelog.vhosts import (
+    DeclaredPartitions,
+    GlobalParameters,
+    NodeDefinitions,
+    UserDirectory,
+    VhostDirectory,
+    VirtualHost,
+)
 
 BEGIN = 1_000_000_000_000  # us since 1970, when a history begins
 TURNS_MAX = 20_000  # of a loop that comes to no rest
@@ -186,12 +194,15 @@ class Broker:
             lambda blocks: None,
             loop.errors.append,
         )
-        await store.open(DeclaredPartitions(self.logs.metadata))
+        writer, metadata = self.logs.metadata_writer, self.logs.metadata
+        self._vhosts = VhostDirectory(
+            self.logs, writer, scheduler.scheduler_of(loop), loop.call_later
+        )
+        users = UserDirectory(writer, no_hash)
+        definitions = NodeDefinitions(self._vhosts, users, GlobalParameters(writer), metadata)
+        await store.open(DeclaredPartitions(metadata), definitions)
         self.storage = store.storage
         self.storage.start(self._noticed)
-        self._vhosts = VhostDirectory(
-            self.logs, self.logs.metadata_writer, scheduler.scheduler_of(loop), loop.call_later
-        )
 
     def _noticed(self, notice: object) -> None:
         if isinstance(notice, Appended):
@@ -284,7 +295,7 @@ class Broker:
         return True
 
     async def _load(self, epoch: int) -> None:
-        await self._vhosts.load(self.logs.metadata)
+        await self._vhosts.open_logs()
         self.logs.recover()
         await self._vhosts.recovered()
         self.logs.start(epoch)

@@ -26,9 +26,12 @@ from routelog.log_backend import (
 from routelog.vhosts import (
     CREDIT_UNLIMITED,
     Delivery,
+    GlobalParameters,
+    NodeDefinitions,
     Queue,
     QueueProperties,
     QueueStopped,
+    UserDirectory,
     VhostDirectory,
     VhostRecord,
     VirtualHost,
@@ -285,6 +288,9 @@ class Node:
         self.writer = writer
         self.turns = turns
         self.vhosts = VhostDirectory(logs, writer, turns.scheduler, turns.call_later)
+        self.users = UserDirectory(writer, no_hash)
+        self.parameters = GlobalParameters(writer)
+        self.definitions = NodeDefinitions(self.vhosts, self.users, self.parameters, logs.metadata)
 
     @property
     def vhost(self) -> VirtualHost:
@@ -299,6 +305,11 @@ class Node:
             budget=self.vhosts.budget,
             counters=self.vhosts.counters,
         )
+
+
+async def no_hash(password: bytes) -> str:
+    """A node of tests has no passwords."""
+    raise NotImplementedError
 
 
 @asynccontextmanager
@@ -318,6 +329,7 @@ async def running_node(
     try:
         logs.recover_metadata()
         await node.vhosts.load(logs.metadata)
+        await node.vhosts.open_logs()
         logs.recover()
         await node.vhosts.recovered()
         logs.start(1)

@@ -9,7 +9,6 @@ import msgspec
 from routelog.log_backend import (
     Change,
     LogStore,
-    MetadataStore,
     MetadataWriter,
     Scheduler,
     unawaited,
@@ -29,7 +28,7 @@ from routelog.vhosts.stored.group_record import (
     group_change,
     next_cursor_change,
 )
-from routelog.vhosts.stored.topology_record import prefix
+from routelog.vhosts.stored.stored_definitions import key_names
 
 # Of one queue: every publish wakes each group, and every settlement checks all their cursors.
 GROUPS_MAX = 256
@@ -50,28 +49,44 @@ class GroupBook:
         self._logs = logs
         self._writer = writer
         self._scheduler = scheduler
-        self._stored_records: dict[str, list[GroupRecord]] = {}
+        # Of queues that are not open, by queue and group
+        self._stored_records: dict[str, dict[str, GroupRecord]] = {}
         self._next_cursors: dict[str, int] = {}
 
     # -- start
 
-    def load(self, store: MetadataStore) -> None:
-        """Read the stored groups; queues are opened afterwards."""
-        for _, entry in store.scan(prefix("groups", self._vhost)):
-            record = msgspec.json.decode(entry.value, type=GroupRecord)
-            self._stored_records.setdefault(record.queue, []).append(record)
-        for _, entry in store.scan(prefix("next-cursors", self._vhost)):
-            following = msgspec.json.decode(entry.value, type=NextCursorRecord)
-            self._next_cursors[following.queue] = following.cursor
+    def apply(self, change: Change) -> None:
+        """Carry out a stored change of a group, or of a next cursor; their queue is not open.
+
+        Raises:
+            msgspec.MsgspecError: it cannot be read.
+        """
+        _, queue, *group = key_names(change.key)
+        value = change.value
+        if not group:
+            if value is None:
+                self._next_cursors.pop(queue, None)
+            else:
+                following = msgspec.json.decode(value, type=NextCursorRecord)
+                self._next_cursors[queue] = following.cursor
+        elif value is not None:
+            record = msgspec.json.decode(value, type=GroupRecord)
+            self._stored_records.setdefault(queue, {})[record.name] = record
+        elif (records := self._stored_records.get(queue)) is not None:
+            records.pop(group[0], None)
+            if not records:
+                del self._stored_records[queue]
 
     def cursors(self, queue: str, partition: int) -> Mapping[int, int]:
         """The cursors of a queue's stored groups in a partition, by number, with their first offsets."""
         stored = self._stored_records.get(queue)  # behind the start: none
-        return {each.cursor: each.begins[partition] for each in stored} if stored else {}
+        if not stored:
+            return {}
+        return {each.cursor: each.begins[partition] for each in stored.values()}
 
     def recovered(self, queue: Queue) -> None:
         """The logs of a queue have recovered: open its groups."""
-        for record in self._stored_records.pop(queue.name, ()):
+        for record in self._stored_records.pop(queue.name, {}).values():
             self._open(queue, record)
 
     # -- life

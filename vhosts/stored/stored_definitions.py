@@ -30,6 +30,10 @@ class StoredDefinitions(ABC):
             MetadataCorrupt: it cannot be read.
         """
 
+    def keeps(self, key: bytes) -> bool:
+        """Whether a change of a key is for `apply`."""
+        return key.startswith(self._prefixes)
+
     def load(self, store: MetadataStore) -> None:
         """Read what the store holds.
 

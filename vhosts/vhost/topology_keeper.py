@@ -2,9 +2,8 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from types import MappingProxyType
 
 from routelog.exchanges import Binding, Exchange, RoutingTable, TopologyChange
 from routelog.log_backend import Change, Lane, MetadataUnavailable, MetadataWriter, pause, unawaited
@@ -20,8 +19,6 @@ from routelog.vhosts.vhost.definitions_budget import DefinitionsBudget, definiti
 from routelog.vhosts.vhost.hosted_queues import HostedQueues
 
 log = logging.getLogger(__name__)
-
-NO_NUMBERS: Mapping[str, Sequence[int]] = MappingProxyType({})
 
 Durable = asyncio.Future[int] | None  # None: nothing has to become durable
 
@@ -91,35 +88,20 @@ class TopologyKeeper:
         for each in added:  # a call adds one
             self._budget.check(each.user, definition_bytes(each), len(bindings))
 
-    def apply(
-        self, change: TopologyChange, numbers: Mapping[str, Sequence[int]] = NO_NUMBERS
-    ) -> tuple[list[Change], list[Callable[[], None]]]:
-        """Carry out a change of the routing table in all that depends on it.
+    def apply(self, change: TopologyChange) -> None:
+        """Carry out a change of the routing table in all definitions that depend on it.
 
-        A client has made it here, or it was stored before.
-
-        Args:
-            numbers: of the logs of exchanges that have come, by their names.
-
-        Returns:
-            Metadata changes that go with deletions, and what to call when they are durable.
+        A client has made it here, it was stored before, or another node leads and has committed it.
         """
-        changes: list[Change] = []
-        removals: list[Callable[[], None]] = []
         for exchange in change.exchanges_deleted:
             self._counters.exchanges.pop(exchange.name, None)
-            gone, removed = self._hosted.exchange_deleted(exchange)
-            changes += gone
-            removals += removed
         for exchange in change.exchanges_declared:
-            self._hosted.open_exchange(exchange, numbers.get(exchange.name, ()))
             self._follow(exchange.name)
         self.bindings += len(change.bindings_added) - len(change.bindings_removed)
         self._budget.changed(
             (*change.exchanges_declared, *change.bindings_added),
             (*change.exchanges_deleted, *change.bindings_removed),
         )
-        return changes, removals
 
     def whole(self, change: TopologyChange, stored: Durable) -> Durable:
         """What to await of a change that is stored, with what follows from it in later turns."""
@@ -173,12 +155,16 @@ class TopologyKeeper:
         """
         if _is_durable(change):
             self._writer.check()  # before anything is opened or closed
-        changes, numbers = list(more), dict[str, list[int]]()
+        changes, removals = list(more), list[Callable[[], None]]()
         for exchange in change.exchanges_declared:
-            numbers[exchange.name], stored = self._hosted.new_exchange(exchange)
+            numbers, stored = self._hosted.new_exchange(exchange)
             changes += stored
-        gone, removals = self.apply(change, numbers)
-        changes += gone
+            self._hosted.open_exchange(exchange, numbers)
+        for exchange in change.exchanges_deleted:
+            gone, removed = self._hosted.exchange_deleted(exchange)
+            changes += gone
+            removals += removed
+        self.apply(change)
         changes += [
             binding_change(self._vhost, each, deleted=True)
             for each in change.bindings_removed

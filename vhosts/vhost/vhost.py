@@ -15,7 +15,6 @@ from routelog.exchanges import (
     Binding,
     DestinationKind,
     Exchange,
-    ExchangeNotFound,
     NameTable,
     QueueNotFound,
     RoutingTable,
@@ -27,7 +26,6 @@ from routelog.exchanges import (
 )
 from routelog.log_backend import (
     Lane,
-    MetadataStore,
     MetadataUnavailable,
     PartitionLog,
     pause,
@@ -57,18 +55,11 @@ from routelog.vhosts.queues.queue_declaration import (
 )
 from routelog.vhosts.queues.queue_handle import Answer, pending, then
 from routelog.vhosts.stored.kept_definitions import KeptDefinitions
-from routelog.vhosts.stored.topology_record import (
-    BindingRecord,
-    DelayRecord,
-    ExchangeRecord,
-    QueueRecord,
-    VhostRecord,
-    prefix,
-    queue_change,
-)
+from routelog.vhosts.stored.topology_record import VhostRecord, queue_change
 from routelog.vhosts.vhost.definitions_budget import DefinitionsBudget, definition_bytes
 from routelog.vhosts.vhost.hosted_queues import HostedQueues, QueueStore
 from routelog.vhosts.vhost.route_targets import RouteTargets
+from routelog.vhosts.vhost.stored_topology import StoredQueue, StoredTopology
 from routelog.vhosts.vhost.topology_keeper import Durable, TopologyKeeper
 from routelog.vhosts.vhost.vhost_policies import VhostPolicies
 
@@ -87,6 +78,7 @@ class VirtualHost:
     Attributes:
         record: its name, and what an operator said of it.
         counters: of what clients do here.
+        stored: carries out what is stored of it, or another node commits.
         hosted: what the store has of it.
         targets: what takes the messages of a route.
         listeners: who is told of every message, the firehose among them.
@@ -125,8 +117,8 @@ class VirtualHost:
         )
         self.queues = SortedNameTable[Queue]()
         self._owned: dict[object, NameTable[Queue]] = {}  # exclusive queues by connection
-        # Queues and their logs, from `loading` to `recovering`
-        self._loaded: list[tuple[QueueProperties, list[PartitionLog], bool]] = []
+        # Queues and their logs, from `opening` to `recovering`
+        self._opened: list[tuple[StoredQueue, list[PartitionLog]]] = []
         self._store = store
         self._writer = store.writer
         self._queues_max = queues_max
@@ -156,46 +148,31 @@ class VirtualHost:
             budget,
             lambda: self.limits,
         )
+        self.stored = StoredTopology(
+            self.routing, self._keeper, self.hosted.groups, self.policies.book, self.kept
+        )
 
-    def loading(self, store: MetadataStore) -> Iterator[None]:
-        """Fill an empty vhost with what the store holds, one object a step."""
-        numbers: dict[str, Sequence[int]] = {}
-        for _, entry in store.scan(prefix("delays", self.name)):
-            delay = msgspec.json.decode(entry.value, type=DelayRecord)
-            numbers[delay.exchange] = delay.partitions
-        for _, entry in store.scan(prefix("exchanges", self.name)):
+    def opening(self) -> Iterator[None]:
+        """The definitions are there: open the logs of what is stored, one object a step."""
+        stored = self.stored
+        for exchange in self.routing.exchanges():
+            if exchange.durable and exchange not in self.routing.predeclared:
+                yield
+                self.hosted.open_exchange(exchange, stored.partitions.pop(exchange.name, ()))
+        for queue in stored.queues.values():
             yield
-            record = msgspec.json.decode(entry.value, type=ExchangeRecord)
-            if record.partition:
-                numbers[record.name] = [record.partition]
-            self._keeper.apply(self.routing.restore_exchange(record.exchange()), numbers)
-        self.hosted.groups.load(store)
-        for _, entry in store.scan(prefix("queues", self.name)):
-            yield
-            queue = msgspec.json.decode(entry.value, type=QueueRecord)
-            properties = queue.properties()
-            logs = self.hosted.open_logs(properties, queue.partitions)
-            self._loaded.append((properties, logs, queue.paused))
-            self.routing.add_queue(queue.name, durable=True)
-        for _, entry in store.scan(prefix("bindings", self.name)):
-            yield
-            binding = msgspec.json.decode(entry.value, type=BindingRecord).binding()
-            try:
-                change = self.routing.restore_binding(binding)
-            except (ExchangeNotFound, QueueNotFound):
-                change = self.routing.restore_departed(binding)
-            self._keeper.apply(change)
-        self.policies.book.load(store)
-        self.kept.load(store)
+            logs = self.hosted.open_logs(queue.properties, queue.partitions)
+            self._opened.append((queue, logs))
+        stored.queues.clear()
 
     def recovering(self) -> Iterator[None]:
         """The journal has been replayed into the logs: open the queues on them, one a step."""
-        for properties, logs, paused in self._loaded:
+        for stored, logs in self._opened:
             yield
-            queue = self._add_queue(properties, None, logs)
-            if paused:
+            queue = self._add_queue(stored.properties, None, logs)
+            if stored.paused:
                 queue.pause()
-        self._loaded.clear()
+        self._opened.clear()
         for queue in [*self.queues.values()]:  # rules may act at once, on other queues too
             yield
             queue.apply(queue.properties.arguments)

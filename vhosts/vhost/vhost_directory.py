@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any
+from urllib.parse import unquote
 
 import msgspec
 
@@ -12,6 +13,7 @@ from routelog.log_backend import (
     Durability,
     Lane,
     LogStore,
+    MetadataCorrupt,
     MetadataStore,
     MetadataWriter,
     Scheduler,
@@ -26,6 +28,7 @@ from routelog.vhosts.publishing.exchange_memory_limit import (
     ExchangeMemoryLimit,
 )
 from routelog.vhosts.queues.event_feed import EventFeed
+from routelog.vhosts.stored.stored_definitions import key_names
 from routelog.vhosts.stored.topology_record import (
     NEXT_PARTITION_KEY,
     VHOSTS_PREFIX,
@@ -34,11 +37,13 @@ from routelog.vhosts.stored.topology_record import (
 )
 from routelog.vhosts.vhost.definitions_budget import BYTES_MAX, DefinitionsBudget
 from routelog.vhosts.vhost.hosted_queues import QueueStore
+from routelog.vhosts.vhost.stored_topology import KINDS
 from routelog.vhosts.vhost.vhost import QUEUES_MAX, VirtualHost
 
 DESCRIPTION_CHARACTERS_MAX = 1_024  # characters; listings show it
 TAGS_MAX = 32  # as for users
 TAG_CHARACTERS_MAX = 255
+PREFIXES = tuple(f"{kind}/".encode() for kind in KINDS)  # of what a vhost has
 
 
 def no_listeners(vhost: str) -> Iterable[Any]:
@@ -108,17 +113,51 @@ class VhostDirectory:
         self.on_limits: Callable[[str, Limits], None] = lambda name, limits: None
 
     async def load(self, store: MetadataStore) -> None:
-        """Open all stored vhosts, in turns; call it before the log store recovers."""
+        """Read all that is stored, in turns."""
         async for _ in in_turns(self._loading(store), Lane.STARTS):
             pass
 
     def _loading(self, store: MetadataStore) -> Iterator[None]:
-        stored = store.get(NEXT_PARTITION_KEY)
-        if stored is not None:
-            self._next_partition = int(stored.value)
-        for _, entry in store.scan(VHOSTS_PREFIX):
-            record = msgspec.json.decode(entry.value, type=VhostRecord)
-            yield from self._put(record).loading(store)
+        for stored in (NEXT_PARTITION_KEY, VHOSTS_PREFIX):
+            for key, entry in store.scan(stored):
+                self.apply(Change(key, entry.value), None)
+        for vhost in self._vhosts.values():
+            yield from vhost.stored.loading(store)
+
+    def apply(self, change: Change, before: bytes | None) -> None:
+        """Carry out a change that is stored, or that another node has committed; others are passed over.
+
+        Args:
+            before: see `StoredTopology.apply`, which says what else it raises.
+
+        Raises:
+            MetadataCorrupt: it cannot be read.
+        """
+        key, value = change.key, change.value
+        if key.startswith(VHOSTS_PREFIX):
+            if value is None:
+                (name,) = key_names(key)
+                self._vhosts.pop(name, None)
+            else:
+                self._put(_decode(key, value))
+        elif key == NEXT_PARTITION_KEY:
+            self._next_partition = int(value or 1)
+        elif key.startswith(PREFIXES):
+            vhost = self._vhosts.get(unquote(key.split(b"/", 2)[1].decode()))
+            if vhost is not None:  # else it was deleted: a start passes over what is left of it
+                vhost.stored.apply(change, before)
+
+    async def open_logs(self) -> None:
+        """The definitions are there: open the logs of queues and exchanges, in turns.
+
+        Call it before the log store recovers. A node that has followed has them open.
+        """
+        async for _ in in_turns(self._opening(), Lane.STARTS):
+            pass
+
+    def _opening(self) -> Iterator[None]:
+        for vhost in self._vhosts.values():
+            yield from vhost.opening()
 
     async def recovered(self) -> None:
         """The log store has recovered: look at all queues, in turns."""
@@ -247,6 +286,13 @@ class VhostDirectory:
         )
         self._vhosts[record.name] = vhost
         return vhost
+
+
+def _decode(key: bytes, value: bytes) -> VhostRecord:
+    try:
+        return msgspec.json.decode(value, type=VhostRecord)
+    except msgspec.MsgspecError as error:
+        raise MetadataCorrupt(f"{key!r}: {error}") from error
 
 
 def check_vhost(record: VhostRecord) -> None:

@@ -103,6 +103,7 @@ class Node:
         self.promises.topology.follow(self.writer)
         self.vhosts = VhostDirectory(self.store, self.writer, scheduler_of(loop), loop.call_later)
         await self.vhosts.load(self.store.metadata)
+        await self.vhosts.open_logs()
         self.store.recover()
         await self.vhosts.recovered()
         self.store.on_failure = self.failures.append

@@ -1,5 +1,5 @@
 import asyncio
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from unit.log_backend.log_records import batch, records
@@ -91,6 +91,36 @@ async def test_partitions_come_and_go_with_the_blocks(data: Path) -> None:
     await flushed(store)
     assert not directory.exists()
     assert follower.applied == JournalExtent(store.metadata).applied == 3
+    await store.aclose()
+
+
+class Definitions:
+    """Notes changes, with what the store has of their keys at that moment."""
+
+    def __init__(self, store: MetadataStore) -> None:
+        self._store = store
+        self.changes: list[tuple[bytes | None, bytes | None]] = []
+
+    async def load(self) -> None:
+        """See `FollowedDefinitions`."""
+
+    def apply(self, changes: Sequence[Change]) -> None:
+        """See `FollowedDefinitions`."""
+        for each in changes:
+            entry = self._store.get(each.key)
+            self.changes.append((each.value, None if entry is None else entry.value))
+
+
+async def test_definitions_are_told_each_change_once_before_the_store_has_it(data: Path) -> None:
+    store = open_store(data, QUIET)
+    store.recover_metadata()
+    definitions = Definitions(store.metadata)
+    records = NamedPartitions(store.metadata)
+    follower = BlockApplier(store, records, definitions=definitions)
+    first, second = [declared(1, b"q")], [declared(1, b"r"), appended(2, 0, 1), declared(1, None)]
+    for block in ((1, first), (2, second), (1, first), (2, second)):
+        follower.apply(*block)
+    assert definitions.changes == [(b"q", None), (b"r", b"q"), (None, b"q")]
     await store.aclose()
 
 

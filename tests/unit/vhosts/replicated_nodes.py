@@ -43,7 +43,13 @@ class ReplicatedNode(Node):
         super().__init__(logs, logs.metadata_writer, turns)
         logs.journal.replicate(SHARD, self, JournalExtent(logs.metadata).committed)
         logs.recover_metadata()
-        self.follower = BlockApplier(logs, DeclaredPartitions(logs.metadata))
+
+    async def open(self) -> None:
+        """Load the definitions, and follow."""
+        logs = self.logs
+        await self.definitions.load()
+        records = DeclaredPartitions(logs.metadata)
+        self.follower = BlockApplier(logs, records, definitions=self.definitions)
         logs.journal.follow()
 
     async def lead(self, epoch: int) -> None:
@@ -53,7 +59,7 @@ class ReplicatedNode(Node):
             self.follower.apply(block.position, decode_entries(block.payload))
         journal.lead(epoch)
         await until(lambda: journal.committed == journal.end.position and journal.groups.gathers)
-        await self.vhosts.load(self.logs.metadata)
+        await self.vhosts.open_logs()
         self.logs.recover()
         await self.vhosts.recovered()
         self.logs.start(epoch)
@@ -129,6 +135,7 @@ async def replicated_node(data: Path, now: int = 0) -> AsyncIterator[ReplicatedN
     node = ReplicatedNode(data)
     node.turns.clock.microseconds = max(node.turns.clock.microseconds, now)
     try:
+        await node.open()
         yield node
     finally:
         await node.aclose()

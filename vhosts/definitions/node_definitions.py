@@ -1,0 +1,61 @@
+"""All definitions of a node in memory, read once, and kept up with what a leader commits."""
+
+from collections.abc import Sequence
+
+from routelog.log_backend import Change, MetadataStore
+from routelog.vhosts.people.user_directory import UserDirectory
+from routelog.vhosts.stored.global_parameters import GlobalParameters
+from routelog.vhosts.vhost.vhost_directory import VhostDirectory
+
+
+class NodeDefinitions:
+    """Vhosts with what was declared in them, users with their permissions, global parameters.
+
+    Args:
+        store: that has them.
+    """
+
+    def __init__(
+        self,
+        vhosts: VhostDirectory,
+        users: UserDirectory,
+        parameters: GlobalParameters,
+        store: MetadataStore,
+    ) -> None:
+        self._vhosts = vhosts
+        self._users = users
+        self._parameters = parameters
+        self._store = store
+
+    async def load(self) -> None:
+        """Read what the store has, in turns; nothing was read before, and nothing changes meanwhile.
+
+        Raises:
+            MetadataCorrupt: an entry cannot be read.
+            RoutingError, ValueError: one cannot be.
+        """
+        self._users.load(self._store)
+        self._parameters.load(self._store)
+        await self._vhosts.load(self._store)
+
+    def apply(self, changes: Sequence[Change]) -> None:
+        """Carry out changes that another node made, in its order; the store does not have them yet.
+
+        Changes of what is no definition are passed over.
+
+        Raises:
+            MetadataCorrupt, RoutingError, ValueError: as `load`.
+        """
+        bound: dict[bytes, bytes] = {}  # by these changes
+        for change in changes:
+            before = None
+            if change.key.startswith(b"bindings/"):
+                if change.value is not None:
+                    bound[change.key] = change.value
+                elif (before := bound.get(change.key)) is None:
+                    entry = self._store.get(change.key)
+                    before = None if entry is None else entry.value
+            for part in (self._users, self._parameters):
+                if part.keeps(change.key):
+                    part.apply(change)
+            self._vhosts.apply(change, before)
