@@ -47,6 +47,7 @@ from routelog.log_backend.partitions.log_intake import LogIntake
 from routelog.log_backend.partitions.log_transaction import LogTransaction, together
 from routelog.log_backend.partitions.partition_log import PartitionLog, journal_changes
 from routelog.log_backend.partitions.partition_table import PartitionTable
+from routelog.log_backend.partitions.remote_reads import RemoteReads
 from routelog.log_backend.records.durability import Durability
 from routelog.log_backend.recovery import Recovery
 from routelog.log_backend.segments.damage import damage_change
@@ -83,6 +84,7 @@ class LogOptions:
         segment_bytes: a segment is sealed before it grows larger, unless it holds a single larger batch.
         memory_tail_bytes: above it, batches in tails are flushed to segments and leave memory.
         memory_loaded_bytes: limit of the batches in memory that were read from segments.
+        memory_remote_bytes: of those that were read from remote storage.
         flush_seconds: until a new batch is written to a segment.
         scrub_bytes_per_second: how fast sealed segments are read to find damage; 0: not at all.
         scrub_interval_seconds: from the start of one scrub round to the start of the next.
@@ -99,6 +101,7 @@ class LogOptions:
     segment_bytes: int = 64 * 1024 * 1024
     memory_tail_bytes: int = 256 * 1024 * 1024
     memory_loaded_bytes: int = 64 * 1024 * 1024
+    memory_remote_bytes: int = 64 * 1024 * 1024
     flush_seconds: float = 1.0
     scrub_bytes_per_second: int = 8 * 1024 * 1024
     scrub_interval_seconds: float = 86_400.0
@@ -116,6 +119,7 @@ class LogStore:
     Attributes:
         metadata, metadata_writer, clock: topology and users, only read; what changes them; what time it is.
         schedules, reads, has_remote: what is due when; what loads records; there is remote storage for logs.
+        remote_reads: what loads records from there.
         intake, memory: what partitions share when they grow; all memory that holds messages.
         partitions: by number; read by others, changed only here.
         recovery, follows: brings partitions back; a `BlockApplier` keeps the store up, which has not started.
@@ -163,6 +167,9 @@ class LogStore:
         run = self._background.run
         self._flusher = Flusher(loop, disk, self.metadata, ballast)
         self.reads = ColdReads(disk, loop, options.memory_loaded_bytes)
+        self.remote_reads = RemoteReads(loop, clock, options.memory_remote_bytes)
+        if not options.has_remote:
+            self.remote_reads.unused = "this broker has no 'remote_storage' in its configuration"
         self.loaded_pieces, self.load = self.reads.pieces, self.reads.load  # see `LogOwner`
         self._journal_files = ThreadPoolExecutor(1, thread_name_prefix="journal-files")
         supply = JournalSupply(
@@ -349,6 +356,7 @@ class LogStore:
         self.space.stop()
         await self._background.ended()
         await self.reads.aclose()
+        await self.remote_reads.aclose()
         for executor in (self._flusher, self._journal_files):
             executor.shutdown(wait=True)
         self._compressor.close()
@@ -361,6 +369,11 @@ class LogStore:
     def takes_entries(self) -> bool:
         """Whether it has begun to accept appends."""
         return self.journal.groups.gathers and not self.follows
+
+    @property
+    def bytes_in_memory(self) -> int:
+        """Of all messages."""
+        return self.memory.bytes + self.loaded_pieces.bytes + self.remote_reads.pieces.bytes
 
     @property
     def is_damaged(self) -> bool:

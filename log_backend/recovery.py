@@ -289,9 +289,12 @@ class Recovery:
         for segment, behind in reversed(list(pairwise(partition.segments))):
             if segment.damaged:  # retention must not take it for older than it is
                 segment.last_time = max(segment.last_time, behind.first_time)
+        # Groups read what lies before the disk's first segment from remote storage, if it is there.
+        begin = bases[0] if bases and partition.is_unlisted else 0
         for cursor in partition.cursors.values():
             for first, end in [*gone, *lost]:
-                cursor.settle(first, end, Reason.LOST)
+                if cursor.number == 0 or first >= begin:
+                    cursor.settle(first, end, Reason.LOST)
         if lost:
             self._know(partition, lost[-1][1])
         if not partition.segments:

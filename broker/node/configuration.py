@@ -104,6 +104,7 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True):
     # About 1 MiB each: so many readers can be far behind, each at a place of its own, before one takes what
     # another reads, which then loads it again for every few messages.
     memory_loaded_bytes: Annotated[int, Meta(ge=MIB)] = 64 * MIB
+    memory_remote_bytes: Annotated[int, Meta(ge=8 * MIB)] = 64 * MIB  # of requests of up to 8 MiB
     flush_seconds: Seconds = 1.0
     scrub_bytes_per_second: Annotated[int, Meta(ge=0)] = 8 * MIB  # 0: never
     scrub_interval_seconds: Annotated[float, Meta(gt=0)] = 86_400.0

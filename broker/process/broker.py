@@ -388,10 +388,18 @@ class Broker:
             logs.shard,
             bucket,
             EpochBeginning.now(epoch, logs.partitions, next_number),
+            reads=logs.remote_reads,
+            address=without_secrets(self._config.remote_storage),
             bytes_per_second=self._config.remote_storage_bytes_per_second,
         )
         logs.on_removed = self._remote.removed
         self._remote.start(loop)
+
+    @property
+    def remote_failure(self) -> str:
+        """Why segments are not copied to remote storage, or readers wait for it; empty: nothing is wrong."""
+        copying = "" if self._remote is None else self._remote.failure
+        return copying or self._logs.remote_reads.failure
 
     @property
     def takes_clients(self) -> bool:
@@ -506,7 +514,7 @@ class Broker:
         )
         self.loop_monitor = LoopMonitor(loop, self._clock)
         self.loop_monitor.start()
-        self._trim = MemoryTrim(loop, lambda: logs.memory.bytes + logs.loaded_pieces.bytes)
+        self._trim = MemoryTrim(loop, lambda: logs.bytes_in_memory)
         self._trim.start()
         return BrokerAddress(host, port, config.data_dir)
 

@@ -65,6 +65,7 @@ def open_logs(config: BrokerConfig, loop: asyncio.AbstractEventLoop) -> LogStore
         segment_bytes=config.segment_bytes,
         memory_tail_bytes=config.memory_tail_bytes,
         memory_loaded_bytes=config.memory_loaded_bytes,
+        memory_remote_bytes=config.memory_remote_bytes,
         flush_seconds=config.flush_seconds,
         scrub_bytes_per_second=config.scrub_bytes_per_second,
         scrub_interval_seconds=config.scrub_interval_seconds,

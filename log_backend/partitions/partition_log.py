@@ -1,5 +1,8 @@
 """The log of one partition: append at the end, read anywhere, remove what nobody needs.
 
+A log is one, wherever it lies: the newest part in memory, then segments on the disk, then those that only
+remote storage has.
+
 An appended batch gets its offsets and is in the tail (memory) at once. A durable one also goes to the journal.
 Within seconds, batches that are still needed are written to segments; those that are settled by then are never
 written. So segments may have gaps: their offsets were settled, or were never promised to anybody.
@@ -23,12 +26,14 @@ from routelog.log_backend.partitions.loaded_pieces import LoadedPieces, PieceBud
 from routelog.log_backend.partitions.log_end import NO_SEGMENT_DUE
 from routelog.log_backend.partitions.log_intake import LogIntake
 from routelog.log_backend.partitions.quarantine import QuarantinedLog
+from routelog.log_backend.partitions.remote_reads import RemoteReads
 from routelog.log_backend.partitions.tail import Tail
 from routelog.log_backend.records.durability import Durability
 from routelog.log_backend.records.record_batch import RecordBatch
 from routelog.log_backend.remote.remote_log import RemoteLog
+from routelog.log_backend.remote.remote_segment import RemoteSegment
 from routelog.log_backend.segments.batch_merge import merged
-from routelog.log_backend.segments.retention import Compaction, Hold, Retention
+from routelog.log_backend.segments.retention import Compaction, Extent, Hold, Retention
 from routelog.log_backend.segments.segment import Segment, SegmentDamaged
 from routelog.log_backend.segments.segment_plan import place_batches
 from routelog.log_backend.segments.segment_writer import SegmentWrite
@@ -52,13 +57,16 @@ class LogOwner(Protocol):
 
     Attributes:
         follows: this node follows a leader, which decides what is settled: nothing is settled here.
+        has_remote: remote storage is configured.
     """
 
     clock: Clock
     follows: bool
+    has_remote: bool
     intake: LogIntake
     segment_bytes: int
     loaded_pieces: PieceBudget
+    remote_reads: RemoteReads
     progress: Progress
 
     def has_state(self, partition: "PartitionLog") -> None:
@@ -200,12 +208,45 @@ class PartitionLog(QuarantinedLog):
     # -- reading
 
     @property
-    def first_offset(self) -> int:
-        """Offset of the oldest record that can be read; the next offset when there is none."""
+    def local_first(self) -> int:
+        """Offset of the oldest record that is not in remote storage alone; the next offset if there is none."""
         if self.segments:
             return self.segments[0].base_offset
         first = self._tail.first
         return self.next_offset if first is None else first.base_offset
+
+    @property
+    def first_offset(self) -> int:
+        """Offset of the oldest record that can be read; the next offset when there is none.
+
+        Of the disk, as long as nobody knows what is in remote storage.
+        """
+        remote, local = self.remote, self.local_first
+        return min(local, remote.segments[0].first_offset) if remote and remote.segments else local
+
+    @property
+    def lowest_offset(self) -> int:
+        """No record below can be read: as `first_offset`, or 0 as long as nobody knows."""
+        return 0 if self.is_unlisted else self.first_offset
+
+    @property
+    def is_unlisted(self) -> bool:
+        """Whether remote storage may have records, and nobody knows yet."""
+        retention = self.retention
+        if self.remote is not None or retention is None or not self.durable:
+            return False
+        may_have = self._owner.has_remote or retention.is_remote
+        return may_have and self.number < self._owner.remote_reads.next_number
+
+    def is_remote(self, offset: int) -> bool:
+        """Whether remote storage is where to look for an offset that is not in memory."""
+        local = self.local_first
+        if offset >= local:
+            return False
+        if self.remote is None:
+            return self.is_unlisted
+        segment = self.remote.segment_of(offset)
+        return segment is not None and segment.first_offset < local
 
     @property
     def progress(self) -> Progress:
@@ -243,26 +284,58 @@ class PartitionLog(QuarantinedLog):
 
         Returns:
             The offset. If the batch is in a segment, perhaps that of an earlier batch, by less than an index
-            interval. The next offset if there is no such batch.
+            interval, or by a segment in remote storage: see `when_located`. The next offset if there is no such
+            batch.
         """
         batch = self._tail.find_time(time)
         if batch is None or batch is self._tail.first:  # segments may hold an earlier one
+            remote = self._remote_offset_at(time)
+            if remote is not None:
+                return remote
             for segment in self.segments:
                 if segment.last_time >= time:
                     return segment.offset_at(time)
         return self.next_offset if batch is None else batch.base_offset
 
+    def _remote_offset_at(self, time: int) -> int | None:
+        if self.is_unlisted:
+            oldest = self.segments[0].first_time if self.segments else time
+            return 0 if oldest >= time and self.local_first else None
+        segment = self._remote_since(time)
+        if segment is None or self.remote is None:
+            return None
+        index = self._owner.remote_reads.index(self, segment)
+        first = segment.first_offset
+        return first if index is None else max(first, index.offset_at(time))
+
+    def _remote_since(self, time: int) -> RemoteSegment | None:
+        # The first one, of those that the disk does not have, with a batch of a time or later.
+        segment = None if self.remote is None else self.remote.since(time)
+        return segment if segment and segment.first_offset < self.local_first else None
+
+    def when_located(self, time: int) -> asyncio.Future[None] | None:
+        """Wait until `offset_at` may know a time exactly; None: it does."""
+        reads = self._owner.remote_reads
+        if self.is_unlisted:
+            return reads.locate(self, None) if self._remote_offset_at(time) is not None else None
+        segment = self._remote_since(time)
+        is_known = segment is None or reads.index(self, segment) is not None
+        return None if is_known else reads.locate(self, segment)
+
     def time_at(self, offset: int) -> int | None:
         """When the record at an offset, or the next one, was received (us since 1970).
 
         Returns:
-            If the record is not in memory, perhaps the time of a batch less than an index interval before it.
-            None: there is no record, or nobody knows.
+            If the record is not in memory, perhaps the time of a batch less than an index interval before it,
+            or of the last one of a segment in remote storage. None: there is no record, or nobody knows.
         """
         batch = self._find(offset)
         if batch is not None:
             time: int = batch.records.time
             return time
+        if self.is_remote(offset):
+            remote = None if self.remote is None else self.remote.segment_of(offset)
+            return None if remote is None else remote.last_time
         segment = self.segment_of(offset)
         return (segment.time_at(offset) or None) if segment is not None else None
 
@@ -278,19 +351,63 @@ class PartitionLog(QuarantinedLog):
         return batch
 
     def _find(self, offset: int) -> RecordBatch | None:
+        return self._look_up(offset)[1]
+
+    def _look_up(self, offset: int) -> tuple[int, RecordBatch | None]:
+        # The batch; without one, where to load: up to there, remote storage has no record.
         if offset >= self.blocked_from:
-            return None
+            return offset, None
         first = self._tail.first
+        if (first is None or offset < first.base_offset) and self.is_remote(offset):
+            offset, batch = self._owner.remote_reads.find(self, offset)
+            if batch is not None or self.is_remote(offset):
+                return offset, batch
+        found: RecordBatch | None = None
         if first is not None and (offset >= first.base_offset or offset >= self._segments_end()):
-            found: RecordBatch | None = self._tail.find(offset)
-            return found
-        return None if self._loaded is None else self._loaded.find(offset)
+            found = self._tail.find(offset)
+        elif self._loaded is not None:
+            found = self._loaded.find(offset)
+        return offset, found
+
+    def is_blocked(self, offset: int) -> bool:
+        """Whether the record at an offset is not delivered, because something is damaged."""
+        if offset >= self.blocked_from:
+            return True
+        remote = self.remote
+        if remote is None or not remote.damaged:
+            return False
+        return offset < self.local_first and remote.is_damaged(offset)
+
+    @property
+    def is_damaged(self) -> bool:
+        """See `QuarantinedLog`."""
+        return super().is_damaged or bool(self.remote and self.remote.damaged)
+
+    @property
+    def first_blocked(self) -> int:
+        """The lowest offset that is blocked."""
+        ranges = () if self.remote is None else self.remote.damaged
+        return min([self.blocked_from, *(first for first, _ in ranges)])
+
+    def read_again(self) -> None:
+        """Forget read errors, and damage in remote storage: the next reader tries again."""
+        super().read_again()
+        if self.remote is not None:
+            self.remote.damaged.clear()
 
     def needs_load(self, offset: int) -> bool:
-        """Whether the record at an offset is on disk only, and not blocked by damage."""
-        if offset >= self.blocked_from or offset >= self._segments_end():
+        """Whether the record at an offset is on disk, or in remote storage, only, and not blocked by damage."""
+        offset, batch = self._look_up(offset)
+        if batch is not None or self.is_blocked(offset):
             return False
-        return self._find(offset) is None
+        return offset < self._segments_end() or self.is_remote(offset)
+
+    def waits_for_remote(self, offset: int) -> bool:
+        """Whether the record at an offset is in remote storage, which does not answer."""
+        offset, batch = self._look_up(offset)
+        if batch is not None or not self.is_remote(offset):
+            return False
+        return self._owner.remote_reads.is_failing(self, offset)
 
     def segment_of(self, offset: int) -> Segment | None:
         """The oldest segment whose written records end behind an offset."""
@@ -299,10 +416,14 @@ class PartitionLog(QuarantinedLog):
     def load(self, offset: int, done: Callable[[], None]) -> None:
         """Read the records at an offset into memory, and call `done` when a load has ended.
 
-        One load runs at a time. `done` may be called after a load of other records: the caller then reads
-        again, and loads again if needed.
+        One load from the disk runs at a time. `done` may be called after a load of other records: the caller
+        then reads again, and loads again if needed.
         """
-        if self.closed or offset >= self.blocked_from:
+        offset, _ = self._look_up(offset)
+        if self.closed or self.is_blocked(offset):
+            return
+        if self.is_remote(offset):
+            self._owner.remote_reads.load(self, offset, done)
             return
         segment = self.segment_of(offset)
         if segment is None:
@@ -336,7 +457,7 @@ class PartitionLog(QuarantinedLog):
 
     def _needed_from(self) -> int:
         """The lowest offset that somebody may still read."""
-        return max(self.first_offset, 0 if self.retention is not None else self.low_water())
+        return max(self.local_first, 0 if self.retention is not None else self.low_water())
 
     def _damage_changed(self) -> None:
         """Store `damage`, and forget the pieces that were read before."""
@@ -413,12 +534,47 @@ class PartitionLog(QuarantinedLog):
         gone = self.segments[: max(ended, retention.copied(self.segments, self._copied_end, now))]
         if self.is_stream and gone:
             own.settle(own.low_water, gone[-1].end_offset, Reason.EXPIRED)
-        for hold in list(self.held.values()):
-            hold.check(gone)
-        if ended and retention.is_forced:
-            for overtake in list(self.overtaken.values()):
-                overtake(gone[ended - 1].end_offset)
+        if ended:
+            remote = [] if self.remote is None else self.remote.segments
+            older = [each for each in remote if each.next_base <= gone[0].base_offset]
+            self._let_go([*older, *gone[:ended]])
         self.release()
+
+    def _let_go(self, ended: Sequence[Extent]) -> None:
+        # Groups that must not keep these oldest segments, which are past retention, go on behind them.
+        for hold in list(self.held.values()):
+            hold.check(ended)
+        if self.retention is not None and self.retention.is_forced:
+            for overtake in list(self.overtaken.values()):
+                overtake(ended[-1].end_offset)
+
+    def expire_remote(self, count: int) -> list[RemoteSegment]:
+        """Take the oldest segments in remote storage for past retention.
+
+        Returns:
+            Those that nobody needs: they may be removed.
+        """
+        if self.remote is None or not count:
+            return []
+        ended = self.remote.segments[:count]
+        self._let_go(ended)
+        numbers = self.cursors.items()
+        places = [each.low_water for number, each in numbers if number or not self.is_stream]
+        passed = min(places, default=self.next_offset)
+        return ended[: bisect_right(ended, passed, key=_end_offset)]
+
+    def has_expired_remote(self, end: int) -> None:
+        """Segments in remote storage below an offset were removed."""
+        if self.remote is not None:
+            self.remote.drop(end)
+            self.remote.damaged = [each for each in self.remote.damaged if each[1] > end]
+
+    def bytes_from(self, offset: int) -> int:
+        """Stored size of the segments that end behind an offset, wherever they lie."""
+        size = sum(each.file_bytes for each in self.segments if each.end_offset > offset)
+        if self.remote is not None and offset < self.local_first:
+            size += self.remote.bytes_between(offset, self.local_first)
+        return size
 
     def release(self) -> None:
         """Remove what is settled: batches from memory, and whole segments past their retention."""
@@ -429,11 +585,18 @@ class PartitionLog(QuarantinedLog):
         freed = self._tail.drop_up_to(end, self._owner.intake.let_go)
         if freed:
             self._owner.intake.grew(-freed)
-        if self.segments and not self._flushing and self.segments[0].end_offset <= low_water:
-            self._remove_segments(self._unneeded_segments(low_water))
+        needed = self._needed_on_disk(low_water)
+        if self.segments and not self._flushing and self.segments[0].end_offset <= needed:
+            self._remove_segments(self._unneeded_segments(needed))
         if self.is_damaged:
             self.lift_quarantine()
-        self._segments_due = self._next_due(low_water)
+        self._segments_due = self._next_due(needed)
+
+    def _needed_on_disk(self, low_water: int) -> int:
+        # Groups read what was copied from there; what was not copied stays in any case.
+        if self.retention is not None and self.retention.is_remote and 0 in self.cursors:
+            return self.cursors[0].low_water
+        return low_water
 
     def _next_due(self, low_water: int) -> int:
         if self._flushing:
@@ -446,7 +609,7 @@ class PartitionLog(QuarantinedLog):
 
     def _unneeded_segments(self, low_water: int) -> int:
         if self.retention is not None and self._owner.follows:
-            # A group may begin at anything that the leader still has.
+            # A group may begin at anything that the leader's disk still has.
             return bisect_right(self.segments, min(low_water, self.kept_from), key=_end_offset)
         if self.retention is not None:
             now = Moment.of(self._owner.clock)
@@ -600,6 +763,8 @@ class PartitionLog(QuarantinedLog):
         self._owner.intake.let_go(self._tail.take_all())
         self._tail = Tail()
         self._forget_loaded()
+        if self.keeps_log and self.durable:
+            self._owner.remote_reads.forget(self)
         self.cursors = {}  # breaks the reference cycles with this log
         return freed
 

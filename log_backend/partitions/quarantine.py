@@ -76,8 +76,9 @@ class QuarantinedLog(LogEnd, ABC):
 
     def read_again(self) -> None:
         """Forget the read error, after those who waited were told of it: the next reader tries again."""
-        self.read_error = None
-        self.blocked_from = self.damage.blocked_from
+        if self.read_error is not None:
+            self.read_error = None
+            self.blocked_from = self.damage.blocked_from
 
     def lift_quarantine(self) -> None:
         """Forget damage of records that nobody needs any more: they are settled, or past retention."""

@@ -35,6 +35,10 @@ _SEGMENT = re.compile(r"(\d{20})-(\d+)-(\d+)-(\d{20})-(\d{20})(\.log|\.zlog)\.se
 _ENTRY_BYTES = 20  # of both indexes together
 
 
+class UnknownSegments(Exception):
+    """The bucket has segments of a log that went on elsewhere."""
+
+
 class RemoteSegment(NamedTuple):
     """A segment that is complete in remote storage.
 
@@ -55,6 +59,16 @@ class RemoteSegment(NamedTuple):
     bytes: int
     is_compressed: bool
     first_offset: int
+
+    @property
+    def end_offset(self) -> int:
+        """See `Extent`: no record lies between the last one and `next_base`."""
+        return self.next_base
+
+    @property
+    def file_bytes(self) -> int:
+        """See `Extent`."""
+        return self.bytes
 
     @property
     def content_name(self) -> str:
@@ -119,6 +133,26 @@ def counting(segments: Sequence[RemoteSegment]) -> list[RemoteSegment]:
 def stored_segments(objects: Mapping[str, int]) -> list[RemoteSegment]:
     """Return the segments that count among a folder's objects, oldest first."""
     return counting(whole_segments(objects))
+
+
+def check_known(
+    folder: str, segments: Sequence[RemoteSegment], epoch: int, end: int, *, is_first: bool
+) -> None:
+    """Check that a folder's segments are of the log that this node leads.
+
+    Args:
+        segments: as `whole_segments` returns them.
+        epoch: in which it leads.
+        end: where the partition ended when the epoch began.
+        is_first: nothing was copied in this epoch yet.
+
+    Raises:
+        UnknownSegments: they are not.
+    """
+    for each in segments:
+        is_later = each.epoch > epoch or (is_first and each.epoch == epoch)
+        if is_later or (each.epoch < epoch and each.next_base > end):
+            raise UnknownSegments(f"{folder}/{each.index_name} is of a log that went on elsewhere")
 
 
 def leftovers(

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from routelog.log_backend.doors.clock import Moment
 from routelog.log_backend.segments.segment import Segment
@@ -103,7 +103,7 @@ class Retention:
         """How many of the segments, oldest first, may be removed from the disk.
 
         Args:
-            low_water: all cursors have settled every offset below.
+            low_water: all cursors that need the disk have settled every offset below.
             copied_end: remote storage has the sealed segments below this offset.
         """
         copied = self.copied(segments, copied_end, now)
@@ -118,6 +118,23 @@ class Retention:
         return count
 
 
+class Extent(Protocol):
+    """A segment, wherever it lies.
+
+    Attributes:
+        end_offset: no record of it lies at or behind this offset.
+        file_bytes: its stored size.
+    """
+
+    @property
+    def end_offset(self) -> int:
+        """See the class."""
+
+    @property
+    def file_bytes(self) -> int:
+        """See the class."""
+
+
 class Hold(NamedTuple):
     """A limit of what a log keeps for one reader beyond its retention.
 
@@ -129,7 +146,7 @@ class Hold(NamedTuple):
     bytes_max: int
     lapse: Callable[[int], None]
 
-    def check(self, ended: Sequence[Segment]) -> None:
+    def check(self, ended: Sequence[Extent]) -> None:
         """Call `lapse` if the limit is exceeded.
 
         Args:

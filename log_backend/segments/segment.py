@@ -24,12 +24,18 @@ from routelog.log_backend.records.record_batch import (
 )
 from routelog.log_backend.segments.compressed_segment import cut_blocks
 from routelog.log_backend.segments.log_directory import base_offset_of, is_compacted
-from routelog.log_backend.segments.segment_file import FILE_MISSING, SegmentFile, open_segment_file
+from routelog.log_backend.segments.segment_file import (
+    FILE_MISSING,
+    SegmentContent,
+    SegmentFile,
+    open_segment_file,
+)
 from routelog.log_backend.segments.segment_file import SegmentDamaged as SegmentDamaged
 from routelog.log_backend.segments.segment_index import SegmentIndex, read_index
 
 RELATIVE_OFFSET_MAX = 2**32 - 1  # of an index entry
 INDEX_INTERVAL_BYTES = 4_096  # of log between two index entries
+HEADERS_BYTES = 65_536  # read at once to look for headers
 READ_BYTES = 1024 * 1024  # of one cold read, unless one batch is larger
 
 Ranges = list[tuple[int, int]]  # [first, end) offsets
@@ -202,6 +208,11 @@ class Segment:
             self.last_time = self._times[-1]  # stays, if the scan from there meets damage
 
     @property
+    def index_entries(self) -> int:
+        """How many entries its index has."""
+        return len(self._offsets)
+
+    @property
     def last_indexed_offset(self) -> int:
         """Offset of the last index entry; the first record's when there is none."""
         return self._offsets[-1] if self._offsets else self.base_offset
@@ -259,7 +270,7 @@ def read_batches(
     return batches
 
 
-def read_batch(file: SegmentFile, header: RecordBatch, at: int, size: int) -> RecordBatch:
+def read_batch(file: SegmentContent, header: RecordBatch, at: int, size: int) -> RecordBatch:
     """Read the batch of a header.
 
     Raises:
@@ -273,7 +284,7 @@ def read_batch(file: SegmentFile, header: RecordBatch, at: int, size: int) -> Re
 
 
 def headers(
-    file: SegmentFile, position: int, end: int, offset: int
+    file: SegmentContent, position: int, end: int, offset: int
 ) -> Iterator[tuple[RecordBatch, int, int]]:
     """Yield the batches of a segment without their payloads, each with its position and size.
 
@@ -305,9 +316,9 @@ def headers(
         position += size
 
 
-def _window(file: SegmentFile, position: int, offset: int) -> bytearray:
+def _window(file: SegmentContent, position: int, offset: int) -> bytearray:
     try:
-        return file.read(position, 65_536)
+        return file.read(position, HEADERS_BYTES)
     except SegmentDamaged as error:
         raise SegmentDamaged(file.path, position, error.reason, offset) from None
 

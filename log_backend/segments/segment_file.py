@@ -7,6 +7,7 @@ the path of its `.log`, and positions do not change.
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Protocol
 
 from routelog.log_backend.doors.disk import Disk
 from routelog.log_backend.segments.compressed_segment import CompressedSegment, CorruptCompression
@@ -42,6 +43,16 @@ class SegmentDamaged(Exception):
         self.reason = reason
         self.first = base_offset_of(path) if first is None else first
         self.end = end
+
+
+class SegmentContent(Protocol):
+    """The batches of a segment, wherever they lie; `SegmentFile` says what is what."""
+
+    path: Path
+    size: int
+
+    def read(self, position: int, size: int) -> bytearray:
+        """See `SegmentFile`."""
 
 
 class SegmentFile:

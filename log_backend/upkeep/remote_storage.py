@@ -24,6 +24,7 @@ from routelog.log_backend.loop.background import log_failure
 from routelog.log_backend.loop.scheduler import Lane, in_turns
 from routelog.log_backend.metadata.metadata import Change, MetadataUnavailable
 from routelog.log_backend.partitions.partition_log import PartitionLog
+from routelog.log_backend.partitions.remote_reads import RemoteReads
 from routelog.log_backend.records.durability import Durability
 from routelog.log_backend.remote.bucket import Bucket, BucketFailed, NoObject
 from routelog.log_backend.remote.remote_log import RemoteLog
@@ -31,6 +32,8 @@ from routelog.log_backend.remote.remote_segment import (
     FORMAT,
     OWNER,
     RemoteSegment,
+    UnknownSegments,
+    check_known,
     counting,
     leftovers,
     partition_folder,
@@ -45,12 +48,9 @@ log = logging.getLogger(__name__)
 LOOK_SECONDS = 1.0  # between two looks for sealed segments: a segment takes longer to fill
 BACK_OFF_SECONDS_MAX = 60.0  # between two tries while the storage does not answer
 _OWNER_KEY = b"remote-owner"
+_ADDRESS_KEY = b"remote-address"  # of the bucket that has OWNER
 
 Result = TypeVar("Result")
-
-
-class UnknownSegments(Exception):
-    """The bucket has segments of a log that went on elsewhere."""
 
 
 @dataclass(frozen=True)
@@ -83,6 +83,8 @@ class RemoteStorage:
 
     Args:
         shard: whose partitions are copied, if their retention is remote.
+        reads: they begin when the bucket is known to be this broker's.
+        address: of the bucket, without secrets.
         bytes_per_second: of copying; 0: no limit.
     """
 
@@ -92,10 +94,14 @@ class RemoteStorage:
         bucket: Bucket,
         beginning: EpochBeginning,
         *,
+        reads: RemoteReads,
+        address: str,
         bytes_per_second: int,
     ) -> None:
         self.failure = ""
         self._shard = shard
+        self._reads = reads
+        self._address = address.encode()
         self._bucket = bucket
         self._beginning = beginning
         self._stopping = threading.Event()
@@ -114,6 +120,7 @@ class RemoteStorage:
 
     def start(self, loop: asyncio.AbstractEventLoop) -> None:
         """Begin: check who owns the bucket, list it, and copy what it lacks."""
+        self._reads.next_number = self._beginning.next_number
         self._task = loop.create_task(self._run())
         self._task.add_done_callback(partial(log_failure, "remote storage stopped"))
 
@@ -142,7 +149,9 @@ class RemoteStorage:
             own = bytes(entry.value) if entry is not None else random_name().encode()
             # Known or not: the journal has this epoch before an object has it, so no later leader has the same.
             await self._shard.metadata_writer.submit([Change(_OWNER_KEY, own)])
-            self.failure = await self._persist(partial(self._claim, FORMAT + own))
+            known = self._shard.metadata.get(_ADDRESS_KEY)
+            is_known = known is not None and known.value == self._address
+            self.failure = await self._persist(partial(self._claim, FORMAT + own, is_known))
             if self.failure:
                 log.critical(
                     "remote storage is not used: %s, as %s says; give each broker a prefix of its own",
@@ -150,6 +159,9 @@ class RemoteStorage:
                     OWNER,
                 )
                 return
+            if not is_known:
+                await self._shard.metadata_writer.submit([Change(_ADDRESS_KEY, self._address)])
+            self._reads.open(self._bucket, self._known_segments)
             await self._persist(self._sweep)
             while True:
                 await self._persist(self._round)
@@ -180,18 +192,20 @@ class RemoteStorage:
 
     # -- ownership of the bucket
 
-    async def _claim(self, own: bytes) -> str:
+    async def _claim(self, own: bytes, is_known: bool) -> str:
         """Be the owner of the prefix; returns why that cannot be, or nothing."""
-        owner = await self._in_thread(partial(self._owned, own))
+        owner = await self._in_thread(partial(self._owned, own, is_known))
         if owner == own:
             return ""
         if owner.startswith(FORMAT):
             return "it belongs to another broker, or to this one before its data directory was made anew"
         return "it is of an unknown format"
 
-    def _owned(self, own: bytes) -> bytes:
+    def _owned(self, own: bytes, is_known: bool) -> bytes:
         with suppress(NoObject), closing(self._bucket.open(OWNER)) as found:
             return bytes(found.read(0, found.size))
+        if is_known:  # a folder that is not mounted: readers must not take what is in it for gone
+            raise BucketFailed(f"{OWNER} is gone: this is not the bucket it was")
         self._bucket.write(OWNER, [own], len(own))
         return own
 
@@ -283,16 +297,18 @@ class RemoteStorage:
         objects = self._bucket.objects(folder)
         whole = whole_segments(objects)
         epoch = self._beginning.epoch
-        for each in whole:
-            is_later = each.epoch > epoch or (is_first and each.epoch == epoch)
-            if is_later or (each.epoch < epoch and each.next_base > end):
-                raise UnknownSegments(
-                    f"{folder}/{each.index_name} is of a log that went on elsewhere"
-                )
+        check_known(folder, whole, epoch, end, is_first=is_first)
         segments = counting(whole)
         for name in leftovers(objects, segments, epoch):
             self._bucket.remove(f"{folder}/{name}")
         return segments
+
+    def _known_segments(self, folder: str, number: int) -> list[RemoteSegment]:
+        """List the folder of a partition for its readers, in any thread, before anything was copied to it."""
+        whole = whole_segments(self._bucket.objects(folder))
+        began = self._beginning
+        check_known(folder, whole, began.epoch, began.ends.get(number, 0), is_first=True)
+        return counting(whole)
 
     async def _copied(self, partition: PartitionLog, remote: RemoteLog, segment: Segment) -> bool:
         try:
@@ -319,13 +335,14 @@ class RemoteStorage:
         local = sum(
             each.file_bytes for each in partition.segments if each.base_offset >= remote.end
         )
-        count = remote.ended(retention, local, partition.low_water(), self._shard.clock.now())
-        if not count or not await self._shard.journal.told():
+        own, now = partition.open_cursor(), self._shard.clock.now()
+        ended = partition.expire_remote(remote.ended(retention, local, own.low_water, now))
+        if not ended or not await self._shard.journal.told():
             return  # perhaps another node leads, with other rules
-        for segment in remote.segments[:count]:
+        for segment in ended:
             for name in (segment.index_name, segment.content_name):  # in this order: see the format
                 await self._in_thread(partial(self._bucket.remove, f"{remote.folder}/{name}"))
-        remote.drop(count)
+        partition.has_expired_remote(ended[-1].next_base)
 
     def _in_thread(self, work: Callable[[], Result]) -> asyncio.Future[Result]:
         return asyncio.get_running_loop().run_in_executor(self._executor, work)

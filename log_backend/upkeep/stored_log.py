@@ -98,7 +98,7 @@ class StoredLogs:
         """The stored segments, oldest first; if there is none, one empty extent where the log begins."""
         stored = [each for each in log.segments if each.written_size]
         if not stored:
-            begin = min(log.first_offset, log.visible_end)
+            begin = min(log.local_first, log.visible_end)
             return [StoredExtent(begin, begin, 0)]
         ends = [each.base_offset for each in stored[1:]] + [stored[-1].written_end]
         return [

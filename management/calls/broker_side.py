@@ -161,6 +161,7 @@ class BrokerSide:
         alarms: why publishers wait; empty when they do not.
         in_time: what is done, or fails when too few nodes of a cluster store it in time.
         log_failure: why the log takes no more writes until a restart; empty: it takes them.
+        remote_failure: why segments are not copied to remote storage, or readers wait for it; empty: neither.
         space: free space on the disk, and the limit below which publishers wait.
         intake_bytes: of the intake budget, the used bytes and the limit.
         trace: switches the firehose of a vhost on or off.
@@ -188,6 +189,7 @@ class BrokerSide:
     alarms: Callable[[], list[str]]
     in_time: Callable[[Awaitable[Any]], Awaitable[Any]]
     log_failure: Callable[[], str]
+    remote_failure: Callable[[], str]
     space: DiskSpace
     intake_bytes: Callable[[], tuple[int, int]]
     trace: Callable[[VirtualHost, bool], None]

@@ -3,7 +3,7 @@
 They are counted when an operator asks: the data plane counts nothing for it.
 
 Batches in memory are counted as they are. What lies in segments alone counts as the mean of its segment, with
-keys and properties.
+keys and properties; in remote storage as it is stored, compressed or not.
 """
 
 from collections.abc import Iterator
@@ -72,12 +72,18 @@ def queue_bytes(queue: Queue, stretches_max: int) -> QueueBytes:
 
 def _partition_bytes(partition: QueuePartition, stretches_max: int) -> QueueBytes:
     settled, counted, found = partition.cursor.settled, 0, QueueBytes()
-    for looked_at, each in enumerate(_stretches(partition.log, settled.low_water)):
+    is_stream = partition.log.is_stream
+    begin = partition.log.first_offset if is_stream else settled.low_water
+    for looked_at, each in enumerate(_stretches(partition.log, begin)):
         if looked_at == stretches_max:
             messages = partition.ready + partition.in_flight
+            if is_stream:
+                messages = partition.log.visible_end - partition.log.first_offset
             found.extend(counted, max(counted, messages))
             break
-        unsettled = each.end - each.first - settled.count_from(each.first, each.end)
+        unsettled = each.end - each.first
+        if not is_stream:
+            unsettled -= settled.count_from(each.first, each.end)
         size = each.bytes * unsettled // (each.end - each.first)
         counted += unsettled
         in_memory, persistent = each.in_memory, each.persistent
@@ -86,9 +92,18 @@ def _partition_bytes(partition: QueuePartition, stretches_max: int) -> QueueByte
     return found
 
 
-def _stretches(log: PartitionLog, low_water: int) -> Iterator[_Stretch]:
-    at = max(low_water, log.first_offset)
+def _stretches(log: PartitionLog, begin: int) -> Iterator[_Stretch]:
+    at = max(begin, log.first_offset)
+    remote = log.remote
     while at < log.ready_end:
+        if remote is not None and log.is_remote(at):
+            place = remote.segment_of(at)
+            assert place is not None
+            first, end = max(at, place.first_offset), min(place.next_base, log.local_first)
+            width = place.next_base - place.base_offset
+            yield _Stretch(first, end, place.bytes * (end - first) // width, False, True)
+            at = end
+            continue
         batch, segment = log.read(at), log.segment_of(at)
         if batch is not None:
             first, end = max(at, batch.base_offset), min(batch.end_offset, log.ready_end)

@@ -9,7 +9,16 @@ NAMED_MAX = 20  # of one finding; it says how many there are
 
 Severity = Literal["wrong", "look"]
 ObjectType = Literal[
-    "node", "replica", "queue", "group", "connection", "user", "standby", "certificate", "disk"
+    "node",
+    "replica",
+    "queue",
+    "group",
+    "connection",
+    "user",
+    "standby",
+    "certificate",
+    "disk",
+    "bucket",
 ]
 
 
@@ -70,8 +79,8 @@ KINDS = {
         Kind(
             "quarantine",
             "Damage",
-            "{} queue is damaged on the disk",
-            "{} queues are damaged on the disk",
+            "{} queue is damaged",
+            "{} queues are damaged",
         ),
         Kind(
             "compaction",
@@ -81,6 +90,7 @@ KINDS = {
         ),
         Kind("replica", "Replica", "{} node is not in sync", "{} nodes are not in sync"),
         Kind("disk", "Disk", "the disk fills", "the disk fills"),
+        Kind("remote storage", "Bucket", "remote storage is away", "remote storage is away"),
         Kind("certificate", "Certificate", "{} certificate ends", "{} certificates end"),
         Kind(
             "blocked", "Blocked", "{} connection may not publish", "{} connections may not publish"

@@ -26,6 +26,7 @@ def node_findings(call: Call) -> Iterator[Finding]:
     yield from _certificates(call)
     yield from _replicas(call)
     yield from _disk(call)
+    yield from _remote(call)
     if call.caller.has(Need.MONITORING):
         yield from _standbys(call)
 
@@ -93,6 +94,17 @@ def _wrong_with(replica: ReplicaState) -> str:
     if not replica.is_running:
         return "does not run"
     return "" if replica.is_in_sync else "does not have all that was confirmed"
+
+
+def _remote(call: Call) -> Iterator[Finding]:
+    if failure := call.broker.remote_failure():
+        text = f"is not used at present; readers of what is there alone wait: {failure}"
+        yield finding(
+            "remote storage",
+            [Named(type="bucket", name="Remote storage", text=text)],
+            severity="wrong",
+            summary="",
+        )
 
 
 def _standbys(call: Call) -> Iterator[Finding]:

@@ -85,9 +85,7 @@ class QueueFindings:
         # What is added to monotonic seconds for seconds since 1970.
         self._epoch = self._now / 1_000_000 - call.broker.clock.monotonic()
         of = "{count:,} queues"
-        self._damaged = _Kind(
-            "quarantine", f"{of} are damaged on the disk", "wrong", counts_messages=False
-        )
+        self._damaged = _Kind("quarantine", f"{of} are damaged", "wrong", counts_messages=False)
         self._uncompacted = _Kind(
             "compaction", "{count:,} streams are not compacted", counts_messages=False
         )
@@ -295,7 +293,7 @@ class QueueFindings:
 
 
 def _damaged(queue: Queue) -> Callable[[], Named]:
-    text = "is damaged on the disk: a part is not delivered"
+    text = "is damaged: a part is not delivered"
     return lambda: Named(type="queue", name=queue.name, text=text, vhost=queue.vhost)
 
 

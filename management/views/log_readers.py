@@ -113,6 +113,10 @@ async def move_reader(call: Call) -> Answer:
     body = await call.body(PlaceBody)
     group = _group(call)
     place, now = log_place(body.to), call.broker.clock.now()
+    located = call.vhost.hosted.groups.located(_queue(call), place, now)
+    if located is not None:
+        await located
+        group = _group(call)
     if body.dry_run:
         return Value(_move(group, call.vhost.hosted.groups.begins(group, place, now)))
     durable = call.vhost.hosted.groups.move(group, place, now)
@@ -195,9 +199,7 @@ def _hold_bytes(call: Call, body: ProgressBody) -> int:
 
 def _check_kept(group: ConsumerGroup, number: int, offset: int) -> None:
     place = group.places[number]
-    log, first = place.log, place.log.first_offset
-    if log.remote is not None and log.remote.segments:
-        first = min(first, log.remote.segments[0].first_offset)
+    first = place.log.first_offset
     if place.lapsed is not None and offset < min(place.lapsed[1], first):
         gone = f"offsets {offset} to {first - 1} of partition {number} are not in the log any more"
         held = f"of what retention ends it holds {group.record.hold_bytes} bytes"

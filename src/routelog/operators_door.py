@@ -100,6 +100,7 @@ async def operators_door(
         alarms=lambda: broker.alarms,
         in_time=services.in_time,
         log_failure=lambda: str(broker.logs.journal.failure or ""),
+        remote_failure=lambda: broker.remote_failure,
         space=broker.logs.space,
         intake_bytes=lambda: (services.intake.node.bytes, config.intake_bytes_max),
         trace=partial(_trace, services.node_name),

@@ -211,7 +211,10 @@ class QueuePartition:
 
         Of a stream, which settles nothing, the oldest message of all.
         """
-        return self.log.time_at(max(self.cursor.low_water, self.log.first_offset))
+        first = self.log.first_offset
+        if self.cursor.number or not self.log.is_stream:
+            first = max(self.cursor.low_water, first)
+        return self.log.time_at(first)
 
     @property
     def at_damage(self) -> bool:
@@ -220,7 +223,7 @@ class QueuePartition:
         if self.order is not None:
             following = self.order.next_range()
         first = self.skip_settled() if following is None else following[0]
-        return first >= self.log.blocked_from
+        return self.log.is_blocked(first)
 
     def _order(self) -> ReadyOrder | None:
         if self.order is not None and self.order.is_over:

@@ -3,6 +3,7 @@
 Source: RabbitMQ's streams, as consumers of AMQP 0-9-1 see them (`x-stream-offset`).
 """
 
+import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -41,9 +42,9 @@ def stream_position(log: PartitionLog, wanted: object, now: int) -> StreamPositi
         return _position_at(log, int(wanted.timestamp() * 1_000_000))
     if isinstance(wanted, int) and not isinstance(wanted, bool):
         offset = wanted if wanted >= 0 else log.visible_end + wanted
-        return StreamPosition(max(log.first_offset, offset))
+        return StreamPosition(max(log.lowest_offset, offset))
     if wanted == "first":
-        return StreamPosition(log.first_offset)
+        return StreamPosition(log.lowest_offset)
     if wanted == "last":
         return StreamPosition(log.last_batch_offset)
     if wanted == "next":
@@ -52,6 +53,14 @@ def stream_position(log: PartitionLog, wanted: object, now: int) -> StreamPositi
     if age is None:
         raise InvalidStreamOffset(wanted, field_type(wanted))
     return _position_at(log, now - age)
+
+
+def when_located(log: PartitionLog, wanted: object, now: int) -> asyncio.Future[None] | None:
+    """Wait until remote storage has told where `stream_position` is to begin; None: it is known."""
+    if isinstance(wanted, datetime):
+        return log.when_located(int(wanted.timestamp() * 1_000_000))
+    age = age_microseconds(wanted) if isinstance(wanted, str) else None
+    return None if age is None else log.when_located(now - age)
 
 
 def _position_at(log: PartitionLog, time: int) -> StreamPosition:
@@ -113,7 +122,7 @@ class StreamReader:
     @property
     def at_damage(self) -> bool:
         """The next record lies at or behind damage: it is not handed out."""
-        return self.next_offset >= self.log.blocked_from
+        return self.log.is_blocked(self.next_offset)
 
     @property
     def unreadable(self) -> bool:
@@ -186,7 +195,7 @@ class StreamReader:
         end = self.log.visible_end
         while self.next_offset < end:
             # Records that retention removed are skipped.
-            self.next_offset = max(self.next_offset, self.log.first_offset)
+            self.next_offset = max(self.next_offset, self.log.lowest_offset)
             batch = self.log.read(self.next_offset)
             if batch is None:
                 if self.log.needs_load(self.next_offset):
@@ -195,7 +204,8 @@ class StreamReader:
             if batch.base_offset >= end:
                 return None
             if batch.records.last_time < self._not_before:
-                self.next_offset = batch.end_offset
+                begin = self.log.offset_at(self._not_before)  # by now it may be known where that is
+                self.next_offset = max(batch.end_offset, begin)
                 continue
             first = max(self.next_offset, batch.base_offset)
             index, behind = first - batch.base_offset, batch.records.count

@@ -160,8 +160,7 @@ class GroupPartition(QueuePartition):
     @property
     def bytes_behind(self) -> int:
         """Bytes of the segments that the group has not passed."""
-        low_water = self.cursor.low_water
-        return sum(each.file_bytes for each in self.log.segments if each.end_offset > low_water)
+        return self.log.bytes_from(self.cursor.low_water)
 
     def lapse(self, end: int) -> None:
         """Settle as lost the messages below an offset: they exceed the limit of held bytes."""

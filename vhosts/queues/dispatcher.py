@@ -354,8 +354,7 @@ class Dispatcher:
     def _read_again(self) -> None:
         # After a failed read: the disk may be well again.
         for partition in self.partitions:
-            if partition.log.read_error is not None:
-                partition.log.read_again()
+            partition.log.read_again()
 
     def _stop_at_damage(self) -> None:
         consumers, self.consumers, self._ring = self.consumers, [], None
@@ -371,7 +370,7 @@ class Dispatcher:
                 error = QueueUnreadable(self.name, self.vhost, log.blocked_from, log.read_error)
                 self._read_again()
                 return error
-        first = min(partition.log.blocked_from for partition in self.partitions)
+        first = min(partition.log.first_blocked for partition in self.partitions)
         return QueueQuarantined(self.name, self.vhost, first)
 
     # -- the end

@@ -1,24 +1,31 @@
 """The consumer groups of a virtual host: made, stored, deleted."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 
 import msgspec
 
+from routelog.exchanges import QueueNotFound
 from routelog.log_backend import (
     Change,
     LogStore,
     MetadataWriter,
+    PartitionLog,
     Scheduler,
     unawaited,
 )
 from routelog.vhosts.arguments.group_options import GroupOptions
-from routelog.vhosts.errors import GroupInequivalent, GroupInUse, NotReadable, TooManyGroups
+from routelog.vhosts.errors import (
+    GroupInequivalent,
+    GroupInUse,
+    NotReadable,
+    TooManyGroups,
+)
 from routelog.vhosts.filters.filter_arguments import FILTER_ARGUMENTS
 from routelog.vhosts.filters.reader_filter import ReaderFilter
 from routelog.vhosts.messages.consumer import Consumer
-from routelog.vhosts.partitions.stream_reader import stream_position
+from routelog.vhosts.partitions.stream_reader import stream_position, when_located
 from routelog.vhosts.queues.consumer_group import ConsumerGroup
 from routelog.vhosts.queues.queue import Queue
 from routelog.vhosts.queues.queue_handle import Answer, ConsumeOptions, ConsumerSource, then
@@ -99,6 +106,22 @@ class GroupBook:
         begin: Callable[[ConsumerSource], None],
     ) -> Answer[None]:
         """Begin to deliver to a consumer the messages that its group has not settled: see `QueueHandle`."""
+        assert options.group is not None
+        if options.group.name not in queue.groups:
+            located = self.located(queue, options.place, options.now)
+            if located is not None:
+                return then(located, lambda _: self._attach(queue, consumer, options, begin))
+        return self._attach(queue, consumer, options, begin)
+
+    def _attach(
+        self,
+        queue: Queue,
+        consumer: Consumer,
+        options: ConsumeOptions,
+        begin: Callable[[ConsumerSource], None],
+    ) -> Answer[None]:
+        if queue.deleted:
+            raise QueueNotFound(queue.name, self._vhost)
         assert options.group is not None
         group, made = self.join(queue, options.group, options.place, options.now, options.wanted)
         if made is not None:
@@ -192,6 +215,16 @@ class GroupBook:
         """The offset of each partition where `move` would let a group go on; raises as that does."""
         self._check_unused(group)
         return self._begins(self.queues[group], place, now)
+
+    def located(self, queue: Queue, place: object, now: int) -> asyncio.Future[object] | None:
+        """Wait until it is known where a place lies in remote storage; None: it is.
+
+        Args:
+            place, now: as for `join`.
+        """
+        logs = [each.log for each in queue.partitions]
+        waiting = _locating(logs, place, now)
+        return asyncio.ensure_future(_located(waiting, logs, place, now)) if waiting else None
 
     def _check_unused(self, group: ConsumerGroup) -> None:
         if group.is_used or group.creating is not None:
@@ -287,6 +320,18 @@ class GroupBook:
         queue = self.queues.pop(group, None)
         if queue is not None and queue.groups.get(group.record.name) is group:
             del queue.groups[group.record.name]
+
+
+async def _located(
+    waiting: Sequence[asyncio.Future[None]], logs: Sequence[PartitionLog], place: object, now: int
+) -> None:
+    # First perhaps lists of segments, then indexes. One that is damaged is not waited for again.
+    await asyncio.gather(*waiting, return_exceptions=True)
+    await asyncio.gather(*_locating(logs, place, now), return_exceptions=True)
+
+
+def _locating(logs: Sequence[PartitionLog], place: object, now: int) -> list[asyncio.Future[None]]:
+    return [each for log in logs if (each := when_located(log, place, now)) is not None]
 
 
 def _check_filter(group: ConsumerGroup, wanted: ReaderFilter | None) -> None:

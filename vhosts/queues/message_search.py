@@ -155,7 +155,8 @@ class MessageSearch:
         wanted: the messages that it looks for.
         places: what is not looked at yet.
         looked_at: messages so far, with those of the batches that were passed over.
-        unreadable: where it met damage, or a failing disk: what is behind is left out.
+        unreadable: where it met damage, a failing disk, or remote storage that does not answer: what is behind
+            is left out.
     """
 
     def __init__(self, queue: Queue, wanted: MessageFilter, places: Iterable[Place]) -> None:
@@ -194,14 +195,12 @@ class MessageSearch:
     async def _next_batch(self, partition: QueuePartition) -> RecordBatch | None:
         # The batch of the next message that may be wanted; None: there is none in the first place.
         place, log = self.places[0], partition.log
-        offset = max(place.offset, log.first_offset)
-        if MessageState.SETTLED not in self.wanted.states:
-            offset = partition.cursor.settled.unsettled_from(offset)
+        offset = self._wanted_from(partition, max(place.offset, log.lowest_offset))
         if offset >= _end(log, place):
             return None
         batch = await _read(log, offset)
         if batch is None:
-            if not log.closed and offset >= log.blocked_from:
+            if not log.closed and (log.is_blocked(offset) or log.waits_for_remote(offset)):
                 self.unreadable.append(Place(place.partition, offset))
             return None
         until = self.wanted.until
@@ -236,10 +235,14 @@ class MessageSearch:
                     count = 0 if is_settled else partition.delivery_count(offset)
                     found = FoundMessage(place.partition, offset, state, records, index, count)
             yield found
-            offset += 1
-            if MessageState.SETTLED not in wanted.states:
-                offset = partition.cursor.settled.unsettled_from(offset)
+            offset = self._wanted_from(partition, offset + 1)
         self._go_on(end, 0)
+
+    def _wanted_from(self, partition: QueuePartition, offset: int) -> int:
+        if MessageState.SETTLED in self.wanted.states or partition.log.is_stream:
+            return offset
+        unsettled: int = partition.cursor.settled.unsettled_from(offset)
+        return unsettled
 
     def _go_on(self, offset: int, messages: int) -> None:
         # A look is done.
@@ -255,6 +258,8 @@ def _end(log: PartitionLog, place: Place) -> int:
 
 def message_state(partition: QueuePartition, offset: int) -> MessageState:
     """The state of a message in its queue; consumer groups have states of their own."""
+    if partition.log.is_stream:
+        return MessageState.READY
     if offset in partition.cursor.settled:
         return MessageState.SETTLED
     return MessageState.READY if partition.is_ready(offset) else MessageState.UNACKED
@@ -262,7 +267,12 @@ def message_state(partition: QueuePartition, offset: int) -> MessageState:
 
 async def _read(log: PartitionLog, offset: int) -> RecordBatch | None:
     batch = log.read(offset)
-    while batch is None and not log.closed and log.needs_load(offset):
+    while (
+        batch is None
+        and not log.closed
+        and log.needs_load(offset)
+        and not log.waits_for_remote(offset)
+    ):
         loaded = asyncio.Event()
         log.load(offset, loaded.set)
         with suppress(TimeoutError):  # a log that is closed meanwhile says nothing

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from itertools import chain
 from pathlib import Path
@@ -20,7 +21,7 @@ from support.log_service import http_logs, wait_until_stored
 from support.management_door import ManagementDoor
 from support.object_server import ObjectServer
 from support.pika_client import Clients
-from support.waiting import wait_until
+from support.waiting import WAIT_SECONDS, wait_until
 
 from routelog.log_backend import SystemDisk
 from routelog.log_backend.remote.bucket import Bucket
@@ -306,20 +307,179 @@ def test_a_range_that_goes_from_the_broker_while_it_is_read_is_found_in_remote_s
         assert list(chain.from_iterable(planned)) == BODIES
 
 
-def test_a_group_keeps_on_the_disk_what_it_has_not_read(
+@pytest.mark.long
+def test_a_named_reader_keeps_objects_and_not_the_disk(
     start: Callable[..., BrokerProcess], folder: str
 ) -> None:
     broker = start(folder)
-    fill(broker, BODIES[:1], **STREAM, **{"x-local-max-length-bytes": 70_000})
+    limits = {"x-local-max-length-bytes": 70_000, "x-max-length-bytes": 300_000}
+    fill(broker, BODIES[:1], **STREAM, **limits)
     door = ManagementDoor(broker)
     door.do("PUT", "logs", "/", "audit", "readers", "lake", body={"offsets": {"0": 0}})
-    fill(broker, BODIES[1:], **STREAM, **{"x-local-max-length-bytes": 70_000})
+    fill(broker, BODIES[1:], **STREAM, **limits)
     wait_until_copied(broker)
-    wait_for_retention(broker)
-    assert first_local(broker) == 0
-    door.do("PUT", "logs", "/", "audit", "readers", "lake", body={"offsets": {"0": 100}})
-    wait_until(lambda: first_local(broker) > 0)
+    wait_until(lambda: first_local(broker) > len(BODIES) / 2)
     assert bodies_of(stores(broker, folder)[0]) == BODIES
+    (row,) = door.get("logs", "/", "audit", "readers")
+    assert row["partitions"][0]["bytes_behind"] > 500_000
+    door.do("PUT", "logs", "/", "audit", "readers", "lake", body={"offsets": {"0": 100}})
+    wait_until(lambda: copied(broker)["first_offset"] > 0)
+
+
+def consumed(broker: BrokerProcess, count: int, **arguments: Any) -> list[tuple[int, bytes]]:
+    """Offsets and bodies of what a consumer is given up to the last message, or so many, each acknowledged."""
+    clients = Clients(broker.url)
+    channel = clients.channel()
+    channel.basic_qos(prefetch_count=7)
+    found: list[tuple[int, bytes]] = []
+    arguments = {key.replace("_", "-"): value for key, value in arguments.items()}
+    for delivery, properties, body in channel.consume(
+        "audit", arguments=arguments, inactivity_timeout=WAIT_SECONDS
+    ):
+        assert delivery is not None, f"{len(found)} of {count} came"
+        found.append((int(properties.headers["x-stream-offset"]), body))
+        channel.basic_ack(delivery.delivery_tag)
+        if len(found) == count or found[-1][0] == len(BODIES) - 1:
+            break
+    channel.cancel()
+    clients.close()
+    return found
+
+
+def tiered(broker: BrokerProcess, bodies: list[bytes] = BODIES, **arguments: Any) -> None:
+    """A stream whose older half is in the bucket alone."""
+    fill(broker, bodies, **STREAM, **{"x-local-max-length-bytes": 70_000}, **arguments)
+    wait_until_copied(broker)
+    wait_until(lambda: first_local(broker) > len(bodies) / 2)
+
+
+WHOLE = list(enumerate(BODIES))
+
+
+def test_consumers_read_both_parts_as_one_log(
+    start: Callable[..., BrokerProcess], server: ObjectServer
+) -> None:
+    broker = start(server.url("consumers"))
+    tiered(broker, **{"x-compression": "zstd"})
+    broker.kill()  # nothing is in memory, and nobody has listed the bucket yet
+    broker.start()
+    assert consumed(broker, len(BODIES), x_stream_offset="first") == WHOLE
+    assert consumed(broker, len(BODIES) - 31, x_stream_offset=31) == WHOLE[31:]
+    clients = Clients(broker.url)
+    declared = clients.channel().queue_declare("audit", passive=True)
+    assert declared.method.message_count == len(BODIES)
+    clients.close()
+    door = ManagementDoor(broker)
+    text = BODIES[11][:6].decode()
+    found = door.get("queues", "/", "audit", "messages", query=f"text={text}&offset=0")
+    assert [each["offset"] for each in found["items"]] == [11]
+
+
+def test_a_group_goes_on_in_the_bucket_when_the_broker_is_killed(
+    start: Callable[..., BrokerProcess], folder: str
+) -> None:
+    broker = start(folder)
+    tiered(broker)
+    group = {"x_group": "g", "x_stream_offset": "first"}
+    seen = dict(consumed(broker, 40, **group))
+    broker.kill()
+    broker.start()
+    seen |= consumed(broker, len(BODIES), **group)  # acks of the last 10 ms come again
+    assert sorted(seen.items()) == WHOLE
+
+
+@pytest.mark.long
+def test_a_filter_finds_what_is_in_the_bucket(
+    start: Callable[..., BrokerProcess], folder: str
+) -> None:
+    broker = start(folder)
+    clients = Clients(broker.url)
+    channel = clients.channel()
+    channel.queue_declare(
+        "audit", durable=True, arguments={**STREAM, "x-local-max-length-bytes": 1}
+    )
+    channel.confirm_delivery()
+    for number, body in enumerate(BODIES):
+        kind = "odd" if number % 2 else "even"
+        headers = {"x-stream-filter-value": kind}
+        channel.basic_publish("", "audit", body, pika.BasicProperties(headers=headers))
+    clients.close()
+    wait_until_copied(broker)
+    wait_until(lambda: first_local(broker) > len(BODIES) / 2)
+    odd = WHOLE[1::2]
+    wanted = {"x_stream_filter": "odd", "x_stream_offset": "first"}
+    assert consumed(broker, len(odd), **wanted) == odd
+    assert consumed(broker, len(odd), x_group="g", **wanted) == odd
+
+
+@pytest.mark.long
+def test_switched_off_by_a_policy_the_bucket_is_read_on(
+    start: Callable[..., BrokerProcess], folder: str
+) -> None:
+    broker = start(folder)
+    fill(broker, [], **{"x-queue-type": "stream"})
+    door = ManagementDoor(broker)
+    definition = {"remote-storage": True, "local-max-length-bytes": 70_000}
+    policy = {"pattern": "^audit$", "definition": definition}
+    door.do("PUT", "policies", "/", "tier", body=policy)
+    fill(broker, BODIES, **{"x-queue-type": "stream"})
+    wait_until_copied(broker)
+    wait_until(lambda: first_local(broker) > len(BODIES) / 2)
+    door.do("DELETE", "policies", "/", "tier")
+    assert consumed(broker, len(BODIES), x_stream_offset="first") == WHOLE
+    broker.kill()
+    broker.start()
+    assert consumed(broker, len(BODIES), x_group="g", x_stream_offset="first") == WHOLE
+
+
+@pytest.mark.long
+def test_consumers_wait_while_the_bucket_is_away(
+    start: Callable[..., BrokerProcess], tmp_path: Path
+) -> None:
+    server = ObjectServer(tmp_path / "objects").start()
+    try:
+        broker = start(server.url("away"))
+        tiered(broker)
+        server.stop()
+        with ThreadPoolExecutor(1) as reading:
+            found = reading.submit(consumed, broker, len(BODIES), x_stream_offset="first")
+            wait_until(lambda: "readers wait for remote storage" in broker.log_text())
+            last = consumed(broker, 1, x_stream_offset=len(BODIES) - 1)
+            assert last == WHOLE[-1:], "who reads the disk goes on"
+            kinds = [each["kind"] for each in ManagementDoor(broker).get("findings")["findings"]]
+            assert "remote storage" in kinds
+            server.start()
+            assert found.result() == WHOLE
+        assert "remote storage answers its readers again" in broker.log_text()
+        assert broker.log_text().count("readers wait for remote storage") == 1
+        assert "secret" not in broker.log_text()
+    finally:
+        server.stop()
+
+
+@pytest.mark.long
+def test_a_consumer_is_told_of_a_damaged_object(
+    start: Callable[..., BrokerProcess], folder: str
+) -> None:
+    broker = start(folder)
+    tiered(broker)
+    place = bucket(folder)
+    (number,) = place.folders("%2F/audit-0")
+    there = f"%2F/audit-0/{number}"
+    name = sorted(name for name in place.objects(there) if name.endswith(".log"))[2]
+    with closing(place.open(f"{there}/{name}")) as found:
+        whole = bytearray(found.read(0, found.size))
+    broken = bytearray(whole)
+    broken[-1_000] ^= 1
+    place.write(f"{there}/{name}", [broken], len(broken))
+    broker.kill()
+    broker.start()
+    with pytest.raises(pika.exceptions.ChannelClosedByBroker, match="is quarantined") as told:
+        consumed(broker, len(BODIES), x_stream_offset="first")
+    assert told.value.reply_code == 541
+    assert consumed(broker, 20, x_stream_offset=100) == WHOLE[100:], "behind it, all is well"
+    place.write(f"{there}/{name}", [whole], len(whole))
+    assert consumed(broker, len(BODIES), x_stream_offset="first") == WHOLE
 
 
 def test_a_consumed_queue_is_kept_remotely(

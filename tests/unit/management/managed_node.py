@@ -263,7 +263,7 @@ class ManagedNode:
         self.connections, self.messages = Connections(), Messages()
         self.alarms: list[str] = []
         self.disk_free = 1_000
-        self.failure = ""
+        self.failure = self.remote_failure = ""
         self.traced: list[tuple[str, bool]] = []
         self.expiries: dict[str, dict[Path, datetime]] = {}
         self.log_lines: list[dict[str, Any]] = []
@@ -288,6 +288,7 @@ class ManagedNode:
             alarms=lambda: self.alarms,
             in_time=lambda answer: answer,
             log_failure=lambda: self.failure,
+            remote_failure=lambda: self.remote_failure,
             space=cast(
                 Any, SimpleNamespace(free=1_000, total=4_000, reserve=SimpleNamespace(size=100))
             ),

@@ -93,6 +93,8 @@ class Leader:
             store.shard,
             self.bucket,
             EpochBeginning.now(self._epoch, store.partitions, NEXT_NUMBER),
+            reads=store.remote_reads,
+            address="test",
             bytes_per_second=0,
         )
         self.remote.start(asyncio.get_running_loop())
@@ -188,7 +190,7 @@ async def test_the_next_leader_adds_what_is_missing_though_its_segments_begin_el
     assert added[0].base_offset < theirs == added[0].first_offset
     second.log.retention = LET_GO
     second.log.expire()
-    assert second.log.first_offset == end
+    assert second.log.local_first == end
 
 
 async def test_what_a_killed_leader_left_half_done_is_copied_again(lead: Lead, place: Path) -> None:
@@ -210,7 +212,7 @@ async def test_what_a_killed_leader_left_half_done_is_copied_again(lead: Lead, p
     bucket.let_go.set()  # the late index of a content that is gone
     await until(lambda: names(place) != before)
     first.remote.stop()
-    assert read(place) == BODIES[: second.log.first_offset]
+    assert read(place) == BODIES[: second.log.local_first]
 
 
 async def test_an_upload_that_arrives_when_the_next_leader_has_let_go_changes_nothing(
@@ -227,7 +229,7 @@ async def test_an_upload_that_arrives_when_the_next_leader_has_let_go_changes_no
     await second.copied()
     second.log.retention = LET_GO
     second.log.expire()
-    end = second.log.first_offset
+    end = second.log.local_first
     assert read(place) == BODIES[:end]
     bucket.let_go.set()
     await until(lambda: any("-1-3-" in name for name in names(place)))
@@ -255,7 +257,7 @@ async def test_nothing_leaves_the_disk_that_the_bucket_lost_meanwhile(
     leader.log.retention = LET_GO
     leader.begin()
     await until(lambda: leader.log.remote is not None and leader.remote._copier._copies > 3)
-    assert leader.log.first_offset == 0
+    assert leader.log.local_first == 0
 
 
 async def test_a_leader_removes_no_folder_of_a_queue_that_was_declared_later(
@@ -290,7 +292,7 @@ async def test_a_log_that_went_on_elsewhere_is_left_alone(
     await until(lambda: owner(restored) != b"orders")
     assert "is of a log that went on elsewhere" in remote.failure
     assert names(place) == before
-    assert restored.log.first_offset == 0
+    assert restored.log.local_first == 0
     await remote.aclose()
     remote = restored.begin()
     await until(lambda: remote.failure)

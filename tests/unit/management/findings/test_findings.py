@@ -88,8 +88,15 @@ async def test_a_damaged_queue_is_wrong(node: ManagedNode) -> None:
     queue.partitions[0].log.blocked_from = 0
     row = await only(node)
     assert (row["severity"], row["kind"]) == ("wrong", "quarantine")
-    assert row["text"] == "q is damaged on the disk: a part is not delivered"
+    assert row["text"] == "q is damaged: a part is not delivered"
     assert (row["named"][0]["vhost"], row["named"][0]["name"]) == ("/", "q")
+
+
+async def test_a_bucket_that_does_not_answer_is_wrong(node: ManagedNode) -> None:
+    node.remote_failure = "no route to the bucket"
+    row = await only(node)
+    assert (row["severity"], row["kind"]) == ("wrong", "remote storage")
+    assert row["text"].endswith("readers of what is there alone wait: no route to the bucket")
 
 
 async def test_queues_of_others_are_not_told_of(node: ManagedNode) -> None:
