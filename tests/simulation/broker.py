@@ -13,6 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
+from support.known_definitions import known_topology
 from support.log_states import states_of
 from support.queue_samples import no_hash
 from unit.log_backend.open_store import unsettled
@@ -357,6 +358,7 @@ class Broker:
             log = self.logs.partitions[number]
             found[f"{log.directory.name}"] = state
         for vhost in self._vhosts.all():
+            found[f"topology of {vhost.name}"] = known_topology(vhost)
             for name, queue in vhost.queues.items():
                 found[f"groups of {name}"] = sorted(queue.groups)
                 if queue.rules is not None and queue.rules.unique_keys is not None:

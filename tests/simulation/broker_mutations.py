@@ -15,6 +15,7 @@ from routelog.log_backend.recovery import Recovery
 from routelog.log_backend.upkeep import checkpoints
 from routelog.log_backend.upkeep.partition_snapshot import Snapshot, store_snapshots
 from routelog.mirror_cluster.node.journal_storage import JournalStorage
+from routelog.vhosts.definitions.node_definitions import NodeDefinitions
 from routelog.vhosts.publishing.internal_publish import InternalPublish
 from routelog.vhosts.rules.unique_keys import UniqueKeys
 from routelog.vhosts.vhost import hosted_queues
@@ -120,6 +121,9 @@ BROKER_MUTATIONS: dict[str, list[Patch]] = {
     ],
     "a follower carries out what is only stored": [
         (JournalStorage, "store", _applies_what_is_stored)
+    ],
+    "definitions of a follower stay as it has loaded them": [
+        (NodeDefinitions, "apply", lambda self, changes: None)
     ],
     "what is cut is carried out": [(JournalStorage, "truncate", _applies_what_is_cut)],
     "a follower passes over no offset that is lost": [(Recovery, "skip_lost", _skips_nothing)],
