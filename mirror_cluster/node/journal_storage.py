@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from routelog.log_backend import Journal, Mark, ShardBlock
+from routelog.log_backend import Journal, Mark, ShardBlock, scheduler_of
 from routelog.mirror_cluster.node.copy_receiver import CopyError, CopyReceiver
 from routelog.mirror_cluster.node.kept_promise import KeptPromise
 from routelog.mirror_cluster.protocol.promise import NOTHING, Promise
@@ -24,6 +24,7 @@ log = logging.getLogger(__name__)
 
 READ_BYTES = 4 * 1024 * 1024
 FULL_PAUSE_SECONDS = 1.0  # between two tries on a full disk
+APPLY_SECONDS = 0.01  # of one turn of the loop; one block may take longer
 
 Notice = Appended | Durable | Truncated | Promised | Recycled
 
@@ -101,6 +102,7 @@ class JournalStorage:
         self._notify: Callable[[Notice], None] = lambda notice: None
         self._chain = Chain()
         self._unapplied: deque[ShardBlock] = deque()  # other nodes', behind what is committed
+        self._goes_on = False  # in the next turn
         self._promises: set[asyncio.Task[None]] = set()
         self._promising = asyncio.Lock()
 
@@ -191,17 +193,37 @@ class JournalStorage:
         self.apply_more()
 
     def apply_more(self) -> bool:
-        """Apply what is committed, as far as there is room for it; returns False: that was all for now."""
-        applied = self._committed
+        """Apply what is committed, as far as there is room for it; returns False: that was all for now.
+
+        What takes long goes on in later turns, but at a node that is to lead.
+        """
+        applied, now = self._committed, scheduler_of(asyncio.get_running_loop()).now
+        until = now() + APPLY_SECONDS
         while self._unapplied and self._unapplied[0].position <= self._committed:
-            if not (self._leads or self._has_room()):
+            is_over = now() >= until
+            if not self._leads and (is_over or not self._has_room()):
                 applied = self._unapplied[0].position - 1
+                if is_over:
+                    self._go_on_later()
                 break
             self._apply(self._unapplied[0])
             self._unapplied.popleft()
         if applied > self._journal.committed:
             self._journal.commit(applied)
         return False
+
+    def _go_on_later(self) -> None:
+        if not self._goes_on:
+            self._goes_on = True
+            asyncio.get_running_loop().call_soon(self._go_on)
+
+    def _go_on(self) -> None:
+        self._goes_on = False
+        try:
+            self.apply_more()
+        except Exception as error:  # nobody knows any more what is applied
+            log.exception("a block could not be applied")
+            self._failed(error)
 
     async def read(self, after: int, bytes_max: int) -> Sequence[ShardBlock]:
         """The blocks behind a position: one at least, however long, and no more than so many bytes.

@@ -4,7 +4,7 @@ import asyncio
 import errno
 from collections.abc import Sequence
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import pytest
 from support.waiting import until
@@ -122,6 +122,46 @@ async def test_what_was_stored_before_a_restart_is_applied_when_it_is_committed(
     applied = [("apply", position) for position in range(2, 8)]
     wanted = [*applied[:2], ("commit", 3), ("store", 7), *applied[2:], ("commit", 7)]
     assert shard.calls == wanted, "a block is applied before it is told committed"
+
+
+async def test_blocks_that_take_long_to_apply_go_in_turns(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(journal_storage, "APPLY_SECONDS", 0.0)  # not one in the turn of the commit
+    shard = Shard(tmp_path, blocks(1, 1, 1, 1, after=Chain()))
+    storage = await shard.storage()
+    storage.start(shard.notices.append)
+    storage.commit(2)
+    storage.commit(3)
+    assert shard.calls == [], "nothing is told committed that is not applied"
+    monkeypatch.setattr(journal_storage, "APPLY_SECONDS", 30.0)
+    await until(lambda: ("commit", 3) in shard.calls)
+    assert shard.calls == [("apply", 1), ("apply", 2), ("apply", 3), ("commit", 3)]
+
+
+async def test_a_node_that_is_to_lead_applies_all_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(journal_storage, "APPLY_SECONDS", 0.0)
+    shard = Shard(tmp_path, blocks(1, 1, after=Chain()))
+    storage = await shard.storage()
+    storage.start(shard.notices.append)
+    storage.commit(2)
+    storage.begin_epoch(2)
+    assert shard.calls == [("apply", 1), ("apply", 2), ("commit", 2), ("lead", 2)]
+
+
+async def test_a_block_that_cannot_be_applied_in_a_later_turn_ends_the_node(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shard = Shard(tmp_path, blocks(1, after=Chain()))
+    storage = await shard.storage()
+    storage.start(shard.notices.append)
+    monkeypatch.setattr(journal_storage, "APPLY_SECONDS", 0.0)
+    storage.commit(1)
+    monkeypatch.setattr(journal_storage, "APPLY_SECONDS", 30.0)
+    shard.calls = cast(Any, None)  # `append` of it fails
+    await until(lambda: shard.failures)
 
 
 async def test_a_block_that_cannot_be_read_any_more_is_an_error(tmp_path: Path) -> None:
