@@ -299,6 +299,7 @@ async def led_alike(node: ReplicatedNode, leader: ReplicatedNode) -> None:
     durable = {each.name: known_topology(each) for each in leader.vhosts.all()}
     await node.lead(99)
     assert {each.name: known_topology(each) for each in node.vhosts.all()} == durable
+    assert known(node)["budget"] == (await found(node))["budget"]
     for vhost in node.vhosts.all():
         theirs = leader.vhosts.get(vhost.name)
         stored = {name: queue for name, queue in theirs.queues.items() if queue.is_stored}

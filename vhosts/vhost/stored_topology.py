@@ -24,6 +24,7 @@ from routelog.vhosts.stored.topology_record import (
     QueueRecord,
     prefix,
 )
+from routelog.vhosts.vhost.definitions_budget import DefinitionsBudget
 from routelog.vhosts.vhost.topology_keeper import TopologyKeeper
 
 KINDS = (
@@ -57,12 +58,14 @@ class StoredTopology:
 
     Args:
         keeper: of `routing`.
+        budget: counts the queues; what the keeper carries out is counted there.
     """
 
     def __init__(
         self,
         routing: RoutingTable,
         keeper: TopologyKeeper,
+        budget: DefinitionsBudget,
         groups: GroupBook,
         policies: PolicyBook,
         kept: KeptDefinitions,
@@ -71,6 +74,7 @@ class StoredTopology:
         self.partitions: dict[str, Sequence[int]] = {}
         self._routing = routing
         self._keeper = keeper
+        self._budget = budget
         self._appliers = {
             b"exchanges": self._apply_exchange,
             b"delays": self._apply_delay,
@@ -127,12 +131,16 @@ class StoredTopology:
     def _apply_queue(self, change: Change) -> None:
         if change.value is None:
             _, name = key_names(change.key)
-            self.queues.pop(name, None)
+            if (known := self.queues.pop(name, None)) is not None:
+                self._budget.changed([], [known.properties])
             self._routing.forget_queue(name)
             return
         record = msgspec.json.decode(change.value, type=QueueRecord)
+        known = self.queues.get(record.name)
         stored = StoredQueue(record.properties(), record.partitions, record.paused)
         self.queues[record.name] = stored
+        gone = [] if known is None else [known.properties]
+        self._budget.changed([stored.properties], gone)
         self._routing.add_queue(record.name, durable=True)
 
     def _apply_binding(self, value: bytes | None, before: bytes | None) -> None:

@@ -149,7 +149,7 @@ class VirtualHost:
             lambda: self.limits,
         )
         self.stored = StoredTopology(
-            self.routing, self._keeper, self.hosted.groups, self.policies.book, self.kept
+            self.routing, self._keeper, budget, self.hosted.groups, self.policies.book, self.kept
         )
 
     def opening(self) -> Iterator[None]:
@@ -376,20 +376,19 @@ class VirtualHost:
         self._budget.check(properties.user, definition_bytes(properties))
         numbers, number_change = self._store.take_numbers(partition_count(properties.arguments))
         owner = connection if properties.exclusive else None
-        if not properties.is_stored:
-            queue = self._add_queue(properties, owner, self.hosted.open_logs(properties, numbers))
-            self.policies.follow_queue(queue)
-            queue.apply(queue.effective.values)
+        durable: asyncio.Future[int] | None = None
+        if properties.is_stored:
+            stored = queue_change(self.name, properties, numbers)
+            durable = self._writer.submit([number_change, stored])
+        queue = self._add_queue(properties, owner, self.hosted.open_logs(properties, numbers))
+        self._budget.changed([properties])
+        self.policies.follow_queue(queue)
+        queue.apply(queue.effective.values)
+        churn.queue_created += 1
+        if durable is None:
             self.routing.add_queue(queue.name, durable=False)
-            churn.queue_created += 1
             tell_of_queue(self._tell, "queue.created", queue)
             return queue
-        stored = queue_change(self.name, properties, numbers)
-        durable = self._writer.submit([number_change, stored])
-        queue = self._add_queue(properties, owner, self.hosted.open_logs(properties, numbers))
-        self.policies.follow_queue(queue)
-        churn.queue_created += 1
-        queue.apply(queue.effective.values)
         log.debug("queue '%s' in '%s': durability %s", queue.name, self.name, queue.durability)
         declaring = unawaited(asyncio.ensure_future(self._admit(queue, durable)))
         queue.declaring = declaring
@@ -576,7 +575,6 @@ class VirtualHost:
         queue = self.hosted.open(properties, owner, logs)
         self.targets.newest = max(self.targets.newest, logs[0].number)
         self.queues[properties.name] = queue
-        self._budget.changed([properties])
         if owner is not None:
             self._owned.setdefault(owner, NameTable())[properties.name] = queue
         return queue
