@@ -11,8 +11,9 @@ own, `<base offset>.<pass>.log`: a reader that knows a position in an old file c
 written to a scratch file. Who gives it its name removes the old ones when that is durable; see segment_forms.py
 for a crash.
 
-The last record of the pass always stays. So there is a survivor, and the offset behind the last sealed segment
-does not change: recovery compares that with what was synced.
+The last record of the pass stays: it is the last one of its key, and no deletion that young goes. So there is
+a survivor, and the offset behind the last sealed segment does not change: recovery compares that with what was
+synced.
 """
 
 from array import array
@@ -57,7 +58,7 @@ class CompactionTask(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         inputs: neighbouring segments, from the first one of the log on.
         clean_end: an earlier pass has left one record of each key below this offset.
-        deletions_end: deletions below this offset go.
+        deletions_end: deletions below this offset go; at most `clean_end`.
         key_header: whose value is the key; empty: the routing key is it.
         keys_max: of the segments behind `clean_end`. The pass ends in front of a segment with more, unless that
             is the first of them.
@@ -116,10 +117,9 @@ def compact(disk: Disk, task: CompactionTask, name: str) -> Iterator[CompactionS
     keys = KeyDigests(task.key_header.encode())
     last, count = _last_offsets(disk, task, keys)
     inputs = task.inputs[:count]
-    anchor = max(last.values(), default=-1)
     group = _Group(task)
     for at, each in enumerate(inputs):
-        survivors, removed = _survivors(disk, each, task, keys, last, anchor)
+        survivors, removed = _survivors(disk, each, task, keys, last)
         size = sum(batch.records.batch_bytes for batch in survivors)
         if group.first is not None and group.size + size > task.segment_bytes_max:
             if group.is_changed:
@@ -191,7 +191,6 @@ def _survivors(
     task: CompactionTask,
     keys: KeyDigests,
     last: dict[bytes, int],
-    anchor: int,
 ) -> tuple[list[RecordBatch], int]:
     """The batches that are left of a segment, and how many records are not."""
     survivors: list[RecordBatch] = []
@@ -208,7 +207,7 @@ def _survivors(
             gone += [
                 index
                 for index in range(min(records.count, task.deletions_end - base))
-                if ends[index] == ends[index + 1] and base + index != anchor
+                if ends[index] == ends[index + 1]
             ]
         if gone:
             kept = _without(batch, set(gone))

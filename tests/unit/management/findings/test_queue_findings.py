@@ -190,6 +190,14 @@ async def test_dead_letters_are_told_from_other_messages(node: ManagedNode) -> N
     assert answer["more"].startswith("and two queues have no consumer. ")
 
 
+async def test_a_stream_whose_compaction_fails_is_told_of(node: ManagedNode) -> None:
+    stream = await node.queue("s", x_queue_type="stream", x_cleanup_policy="compact")
+    assert await rows(node) == []
+    stream.partitions[0].log.compaction_failure = "no room"
+    assert await kinds(node) == [("compaction", "s is not compacted: no room")]
+    assert (await node.ask(list_findings))["verdict"] == "One stream is not compacted"
+
+
 async def test_a_queue_with_all_its_messages_in_one_partition(node: ManagedNode) -> None:
     one_key = await node.queue("orders", x_partitions=8)
     publish(node, one_key, 2)

@@ -131,6 +131,8 @@ async def test_replicas_and_standbys_are_told_with_what_they_lack(watched: Watch
     ]
     told = await watched.sums()
     assert (told["routelog_replicas"], told["routelog_replicas_in_sync"]) == (3, 1)
+    removed = "routelog_compaction_removed_messages_total"
+    assert (told["routelog_compaction_failures_total"], told[removed]) == (2, 1)
     assert told['routelog_replica_blocks_behind{replica="b"}'] == 5
     assert told['routelog_standby_bytes_behind{standby="d"}'] == 70
     assert told['routelog_standby_seconds_behind{standby="d"}'] == 1.5
