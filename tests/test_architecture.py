@@ -259,7 +259,6 @@ WITHOUT_PARTNER = {
         "follow_sender",
         "follower",
         "node_door",
-        "node_link",
         "standby",
     },
     "spark_bridge": {

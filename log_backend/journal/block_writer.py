@@ -7,6 +7,7 @@ from routelog.log_backend.journal.journal_block import BLOCK_ALIGNMENT, BLOCK_HE
 from routelog.log_backend.journal.journal_chain import START, Mark
 from routelog.log_backend.journal.journal_files import JournalFile, JournalFiles
 from routelog.log_backend.journal.journal_groups import JournalGroup
+from routelog.log_backend.records.record_batch import Octets
 
 Erasure = list[tuple[JournalFile, list[int]]]  # where blocks begin
 
@@ -47,7 +48,7 @@ class BlockWriter:
         end = at + aligned(BLOCK_HEADER_BYTES + group.bytes)
         if end > file.size:  # larger than a whole file
             self._files.grow(file, end)
-        block = [made or self.encode(placed)]
+        block = [made] if made else self._pieces(placed)
         if group.synced and not self._unsynced:
             self._disk.write_synced(file.file, at, block)
         else:
@@ -58,18 +59,20 @@ class BlockWriter:
         self.end = file.end = Mark(group.position, group.epoch, group.checksum)
 
     def encode(self, placed: PlacedGroup) -> bytearray:
-        """The bytes of the block that is written next.
-
-        Raises:
-            ValueError: it is another node's, and not what that node made.
-        """
-        file, _, committed, group, _ = placed
-        expected = group.checksum
-        chained = self.shard, group.epoch, self.end.checksum
-        block: bytearray = group.block(*file.mark, file.first, committed, *chained)
-        if expected not in (0, group.checksum):
-            raise ValueError(f"block {group.position} is not what its leader made")
+        """The bytes of the block that is written next, which is made here."""
+        block: bytearray = placed.group.block(*self._place(placed))
         return block
+
+    def _pieces(self, placed: PlacedGroup) -> list[Octets]:
+        # What another node made was held against its checksum when it came.
+        if not placed.group.checksum:
+            return [self.encode(placed)]
+        pieces: list[Octets] = placed.group.given_block(*self._place(placed))
+        return pieces
+
+    def _place(self, placed: PlacedGroup) -> tuple[int, ...]:
+        file, _, committed, group, _ = placed
+        return (*file.mark, file.first, committed, self.shard, group.epoch, self.end.checksum)
 
     def erase(self, erasure: Erasure) -> None:
         """Make blocks unreadable, for good; those before them are durable then.

@@ -243,6 +243,9 @@ class Journal:
     def store(self, blocks: Sequence[ShardBlock]) -> None:
         """Add blocks that a leader made; told by `on_durable`.
 
+        Args:
+            blocks: each is what its checksum says (`ShardBlock.is_intact`); payloads are kept.
+
         Raises:
             ValueError: they do not follow; those before are added.
         """
@@ -547,13 +550,12 @@ class Journal:
         return True
 
     def _made(self, placed: PlacedGroup) -> bytearray:
-        # The other replicas get it while it is written here; once, if there was no room.
+        # The other replicas get it before it is written here; once, if there was no room.
         group, before = placed.group, self._writer.end
         block = self._writer.encode(placed)
         if group.position > self.end.position:
-            payload = bytes(
-                memoryview(block)[BLOCK_HEADER_BYTES : BLOCK_HEADER_BYTES + group.bytes]
-            )
+            entries_end = BLOCK_HEADER_BYTES + group.bytes
+            payload = memoryview(block)[BLOCK_HEADER_BYTES:entries_end].toreadonly()
             made = ShardBlock(
                 self._writer.shard,
                 group.epoch,

@@ -368,7 +368,7 @@ def decode_mark(header: bytes | bytearray, file: FileMark) -> Mark | None:
     return Mark(position, epoch, checksum)
 
 
-def decode_entries(payload: bytes) -> list[JournalEntry]:
+def decode_entries(payload: bytes | memoryview) -> list[JournalEntry]:
     """The entries of a block; batches are parts of its bytes.
 
     Raises:
@@ -418,7 +418,7 @@ def _decoded(block: memoryview, places: Iterable[_Place]) -> list[JournalEntry]:
         content = block[begin:end]
         try:
             if kind == BATCH:
-                change = decode_batch(content, 0)
+                change = decode_batch(content, 0, is_checked=True)
                 records = change.records
             elif kind == BATCH_AGAIN:
                 change = decode_batch_again(content, records)

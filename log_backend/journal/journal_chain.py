@@ -14,7 +14,7 @@ import struct
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
-from routelog.log_backend.records.checksum import crc32c
+from routelog.log_backend.records.checksum import crc32c, crc32c_on
 
 _HEAD = struct.Struct("<IQQI")
 
@@ -62,7 +62,8 @@ class ShardBlock:
         epoch: of the leader that made it; it never falls from one block to the next.
         position: one more than that of the block before it, from 1.
         previous: checksum of the block before it.
-        payload: entries of the journal; empty in the block with which a leader begins its epoch.
+        payload: entries of the journal; empty in the block with which a leader begins its epoch. A view where
+            it is part of a larger buffer, which nobody changes.
         checksum: CRC-32C of all that.
     """
 
@@ -70,7 +71,7 @@ class ShardBlock:
     epoch: int
     position: int
     previous: int
-    payload: bytes
+    payload: bytes | memoryview
     checksum: int
 
     @classmethod
@@ -97,6 +98,8 @@ class ShardBlock:
         return end.precedes(self)
 
 
-def _checksum(shard: int, epoch: int, position: int, previous: int, payload: bytes) -> int:
-    checksum: int = crc32c(_HEAD.pack(shard, epoch, position, previous) + payload)
+def _checksum(
+    shard: int, epoch: int, position: int, previous: int, payload: bytes | memoryview
+) -> int:
+    checksum: int = crc32c_on(crc32c(_HEAD.pack(shard, epoch, position, previous)), payload)
     return checksum

@@ -23,6 +23,23 @@ cdef class JournalGroup:
     cdef public Records records
     cdef public bint waited
     cdef public bint synced
+    cdef int _put_file(
+        self,
+        bytearray head,
+        unsigned long long number,
+        unsigned long long salt,
+        long long first,
+        long long committed,
+    ) except? -1
+    cdef int _put_chained(
+        self,
+        bytearray head,
+        Py_ssize_t length,
+        unsigned int shard,
+        unsigned long long epoch,
+        unsigned int previous,
+    ) except? -1
+    cdef int _seal(self, bytearray head) except? -1
 
 
 cdef class JournalGroups:

@@ -129,22 +129,78 @@ class JournalGroup:
         length = _BLOCK_HEADER_BYTES + self.content.bytes
         size = length + -length % _BLOCK_ALIGNMENT
         block = new_buffer(size)
-        put_u32(block, 0, _MAGIC)
-        put_u64(block, 8, number)
-        put_u64(block, 16, salt)
-        put_u64(block, 24, first)
-        put_u64(block, 32, committed)
-        put_u32(block, 40, length)
-        put_u32(block, _CHAIN_AT, shard)
-        put_u64(block, _CHAIN_AT + 4, epoch)
-        put_u64(block, _CHAIN_AT + 12, self.position)
-        put_u32(block, _CHAIN_AT + 20, previous)
+        self._put_file(block, number, salt, first, committed)
+        self._put_chained(block, length, shard, epoch, previous)
         self.content.copy_to(block, _BLOCK_HEADER_BYTES)
         put_zeros(block, length)
         self.checksum = crc32c_between(block, _CHAIN_AT, length)
-        put_u32(block, 44, self.checksum)
-        put_u32(block, 4, crc32c_between(block, 8, _CHAIN_AT))
+        self._seal(block)
         return block
+
+    def given_block(
+        self,
+        number: int,
+        salt: int,
+        first: int,
+        committed: int,
+        shard: int,
+        epoch: int,
+        previous: int,
+    ) -> list[Octets]:
+        """As `block`, of one whose checksum is known: in pieces, so that its entries are not copied."""
+        length = BLOCK_HEADER_BYTES + self.content.bytes
+        head = new_buffer(BLOCK_HEADER_BYTES)
+        self._put_file(head, number, salt, first, committed)
+        self._put_chained(head, length, shard, epoch, previous)
+        self._seal(head)
+        return [head, *self.content.buffers(), bytes(-length % BLOCK_ALIGNMENT)]
+
+    @cython.cfunc
+    @cython.exceptval(-1)
+    @cython.returns(cython.int)
+    @cython.locals(
+        head=bytearray,
+        number=cython.ulonglong,
+        salt=cython.ulonglong,
+        first=cython.longlong,
+        committed=cython.longlong,
+    )
+    def _put_file(self, head: bytearray, number: int, salt: int, first: int, committed: int) -> int:
+        put_u64(head, 8, number)
+        put_u64(head, 16, salt)
+        put_u64(head, 24, first)
+        put_u64(head, 32, committed)
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1)
+    @cython.returns(cython.int)
+    @cython.locals(
+        head=bytearray,
+        length=cython.Py_ssize_t,
+        shard=cython.uint,
+        epoch=cython.ulonglong,
+        previous=cython.uint,
+    )
+    def _put_chained(
+        self, head: bytearray, length: int, shard: int, epoch: int, previous: int
+    ) -> int:
+        put_u32(head, 0, _MAGIC)
+        put_u32(head, 40, length)
+        put_u32(head, _CHAIN_AT, shard)
+        put_u64(head, _CHAIN_AT + 4, epoch)
+        put_u64(head, _CHAIN_AT + 12, self.position)
+        put_u32(head, _CHAIN_AT + 20, previous)
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1)
+    @cython.returns(cython.int)
+    @cython.locals(head=bytearray)
+    def _seal(self, head: bytearray) -> int:
+        put_u32(head, 44, self.checksum)
+        put_u32(head, 4, crc32c_between(head, 8, _CHAIN_AT))
+        return 0
 
 
 @cython.final
@@ -211,11 +267,12 @@ class JournalGroups:
         self._begin(position + 1)
 
     def add_block(
-        self, position: int, epoch: int, payload: bytes, checksum: int, *, synced: bool
+        self, position: int, epoch: int, payload: Octets, checksum: int, *, synced: bool
     ) -> None:
         """Add a block as it is.
 
         Args:
+            payload: kept, not copied, where it is large.
             checksum: 0: of one that is made here.
         """
         group = JournalGroup(position)

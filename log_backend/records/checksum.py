@@ -27,7 +27,6 @@ Octets = bytes | bytearray | memoryview
 
 
 @cython.ccall
-@cython.locals(at=cython.Py_ssize_t)
 def crc32c(data: Octets) -> int:
     """CRC-32C of a contiguous buffer."""
     if cython.compiled:
@@ -37,7 +36,13 @@ def crc32c(data: Octets) -> int:
             return octets_crc(cython.cast(cython.p_uchar, PyBytes_AS_STRING(data)), len(data))
     if isinstance(data, bytes) or len(data) <= PIECE_BYTES:
         return _crc32c(bytes(data))  # which copies no `bytes`
-    crc = 0
+    return crc32c_on(0, data)
+
+
+def crc32c_on(crc: int, data: Octets) -> int:
+    """CRC-32C of octets that have this checksum, and of a contiguous buffer behind them."""
+    if isinstance(data, bytes):
+        return _extended(crc, data)
     for at in range(0, len(data), PIECE_BYTES):
         crc = _extended(crc, bytes(memoryview(data)[at : at + PIECE_BYTES]))
     return crc

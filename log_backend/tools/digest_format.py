@@ -74,7 +74,7 @@ class DigestBlock(msgspec.Struct, frozen=True, tag="block"):
             block.epoch,
             block.position,
             block.previous,
-            block.payload,
+            bytes(block.payload),
             block.checksum,
         )
 

@@ -67,7 +67,8 @@ async def receive_message(reader: asyncio.StreamReader) -> Message:
         head = await reader.readexactly(LENGTH_BYTES)
     async with asyncio.timeout(SILENCE_SECONDS_MAX):
         rest = await reader.readexactly(message_bytes(head) - LENGTH_BYTES)
-    found = decode_message(head + rest)
+    whole = bytearray(head + rest)
+    found = decode_message(whole, 0, len(whole))
     assert found is not None, "it is there in full"
     return found[0]
 

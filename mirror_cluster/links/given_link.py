@@ -19,7 +19,7 @@ class HandshakeFailed(OSError):
 
 
 async def connect(
-    address: str, protocol: asyncio.Protocol, tls: NodeTls | None
+    address: str, protocol: asyncio.BaseProtocol, tls: NodeTls | None
 ) -> asyncio.Transport:
     """Connect with `HOST:PORT`.
 
@@ -49,7 +49,7 @@ async def connect_given(
     secret: bytes,
     process: int | None,
     take: TakeConnection,
-    reach: Callable[[asyncio.Protocol], Awaitable[object]],
+    reach: Callable[[asyncio.BaseProtocol], Awaitable[object]],
 ) -> None:
     """Connect, and give the connection away.
 

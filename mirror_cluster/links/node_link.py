@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Protocol, cast
 
 from routelog.mirror_cluster.links.introduction import (
@@ -13,12 +13,9 @@ from routelog.mirror_cluster.links.introduction import (
     Stranger,
     take_frame,
 )
+from routelog.mirror_cluster.links.receive_buffer import ReceiveBuffer
 from routelog.mirror_cluster.node_tls import handshake_failure
-from routelog.mirror_cluster.protocol.message_format import (
-    BadMessage,
-    decode_message,
-    encode_message,
-)
+from routelog.mirror_cluster.protocol.message_format import BadMessage, message_pieces
 from routelog.mirror_cluster.protocol.messages import Message
 
 log = logging.getLogger(__name__)
@@ -58,7 +55,7 @@ class LinkOwner(Protocol):
         """The connection is closed; nothing comes any more."""
 
 
-class NodeLink(asyncio.Protocol):
+class NodeLink(asyncio.BufferedProtocol):
     """Introduces this node to another one, then sends and receives messages.
 
     Attributes:
@@ -86,7 +83,8 @@ class NodeLink(asyncio.Protocol):
         self._tell = tell
         self._accepted = accepted
         self._transport: asyncio.Transport | None = None
-        self._received = bytearray()
+        self._introducing = bytearray()  # what was not read of it
+        self._received = ReceiveBuffer()
         self._deadline: asyncio.TimerHandle | None = None
         self._has_opened = False
         self._is_refused = False  # and that was told
@@ -102,7 +100,7 @@ class NodeLink(asyncio.Protocol):
             log.warning("node %s reads nothing: the connection is closed", self.other.node)
             transport.abort()
             return
-        transport.write(encode_message(message))
+        transport.writelines(message_pieces(message))
 
     def give_away(self) -> tuple[asyncio.Transport, bytes]:
         """Leave the connection to another protocol, which is to be set at once, and to read on.
@@ -110,10 +108,10 @@ class NodeLink(asyncio.Protocol):
         Returns:
             The transport, which reads nothing, and what came behind the introduction.
         """
-        transport, unread = self._transport, bytes(self._received)
+        transport, unread = self._transport, bytes(self._introducing)
         assert transport is not None
         self._transport = None
-        self._received.clear()
+        self._introducing.clear()
         self._leave_door()
         transport.pause_reading()
         return transport, unread
@@ -133,14 +131,24 @@ class NodeLink(asyncio.Protocol):
         if isinstance(self._introduction, DialerIntroduction):
             transport.write(self._introduction.first)
 
-    def data_received(self, data: bytes) -> None:
+    def get_buffer(self, sizehint: int) -> memoryview:
+        """Where received bytes go."""
+        return self._received.room()
+
+    def buffer_updated(self, nbytes: int) -> None:
         """Bytes have come."""
-        self._received += data
         try:
-            if self.other is None:
-                self._introduce()
             if self.other is not None:
-                self._take_messages()
+                self._take(self._received.received(nbytes))
+                return
+            self._introducing += self._received.room()[:nbytes]
+            self._introduce()
+            if self.other is not None and self._transport is not None:
+                # What is sent goes to the system at once: the turn may wait for the disk.
+                self._transport.set_write_buffer_limits(high=0)
+                unread = bytes(self._introducing)
+                self._introducing.clear()
+                self._take(self._received.add(unread))
         except Stranger as error:
             self._refuse(f"connection with {self._where} is closed: {error}")
         except BadMessage as error:
@@ -174,7 +182,7 @@ class NodeLink(asyncio.Protocol):
             self._accepted.closed()
 
     def _introduce(self) -> None:
-        while self.other is None and (frame := take_frame(self._received)) is not None:
+        while self.other is None and (frame := take_frame(self._introducing)) is not None:
             if not self._has_opened:
                 self._has_opened = True
                 self._write(self._introduction.opened(frame))
@@ -186,14 +194,9 @@ class NodeLink(asyncio.Protocol):
                 self._accepted.authenticated()
             self._owner.introduced(self, self.other)
 
-    def _take_messages(self) -> None:
-        taken = 0
-        with memoryview(self._received) as view:
-            while (found := decode_message(view[taken:])) is not None:
-                message, size = found
-                taken += size
-                self._owner.received(self, message)
-        del self._received[:taken]
+    def _take(self, messages: Iterator[Message]) -> None:
+        for message in messages:
+            self._owner.received(self, message)
 
     def _write(self, octets: bytes) -> None:
         if self._transport is not None:

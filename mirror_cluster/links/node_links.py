@@ -297,7 +297,7 @@ class NodeLinks:
         pause = REDIAL_SECONDS_MIN
         while name in self._entries and name not in self._links:
             try:
-                transport = await self._reach(name, asyncio.Protocol(), None)
+                transport = await self._reach(name, asyncio.BaseProtocol(), None)
                 transport.close()
             except ConnectionRefusedError:
                 return
@@ -320,7 +320,7 @@ class NodeLinks:
         return True
 
     async def _reach(
-        self, name: str, protocol: asyncio.Protocol, tls: NodeTls | None
+        self, name: str, protocol: asyncio.BaseProtocol, tls: NodeTls | None
     ) -> asyncio.Transport:
         entry = self._entries[name]
         try:

@@ -26,9 +26,9 @@ side of a rolling upgrade decides what both speak.
 """
 
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
-from routelog.log_backend import Mark, ShardBlock, crc32c
+from routelog.log_backend import Mark, ShardBlock, crc32c_between, crc32c_on
 from routelog.mirror_cluster.protocol.messages import (
     Acknowledge,
     Append,
@@ -43,6 +43,9 @@ from routelog.mirror_cluster.protocol.messages import (
 VERSION = 1
 MESSAGE_BYTES_MAX = 320 * 1024 * 1024  # a block holds a transaction, which writes up to 256 MiB
 EPOCH_ENDS_MAX = 1_024  # newest: a follower that is further behind takes a copy
+JOINED_BYTES_MAX = 16 * 1024  # of a message: one piece is sent sooner than several
+# A view of a smaller payload would keep a buffer that has much else.
+COPIED_PAYLOAD_BYTES_MAX = 16 * 1024
 
 _LENGTH = struct.Struct("<II")
 _HEAD = struct.Struct("<BBxxIQQ")
@@ -61,48 +64,65 @@ class BadMessage(Exception):
 
 def encode_message(message: Message) -> bytes:
     """The bytes of a message, its length included."""
+    return b"".join(message_pieces(message))
+
+
+def message_pieces(message: Message) -> Sequence[bytes | memoryview]:
+    """The bytes of a message in pieces, so that large payloads are not copied."""
     kind = _KINDS[type(message)]
-    rest = _HEAD.pack(VERSION, kind, message.shard, message.epoch, message.session)
-    rest += _content(message)
-    return _LENGTH.pack(len(rest) + 4, crc32c(rest)) + rest
+    head = _HEAD.pack(VERSION, kind, message.shard, message.epoch, message.session)
+    pieces: list[bytes | memoryview] = [head + _content(message)]
+    if isinstance(message, Append):
+        for block in message.blocks:
+            pieces += _block_head(block), block.payload
+    length = 4 + sum(map(len, pieces))
+    if length <= JOINED_BYTES_MAX:
+        pieces = [b"".join(pieces)]
+    crc = 0
+    for piece in pieces:
+        crc = crc32c_on(crc, piece)
+    pieces[0] = _LENGTH.pack(length, crc) + bytes(pieces[0])
+    return pieces
 
 
-def message_bytes(head: bytes | memoryview) -> int:
-    """How long a message is, by its first `LENGTH_BYTES`.
+def message_bytes(head: bytes | bytearray, at: int = 0) -> int:
+    """How long the message at a place is, by its first `LENGTH_BYTES`.
 
     Raises:
         BadMessage: no message is so long, or so short.
     """
-    length, _ = _LENGTH.unpack_from(head)
-    end: int = length + 4
-    if not _HEAD_END <= end <= MESSAGE_BYTES_MAX:
+    length, _ = _LENGTH.unpack_from(head, at)
+    size: int = length + 4
+    if not _HEAD_END <= size <= MESSAGE_BYTES_MAX:
         raise BadMessage(f"a message of {length:,} bytes")
-    return end
+    return size
 
 
-def decode_message(buffer: bytes | bytearray | memoryview) -> tuple[Message, int] | None:
-    """Read the message at the start of a buffer.
+def decode_message(buffer: bytearray, at: int, end: int) -> tuple[Message, int] | None:
+    """Read the message that begins at a place of a buffer, which is filled up to `end`.
 
     Returns:
-        The message and how many bytes it took; None when it is not there in full.
+        The message, and how many bytes it took; large payloads are views of the buffer. None: it is not there
+        in full.
 
     Raises:
         BadMessage: the peer's fault.
     """
-    view = memoryview(buffer)
-    if len(view) < LENGTH_BYTES:
+    if end - at < LENGTH_BYTES:
         return None
-    end = message_bytes(view)
-    _, crc = _LENGTH.unpack_from(view)
-    if len(view) < end:
+    size = message_bytes(buffer, at)
+    if end - at < size:
         return None
-    if crc32c(view[_LENGTH.size : end]) != crc:
+    end = at + size
+    _, crc = _LENGTH.unpack_from(buffer, at)
+    if crc32c_between(buffer, at + LENGTH_BYTES, end) != crc:
         raise BadMessage("wrong checksum")
-    version, kind, shard, epoch, session = _HEAD.unpack_from(view, _LENGTH.size)
+    version, kind, shard, epoch, session = _HEAD.unpack_from(buffer, at + LENGTH_BYTES)
     if version != VERSION or kind not in _READERS:
         raise BadMessage(f"kind {kind} of version {version}")
     try:
-        return _READERS[kind](_Content(view[_HEAD_END:end]), shard, epoch, session), end
+        content = _Content(memoryview(buffer)[at + _HEAD_END : end])
+        return _READERS[kind](content, shard, epoch, session), size
     except (struct.error, UnicodeDecodeError):
         raise BadMessage(f"content of kind {kind} ends too early") from None
 
@@ -118,18 +138,16 @@ def _content(message: Message) -> bytes:
             return _MARK.pack(*message.common)
         case Append():
             count = len(message.blocks)
-            head = _APPEND.pack(message.after, message.committed, message.stamp, count)
-            return head + b"".join(map(_block_bytes, message.blocks))
+            return _APPEND.pack(message.after, message.committed, message.stamp, count)
         case Acknowledge():
             return _ACKNOWLEDGE.pack(message.durable, message.stamp)
         case _:
             return b""
 
 
-def _block_bytes(block: ShardBlock) -> bytes:
+def _block_head(block: ShardBlock) -> bytes:
     size = len(block.payload)
-    numbers = (block.epoch, block.position, block.previous, block.checksum, size)
-    return _BLOCK.pack(*numbers) + block.payload
+    return _BLOCK.pack(block.epoch, block.position, block.previous, block.checksum, size)
 
 
 class _Content:
@@ -147,14 +165,20 @@ class _Content:
         return Mark(*self.numbers(_MARK))
 
     def octets(self, size: int) -> bytes:
+        return bytes(self._view(size))
+
+    def _view(self, size: int) -> memoryview:
         if size > len(self._rest):
             raise struct.error("too short")
-        piece, self._rest = bytes(self._rest[:size]), self._rest[size:]
+        piece, self._rest = self._rest[:size], self._rest[size:]
         return piece
 
     def block(self, shard: int) -> ShardBlock:
         epoch, position, previous, checksum, size = self.numbers(_BLOCK)
-        block = ShardBlock(shard, epoch, position, previous, self.octets(size), checksum)
+        payload: bytes | memoryview = self._view(size).toreadonly()
+        if size <= COPIED_PAYLOAD_BYTES_MAX:
+            payload = bytes(payload)
+        block = ShardBlock(shard, epoch, position, previous, payload, checksum)
         if not block.is_intact:
             raise BadMessage(f"block {position} of epoch {epoch} is damaged")
         return block

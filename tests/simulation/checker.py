@@ -163,7 +163,7 @@ class Checker:
             known = self.history.setdefault(each, here)
             self._must(known == here, f"I2: {node.name} has another committed block {each}: {here}")
             if each in blocks:
-                self.payloads[each] = blocks[each].payload
+                self.payloads[each] = bytes(blocks[each].payload)
         if leader is not None:
             self._is_on_disks(node, mark, epoch)
         else:
@@ -305,7 +305,7 @@ class Checker:
             end = self._mark_before(block)
         for block in reversed(blocks):
             self.history[block.position] = block.mark
-            self.payloads[block.position] = block.payload
+            self.payloads[block.position] = bytes(block.payload)
         self.confirms = {
             each: at for each, at in self.confirms.items() if self.payloads.get(at) == each
         }

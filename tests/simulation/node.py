@@ -290,7 +290,8 @@ class Node:
         cluster = self.cluster
         cluster.checker.sent(self, message)
         if cluster.uses_wire_format:
-            read = decode_message(encode_message(message))
+            octets = bytearray(encode_message(message))
+            read = decode_message(octets, 0, len(octets))
             assert read is not None
             assert read[0] == message
         cluster.network.send(self.name, to, cluster.nodes[to].receive, self.name, message)

@@ -73,11 +73,11 @@ class FileStorage:
         return Recovered(self.shard, incarnation, found, promise, 0)
 
     def _recover(self) -> None:
-        content = os.pread(self._file, os.fstat(self._file).st_size, 0)
+        content = bytearray(os.pread(self._file, os.fstat(self._file).st_size, 0))
         at, end = 0, Chain().end
         while True:
             try:
-                found = decode_message(memoryview(content)[at:])
+                found = decode_message(content, at, len(content))
             except BadMessage:
                 break
             if found is None:
@@ -96,7 +96,7 @@ class FileStorage:
 
     def texts(self, block: ShardBlock) -> list[str]:
         """What a block says."""
-        return [block.payload.decode()] if block.payload else []
+        return [bytes(block.payload).decode()] if block.payload else []
 
     # -- verbs
 

@@ -272,13 +272,6 @@ async def test_a_block_that_does_not_follow_is_refused(replica: Replica, block: 
     assert replica.journal.end == history(1)[-1].mark
 
 
-async def test_a_block_that_is_not_what_its_leader_made_is_not_stored(replica: Replica) -> None:
-    block = ShardBlock(SHARD, 1, 1, 0, entry(1).encode(), 77)
-    replica.journal.store([block])
-    await until(lambda: replica.failures)
-    assert "not what its leader made" in str(replica.failures[0])
-
-
 async def test_a_follower_takes_no_entries_until_it_leads(
     replica: Replica, directory: Path
 ) -> None:

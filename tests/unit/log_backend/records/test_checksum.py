@@ -1,4 +1,6 @@
 import random
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 from google_crc32c import value
@@ -8,6 +10,7 @@ from routelog.log_backend.records.checksum import (
     UNLOCKED_BYTES_MIN,
     crc32c,
     crc32c_between,
+    crc32c_on,
 )
 
 
@@ -37,3 +40,10 @@ def test_what_is_taken_in_pieces_or_without_the_lock_agrees_with_the_library(lim
         )
         assert crc32c_between(content, 0, end) == value(bytes(content[:end]))
         assert crc32c_between(content, 3, end) == value(bytes(content[3:end]))
+
+
+@pytest.mark.parametrize("size", [0, 1, 70_000, 3 * PIECE_BYTES])
+@pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
+def test_a_checksum_goes_on_over_what_follows(size: int, kind: Callable[[bytes], Any]) -> None:
+    begin, rest = b"what is before", random.Random(size).randbytes(size)
+    assert crc32c_on(crc32c(begin), kind(rest)) == crc32c(begin + rest)
