@@ -7,7 +7,9 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Protocol
+from typing import ClassVar, Protocol
+
+from routelog.log_backend.doors.direct_writes import DirectWrites
 
 Buffer = bytes | bytearray | memoryview
 
@@ -199,6 +201,8 @@ def replace_file(disk: Disk, path: Path, scratch: Path, *content: Buffer) -> Non
 class SystemDisk:
     """The disk of the operating system."""
 
+    _direct: ClassVar = DirectWrites()  # descriptors are the process's
+
     def make_directory(self, path: Path) -> None:
         """Create a directory and its parents, and make their entries durable."""
         missing = [path]
@@ -243,6 +247,7 @@ class SystemDisk:
 
     def close(self, file: int) -> None:
         """Close; raises a write error that the system had not reported yet."""
+        self._direct.close(file)
         os.close(file)
 
     def size(self, file: int) -> int:
@@ -273,6 +278,8 @@ class SystemDisk:
 
         Write and sync are one system call: the thread waits once for the GIL.
         """
+        if self._direct.write_synced(file, position, buffers, sum(map(len, buffers))):
+            return
         for at in range(0, len(buffers), _VECTOR_MAX):
             vector = list(buffers[at : at + _VECTOR_MAX])
             position += self._write_vector(file, position, vector, os.RWF_DSYNC)

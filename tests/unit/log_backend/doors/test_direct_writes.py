@@ -1,0 +1,92 @@
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from routelog.log_backend import SystemDisk
+from routelog.log_backend.doors.direct_writes import (
+    DIRECT_BYTES_MAX,
+    DIRECT_BYTES_MIN,
+    PAGE_BYTES,
+    DirectWrites,
+)
+
+FILE_BYTES = 2 * DIRECT_BYTES_MAX
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    path = tmp_path / "file"
+    path.write_bytes(b"z" * FILE_BYTES)
+    return path
+
+
+@pytest.fixture
+def file(path: Path) -> Iterator[int]:
+    file = os.open(path, os.O_RDWR)
+    yield file
+    os.close(file)
+
+
+def pieces(size: int) -> list[bytes | bytearray | memoryview]:
+    """Of odd lengths, so many bytes in all."""
+    octets = os.urandom(size)
+    return [octets[:7], bytearray(octets[7:5_000]), memoryview(octets)[5_000:], b""]
+
+
+def test_what_is_written_past_the_cache_is_read_through_it(path: Path, file: int) -> None:
+    writes = DirectWrites()
+    os.pread(file, FILE_BYTES, 0)  # the cache has all of it
+    if not writes.write_synced(file, 0, pieces(DIRECT_BYTES_MIN), DIRECT_BYTES_MIN):
+        pytest.skip("this file system does not take such writes")
+    expected = bytearray(path.read_bytes())
+    for size in (DIRECT_BYTES_MIN, 5 * PAGE_BYTES + DIRECT_BYTES_MIN, DIRECT_BYTES_MAX):
+        for position in (0, PAGE_BYTES, DIRECT_BYTES_MAX - PAGE_BYTES):
+            content = pieces(size)
+            assert writes.write_synced(file, position, content, size)
+            expected[position : position + size] = b"".join(content)
+            assert path.read_bytes() == expected
+    writes.close(file)
+
+
+@pytest.mark.parametrize(
+    ("position", "size"),
+    [
+        (0, DIRECT_BYTES_MIN - PAGE_BYTES),
+        (0, DIRECT_BYTES_MAX + PAGE_BYTES),
+        (1, DIRECT_BYTES_MIN),
+        (0, DIRECT_BYTES_MIN + 1),
+    ],
+)
+def test_what_does_not_fit_is_left_to_the_cache(file: int, position: int, size: int) -> None:
+    assert not DirectWrites().write_synced(file, position, [bytes(size)], size)
+    assert os.pread(file, 10, position) == b"z" * 10
+
+
+def test_a_file_system_that_takes_none_is_asked_once() -> None:
+    writes = DirectWrites()
+    file = os.memfd_create("memory")
+    try:
+        if writes.write_synced(file, 0, [bytes(DIRECT_BYTES_MIN)], DIRECT_BYTES_MIN):
+            pytest.skip("this system takes them in memory, too")
+        assert writes._files == {file: None}
+    finally:
+        writes.close(file)
+        os.close(file)
+    assert not writes._files
+
+
+def test_a_descriptor_that_is_used_again_is_the_new_files(tmp_path: Path) -> None:
+    disk, found = SystemDisk(), []
+    for name in ("first", "second"):
+        file = disk.open(tmp_path / name, create=True)
+        disk.fill_with_zeros(file, FILE_BYTES)
+        disk.write_synced(file, 0, [name.encode() * DIRECT_BYTES_MIN])
+        disk.write_synced(file, 0, [name[-1:].encode() * DIRECT_BYTES_MIN])
+        found.append(file)
+        disk.close(file)
+    assert found[0] == found[1]
+    for name in ("first", "second"):
+        begin = (tmp_path / name).read_bytes()[:DIRECT_BYTES_MIN]
+        assert begin == name[-1:].encode() * DIRECT_BYTES_MIN
