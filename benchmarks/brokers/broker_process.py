@@ -11,7 +11,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -93,21 +93,26 @@ class Broker:
 
 @contextlib.contextmanager
 def routelog(
-    folder: Path, *, with_http: bool = False, environment: Mapping[str, str] = NOTHING
+    folder: Path,
+    *,
+    with_http: bool = False,
+    environment: Mapping[str, str] = NOTHING,
+    program: Sequence[str] = ("routelog",),
 ) -> Iterator[Broker]:
     """A RouteLog of this source tree; the HTTP API costs memory, and is optional.
 
     Args:
+        program: module that is run, with its arguments before `serve`.
         environment: added to that of this process.
     """
-    command = [sys.executable, "-m", "routelog", "serve", "--host", "127.0.0.1", "--port", "0"]
+    command = [sys.executable, "-m", *program, "serve", "--host", "127.0.0.1", "--port", "0"]
     doors = {"ROUTELOG_MANAGEMENT": str(with_http).lower(), "ROUTELOG_PROMETHEUS": "false"}
     environment = {**os.environ, **environment, **doors}
-    http_port = _free_port() if with_http else None
+    http_port = free_port() if with_http else None
     if with_http:
         environment["ROUTELOG_MANAGEMENT_PORT"] = str(http_port)
         environment["ROUTELOG_MANAGEMENT_TLS_PORT"] = "0"
-    certificate, tls_port = make_certificate(folder), _free_port()
+    certificate, tls_port = make_certificate(folder), free_port()
     if certificate is not None:
         environment["ROUTELOG_TLS_PORT"] = str(tls_port)
         environment["ROUTELOG_TLS_CERTIFICATE"] = str(certificate.file)
@@ -115,18 +120,25 @@ def routelog(
     log = (folder / "routelog.log").open("wb")
     with (
         log,
-        _running(
-            [*command, "--data-dir", str(folder / "routelog")], environment, log.fileno()
+        running(
+            [*command, "--data-dir", str(folder / "routelog")],
+            environment,
+            log.fileno(),
+            subprocess.PIPE,
         ) as process,
     ):
-        uri = _ready_url(process, folder / "routelog.log")
+        uri = ready_url(process, folder / "routelog.log")
         tls_uri = None if certificate is None else certificate.uri(tls_port)
         another = functools.partial(_another, routelog, folder)
         yield Broker(uri, tls_uri, session=process.pid, http_port=http_port, another=another)
 
 
-def _ready_url(process: subprocess.Popen[bytes], log: Path) -> str:
-    """Read stdout up to the ready line, and keep draining it afterwards."""
+def ready_url(process: subprocess.Popen[bytes], log: Path) -> str:
+    """Read what a RouteLog prints up to its ready line, and keep draining it afterwards.
+
+    Raises:
+        BrokerUnavailable: there is no such line.
+    """
     urls: list[str] = []
     ready = threading.Event()
 
@@ -155,9 +167,9 @@ def rabbitmq(folder: Path) -> Iterator[Broker]:
         )
     home = folder / "rabbitmq"
     home.mkdir()
-    port, mapper_port = _free_port(), _free_port()
+    port, mapper_port = free_port(), free_port()
     environment = _rabbitmq_environment(home, port, mapper_port)
-    certificate, tls_port = make_certificate(home), _free_port()
+    certificate, tls_port = make_certificate(home), free_port()
     if certificate is not None:
         (home / "rabbitmq.conf").write_text(
             f"listeners.ssl.1 = 127.0.0.1:{tls_port}\n"
@@ -167,7 +179,7 @@ def rabbitmq(folder: Path) -> Iterator[Broker]:
     log_path = home / "output.log"
     url = f"amqp://guest:guest@127.0.0.1:{port}/"
     try:
-        with log_path.open("wb") as log, _running([program], environment, log.fileno()) as process:
+        with log_path.open("wb") as log, running([program], environment, log.fileno()) as process:
             _wait_until_it_answers(url, process, log_path)
             tls_uri = None if certificate is None else certificate.uri(tls_port)
             another = functools.partial(_another, rabbitmq, folder)
@@ -196,7 +208,7 @@ def _rabbitmq_environment(home: Path, port: int, mapper_port: int) -> dict[str, 
         "RABBITMQ_NODENAME": f"bench{os.getpid()}@localhost",
         "RABBITMQ_NODE_IP_ADDRESS": "127.0.0.1",
         "RABBITMQ_NODE_PORT": str(port),
-        "RABBITMQ_DIST_PORT": str(_free_port()),
+        "RABBITMQ_DIST_PORT": str(free_port()),
         "RABBITMQ_MNESIA_BASE": str(home / "mnesia"),
         "RABBITMQ_LOG_BASE": str(home / "log"),
         "RABBITMQ_PID_FILE": str(home / "pid"),
@@ -225,15 +237,19 @@ def _stop_port_mapper(environment: dict[str, str]) -> None:
 
 
 @contextlib.contextmanager
-def _running(
-    command: list[str], environment: dict[str, str], log: int
+def running(
+    command: list[str], environment: Mapping[str, str], log: int, output: int | None = None
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """A process in a group of its own, which is stopped as a group."""
+    """A process in a session of its own, which is stopped as a group.
+
+    Args:
+        log, output: where its errors go, and what it prints; None: to the log, too.
+    """
     process = subprocess.Popen(
         command,
         env=environment,
         stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE if "routelog" in command else log,
+        stdout=log if output is None else output,
         stderr=log,
         start_new_session=True,
     )
@@ -248,8 +264,13 @@ def _running(
         process.wait()
 
 
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
+def free_port(wanted: int = 0) -> int:
+    """A port of 127.0.0.1 that nobody listens on; 0: any.
+
+    Raises:
+        OSError: somebody listens on the wanted one.
+    """
+    with socket.create_server(("127.0.0.1", wanted)) as probe:
         return int(probe.getsockname()[1])
 
 
