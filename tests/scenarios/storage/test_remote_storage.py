@@ -363,6 +363,7 @@ def test_consumers_read_both_parts_as_one_log(
     tiered(broker, **{"x-compression": "zstd"})
     broker.kill()  # nothing is in memory, and nobody has listed the bucket yet
     broker.start()
+    assert consumed(broker, 10, x_group="g", x_stream_offset="1h") == WHOLE[:10]
     assert consumed(broker, len(BODIES), x_stream_offset="first") == WHOLE
     assert consumed(broker, len(BODIES) - 31, x_stream_offset=31) == WHOLE[31:]
     clients = Clients(broker.url)
@@ -370,6 +371,9 @@ def test_consumers_read_both_parts_as_one_log(
     assert declared.method.message_count == len(BODIES)
     clients.close()
     door = ManagementDoor(broker)
+    reader = ("logs", "/", "audit", "readers", "g", "position")
+    moved = door.do("PUT", *reader, body={"to": "1h", "dry_run": True})
+    assert (moved["repeated"], moved["partitions"][0]["to"]) == (10, 0)
     text = BODIES[11][:6].decode()
     found = door.get("queues", "/", "audit", "messages", query=f"text={text}&offset=0")
     assert [each["offset"] for each in found["items"]] == [11]

@@ -138,6 +138,15 @@ def test_a_batch_larger_than_a_request_comes_whole(bucket: CountingBucket) -> No
     assert piece.batches[0].records.body(0) == b"\x01" * 500 * KIB
 
 
+def test_a_batch_that_a_request_does_not_reach_waits_for_the_next_one(
+    bucket: CountingBucket,
+) -> None:
+    copy = RemoteCopy(put(bucket, batches(4, 75 * KIB)), None)
+    piece = read_piece(bucket, FOLDER, [copy], 0, 200 * KIB)
+    assert (bases(piece), piece.end) == ([0], 2)
+    assert len(bucket.requests) == 1
+
+
 def test_what_is_whole_before_damage_is_given(bucket: CountingBucket) -> None:
     segment = put(bucket, batches(10))
     copy = RemoteCopy(segment, None)
