@@ -128,7 +128,7 @@ class BindingGraph:
         self.drop_binding(known)
         for end in (("exchange", known.source), (known.destination_kind, known.destination)):
             node = self.departed.get(end)
-            if node is not None and next(node.bindings(), None) is None:
+            if node is not None and not node.is_bound:
                 del self.departed[end]
         return TopologyChange(bindings_removed=(known,))
 

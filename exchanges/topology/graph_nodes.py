@@ -37,6 +37,11 @@ class ExchangeNode:
         """Whether the exchange outlives a restart."""
         return self.exchange.durable
 
+    @property
+    def is_bound(self) -> bool:
+        """Whether there is any binding at either end."""
+        return bool(self.outgoing or self.incoming)
+
     def bindings(self) -> Iterator[Binding]:
         """Return the bindings at both ends, each once."""
         others = (b for b in self.incoming if b.source != self.exchange.name)
@@ -68,6 +73,11 @@ class QueueNode:
 
     durable: bool
     incoming: dict[Binding, None] = field(default_factory=dict)
+
+    @property
+    def is_bound(self) -> bool:
+        """Whether any binding leads here."""
+        return bool(self.incoming)
 
     def bindings(self) -> Iterator[Binding]:
         """Return the bindings that lead here."""

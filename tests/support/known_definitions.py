@@ -43,7 +43,7 @@ def known_of(vhost: VirtualHost) -> dict[str, object]:
         "groups": dict(groups._stored_records),
         "next cursors": dict(groups._next_cursors),
         "policies": [book.all(operator=operator) for operator in (False, True)],
-        "kept": sorted(vhost.kept.places()),
+        "kept": {place: vhost.kept.all(place[0]) for place in vhost.kept.places()},
     }
 
 

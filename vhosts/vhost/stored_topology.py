@@ -10,7 +10,13 @@ from dataclasses import dataclass
 
 import msgspec
 
-from routelog.exchanges import Binding, ExchangeNotFound, QueueNotFound, RoutingTable
+from routelog.exchanges import (
+    Binding,
+    ExchangeNotFound,
+    QueueNotFound,
+    RoutingError,
+    RoutingTable,
+)
 from routelog.log_backend import Change, MetadataCorrupt, MetadataStore
 from routelog.vhosts.arguments.queue_properties import QueueProperties
 from routelog.vhosts.queues.group_book import GroupBook
@@ -26,6 +32,9 @@ from routelog.vhosts.stored.topology_record import (
 )
 from routelog.vhosts.vhost.definitions_budget import DefinitionsBudget
 from routelog.vhosts.vhost.topology_keeper import TopologyKeeper
+
+# What a record of a later version, or a damaged one, may raise
+UNREADABLE = msgspec.MsgspecError, RoutingError, ValueError
 
 KINDS = (
     "exchanges",
@@ -100,8 +109,7 @@ class StoredTopology:
             before: the value that the key had; only of a binding that is deleted.
 
         Raises:
-            MetadataCorrupt: it cannot be read.
-            RoutingError, ValueError: it cannot be.
+            MetadataCorrupt: it cannot be read, or carried out.
         """
         kind = change.key.partition(b"/")[0]
         try:
@@ -109,7 +117,7 @@ class StoredTopology:
                 self._apply_binding(change.value, before)
             else:
                 self._appliers[kind](change)
-        except msgspec.MsgspecError as error:
+        except UNREADABLE as error:
             raise MetadataCorrupt(f"{change.key!r}: {error}") from error
 
     def _apply_exchange(self, change: Change) -> None:

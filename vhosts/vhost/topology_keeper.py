@@ -12,6 +12,7 @@ from routelog.vhosts.arguments.limits import MAX_BINDINGS, Limits, reached
 from routelog.vhosts.counters.totals import VhostCounters
 from routelog.vhosts.errors import (
     BindingLimitReached,
+    VhostNotFound,
 )
 from routelog.vhosts.queues.event_feed import TellEvent
 from routelog.vhosts.stored.topology_record import binding_change
@@ -35,6 +36,7 @@ class TopologyKeeper:
 
     Attributes:
         bindings: how many there are.
+        closed: the vhost is deleted.
     """
 
     def __init__(
@@ -58,6 +60,7 @@ class TopologyKeeper:
         self._budget = budget
         self._limits = limits
         self.bindings = 0
+        self.closed = False
         self._submitted: asyncio.Future[int] | None = None  # the last change
         self._removing: asyncio.Task[int] | None = None
 
@@ -66,7 +69,8 @@ class TopologyKeeper:
 
         Raises:
             MetadataUnavailable: nothing more can be written; nothing has changed.
-            BindingLimitReached, UserBindingLimitReached, DefinitionsLimitReached: nothing has changed.
+            BindingLimitReached, UserBindingLimitReached, DefinitionsLimitReached, VhostNotFound: nothing has
+                changed.
         """
         if not change:
             return self.undecided()
@@ -78,6 +82,15 @@ class TopologyKeeper:
             raise
         return self.whole(change, stored)
 
+    def check_open(self) -> None:
+        """Refuse what is new in a deleted vhost: a call of before may come late.
+
+        Raises:
+            VhostNotFound: it is deleted.
+        """
+        if self.closed:
+            raise VhostNotFound(self._vhost)
+
     def _check(self, change: TopologyChange) -> None:
         bindings = change.bindings_added
         if bindings:
@@ -85,6 +98,8 @@ class TopologyKeeper:
             if (limit := reached(self._limits(), MAX_BINDINGS, count)) is not None:
                 raise BindingLimitReached(self._vhost, limit)
         added: Sequence[Exchange | Binding] = (*change.exchanges_declared, *bindings)
+        if added:
+            self.check_open()
         for each in added:  # a call adds one
             self._budget.check(each.user, definition_bytes(each), len(bindings))
 

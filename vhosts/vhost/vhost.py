@@ -351,13 +351,14 @@ class VirtualHost:
 
         Raises:
             InvalidName, ReservedName, InvalidQueueArgument, InvalidQueueProperty,
-            QueueInequivalent, QueueLocked, QueueLimitReached, DefinitionsLimitReached.
+            QueueInequivalent, QueueLocked, QueueLimitReached, DefinitionsLimitReached, VhostNotFound.
             InvalidArguments: they are too large.
             ValueError: see `until_free`.
         """
         if not server_named:
             check_not_reserved("queue", properties.name)
         checked_arguments(properties.arguments)
+        self._keeper.check_open()
         churn = self.counters.node.churn
         churn.queue_declared += 1
         properties = with_type(properties, self.record.default_queue_type)
@@ -544,6 +545,7 @@ class VirtualHost:
         Raises:
             MetadataUnavailable: nothing more can be written.
         """
+        self._keeper.closed = self.policies.closed = True
         durable: Durable = None
         deleted = 0
         for queue in self.queues.values():

@@ -37,7 +37,7 @@ from routelog.vhosts.stored.topology_record import (
 )
 from routelog.vhosts.vhost.definitions_budget import BYTES_MAX, DefinitionsBudget
 from routelog.vhosts.vhost.hosted_queues import QueueStore
-from routelog.vhosts.vhost.stored_topology import KINDS
+from routelog.vhosts.vhost.stored_topology import KINDS, UNREADABLE
 from routelog.vhosts.vhost.vhost import QUEUES_MAX, VirtualHost
 
 DESCRIPTION_CHARACTERS_MAX = 1_024  # characters; listings show it
@@ -134,18 +134,21 @@ class VhostDirectory:
             MetadataCorrupt: it cannot be read.
         """
         key, value = change.key, change.value
-        if key.startswith(VHOSTS_PREFIX):
-            if value is None:
-                (name,) = key_names(key)
-                self._vhosts.pop(name, None)
-            else:
-                self._put(_decode(key, value))
-        elif key == NEXT_PARTITION_KEY:
-            self._next_partition = int(value or 1)
-        elif key.startswith(PREFIXES):
-            vhost = self._vhosts.get(unquote(key.split(b"/", 2)[1].decode()))
-            if vhost is not None:  # else it was deleted: a start passes over what is left of it
-                vhost.stored.apply(change, before)
+        try:
+            if key == NEXT_PARTITION_KEY:
+                self._next_partition = int(value or 1)
+            elif key.startswith(PREFIXES):
+                vhost = self._vhosts.get(unquote(key.split(b"/", 2)[1].decode()))
+                if vhost is not None:  # else it was deleted: a start passes over what is left of it
+                    vhost.stored.apply(change, before)
+            elif key.startswith(VHOSTS_PREFIX):
+                if value is None:
+                    (name,) = key_names(key)
+                    self._vhosts.pop(name, None)
+                else:
+                    self._put(msgspec.json.decode(value, type=VhostRecord))
+        except UNREADABLE as error:
+            raise MetadataCorrupt(f"{key!r}: {error}") from error
 
     async def open_logs(self) -> None:
         """The definitions are there: open the logs of queues and exchanges, in turns.
@@ -286,13 +289,6 @@ class VhostDirectory:
         )
         self._vhosts[record.name] = vhost
         return vhost
-
-
-def _decode(key: bytes, value: bytes) -> VhostRecord:
-    try:
-        return msgspec.json.decode(value, type=VhostRecord)
-    except msgspec.MsgspecError as error:
-        raise MetadataCorrupt(f"{key!r}: {error}") from error
 
 
 def check_vhost(record: VhostRecord) -> None:

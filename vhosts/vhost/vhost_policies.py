@@ -7,6 +7,7 @@ from routelog.log_backend import Durability, Lane, MetadataWriter, in_turns
 from routelog.vhosts.arguments.match_budget import MatchBudget
 from routelog.vhosts.arguments.policy import ALTERNATE_EXCHANGE, Policy
 from routelog.vhosts.arguments.queue_arguments import durability, retention
+from routelog.vhosts.errors import VhostNotFound
 from routelog.vhosts.publishing.broker_message import LOG_EXCHANGE
 from routelog.vhosts.queues.event_feed import TellEvent, tell_nobody
 from routelog.vhosts.queues.queue import Queue
@@ -21,6 +22,7 @@ class VhostPolicies:
 
     Attributes:
         book: read by anyone, changed only here once it is loaded.
+        closed: the vhost is deleted.
     """
 
     def __init__(
@@ -38,6 +40,7 @@ class VhostPolicies:
         self._queues = queues
         self._default_durability = default_durability
         self._tell = tell
+        self.closed = False
 
     def recovered(self) -> None:
         """All queues and exchanges are there: let them go by their policies."""
@@ -53,9 +56,12 @@ class VhostPolicies:
 
         Raises:
             InvalidPolicy: the pattern takes too long for the names that are there; nothing has happened.
+            VhostNotFound: the vhost is deleted meanwhile; nothing has happened.
             MetadataUnavailable: nothing more can be written; nothing has happened.
         """
         await self._try_out(policy)
+        if self.closed:
+            raise VhostNotFound(self._vhost)
         durable = self.book.change(policy_change(self._vhost, policy))
         self._tell("policy.set", name=policy.name, vhost=self._vhost, pattern=policy.pattern)
         await self._follow_all()

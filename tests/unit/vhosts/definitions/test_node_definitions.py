@@ -78,3 +78,13 @@ def test_what_is_no_definition_or_of_a_deleted_vhost_is_passed_over(node: Node) 
 def test_a_vhost_that_cannot_be_read_is_named(node: Node) -> None:
     with pytest.raises(MetadataCorrupt, match="vhosts/v"):
         node.definitions.apply([Change(b"vhosts/v", b"{}")])
+
+
+def test_what_cannot_be_carried_out_is_named(node: Node) -> None:
+    strange = exchange_change("/", Exchange("x", "x-of-tomorrow", durable=True))
+    with pytest.raises(MetadataCorrupt, match=r"exchanges/%2F/x.*x-of-tomorrow"):
+        node.definitions.apply([strange])
+    with pytest.raises(MetadataCorrupt, match=r"exchanges/%2F/xxx.*255"):
+        node.definitions.apply([exchange_change("/", Exchange("x" * 300, "direct", durable=True))])
+    with pytest.raises(MetadataCorrupt, match="next-partition"):
+        node.definitions.apply([Change(NEXT_PARTITION_KEY, b"many")])

@@ -154,6 +154,24 @@ async def test_a_deleted_vhost_takes_everything_with_it(tmp_path: Path) -> None:
         assert [vhost.name for vhost in node.vhosts.all()] == ["/"]
 
 
+async def test_a_deleted_vhost_refuses_a_late_call(tmp_path: Path) -> None:
+    async with running_node(tmp_path) as node:
+        vhost = await node.vhosts.add("v")
+        vhost.declare_queue(QueueProperties("q", durable=True), CONNECTION)
+        deletion = asyncio.ensure_future(node.vhosts.delete("v"))
+        await asyncio.sleep(0)
+        with pytest.raises(VhostNotFound):
+            vhost.declare_queue(QueueProperties("late", durable=True), CONNECTION)
+        with pytest.raises(VhostNotFound):
+            vhost.declare_exchange(
+                "late", "fanout", durable=True, auto_delete=False, internal=False, arguments={}
+            )
+        with pytest.raises(VhostNotFound):
+            await vhost.policies.put(Policy("late", "", {"max-length": 1}))
+        await deletion
+        assert not [key for key, _ in node.logs.metadata.scan(b"") if b"/v/" in key]
+
+
 async def test_the_number_of_queues_is_limited_by_vhost_or_by_default(tmp_path: Path) -> None:
     async with running_node(tmp_path) as node:
         vhosts = VhostDirectory(
