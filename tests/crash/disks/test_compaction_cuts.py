@@ -33,7 +33,7 @@ from routelog.log_backend.segments.retention import Retention
 
 pytestmark = pytest.mark.crash
 
-HISTORIES = int(os.environ.get("ROUTELOG_TEST_COMPACTIONS", "6"))
+HISTORIES = int(os.environ.get("ROUTELOG_TEST_COMPACTIONS", "3"))
 CUTS = int(os.environ.get("ROUTELOG_TEST_COMPACTION_CUTS", "6"))  # of one history
 ROUNDS = 4
 NOTHING: Mapping[bytes, bytes] = {}
