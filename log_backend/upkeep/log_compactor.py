@@ -310,7 +310,12 @@ class LogCompactor:
                 state.is_stuck = True
 
     def _remove_new(self, path: Path) -> None:
-        if self._disk.list_directory(path.parent):
+        names = self._disk.list_directory(path.parent)
+        if path.name in names:
+            # Before its index, durably: a compacted segment without one replaces nothing, but hides an old one.
+            self._disk.remove(path)
+            self._disk.sync_directory(path.parent)
+        if names:
             remove_segment(self._disk, path)
             self._disk.sync_directory(path.parent)
 

@@ -31,6 +31,7 @@ from unit.log_backend.watched_disk import WatchedDisk
 from routelog.log_backend.doors.clock import SystemClock
 from routelog.log_backend.partitions.partition_log import PartitionLog
 from routelog.log_backend.segments.retention import Compaction, Retention
+from routelog.log_backend.upkeep import log_compactor
 from routelog.log_backend.upkeep.compaction_process import CompactionProcess
 
 PAD = b" " * 200
@@ -339,6 +340,56 @@ async def test_a_name_that_may_stay_is_left_to_the_next_start(
     await store.aclose()
     store, partition = start_compacted(left, disk, epoch=2)
     await idle(store)
+    assert folded(await read_from(partition, 0)) == folded(stored)
+    await store.aclose()
+
+
+async def test_a_new_segment_that_cannot_be_taken_back_hides_nothing(
+    data: Path, disk: WatchedDisk
+) -> None:
+    store, partition = start_compacted(data, disk)
+    stored = fill(partition, 10)
+    arrived, released = disk.hold("rename", "here.log")
+    await flushed(store)
+    await asyncio.to_thread(arrived.wait, 30)
+    store.compactor.stop()
+    disk.fail("remove", "*.1.log")
+    released.set()
+    await idle(store)
+    disk.repair()
+    await store.aclose()
+    store, partition = start_compacted(data, disk, epoch=2)
+    await idle(store)
+    assert not partition.is_damaged
+    assert folded(await read_from(partition, 0)) == folded(stored)
+    await store.aclose()
+
+
+async def test_a_new_segment_that_is_taken_back_goes_before_its_index(
+    data: Path, disk: WatchedDisk
+) -> None:
+    store, partition = start_compacted(data, disk)
+    fill(partition, 10)
+    arrived, released = disk.hold("rename", "here.log")
+    await flushed(store)
+    await asyncio.to_thread(arrived.wait, 30)
+    store.compactor.stop()
+    released.set()
+    await idle(store)
+    files = [path.suffix for event, path in disk.events if event == "remove" and ".1." in path.name]
+    assert files == [".log", ".index", ".timeindex"]
+    await store.aclose()
+
+
+async def test_old_large_segments_are_compacted(
+    data: Path, disk: WatchedDisk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log_compactor, "COMPACTED_SEGMENT_BYTES", 100)
+    store, partition = start_compacted(data, disk)
+    stored = fill(partition, 10)
+    stored += [each for key in range(60) for each in publish(partition, (f"key {key}", PAD))]
+    await passed(store)
+    assert (store.compactor.passes, store.compactor.failures) == (1, 0)
     assert folded(await read_from(partition, 0)) == folded(stored)
     await store.aclose()
 
