@@ -121,7 +121,8 @@ def compact(disk: Disk, task: CompactionTask, name: str) -> Iterator[CompactionS
     for at, each in enumerate(inputs):
         survivors, removed = _survivors(disk, each, task, keys, last)
         size = sum(batch.records.batch_bytes for batch in survivors)
-        if group.first is not None and group.size + size > task.segment_bytes_max:
+        # A group without survivors is no segment: it goes on with the next input.
+        if group.size and group.size + size > task.segment_bytes_max:
             if group.is_changed:
                 yield group.write(disk, scratch, at)
             group = _Group(task)

@@ -165,7 +165,15 @@ def test_a_pass_ends_in_front_of_too_many_keys_but_takes_one_segment(tmp_path: P
 def test_a_segment_of_which_nothing_goes_stays_as_it_is(tmp_path: Path) -> None:
     inputs = written(tmp_path, [[("a", b"1")]], [[("b", b"2")]], [[("b", b"3")]])
     _, steps, _ = after(task(tmp_path, inputs, segment_bytes_max=1))
-    assert [(each.first, each.end) for each in steps] == [(1, 2)] or not steps
+    assert [(each.first, each.end) for each in steps] == [(1, 3)]
+
+
+def test_inputs_without_survivors_become_no_segment_of_their_own(tmp_path: Path) -> None:
+    values = [[("a", b"1"), ("b", b"2")]], [[("a", b"3"), ("b", b"4")]], [[("a", b"5" * 800)]]
+    inputs = written(tmp_path, *values, [[("b", b"6" * 800)]])
+    found, steps, _ = after(task(tmp_path, inputs, segment_bytes_max=500))
+    assert [at for at, _ in found] == [4, 5]
+    assert [(each.first, each.end) for each in steps] == [(0, 3)]
 
 
 def test_the_key_is_the_value_of_a_header_where_there_is_one(tmp_path: Path) -> None:
