@@ -65,6 +65,8 @@ NOT_CAUSED_BY_CLIENTS = {
     "log_backend.remote.remote_piece.PieceDamaged": "as SegmentDamaged",
     "log_backend.upkeep.segment_compressor.NotCompressed": "in the background",
     "log_backend.upkeep.segment_copy.CopyStopped": "in the background",
+    "log_backend.upkeep.compaction_process.CompactionFailed": "in the background",
+    "log_backend.upkeep.log_compactor._Outdated": "in the background",
     "log_backend.remote.bucket.BadBucket": "at start",
     "log_backend.remote.bucket.BucketFailed": "in the background",
     "log_backend.remote.bucket.NoObject": "in the background",

@@ -1,3 +1,4 @@
+import errno
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -64,17 +65,37 @@ def test_what_does_not_fit_is_left_to_the_cache(file: int, position: int, size: 
     assert os.pread(file, 10, position) == b"z" * 10
 
 
-def test_a_file_system_that_takes_none_is_asked_once() -> None:
-    writes = DirectWrites()
-    file = os.memfd_create("memory")
-    try:
-        if writes.write_synced(file, 0, [bytes(DIRECT_BYTES_MIN)], DIRECT_BYTES_MIN):
-            pytest.skip("this system takes them in memory, too")
-        assert writes._files == {file: None}
-    finally:
-        writes.close(file)
-        os.close(file)
+def test_a_file_system_that_takes_none_is_asked_once(
+    file: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writes, asked = DirectWrites(), list[int]()
+
+    def refused(*_: object) -> int:
+        asked.append(1)
+        raise OSError(errno.EINVAL, "not here")
+
+    monkeypatch.setattr(os, "open", refused)
+    for _ in range(2):
+        assert not writes.write_synced(file, 0, [bytes(DIRECT_BYTES_MIN)], DIRECT_BYTES_MIN)
+    assert len(asked) == 1
+    writes.close(file)
     assert not writes._files
+
+
+def test_a_file_system_that_opens_such_files_and_writes_none_is_asked_once(
+    path: Path, file: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writes, asked = DirectWrites(), list[int]()
+
+    def refused(*_: object) -> int:
+        asked.append(1)
+        raise OSError(errno.EINVAL, "other places")
+
+    monkeypatch.setattr(os, "pwritev", refused)
+    for _ in range(2):
+        assert not writes.write_synced(file, 0, [bytes(DIRECT_BYTES_MIN)], DIRECT_BYTES_MIN)
+    assert len(asked) <= 1
+    assert writes._files == {file: None}
 
 
 def test_a_descriptor_that_is_used_again_is_the_new_files(tmp_path: Path) -> None:
