@@ -147,7 +147,9 @@ def check_arguments(queue: str, vhost: str, arguments: Mapping[str, object]) -> 
         if name in arguments and not is_stream(arguments):
             raise InvalidQueueArgument(queue, vhost, name, "only a stream is compacted")
     if arguments.get("x-cleanup-policy") == COMPACT:
-        _check_compacted(queue, vhost, arguments)
+        reason = _not_compacted(arguments)
+        if reason is not None:
+            raise InvalidQueueArgument(queue, vhost, "x-cleanup-policy", reason)
     if "x-message-deduplication" in arguments and is_stream(arguments):
         reason = "a stream keeps every message; an exchange can let those with a new key through"
         raise InvalidQueueArgument(queue, vhost, "x-message-deduplication", reason)
@@ -156,14 +158,13 @@ def check_arguments(queue: str, vhost: str, arguments: Mapping[str, object]) -> 
         raise InvalidQueueArgument(queue, vhost, "x-retention-force", reason)
 
 
-def _check_compacted(queue: str, vhost: str, arguments: Mapping[str, object]) -> None:
-    reason = None
+def _not_compacted(arguments: Mapping[str, object]) -> str | None:
+    """Why a stream with these arguments, and those of a policy, is not compacted; None: it can be."""
     if arguments.get("x-remote-storage") is True:
-        reason = "a log with remote storage is not compacted: the copies would differ"
-    elif arguments.get("x-partition-strategy") == ROUND_ROBIN:
-        reason = f"the strategy '{ROUND_ROBIN}' spreads a key over the partitions"
-    if reason is not None:
-        raise InvalidQueueArgument(queue, vhost, "x-cleanup-policy", reason)
+        return "a log with remote storage is not compacted: the copies would differ"
+    if arguments.get("x-partition-strategy") == ROUND_ROBIN:
+        return f"the strategy '{ROUND_ROBIN}' spreads a key over the partitions"
+    return None
 
 
 def check_equivalent(
@@ -289,12 +290,12 @@ def retention(arguments: Mapping[str, object]) -> Retention | None:
         is_stream=True,
         age_max=age_microseconds(arguments.get("x-max-age")),
         bytes_max=_size(arguments.get("x-max-length-bytes")),
-        compaction=None if limits.is_remote else _compaction(arguments),
+        compaction=_compaction(arguments),
     )
 
 
 def _compaction(arguments: Mapping[str, object]) -> Compaction | None:
-    if arguments.get("x-cleanup-policy") != COMPACT:
+    if arguments.get("x-cleanup-policy") != COMPACT or _not_compacted(arguments) is not None:
         return None
     header = arguments.get("x-partition-key")
     deletion_age = age_microseconds(arguments.get("x-delete-retention"))

@@ -310,10 +310,12 @@ def test_a_compacted_stream_keeps_deletions_for_a_day() -> None:
     assert retention(stream | {"x-max-age": "1h"}) == Retention(
         is_stream=True, age_max=hour, compaction=Compaction("", day, 0)
     )
-    # A policy says it of a stream with remote storage.
-    remote = retention(stream | {"x-remote-storage": True})
-    assert remote is not None
-    assert remote.compaction is None
+    # A policy says it of a stream that could not say it itself.
+    spread = {"x-partitions": 3, "x-partition-strategy": "round-robin"}
+    for other in ({"x-remote-storage": True}, spread):
+        kept = retention({**stream, **other})
+        assert kept is not None
+        assert kept.compaction is None
     assert retention({"x-retention": "1h", "x-cleanup-policy": "compact"}) == Retention(hour)
     assert retention(stream | {"x-cleanup-policy": "delete"}) == Retention(is_stream=True)
 
