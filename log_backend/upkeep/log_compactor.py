@@ -42,7 +42,7 @@ from routelog.log_backend.upkeep.flusher import Flusher
 log = logging.getLogger(__name__)
 
 KEYS_MAX = 1_000_000  # of one pass: its program needs some 200 bytes a key
-RETRY_SECONDS = 60.0  # until a pass that failed is tried again
+RETRY_SECONDS = 60.0  # until a pass that did not come to its end is tried again
 
 
 class CompactionWork(Protocol):
@@ -68,7 +68,7 @@ class _Compacted:
     Attributes:
         clean_end: below this offset, passes have left one record of each key.
         passes: `clean_end` of passes, and when each ended (monotonic seconds); ascending.
-        retry_at: no pass before (monotonic seconds).
+        retry_at: no pass before (monotonic seconds): the last one failed, or was outdated.
         is_stuck: nobody knows what is on the disk: no pass before a restart.
         seen: base offset of the last sealed segment when no pass was due: none is until another follows.
     """
@@ -92,7 +92,7 @@ class _Compacted:
 
 
 class _Outdated(Exception):
-    """The segments of a pass are not those of the log any more, or the broker stops."""
+    """A pass is not one of this log any more: segments, rule or damage changed, or the broker stops."""
 
 
 class LogCompactor:
@@ -218,13 +218,13 @@ class LogCompactor:
 
     async def _compact(self, partition: PartitionLog, task: CompactionTask) -> None:
         state = self._logs[partition]
-        segments = partition.segments[: len(task.inputs)]
         try:
-            end = await self._pass(partition, segments, task)
+            end = await self._pass(partition, task)
             state.ended(end.clean_end, self._clock.monotonic())
             self.passes += 1
             partition.compaction_failure = ""
         except _Outdated as reason:
+            state.retry_at = self._clock.monotonic() + RETRY_SECONDS
             log.debug("%s is not compacted now: %s", partition.directory, reason)
         except (CompactionFailed, OSError) as error:
             if self._stopping or partition.closed:
@@ -236,28 +236,37 @@ class LogCompactor:
         finally:
             await self._loop.run_in_executor(self._flusher, self._remove_scratch)
 
-    async def _pass(
-        self, partition: PartitionLog, segments: list[Segment], task: CompactionTask
-    ) -> CompactionEnd:
+    async def _pass(self, partition: PartitionLog, task: CompactionTask) -> CompactionEnd:
+        rule, segments = partition.compaction, partition.segments[: len(task.inputs)]
+        done = 0  # behind the segments that are replaced
         await self._loop.run_in_executor(self._flusher, self._prepare)
         self._work = work = await self.begin(task)
         try:
             while True:
                 if self._stopping:
                     raise _Outdated("the broker stops")
-                step = await work.step()
+                try:
+                    step = await work.step()
+                except CompactionFailed:
+                    self._check(partition, rule, segments[done:])  # it may lack what was removed
+                    raise
                 if isinstance(step, CompactionEnd):
                     return step
-                await self._replace(partition, segments[step.first : step.end], step)
+                await self._replace(partition, rule, segments[step.first : step.end], step)
+                done = step.end
                 work.go_on()
         finally:
             self._work = None
             await work.end()
 
     async def _replace(
-        self, partition: PartitionLog, old: list[Segment], step: CompactedSegment
+        self,
+        partition: PartitionLog,
+        rule: Compaction | None,
+        old: list[Segment],
+        step: CompactedSegment,
     ) -> None:
-        self._check(partition, old)
+        self._check(partition, rule, old)
         numbers = [SegmentName.parse(each.path.name) for each in partition.segments]
         number = 1 + max(each.number for each in numbers if each is not None)
         path = segment_path(partition.directory, old[0].base_offset, number)
@@ -269,7 +278,7 @@ class LogCompactor:
             await self._take_back(partition, path)
             raise
         try:
-            self._check(partition, old)
+            self._check(partition, rule, old)
         except _Outdated:
             await self._take_back(partition, path)
             raise
@@ -278,9 +287,15 @@ class LogCompactor:
         self.removed += step.removed
         self._replaced(partition)
 
-    def _check(self, partition: PartitionLog, segments: Sequence[Segment]) -> None:
+    def _check(
+        self, partition: PartitionLog, rule: Compaction | None, segments: Sequence[Segment]
+    ) -> None:
         if self._stopping or partition.closed:
             raise _Outdated("it is closed")
+        if partition.compaction != rule:
+            raise _Outdated("it has another rule")
+        if partition.is_damaged:
+            raise _Outdated("it is quarantined")
         if not set(segments) <= set(partition.segments):
             raise _Outdated("segments were removed")
 

@@ -58,7 +58,7 @@ class PassHere:
         """See `CompactionWork`."""
         try:
             return await asyncio.to_thread(next, self._steps)
-        except SegmentDamaged as error:
+        except (OSError, SegmentDamaged) as error:
             raise CompactionFailed(str(error)) from None
 
     def go_on(self) -> None:

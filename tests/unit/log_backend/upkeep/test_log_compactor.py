@@ -31,6 +31,7 @@ from unit.log_backend.watched_disk import WatchedDisk
 from routelog.log_backend.doors.clock import SystemClock
 from routelog.log_backend.partitions.partition_log import PartitionLog
 from routelog.log_backend.segments.retention import Compaction, Retention
+from routelog.log_backend.segments.segment_file import SegmentDamaged
 from routelog.log_backend.upkeep import log_compactor
 from routelog.log_backend.upkeep.compaction_process import CompactionProcess
 
@@ -425,6 +426,65 @@ async def test_retention_may_take_segments_during_a_pass(data: Path, disk: Watch
     assert store.compactor.failures == 0
     assert names(partition) == sorted(each.path.name.lstrip("0") for each in partition.segments)
     assert await read_from(partition, first) == [each for each in stored if each.offset >= first]
+    await store.aclose()
+
+
+async def test_a_segment_that_retention_takes_from_a_pass_is_no_failure(
+    data: Path, disk: WatchedDisk
+) -> None:
+    store, partition = start_compacted(data, disk, retention=Retention(is_stream=True))
+    fill(partition, 10)
+    await passed(store)
+    arrived, released = disk.hold("open", f"{5:020d}.log")
+    partition.retain(COMPACT)
+    store.compactor.look(partition)
+    await asyncio.to_thread(arrived.wait, 30)
+    partition.retain(replace(COMPACT, bytes_max=partition.segments[-1].size + 1))
+    partition.expire()
+    await asyncio.get_running_loop().run_in_executor(store._flusher, str)
+    assert not (partition.directory / f"{5:020d}.log").exists()
+    released.set()
+    await idle(store)
+    assert (store.compactor.passes, store.compactor.failures) == (0, 0)
+    assert partition.compaction_failure == ""
+    assert store.compactor._logs[partition].retry_at > 0.0  # not at once
+    await store.aclose()
+
+
+@pytest.mark.parametrize("operation", ["here.index", "here.log"])
+async def test_a_rule_that_is_removed_during_a_pass_is_not_carried_out(
+    data: Path, disk: WatchedDisk, operation: str
+) -> None:
+    store, partition = start_compacted(data, disk)
+    stored = fill(partition, 10)
+    opening = (
+        operation == "here.index"
+    )  # the pass writes it, or the flusher's thread gives it its name
+    arrived, released = disk.hold("open" if opening else "rename", operation)
+    await flushed(store)
+    await asyncio.to_thread(arrived.wait, 30)
+    store.change_partition(partition, Retention(is_stream=True), None)
+    released.set()
+    await idle(store)
+    assert await read_from(partition, 0) == stored
+    assert not [name for name in names(partition) if ".1." in name]
+    assert (store.compactor.passes, store.compactor.failures) == (0, 0)
+    await store.aclose()
+
+
+async def test_damage_that_is_found_during_a_pass_stops_it(data: Path, disk: WatchedDisk) -> None:
+    store, partition = start_compacted(data, disk)
+    fill(partition, 10)
+    arrived, released = disk.hold("rename", "here.index")
+    await flushed(store)
+    await asyncio.to_thread(arrived.wait, 30)
+    files = [each.path.name.lstrip("0") for each in partition.segments]
+    segment = partition.segments[1]
+    partition.quarantine_segment(segment, SegmentDamaged(segment.path, 0, "bad sector"))
+    released.set()
+    await idle(store)
+    assert names(partition) == sorted(files)
+    assert (store.compactor.passes, store.compactor.failures) == (0, 0)
     await store.aclose()
 
 
