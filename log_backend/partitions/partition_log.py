@@ -516,6 +516,10 @@ class PartitionLog(QuarantinedLog):
             return cursor.settled.low_water
         return min(cursor.low_water for cursor in self.cursors.values())
 
+    def has_groups_below(self, offset: int) -> bool:
+        """Whether a cursor other than the queue's own has not settled everything below an offset."""
+        return any(each.low_water < offset for number, each in self.cursors.items() if number)
+
     def close_cursor(self, number: int) -> None:
         """Remove a cursor; its number is not used again."""
         self.cursors.pop(number, None)

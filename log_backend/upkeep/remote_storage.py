@@ -150,8 +150,8 @@ class RemoteStorage:
             # Known or not: the journal has this epoch before an object has it, so no later leader has the same.
             await self._shard.metadata_writer.submit([Change(_OWNER_KEY, own)])
             known = self._shard.metadata.get(_ADDRESS_KEY)
-            is_known = known is not None and known.value == self._address
-            self.failure = await self._persist(partial(self._claim, FORMAT + own, is_known))
+            address = None if known is None else bytes(known.value)
+            self.failure = await self._persist(partial(self._claim, FORMAT + own, address))
             if self.failure:
                 log.critical(
                     "remote storage is not used: %s, as %s says; give each broker a prefix of its own",
@@ -159,7 +159,7 @@ class RemoteStorage:
                     OWNER,
                 )
                 return
-            if not is_known:
+            if address != self._address:
                 await self._shard.metadata_writer.submit([Change(_ADDRESS_KEY, self._address)])
             self._reads.open(self._bucket, self._known_segments)
             await self._persist(self._sweep)
@@ -192,9 +192,18 @@ class RemoteStorage:
 
     # -- ownership of the bucket
 
-    async def _claim(self, own: bytes, is_known: bool) -> str:
-        """Be the owner of the prefix; returns why that cannot be, or nothing."""
-        owner = await self._in_thread(partial(self._owned, own, is_known))
+    async def _claim(self, own: bytes, address: bytes | None) -> str:
+        """Be the owner of the prefix; returns why that cannot be, or nothing.
+
+        Args:
+            address: of the bucket that had OWNER last.
+        """
+        if address not in (None, self._address) and (unread := self._unread()):
+            raise BucketFailed(
+                f"groups have not read what only {address.decode()} has, the address of before, of "
+                f"{unread}: give it back, or move these groups (`routelog reader move`)"
+            )
+        owner = await self._in_thread(partial(self._owned, own, address == self._address))
         if owner == own:
             return ""
         if owner.startswith(FORMAT):
@@ -208,6 +217,14 @@ class RemoteStorage:
             raise BucketFailed(f"{OWNER} is gone: this is not the bucket it was")
         self._bucket.write(OWNER, [own], len(own))
         return own
+
+    def _unread(self) -> str:
+        # What groups have not read, and the disk does not have: in another bucket they would take it for gone.
+        return ", ".join(
+            f"{partition_folder(each.directory, each.number)} below offset {each.local_first}"
+            for each in self._shard.partitions.values()
+            if each.is_unlisted and each.has_groups_below(each.local_first)
+        )
 
     async def _give_up(self, found: UnknownSegments) -> None:
         self.failure = str(found)

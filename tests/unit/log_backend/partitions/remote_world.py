@@ -92,7 +92,7 @@ class World:
             cursors=cursors,
         )
 
-    def begin(self) -> None:
+    def begin(self, address: str = "test") -> None:
         """Begin to copy, and to read."""
         store = self.store
         self.remote = RemoteStorage(
@@ -100,7 +100,7 @@ class World:
             self.bucket,
             EpochBeginning.now(self.epoch, store.partitions, 2),
             reads=store.remote_reads,
-            address="test",
+            address=address,
             bytes_per_second=0,
         )
         self.remote.start(asyncio.get_running_loop())

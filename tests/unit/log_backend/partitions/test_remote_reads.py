@@ -251,6 +251,43 @@ async def test_after_a_restart_nobody_takes_the_older_part_for_gone(world: World
     assert await read_from(world.log, world.log.open_cursor(GROUP).low_water) == BODIES[33:]
 
 
+async def test_a_group_waits_when_the_address_is_not_that_of_what_it_has_not_read(
+    world: World, tmp_path: Path
+) -> None:
+    await remote_only(world, cursors={GROUP: 0})
+    await world.stop()
+    right, world.bucket = world.bucket, FickleBucket(tmp_path / "other")
+    world.start(retention=LET_GO, cursors={GROUP: 0})
+    world.begin("other")
+    reading = asyncio.ensure_future(read_from(world.log, 0))
+    await until(lambda: world.remote and world.remote.failure)
+    assert world.remote is not None
+    end = world.log.local_first
+    assert (
+        f"not read what only test has, the address of before, of %2F/q-0/{1:020d} below offset {end}:"
+        in (world.remote.failure)
+    )
+    assert not (world.bucket._root / OWNER).exists()
+    assert world.store.remote_reads.failure
+    reading.cancel()
+    await world.stop()
+    # The address is given back
+    other, world.bucket = world.bucket, right
+    world.start(retention=LET_GO, cursors={GROUP: 0})
+    world.begin()
+    assert await read_from(world.log, world.log.open_cursor(GROUP).low_water) == BODIES
+    await world.stop()
+    # Or an operator moves the group
+    world.bucket = other
+    world.start(retention=LET_GO, cursors={GROUP: 0})
+    world.begin("other")
+    await until(lambda: world.remote and world.remote.failure)
+    world.log.open_cursor(GROUP + 1).settle(0, end, Reason.ACKED)
+    world.log.close_cursor(GROUP)
+    await until(lambda: world.remote and not world.remote.failure)
+    assert await read_from(world.log, 0) == BODIES[end:]
+
+
 async def test_a_new_log_has_nothing_to_ask_for(world: World) -> None:
     world.start()
     world.begin()
