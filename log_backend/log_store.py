@@ -231,7 +231,7 @@ class LogStore:
             self._flusher,
             run,
             self.space.check_segment,
-            self._compressor.look,
+            self._compressor.compress,
         )
         self._retention_timer = RetentionTimer(loop, options.retention_seconds, self.compactor.look)
         self._emptied = EmptiedLogs(loop, options.emptied_seconds, run)

@@ -42,6 +42,7 @@ from routelog.log_backend.upkeep.flusher import Flusher
 log = logging.getLogger(__name__)
 
 KEYS_MAX = 1_000_000  # of one pass: its program needs some 200 bytes a key
+GROWTH_MAX = 3  # of a segment: each run of tiny messages that stays gets a header of 64 bytes
 RETRY_SECONDS = 60.0  # until a pass that did not come to its end is tried again
 
 
@@ -106,7 +107,8 @@ class LogCompactor:
     Args:
         run: starts a task; the owner awaits it between `stop` and the end of the flusher.
         check_space: raises DiskFull if there is no room for so many bytes.
-        replaced: told of a log that has a new segment.
+        compress: compresses a new segment, if its log asks for that: else a limit of bytes, which counts what
+            is stored, would take the oldest values instead.
     """
 
     def __init__(
@@ -118,7 +120,7 @@ class LogCompactor:
         flusher: Flusher,
         run: Callable[[Coroutine[None, None, None]], None],
         check_space: Callable[[int], None],
-        replaced: Callable[[PartitionLog], None],
+        compress: Callable[[PartitionLog, Segment], Coroutine[None, None, None]],
     ) -> None:
         self.passes = self.failures = self.removed = 0
         self.begin: Callable[[CompactionTask], Coroutine[None, None, CompactionWork]]
@@ -130,7 +132,7 @@ class LogCompactor:
         self._flusher = flusher
         self._run = run
         self._check_space = check_space
-        self._replaced = replaced
+        self._compress_segment = compress
         self._logs: dict[PartitionLog, _Compacted] = {}
         self._waiting: dict[PartitionLog, None] = {}  # in order
         self._working = self._stopping = False
@@ -239,7 +241,7 @@ class LogCompactor:
     async def _pass(self, partition: PartitionLog, task: CompactionTask) -> CompactionEnd:
         rule, segments = partition.compaction, partition.segments[: len(task.inputs)]
         done = 0  # behind the segments that are replaced
-        await self._loop.run_in_executor(self._flusher, self._prepare)
+        await self._loop.run_in_executor(self._flusher, self._prepare, task)
         self._work = work = await self.begin(task)
         try:
             while True:
@@ -285,7 +287,7 @@ class LogCompactor:
         partition.replace_segments(old, segment)
         self._flusher.do(partial(self._remove, old))
         self.removed += step.removed
-        self._replaced(partition)
+        await self._compress_segment(partition, segment)
 
     def _check(
         self, partition: PartitionLog, rule: Compaction | None, segments: Sequence[Segment]
@@ -340,8 +342,9 @@ class LogCompactor:
 
     # -- scratch files
 
-    def _prepare(self) -> None:
-        self._check_space(2 * COMPACTED_SEGMENT_BYTES)
+    def _prepare(self, task: CompactionTask) -> None:
+        largest = max(each.size for each in task.inputs)
+        self._check_space(max(2 * COMPACTED_SEGMENT_BYTES, GROWTH_MAX * largest))
         self._disk.make_directory(self._scratch)
 
     def _remove_scratch(self) -> None:

@@ -57,6 +57,7 @@ class SegmentCompressor:
         self._stopping = threading.Event()
         self._waiting: dict[PartitionLog, None] = {}  # in order
         self._working = False
+        self._turn = asyncio.Lock()  # there is one scratch file
         if scratch.name in disk.list_directory(scratch.parent):
             disk.remove(scratch)
 
@@ -68,6 +69,12 @@ class SegmentCompressor:
         if not self._working:
             self._working = True
             self._run(self._work())
+
+    async def compress(self, partition: PartitionLog, segment: Segment) -> None:
+        """Compress a segment in front of those that wait, if its partition asks for that."""
+        async with self._turn:
+            if _is_due(partition, segment) and not self._stopping.is_set():
+                await self._compress(partition, segment)
 
     def stop(self) -> None:
         """Begin nothing more; a segment under way is compressed after the next start."""
@@ -82,10 +89,11 @@ class SegmentCompressor:
             while self._waiting and not self._stopping.is_set():
                 partition = next(iter(self._waiting))
                 del self._waiting[partition]
-                segment = next_segment(partition)
-                if segment is not None:
-                    self._waiting[partition] = None  # behind the others, for its next segment
-                    await self._compress(partition, segment)
+                async with self._turn:
+                    segment = next_segment(partition)
+                    if segment is not None:
+                        self._waiting[partition] = None  # behind the others, for its next segment
+                        await self._compress(partition, segment)
         finally:
             self._working = False
 
@@ -159,10 +167,10 @@ def _is_there(segment: Segment, partition: PartitionLog) -> bool:
 
 def next_segment(partition: PartitionLog) -> Segment | None:
     """The oldest segment of a partition that is to be compressed."""
-    if partition.compression not in CODECS:
-        return None
-    for segment in partition.sealed_segments():
-        tried = segment.damaged or not segment.compressible
-        if segment.compressed_bytes is None and segment.size and not tried:
-            return segment
-    return None
+    return next((each for each in partition.sealed_segments() if _is_due(partition, each)), None)
+
+
+def _is_due(partition: PartitionLog, segment: Segment) -> bool:
+    tried = segment.damaged or not segment.compressible
+    is_plain = segment.compressed_bytes is None and segment.size > 0
+    return partition.compression in CODECS and is_plain and not tried

@@ -30,6 +30,7 @@ from unit.log_backend.watched_disk import WatchedDisk
 
 from routelog.log_backend.doors.clock import SystemClock
 from routelog.log_backend.partitions.partition_log import PartitionLog
+from routelog.log_backend.segments.log_directory import is_compacted
 from routelog.log_backend.segments.retention import Compaction, Retention
 from routelog.log_backend.segments.segment_file import SegmentDamaged
 from routelog.log_backend.upkeep import log_compactor
@@ -500,6 +501,41 @@ async def test_compression_goes_on_with_compacted_segments(data: Path, disk: Wat
     await store.aclose()
     store, partition = start_compacted(data, disk, epoch=2, compression="zstd")
     assert folded(await read_from(partition, 0)) == folded(stored)
+    await store.aclose()
+
+
+async def test_a_pass_goes_on_when_its_segment_is_compressed(
+    data: Path, disk: WatchedDisk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log_compactor, "COMPACTED_SEGMENT_BYTES", 8_000)
+    store, partition = start_compacted(data, disk, compression="zstd")
+    for key in range(200):
+        publish(partition, (f"key {key}", PAD))
+    await passed(store)
+    placed = [
+        path.suffix
+        for event, path in disk.events
+        if event == "rename" and is_compacted(path) and path.suffix in (".log", ".zlog")
+    ]
+    assert placed == [".log", ".zlog"] * (len(placed) // 2)
+    assert len(placed) > 4
+    await store.aclose()
+
+
+async def test_a_pass_needs_room_for_a_segment_that_grows(
+    data: Path, disk: WatchedDisk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log_compactor, "COMPACTED_SEGMENT_BYTES", 1)
+    store, partition = start_compacted(data, disk)
+    needed: list[int] = []
+    store.compactor._check_space = needed.append
+    for number in range(60):
+        publish(partition, *((f"{number} {key}" if key % 2 else "", b"") for key in range(40)))
+    await flushed(store)
+    before = max(each.size for each in partition.sealed_segments())
+    await idle(store)
+    after = max(each.size for each in partition.sealed_segments())
+    assert before < after < 3 * before == needed[0]
     await store.aclose()
 
 
