@@ -17,7 +17,7 @@ synced.
 """
 
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from hashlib import blake2b
 from pathlib import Path
@@ -40,7 +40,6 @@ from routelog.log_backend.segments.segment_file import SegmentDamaged, open_segm
 
 DIGEST_BYTES = 16  # of a key: two keys of one digest would be one; 2^64 keys may have two of them
 DIGESTS_KEPT = 65_536  # of keys that come again and again
-PIECE_BUFFERS = 512  # written at once
 
 
 class CompactionInput(msgspec.Struct, frozen=True):
@@ -99,11 +98,14 @@ class CompactionEnd(msgspec.Struct, frozen=True, tag="end"):
 CompactionStep = CompactedSegment | CompactionEnd
 
 
-def compact(disk: Disk, task: CompactionTask, name: str) -> Iterator[CompactionStep]:
+def compact(
+    disk: Disk, task: CompactionTask, name: str, look: Callable[[], None] = lambda: None
+) -> Iterator[CompactionStep]:
     """Carry out a pass. Each new segment must have its name before the next step.
 
     Args:
         name: of the files in the scratch folder: no other pass, even a forgotten one, has the same.
+        look: called before each segment is read; what it raises ends the pass.
 
     Raises:
         SegmentDamaged: an input fails a check.
@@ -115,10 +117,11 @@ def compact(disk: Disk, task: CompactionTask, name: str) -> Iterator[CompactionS
     """
     scratch = Path(task.scratch) / f"{name}{PLAIN}"
     keys = KeyDigests(task.key_header.encode())
-    last, count = _last_offsets(disk, task, keys)
+    last, count = _last_offsets(disk, task, keys, look)
     inputs = task.inputs[:count]
     group = _Group(task)
     for at, each in enumerate(inputs):
+        look()
         survivors, removed = _survivors(disk, each, task, keys, last)
         size = sum(batch.records.batch_bytes for batch in survivors)
         # A group without survivors is no segment: it goes on with the next input.
@@ -167,7 +170,7 @@ class KeyDigests:
 
 
 def _last_offsets(
-    disk: Disk, task: CompactionTask, keys: KeyDigests
+    disk: Disk, task: CompactionTask, keys: KeyDigests, look: Callable[[], None]
 ) -> tuple[dict[bytes, int], int]:
     """The last offset of each key behind `clean_end`, and how many inputs the pass has."""
     last: dict[bytes, int] = {}
@@ -175,6 +178,7 @@ def _last_offsets(
     for at, each in enumerate(task.inputs):
         if each.base_offset < task.clean_end:
             continue
+        look()
         own: dict[bytes, int] = {}
         for batch in _batches(disk, each):
             offsets = range(batch.base_offset, batch.end_offset)
@@ -305,9 +309,7 @@ def _write(disk: Disk, path: Path, size: int, buffers: Sequence[Buffer]) -> None
         with opened(disk, path, create=True) as file:
             disk.truncate(file, 0)
             disk.allocate(file, 0, size)
-            position = 0
-            for at in range(0, len(buffers), PIECE_BUFFERS):
-                position += disk.write(file, position, buffers[at : at + PIECE_BUFFERS])
+            disk.write(file, 0, buffers)
             disk.sync(file)
     except OSError as error:
         raise (DiskFull(str(error)) if is_full(error) else error) from error

@@ -1,4 +1,4 @@
-"""The program that compacts a log, beside the broker: Python code in a thread of it would stop the event loop.
+"""Starts the program that compacts a log, beside the broker: Python code in a thread would stop the event loop.
 
     broker                                        program
       │ ── CompactionTask ─────────────────────────► │  reads segments, writes one to the scratch files
@@ -7,27 +7,18 @@
       │ ── an empty line ──────────────────────────► │  writes the next one
       │ ◄──────────────────────────── CompactionEnd ─│
 
-A line of JSON each. The program ends with its standard input, and so with the broker.
+A line of JSON each. If the broker is gone, so is the program's standard input: it ends before it reads the next
+segment. See compaction_program.py.
 """
 
 import asyncio
-import os
 import sys
-from typing import BinaryIO
 
 import msgspec
 
-from routelog.log_backend.doors.disk import Disk, SystemDisk
-from routelog.log_backend.segments.compaction_pass import (
-    CompactionEnd,
-    CompactionStep,
-    CompactionTask,
-    compact,
-)
-from routelog.log_backend.segments.segment_file import SegmentDamaged
+from routelog.log_backend.segments.compaction_pass import CompactionStep, CompactionTask
 
-NICENESS = 19  # what else the machine has to do goes first
-PROGRAM = (sys.executable, "-m", "routelog.log_backend.upkeep.compaction_process")
+PROGRAM = (sys.executable, "-m", "routelog.log_backend.upkeep.compaction_program")
 
 _steps: msgspec.json.Decoder[CompactionStep] = msgspec.json.Decoder(CompactionStep)
 
@@ -88,26 +79,3 @@ class CompactionProcess:
     def _tell(self, line: bytes) -> None:
         assert self._process.stdin is not None
         self._process.stdin.write(line + b"\n")
-
-
-def main(given: BinaryIO, said: BinaryIO, disk: Disk) -> None:
-    """Carry out the task that is given, a step for each line.
-
-    Raises:
-        SystemExit: the pass cannot go on; the text says why.
-    """
-    task = msgspec.json.decode(given.readline(), type=CompactionTask)
-    try:
-        # Another program of a broker that was killed may still be at work.
-        for step in compact(disk, task, str(os.getpid())):
-            said.write(msgspec.json.encode(step) + b"\n")
-            said.flush()
-            if not isinstance(step, CompactionEnd) and not given.readline():
-                return  # the broker is gone
-    except (OSError, SegmentDamaged) as error:
-        sys.exit(str(error))
-
-
-if __name__ == "__main__":
-    os.nice(NICENESS)
-    main(sys.stdin.buffer, sys.stdout.buffer, SystemDisk())
