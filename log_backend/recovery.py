@@ -30,10 +30,10 @@ from routelog.log_backend.segments.damage import (
 from routelog.log_backend.segments.first_kept import (
     FIRST_KEPT_PREFIX,
     expected_bases,
+    kept_names,
     load_first_kept,
 )
 from routelog.log_backend.segments.log_directory import (
-    SegmentName,
     segment_path,
     segment_paths,
 )
@@ -223,15 +223,10 @@ class Recovery:
 
     def _let_go(self, partition: PartitionLog, names: list[str]) -> list[str]:
         # Of what was removed a power cut has brought back some, or its removal has failed.
-        first_kept = partition.first_kept or 0
-        let_go = {
-            name
-            for name in names
-            if (parsed := SegmentName.parse(name)) is not None and parsed.base < first_kept
-        }
-        if not let_go:
+        kept = kept_names(names, partition.first_kept)
+        if len(kept) == len(names):
             return names
-        for name in sorted(let_go):
+        for name in sorted(set(names) - set(kept)):
             path = partition.directory / name
             try:
                 self._disk.remove(path)
@@ -239,7 +234,7 @@ class Recovery:
                 log.warning("%s: a segment that nobody needs is still there: %s", path, error)
         # Or they could come back after the next one, when nothing says any more where the log begins.
         self._disk.sync_directory(partition.directory)
-        return [name for name in names if name not in let_go]
+        return kept
 
     def _leave_one_form(self, partition: PartitionLog, names: list[str]) -> dict[int, Path]:
         try:

@@ -9,10 +9,11 @@ the next one is made durable. A partition without an entry need not have any seg
 """
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from routelog.log_backend.metadata.metadata import Change
 from routelog.log_backend.metadata.read_ahead import StoredEntries
+from routelog.log_backend.segments.log_directory import SegmentName
 
 FIRST_KEPT_PREFIX = b"kept/"
 _NUMBER = struct.Struct(">Q")
@@ -31,6 +32,15 @@ def load_first_kept(metadata: StoredEntries, partition: int) -> int | None:
         return None
     offset: int = _NUMBER.unpack(entry.value)[0]
     return offset
+
+
+def kept_names(names: Iterable[str], first_kept: int | None) -> list[str]:
+    """Names of a partition's files without those of segments below `first_kept`.
+
+    They were removed, but a crash may leave some, or bring them back: a compacted one would hide others.
+    """
+    parsed = {name: SegmentName.parse(name) for name in names}
+    return [name for name, each in parsed.items() if each is None or each.base >= (first_kept or 0)]
 
 
 def expected_bases(bases: Sequence[int], first_kept: int | None) -> list[int]:

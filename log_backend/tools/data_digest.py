@@ -24,6 +24,7 @@ from routelog.log_backend.partitions.declared_partition import DeclaredPartition
 from routelog.log_backend.records.checksum import crc32c
 from routelog.log_backend.records.record_batch import RecordBatch
 from routelog.log_backend.segments.damage import merged_ranges, without_ranges
+from routelog.log_backend.segments.first_kept import kept_names, load_first_kept
 from routelog.log_backend.segments.log_directory import is_compacted, partition_directory
 from routelog.log_backend.segments.partition_file import read_number
 from routelog.log_backend.segments.segment_forms import current_segments
@@ -167,7 +168,8 @@ class _PartitionDigest:
         self._directory = partition_directory(
             data.path / "logs", declared.vhost, declared.queue, declared.index
         )
-        names = data.disk.list_directory(self._directory)
+        first_kept = load_first_kept(data.metadata, declared.number)
+        names = kept_names(data.disk.list_directory(self._directory), first_kept)
         # Else they are of a deleted queue of the same name.
         is_own = read_number(data.disk, self._directory) in (None, declared.number)
         self._paths = current_segments(data.disk, self._directory, names) if is_own else {}

@@ -11,7 +11,7 @@ from routelog.log_backend.doors.disk import LOCK_FILE, Disk, opened
 from routelog.log_backend.metadata.metadata import MetadataStore
 from routelog.log_backend.partitions.cursor import Cursor
 from routelog.log_backend.segments.damage import DamageRecord, load_damage
-from routelog.log_backend.segments.first_kept import expected_bases, load_first_kept
+from routelog.log_backend.segments.first_kept import expected_bases, kept_names, load_first_kept
 from routelog.log_backend.segments.log_directory import (
     partition_directory,
     segment_path,
@@ -117,7 +117,7 @@ class DataDirectory:
                     )
         for partition in found.values():
             names = self.disk.list_directory(partition.directory)
-            partition.segments = current_segments(self.disk, partition.directory, names)
+            partition.segments = self.current(partition)
             partition.has_owner_file = PARTITION_FILE in names
             partition.owner = read_number(self.disk, partition.directory)
         return list(found.values())
@@ -152,13 +152,19 @@ class DataDirectory:
             marks.cursors.append(cursor)
         return marks
 
+    def current(self, partition: StoredPartition) -> dict[int, Path]:
+        """Paths of a partition's segments by base offset, ascending, as its directory has them now."""
+        number, directory = partition.number, partition.directory
+        first_kept = None if number is None else load_first_kept(self.metadata, number)
+        names = kept_names(self.disk.list_directory(directory), first_kept)
+        return current_segments(self.disk, directory, names)
+
     def expected_segments(self, partition: StoredPartition) -> dict[int, Path]:
         """Segments of a known partition as they are now, with the one that its log begins with."""
         assert partition.number is not None
-        directory = partition.directory
-        there = current_segments(self.disk, directory, self.disk.list_directory(directory))
+        there = self.current(partition)
         bases = expected_bases(list(there), load_first_kept(self.metadata, partition.number))
-        return {base: there.get(base) or segment_path(directory, base) for base in bases}
+        return {base: there.get(base) or segment_path(partition.directory, base) for base in bases}
 
     def damage(self, number: int) -> DamageRecord:
         """What the broker, or a repair, noted about a partition."""

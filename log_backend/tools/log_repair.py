@@ -53,7 +53,6 @@ from routelog.log_backend.segments.log_directory import (
 )
 from routelog.log_backend.segments.partition_file import PARTITION_FILE, encode_number
 from routelog.log_backend.segments.segment import Segment
-from routelog.log_backend.segments.segment_forms import current_segments
 from routelog.log_backend.segments.segment_index import read_index
 from routelog.log_backend.segments.segment_scan import read_segment
 from routelog.log_backend.tools.data_directory import DataDirectory, StoredPartition
@@ -167,7 +166,7 @@ class Repair:
         if record.found:
             yield self._done(partition, "the quarantine ends", directory, unseen)
         if not self._is_dry:
-            bases = list(self._current(partition))
+            bases = list(self._data.current(partition))
             is_synced = len(bases) > 1 or (bases and promised > bases[0])
             first_kept = first_kept_change(number, bases[0] if is_synced else None)
             ended = damage_change(number, DamageRecord([], known.lost))
@@ -200,15 +199,12 @@ class Repair:
                 yield self._done(partition, f"moved to {target.name}", path)
                 self._rename(path, target)
 
-    def _current(self, partition: StoredPartition) -> dict[int, Path]:
-        return current_segments(self._disk, partition.directory, self._names(partition))
-
     def _plain(self, partition: StoredPartition) -> list[tuple[int, Path]]:
         # Those that have to begin at their base offset, and are not compressed.
         names = self._names(partition)
         return [
             (base, path)
-            for base, path in self._current(partition).items()
+            for base, path in self._data.current(partition).items()
             if path.name in names and not is_compacted(path)
         ]
 
@@ -244,7 +240,7 @@ class Repair:
             self._disk.sync_directory(path.parent)
 
     def _index(self, partition: StoredPartition) -> Iterator[Repaired]:
-        for (base, path), (next_base, _) in pairwise(self._current(partition).items()):
+        for (base, path), (next_base, _) in pairwise(self._data.current(partition).items()):
             index = read_index(self._disk, path)
             check = SegmentCheck(base, next_base, read_segment(self._disk, path), index, 0)
             check.may_begin_later = is_compacted(path)

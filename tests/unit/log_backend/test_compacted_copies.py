@@ -23,6 +23,7 @@ from unit.log_backend.compacted_log import (
     start_compacted,
 )
 from unit.log_backend.open_store import copy_of, crash, fill_journal_file, flushed, open_store
+from unit.log_backend.segments.test_compaction_pass import task
 from unit.log_backend.watched_disk import WatchedDisk
 
 from routelog.log_backend import BlockApplier
@@ -31,6 +32,13 @@ from routelog.log_backend.doors.disk import SystemDisk
 from routelog.log_backend.journal.journal_reader import JournalReader
 from routelog.log_backend.partitions.declared_partition import DeclaredPartition
 from routelog.log_backend.partitions.partition_log import PartitionLog
+from routelog.log_backend.segments.compaction_pass import (
+    CompactedSegment,
+    CompactionInput,
+    compact,
+)
+from routelog.log_backend.segments.log_directory import segment_path
+from routelog.log_backend.segments.retention import Retention
 from routelog.log_backend.tools.data_digest import JournalContent, digest_pieces
 from routelog.log_backend.tools.data_directory import DataDirectory, open_metadata
 from routelog.log_backend.tools.digest_format import Piece, Records
@@ -172,6 +180,37 @@ async def test_what_a_pass_has_replaced_is_no_damage(data: Path, disk: WatchedDi
     assert folded(await read_from(partition, 0)) == folded(stored)
     assert len(names(partition)) < len(files)
     await store.aclose()
+
+
+async def test_a_new_segment_that_retention_has_overtaken_hides_no_other(
+    data: Path, tmp_path: Path, disk: WatchedDisk
+) -> None:
+    store, partition = start_compacted(data, disk, retention=Retention(is_stream=True))
+    fill(partition, 10)
+    await passed(store)
+    inputs = [
+        CompactionInput(str(each.path), each.base_offset, each.next_base or 0, each.size)
+        for each in partition.segments[:-1]
+    ]
+    step, _ = compact(SystemDisk(), task(tmp_path, inputs), "name")
+    assert isinstance(step, CompactedSegment)
+    sizes = sum(each.file_bytes for each in partition.segments[-4:])
+    partition.retain(Retention(is_stream=True, bytes_max=sizes))
+    partition.expire()
+    await passed(store)
+    assert len(partition.segments) == 4
+    directory = partition.directory
+    await store.aclose()
+    # As if the broker was killed before it took the segment back.
+    for suffix in (".index", ".timeindex", ".log"):
+        Path(step.path).with_suffix(suffix).rename(
+            segment_path(directory, 0, 1).with_suffix(suffix)
+        )
+    assert verified(data) == []
+    with open_metadata(data, SystemDisk(), read_only=True) as metadata:
+        tools = DataDirectory(data, SystemDisk(), metadata, {1: QUEUE})
+        assert list(Repair(tools, tmp_path / "aside", is_dry=True).run()) == []
+    assert not [each for each in digest(data) if isinstance(each, Records) and each.missing]
 
 
 async def test_damage_in_a_compacted_segment_is_found_and_repaired(
