@@ -5,7 +5,13 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from pyarrow import ArrowException
-from pyarrow.fs import FileSelector, FileSystem, FileType
+from pyarrow.fs import (
+    AwsStandardS3RetryStrategy,
+    FileSelector,
+    FileSystem,
+    FileType,
+    S3FileSystem,
+)
 
 from routelog.log_backend.doors.disk import Buffer
 from routelog.log_backend.remote.bucket import BadBucket, BucketFailed, NoObject
@@ -50,7 +56,10 @@ class S3Bucket:
 
     def __init__(self, url: str) -> None:
         try:
-            self._files, self._root = FileSystem.from_uri(url)
+            found, self._root = FileSystem.from_uri(url)
+            # An address has no limits of time: what Arrow pickles is all else that it says.
+            _, (options,) = found.__reduce__()
+            self._files = S3FileSystem(**{**options, **_LIMITS})
         except (OSError, ArrowException) as error:
             raise BadBucket(str(error)) from None
 
@@ -102,4 +111,10 @@ class S3Bucket:
         return f"{self._root}/{name}" if name else self._root
 
 
+# Arrow's own are minutes, and a stop waits for requests under way. Our callers try again themselves.
+_LIMITS = {
+    "connect_timeout": 5.0,
+    "request_timeout": 10.0,  # seconds without a byte
+    "retry_strategy": AwsStandardS3RetryStrategy(max_attempts=2),
+}
 _CONTENT = {"Content-Type": "application/octet-stream"}
