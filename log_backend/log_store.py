@@ -53,6 +53,7 @@ from routelog.log_backend.recovery import Recovery
 from routelog.log_backend.segments.damage import damage_change
 from routelog.log_backend.segments.first_kept import first_kept_change
 from routelog.log_backend.segments.log_directory import EXCHANGE_MARK, partition_directory_name
+from routelog.log_backend.segments.remote_mark import marked_partitions
 from routelog.log_backend.segments.retention import Retention
 from routelog.log_backend.segments.segment import Segment
 from routelog.log_backend.segments.segment_removal import Unneeded
@@ -311,6 +312,9 @@ class LogStore:
             self.journal.start(leader_epoch)
         if not followed:
             self._begin_upkeep()
+        for number in marked_partitions(self.metadata):
+            if number in self.partitions:  # else its files are about to go
+                self.partitions[number].has_copies = True
         self._retention_timer.start()
 
     def follow(self) -> None:

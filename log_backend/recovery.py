@@ -38,6 +38,7 @@ from routelog.log_backend.segments.log_directory import (
     segment_paths,
 )
 from routelog.log_backend.segments.partition_file import PARTITION_FILE
+from routelog.log_backend.segments.remote_mark import MARK_PREFIX, is_marked
 from routelog.log_backend.segments.segment import (
     OpenedSegment,
     Segment,
@@ -131,10 +132,11 @@ class Recovery:
             SnapshotDamaged: what was durable cannot be read.
         """
         if self._read_ahead is None:
-            prefixes = DAMAGE_PREFIX, FIRST_KEPT_PREFIX, CURSORS_PREFIX
+            prefixes = DAMAGE_PREFIX, FIRST_KEPT_PREFIX, MARK_PREFIX, CURSORS_PREFIX
             self._read_ahead = ReadAhead(self._metadata, *prefixes)
         stored = self._read_ahead
         partition.damage = load_damage(stored, partition.number)
+        partition.has_copies = is_marked(stored, partition.number)
         for damage in partition.damage.found:
             log.error("still quarantined: %s in %s", damage, partition.directory)
         self._restore_cursors(partition, stored)

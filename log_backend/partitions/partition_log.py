@@ -57,12 +57,10 @@ class LogOwner(Protocol):
 
     Attributes:
         follows: this node follows a leader, which decides what is settled: nothing is settled here.
-        has_remote: remote storage is configured.
     """
 
     clock: Clock
     follows: bool
-    has_remote: bool
     intake: LogIntake
     segment_bytes: int
     loaded_pieces: PieceBudget
@@ -93,7 +91,8 @@ class PartitionLog(QuarantinedLog):
 
     Attributes:
         retention: which records stay after they are settled; None: none do.
-        remote: the copies in remote storage; None: not listed yet, or no remote storage.
+        has_copies: remote storage may have copies of it, or had some: see remote_mark.py.
+        remote: these copies; None: there are none, or they were not listed yet.
         compression: of sealed segments: none, zstd, lz4.
         compaction_failure: why the last pass of compaction failed; empty: it did not.
         merges: small batches are merged on their way into a segment.
@@ -115,6 +114,7 @@ class PartitionLog(QuarantinedLog):
         "compaction_failure",
         "compression",
         "first_kept",
+        "has_copies",
         "held",
         "kept_from",
         "leaving",
@@ -144,6 +144,7 @@ class PartitionLog(QuarantinedLog):
         self._begin_undamaged()
         self._owner = owner
         self.retention = retention
+        self.has_copies = False
         self.remote: RemoteLog | None = None
         self.compression = compression
         self.compaction_failure = ""
@@ -232,11 +233,7 @@ class PartitionLog(QuarantinedLog):
     @property
     def is_unlisted(self) -> bool:
         """Whether remote storage may have records, and nobody knows yet."""
-        retention = self.retention
-        if self.remote is not None or retention is None or not self.durable:
-            return False
-        may_have = self._owner.has_remote or retention.is_remote
-        return may_have and self.number < self._owner.remote_reads.next_number
+        return self.has_copies and self.remote is None and self.retention is not None
 
     def is_remote(self, offset: int) -> bool:
         """Whether remote storage is where to look for an offset that is not in memory."""
@@ -314,7 +311,9 @@ class PartitionLog(QuarantinedLog):
         return segment if segment and segment.first_offset < self.local_first else None
 
     def when_located(self, time: int) -> asyncio.Future[None] | None:
-        """Wait until `offset_at` may know a time exactly; None: it does."""
+        """Wait until `offset_at` may know a time exactly; None: it does, or the log is closed."""
+        if self.closed:
+            return None
         reads = self._owner.remote_reads
         if self.is_unlisted:
             return reads.locate(self, None) if self._remote_offset_at(time) is not None else None
@@ -376,7 +375,9 @@ class PartitionLog(QuarantinedLog):
         remote = self.remote
         if remote is None or not remote.damaged:
             return False
-        return offset < self.local_first and remote.is_damaged(offset)
+        # The next record counts: none may be stored up to there.
+        offset, batch = self._look_up(offset)
+        return batch is None and offset < self.local_first and remote.is_damaged(offset)
 
     @property
     def is_damaged(self) -> bool:
@@ -767,7 +768,7 @@ class PartitionLog(QuarantinedLog):
         self._owner.intake.let_go(self._tail.take_all())
         self._tail = Tail()
         self._forget_loaded()
-        if self.keeps_log and self.durable:
+        if self.has_copies:
             self._owner.remote_reads.forget(self)
         self.cursors = {}  # breaks the reference cycles with this log
         return freed

@@ -41,7 +41,6 @@ INDEXES_BYTES_MAX = 1024 * 1024  # of some forty segments of 64 MiB
 INDEX_BYTES = 512  # of memory, for one without entries
 INDEX_ENTRY_BYTES = 24
 RETRY_SECONDS, RETRY_SECONDS_MAX = 1.0, 60.0  # between two tries of one read
-NO_NUMBER = 2**63 - 1  # above that of every partition
 EVERYTHING = 2**63 - 1
 
 Result = TypeVar("Result")
@@ -66,14 +65,16 @@ class RemotelyRead(Protocol):
 class _Read:
     """A read under way; `waiting` is called at its end.
 
-    It brings what lies in the offsets [first, end), or a part of it: who waits looks again, and asks again.
+    It brings what lies in the offsets [first, end), or a part of it: who waits looks again, and asks again. One
+    that brings `index`, that of a segment, or a list (None), is of no offset.
     """
 
-    __slots__ = ("end", "first", "is_failing", "task", "waiting")
+    __slots__ = ("end", "first", "index", "is_failing", "task", "waiting")
 
-    def __init__(self, first: int, end: int) -> None:
+    def __init__(self, first: int, end: int, index: RemoteSegment | None = None) -> None:
         self.first = first
         self.end = end
+        self.index = index
         self.is_failing = False
         self.task: asyncio.Task[None] | None = None
         self.waiting: dict[Callable[[], None], None] = {}
@@ -87,7 +88,6 @@ class RemoteReads:
         unused: why no read begins, until `open`.
         requests: of pieces, so far.
         pieces: what was read.
-        next_number: partitions from this number on are new: nothing of them was there when this run began.
 
     Args:
         bytes_max: of pieces.
@@ -96,7 +96,6 @@ class RemoteReads:
     def __init__(self, loop: asyncio.AbstractEventLoop, clock: Clock, bytes_max: int) -> None:
         self.requests = 0
         self.pieces = RemotePieces(bytes_max, clock.monotonic)
-        self.next_number = NO_NUMBER
         self._loop = loop
         self.unused = "it is not used so far"
         self._error = ""
@@ -187,12 +186,21 @@ class RemoteReads:
         read = self._under_way(partition, offset) or self._begin(partition, offset)
         read.waiting[done] = None
 
-    def locate(self, partition: RemotelyRead, segment: RemoteSegment | None) -> asyncio.Task[None]:
-        """Read the index of a segment, or list them all; it is cancelled when the partition is closed."""
-        work = partial(self._bring_index, partition, segment)
-        read = self._start(partition, _Read(0, 0), work)  # of no offset
+    def locate(
+        self, partition: RemotelyRead, segment: RemoteSegment | None
+    ) -> asyncio.Future[None]:
+        """Read the index of a segment, or list them all; it is cancelled when the partition is closed.
+
+        Who cancels it waits no more; others do.
+        """
+        reads = self._reads.get(partition.number, ())
+        located = (each for each in reads if not each.end and each.index == segment)
+        read = next(located, None)
+        if read is None:
+            work = partial(self._bring_index, partition, segment)
+            read = self._start(partition, _Read(0, 0, segment), work)
         assert read.task is not None
-        return read.task
+        return asyncio.shield(read.task)
 
     def _under_way(self, partition: RemotelyRead, offset: int) -> _Read | None:
         reads = self._reads.get(partition.number, ())

@@ -12,6 +12,7 @@ from routelog.log_backend.metadata.metadata import Change, MetadataStore
 from routelog.log_backend.partitions.partition_log import PartitionLog
 from routelog.log_backend.segments.damage import damage_change
 from routelog.log_backend.segments.first_kept import first_kept_change
+from routelog.log_backend.segments.remote_mark import mark_change
 from routelog.log_backend.segments.segment_writer import SegmentWriter
 from routelog.log_backend.settlement.cursor_snapshot import cursor_prefix, partition_prefix
 
@@ -140,6 +141,7 @@ class PartitionRemoval:
             gone.append(tombstone)
         changes = [Change(key, None) for key in gone]
         changes += [damage_change(number, None), first_kept_change(number, None)]
+        changes.append(mark_change(number, is_marked=False))
         self._metadata.apply(changes, synced=False)
 
     def _tombstone(self, directory: str) -> bytes:

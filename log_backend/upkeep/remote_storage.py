@@ -39,6 +39,7 @@ from routelog.log_backend.remote.remote_segment import (
     partition_folder,
     whole_segments,
 )
+from routelog.log_backend.segments.remote_mark import mark_change
 from routelog.log_backend.segments.segment import Segment, SegmentDamaged
 from routelog.log_backend.upkeep.segment_copy import CopyStopped, SegmentCopier
 from routelog.log_backend.upkeep.shard import Shard
@@ -120,7 +121,6 @@ class RemoteStorage:
 
     def start(self, loop: asyncio.AbstractEventLoop) -> None:
         """Begin: check who owns the bucket, list it, and copy what it lacks."""
-        self._reads.next_number = self._beginning.next_number
         self._task = loop.create_task(self._run())
         self._task.add_done_callback(partial(log_failure, "remote storage stopped"))
 
@@ -294,6 +294,9 @@ class RemoteStorage:
 
     async def _list_folder(self, partition: PartitionLog) -> RemoteLog:
         remote = partition.remote
+        if not (partition.has_copies or partition.closed):
+            await self._shard.metadata_writer.submit([mark_change(partition.number)])
+            partition.has_copies = True
         if remote is None:
             remote = RemoteLog(partition_folder(partition.directory, partition.number))
         end = self._beginning.ends.get(partition.number, 0)

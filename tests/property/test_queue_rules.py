@@ -43,7 +43,6 @@ class Owner:
 
     segment_bytes = 1 << 20
     loaded_pieces = PieceBudget(1 << 20)
-    has_remote = False
 
     def __init__(self) -> None:
         self.intake = LogIntake(JournalGroups(never, never), 1 << 40, never, never)

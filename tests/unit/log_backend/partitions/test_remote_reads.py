@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.waiting import until
+from support.waiting import WAIT_SECONDS, until
 from unit.log_backend.log_records import TIME, records
-from unit.log_backend.open_store import flushed
+from unit.log_backend.open_store import flushed, open_store
 from unit.log_backend.partitions.remote_world import (
     BODIES,
     COPIED,
@@ -31,8 +31,11 @@ from routelog.log_backend.journal.journal_block import Reason
 from routelog.log_backend.partitions import remote_pieces, remote_reads
 from routelog.log_backend.remote import remote_piece
 from routelog.log_backend.remote.remote_segment import OWNER
+from routelog.log_backend.segments.remote_mark import mark_change, marked_partitions
+from routelog.log_backend.segments.retention import Retention
 from routelog.log_backend.upkeep import remote_storage
 
+PLAIN = Retention(is_stream=True, bytes_max=200_000)
 GROUP = 3  # number of a group's cursor
 
 
@@ -288,12 +291,42 @@ async def test_a_group_waits_when_the_address_is_not_that_of_what_it_has_not_rea
     assert await read_from(world.log, 0) == BODIES[end:]
 
 
-async def test_a_new_log_has_nothing_to_ask_for(world: World) -> None:
-    world.start()
+async def test_a_log_that_was_never_copied_has_nothing_to_ask_for(world: World) -> None:
+    world.start(retention=PLAIN)
     world.begin()
-    fresh = world.store.open_partition(7, "/", "new", 0, durable=True, retention=COPIED)
-    assert not fresh.is_unlisted
-    assert (fresh.first_offset, fresh.lowest_offset) == (0, 0)
+    await world.publish(BODIES)
+    world.log.expire()
+    await until(lambda: (world.bucket._root / OWNER).exists())
+    await world.stop()
+    (world.bucket._root / OWNER).write_bytes(b"routelog remote storage 2: another")
+    world.start(retention=PLAIN)
+    world.begin()
+    await until(lambda: world.remote and world.remote.failure)
+    first = world.log.local_first
+    assert 0 < first == world.log.lowest_offset
+    assert await read_from(world.log, 0) == BODIES[first:]
+    assert world.log.when_located(TIME) is None
+
+
+async def test_whoever_comes_to_lead_knows_which_logs_were_copied(world: World) -> None:
+    world.start()
+    await world.stop()
+    store = open_store(world._data)
+    log = store.open_partition(1, "/", "q", 0, durable=True, retention=COPIED)
+    store.recover()
+    store.follow()
+    store.metadata.apply([mark_change(1)])  # as the leader's journal says
+    assert not log.is_unlisted
+    store.start(2)
+    assert log.is_unlisted
+    await store.aclose()
+    world.start(retention=replace(LET_GO, is_remote=False))  # switched off by a policy
+    assert world.log.is_unlisted
+    gone = world.store.close_partitions(world.log)
+    world.store.metadata.apply(gone)
+    world.store.remove_files(world.log)
+    await until(lambda: not list(marked_partitions(world.store.metadata)))
+    world.log.close()
 
 
 async def test_a_group_keeps_objects_but_not_the_disk(world: World) -> None:
@@ -452,6 +485,64 @@ async def test_a_closed_log_asks_for_nothing_more(world: World) -> None:
     world.store.close_partitions(world.log)
     assert world.store.remote_reads.failure == ""
     assert called == []
+
+
+async def test_a_reader_before_a_gap_is_told_of_the_damage_behind_it(world: World) -> None:
+    world.start()
+    await world.publish(BODIES[:36])
+    await world.stop()
+    world.start()
+    world.log.skip_to(50)
+    await world.publish(BODIES[50:])
+    world.begin()
+    await world.let_go()
+    log = world.log
+    assert log.remote is not None
+    at = next(n for n, each in enumerate(log.remote.segments) if each.base_offset == 50)
+    broken = bytearray(world.content(at).read_bytes())
+    broken[200] ^= 1
+    world.content(at).write_bytes(broken)
+    offset = 0
+    while offset < 36:
+        offset, _ = await next_batch(log, offset)
+    while log.needs_load(offset):
+        await load(log, offset)
+    assert log.remote.damaged == [(50, 51)]
+    assert log.is_blocked(offset)
+    assert not log.is_blocked(35)
+
+
+async def test_all_who_ask_where_a_time_lies_share_one_read(world: World) -> None:
+    await remote_only(world)
+    bucket, reads = world.bucket, world.store.remote_reads
+    assert isinstance(bucket, FickleBucket)
+    bucket.is_away = True
+    time = TIME + 5 * SECOND
+    asked = [world.log.when_located(time) for _ in range(50)]
+    assert sum(map(len, reads._reads.values())) == 1
+    await until(lambda: reads.failure)
+    for each in asked[1:]:
+        assert each is not None
+        each.cancel()  # its client has gone
+    assert asked[0] is not None
+    bucket.is_away = False
+    await asked[0]
+    assert world.log.when_located(time) is None
+    assert reads.failure == ""
+
+
+async def test_who_asks_where_a_time_lies_hears_that_the_log_is_closed(world: World) -> None:
+    await remote_only(world)
+    await world.stop()
+    world.start(retention=LET_GO)
+    asked = world.log.when_located(TIME)
+    assert asked is not None
+    await asyncio.sleep(0)
+    world.store.close_partitions(world.log)
+    await asyncio.wait([asked], timeout=WAIT_SECONDS)
+    assert asked.cancelled()
+    assert world.log.when_located(TIME) is None
+    assert not world.store.remote_reads._reads
 
 
 async def test_offsets_that_nobody_stored_lead_to_what_follows(world: World) -> None:
