@@ -91,6 +91,7 @@ from routelog.vhosts.errors import (
     NeedsName,
     NotReadable,
     ParameterNotFound,
+    PlaceUnknown,
     PolicyNotFound,
     PublishRefused,
     QueueInequivalent,

@@ -285,6 +285,16 @@ class QueueUnreadable(Exception):
         self.offset = offset
 
 
+class PlaceUnknown(Exception):
+    """Remote storage, which knows where in a queue a time lies, does not answer."""
+
+    def __init__(self, name: str, vhost: str) -> None:
+        super().__init__(
+            f"remote storage does not answer: where in queue '{name}' in vhost '{vhost}' a time lies is not "
+            "known yet; try again, or begin at an offset, first, last or next"
+        )
+
+
 QueueStopped = QueueQuarantined | QueueUnreadable
 
 

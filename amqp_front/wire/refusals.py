@@ -43,6 +43,7 @@ REFUSALS: dict[type[Exception], tuple[int, type[AmqpError]]] = {
     # On the channel, though the specification has 541 for connections: other queues are well.
     vhosts.QueueQuarantined: (INTERNAL_ERROR, SoftError),
     vhosts.QueueUnreadable: (INTERNAL_ERROR, SoftError),
+    vhosts.PlaceUnknown: (INTERNAL_ERROR, SoftError),
     vhosts.InvalidConsumerArgument: (PRECONDITION_FAILED, SoftError),
     vhosts.InvalidFilter: (PRECONDITION_FAILED, SoftError),
     vhosts.FilterRefused: (PRECONDITION_FAILED, SoftError),

@@ -36,6 +36,7 @@ REFUSALS: dict[type[Exception], tuple[int, str]] = {
     vhosts.QueueNotEmpty: BAD_REQUEST,
     vhosts.QueueQuarantined: BAD_REQUEST,
     vhosts.QueueUnreadable: UNAVAILABLE,
+    vhosts.PlaceUnknown: UNAVAILABLE,
     vhosts.GetRefused: BAD_REQUEST,
     vhosts.NotReadable: BAD_REQUEST,
     vhosts.GroupInequivalent: BAD_REQUEST,

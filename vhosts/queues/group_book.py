@@ -20,6 +20,7 @@ from routelog.vhosts.errors import (
     GroupInequivalent,
     GroupInUse,
     NotReadable,
+    PlaceUnknown,
     TooManyGroups,
 )
 from routelog.vhosts.filters.filter_arguments import FILTER_ARGUMENTS
@@ -39,6 +40,8 @@ from routelog.vhosts.stored.stored_definitions import key_names
 
 # Of one queue: every publish wakes each group, and every settlement checks all their cursors.
 GROUPS_MAX = 256
+# Until remote storage says where a time lies: the client's whole connection waits.
+LOCATE_SECONDS = 5.0
 
 
 class GroupBook:
@@ -221,10 +224,31 @@ class GroupBook:
 
         Args:
             place, now: as for `join`.
+
+        Returns:
+            What may raise PlaceUnknown: remote storage does not answer within LOCATE_SECONDS.
         """
         logs = [each.log for each in queue.partitions]
         waiting = _locating(logs, place, now)
-        return asyncio.ensure_future(_located(waiting, logs, place, now)) if waiting else None
+        if not waiting:
+            return None
+        return asyncio.ensure_future(self._located(queue, waiting, logs, place, now))
+
+    async def _located(
+        self,
+        queue: Queue,
+        waiting: Sequence[asyncio.Future[None]],
+        logs: Sequence[PartitionLog],
+        place: object,
+        now: int,
+    ) -> None:
+        try:
+            async with asyncio.timeout(LOCATE_SECONDS):
+                # First perhaps lists of segments, then indexes. One that is damaged is not waited for again.
+                await asyncio.gather(*waiting, return_exceptions=True)
+                await asyncio.gather(*_locating(logs, place, now), return_exceptions=True)
+        except TimeoutError:
+            raise PlaceUnknown(queue.name, self._vhost) from None
 
     def _check_unused(self, group: ConsumerGroup) -> None:
         if group.is_used or group.creating is not None:
@@ -320,14 +344,6 @@ class GroupBook:
         queue = self.queues.pop(group, None)
         if queue is not None and queue.groups.get(group.record.name) is group:
             del queue.groups[group.record.name]
-
-
-async def _located(
-    waiting: Sequence[asyncio.Future[None]], logs: Sequence[PartitionLog], place: object, now: int
-) -> None:
-    # First perhaps lists of segments, then indexes. One that is damaged is not waited for again.
-    await asyncio.gather(*waiting, return_exceptions=True)
-    await asyncio.gather(*_locating(logs, place, now), return_exceptions=True)
 
 
 def _locating(logs: Sequence[PartitionLog], place: object, now: int) -> list[asyncio.Future[None]]:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, cast
 
@@ -29,6 +30,7 @@ from routelog.vhosts import (
     GroupOptions,
     InvalidStreamOffset,
     NotReadable,
+    PlaceUnknown,
     Queue,
     QueueProperties,
     TooManyGroups,
@@ -72,6 +74,23 @@ def settle_offsets(taker: Taker, *offsets: int) -> None:
         for offset in range(delivery.offset, delivery.offset + delivery.count):
             if offset in offsets:
                 delivery.partition.settle(offset, offset + 1)
+
+
+async def test_a_group_does_not_wait_for_ever_to_hear_where_a_time_lies(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(group_book, "LOCATE_SECONDS", 0.01)
+    queue = await declare(node, **STREAM)
+    (partition,) = queue.partitions
+    partition.log.skip_to(10)  # as a disk that has let go of what was copied
+    partition.log.has_copies = True
+    groups = node.vhost.hosted.groups
+    located = groups.located(queue, datetime.fromtimestamp(1, UTC), 0)
+    assert located is not None
+    with pytest.raises(PlaceUnknown, match="does not answer: where in queue 'q'"):
+        await located
+    for place in ("first", "last", "next", 5, -5):
+        assert groups.located(queue, place, 0) is None
 
 
 @pytest.mark.parametrize("arguments", [STREAM, KEPT])
