@@ -168,6 +168,10 @@ class LogCompactor:
             self.forget([partition])
             partition.compaction_failure = ""
             return None
+        if partition.lowest_offset < partition.local_first:
+            # A deleted key would come back: there is its value of before.
+            partition.compaction_failure = "older messages are in remote storage only"
+            return None
         state = self._logs.get(partition)
         now = self._clock.monotonic()
         if state is None:

@@ -87,6 +87,19 @@ async def test_a_compacted_log_is_the_same_after_a_restart(data: Path, disk: Wat
     await store.aclose()
 
 
+async def test_a_log_whose_older_part_is_in_remote_storage_is_not_compacted(
+    data: Path, disk: WatchedDisk
+) -> None:
+    store, partition = start_compacted(data, disk)
+    partition.skip_to(10)  # as a disk that has let go of what was copied
+    partition.has_copies = True
+    fill(partition, 10)
+    await passed(store)
+    assert store.compactor.passes == 0
+    assert "in remote storage" in partition.compaction_failure
+    await store.aclose()
+
+
 async def test_passes_follow_when_half_of_the_bytes_are_new(data: Path, disk: WatchedDisk) -> None:
     store, partition = start_compacted(data, disk)
     stored = [each for key in range(60) for each in publish(partition, (f"key {key}", PAD))]
