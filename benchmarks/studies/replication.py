@@ -29,7 +29,6 @@ from routelog.benchmarks.traffic.workload import Workload
 
 TRACED = "routelog.benchmarks.studies.traced_node"
 DISK_FILE_BYTES = 64 * 1024 * 1024
-REAL_TIME_PRIORITY = 10
 
 Times = Mapping[str, float]  # of one block on one node, by step, in seconds
 
@@ -147,8 +146,6 @@ def _loaded(
     for name, node in nodes.items():
         assert node.session is not None
         clocks[name] = processor_clock(node.session, Endpoint.parse(node.uri))
-        if given.real_time:
-            _hurry(node.session)
     with started(uri, workload) as run:
         if workload.consumers:
             run.start_consumers()
@@ -168,14 +165,6 @@ def _loaded(
     total = sum(used.values()) / confirmed * 1e6
     print(f"{found.confirmed:,.0f} confirms a second; processor: {total:.2f} µs ({cost})")
     return before, after
-
-
-def _hurry(process: int) -> None:
-    """Give the threads of a process real-time priority."""
-    priority = os.sched_param(REAL_TIME_PRIORITY)
-    for thread in Path(f"/proc/{process}/task").iterdir():
-        with contextlib.suppress(ProcessLookupError):
-            os.sched_setscheduler(int(thread.name), os.SCHED_FIFO, priority)
 
 
 def measure_mirrored(folder: Path, workload: Workload, given: argparse.Namespace) -> None:
@@ -262,7 +251,6 @@ def main() -> None:
     parser.add_argument("--confirms", type=int, default=200)
     parser.add_argument("--consumers", type=int, default=0)
     parser.add_argument("--each", action="store_true", help="each publish is a write of its own")
-    parser.add_argument("--real-time", action="store_true", help="nodes go before all else (root)")
     parser.add_argument("--only", choices=("mirrored", "alone", "disk"))
     parser.add_argument("--folder", type=Path, help="of the nodes' data; default: below /tmp")
     given = parser.parse_args()

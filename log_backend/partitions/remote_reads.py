@@ -291,7 +291,7 @@ class RemoteReads:
         ]
         if (
             not copies
-        ):  # offsets that nobody stored, or that retention removed: the next segment follows
+        ):  # nobody stored the offset, or retention removed it: the next segment follows
             segment = remote.segment_of(offset)
             if segment is None:
                 return

@@ -31,8 +31,7 @@ class NodeDefinitions:
         """Read what the store has, in turns; nothing was read before, and nothing changes meanwhile.
 
         Raises:
-            MetadataCorrupt: an entry cannot be read.
-            RoutingError, ValueError: one cannot be.
+            MetadataCorrupt: an entry cannot be read, or carried out.
         """
         self._users.load(self._store)
         self._parameters.load(self._store)
@@ -44,7 +43,7 @@ class NodeDefinitions:
         Changes of what is no definition are passed over.
 
         Raises:
-            MetadataCorrupt, RoutingError, ValueError: as `load`.
+            MetadataCorrupt: as `load`.
         """
         bound: dict[bytes, bytes] = {}  # by these changes
         for change in changes:

@@ -25,9 +25,10 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def file(path: Path) -> Iterator[int]:
-    file = os.open(path, os.O_RDWR)
+    disk = SystemDisk()
+    file = disk.open(path)
     yield file
-    os.close(file)
+    disk.close(file)
 
 
 def pieces(size: int) -> list[bytes | bytearray | memoryview]:
@@ -37,18 +38,15 @@ def pieces(size: int) -> list[bytes | bytearray | memoryview]:
 
 
 def test_what_is_written_past_the_cache_is_read_through_it(path: Path, file: int) -> None:
-    writes = DirectWrites()
+    disk = SystemDisk()
     os.pread(file, FILE_BYTES, 0)  # the cache has all of it
-    if not writes.write_synced(file, 0, pieces(DIRECT_BYTES_MIN), DIRECT_BYTES_MIN):
-        pytest.skip("this file system does not take such writes")
     expected = bytearray(path.read_bytes())
     for size in (DIRECT_BYTES_MIN, 5 * PAGE_BYTES + DIRECT_BYTES_MIN, DIRECT_BYTES_MAX):
         for position in (0, PAGE_BYTES, DIRECT_BYTES_MAX - PAGE_BYTES):
             content = pieces(size)
-            assert writes.write_synced(file, position, content, size)
+            disk.write_synced(file, position, content)
             expected[position : position + size] = b"".join(content)
             assert path.read_bytes() == expected
-    writes.close(file)
 
 
 @pytest.mark.parametrize(
