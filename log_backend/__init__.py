@@ -113,6 +113,7 @@ from routelog.log_backend.records.record_batch import (
     Octets,
     RecordBatch,
     Records,
+    decode_batch,
     new_buffer,
 )
 from routelog.log_backend.records.record_encoding import encode_parts, encode_records, routing_keys

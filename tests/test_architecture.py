@@ -84,6 +84,7 @@ ROOMS = {
         "vhost",
         "people",
         "definitions",
+        "sessions",
     ),
     "mirror_cluster": (
         ".",

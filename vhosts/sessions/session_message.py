@@ -1,0 +1,182 @@
+"""The bytes of a session between a front and the leader of a shard. All integers are little-endian::
+
+     0  length     u32  of the whole message
+     4  kind       u8
+     5  flags      u8
+     6  partition  u16  index in its queue
+     8  subject    u32  a queue or a consumer: numbers that the front gives, of one sequence
+    12  zero       u32
+    16  number     u64
+    24  first      u64
+    32  count      u64
+    40  content
+
+    kind                subject   number       first         count          flags, content
+    1  OPEN             →         epoch                                     text: the front's node and process
+    2  OPENED           ←         epoch
+    3  QUEUE            → queue   partition                                 msgpack: vhost, name
+    4  PUBLISH          → queue   batch                                     WAITED; a batch
+    5  CONFIRM          ←         written      durable
+    6  REFUSED          ←         batch                      refused        count * u32: indexes in the batch
+    7  CREDIT           → consumer bytes       messages
+    8  DELIVER          ← consumer             offset        messages       REDELIVERED, COUNTED; [count * u32,]
+                                                                            a batch
+    9  SETTLE           → source               offset        messages       a `Reason`
+   10  RETURN           → source               offset        messages       a `ReturnReason`, MORE
+   11  ENDED            ← consumer                                          msgpack: error, or nil: deleted
+   12  CALL             → queue   call                                      msgpack: method, arguments
+   13  ANSWER           ←         call                                      FAILED; msgpack: value, or error
+   14  APPLY            ←         position
+   15  APPLIED          →         position
+   16  PRESSURE         ←                                                   msgpack: why publishers are to wait
+   17  BEAT             ↔
+
+What is not drawn is zero. QUEUE comes before what names its subject: `partition` is the number of the queue's
+first partition, so that a queue declared again is another one. The batches of a session are numbered from 1.
+CONFIRM: each batch up to `durable` that was not refused is what its queue promises; each up to `written` is,
+as far as that does not take the disk. CREDIT counts all that the front has handed on to its client since the
+consumer began. SETTLE and RETURN have a consumer as their source, or a queue for what `get` gave. A RETURN with
+MORE is followed by another one of the same partition, before which nothing of it is delivered. A call of number
+0 is not answered. In batches, offset and epoch are zero, and the checksum of the payload is what the
+front, or the log, knows.
+"""
+
+import struct
+from collections.abc import Sequence
+from enum import IntEnum
+
+import msgspec
+
+from routelog.log_backend import CorruptBatch, Octets, RecordBatch, Records, decode_batch
+
+VERSION = 1  # of the messages; nodes agree on it when they are introduced
+MESSAGE_BYTES_MAX = 704 * 1024 * 1024  # the largest batch, and the counts of its deliveries
+
+# A view of less would keep a buffer that has much else.
+COPIED_BYTES_MAX = 16 * 1024
+
+HEAD_BYTES = 40
+_HEAD = struct.Struct("<IBBHIxxxxQQQ")
+
+
+class BadSessionMessage(Exception):
+    """The peer's bytes are no message of a session; the session ends."""
+
+
+class Kind(IntEnum):
+    """What a message is."""
+
+    OPEN = 1
+    OPENED = 2
+    QUEUE = 3
+    PUBLISH = 4
+    CONFIRM = 5
+    REFUSED = 6
+    CREDIT = 7
+    DELIVER = 8
+    SETTLE = 9
+    RETURN = 10
+    ENDED = 11
+    CALL = 12
+    ANSWER = 13
+    APPLY = 14
+    APPLIED = 15
+    PRESSURE = 16
+    BEAT = 17
+
+
+_KINDS = {int(kind): kind for kind in Kind}
+
+# Flags
+WAITED = 1  # PUBLISH: somebody waits until it is as safe as its queue promises
+REDELIVERED = 1  # DELIVER
+COUNTED = 2  # DELIVER: with how often each message was delivered again
+FAILED = 1  # ANSWER: the content is an error
+MORE = 128  # RETURN: another one follows
+
+
+class SessionMessage(msgspec.Struct, frozen=True, gc=False):
+    """A message of a session; see the drawing."""
+
+    kind: Kind
+    flags: int = 0
+    partition: int = 0
+    subject: int = 0
+    number: int = 0
+    first: int = 0
+    count: int = 0
+    content: Octets = b""
+
+
+def message_pieces(message: SessionMessage) -> list[Octets]:
+    """The bytes of a message, in pieces: what is large is not copied."""
+    return _pieces(message, (message.content,) if message.content else ())
+
+
+def batch_pieces(message: SessionMessage, records: Records) -> list[Octets]:
+    """The bytes of a message whose content ends with a batch, in pieces."""
+    header = RecordBatch(records, 0, 0).header()
+    return _pieces(message, (message.content, header, records.payload))
+
+
+def _pieces(message: SessionMessage, content: Sequence[Octets]) -> list[Octets]:
+    length = HEAD_BYTES + sum(map(len, content))
+    head = _HEAD.pack(
+        length,
+        message.kind,
+        message.flags,
+        message.partition,
+        message.subject,
+        message.number,
+        message.first,
+        message.count,
+    )
+    return [head, *content]
+
+
+def message_bytes(buffer: Octets, at: int = 0) -> int:
+    """How long the message at a place is, by its first four bytes.
+
+    Raises:
+        BadSessionMessage: no message is so long, or so short.
+    """
+    size = int.from_bytes(buffer[at : at + 4], "little")
+    if not HEAD_BYTES <= size <= MESSAGE_BYTES_MAX:
+        raise BadSessionMessage(f"a message of {size:,} bytes")
+    return size
+
+
+def decode_message(buffer: bytearray, at: int, end: int) -> tuple[SessionMessage, int] | None:
+    """Read the message that begins at a place of a buffer, which is filled up to `end`.
+
+    Returns:
+        The message, and how many bytes it took; its content is a copy of small, a view of large content. None:
+        it is not there in full.
+
+    Raises:
+        BadSessionMessage: the peer's fault.
+    """
+    if end - at < 4:
+        return None
+    size = message_bytes(buffer, at)
+    if end - at < size:
+        return None
+    _, kind, flags, partition, subject, number, first, count = _HEAD.unpack_from(buffer, at)
+    if kind not in _KINDS:
+        raise BadSessionMessage(f"kind {kind}")
+    view = memoryview(buffer)[at + HEAD_BYTES : at + size].toreadonly()
+    content: Octets = view if size > COPIED_BYTES_MAX else bytes(view)
+    numbers = flags, partition, subject, number, first, count
+    return SessionMessage(_KINDS[kind], *numbers, content), size
+
+
+def records_of(content: Octets) -> Records:
+    """The batch that content is.
+
+    Raises:
+        BadSessionMessage: it is none, or damaged.
+    """
+    try:
+        return decode_batch(content, 0).records
+    except (CorruptBatch, struct.error) as error:
+        raise BadSessionMessage(f"a batch: {error}") from None
