@@ -1,5 +1,6 @@
 """Replicas, leaders and epochs: who may append to a shard's journal, and what of it is committed."""
 
+from routelog.mirror_cluster.links.receive_buffer import ReceiveBuffer
 from routelog.mirror_cluster.node.cluster_member import CannotJoin, ClusterMember, LeadingNode
 from routelog.mirror_cluster.node.cluster_options import (
     BadClusterOption,
@@ -35,6 +36,7 @@ __all__ = [
     "Lease",
     "Member",
     "NoStandby",
+    "ReceiveBuffer",
     "Replica",
     "ReplicaSettings",
     "ReplicaState",

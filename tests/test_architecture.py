@@ -56,6 +56,7 @@ ROOMS = {
         "sockets",
         "listeners",
         "passing",
+        "sessions",
         "process",
     ),
     "amqp_front": (

@@ -184,6 +184,14 @@ from routelog.vhosts.queues.queue_handle import (
     then,
     value_of,
 )
+from routelog.vhosts.sessions.session_message import (
+    BadSessionMessage,
+    SessionMessage,
+)
+from routelog.vhosts.sessions.session_message import Kind as SessionKind
+from routelog.vhosts.sessions.session_message import decode_message as decode_session_message
+from routelog.vhosts.sessions.session_message import message_bytes as session_message_bytes
+from routelog.vhosts.sessions.session_message import message_pieces as session_message_pieces
 from routelog.vhosts.source_network import source_of
 from routelog.vhosts.stored.declared_partitions import DeclaredPartitions, partition_names
 from routelog.vhosts.stored.global_parameters import CLUSTER_NAME, GlobalParameters

@@ -51,6 +51,7 @@ class Purpose(IntEnum):
     FOLLOW = 4  # what follows are messages between a standby and the node that it follows
     DIGEST = 5  # what follows is the digest of the listener's data: an operator compares nodes
     REPORT = 6  # what follows is a report of the listener: an operator cannot ask etcd
+    FORWARD = 7  # what follows is a session between a front and the node that leads
 
 
 class Opening(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -15,7 +15,12 @@ from routelog.mirror_cluster.links.introduction import (
 )
 from routelog.mirror_cluster.links.receive_buffer import ReceiveBuffer
 from routelog.mirror_cluster.node_tls import handshake_failure
-from routelog.mirror_cluster.protocol.message_format import BadMessage, message_pieces
+from routelog.mirror_cluster.protocol.message_format import (
+    BadMessage,
+    decode_message,
+    message_bytes,
+    message_pieces,
+)
 from routelog.mirror_cluster.protocol.messages import Message
 
 log = logging.getLogger(__name__)
@@ -84,7 +89,7 @@ class NodeLink(asyncio.BufferedProtocol):
         self._accepted = accepted
         self._transport: asyncio.Transport | None = None
         self._introducing = bytearray()  # what was not read of it
-        self._received = ReceiveBuffer()
+        self._received = ReceiveBuffer(decode_message, message_bytes)
         self._deadline: asyncio.TimerHandle | None = None
         self._has_opened = False
         self._is_refused = False  # and that was told

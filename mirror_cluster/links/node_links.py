@@ -94,9 +94,9 @@ class NodeLinks:
 
     Attributes:
         take_client: called with each connection for a client of another node; None: they are closed.
-        take_copier, take_follower, take_verifier, take_asker: the same, with the name of the node first, for
-            each that is to have a copy, for each of a standby, for each of an operator who compares nodes, and
-            for each of one who asks how this node is.
+        take_copier, take_follower, take_verifier, take_asker, take_front: the same, with the name of the node
+            first, for each that is to have a copy, for each of a standby, for each of an operator who compares
+            nodes, for each of one who asks how this node is, and for each session of a front.
 
     Args:
         own: this node.
@@ -128,6 +128,7 @@ class NodeLinks:
         self.take_follower: TakeNode | None = None
         self.take_verifier: TakeNode | None = None
         self.take_asker: TakeNode | None = None
+        self.take_front: TakeNode | None = None
         self._entries: dict[str, NodeEntry] = {}
         self._links: dict[str, NodeLink] = {}
         self._all: set[NodeLink] = set()
@@ -177,6 +178,10 @@ class NodeLinks:
         """
         await self._connect_for(Purpose.CLIENT, to, process, take)
 
+    async def connect_front(self, to: str, process: int, take: TakeConnection) -> None:
+        """Connect with a node for a session; see `connect_client`."""
+        await self._connect_for(Purpose.FORWARD, to, process, take)
+
     async def connect_copy(self, to: str, take: TakeConnection) -> None:
         """Connect with a node for a copy of its checkpoint.
 
@@ -223,6 +228,7 @@ class NodeLinks:
                 Purpose.FOLLOW: self.take_follower,
                 Purpose.DIGEST: self.take_verifier,
                 Purpose.REPORT: self.take_asker,
+                Purpose.FORWARD: self.take_front,
             }
             take = takes[other.purpose]
             return self._give_away(link, take and partial(take, other.node))

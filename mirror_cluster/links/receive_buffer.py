@@ -1,27 +1,35 @@
-"""Where the bytes of a link are received: a large message has a buffer of its own, where its blocks stay."""
+"""Where the messages of a peer are received: a large one has a buffer of its own, where its content stays."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Generic, TypeVar
 
 from routelog.log_backend import new_buffer
-from routelog.mirror_cluster.protocol.message_format import (
-    COPIED_PAYLOAD_BYTES_MAX,
-    LENGTH_BYTES,
-    decode_message,
-    message_bytes,
-)
-from routelog.mirror_cluster.protocol.messages import Message
 
-# Of many small messages, whose blocks are copied, or the beginning of a large one.
-READ_BYTES = COPIED_PAYLOAD_BYTES_MAX
+_Message = TypeVar("_Message")
+
+# Of many small messages, whose content is copied, or the beginning of a large one.
+READ_BYTES = 16 * 1024
+LENGTH_BYTES = 8  # that are there before a message's length is asked for
 
 
-class ReceiveBuffer:
+class ReceiveBuffer(Generic[_Message]):
     """Received bytes behind the last whole message.
 
-    Large blocks are views of the buffer in which their message came, and it is not used again.
+    Large content is a view of the buffer in which its message came, and that is not used again.
+
+    Args:
+        decode: reads the message that begins at a place of a buffer, which is filled up to an end; returns how
+            many bytes it took, too. None: it is not there in full.
+        message_bytes: how long the message at a place is, by its first `LENGTH_BYTES`.
     """
 
-    def __init__(self) -> None:
+    def __init__(
+        self,
+        decode: Callable[[bytearray, int, int], tuple[_Message, int] | None],
+        message_bytes: Callable[[bytearray, int], int],
+    ) -> None:
+        self._decode = decode
+        self._message_bytes = message_bytes
         self._buffer = bytearray(READ_BYTES)
         self._begin = self._end = 0
 
@@ -29,7 +37,7 @@ class ReceiveBuffer:
         """Where the next bytes go; at least one fits."""
         return memoryview(self._buffer)[self._end :]
 
-    def add(self, octets: bytes) -> Iterator[Message]:
+    def add(self, octets: bytes) -> Iterator[_Message]:
         """Take bytes that were received elsewhere; gives the messages that are whole with them."""
         while octets:
             room = self.room()
@@ -38,14 +46,14 @@ class ReceiveBuffer:
             octets = octets[size:]
             yield from self.received(size)
 
-    def received(self, size: int) -> Iterator[Message]:
+    def received(self, size: int) -> Iterator[_Message]:
         """So many bytes have come to `room`; gives the messages that are whole with them.
 
         Raises:
-            BadMessage: the peer's fault.
+            Exception: of `decode` and `message_bytes`: the peer's fault.
         """
         self._end += size
-        while (found := decode_message(self._buffer, self._begin, self._end)) is not None:
+        while (found := self._decode(self._buffer, self._begin, self._end)) is not None:
             message, taken = found
             self._begin += taken
             yield message
@@ -55,7 +63,7 @@ class ReceiveBuffer:
         begin, waiting = self._begin, self._end - self._begin
         wanted = READ_BYTES
         if waiting >= LENGTH_BYTES:
-            wanted = max(wanted, message_bytes(self._buffer, begin))
+            wanted = max(wanted, self._message_bytes(self._buffer, begin))
         if begin == 0 and wanted <= len(self._buffer):
             return  # the message that begins it grows
         unread = self._buffer[begin : self._end]

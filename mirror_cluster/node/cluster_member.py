@@ -31,7 +31,7 @@ from routelog.mirror_cluster.coordination.managed_etcd import EtcdMissing
 from routelog.mirror_cluster.coordination.refused_record import serving
 from routelog.mirror_cluster.links.given_link import TakeConnection
 from routelog.mirror_cluster.links.node_door import DoorSockets
-from routelog.mirror_cluster.links.node_links import LinkSecurity
+from routelog.mirror_cluster.links.node_links import LinkSecurity, TakeNode
 from routelog.mirror_cluster.links.node_report import NodeReport, give_report
 from routelog.mirror_cluster.node.cluster_node import SILENT, ClusterNode, NodeSettings
 from routelog.mirror_cluster.node.cluster_options import ClusterOptions, open_coordinator
@@ -372,6 +372,14 @@ class ClusterMember:
             OSError: it cannot be reached, or is another process.
         """
         await self._node.links.connect_client(node, process, take)
+
+    async def connect_session(self, leader: LeadingNode, take: TakeConnection) -> None:
+        """Connect with a leader for a session; see `connect`."""
+        await self._node.links.connect_front(leader.node, leader.process, take)
+
+    def take_sessions(self, take: TakeNode | None) -> None:
+        """Take the sessions of fronts, with the name of the node first; None: close them."""
+        self._node.links.take_front = take
 
     def take_clients(self, take: TakeConnection | None) -> None:
         """Take the clients that other nodes pass on; None: close them."""

@@ -12,33 +12,32 @@
     40  content
 
     kind                subject   number       first         count          flags, content
-    1  OPEN             →         epoch                                     text: the front's node and process
-    2  OPENED           ←         epoch
-    3  QUEUE            → queue   partition                                 msgpack: vhost, name
-    4  PUBLISH          → queue   batch                                     WAITED; a batch
-    5  CONFIRM          ←         written      durable
-    6  REFUSED          ←         batch                      refused        count * u32: indexes in the batch
-    7  CREDIT           → consumer bytes       messages
-    8  DELIVER          ← consumer             offset        messages       REDELIVERED, COUNTED; [count * u32,]
+    1  OPENED           ←         epoch
+    2  QUEUE            → queue   partition                                 msgpack: vhost, name
+    3  PUBLISH          → queue   batch                                     WAITED; a batch
+    4  CONFIRM          ←         written      durable
+    5  REFUSED          ←         batch                      refused        count * u32: indexes in the batch
+    6  CREDIT           → consumer bytes       messages
+    7  DELIVER          ← consumer             offset        messages       REDELIVERED, COUNTED; [count * u32,]
                                                                             a batch
-    9  SETTLE           → source               offset        messages       a `Reason`
-   10  RETURN           → source               offset        messages       a `ReturnReason`, MORE
-   11  ENDED            ← consumer                                          msgpack: error, or nil: deleted
-   12  CALL             → queue   call                                      msgpack: method, arguments
-   13  ANSWER           ←         call                                      FAILED; msgpack: value, or error
-   14  APPLY            ←         position
-   15  APPLIED          →         position
-   16  PRESSURE         ←                                                   msgpack: why publishers are to wait
-   17  BEAT             ↔
+    8  SETTLE           → source               offset        messages       a `Reason`
+    9  RETURN           → source               offset        messages       a `ReturnReason`, MORE
+   10  ENDED            ← consumer                                          msgpack: error, or nil: deleted
+   11  CALL             → queue   call                                      msgpack: method, arguments
+   12  ANSWER           ←         call                                      FAILED; msgpack: value, or error
+   13  APPLY            ←         position
+   14  APPLIED          →         position
+   15  PRESSURE         ←                                                   msgpack: why publishers are to wait
+   16  BEAT             ↔
 
-What is not drawn is zero. QUEUE comes before what names its subject: `partition` is the number of the queue's
-first partition, so that a queue declared again is another one. The batches of a session are numbered from 1.
-CONFIRM: each batch up to `durable` that was not refused is what its queue promises; each up to `written` is,
-as far as that does not take the disk. CREDIT counts all that the front has handed on to its client since the
-consumer began. SETTLE and RETURN have a consumer as their source, or a queue for what `get` gave. A RETURN with
-MORE is followed by another one of the same partition, before which nothing of it is delivered. A call of number
-0 is not answered. In batches, offset and epoch are zero, and the checksum of the payload is what the
-front, or the log, knows.
+What is not drawn is zero. OPENED is the first message: the leader takes the session. QUEUE comes before what
+names its subject: `partition` is the number of the queue's first partition, so that a queue declared again is
+another one. The batches of a session are numbered from 1. CONFIRM: each batch up to `durable` that was not
+refused is what its queue promises; each up to `written` is, as far as that does not take the disk. CREDIT
+counts all that the front has handed on to its client since the consumer began. SETTLE and RETURN have a
+consumer as their source, or a queue for what `get` gave. A RETURN with MORE is followed by another one of the
+same partition, before which nothing of it is delivered. A call of number 0 is not answered. In batches,
+offset and epoch are zero, and the checksum of the payload is what the front, or the log, knows.
 """
 
 import struct
@@ -66,23 +65,22 @@ class BadSessionMessage(Exception):
 class Kind(IntEnum):
     """What a message is."""
 
-    OPEN = 1
-    OPENED = 2
-    QUEUE = 3
-    PUBLISH = 4
-    CONFIRM = 5
-    REFUSED = 6
-    CREDIT = 7
-    DELIVER = 8
-    SETTLE = 9
-    RETURN = 10
-    ENDED = 11
-    CALL = 12
-    ANSWER = 13
-    APPLY = 14
-    APPLIED = 15
-    PRESSURE = 16
-    BEAT = 17
+    OPENED = 1
+    QUEUE = 2
+    PUBLISH = 3
+    CONFIRM = 4
+    REFUSED = 5
+    CREDIT = 6
+    DELIVER = 7
+    SETTLE = 8
+    RETURN = 9
+    ENDED = 10
+    CALL = 11
+    ANSWER = 12
+    APPLY = 13
+    APPLIED = 14
+    PRESSURE = 15
+    BEAT = 16
 
 
 _KINDS = {int(kind): kind for kind in Kind}

@@ -413,6 +413,22 @@ async def test_a_connection_for_a_client_carries_its_bytes_both_ways(tmp_path: P
         assert all_connected(nodes)  # replication goes on
 
 
+async def test_a_session_is_taken_with_the_name_of_its_front() -> None:
+    async with cluster("ab") as nodes:
+        await until(lambda: all_connected(nodes))
+        near, far, fronts = Taken(), Taken(), list[str]()
+
+        def take(front: str, transport: asyncio.Transport, unread: bytes) -> None:
+            fronts.append(front)
+            far.take(transport, unread)
+
+        nodes["b"].links.take_front = take
+        await nodes["a"].links.connect_front("b", nodes["b"].entry.process, near.take)
+        near.transport.write(b"a batch")
+        await far.has(b"a batch")
+        assert fronts == ["a"]
+
+
 async def test_a_node_that_takes_no_clients_closes_their_connections() -> None:
     async with cluster("ab") as nodes:
         await until(lambda: all_connected(nodes))

@@ -6,7 +6,12 @@ from unit.mirror_cluster.journals import SHARD
 
 from routelog.log_backend import START, ShardBlock
 from routelog.mirror_cluster.links.receive_buffer import READ_BYTES, ReceiveBuffer
-from routelog.mirror_cluster.protocol.message_format import BadMessage, encode_message
+from routelog.mirror_cluster.protocol.message_format import (
+    BadMessage,
+    decode_message,
+    encode_message,
+    message_bytes,
+)
 from routelog.mirror_cluster.protocol.messages import Acknowledge, Append, Message
 
 
@@ -29,7 +34,10 @@ MESSAGES: Sequence[Message] = [
 
 @pytest.mark.parametrize("most", [1, 7, 4_096, READ_BYTES, 1_000_000])
 def test_messages_come_whole_and_in_order_however_their_bytes_come(most: int) -> None:
-    octets, buffer = b"".join(map(encode_message, MESSAGES)), ReceiveBuffer()
+    octets, buffer = (
+        b"".join(map(encode_message, MESSAGES)),
+        ReceiveBuffer(decode_message, message_bytes),
+    )
     found: list[Message] = []
     randomness = Random(most)
     while octets:
@@ -42,13 +50,13 @@ def test_messages_come_whole_and_in_order_however_their_bytes_come(most: int) ->
 
 
 def test_bytes_from_elsewhere_are_taken_as_those_that_are_received() -> None:
-    buffer = ReceiveBuffer()
+    buffer = ReceiveBuffer(decode_message, message_bytes)
     octets = b"".join(map(encode_message, MESSAGES))
     assert [*buffer.add(octets[:-1]), *buffer.add(octets[-1:])] == MESSAGES
 
 
 def test_the_block_of_a_large_message_is_where_it_was_received() -> None:
-    buffer = ReceiveBuffer()
+    buffer = ReceiveBuffer(decode_message, message_bytes)
     octets = encode_message(append(0, 8 * READ_BYTES))
     assert not list(buffer.add(octets[:READ_BYTES]))
     room = buffer.room()
@@ -62,13 +70,13 @@ def test_the_block_of_a_large_message_is_where_it_was_received() -> None:
 
 
 def test_small_blocks_keep_no_buffer() -> None:
-    buffer = ReceiveBuffer()
+    buffer = ReceiveBuffer(decode_message, message_bytes)
     (message,) = buffer.add(encode_message(append(0, 10)))
     assert isinstance(message, Append)
     assert isinstance(message.blocks[0].payload, bytes)
 
 
 def test_a_length_that_cannot_be_is_refused_before_the_rest_has_come() -> None:
-    buffer = ReceiveBuffer()
+    buffer = ReceiveBuffer(decode_message, message_bytes)
     with pytest.raises(BadMessage, match="bytes"):
         list(buffer.add(b"\xff" * 8))

@@ -1,0 +1,1 @@
+"""Sessions with the leader of a shard: their sockets, and who finds the leader."""

@@ -1,0 +1,159 @@
+"""One end of a session's connection: messages in and out, and its end when the other one is silent."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from typing import Protocol
+
+from routelog.log_backend import CallLater, Octets, Timer
+from routelog.mirror_cluster import ReceiveBuffer
+from routelog.vhosts import (
+    BadSessionMessage,
+    SessionKind,
+    SessionMessage,
+    decode_session_message,
+    session_message_bytes,
+    session_message_pieces,
+)
+
+log = logging.getLogger(__name__)
+
+BEAT_SHARE = 4  # messages of an idle end come as often in a lease
+# Of a lease that a front hears nothing: it takes the session for lost before the leader does, who waits for it
+# with answers to changes of definitions.
+SILENCE_SHARE = 0.85
+
+_BEAT = session_message_pieces(SessionMessage(SessionKind.BEAT))
+
+
+class SessionEnd(Protocol):
+    """What a session's messages are for: a front's end, or a leader's."""
+
+    def received(self, message: SessionMessage) -> None:
+        """Take a message.
+
+        Raises:
+            BadSessionMessage: the peer's fault: the session ends.
+        """
+
+
+class SessionSocket(asyncio.BufferedProtocol):
+    """A connection whose introduction is over.
+
+    Attributes:
+        end: takes the messages.
+
+    Args:
+        transport: reads nothing; see `NodeLink.give_away`.
+        peer: name of the other node.
+        silence_seconds: after which the session is over.
+        ended: called once, with the reason in words.
+        drained: called when the system has taken most of what was to be sent.
+    """
+
+    end: SessionEnd
+
+    def __init__(
+        self,
+        transport: asyncio.Transport,
+        peer: str,
+        silence_seconds: float,
+        call_soon: Callable[[Callable[[], None]], object],
+        call_later: CallLater,
+        ended: Callable[[str], None],
+        drained: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._transport = transport
+        self._peer = peer
+        self._call_soon = call_soon
+        self._call_later = call_later
+        self._beat_seconds = silence_seconds / BEAT_SHARE
+        self._beats_max = BEAT_SHARE
+        self._ended = ended
+        self._drained = drained
+        self._buffer = ReceiveBuffer(decode_session_message, session_message_bytes)
+        self._outbox: list[Octets] = []
+        self._silent_beats = 0
+        self._has_sent = False
+        self._timer: Timer | None = None
+        self._is_over = False
+
+    def begin(self, unread: bytes) -> None:
+        """Read on; `unread` came already."""
+        self._transport.set_protocol(self)
+        self._timer = self._call_later(self._beat_seconds, self._beat)
+        self._transport.resume_reading()
+        if unread:
+            self._take(self._buffer.add(unread))
+
+    def write(self, pieces: Sequence[Octets]) -> None:
+        """Send pieces of messages, with all others of this turn of the loop."""
+        if self._is_over:
+            return
+        if not self._outbox:
+            self._call_soon(self._flush)
+        self._outbox += pieces
+
+    @property
+    def outbox_bytes(self) -> int:
+        """Bytes that were sent in earlier turns, and the system has not taken."""
+        return self._transport.get_write_buffer_size()
+
+    def close(self, reason: str) -> None:
+        """End the session."""
+        if not self._is_over:
+            self._is_over = True
+            self._outbox.clear()
+            if self._timer is not None:
+                self._timer.cancel()
+            self._transport.abort()
+            self._ended(reason)
+
+    def _flush(self) -> None:
+        outbox, self._outbox = self._outbox, []
+        if outbox and not self._is_over:
+            self._has_sent = True
+            self._transport.writelines(outbox)
+
+    def _beat(self) -> None:
+        self._silent_beats += 1
+        if self._silent_beats > self._beats_max:
+            return self.close(f"node {self._peer} is silent")
+        if not self._has_sent:
+            self.write(_BEAT)
+        self._has_sent = False
+        self._timer = self._call_later(self._beat_seconds, self._beat)
+
+    # -- asyncio's
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        """Where received bytes go."""
+        return self._buffer.room()
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """Bytes have come."""
+        self._take(self._buffer.received(nbytes))
+
+    def _take(self, messages: Iterator[SessionMessage]) -> None:
+        self._silent_beats = 0
+        try:
+            for message in messages:
+                if self._is_over:
+                    return
+                if message.kind is not SessionKind.BEAT:
+                    self.end.received(message)
+        except BadSessionMessage as error:
+            log.error("the session with node %s ends: %s", self._peer, error)
+            self.close(f"node {self._peer} sent what is no message: {error}")
+
+    def pause_writing(self) -> None:
+        """The system takes no more for now: see `outbox_bytes`."""
+
+    def resume_writing(self) -> None:
+        """The system has taken most of it."""
+        if not self._is_over:
+            self._drained()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """The connection is closed."""
+        self.close(f"the connection with node {self._peer} has ended")
