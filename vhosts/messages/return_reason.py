@@ -4,11 +4,11 @@ from enum import Enum
 
 
 class ReturnReason(Enum):
-    """Why somebody else may have them.
+    """Why somebody else may have them; sessions send the numbers.
 
     RabbitMQ's quorum queues count the first kind as failures of the consumer.
     """
 
-    FAILED = "rejected, or their channel ended"
-    RETURNED = "nacked, recovered, or not settled in time"
-    UNUSED = "only looked at"
+    FAILED = 1  # rejected, or their channel ended
+    RETURNED = 2  # nacked, recovered, or not settled in time
+    UNUSED = 3  # only looked at
