@@ -58,14 +58,13 @@ class SessionSocket(asyncio.BufferedProtocol):
         transport: asyncio.Transport,
         peer: str,
         silence_seconds: float,
-        call_soon: Callable[[Callable[[], None]], object],
         call_later: CallLater,
         ended: Callable[[str], None],
         drained: Callable[[], None] = lambda: None,
     ) -> None:
         self._transport = transport
         self._peer = peer
-        self._call_soon = call_soon
+        self._loop = asyncio.get_running_loop()
         self._call_later = call_later
         self._beat_seconds = silence_seconds / BEAT_SHARE
         self._beats_max = BEAT_SHARE
@@ -91,7 +90,7 @@ class SessionSocket(asyncio.BufferedProtocol):
         if self._is_over:
             return
         if not self._outbox:
-            self._call_soon(self._flush)
+            self._loop.call_soon(self._flush)
         self._outbox += pieces
 
     @property

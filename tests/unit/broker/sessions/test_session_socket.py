@@ -67,7 +67,7 @@ class Side:
         transport, _ = await loop.create_connection(asyncio.Protocol, sock=handle)
         transport.pause_reading()
         self.socket = SessionSocket(
-            transport, peer, 1.6, loop.call_soon, self.timers.call_later, self.over.set_result
+            transport, peer, 1.6, self.timers.call_later, self.over.set_result
         )
         self.socket.end = self.end
         self.socket.begin(b"")
