@@ -1,6 +1,6 @@
 # cython: annotation_typing=False
 # mypy: allow-untyped-decorators, no-warn-return-any, disable-error-code="index,name-defined"
-"""Joins the records of batches that follow one another, column by column."""
+"""Joins the records of batches that follow one another, and cuts some out of a batch, column by column."""
 
 from collections.abc import Sequence
 
@@ -129,6 +129,112 @@ def join_records(parts: Sequence[Records]) -> Records:
     )
     joined.last_time = records.last_time
     return joined
+
+
+@cython.locals(
+    records=Records,
+    index=cython.Py_ssize_t,
+    count=cython.Py_ssize_t,
+    cut=Records,
+    columns=cython.Py_ssize_t,
+    column=cython.Py_ssize_t,
+    own_column=cython.Py_ssize_t,
+    place=cython.Py_ssize_t,
+    exchange_bytes=cython.Py_ssize_t,
+    key_at=cython.Py_ssize_t,
+    at=cython.Py_ssize_t,
+    source_at=cython.Py_ssize_t,
+    size=cython.Py_ssize_t,
+    payload=bytearray,
+    source=cython.uchar[::1],
+    i=cython.Py_ssize_t,
+    first=cython.uint,
+    keys_first=cython.uint,
+    properties_first=cython.uint,
+    bodies_first=cython.uint,
+    keys_bytes=cython.longlong,
+    properties_bytes=cython.longlong,
+    bodies_bytes=cython.longlong,
+)
+def slice_records(records: Records, index: int, count: int) -> Records:
+    """The records [index, index + count) of a batch; the same object if these are all.
+
+    Args:
+        records: their payload is writable, as that of `encode_records`.
+
+    Raises:
+        ValueError: the slice is not inside of the batch, or the columns are not those of a batch.
+
+    Cost:
+        One copy of each byte of the slice.
+    """
+    if index < 0 or count < 1 or index + count > records.count:
+        raise ValueError(f"records {index} to {index + count} of a batch of {records.count}")
+    if count == records.count:
+        return records
+    source = records.payload if cython.compiled else memoryview(records.payload)
+    columns = 3 if records.attributes & _KEY_COLUMN else 2
+    column, own_column = 4 * (records.count + 1), 4 * (count + 1)
+    exchange_bytes = len(records.exchange)
+    source_at = columns * column + exchange_bytes
+    size = source_at + records.keys_bytes + records.properties_bytes + records.bodies_bytes
+    if len(source) < size:
+        raise ValueError("the columns are cut off")
+    bodies_first = _u32(source, 4 * index)
+    bodies_bytes = _checked(bodies_first, _u32(source, 4 * (index + count)), records.bodies_bytes)
+    place = column + 4 * index
+    properties_first = _u32(source, place)
+    properties_bytes = _checked(
+        properties_first, _u32(source, place + 4 * count), records.properties_bytes
+    )
+    keys_first, keys_bytes = 0, records.keys_bytes
+    if columns == 3:
+        place += column
+        keys_first = _u32(source, place)
+        keys_bytes = _checked(keys_first, _u32(source, place + 4 * count), records.keys_bytes)
+    key_at = columns * own_column + exchange_bytes
+    size = key_at + keys_bytes + properties_bytes + bodies_bytes
+    size += -size % _ALIGNMENT
+    payload = new_buffer(size)
+    put_u64(payload, size - 8, 0)  # the padding, and bytes before it that are overwritten below
+    for i in range(count + 1):
+        put_u32(payload, 4 * i, _u32(source, 4 * (index + i)) - bodies_first)
+    at, place = own_column, column + 4 * index
+    for i in range(count + 1):
+        put_u32(payload, at + 4 * i, _u32(source, place + 4 * i) - properties_first)
+    if columns == 3:
+        at, place = at + own_column, place + column
+        for i in range(count + 1):
+            put_u32(payload, at + 4 * i, _u32(source, place + 4 * i) - keys_first)
+    put_octets(payload, key_at - exchange_bytes, records.exchange)
+    _copy(payload, key_at, source, source_at + keys_first, keys_bytes)
+    at, source_at = key_at + keys_bytes, source_at + records.keys_bytes
+    _copy(payload, at, source, source_at + properties_first, properties_bytes)
+    at, source_at = at + properties_bytes, source_at + records.properties_bytes
+    _copy(payload, at, source, source_at + bodies_first, bodies_bytes)
+    cut = new_records(
+        payload,
+        count,
+        records.attributes,
+        records.exchange,
+        keys_bytes,
+        properties_bytes,
+        bodies_bytes,
+        records.time,
+    )
+    cut.last_time = records.last_time
+    return cut
+
+
+@cython.cfunc
+@cython.returns(cython.longlong)
+@cython.exceptval(-1)
+@cython.locals(first=cython.longlong, end=cython.longlong, size=cython.longlong)
+def _checked(first: int, end: int, size: int) -> int:
+    # Memory is copied by these: a checksum says that they are what was written, not what they should be.
+    if not first <= end <= size:
+        raise ValueError("an offset is outside of its column")
+    return end - first
 
 
 @cython.cfunc

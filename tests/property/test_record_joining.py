@@ -70,3 +70,22 @@ def test_joined_records_are_those_of_the_parts(kernel: object, parts: list[Recor
     assert (stored.base_offset, stored.end_offset) == (40, 40 + len(wanted))
     assert contents(stored.records) == wanted
     assert (joined.attributes & PERSISTENT, joined.exchange) == (PERSISTENT, b"exchange")
+
+
+@pytest.mark.parametrize("kernel", [imported, uncompiled], ids=["imported", "uncompiled"])
+@settings(max_examples=200, deadline=None, derandomize=True)
+@given(parts=st.lists(batches(), min_size=1, max_size=8), data=st.data())
+def test_a_slice_has_the_records_that_were_asked_for(
+    kernel: object, parts: list[Records], data: st.DataObject
+) -> None:
+    whole = kernel.join_records(parts)  # type: ignore[attr-defined]
+    index = data.draw(st.integers(0, whole.count - 1))
+    count = data.draw(st.integers(1, whole.count - index))
+    cut = kernel.slice_records(whole, index, count)  # type: ignore[attr-defined]
+    wanted = contents(whole)[index : index + count]
+    assert contents(cut) == wanted
+    key = None if whole.attributes & KEY_COLUMN else whole.routing_key(0)
+    assert bytes(cut.payload) == bytes(encoded(wanted, key).payload)
+    stored = decode_batch(bytes(RecordBatch(cut, 0, 0).header()) + bytes(cut.payload), 0)
+    assert contents(stored.records) == wanted
+    assert (cut.attributes, cut.exchange) == (whole.attributes, b"exchange")
