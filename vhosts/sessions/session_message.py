@@ -23,7 +23,7 @@
     8  SETTLE           → source               offset        messages       a `Reason`
     9  RETURN           → source               offset        messages       a `ReturnReason`, MORE
    10  ENDED            ← consumer                                          msgpack: error, or nil: deleted
-   11  CALL             → queue   call                                      msgpack: method, arguments
+   11  CALL             → queue   call                                      msgpack: method, [argument ...]
    12  ANSWER           ←         call                                      FAILED; msgpack: value, or error
    13  APPLY            ←         position
    14  APPLIED          →         position
@@ -148,8 +148,8 @@ def decode_message(buffer: bytearray, at: int, end: int) -> tuple[SessionMessage
     """Read the message that begins at a place of a buffer, which is filled up to `end`.
 
     Returns:
-        The message, and how many bytes it took; its content is a copy of small, a view of large content. None:
-        it is not there in full.
+        The message, and how many bytes it took; its content is a copy of small, a view of large content, and
+        writable, as the kernel wants that of records. None: it is not there in full.
 
     Raises:
         BadSessionMessage: the peer's fault.
@@ -162,8 +162,8 @@ def decode_message(buffer: bytearray, at: int, end: int) -> tuple[SessionMessage
     _, kind, flags, partition, subject, number, first, count = _HEAD.unpack_from(buffer, at)
     if kind not in _KINDS:
         raise BadSessionMessage(f"kind {kind}")
-    view = memoryview(buffer)[at + HEAD_BYTES : at + size].toreadonly()
-    content: Octets = view if size > COPIED_BYTES_MAX else bytes(view)
+    view = memoryview(buffer)[at + HEAD_BYTES : at + size]
+    content: Octets = view if size > COPIED_BYTES_MAX else bytearray(view)
     numbers = flags, partition, subject, number, first, count
     return SessionMessage(_KINDS[kind], *numbers, content), size
 
