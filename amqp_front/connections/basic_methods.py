@@ -72,7 +72,7 @@ def _said(_: None) -> None:
 def _readable(channel: BasicChannel, name: str) -> QueueHandle:
     # In this order: who may not read it is not told whether it is there.
     channel.permissions.authorize(ResourceKind.QUEUE, name, Verb.READ)
-    return channel.vhost.queue(name, channel.connection)
+    return channel.vhost.definitions.queue(name, channel.connection)
 
 
 def _cancel(channel: BasicChannel, method: Any) -> None:
@@ -80,7 +80,7 @@ def _cancel(channel: BasicChannel, method: Any) -> None:
     if consumer is not None:
         consumer.queue.cancel(consumer)
     channel.consumption.cancel(method.consumer_tag)
-    done = channel.vhost.delete_left(consumer.queue.name) if consumer else None
+    done = channel.vhost.definitions.delete_left(consumer.queue.name) if consumer else None
     channel.reply(done, method.nowait, commands.Basic.CancelOk, consumer_tag=method.consumer_tag)
 
 

@@ -511,7 +511,7 @@ class Connection(asyncio.BufferedProtocol):
         under_way = self.channels.release()
         if self.admitted:
             with acts(Actor(self.user, self.name, PROTOCOL)):
-                self.vhost.connection_closed(self)
+                self.vhost.definitions.connection_closed(self)
         return under_way
 
     def end(self, *, leaves: bool = False) -> None:

@@ -28,7 +28,6 @@ from routelog.vhosts import (
     Verb,
     VirtualHost,
     server_name,
-    then,
 )
 
 EXCHANGE, QUEUE = ResourceKind.EXCHANGE, ResourceKind.QUEUE
@@ -80,21 +79,20 @@ def queue_name(channel: TopologyChannel, name: str) -> str:
 
 def exchange_declare(channel: TopologyChannel, method: Any) -> None:
     """Declare an exchange, or ask whether there is one."""
-    vhost = channel.vhost
+    definitions = channel.vhost.definitions
     name = method.exchange.translate(_LINE_ENDS)
-    done: Durable = None
     if method.passive:
         if not name:
-            raise DefaultExchangeProtected(vhost.name)
+            raise DefaultExchangeProtected(channel.vhost.name)
         channel.permissions.authorize_any(EXCHANGE, name)
-        done = vhost.exchange_declared(name)
+        done = definitions.exchange_declared(name)
     else:
         channel.permissions.authorize(EXCHANGE, name, CONFIGURE)
         _authorize_alternate(channel, name, method.arguments)
-        if vhost.routing.has_departed("exchange", name):
-            channel.again_behind(vhost.until_free("exchange", name), method)
+        if (departed := definitions.wait_for_free("exchange", name)) is not None:
+            channel.again_behind(departed, method)
             return
-        done = vhost.declare_exchange(
+        done = definitions.declare_exchange(
             name,
             method.exchange_type,
             durable=method.durable,
@@ -102,53 +100,54 @@ def exchange_declare(channel: TopologyChannel, method: Any) -> None:
             internal=method.internal,
             arguments=method.arguments,
         )
-    channel.reply(done, method.nowait, commands.Exchange.DeclareOk)
+    _reply(channel, method, done, commands.Exchange.DeclareOk)
 
 
 def exchange_delete(channel: TopologyChannel, method: Any) -> None:
     """Delete an exchange."""
     name = method.exchange.translate(_LINE_ENDS)
     channel.permissions.authorize(EXCHANGE, name, CONFIGURE)
-    done = channel.vhost.delete_exchange(name, if_unused=method.if_unused)
-    channel.reply(done, method.nowait, commands.Exchange.DeleteOk)
+    done = channel.vhost.definitions.delete_exchange(name, if_unused=method.if_unused)
+    _reply(channel, method, done, commands.Exchange.DeleteOk)
 
 
 def exchange_bind(channel: TopologyChannel, method: Any) -> None:
     """Bind an exchange to an exchange."""
     _authorize_binding(channel, EXCHANGE, method.destination, method.source, method.routing_key)
-    done = channel.vhost.bind_exchange(*_exchange_ends(method))
-    channel.reply(done, method.nowait, commands.Exchange.BindOk)
+    done = channel.vhost.definitions.bind_exchange(*_exchange_ends(method))
+    _reply(channel, method, done, commands.Exchange.BindOk)
 
 
 def exchange_unbind(channel: TopologyChannel, method: Any) -> None:
     """Remove a binding between exchanges."""
     _authorize_binding(channel, EXCHANGE, method.destination, method.source, method.routing_key)
-    done = channel.vhost.unbind_exchange(*_exchange_ends(method))
-    channel.reply(done, method.nowait, commands.Exchange.UnbindOk)
+    done = channel.vhost.definitions.unbind_exchange(*_exchange_ends(method))
+    _reply(channel, method, done, commands.Exchange.UnbindOk)
 
 
 def queue_declare(channel: TopologyChannel, method: Any) -> None:
     """Declare a queue, or ask for its counts."""
-    vhost = channel.vhost
+    definitions = channel.vhost.definitions
     if method.queue == PSEUDO_QUEUE or method.queue.encode().startswith(ADDRESS_PREFIX):
         _reply_queue(channel, method)
         return
     if method.passive:
         name = queue_name(channel, method.queue)
         channel.permissions.authorize_any(QUEUE, name)
-        answer = vhost.declared_queue(name, channel.connection)
+        answer = definitions.declared_queue(name, channel.connection)
     else:
         name = method.queue.translate(_LINE_ENDS) or server_name(method.arguments)
         channel.permissions.authorize(QUEUE, name, CONFIGURE)
         _authorize_dead_letters(channel, name, method.arguments)
-        if vhost.routing.has_departed("queue", name):
-            channel.again_behind(vhost.until_free("queue", name), method)
+        if (departed := definitions.wait_for_free("queue", name)) is not None:
+            channel.again_behind(departed, method)
             return
         durable = method.durable and not method.exclusive  # which ends with its connection
         properties = QueueProperties(
             name, durable, method.exclusive, method.auto_delete, method.arguments
         )
-        answer = vhost.declare_queue(properties, channel.connection, server_named=not method.queue)
+        is_ours = not method.queue
+        answer = definitions.declare_queue(properties, channel.connection, server_named=is_ours)
 
     channel.when(answer, partial(_declared, channel, method), method)
 
@@ -179,23 +178,25 @@ def queue_bind(channel: TopologyChannel, method: Any) -> None:
     """Bind a queue to an exchange."""
     queue = _bound_queue(channel, method)
     _authorize_binding(channel, QUEUE, queue, method.exchange, method.routing_key)
-    done = channel.vhost.bind_queue(queue, method.exchange, method.routing_key, method.arguments)
-    channel.reply(done, method.nowait, commands.Queue.BindOk)
+    definitions = channel.vhost.definitions
+    done = definitions.bind_queue(queue, method.exchange, method.routing_key, method.arguments)
+    _reply(channel, method, done, commands.Queue.BindOk)
 
 
 def queue_unbind(channel: TopologyChannel, method: Any) -> None:
     """Remove a binding of a queue; one that is not there is as good as removed."""
     queue = _bound_queue(channel, method)
     _authorize_binding(channel, QUEUE, queue, method.exchange, method.routing_key)
-    done = channel.vhost.unbind_queue(queue, method.exchange, method.routing_key, method.arguments)
-    channel.reply(done, False, commands.Queue.UnbindOk)
+    definitions = channel.vhost.definitions
+    done = definitions.unbind_queue(queue, method.exchange, method.routing_key, method.arguments)
+    _reply(channel, method, done, commands.Queue.UnbindOk)
 
 
 def queue_purge(channel: TopologyChannel, method: Any) -> None:
     """Drop all messages that are ready."""
     name = queue_name(channel, method.queue)
     channel.permissions.authorize(QUEUE, name, READ)
-    queue = channel.vhost.queue(name, channel.connection)
+    queue = channel.vhost.definitions.queue(name, channel.connection)
     if queue.is_stream:
         raise HardError(NOT_IMPLEMENTED, f"purge of stream '{queue.name}'")
     _when_counted(channel, method, queue.purge(), commands.Queue.PurgeOk)
@@ -205,16 +206,17 @@ def queue_delete(channel: TopologyChannel, method: Any) -> None:
     """Delete a queue; one that is not there is as good as deleted."""
     name = queue_name(channel, method.queue)
     channel.permissions.authorize(QUEUE, name, CONFIGURE)
-    vhost = channel.vhost
-    count: Answer[int]
-    if name in vhost.queues:
-        queue = vhost.queue(name, channel.connection)
-        with channel.cancels_behind_reply():
-            count = vhost.delete_queue(queue, if_unused=method.if_unused, if_empty=method.if_empty)
-    else:
-        undecided = vhost.undecided()
-        count = 0 if undecided is None else then(undecided, lambda _: 0)
+    conditions = {"if_unused": method.if_unused, "if_empty": method.if_empty}
+    with channel.cancels_behind_reply():
+        count = channel.vhost.definitions.delete_queue_of(name, channel.connection, **conditions)
     _when_counted(channel, method, count, commands.Queue.DeleteOk)
+
+
+def _reply(channel: TopologyChannel, method: Any, done: Durable, kind: type[Any]) -> None:
+    def reply(_: int) -> None:
+        channel.reply(None, getattr(method, "nowait", False), kind)  # queue.unbind has none
+
+    channel.when(0 if done is None else done, reply, method)
 
 
 def _when_counted(
@@ -232,8 +234,7 @@ def _bound_queue(channel: TopologyChannel, method: Any) -> str:
     if name.startswith(PSEUDO_QUEUE):
         reason = f"cannot bind reply queue '{name}' in vhost '{channel.vhost.name}'"
         raise SoftError(ACCESS_REFUSED, reason)
-    if name in channel.vhost.queues:
-        channel.vhost.queue(name, channel.connection)
+    channel.vhost.definitions.check_access(name, channel.connection)
     if not method.routing_key and not method.queue:
         method.routing_key = name  # the specification's rule for both left empty
     return name

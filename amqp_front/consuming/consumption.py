@@ -242,7 +242,7 @@ class Consumption:
         def begin(source: ConsumerSource) -> None:
             if self._is_closed:  # meanwhile
                 queue.detach((consumer,))
-                self.vhost.consumers_left(queue.name)
+                self.vhost.definitions.consumers_left(queue.name)
             else:
                 self._start(consumer, source)
                 begun()

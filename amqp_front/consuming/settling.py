@@ -316,7 +316,7 @@ class Settling:
     def _tell_left(self) -> None:
         queue, self._left = self._left, None
         if queue is not None:
-            self._holdings.vhost.consumers_left(queue.name)
+            self._holdings.vhost.definitions.consumers_left(queue.name)
 
 
 def settled_in_turns(settling: Settling) -> asyncio.Future[None]:

@@ -61,6 +61,7 @@ from routelog.vhosts.vhost.hosted_queues import HostedQueues, QueueStore
 from routelog.vhosts.vhost.route_targets import RouteTargets
 from routelog.vhosts.vhost.stored_topology import StoredQueue, StoredTopology
 from routelog.vhosts.vhost.topology_keeper import Durable, TopologyKeeper
+from routelog.vhosts.vhost.vhost_definitions import VhostDefinitions
 from routelog.vhosts.vhost.vhost_policies import VhostPolicies
 
 log = logging.getLogger(__name__)
@@ -77,6 +78,7 @@ class VirtualHost:
 
     Attributes:
         record: its name, and what an operator said of it.
+        definitions: where its clients declare and delete: here, where this node leads.
         counters: of what clients do here.
         stored: carries out what is stored of it, or another node commits.
         hosted: what the store has of it.
@@ -106,6 +108,7 @@ class VirtualHost:
         relaxed_redeclaration: bool = False,
     ) -> None:
         self.record = record
+        self.definitions: VhostDefinitions = self
         self.counters = VhostCounters(counters)
         self._firehose: Any = None
         self.listeners = self._lasting_listeners = tuple(listeners)
@@ -262,6 +265,10 @@ class VirtualHost:
         """Delete an exchange with its bindings, very many in several turns; see `RoutingTable.delete`."""
         return self._keeper.applied(self.routing.delete(name, if_unused=if_unused))
 
+    def wait_for_free(self, kind: DestinationKind, name: str) -> Awaitable[None] | None:
+        """See `until_free`; None: a queue or exchange of the name may be declared."""
+        return self.until_free(kind, name) if self.routing.has_departed(kind, name) else None
+
     async def until_free(self, kind: DestinationKind, name: str) -> None:
         """Return when a queue or exchange may be declared: one of its name was deleted, and has bindings."""
         while self.routing.has_departed(kind, name):
@@ -331,6 +338,11 @@ class VirtualHost:
             raise QueueNotFound(name, self.name)
         queue.check_access(connection)
         return queue
+
+    def check_access(self, name: str, connection: object) -> None:
+        """Refuse a queue that is exclusive to another connection, if it is there; see `queue`."""
+        if name in self.queues:
+            self.queue(name, connection)
 
     def declared_queue(self, name: str, connection: object) -> Answer[Queue]:
         """A queue that a connection may use, when its declaration is durable; see `queue`."""
@@ -499,6 +511,19 @@ class VirtualHost:
             log.error("what ended with %s may come back with a restart: %s", queue, error)
         whole = self._keeper.whole(change, durable)
         return count if whole is None else unawaited(then(whole, lambda _: count))
+
+    def delete_queue_of(
+        self, name: str, connection: object, *, if_unused: bool, if_empty: bool
+    ) -> Answer[int]:
+        """Delete a queue that a connection may use; one that is not there is as good as deleted.
+
+        Returns, Raises: see `queue` and `delete_queue`.
+        """
+        if name in self.queues:
+            queue = self.queue(name, connection)
+            return self.delete_queue(queue, if_unused=if_unused, if_empty=if_empty)
+        undecided = self.undecided()
+        return 0 if undecided is None else then(undecided, lambda _: 0)
 
     def delete_left(self, name: str) -> Durable:
         """Delete a queue if it is auto-delete and its last consumer has left.

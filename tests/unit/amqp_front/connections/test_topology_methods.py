@@ -90,13 +90,13 @@ async def test_who_asks_for_a_declaration_waits_as_who_made_it(node: Node) -> No
     topology_methods.exchange_declare(maker, commands.Exchange.Declare(exchange="x", durable=True))
     topology_methods.queue_declare(other, commands.Queue.Declare(queue="q", passive=True))
     topology_methods.exchange_declare(other, commands.Exchange.Declare(exchange="x", passive=True))
-    ((made, _),), ((asked, _),) = maker.answers, other.answers  # the exchange
-    assert made is asked is not None
+    assert not maker.answers
+    assert not other.answers
     for submitted in disk.futures:
         submitted.set_result(1)
-    await gather(*maker.waits, *other.waits, made)
+    await gather(*maker.waits, *other.waits)
     for channel in (maker, other):
-        assert [values.get("queue") for _, values in channel.answers] == [None, "q"]
+        assert {values.get("queue") for _, values in channel.answers} == {None, "q"}
     topology_methods.queue_declare(other, commands.Queue.Declare(queue="q", passive=True))
     topology_methods.exchange_declare(other, commands.Exchange.Declare(exchange="x", passive=True))
     assert [durable for durable, _ in other.answers[2:]] == [None, None]

@@ -71,7 +71,9 @@ class Channel:
             deliveries=DeliverySamples(turns.clock),
         )
         self.left: list[str] = []
-        self.vhost: Any = SimpleNamespace(listeners=(), consumers_left=self.left.append)
+        self.vhost: Any = SimpleNamespace(
+            listeners=(), definitions=SimpleNamespace(consumers_left=self.left.append)
+        )
 
     def cancelled(self, frame: bytes) -> None:
         self.connection.write(frame)

@@ -1,0 +1,87 @@
+"""The definitions of a virtual host as front ends change them: here, or at the node that leads."""
+
+import asyncio
+from collections.abc import Awaitable, Mapping
+from typing import Any, Protocol
+
+from routelog.exchanges import DestinationKind
+from routelog.vhosts.arguments.queue_properties import QueueProperties
+from routelog.vhosts.queues.queue_handle import Answer, QueueHandle
+
+Done = asyncio.Future[Any] | None  # None: it is durable, or need not be
+
+
+class VhostDefinitions(Protocol):
+    """Declares and deletes for the clients of a node: see `VirtualHost`, which does so where it leads.
+
+    What a method raises may come with its answer instead.
+    """
+
+    def exchange_declared(self, name: str) -> Done:
+        """See `VirtualHost`."""
+
+    def declare_exchange(
+        self,
+        name: str,
+        kind: str,
+        *,
+        durable: bool,
+        auto_delete: bool,
+        internal: bool,
+        arguments: Mapping[str, object],
+    ) -> Done:
+        """See `VirtualHost`."""
+
+    def delete_exchange(self, name: str, *, if_unused: bool) -> Done:
+        """See `VirtualHost`."""
+
+    def bind_queue(
+        self, queue: str, exchange: str, routing_key: str, arguments: Mapping[str, object]
+    ) -> Done:
+        """See `VirtualHost`."""
+
+    def unbind_queue(
+        self, queue: str, exchange: str, routing_key: str, arguments: Mapping[str, object]
+    ) -> Done:
+        """See `VirtualHost`."""
+
+    def bind_exchange(
+        self, destination: str, source: str, routing_key: str, arguments: Mapping[str, object]
+    ) -> Done:
+        """See `VirtualHost`."""
+
+    def unbind_exchange(
+        self, destination: str, source: str, routing_key: str, arguments: Mapping[str, object]
+    ) -> Done:
+        """See `VirtualHost`."""
+
+    def wait_for_free(self, kind: DestinationKind, name: str) -> Awaitable[None] | None:
+        """See `VirtualHost`."""
+
+    def queue(self, name: str, connection: object) -> QueueHandle:
+        """See `VirtualHost`."""
+
+    def check_access(self, name: str, connection: object) -> None:
+        """See `VirtualHost`."""
+
+    def declared_queue(self, name: str, connection: object) -> Answer[Any]:
+        """See `VirtualHost`; the answer is a `QueueHandle`."""
+
+    def declare_queue(
+        self, properties: QueueProperties, connection: object, *, server_named: bool = False
+    ) -> Answer[Any]:
+        """See `VirtualHost`; the answer is a `QueueHandle`."""
+
+    def delete_queue_of(
+        self, name: str, connection: object, *, if_unused: bool, if_empty: bool
+    ) -> Answer[int]:
+        """See `VirtualHost`."""
+
+    def delete_left(self, name: str) -> Done:
+        """See `VirtualHost`."""
+
+    def consumers_left(self, name: str) -> None:
+        """See `VirtualHost`."""
+
+    def connection_closed(self, connection: object) -> None:
+        """See `VirtualHost`."""
