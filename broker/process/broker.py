@@ -57,6 +57,7 @@ from routelog.log_backend import (
     open_bucket,
     random_key,
     scheduler_of,
+    unawaited,
     without_secrets,
 )
 from routelog.mirror_cluster import ClusterMember, claim_epoch
@@ -78,6 +79,7 @@ from routelog.vhosts import (
 
 log = logging.getLogger(__name__)
 
+ENTRY_CHANGES = 1_000  # of one entry of the journal: some 100 KB
 MEMORY_SHARE = 4  # of the memory that there is, definitions may have a quarter by default
 
 
@@ -302,6 +304,7 @@ class Broker:
         """
         logs, vhosts, users = self._logs, self._vhosts, self._users
         try:
+            gone = await self._definitions.forget_transient()
             await vhosts.open_logs()
             replayed = logs.recover()
             await vhosts.recovered()
@@ -313,6 +316,8 @@ class Broker:
             if epoch is None:
                 epoch = claim_epoch(logs.metadata, logs.journal.recovered_epoch)
             logs.start(epoch)
+            for first in range(0, len(gone), ENTRY_CHANGES):
+                unawaited(logs.metadata_writer.submit(gone[first : first + ENTRY_CHANGES]))
             self._start_remote(loop)
             await vhosts.load_memories()
             await self._populate()

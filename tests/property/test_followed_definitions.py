@@ -8,11 +8,11 @@ import random
 from collections.abc import Awaitable, Coroutine, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from support.known_definitions import known_definitions, known_topology
-from support.queue_samples import Node
+from support.queue_samples import Node, Taker
 from unit.vhosts.replicated_nodes import ReplicatedNode, replicated_node
 
 from routelog.exchanges import Binding, ExchangeInUse
@@ -36,6 +36,8 @@ from routelog.vhosts import (
     VirtualHost,
     pending,
 )
+from routelog.vhosts.stored.topology_record import TRANSIENT_PREFIX
+from routelog.vhosts.vhost.stored_topology import StoredQueue
 
 SEEDS = int(os.environ.get("ROUTELOG_TEST_EXAMPLES", "4"))
 ROUNDS = 8
@@ -60,6 +62,13 @@ QUEUES: tuple[dict[str, object], ...] = (
 )
 
 
+class Connection:
+    """A client; a leader gives followers its name."""
+
+    def __init__(self, owner_name: str) -> None:
+        self.owner_name = owner_name
+
+
 class Declarer:
     """Changes definitions of a node that leads; what was answered is not awaited before the end of a round."""
 
@@ -67,6 +76,7 @@ class Declarer:
         self._node = node
         self._choice = choice
         self._answers: list[Awaitable[object]] = []
+        self._connections: list[Connection] = []
 
     async def some(self) -> None:
         """Change something."""
@@ -74,8 +84,8 @@ class Declarer:
             (operation,) = self._choice.choices(
                 (self.exchange, self.queue, self.bind, self.unbind, self.crowd, self.group,
                  self.policy, self.user, self.permission, self.parameter, self.vhost, self.kept,
-                 self.change_queue),
-                (4, 4, 6, 3, 1, 3, 1, 1, 2, 1, 1, 1, 1),
+                 self.change_queue, self.exclusive, self.disconnect, self.leave, self.expire),
+                (4, 4, 6, 3, 1, 3, 1, 1, 2, 1, 1, 1, 2, 3, 1, 2, 1),
             )[0:1]  # fmt: skip
             operation()
             if self._choice.random() < 0.3:
@@ -85,6 +95,8 @@ class Declarer:
         """Wait until all of it is durable."""
         answers, self._answers = self._answers, []
         await asyncio.gather(*answers)
+        for vhost in self._node.vhosts.all():
+            await vhost._keeper.all_removed()
 
     def _await(self, durable: Awaitable[object] | None) -> None:
         if durable is not None:
@@ -117,7 +129,7 @@ class Declarer:
             declared = vhost.declare_exchange(
                 name,
                 kind,
-                durable=self._choice.random() < 0.9,
+                durable=self._choice.random() < 0.7,
                 auto_delete=self._choice.random() < 0.3,
                 internal=False,
                 arguments=arguments,
@@ -134,7 +146,7 @@ class Declarer:
         if vhost.queues.get(name) is None and not vhost.routing.has_departed("queue", name):
             properties = QueueProperties(
                 name,
-                durable=self._choice.random() < 0.9,
+                durable=self._choice.random() < 0.7,
                 auto_delete=self._choice.random() < 0.2,
                 arguments=self._choice.choice(QUEUES),
             )
@@ -142,7 +154,7 @@ class Declarer:
 
     def change_queue(self) -> None:
         vhost = self._vhost
-        if (queue := self._queue(vhost)) and queue.declaring is None and queue.is_stored:
+        if (queue := self._queue(vhost)) and queue.declaring is None:
             self._begin(self._change(vhost, queue, self._choice.choice((None, 7, 9))))
 
     async def _change(self, vhost: VirtualHost, queue: Queue, limit: int | None) -> None:
@@ -153,6 +165,43 @@ class Declarer:
         else:
             with suppress(QueueInequivalent, InvalidQueueProperty):
                 await vhost.change_queue(queue, {"x-max-length": limit})
+
+    def exclusive(self) -> None:
+        """A connection of another node, or of the leader, declares a queue of its own."""
+        vhost, name = self._vhost, self._name()
+        if vhost.queues.get(name) is None and not vhost.routing.has_departed("queue", name):
+            connection = Connection(self._choice.choice(("", "b:1", "c:2")))
+            self._connections.append(connection)
+            properties = QueueProperties(name, exclusive=True)
+            self._await(pending(vhost.declare_queue(properties, connection)))
+
+    def disconnect(self) -> None:
+        if self._connections:
+            connection = self._connections.pop(self._choice.randrange(len(self._connections)))
+            for vhost in self._node.vhosts.all():
+                vhost.connection_closed(connection)
+
+    def leave(self) -> None:
+        """The last consumer of an auto-delete queue leaves."""
+        vhost = self._vhost
+        queue = self._queue(vhost)
+        if queue is not None and queue.properties.auto_delete:
+            consumer = Taker()
+            queue.add_consumer(consumer)
+            queue.cancel(consumer)
+            if self._choice.random() < 0.5:
+                vhost.consumers_left(queue.name)
+            else:
+                self._await(vhost.delete_left(queue.name))
+
+    def expire(self) -> None:
+        """A queue is not used for so long that it goes."""
+        vhost, name = self._vhost, self._name()
+        if vhost.queues.get(name) is None and not vhost.routing.has_departed("queue", name):
+            durable = self._choice.random() < 0.5
+            properties = QueueProperties(name, durable, arguments={"x-expires": 100})
+            self._await(pending(vhost.declare_queue(properties, None)))
+        self._node.turns.pass_seconds(0.06)
 
     def bind(self) -> None:
         vhost = self._vhost
@@ -209,9 +258,12 @@ class Declarer:
             return
         settings: dict[str, object] = {"max-length": self._choice.randint(1, 9)}
         priority = self._choice.randint(0, 3)
-        self._begin(
-            vhost.policies.put(Policy(name, "^[ab]", settings, priority, is_operator=operator))
-        )
+        policy = Policy(name, "^[ab]", settings, priority, is_operator=operator)
+        self._begin(self._put_policy(vhost, policy))
+
+    async def _put_policy(self, vhost: VirtualHost, policy: Policy) -> None:
+        with suppress(VhostNotFound):  # deleted meanwhile
+            await vhost.policies.put(policy)
 
     async def _clear(self, vhost: VirtualHost, name: str, *, operator: bool) -> None:
         with suppress(PolicyNotFound):  # another one was quicker
@@ -294,10 +346,33 @@ async def follow(node: ReplicatedNode, blocks: Sequence[ShardBlock]) -> None:
         assert known(node) == await found(node)
 
 
+def follows(node: ReplicatedNode, leader: ReplicatedNode) -> None:
+    """The follower knows all that the leader has, which has answered everything."""
+    ours, theirs = cast(Any, node.vhosts.budget), cast(Any, leader.vhosts.budget)
+    assert (ours.bytes, ours._of_user) == (theirs.bytes, theirs._of_user)
+    assert node.vhosts.next_partition == leader.vhosts.next_partition
+    for vhost in leader.vhosts.all():
+        known_here = node.vhosts.get(vhost.name)
+        assert known_topology(known_here) == known_topology(vhost)
+        assert known_here.stored.queues == {
+            name: StoredQueue(
+                queue.properties,
+                [each.log.number for each in queue.partitions],
+                queue.paused,
+                getattr(queue.owner, "owner_name", ""),
+            )
+            for name, queue in vhost.queues.items()
+        }
+        for queue in vhost.queues.values():  # where it leads, it has those of others, too
+            assert (queue.number in node.logs.partitions) is queue.is_stored
+
+
 async def led_alike(node: ReplicatedNode, leader: ReplicatedNode) -> None:
-    """The follower begins to lead with what it has, and has what the leader had that is durable."""
-    durable = {each.name: known_topology(each) for each in leader.vhosts.all()}
+    """The follower begins to lead with what it has, and has what the leader had that is durable, no more."""
+    durable = {each.name: known_topology(each, transient=False) for each in leader.vhosts.all()}
     await node.lead(99)
+    await node.drained()
+    assert not [*node.logs.metadata.scan(TRANSIENT_PREFIX)]
     assert {each.name: known_topology(each) for each in node.vhosts.all()} == durable
     assert known(node)["budget"] == (await found(node))["budget"]
     for vhost in node.vhosts.all():
@@ -335,9 +410,12 @@ async def test_a_follower_knows_at_each_position_what_a_start_would_find(
             await declarer.some()
             if choice.random() < 0.8:
                 await declarer.answered()
+                await followed()
+                follows(b, a)
             await followed()
         await declarer.answered()
         await followed()
+        follows(b, a)
         await led_alike(b, a)
 
 

@@ -1,4 +1,4 @@
-"""Everything that a node knows of its durable definitions, as values that can be compared."""
+"""Everything that a node knows of its definitions, as values that can be compared."""
 
 from __future__ import annotations
 
@@ -47,20 +47,27 @@ def known_of(vhost: VirtualHost) -> dict[str, object]:
     }
 
 
-def known_topology(vhost: VirtualHost) -> dict[str, object]:
-    """What of the routing table is durable, with what has gone and has bindings left."""
+def known_topology(vhost: VirtualHost, *, transient: bool = True) -> dict[str, object]:
+    """The routing table, with what has gone and has bindings left.
+
+    Args:
+        transient: also what is not durable.
+    """
     graph: BindingGraph = cast(Any, vhost.routing)._graph
     nodes = [*graph.exchanges.values(), *graph.queues.values(), *graph.departed.values()]
-    bindings = {each for node in nodes for each in node.bindings() if each.durable}
+    bindings = {each for node in nodes for each in node.bindings() if each.durable or transient}
     return {
         "exchanges": sorted(
-            (each for each in vhost.routing.exchanges() if each.durable), key=lambda each: each.name
+            (each for each in vhost.routing.exchanges() if each.durable or transient),
+            key=lambda each: each.name,
         ),
-        "queues": sorted(name for name, node in graph.queues.items() if node.durable),
+        "queues": sorted(
+            (name, node.durable) for name, node in graph.queues.items() if node.durable or transient
+        ),
         "bindings": sorted((repr(each), each.user) for each in bindings),
         "departed": sorted(
             end
             for end, node in graph.departed.items()
-            if any(each.durable for each in node.bindings())
+            if any(each.durable or transient for each in node.bindings())
         ),
     }

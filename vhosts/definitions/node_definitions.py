@@ -2,10 +2,13 @@
 
 from collections.abc import Sequence
 
-from routelog.log_backend import Change, MetadataStore
+from routelog.log_backend import Change, Lane, MetadataStore, in_turns
 from routelog.vhosts.people.user_directory import UserDirectory
 from routelog.vhosts.stored.global_parameters import GlobalParameters
+from routelog.vhosts.stored.topology_record import TRANSIENT_PREFIX
 from routelog.vhosts.vhost.vhost_directory import VhostDirectory
+
+BINDINGS = b"bindings/", b"transient-bindings/"
 
 
 class NodeDefinitions:
@@ -48,7 +51,7 @@ class NodeDefinitions:
         bound: dict[bytes, bytes] = {}  # by these changes
         for change in changes:
             before = None
-            if change.key.startswith(b"bindings/"):
+            if change.key.startswith(BINDINGS):
                 if change.value is not None:
                     bound[change.key] = change.value
                 elif (before := bound.get(change.key)) is None:
@@ -58,3 +61,17 @@ class NodeDefinitions:
                 if part.keeps(change.key):
                     part.apply(change)
             self._vhosts.apply(change, before)
+
+    async def forget_transient(self) -> Sequence[Change]:
+        """Delete definitions that are not durable: their messages ended with the leader that had them.
+
+        Call it before queues are opened.
+
+        Returns:
+            Changes that delete their records; memory is changed, the store is not. Empty at a node that never
+            was in a cluster.
+        """
+        gone = [Change(key, None) for key, _ in self._store.scan(TRANSIENT_PREFIX)]
+        async for change in in_turns(gone, Lane.STARTS):
+            self.apply([change])
+        return gone

@@ -8,6 +8,10 @@
     bindings/<vhost>/<source>/<kind>/<destination>/<key>/<arguments> {"version":1,...}
     next-partition                                                   the next partition number, decimal
 
+In a cluster, exchanges, queues and bindings that are not durable have records, too: other nodes route by them.
+Their keys begin with `transient-`, their partitions are the leader's alone, and the next leader deletes them.
+On a node on its own they have none.
+
 `user` of exchanges, queues and bindings is who made them; it is not there when the broker did.
 
 Names in keys are percent-encoded, and names are read from the values. Arguments are stored as an AMQP
@@ -15,6 +19,7 @@ field table (argument_table.py), because JSON does not know its types.
 """
 
 import hashlib
+from dataclasses import replace
 from functools import lru_cache
 from sys import intern
 from typing import Literal
@@ -29,6 +34,7 @@ from routelog.vhosts.arguments.queue_properties import QueueProperties
 
 VHOSTS_PREFIX = b"vhosts/"
 NEXT_PARTITION_KEY = b"next-partition"
+TRANSIENT_PREFIX = b"transient-"
 # Names that come again, as those of what has many bindings: encoding one takes 3 us.
 QUOTED_MAX = 512
 
@@ -45,7 +51,7 @@ class VhostRecord(msgspec.Struct, frozen=True):
 
 
 class ExchangeRecord(msgspec.Struct, frozen=True):
-    """A durable exchange as stored, with the number of the partition that it remembers in; 0: it has none."""
+    """An exchange as stored, with the number of the partition that it remembers in; 0: it has none."""
 
     name: str
     type: str
@@ -56,12 +62,12 @@ class ExchangeRecord(msgspec.Struct, frozen=True):
     user: str = ""
     version: Literal[1] = 1
 
-    def exchange(self) -> Exchange:
+    def exchange(self, *, durable: bool) -> Exchange:
         """The exchange of this record."""
         return Exchange(
             self.name,
             self.type,
-            True,
+            durable,
             self.auto_delete,
             self.internal,
             decode_arguments(self.arguments),
@@ -91,6 +97,22 @@ class QueueRecord(msgspec.Struct, frozen=True):
         )
 
 
+class TransientQueueRecord(QueueRecord, frozen=True):
+    """A queue that is not durable, or exclusive, as other nodes of a cluster know it.
+
+    Attributes:
+        owner: which connection an exclusive queue belongs to; empty: one of the leader's own.
+    """
+
+    exclusive: bool = False
+    owner: str = ""
+
+    def properties(self) -> QueueProperties:
+        """See `QueueRecord`."""
+        declared = QueueRecord.properties(self)
+        return replace(declared, durable=False, exclusive=self.exclusive)
+
+
 class DelayRecord(msgspec.Struct, frozen=True):
     """Where a durable delayed message exchange holds its messages: the numbers of its partitions."""
 
@@ -100,7 +122,7 @@ class DelayRecord(msgspec.Struct, frozen=True):
 
 
 class BindingRecord(msgspec.Struct, frozen=True):
-    """A durable binding as stored."""
+    """A binding as stored."""
 
     source: str
     destination: str
@@ -110,7 +132,7 @@ class BindingRecord(msgspec.Struct, frozen=True):
     user: str = ""
     version: Literal[1] = 1
 
-    def binding(self) -> Binding:
+    def binding(self, *, durable: bool) -> Binding:
         """The binding of this record."""
         return Binding(
             self.source,
@@ -118,7 +140,7 @@ class BindingRecord(msgspec.Struct, frozen=True):
             self.destination_kind,
             self.routing_key,
             decode_arguments(self.arguments),
-            True,
+            durable,
             intern(self.user),
         )
 
@@ -143,7 +165,7 @@ def exchange_change(
         exchange.user,
     )
     value = None if deleted else msgspec.json.encode(record)
-    return Change(record_key("exchanges", vhost, exchange.name), value)
+    return Change(record_key(_kind("exchanges", exchange.durable), vhost, exchange.name), value)
 
 
 def queue_change(
@@ -152,13 +174,23 @@ def queue_change(
     partitions: list[int],
     *,
     paused: bool = False,
+    owner: str = "",
     deleted: bool = False,
 ) -> Change:
-    """Write or delete the queue."""
+    """Write or delete the queue.
+
+    Args:
+        owner: see `TransientQueueRecord`.
+    """
+    key = record_key(_kind("queues", queue.is_stored), vhost, queue.name)
+    if deleted:
+        return Change(key, None)
     arguments = encode_arguments(queue.arguments)
-    record = QueueRecord(queue.name, queue.auto_delete, arguments, partitions, queue.user, paused)
-    value = None if deleted else msgspec.json.encode(record)
-    return Change(record_key("queues", vhost, queue.name), value)
+    values = queue.name, queue.auto_delete, arguments, partitions, queue.user, paused
+    record = QueueRecord(*values)
+    if not queue.is_stored:
+        record = TransientQueueRecord(*values, exclusive=queue.exclusive, owner=owner)
+    return Change(key, msgspec.json.encode(record))
 
 
 def delay_change(
@@ -175,7 +207,8 @@ def binding_change(vhost: str, binding: Binding, *, deleted: bool = False) -> Ch
     arguments = encode_arguments(binding.arguments)
     ends = binding.source, binding.destination_kind, binding.destination
     digest = hashlib.sha256(arguments).hexdigest()[:32]
-    key = record_key("bindings", vhost, *ends, binding.routing_key, digest)
+    kind = _kind("bindings", binding.durable)
+    key = record_key(kind, vhost, *ends, binding.routing_key, digest)
     if deleted:
         return Change(key, None)
     record = BindingRecord(
@@ -197,6 +230,10 @@ def prefix(kind: str, vhost: str) -> bytes:
 def record_key(*parts: str) -> bytes:
     """Key of a record: its kind and names, each percent-encoded."""
     return "/".join(map(_quoted, parts)).encode()
+
+
+def _kind(kind: str, durable: bool) -> str:
+    return kind if durable else f"transient-{kind}"
 
 
 @lru_cache(QUOTED_MAX)

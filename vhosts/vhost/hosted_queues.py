@@ -61,6 +61,10 @@ class QueueStore:
     memory_limit: ExchangeMemoryLimit
     disabled_types: Collection[str]
 
+    def has_record(self, *, durable: bool) -> bool:
+        """Whether an exchange, queue or binding is in the journal: a durable one; in a cluster, all of them."""
+        return durable or self.logs.journal.is_replicated
+
 
 class HostedQueues:
     """The part of a vhost that lies in one store.
@@ -154,10 +158,10 @@ class HostedQueues:
         changes = self.groups.queue_deleted(queue)
         changes += self.logs.close_partitions(*logs)
         queue.delete()
+        if self._store.has_record(durable=queue.is_stored):
+            changes.append(queue_change(self._vhost, queue.properties, [], deleted=True))
         if not queue.is_stored:
             return changes, []
-        numbers = [each.number for each in logs]
-        changes.append(queue_change(self._vhost, queue.properties, numbers, deleted=True))
         # Before a later declaration of this name is answered: futures resolve in order.
         return changes, [partial(self.logs.remove_files, *logs)]
 
@@ -172,13 +176,13 @@ class HostedQueues:
         is_delayed = exchange.type == DELAYED_TYPE
         count = PARTS if is_delayed else int(remembers_in_log(exchange))
         numbers, number_change = self._store.take_numbers(count)
-        if not exchange.durable:
+        if not self._store.has_record(durable=exchange.durable):
             return numbers, []
         own_log = numbers[0] if numbers and not is_delayed else 0
         changes = [exchange_change(self._vhost, exchange, own_log)]
         if numbers:
             changes.append(number_change)
-        if is_delayed:
+        if is_delayed and exchange.durable:
             changes.append(delay_change(self._vhost, exchange.name, numbers))
         return numbers, changes
 
@@ -193,6 +197,6 @@ class HostedQueues:
         """An exchange has gone; see `close`."""
         held = self.delays if exchange.type == DELAYED_TYPE else self.memories
         changes, removals = held.deleted(exchange)
-        if exchange.durable:
+        if self._store.has_record(durable=exchange.durable):
             changes.append(exchange_change(self._vhost, exchange, deleted=True))
         return changes, removals

@@ -5,8 +5,9 @@ on with each change that its leader has committed, in that order. Nothing is ope
 node that is to lead, or on its own, does that with `queues` and `partitions`.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import msgspec
 
@@ -19,6 +20,7 @@ from routelog.exchanges import (
 )
 from routelog.log_backend import Change, MetadataCorrupt, MetadataStore
 from routelog.vhosts.arguments.queue_properties import QueueProperties
+from routelog.vhosts.errors import QueueLocked
 from routelog.vhosts.queues.group_book import GroupBook
 from routelog.vhosts.stored.kept_definitions import KeptDefinitions
 from routelog.vhosts.stored.policy_book import PolicyBook
@@ -28,6 +30,7 @@ from routelog.vhosts.stored.topology_record import (
     DelayRecord,
     ExchangeRecord,
     QueueRecord,
+    TransientQueueRecord,
     prefix,
 )
 from routelog.vhosts.vhost.definitions_budget import DefinitionsBudget
@@ -38,11 +41,14 @@ UNREADABLE = msgspec.MsgspecError, RoutingError, ValueError
 
 KINDS = (
     "exchanges",
+    "transient-exchanges",
     "delays",
     "groups",
     "next-cursors",
     "queues",
+    "transient-queues",
     "bindings",
+    "transient-bindings",
     "policies",
     "operator-policies",
     "kept-definitions",
@@ -51,11 +57,25 @@ KINDS = (
 
 @dataclass(frozen=True, slots=True)
 class StoredQueue:
-    """A durable queue, with the numbers of its partitions, that is not open."""
+    """A queue, with the numbers of its partitions, that is not open: a durable one, or another leader's.
+
+    Attributes:
+        owner: see `TransientQueueRecord`.
+    """
 
     properties: QueueProperties
     partitions: Sequence[int]
     paused: bool
+    owner: str = ""
+
+    def check_access(self, vhost: str, owner: str) -> None:
+        """Refuse an exclusive queue to all connections of other nodes but its owner.
+
+        Raises:
+            QueueLocked: it belongs to another connection.
+        """
+        if self.properties.exclusive and not (owner and owner == self.owner):
+            raise QueueLocked(self.properties.name, vhost)
 
 
 class StoredTopology:
@@ -84,12 +104,14 @@ class StoredTopology:
         self._routing = routing
         self._keeper = keeper
         self._budget = budget
-        self._appliers = {
-            b"exchanges": self._apply_exchange,
+        self._appliers: dict[bytes, Callable[[Change], None]] = {
+            b"exchanges": partial(self._apply_exchange, durable=True),
+            b"transient-exchanges": partial(self._apply_exchange, durable=False),
             b"delays": self._apply_delay,
             b"groups": groups.apply,
             b"next-cursors": groups.apply,
-            b"queues": self._apply_queue,
+            b"queues": partial(self._apply_queue, kind=QueueRecord),
+            b"transient-queues": partial(self._apply_queue, kind=TransientQueueRecord),
             b"policies": policies.apply,
             b"operator-policies": policies.apply,
             b"kept-definitions": kept.apply,
@@ -113,14 +135,14 @@ class StoredTopology:
         """
         kind = change.key.partition(b"/")[0]
         try:
-            if kind == b"bindings":
-                self._apply_binding(change.value, before)
+            if kind in (b"bindings", b"transient-bindings"):
+                self._apply_binding(change.value, before, durable=kind == b"bindings")
             else:
                 self._appliers[kind](change)
         except UNREADABLE as error:
             raise MetadataCorrupt(f"{change.key!r}: {error}") from error
 
-    def _apply_exchange(self, change: Change) -> None:
+    def _apply_exchange(self, change: Change, *, durable: bool) -> None:
         if change.value is None:
             _, name = key_names(change.key)
             self.partitions.pop(name, None)
@@ -129,39 +151,40 @@ class StoredTopology:
         record = msgspec.json.decode(change.value, type=ExchangeRecord)
         if record.partition:
             self.partitions[record.name] = [record.partition]
-        self._keeper.apply(self._routing.restore_exchange(record.exchange()))
+        self._keeper.apply(self._routing.restore_exchange(record.exchange(durable=durable)))
 
     def _apply_delay(self, change: Change) -> None:
         if change.value is not None:
             record = msgspec.json.decode(change.value, type=DelayRecord)
             self.partitions[record.exchange] = record.partitions
 
-    def _apply_queue(self, change: Change) -> None:
+    def _apply_queue(self, change: Change, *, kind: type[QueueRecord]) -> None:
         if change.value is None:
             _, name = key_names(change.key)
             if (known := self.queues.pop(name, None)) is not None:
                 self._budget.changed([], [known.properties])
             self._routing.forget_queue(name)
             return
-        record = msgspec.json.decode(change.value, type=QueueRecord)
+        record = msgspec.json.decode(change.value, type=kind)
         known = self.queues.get(record.name)
-        stored = StoredQueue(record.properties(), record.partitions, record.paused)
+        owner = record.owner if isinstance(record, TransientQueueRecord) else ""
+        stored = StoredQueue(record.properties(), record.partitions, record.paused, owner)
         self.queues[record.name] = stored
         gone = [] if known is None else [known.properties]
         self._budget.changed([stored.properties], gone)
-        self._routing.add_queue(record.name, durable=True)
+        self._routing.add_queue(record.name, durable=stored.properties.is_stored)
 
-    def _apply_binding(self, value: bytes | None, before: bytes | None) -> None:
+    def _apply_binding(self, value: bytes | None, before: bytes | None, *, durable: bool) -> None:
         if value is not None:
-            binding = _binding(value)
+            binding = _binding(value, durable=durable)
             try:
                 change = self._routing.restore_binding(binding)
             except (ExchangeNotFound, QueueNotFound):
                 change = self._routing.restore_departed(binding)
             self._keeper.apply(change)
         elif before is not None:
-            self._keeper.apply(self._routing.forget_binding(_binding(before)))
+            self._keeper.apply(self._routing.forget_binding(_binding(before, durable=durable)))
 
 
-def _binding(value: bytes) -> Binding:
-    return msgspec.json.decode(value, type=BindingRecord).binding()
+def _binding(value: bytes, *, durable: bool) -> Binding:
+    return msgspec.json.decode(value, type=BindingRecord).binding(durable=durable)

@@ -1,4 +1,7 @@
-"""Keeps the exchanges and bindings of a vhost in the metadata store, and with them what exchanges remember."""
+"""Keeps the exchanges and bindings of a vhost in the metadata store, and with them what exchanges remember.
+
+Those that are not durable are there in a cluster only.
+"""
 
 import asyncio
 import logging
@@ -6,7 +9,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from routelog.exchanges import Binding, Exchange, RoutingTable, TopologyChange
-from routelog.log_backend import Change, Lane, MetadataUnavailable, MetadataWriter, pause, unawaited
+from routelog.log_backend import Change, Lane, MetadataUnavailable, pause, unawaited
 from routelog.vhosts.actor import acts
 from routelog.vhosts.arguments.limits import MAX_BINDINGS, Limits, reached
 from routelog.vhosts.counters.totals import VhostCounters
@@ -17,7 +20,7 @@ from routelog.vhosts.errors import (
 from routelog.vhosts.queues.event_feed import TellEvent
 from routelog.vhosts.stored.topology_record import binding_change
 from routelog.vhosts.vhost.definitions_budget import DefinitionsBudget, definition_bytes
-from routelog.vhosts.vhost.hosted_queues import HostedQueues
+from routelog.vhosts.vhost.hosted_queues import HostedQueues, QueueStore
 
 log = logging.getLogger(__name__)
 
@@ -42,7 +45,7 @@ class TopologyKeeper:
     def __init__(
         self,
         routing: RoutingTable,
-        writer: MetadataWriter,
+        store: QueueStore,
         hosted: HostedQueues,
         follow: Callable[[str], None],
         tell: TellEvent,
@@ -52,7 +55,8 @@ class TopologyKeeper:
     ) -> None:
         self._vhost = routing.vhost
         self._routing = routing
-        self._writer = writer
+        self._store = store
+        self._writer = store.writer
         self._hosted = hosted
         self._follow = follow
         self._tell = tell
@@ -168,7 +172,7 @@ class TopologyKeeper:
         Raises:
             MetadataUnavailable: nothing more can be written.
         """
-        if _is_durable(change):
+        if self._has_record(change):
             self._writer.check()  # before anything is opened or closed
         changes, removals = list(more), list[Callable[[], None]]()
         for exchange in change.exchanges_declared:
@@ -183,9 +187,13 @@ class TopologyKeeper:
         changes += [
             binding_change(self._vhost, each, deleted=True)
             for each in change.bindings_removed
-            if each.durable
+            if self._store.has_record(durable=each.durable)
         ]
-        changes += [binding_change(self._vhost, b) for b in change.bindings_added if b.durable]
+        changes += [
+            binding_change(self._vhost, each)
+            for each in change.bindings_added
+            if self._store.has_record(durable=each.durable)
+        ]
         submitted = self._writer.submit(changes) if changes else None
         self._tell_of(change)
         if submitted is None:
@@ -195,6 +203,11 @@ class TopologyKeeper:
         if removals:
             submitted.add_done_callback(partial(self._remove, removals))
         return submitted
+
+    def _has_record(self, change: TopologyChange) -> bool:
+        durables = [each.durable for each in change.exchanges_declared + change.exchanges_deleted]
+        durables += [each.durable for each in change.bindings_added + change.bindings_removed]
+        return any(self._store.has_record(durable=durable) for durable in durables)
 
     def _tell_of(self, change: TopologyChange) -> None:
         for what, exchanges in (
@@ -236,9 +249,3 @@ class TopologyKeeper:
             return
         for remove in removals:
             remove()
-
-
-def _is_durable(change: TopologyChange) -> bool:
-    exchanges = (*change.exchanges_declared, *change.exchanges_deleted)
-    bindings = (*change.bindings_added, *change.bindings_removed)
-    return any(each.durable for each in exchanges) or any(each.durable for each in bindings)

@@ -143,7 +143,7 @@ class VirtualHost:
         self.targets = RouteTargets(self.routing, self.queues, self.hosted.delays)
         self._keeper = TopologyKeeper(
             self.routing,
-            store.writer,
+            store,
             self.hosted,
             self.policies.follow_exchange,
             tell,
@@ -355,8 +355,8 @@ class VirtualHost:
     ) -> Answer[Queue]:
         """Declare a queue; it is in `queues` when this returns.
 
-        A queue that is stored takes part in routing once its declaration is durable, which is the answer
-        then: a message must not be confirmed for a queue that a crash takes back.
+        A queue that is stored, or known to other nodes, takes part in routing once its declaration is durable,
+        which is the answer then: a message must not be confirmed for a queue that a crash takes back.
 
         Args:
             server_named: a broker gave the name, this one or another: it may be reserved.
@@ -390,8 +390,8 @@ class VirtualHost:
         numbers, number_change = self._store.take_numbers(partition_count(properties.arguments))
         owner = connection if properties.exclusive else None
         durable: asyncio.Future[int] | None = None
-        if properties.is_stored:
-            stored = queue_change(self.name, properties, numbers)
+        if self._store.has_record(durable=properties.is_stored):
+            stored = queue_change(self.name, properties, numbers, owner=_name_of(owner))
             durable = self._writer.submit([number_change, stored])
         queue = self._add_queue(properties, owner, self.hosted.open_logs(properties, numbers))
         self._budget.changed([properties])
@@ -456,10 +456,12 @@ class VirtualHost:
             await durable
 
     def _store_queue(self, queue: Queue, properties: QueueProperties, *, paused: bool) -> Durable:
-        if not queue.is_stored:
+        if not self._store.has_record(durable=queue.is_stored):
             return None
         numbers = [partition.log.number for partition in queue.partitions]
-        return self._writer.submit([queue_change(self.name, properties, numbers, paused=paused)])
+        owner = _name_of(queue.owner)
+        change = queue_change(self.name, properties, numbers, paused=paused, owner=owner)
+        return self._writer.submit([change])
 
     def _check_queue_limit(self, name: str) -> None:
         limits = {MAX_QUEUES: self._queues_max, **self.limits}
@@ -475,7 +477,7 @@ class VirtualHost:
             raise
         queue.declaring = None
         if not queue.deleted:
-            self.routing.add_queue(queue.name, durable=True)
+            self.routing.add_queue(queue.name, durable=queue.is_stored)
         return queue
 
     def delete_queue(
@@ -495,7 +497,7 @@ class VirtualHost:
             raise QueueInUse(queue.name, self.name)
         if if_empty and (count or queue.delayed or queue.coming):
             raise QueueNotEmpty(queue.name, self.name)
-        if queue.is_stored:
+        if self._store.has_record(durable=queue.is_stored):
             self._writer.check()
         del self.queues[queue.name]
         self._budget.changed([], [queue.properties])
@@ -609,6 +611,12 @@ class VirtualHost:
     def undecided(self) -> Durable:
         """What an answer must wait for: a crash could undo what somebody else just made or deleted."""
         return self._keeper.undecided()
+
+
+def _name_of(owner: object | None) -> str:
+    # Of a connection that another node has; connections here are known by themselves.
+    name: str = getattr(owner, "owner_name", "")
+    return name
 
 
 def _user() -> str:

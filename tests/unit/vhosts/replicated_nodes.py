@@ -59,10 +59,13 @@ class ReplicatedNode(Node):
             self.follower.apply(block.position, decode_entries(block.payload))
         journal.lead(epoch)
         await until(lambda: journal.committed == journal.end.position and journal.groups.gathers)
+        gone = await self.definitions.forget_transient()
         await self.vhosts.open_logs()
         self.logs.recover()
         await self.vhosts.recovered()
         self.logs.start(epoch)
+        if gone:
+            self.writer.submit(gone)
         await self.vhosts.load_memories()
         await self.vhosts.add("/")
 

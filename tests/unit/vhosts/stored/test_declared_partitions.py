@@ -35,6 +35,8 @@ def store(tmp_path: Path) -> Iterator[MetadataStore]:
             delay_change("/", "d", [7, 8]),
             exchange_change("/", Exchange("d", "x-delayed-message", durable=True)),
             exchange_change("/", Exchange("h", "x-recent-history", durable=True), 9),
+            queue_change("/", QueueProperties("transient"), [10]),  # open at the leader alone
+            exchange_change("/", Exchange("transient", "x-delayed-message")),
         ]
     )
     yield store
@@ -51,9 +53,11 @@ def test_a_change_is_about_the_partitions_of_its_record_and_a_groups_about_its_q
     store: MetadataStore,
 ) -> None:
     read = DeclaredPartitions(store)
-    queue = queue_change("v w", QueueProperties("a/b"), [])
+    queue = queue_change("v w", QueueProperties("a/b", durable=True), [])
+    transient = queue_change("/", QueueProperties("transient"), [])
     assert list(read.of([group_change("v w", GROUP).key])) == QUEUE
     assert list(read.of([queue.key, group_change("v w", GROUP).key])) == QUEUE
-    assert list(read.of([exchange_change("/", Exchange("h", "x"), 9).key])) == [MEMORY]
+    assert list(read.of([exchange_change("/", Exchange("h", "x", True), 9).key])) == [MEMORY]
     assert list(read.of([delay_change("/", "d", []).key])) == DELAYS
+    assert list(read.of([transient.key])) == []
     assert list(read.of([b"next-partition", b"queues/%2F/none", b"bindings/%2F/a"])) == []

@@ -11,10 +11,12 @@ from routelog.exchanges import Binding, Exchange
 from routelog.log_backend import Change
 from routelog.vhosts import QueueProperties
 from routelog.vhosts.stored.topology_record import (
+    TRANSIENT_PREFIX,
     VHOSTS_PREFIX,
     BindingRecord,
     ExchangeRecord,
     QueueRecord,
+    TransientQueueRecord,
     VhostRecord,
     binding_change,
     exchange_change,
@@ -61,7 +63,9 @@ def test_an_exchange_comes_back(name: str, flags: tuple[bool, bool]) -> None:
     exchange = Exchange(name, "topic", True, auto_delete, internal, ARGUMENTS)
     change = exchange_change("/", exchange)
     assert change.key.startswith(prefix("exchanges", "/"))
-    assert msgspec.json.decode(value(change), type=ExchangeRecord).exchange() == exchange
+    assert (
+        msgspec.json.decode(value(change), type=ExchangeRecord).exchange(durable=True) == exchange
+    )
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -83,7 +87,34 @@ def test_a_binding_comes_back(name: str, key: str) -> None:
         binding = Binding("source", name, kind, key, ARGUMENTS, True)
         change = binding_change("v", binding)
         assert change.key.startswith(prefix("bindings", "v"))
-        assert msgspec.json.decode(value(change), type=BindingRecord).binding() == binding
+        assert (
+            msgspec.json.decode(value(change), type=BindingRecord).binding(durable=True) == binding
+        )
+
+
+def test_what_is_not_durable_comes_back_under_a_key_of_its_own() -> None:
+    exchange = Exchange("x", "fanout", False, True, False, ARGUMENTS, "me")
+    binding = Binding("x", "q", "queue", "k", ARGUMENTS, False, "me")
+    changes = [exchange_change("v", exchange), binding_change("v", binding)]
+    read = msgspec.json.decode(value(changes[0]), type=ExchangeRecord)
+    assert read.exchange(durable=False) == exchange
+    bound = msgspec.json.decode(value(changes[1]), type=BindingRecord).binding(durable=False)
+    assert (bound, bound.durable, bound.user) == (binding, False, "me")
+    for queue in (
+        QueueProperties("q", auto_delete=True, arguments=ARGUMENTS),
+        QueueProperties("q", exclusive=True, user="me"),
+    ):
+        changes.append(queue_change("v", queue, [3], owner="b:7"))
+        record = msgspec.json.decode(value(changes[-1]), type=TransientQueueRecord)
+        assert record.properties() == queue
+        assert (record.partitions, record.owner) == ([3], "b:7")
+        assert queue_change("v", queue, [], deleted=True).key == changes[-1].key
+    kinds = ["exchanges", "bindings", "queues", "queues"]
+    for change, kind in zip(changes, kinds, strict=True):
+        assert change.key.startswith(TRANSIENT_PREFIX)
+        assert change.key.startswith(prefix(f"transient-{kind}", "v"))
+    ended = queue_change("v", QueueProperties("q", durable=True, exclusive=True), [3])
+    assert ended.key == changes[-1].key
 
 
 def test_a_deletion_has_the_key_of_what_was_written() -> None:
@@ -101,7 +132,7 @@ def test_a_deletion_has_the_key_of_what_was_written() -> None:
 def test_a_binding_read_from_the_store_is_deleted_under_its_old_key() -> None:
     binding = Binding("x", "q", "queue", "k", ARGUMENTS, True)
     change = binding_change("v", binding)
-    read = msgspec.json.decode(value(change), type=BindingRecord).binding()
+    read = msgspec.json.decode(value(change), type=BindingRecord).binding(durable=True)
     assert binding_change("v", read, deleted=True).key == change.key
 
 
@@ -120,7 +151,7 @@ def test_no_two_things_share_a_key() -> None:
 
 def test_the_prefix_of_a_vhost_is_of_no_other() -> None:
     for one, other in product(NAMES, NAMES):
-        key = queue_change(one, QueueProperties("q"), [1]).key
+        key = queue_change(one, QueueProperties("q", durable=True), [1]).key
         assert key.startswith(prefix("queues", other)) is (one == other)
 
 
