@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
+import pika
 import pytest
 from cluster.brokers.mirrored_brokers import mirrored_brokers
-from cluster.brokers.test_brokers import drained, publish
+from cluster.brokers.test_brokers import client, drained, publish
 from support.broker_process import BrokerProcess
 from typer.testing import CliRunner
 
@@ -32,6 +33,7 @@ def ended(tmp_path_factory: pytest.TempPathFactory) -> EndedCluster:
         cluster.leader().kill()
         last = cluster.leader()
         publish(last, "of two")
+        client(last).channel().queue_declare("fleeting")
         run("backup", folder / "backup", "--data-dir", last.data_dir)
     return EndedCluster(last.data_dir, folder / "backup")
 
@@ -46,6 +48,8 @@ def test_a_node_of_a_cluster_goes_on_alone_with_everything(ended: EndedCluster) 
     alone = BrokerProcess(ended.data_dir)
     try:
         alone.start()
+        with pytest.raises(pika.exceptions.ChannelClosedByBroker, match="404"):
+            client(alone).channel().queue_declare("fleeting", passive=True)
         publish(alone, "of one")
         alone.kill()
         alone.start()

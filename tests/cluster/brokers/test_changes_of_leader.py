@@ -9,7 +9,7 @@ from pathlib import Path
 import pika
 import pytest
 from cluster.brokers.mirrored_brokers import MirroredBrokers, mirrored_brokers
-from cluster.brokers.test_brokers import client, drained, others
+from cluster.brokers.test_brokers import api, client, drained, others
 from pika.adapters.blocking_connection import BlockingChannel
 from pika.spec import BasicProperties
 from support.broker_process import BrokerProcess
@@ -99,6 +99,37 @@ def test_what_was_not_acknowledged_comes_again_and_what_was_does_not(
         b"behind the acks",
     ]
     assert after.basic_get("q")[0] is None
+    after.connection.close()
+
+
+def test_what_is_not_durable_ends_with_its_leader(cluster: MirroredBrokers) -> None:
+    leader = cluster.leader()
+    channel = channel_of(leader)
+    channel.queue_declare("fleeting")
+    channel.queue_declare("mine", exclusive=True)
+    channel.exchange_declare("fleeting", "fanout")
+    channel.queue_bind("q", "fleeting")
+    for queue in ("fleeting", "mine", "q"):
+        channel.queue_bind(queue, "amq.direct", "k")
+    channel.basic_publish("amq.direct", "k", "to all", PERSISTENT)
+    kill_the_leader(cluster)
+    after = client(cluster.leader()).channel()
+    for declare in (
+        lambda channel: channel.queue_declare("fleeting", passive=True),
+        lambda channel: channel.queue_declare("mine", passive=True),
+        lambda channel: channel.exchange_declare("fleeting", passive=True),
+    ):
+        with pytest.raises(pika.exceptions.ChannelClosedByBroker, match="404"):
+            declare(after.connection.channel())
+    status, bindings = api(cluster.leader(), "queues/%2F/q/bindings")
+    assert (status, {each["source"] for each in bindings}) == (200, {"", "amq.direct"})
+    after.confirm_delivery()
+    after.queue_declare("fleeting", durable=True)  # the names are free
+    after.basic_publish("amq.direct", "k", "to q alone", PERSISTENT)
+    assert drained(cluster.leader()) == ["to all", "to q alone"]
+    assert after.basic_get("fleeting")[0] is None
+    after.queue_delete("fleeting")
+    after.queue_unbind("q", "amq.direct", "k")
     after.connection.close()
 
 

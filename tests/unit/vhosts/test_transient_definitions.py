@@ -24,7 +24,7 @@ class Connection:
 
 def declare_all(vhost: VirtualHost) -> None:
     """A transient exchange, queue and bindings, and an exclusive queue."""
-    vhost.declare_exchange("x", "topic", **CONDITIONS)  # type: ignore[arg-type]
+    vhost.declare_exchange("x", "topic", **CONDITIONS)
     vhost.declare_queue(QueueProperties("durable", durable=True), None)
     vhost.declare_queue(QueueProperties("q", auto_delete=True), None)
     vhost.declare_queue(QueueProperties("mine", exclusive=True), Connection())
@@ -61,9 +61,9 @@ async def followed(leader: ReplicatedNode, follower: ReplicatedNode) -> None:
 async def test_a_node_on_its_own_writes_nothing_of_them(tmp_path: Path) -> None:
     async with running_node(tmp_path) as node:
         disk = SlowDisk()
-        vhost = node.vhost_with(disk)  # type: ignore[arg-type]
+        vhost = node.vhost_with(disk)
         connection = Connection()
-        vhost.declare_exchange("x", "topic", **CONDITIONS)  # type: ignore[arg-type]
+        vhost.declare_exchange("x", "topic", **CONDITIONS)
         for properties in (QueueProperties("q"), QueueProperties("mine", exclusive=True)):
             assert pending(vhost.declare_queue(properties, connection)) is None
             assert vhost.bind_queue(properties.name, "x", "k", {}) is None
