@@ -9,7 +9,7 @@ it has come (`JournalExtent.applied`).
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, TypeVar
@@ -39,11 +39,23 @@ class _Submission:
     applied: asyncio.Future[int]
 
 
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    group: Sequence[_Submission]
+    error: Exception | None
+    gate: asyncio.Future[None] | None  # it waits for this
+
+
 class MetadataWriter:
     """Takes changes of metadata in the order in which they are submitted; used on the loop only.
 
     The store is written on the loop, too: its engine holds Python's lock meanwhile, so a thread would only add
     its own change. Nobody limits how much gathers but the journal: its pressure closes the clients' gate.
+
+    Attributes:
+        barrier: called with the position of changes that are durable, and that the store has; returns what their
+            answers, and all behind them, wait for beside that, or None. A journal that fails meanwhile, or a
+            close, answers them with an error. None: nothing else has to have them.
     """
 
     def __init__(
@@ -59,6 +71,9 @@ class MetadataWriter:
         self._loss: MetadataUnavailable | None = None
         self._has_lost = False  # something was answered so
         self._behind: list[asyncio.Future[None]] = []  # resolved when the store is not behind
+        self.barrier: Callable[[int], asyncio.Future[None] | None] | None = None
+        self._answers: deque[_Answer] = deque()  # that wait for a barrier, or for one before them
+        self._answering: asyncio.Handle | None = None  # the turn of the next one
 
     def submit(self, changes: Sequence[Change]) -> asyncio.Future[int]:
         """Add changes that belong together to the journal.
@@ -67,9 +82,9 @@ class MetadataWriter:
             changes: without conditions.
 
         Returns:
-            Resolves to their position in the journal once they are durable there and the store has
-            them, or raises `MetadataUnavailable` (they may come back after a restart). Cancelling it
-            does not take the changes back.
+            Resolves to their position in the journal once they are durable there, the store has them and
+            `barrier` lets them, or raises `MetadataUnavailable` (they may come back after a restart).
+            Cancelling it does not take the changes back.
 
         Raises:
             MetadataUnavailable: stopped, or a write or sync has failed; nothing was added.
@@ -119,6 +134,7 @@ class MetadataWriter:
         if self._refusal is None:
             self._refusal = self._loss
         self._go_on()
+        self._go_on_answering()
 
     def close(self) -> None:
         """Carry out what is durable in the journal, and answer the rest with an error."""
@@ -126,6 +142,8 @@ class MetadataWriter:
         self._loss = self._loss or self._refusal
         while self._submitted:
             self._carry_on()
+        while self._answers:
+            self._answer()
 
     def _is_behind(self) -> bool:
         if self._has_lost or not self._submitted:
@@ -149,8 +167,8 @@ class MetadataWriter:
             error, self._has_lost = self._loss, True
             while self._submitted and len(group) < RESOLVED_MAX:
                 group.append(self._submitted.popleft())
-        for each in group:
-            _tell(each, error)
+        if group:
+            self._answer_behind(group, error)
         is_due = self._is_behind() or (self._loss is not None and self._submitted)
         self._turn = self._loop.call_soon(self._carry_on) if is_due else None
         if not self._is_behind():
@@ -158,6 +176,32 @@ class MetadataWriter:
                 if not caught_up.done():
                     caught_up.set_result(None)
             self._behind.clear()
+
+    def _answer_behind(self, group: Sequence[_Submission], error: Exception | None) -> None:
+        gate = None
+        if self.barrier is not None and error is None:
+            gate = self.barrier(group[-1].position)
+        if gate is None and not self._answers:
+            _tell(group, error)
+            return
+        self._answers.append(_Answer(group, error, gate))
+        if gate is not None:
+            gate.add_done_callback(self._go_on_answering)
+        self._go_on_answering()
+
+    def _go_on_answering(self, _: object = None) -> None:
+        if self._answering is None and self._may_answer():
+            self._answer()
+
+    def _may_answer(self) -> bool:
+        gate = self._answers[0].gate if self._answers else None
+        return bool(self._answers) and (gate is None or gate.done() or self._loss is not None)
+
+    def _answer(self) -> None:
+        if self._may_answer():
+            answer = self._answers.popleft()
+            _tell(answer.group, answer.error or self._loss)
+        self._answering = self._loop.call_soon(self._answer) if self._may_answer() else None
 
     def _apply(self, group: deque[_Submission]) -> Exception | None:
         following = self._submitted[0].position if self._submitted else None
@@ -183,15 +227,16 @@ def _batches(group: Sequence[_Submission], following: int | None) -> Iterator[Se
             yield (*each.changes, JournalExtent.applied_change(each.position))
 
 
-def _tell(submission: _Submission, error: Exception | None) -> None:
-    if submission.applied.done():  # its waiter was cancelled
-        return
-    if error is None:
-        submission.applied.set_result(submission.position)
-        return
-    submission.applied.set_exception(error)
-    if isinstance(error, MetadataUnavailable):
-        unawaited(submission.applied)
+def _tell(group: Sequence[_Submission], error: Exception | None) -> None:
+    for each in group:
+        if each.applied.done():  # its waiter was cancelled
+            continue
+        if error is None:
+            each.applied.set_result(each.position)
+            continue
+        each.applied.set_exception(error)
+        if isinstance(error, MetadataUnavailable):
+            unawaited(each.applied)
 
 
 def unawaited(change: asyncio.Future[_Value]) -> asyncio.Future[_Value]:

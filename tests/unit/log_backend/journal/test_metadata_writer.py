@@ -267,3 +267,138 @@ async def test_closing_fails_what_the_journal_does_not_have(
     writer.close()
     with pytest.raises(MetadataUnavailable, match="closed"):
         await done
+
+
+class Barrier:
+    """Lets the answers of a position go when the test says so.
+
+    Attributes:
+        gates: by position, in the order of the calls.
+    """
+
+    def __init__(self) -> None:
+        self.gates: dict[int, asyncio.Future[None]] = {}
+        self.calls: list[int] = []
+
+    def __call__(self, position: int) -> asyncio.Future[None]:
+        self.calls.append(position)
+        return self.gates.setdefault(position, asyncio.get_running_loop().create_future())
+
+
+@pytest.fixture
+def barrier(writer: MetadataWriter) -> Barrier:
+    writer.barrier = Barrier()
+    return writer.barrier
+
+
+async def test_an_answer_waits_for_the_barrier_and_the_store_does_not(
+    store: FailingStore, writer: MetadataWriter, journal: FakeJournal, barrier: Barrier
+) -> None:
+    done = writer.submit([Change(b"a", b"1")])
+    await take_turns()
+    assert barrier.calls == []
+    journal.commit()
+    await writer.applied()
+    await take_turns()
+    assert (keys(store), applied(store), barrier.calls) == ([b"a"], 1, [1])
+    assert not done.done()
+    barrier.gates[1].set_result(None)
+    assert await asyncio.wait_for(done, DEADLINE_SECONDS) == 1
+
+
+async def test_answers_keep_their_order_whichever_gate_opens_first(
+    writer: MetadataWriter, journal: FakeJournal, barrier: Barrier
+) -> None:
+    order: list[int] = []
+
+    def submit(number: int) -> asyncio.Future[int]:
+        done = writer.submit([Change(b"%d" % number, b"1")])
+        done.add_done_callback(lambda _: order.append(number))
+        return done
+
+    done = [submit(0), submit(1)]
+    journal.commit()
+    done.append(submit(2))
+    journal.commit()
+    writer.barrier = lambda position: None
+    done.append(submit(3))  # waits for nobody but those before it
+    journal.commit()
+    barrier.gates[2].set_result(None)
+    await take_turns()
+    assert order == []
+    barrier.gates[1].set_result(None)
+    assert await asyncio.wait_for(asyncio.gather(*done), DEADLINE_SECONDS) == [1, 1, 2, 3]
+    assert order == [0, 1, 2, 3]
+
+
+async def test_a_crowd_behind_one_gate_is_answered_in_several_turns(
+    writer: MetadataWriter, journal: FakeJournal, barrier: Barrier
+) -> None:
+    others = [writer.submit([Change(b"k%d" % number, b"")]) for number in range(100)]
+    journal.commit()
+    await writer.applied()
+    await take_turns()
+    assert not any(each.done() for each in others)
+    barrier.gates[1].set_result(None)
+    resolved = [0]
+    while resolved[-1] < len(others):
+        await asyncio.sleep(0)
+        resolved.append(sum(each.done() for each in others))
+    assert max(after - before for before, after in pairwise(resolved)) == RESOLVED_MAX
+
+
+async def test_who_is_cancelled_at_the_barrier_disturbs_nobody(
+    writer: MetadataWriter, journal: FakeJournal, barrier: Barrier
+) -> None:
+    cancelled, kept = (writer.submit([Change(key, b"1")]) for key in (b"a", b"b"))
+    journal.commit()
+    await take_turns()
+    cancelled.cancel()
+    barrier.gates[1].cancel()  # whoever owns it is gone: nobody has to be waited for
+    assert await asyncio.wait_for(kept, DEADLINE_SECONDS) == 1
+
+
+async def test_a_journal_that_fails_answers_who_waits_at_the_barrier(
+    store: FailingStore, writer: MetadataWriter, journal: FakeJournal, barrier: Barrier
+) -> None:
+    waiting = [writer.submit([Change(b"%02d" % number, b"1")]) for number in range(30)]
+    journal.commit()
+    await writer.applied()
+    journal.failure = JournalFailed(OSError("Input/output error"))
+    writer.failed(journal.failure)
+    for each in waiting:
+        with pytest.raises(MetadataUnavailable, match="Input/output error"):
+            await asyncio.wait_for(each, DEADLINE_SECONDS)
+    assert len(keys(store)) == 30
+    barrier.gates[1].set_result(None)
+    await take_turns()
+
+
+async def test_a_store_that_fails_answers_behind_who_waits_at_the_barrier(
+    store: FailingStore, writer: MetadataWriter, journal: FakeJournal, barrier: Barrier
+) -> None:
+    before = writer.submit([Change(b"a", b"1")])
+    journal.commit()
+    await writer.applied()
+    store.fails = True
+    behind = writer.submit([Change(b"b", b"1")])
+    journal.commit()
+    await take_turns()
+    assert not behind.done()
+    assert barrier.calls == [1]
+    barrier.gates[1].set_result(None)
+    assert await asyncio.wait_for(before, DEADLINE_SECONDS) == 1
+    with pytest.raises(MetadataUnavailable):
+        await asyncio.wait_for(behind, DEADLINE_SECONDS)
+
+
+async def test_closing_answers_who_waits_at_the_barrier(
+    writer: MetadataWriter, journal: FakeJournal, barrier: Barrier
+) -> None:
+    waiting = [writer.submit([Change(b"%02d" % number, b"1")]) for number in range(30)]
+    journal.commit()
+    await writer.applied()
+    writer.close()
+    assert all(isinstance(each.exception(), MetadataUnavailable) for each in waiting)
+    barrier.gates[1].set_result(None)
+    await take_turns()
