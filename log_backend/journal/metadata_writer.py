@@ -53,9 +53,9 @@ class MetadataWriter:
     its own change. Nobody limits how much gathers but the journal: its pressure closes the clients' gate.
 
     Attributes:
-        barrier: called with the position of changes that are durable, and that the store has; returns what their
-            answers, and all behind them, wait for beside that, or None. A journal that fails meanwhile, or a
-            close, answers them with an error. None: nothing else has to have them.
+        barrier: called with the position of changes that are durable, and that the store has; returns what
+            their answers, and all behind them, wait for beside that, or None. A journal that fails meanwhile,
+            or a close, answers them with an error. None: nothing else has to have them.
     """
 
     def __init__(

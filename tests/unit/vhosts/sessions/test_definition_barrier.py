@@ -1,0 +1,205 @@
+"""An answer waits for every node that routes, and for none of them for ever."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+from dataclasses import dataclass, field
+
+import pytest
+from support.queue_samples import Turns
+
+from routelog.vhosts.sessions.definition_barrier import LEASE_SECONDS, DefinitionBarrier
+
+SEEDS = int(os.environ.get("ROUTELOG_TEST_EXAMPLES", "50"))
+STEPS = 200
+
+
+class Leader:
+    """A barrier, and what it asks for.
+
+    Attributes:
+        asked, late: what it was told, in order.
+    """
+
+    def __init__(self) -> None:
+        self.turns = Turns()
+        self.asked: list[tuple[int, int]] = []
+        self.late: list[int] = []
+        self.barrier = DefinitionBarrier[int](
+            lambda session, position: self.asked.append((session, position)),
+            self.late.append,
+            self.turns.call_later,
+        )
+
+    def gate(self, position: int) -> asyncio.Future[None]:
+        """One that somebody has to wait for."""
+        gate = self.barrier.gate(position)
+        assert gate is not None
+        return gate
+
+
+@pytest.fixture
+async def leader() -> Leader:
+    return Leader()
+
+
+async def test_nobody_is_waited_for_where_nobody_has_a_session(leader: Leader) -> None:
+    assert leader.barrier.gate(1) is None
+    assert leader.turns.waiting == 0
+
+
+async def test_a_change_waits_for_all_sessions_and_each_is_asked_once(leader: Leader) -> None:
+    for session in (1, 2, 3):
+        assert leader.barrier.opened(session, f"n{session}", 5 + session) == 0
+    gate = leader.gate(7)
+    assert leader.gate(7) is gate
+    assert leader.asked == [(1, 7)]
+    leader.barrier.applied(1, 6)
+    assert not gate.done()
+    leader.barrier.applied(1, 8)
+    assert gate.done()
+    assert leader.barrier.gate(7) is None
+    assert leader.turns.waiting == 0
+
+
+async def test_a_session_that_is_silent_is_told_late_once_and_waited_for_until_it_is_closed(
+    leader: Leader,
+) -> None:
+    for session in (1, 2):
+        leader.barrier.opened(session, "", 1)
+    first, second = leader.gate(2), leader.gate(3)
+    leader.barrier.applied(2, 3)
+    leader.turns.pass_seconds(LEASE_SECONDS - 0.01)
+    assert leader.late == []
+    leader.turns.pass_seconds(0.02)
+    assert leader.late == [1]
+    assert not first.done()
+    leader.barrier.closed(1)
+    assert first.done()
+    assert second.done()
+    leader.barrier.applied(1, 9)  # on its way when it was closed
+    assert leader.barrier.gate(4) is not None
+    assert leader.asked[-1] == (2, 4)
+
+
+async def test_an_owner_may_close_a_late_session_at_once() -> None:
+    turns, late = Turns(), list[str]()
+
+    def close(session: str) -> None:
+        late.append(session)
+        barrier.closed(session)
+
+    barrier = DefinitionBarrier[str](lambda session, position: None, close, turns.call_later)
+    for session in ("x", "y"):
+        barrier.opened(session, "", 0)
+    gate = barrier.gate(1)
+    assert gate is not None
+    turns.pass_seconds(LEASE_SECONDS)
+    assert (late, gate.done()) == (["x", "y"], True)
+
+
+async def test_a_session_that_opens_is_told_what_it_must_have_and_nobody_waits_for_it(
+    leader: Leader,
+) -> None:
+    leader.barrier.opened(1, "", 0)
+    gate = leader.gate(4)
+    assert leader.barrier.opened(2, "", 3) == 4
+    leader.barrier.applied(1, 4)
+    assert gate.done()
+    following = leader.gate(5)
+    leader.barrier.applied(1, 5)
+    assert not following.done()
+    leader.barrier.applied(2, 5)
+    assert following.done()
+
+
+async def test_a_new_leader_waits_for_the_sessions_of_all_nodes(leader: Leader) -> None:
+    leader.barrier.expect(["a", "b"])
+    gate = leader.gate(9)
+    leader.barrier.opened(1, "a", 9)
+    assert not gate.done()
+    leader.barrier.opened(2, "b", 3)
+    assert gate.done()
+    assert leader.asked == []
+
+
+async def test_a_new_leader_does_not_wait_for_a_node_that_does_not_come(leader: Leader) -> None:
+    leader.barrier.expect(["a", "b"])
+    leader.barrier.opened(1, "a", 3)
+    gate = leader.gate(4)
+    leader.barrier.applied(1, 4)
+    leader.turns.pass_seconds(LEASE_SECONDS)
+    assert gate.done()
+    assert leader.late == []
+    assert leader.barrier.gate(4) is None
+
+
+async def test_time_does_not_count_for_a_node_that_leads_no_more(leader: Leader) -> None:
+    leader.barrier.expect(["a"])
+    leader.barrier.opened(1, "b", 1)
+    leader.gate(2)
+    leader.barrier.stop()
+    assert leader.turns.waiting == 0
+
+
+@dataclass
+class Wait:
+    """One change, as a stupid model sees it: whom it waits for, and until when."""
+
+    position: int
+    gate: asyncio.Future[None] | None
+    sessions: set[int]
+    ends: int
+    told: set[int] = field(default_factory=set)
+
+
+@pytest.mark.parametrize("seed", range(SEEDS))
+async def test_it_does_what_a_list_of_all_that_was_said_says(seed: int) -> None:
+    choice, leader = random.Random(seed), Leader()
+    barrier, said, waits = leader.barrier, dict[int, int](), list[Wait]()
+    asked, late, position, sessions, now = list[tuple[int, int]](), set[int](), 0, 0, 0
+    expected, expected_until = set[str](), 0
+    if choice.random() < 0.5:
+        expected, expected_until = {"n0", "n1"}, 20
+        barrier.expect(sorted(expected))
+    for _ in range(STEPS):
+        what = choice.randrange(6)
+        if what == 0:
+            sessions += 1
+            node, applied = f"n{choice.randrange(4)}", choice.randint(0, position)
+            assert barrier.opened(sessions, node, applied) == position
+            said[sessions] = position
+            expected.discard(node)
+        elif what == 1 and said:
+            session = choice.choice([*said])
+            said[session] = max(said[session], choice.randint(0, position + 2))
+            barrier.applied(session, said[session])
+        elif what == 2 and said and choice.random() < 0.3:
+            session = choice.choice([*said])
+            del said[session]
+            barrier.closed(session)
+        elif what == 3:
+            position += choice.randint(0, 2)
+            behind = {session for session, applied in said.items() if applied < position}
+            is_new = not any(each.position == position for each in waits)
+            gate = barrier.gate(position)
+            assert (gate is None) is not (behind or expected)
+            if is_new:
+                asked += [(session, position) for session in sorted(behind)]
+                waits.append(Wait(position, gate, behind, now + 20))
+        else:
+            leader.turns.pass_seconds(0.1)
+            now += 1
+            if now >= expected_until:
+                expected = set()
+        for wait in waits:
+            open_behind = {s for s in wait.sessions if said.get(s, wait.position) < wait.position}
+            if now >= wait.ends:
+                late |= open_behind
+            if wait.gate is not None:
+                assert wait.gate.done() is not bool(open_behind or expected)
+        assert sorted(leader.asked) == sorted(asked)
+        assert len(leader.late) == len(set(leader.late))
+        assert set(leader.late) == late

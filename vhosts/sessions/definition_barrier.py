@@ -1,0 +1,132 @@
+"""Which definitions other nodes have applied: whoever changes one is answered when all that route have it.
+
+A leader asks with each group of changes that is committed. A node that does not apply it in time has its session
+closed. It must not route any longer then: a node holds its publishers and declarations when it was asked for a
+position, or has heard nothing, for so long that its session may be closed.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Collection, Hashable
+from dataclasses import dataclass
+from functools import partial
+from typing import Generic, TypeVar
+
+from routelog.log_backend import CallLater, Timer
+
+LEASE_SECONDS = 2.0  # a node without a word for so long is given up, as the cluster does
+
+Session = TypeVar("Session", bound=Hashable)
+
+
+@dataclass(frozen=True, slots=True)
+class _Wait:
+    position: int
+    gate: asyncio.Future[None]
+    timer: Timer
+
+
+class DefinitionBarrier(Generic[Session]):
+    """The leader's side: open sessions, the positions that they have applied, and who waits for them.
+
+    Args:
+        ask: has a session say when its node has applied a position: called once for both, if it has not yet.
+        too_late: called once for a session that has not said so in time; its owner closes it.
+    """
+
+    def __init__(
+        self,
+        ask: Callable[[Session, int], None],
+        too_late: Callable[[Session], None],
+        call_later: CallLater,
+        lease_seconds: float = LEASE_SECONDS,
+    ) -> None:
+        self._ask = ask
+        self._too_late = too_late
+        self._call_later = call_later
+        self._lease_seconds = lease_seconds
+        self._applied: dict[Session, int] = {}
+        self._given_up: set[Session] = set()  # and not closed yet
+        self._waits = deque[_Wait]()  # by position
+        self._newest = 0
+        self._expected: set[str] = set()
+        self._expecting: Timer | None = None
+
+    def expect(self, nodes: Collection[str]) -> None:
+        """A leader begins: no change is answered before these nodes have a session, or their lease is over.
+
+        Until then they may route by what the leader before had not told them.
+        """
+        self._expected = set(nodes)
+        self._expecting = self._call_later(self._lease_seconds, self._expect_nobody)
+
+    def _expect_nobody(self) -> None:
+        self._expected.clear()
+        self._release()
+
+    def opened(self, session: Session, node: str, position: int) -> int:
+        """A node has a session, and has applied a position.
+
+        Returns:
+            The position that it has to apply before it routes: nobody waits until it has.
+        """
+        self._applied[session] = max(position, self._newest)
+        self._expected.discard(node)
+        self._release()
+        return self._newest
+
+    def applied(self, session: Session, position: int) -> None:
+        """A session's node has applied a position; a session that is closed says nothing any more."""
+        if position > self._applied.get(session, position):
+            self._applied[session] = position
+            self._release()
+
+    def closed(self, session: Session) -> None:
+        """A session is closed: its node does not route."""
+        self._applied.pop(session, None)
+        self._given_up.discard(session)
+        self._release()
+
+    def gate(self, position: int) -> asyncio.Future[None] | None:
+        """What the answer to a change waits for.
+
+        Args:
+            position: of the change, committed; no lower than that of a call before.
+
+        Returns:
+            Resolves when all nodes have applied it; None: they have.
+        """
+        self._newest = position
+        behind = [session for session, applied in self._applied.items() if applied < position]
+        if not (behind or self._expected):
+            return None
+        if self._waits and self._waits[-1].position == position:
+            return self._waits[-1].gate
+        gate = asyncio.get_running_loop().create_future()
+        give_up = partial(self._give_up, position)
+        self._waits.append(_Wait(position, gate, self._call_later(self._lease_seconds, give_up)))
+        for session in behind:
+            self._ask(session, position)
+        return gate
+
+    def stop(self) -> None:
+        """Time does not count any more: the node does not lead, or ends."""
+        for timer in (self._expecting, *(wait.timer for wait in self._waits)):
+            if timer is not None:
+                timer.cancel()
+
+    def _give_up(self, position: int) -> None:
+        for session, applied in [*self._applied.items()]:
+            if applied < position and session not in self._given_up:
+                self._given_up.add(session)
+                self._too_late(session)
+
+    def _release(self) -> None:
+        if self._expected:
+            return
+        lowest = min(self._applied.values(), default=self._newest)
+        while self._waits and self._waits[0].position <= lowest:
+            wait = self._waits.popleft()
+            wait.timer.cancel()
+            if not wait.gate.done():
+                wait.gate.set_result(None)
