@@ -41,6 +41,7 @@ from routelog.mirror_cluster.node.digest_sender import DigestSender
 from routelog.mirror_cluster.node.first_record import FirstRecord
 from routelog.mirror_cluster.node.followed_store import FollowedStore
 from routelog.mirror_cluster.node.incarnation import read_incarnation, renew_incarnation
+from routelog.mirror_cluster.node.journal_storage import JournalStorage
 from routelog.mirror_cluster.node.kept_promise import KeptPromise
 from routelog.mirror_cluster.node.leader_hook import LeaderHook
 from routelog.mirror_cluster.node.leadership_history import LeadershipHistory
@@ -54,7 +55,7 @@ from routelog.mirror_cluster.node.own_etcd import (
 from routelog.mirror_cluster.node.replica_state import ReplicaState
 from routelog.mirror_cluster.protocol.promise import NOTHING
 from routelog.mirror_cluster.protocol.shard_record import SHARD, Member, ShardRecord
-from routelog.mirror_cluster.replica.events import Drain
+from routelog.mirror_cluster.replica.events import Drain, TellCommitted
 from routelog.mirror_cluster.replica.settings import ReplicaSettings
 
 log = logging.getLogger(__name__)
@@ -158,6 +159,7 @@ class ClusterMember:
         store = FollowedStore(
             logs, self._data, self._disk, incarnation, receiver, self._keep_aside, self._failed
         )
+        self._storage = store.storage
         self._copies = CopySender(logs.copies, self._is_in_sync, self._has_begun)
         # Also before this node serves: for that it may need who waits for a copy.
         self._node.links.take_copier = self._copies.take
@@ -277,6 +279,17 @@ class ClusterMember:
             await self._etcd.keep()
         else:
             await self._etcd.stop()
+
+    # -- definitions, as a node routes by them
+
+    def tell_committed(self) -> None:
+        """Tell followers at once what is committed; they hear of it within a heartbeat in any case."""
+        self._node.handle(SHARD, TellCommitted())
+
+    @property
+    def storage(self) -> JournalStorage:
+        """The journal of this node, which says what is applied here."""
+        return self._storage
 
     # -- for clients: who leads
 

@@ -94,6 +94,9 @@ class JournalStorage:
         self._apply = apply
         self._has_room = has_room
         self._committed = 0
+        self._awaited: list[
+            tuple[int, Callable[[], None]]
+        ] = []  # positions that somebody waits for
         self._leads = False
         self._keep_aside = keep_aside
         self._failed = failed
@@ -210,7 +213,25 @@ class JournalStorage:
             self._unapplied.popleft()
         if applied > self._journal.committed:
             self._journal.commit(applied)
+            self._tell_applied()
         return False
+
+    @property
+    def applied(self) -> int:
+        """Position of the last block that is applied here, to definitions in memory, too."""
+        return self._journal.committed
+
+    def when_applied(self, position: int, done: Callable[[], None]) -> None:
+        """Call a function when the blocks up to a position are applied here; at once, if they are."""
+        self._awaited.append((position, done))
+        self._tell_applied()
+
+    def _tell_applied(self) -> None:
+        due = [done for position, done in self._awaited if position <= self.applied]
+        if due:
+            self._awaited = [each for each in self._awaited if each[0] > self.applied]
+        for done in due:
+            done()
 
     def _go_on_later(self) -> None:
         if not self._goes_on:

@@ -37,6 +37,11 @@ class Durable:
 
 
 @dataclass(frozen=True, slots=True)
+class TellCommitted:
+    """Somebody waits until followers have applied what is committed: the leader tells them now."""
+
+
+@dataclass(frozen=True, slots=True)
 class Truncated:
     """The journal ends behind this position, and a power cut brings nothing back."""
 
@@ -177,6 +182,7 @@ Event = (
     | Tick
     | Appended
     | Durable
+    | TellCommitted
     | Truncated
     | Promised
     | Recycled

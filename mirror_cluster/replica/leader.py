@@ -44,6 +44,7 @@ class Peer:
 
     Attributes:
         sent: blocks up to here were sent.
+        told: what it was told to be committed.
         durable: the follower's journal is on its disk, and is the leader's, up to here; None before it
             has answered that it ends at the common point.
         stamp: the leader's time of the newest message that the follower has answered.
@@ -60,6 +61,7 @@ class Peer:
     leaving: str = ""
     probe: tuple[float, int] | None = None
     shipped_at: float = 0.0
+    told: int = 0
 
     @classmethod
     def opened(cls, member: Member, session: int, common: Mark) -> "Peer":
@@ -177,6 +179,14 @@ class Leader:
         """More of this journal is durable."""
         return self._advance(now)
 
+    def tell_committed(self, now: float) -> list[Action]:
+        """Tell followers at once what is committed, if they were not told; else the next message does."""
+        actions: list[Action] = []
+        for _, peer in sorted(self._peers.items()):
+            if peer.told < self._log.committed:
+                actions += self._heartbeat(peer, now)
+        return actions
+
     def deposed_by(self, record: ShardRecord) -> list[Action]:
         """End, if the coordinator's record names another leader."""
         if (record.epoch, record.claim) == (self.epoch, self._identity.process):
@@ -283,6 +293,7 @@ class Leader:
 
     def _append_to(self, peer: Peer, end: int, now: float) -> Ship:
         after, peer.sent, peer.shipped_at = peer.sent, end, now
+        peer.told = self._log.committed
         if peer.probe is None:
             peer.probe = (now, self._log.chain.end_position)
         return Ship(

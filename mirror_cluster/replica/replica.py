@@ -35,6 +35,7 @@ from routelog.mirror_cluster.replica.events import (
     RecordSeen,
     RecoverWithLoss,
     Recycled,
+    TellCommitted,
     Tick,
     Transfer,
     Truncated,
@@ -95,6 +96,7 @@ class Replica:
             Tick: self._tick,
             Appended: self._appended,
             Durable: self._durable,
+            TellCommitted: self._tell_committed,
             Truncated: self._truncated,
             Promised: self._promised,
             Recycled: self._recycled,
@@ -186,6 +188,9 @@ class Replica:
         if not self.log.synced(event.mark):
             return []
         return self.leader.synced(now) if self.leader is not None else self._follower.synced()
+
+    def _tell_committed(self, event: TellCommitted, now: float) -> list[Action]:
+        return self.leader.tell_committed(now) if self.leader is not None else []
 
     def _truncated(self, event: Truncated, now: float) -> list[Action]:
         return self._follower.truncated()

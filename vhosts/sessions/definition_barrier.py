@@ -1,8 +1,8 @@
 """Which definitions other nodes have applied: whoever changes one is answered when all that route have it.
 
-A leader asks with each group of changes that is committed. A node that does not apply it in time has its session
-closed. It must not route any longer then: a node holds its publishers and declarations when it was asked for a
-position, or has heard nothing, for so long that its session may be closed.
+A leader asks with each group of changes that is committed. A node that does not apply it in time has its
+session closed. It must not route any longer then: a node holds its publishers and declarations when it was
+asked for a position, or has heard nothing, for so long that its session may be closed.
 """
 
 import asyncio

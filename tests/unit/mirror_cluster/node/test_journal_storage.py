@@ -2,7 +2,7 @@
 
 import asyncio
 import errno
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -95,6 +95,7 @@ class Shard:
         self.calls.append(("truncate", position))
 
     def commit(self, position: int) -> None:
+        self.committed = position
         self.calls.append(("commit", position))
 
     async def read(self, after: int, bytes_max: int) -> Sequence[ShardBlock]:
@@ -122,6 +123,33 @@ async def test_what_was_stored_before_a_restart_is_applied_when_it_is_committed(
     applied = [("apply", position) for position in range(2, 8)]
     wanted = [*applied[:2], ("commit", 3), ("store", 7), *applied[2:], ("commit", 7)]
     assert shard.calls == wanted, "a block is applied before it is told committed"
+
+
+async def test_who_waits_for_a_position_is_told_when_it_is_applied(tmp_path: Path) -> None:
+    shard = Shard(tmp_path, blocks(1, 1, 1, 1, after=Chain()), committed=1)
+    storage = await shard.storage()
+    storage.start(shard.notices.append)
+    told: list[str] = []
+
+    def tell(name: str) -> Callable[[], None]:
+        return lambda: told.append(name)
+
+    def again() -> None:
+        told.append("again")
+        storage.when_applied(2, tell("behind"))
+
+    storage.when_applied(1, tell("at once"))
+    assert (told, storage.applied) == (["at once"], 1)
+    storage.when_applied(3, tell("3"))
+    storage.when_applied(2, again)
+    storage.commit(2)
+    assert (told, storage.applied) == (["at once", "again", "behind"], 2)
+    shard.has_room = False
+    storage.commit(3)
+    assert "3" not in told, "it is committed, and not applied"
+    shard.has_room = True
+    storage.apply_more()
+    assert (told[3:], storage.applied) == (["3"], 3)
 
 
 async def test_blocks_that_take_long_to_apply_go_in_turns(

@@ -285,6 +285,18 @@ def test_an_idle_leader_sends_heartbeats() -> None:
     }
 
 
+def test_followers_are_told_at_once_what_is_committed_if_they_do_not_know_it() -> None:
+    led = served("ab")
+    led.append(b"x", NOW)
+    led.hello("c", session=8)  # it is not known yet what it has
+    assert led.acknowledge("b", 2)[0] == Commit(2)
+    told = led.leader.tell_committed(NOW + 0.01)
+    assert told == [Ship("b", 1, 7, 2, 2, 2, NOW + 0.01)]
+    assert led.leader.tell_committed(NOW + 0.01) == [], "all know it"
+    assert led.append(b"y", NOW)[0] == Ship("b", 1, 7, 2, 3, 2, NOW)
+    assert led.leader.tell_committed(NOW) == []
+
+
 def test_without_its_lease_it_serves_while_enough_nodes_answer() -> None:
     led = served()
     led.leader.lease_lost = True

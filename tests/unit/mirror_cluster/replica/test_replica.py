@@ -51,6 +51,7 @@ from routelog.mirror_cluster.replica.events import (
     RecordSeen,
     RecoverWithLoss,
     Recycled,
+    TellCommitted,
     Tick,
     Transfer,
     Truncated,
@@ -166,6 +167,16 @@ def test_a_block_is_committed_on_all_when_all_have_it() -> None:
     nodes.wait(1)
     assert nodes.committed() == {"a": 2, "b": 2, "c": 2}
     assert Commit(2) in nodes.seen["c"]
+
+
+def test_followers_apply_what_is_committed_at_once_when_somebody_waits_for_that() -> None:
+    nodes = cluster()
+    nodes.submit("a", b"x")
+    end = nodes.committed()["a"]
+    nodes.tell("b", TellCommitted())
+    assert nodes.committed()["c"] < end, "it hears of it with the next block, or heartbeat"
+    nodes.tell("a", TellCommitted())
+    assert nodes.committed() == dict.fromkeys(DISKS, end)
 
 
 def test_a_leader_whose_journal_makes_a_block_of_another_chain_ends() -> None:
