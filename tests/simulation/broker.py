@@ -200,8 +200,9 @@ class Broker:
             self.logs, writer, scheduler.scheduler_of(loop), loop.call_later
         )
         users = UserDirectory(writer, no_hash)
-        definitions = NodeDefinitions(self._vhosts, users, GlobalParameters(writer), metadata)
-        await store.open(DeclaredPartitions(metadata), definitions)
+        parameters = GlobalParameters(writer)
+        self._definitions = NodeDefinitions(self._vhosts, users, parameters, metadata)
+        await store.open(DeclaredPartitions(metadata), self._definitions)
         self.storage = store.storage
         self.storage.start(self._noticed)
 
@@ -296,10 +297,13 @@ class Broker:
         return True
 
     async def _load(self, epoch: int) -> None:
+        gone = await self._definitions.forget_transient()
         await self._vhosts.open_logs()
         self.logs.recover()
         await self._vhosts.recovered()
         self.logs.start(epoch)
+        if gone:
+            self.logs.metadata_writer.submit(gone)
         await self._vhosts.load_memories()
 
     def serve(self, declare: Declare) -> None:
@@ -369,6 +373,14 @@ class Broker:
                 found[f"number held by {name}"] = held.count
             for name, memory in vhost.hosted.memories.by_name.items():
                 found[f"keys that {name} has seen"] = sorted(cast(Any, memory)._offsets)
+        return found
+
+    def transient(self) -> list[str]:
+        """Exchanges and queues that are not durable."""
+        found: list[str] = []
+        for vhost in self._vhosts.all():
+            found += [each.name for each in vhost.routing.exchanges() if not each.durable]
+            found += [name for name, queue in vhost.queues.items() if not queue.is_stored]
         return found
 
     def held(self) -> list[tuple[str, bytes]]:

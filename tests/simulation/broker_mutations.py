@@ -98,6 +98,10 @@ def _skips_nothing(self: Recovery, partition: PartitionLog) -> None:
     pass
 
 
+async def _forgets_nothing(self: NodeDefinitions) -> Sequence[Change]:
+    return ()
+
+
 BROKER_MUTATIONS: dict[str, list[Patch]] = {
     "a schedule is told of what is not committed": [(Schedule, "__init__", _schedules_all)],
     "a move is two blocks": [(InternalPublish, "_settle_some", _settles_later)],
@@ -124,6 +128,9 @@ BROKER_MUTATIONS: dict[str, list[Patch]] = {
     ],
     "definitions of a follower stay as it has loaded them": [
         (NodeDefinitions, "apply", lambda self, changes: None)
+    ],
+    "what is not durable stays when another node leads": [
+        (NodeDefinitions, "forget_transient", _forgets_nothing)
     ],
     "what is cut is carried out": [(JournalStorage, "truncate", _applies_what_is_cut)],
     "a follower passes over no offset that is lost": [(Recovery, "skip_lost", _skips_nothing)],

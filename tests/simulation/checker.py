@@ -208,6 +208,8 @@ class Checker:
             reader.commit(end)
             reader.lead_alone(1 << 30)
             expected, found = reader.told(), broker.told()
+        left = broker.transient()
+        self._must(not left, f"I18: {name} begins with {left} of the leader before it")
         for what in sorted(expected.keys() | found.keys()):
             here, there = found.get(what), expected.get(what)
             self._must(

@@ -201,8 +201,19 @@ class Clients:
         # Whatever becomes of its messages: nobody counts on them.
         if (queue := vhost.queues.get(TEMPORARY)) is not None:
             vhost.delete_queue(queue)
-        else:
-            vhost.declare_queue(QueueProperties(TEMPORARY, durable=True), None)
+            return
+        is_durable = vhost.routing.version % 2 == 0
+        vhost.declare_queue(QueueProperties(TEMPORARY, durable=is_durable), None)
+        name = (
+            f"{vhost.routing.version}"  # of one that is not durable, and goes with its last binding
+        )
+        vhost.declare_exchange(
+            name, "fanout", durable=False, auto_delete=True, internal=False, arguments={}
+        )
+        vhost.bind_exchange("amq.fanout", name, "", {})
+        for queue in vhost.queues.values():
+            if queue.declaring is None:
+                vhost.bind_queue(queue.name, name, "", {})
 
     def _read(self, vhost: VirtualHost) -> None:
         group = vhost.queues["kept"].groups.get(GROUP)

@@ -7,10 +7,12 @@ from pathlib import Path
 
 import pytest
 from support.queue_samples import Node, SlowDisk, declare_queue, running_node
+from support.waiting import until
 from unit.vhosts.replicated_nodes import ReplicatedNode, replicated_node
 
 from routelog.log_backend import ShardBlock
 from routelog.vhosts import QueueLocked, QueueProperties, VhostRecord, VirtualHost, pending
+from routelog.vhosts.sessions.definition_barrier import DefinitionBarrier
 from routelog.vhosts.stored.topology_record import TRANSIENT_PREFIX
 
 CONDITIONS = {"durable": False, "auto_delete": True, "internal": False, "arguments": {}}
@@ -22,12 +24,17 @@ class Connection:
     owner_name = "b:7"
 
 
-def declare_all(vhost: VirtualHost) -> None:
+async def declare_all(vhost: VirtualHost) -> None:
     """A transient exchange, queue and bindings, and an exclusive queue."""
     vhost.declare_exchange("x", "topic", **CONDITIONS)
-    vhost.declare_queue(QueueProperties("durable", durable=True), None)
-    vhost.declare_queue(QueueProperties("q", auto_delete=True), None)
-    vhost.declare_queue(QueueProperties("mine", exclusive=True), Connection())
+    for properties, connection in (
+        (QueueProperties("durable", durable=True), None),
+        (QueueProperties("q", auto_delete=True), None),
+        (QueueProperties("mine", exclusive=True), Connection()),
+    ):
+        declared = pending(vhost.declare_queue(properties, connection))
+        assert declared is not None
+        await declared
 
 
 def bind_all(vhost: VirtualHost) -> None:
@@ -91,8 +98,7 @@ async def test_a_follower_routes_by_them_and_opens_nothing(
     leader: ReplicatedNode, tmp_path: Path
 ) -> None:
     async with replicated_node(tmp_path / "b") as follower:
-        declare_all(leader.vhost)
-        await leader.drained()
+        await declare_all(leader.vhost)
         bind_all(leader.vhost)
         await followed(leader, follower)
         vhost = follower.vhost
@@ -110,8 +116,7 @@ async def test_what_the_leader_deletes_unasked_goes_everywhere(
     leader: ReplicatedNode, tmp_path: Path
 ) -> None:
     async with replicated_node(tmp_path / "b") as follower:
-        declare_all(leader.vhost)
-        await leader.drained()
+        await declare_all(leader.vhost)
         bind_all(leader.vhost)
         connection = leader.vhost.queues["mine"].owner
         leader.vhost.connection_closed(connection)
@@ -130,8 +135,7 @@ async def test_a_deleted_vhost_takes_them_along(leader: ReplicatedNode, tmp_path
     async with replicated_node(tmp_path / "b") as follower:
         await leader.vhosts.put(VhostRecord("v w"))
         vhost = leader.vhosts.get("v w")
-        declare_all(vhost)
-        await leader.drained()
+        await declare_all(vhost)
         bind_all(vhost)
         await followed(leader, follower)
         assert len(records(follower)) == 8
@@ -145,8 +149,7 @@ async def test_a_deleted_vhost_takes_them_along(leader: ReplicatedNode, tmp_path
 async def test_the_next_leader_has_none_of_them_and_tells_its_followers(
     leader: ReplicatedNode, tmp_path: Path
 ) -> None:
-    declare_all(leader.vhost)
-    await leader.drained()
+    await declare_all(leader.vhost)
     bind_all(leader.vhost)
     await leader.drained()
     async with (
@@ -167,11 +170,35 @@ async def test_the_next_leader_has_none_of_them_and_tells_its_followers(
         assert third.vhosts.budget.bytes == following.vhosts.budget.bytes
 
 
+async def test_an_answer_waits_until_a_node_with_a_session_has_the_declaration(
+    leader: ReplicatedNode, tmp_path: Path
+) -> None:
+    asked: list[tuple[str, int]] = []
+    barrier = DefinitionBarrier[str](
+        lambda session, position: asked.append((session, position)),
+        lambda session: None,
+        leader.turns.call_later,
+    )
+    async with replicated_node(tmp_path / "b") as follower:
+        await followed(leader, follower)
+        leader.writer.barrier = barrier.gate
+        barrier.opened("session", "b", follower.follower.applied)
+        _, declared = declare_queue(leader.vhost, QueueProperties("mine", exclusive=True), None)
+        assert declared is not None
+        await until(lambda: asked)
+        assert not declared.done()
+        await followed(leader, follower)
+        assert follower.vhost.routing.route("", b"mine") == ("mine",)
+        assert asked == [("session", follower.follower.applied)]
+        assert not declared.done()
+        barrier.applied(*asked[0])
+        assert (await declared).name == "mine"
+
+
 async def test_a_follower_that_is_started_again_knows_them(
     leader: ReplicatedNode, tmp_path: Path
 ) -> None:
-    declare_all(leader.vhost)
-    await leader.drained()
+    await declare_all(leader.vhost)
     bind_all(leader.vhost)
     await leader.drained()
     async with replicated_node(tmp_path / "b") as follower:
