@@ -117,6 +117,7 @@ from routelog.log_backend.records.record_batch import (
     new_buffer,
 )
 from routelog.log_backend.records.record_encoding import encode_parts, encode_records, routing_keys
+from routelog.log_backend.records.record_joining import slice_records
 from routelog.log_backend.records.record_selection import (
     key_partition,
     split_by_routing_key,

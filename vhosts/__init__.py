@@ -184,6 +184,7 @@ from routelog.vhosts.queues.queue_handle import (
     then,
     value_of,
 )
+from routelog.vhosts.sessions.hosted_session import HostedSession, SessionHost
 from routelog.vhosts.sessions.session_message import (
     BadSessionMessage,
     SessionMessage,

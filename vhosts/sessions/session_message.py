@@ -23,7 +23,7 @@
     8  SETTLE           → source               offset        messages       a `Reason`
     9  RETURN           → source               offset        messages       a `ReturnReason`, MORE
    10  ENDED            ← consumer                                          msgpack: error, or nil: deleted
-   11  CALL             → queue   call                                      msgpack: method, [argument ...]
+   11  CALL             → queue   call                                      msgpack: [method, argument ...]
    12  ANSWER           ←         call                                      FAILED; msgpack: value, or error
    13  APPLY            ←         position
    14  APPLIED          →         position

@@ -1,0 +1,524 @@
+"""The leader's end of a session: what a front sends is carried out, and the front is told what comes of it.
+
+A front's batches are numbered, and confirmed up to a number. What was delivered belongs to the session: only
+its front settles it, and when the session ends, all of it comes back. Order holds, as messages are carried out
+as they come; what takes longer than a turn is answered by the number of its call.
+"""
+
+import asyncio
+import logging
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from routelog.log_backend import (
+    Durability,
+    JournalFailed,
+    Lane,
+    Octets,
+    PartitionClosed,
+    Progress,
+    Reason,
+    Scheduler,
+    slice_records,
+)
+from routelog.vhosts.counters.counters import ChangedCounters, MessageCounters
+from routelog.vhosts.errors import PublishRefused, QueueStopped
+from routelog.vhosts.messages.delivery import Delivery, DeliverySource, put_back
+from routelog.vhosts.messages.return_reason import ReturnReason
+from routelog.vhosts.queues.queue import Queue
+from routelog.vhosts.queues.queue_handle import ConsumerSource
+from routelog.vhosts.sessions.batch_confirms import BatchConfirms
+from routelog.vhosts.sessions.bound_queue import FORGOTTEN, BoundQueue, found_queue
+from routelog.vhosts.sessions.hosted_calls import (
+    ConsumeCall,
+    FrontConnection,
+    call_queue,
+    call_vhost,
+    decode_call,
+)
+from routelog.vhosts.sessions.hosted_consumer import HostedConsumer
+from routelog.vhosts.sessions.hosted_leaving import leaving
+from routelog.vhosts.sessions.session_errors import FAULT, encode_error
+from routelog.vhosts.sessions.session_message import (
+    FAILED,
+    MORE,
+    WAITED,
+    BadSessionMessage,
+    Kind,
+    SessionMessage,
+    batch_pieces,
+    message_pieces,
+    records_of,
+)
+from routelog.vhosts.vhost.vhost import VirtualHost
+from routelog.vhosts.vhost.vhost_directory import VhostDirectory
+
+log = logging.getLogger(__name__)
+
+# Unsent bytes above which nothing is delivered: a front that does not read costs the leader no more.
+OUTBOX_BYTES_MAX = 16 * 1024 * 1024
+# Queues and consumers of a session at a time: a node has 200,000 queues in a vhost; 1 to 2 KB each
+SUBJECTS_MAX = 1 << 20
+# That are not answered: each channel of a front waits for one; some 1 KB each, and its arguments
+CALLS_MAX = 1 << 18
+CALL_BYTES_MAX = 1024 * 1024  # sixteen times what the arguments of a declaration may take
+SWEEP_MIN = 1_024  # queues that were named, before those that are deleted are forgotten
+
+_DISK = Durability.DISK  # a look-up in the enum takes 0.07 us
+_ACKED, _REJECTED = Reason.ACKED, Reason.REJECTED
+_REASONS: Mapping[int, Reason] = {int(each): each for each in (_ACKED, _REJECTED)}
+_RETURN_REASONS: Mapping[int, ReturnReason] = {each.value: each for each in ReturnReason}
+_EMPTY_BATCH = b"\xc4\x00"  # msgpack's octets of length 0
+_BATCH = b"\xc6"  # and of any length: u32, big-endian
+
+Holder = HostedConsumer | BoundQueue
+
+
+@dataclass(frozen=True, slots=True)
+class SessionHost:
+    """What sessions need of the node that leads.
+
+    Attributes:
+        progress: of the journal of all queues.
+    """
+
+    vhosts: VhostDirectory
+    progress: Progress
+    scheduler: Scheduler
+
+
+class HostedSession:
+    """One session of a front.
+
+    Attributes:
+        name: of the front: "node", with which names of connections begin.
+        counters: of what its consumers take; the front counts for its channels.
+        outbox_bytes: how much the transport has not sent: while it is much, nothing is delivered.
+        on_applied: told up to which position the front has applied definitions.
+        on_failed: told why the session has to end, when nothing that was received is at fault.
+
+    Args:
+        write: sends pieces of messages, with all others of a turn of the event loop.
+    """
+
+    def __init__(
+        self, host: SessionHost, write: Callable[[Sequence[Octets]], object], name: str
+    ) -> None:
+        self.name = name
+        self.counters = MessageCounters(ChangedCounters())
+        self.outbox_bytes: Callable[[], int] = lambda: 0
+        self.on_applied: Callable[[int], None] = lambda position: None
+        self.on_failed: Callable[[str], None] = lambda reason: None
+        self._host = host
+        self._write = write
+        self._last_subject = 0  # the highest one
+        self._queues: dict[int, BoundQueue] = {}
+        self._sweep_at = SWEEP_MIN
+        self._consumers: dict[int, HostedConsumer] = {}
+        self._connections: dict[int, FrontConnection] = {}
+        self._next_batch = 1
+        self._confirms = BatchConfirms(host.progress, self._confirm, self._journal_failed)
+        self._calls = 0
+        # Sources that hand out nothing before more comes back; who is kept until then, with nothing unsettled
+        self._paused: dict[DeliverySource, list[HostedConsumer]] = {}
+        self._is_over = (
+            False  # it has failed, or is closed: nothing is carried out or sent any more
+        )
+        self._is_closed = False
+
+    def write(self, pieces: Sequence[Octets]) -> None:
+        """See `DeliveringSession`."""
+        if not self._is_over:
+            self._write(pieces)
+
+    def _send(self, message: SessionMessage) -> None:
+        self.write(message_pieces(message))
+
+    # -- what its owner says
+
+    def received(self, message: SessionMessage) -> None:
+        """Carry out a message.
+
+        Raises:
+            BadSessionMessage: the front's fault: end the session.
+        """
+        action = _ACTIONS.get(message.kind)
+        if action is None:
+            raise BadSessionMessage(f"{message.kind.name} to a leader")
+        if self._is_over:
+            return
+        try:
+            action(self, message)
+        except BadSessionMessage:
+            raise
+        except Exception:  # a fault of ours: what came behind it must not be confirmed
+            log.exception("%s of %s failed", message.kind.name, self.name)
+            self.fail(FAULT)
+
+    def drained(self) -> None:
+        """Most of what was unsent is sent."""
+        for consumer in [*self._consumers.values()]:
+            consumer.wake()
+
+    def pressed(self, reasons: Iterable[str]) -> None:
+        """Tell the front why publishers are to wait; no reason: they are not."""
+        content = msgspec.msgpack.encode(sorted(reasons))
+        self._send(SessionMessage(Kind.PRESSURE, content=content))
+
+    def ask_applied(self, position: int) -> None:
+        """Ask for `on_applied` when the front has applied definitions up to a position."""
+        self._send(SessionMessage(Kind.APPLY, number=position))
+
+    def closed(self) -> None:
+        """The session has ended: the unsettled comes back, consumers leave, exclusive queues end, in turns."""
+        if not self._is_closed:
+            self._is_closed = self._is_over = True
+            self._confirms.close()
+            self._host.scheduler.run(self._end(), Lane.JOBS)
+
+    def _end(self) -> Iterator[None]:
+        got = [
+            (bound.vhost, bound.queue, bound.unsettled)
+            for bound in self._queues.values()
+            if bound.vhost is not None and bound.queue is not None and bound.unsettled.count
+        ]
+        consumers, self._consumers = self._consumers, {}
+        paused, self._paused = self._paused, {}
+        self._queues.clear()
+        yield from leaving(consumers.values(), got, paused)
+        for number in [*self._connections]:
+            self.connection_closed(number)
+            yield
+
+    # -- batches
+
+    def _name_queue(self, message: SessionMessage) -> None:
+        try:
+            vhost, name = msgspec.msgpack.decode(message.content, type=tuple[str, str])
+        except msgspec.DecodeError as error:
+            raise BadSessionMessage(f"a queue: {error}") from None
+        self._take_subject(message.subject)
+        if len(self._queues) >= self._sweep_at:
+            self._sweep()
+        bound = found_queue(self._host.vhosts, vhost, name, message.number)
+        self._queues[message.subject] = bound
+
+    def _take_subject(self, subject: int) -> None:
+        if subject < 1 or subject in self._queues or subject in self._consumers:
+            raise BadSessionMessage(f"subject {subject} is taken")
+        if len(self._queues) + len(self._consumers) >= SUBJECTS_MAX:
+            raise BadSessionMessage(f"more than {SUBJECTS_MAX} queues and consumers")
+        self._last_subject = max(self._last_subject, subject)
+
+    def _sweep(self) -> None:
+        self._queues = {
+            subject: bound
+            for subject, bound in self._queues.items()
+            if bound.is_open or bound.unsettled.count
+        }
+        self._sweep_at = max(SWEEP_MIN, 2 * len(self._queues))
+
+    def _bound(self, subject: int) -> BoundQueue | None:
+        # None: it is deleted, and was forgotten.
+        bound = self._queues.get(subject)
+        if bound is None and not 0 < subject <= self._last_subject:
+            raise BadSessionMessage(f"no queue {subject} was named")
+        return bound
+
+    def _publish(self, message: SessionMessage) -> None:
+        number = message.number
+        if number != self._next_batch:
+            raise BadSessionMessage(f"batch {number} comes in the place of {self._next_batch}")
+        bound = self._bound(message.subject)
+        queue = None if bound is None else bound.queue
+        records = records_of(message.content)
+        self._next_batch = number + 1
+        if queue is None or queue.deleted:
+            self._confirms.add(number, 0, False)  # as routing: what a deleted queue gets is gone
+            return
+        try:
+            position = queue.publish(records, message.flags & WAITED != 0)
+        except PublishRefused as refused:
+            position = refused.position
+            indexes = array("I", refused.refused)
+            content = indexes.tobytes()
+            self._send(SessionMessage(Kind.REFUSED, 0, 0, 0, number, 0, len(indexes), content))
+        except (JournalFailed, PartitionClosed) as error:
+            self.fail(str(error))
+            return
+        self._confirms.add(number, position, queue.durability is _DISK)
+
+    def _confirm(self, written: int, durable: int) -> None:
+        self._send(SessionMessage(Kind.CONFIRM, 0, 0, 0, written, durable))
+
+    def _journal_failed(self) -> None:
+        self.fail("the log cannot be written")
+
+    def fail(self, reason: str) -> None:
+        """See `DeliveringSession`."""
+        if not self._is_over:
+            self._is_over = True
+            self._confirms.close()
+            self.on_failed(reason)
+
+    # -- deliveries
+
+    @property
+    def takes_deliveries(self) -> bool:
+        """See `DeliveringSession`."""
+        return not self._is_over and self.outbox_bytes() <= OUTBOX_BYTES_MAX
+
+    def _credit(self, message: SessionMessage) -> None:
+        consumer = self._consumers.get(message.subject)
+        if consumer is not None:
+            consumer.handed_on(message.first)
+        elif not 0 < message.subject <= self._last_subject:
+            raise BadSessionMessage(f"credit of {message.subject}")
+
+    def _holder(self, subject: int) -> Holder:
+        holder = self._consumers.get(subject) or self._queues.get(subject)
+        if holder is None:
+            raise BadSessionMessage(f"{subject} has nothing unsettled")
+        return holder
+
+    def _settle(self, message: SessionMessage) -> None:
+        reason = _REASONS.get(message.flags)
+        if reason is None:
+            raise BadSessionMessage(f"settled for reason {message.flags}")
+        holder, count = self._holder(message.subject), message.count
+        first, end = message.first, message.first + count
+        source = holder.unsettled.take(message.partition, first, end)
+        holder.let_go(count)
+        source.settle(first, end, reason)
+        if reason is _ACKED:
+            source.counters.acked(self.counters, count)
+        else:
+            source.counters.refused(self.counters, count)
+        if source.ready or holder.is_partitioned:
+            source.on_ready()
+        if holder.is_gone:
+            self._drop_settled(holder)
+
+    def _return(self, message: SessionMessage) -> None:
+        reason = _RETURN_REASONS.get(message.flags & ~MORE)
+        if reason is None:
+            raise BadSessionMessage(f"returned for reason {message.flags}")
+        holder, count = self._holder(message.subject), message.count
+        first, end = message.first, message.first + count
+        if count:
+            source = holder.unsettled.take(message.partition, first, end)
+        else:
+            source = holder.unsettled.source(message.partition)
+        if message.flags & MORE and source not in self._paused:
+            self._paused[source] = []
+            source.pause()
+        if count:
+            holder.let_go(count)
+            source.give_back(first, end, reason)
+            source.counters.note()
+        if not message.flags & MORE:
+            for kept in self._resumed(source, holder):
+                self._drop_settled(kept)
+        if holder.is_gone:
+            self._drop_settled(holder)
+
+    def _resumed(self, source: DeliverySource, holder: Holder) -> Sequence[HostedConsumer]:
+        # All has come back.
+        kept = self._paused.pop(source, None)
+        if kept is not None:
+            source.resume()
+        elif source.ready or holder.is_partitioned:
+            source.on_ready()
+        return kept or ()
+
+    def _drop_settled(self, holder: Holder) -> None:
+        # A consumer that has gone, and has nothing unsettled. The last RETURN of a series may name it.
+        if not isinstance(holder, HostedConsumer) or holder.unsettled.count:
+            return
+        for source in holder.unsettled.sources:
+            if source in self._paused:
+                self._paused[source].append(holder)
+                return
+        self._consumers.pop(holder.number, None)
+
+    def consumer_ended(self, consumer: HostedConsumer, error: QueueStopped | None) -> None:
+        """See `DeliveringSession`."""
+        if self._is_over or consumer.is_gone:
+            return
+        consumer.is_gone = True
+        content = msgspec.msgpack.encode(None) if error is None else encode_error(error)
+        self._send(SessionMessage(Kind.ENDED, subject=consumer.number, content=content))
+        # Its queue is in the middle of something.
+        self._host.scheduler.call(Lane.CLIENTS, partial(self._after_end, consumer))
+
+    def _after_end(self, consumer: HostedConsumer) -> None:
+        if not self._is_closed:
+            if not consumer.queue.deleted:
+                consumer.queue.detach((consumer,))
+            self.leave([consumer])
+            consumer.vhost.consumers_left(consumer.queue.name)
+
+    # -- calls
+
+    def _call(self, message: SessionMessage) -> None:
+        if len(message.content) > CALL_BYTES_MAX or self._calls >= CALLS_MAX:
+            raise BadSessionMessage(f"call {self._calls} of {len(message.content)} bytes")
+        method, arguments = decode_call(message.content)
+        number, subject = message.number, message.subject
+        bound = self._bound(subject) if subject else None
+        try:
+            if not subject:
+                answer = call_vhost(self, method, arguments)
+            else:
+                answer = call_queue(self, bound or FORGOTTEN, method, arguments)
+        except BadSessionMessage:
+            raise
+        except Exception as error:
+            self._refuse(number, error)
+            return
+        if asyncio.isfuture(answer):
+            self._calls += 1
+            answer.add_done_callback(partial(self._answered, number, bound))
+        else:
+            self._answer(number, bound, answer)
+
+    def _answered(
+        self, number: int, bound: BoundQueue | None, answer: "asyncio.Future[object]"
+    ) -> None:
+        self._calls -= 1
+        if answer.cancelled():
+            self._refuse(number, asyncio.CancelledError())
+        elif (error := answer.exception()) is not None:
+            self._refuse(number, error)
+        else:
+            self._answer(number, bound, answer.result())
+
+    def _refuse(self, number: int, error: BaseException) -> None:
+        content = encode_error(error)
+        if number:
+            self._send(SessionMessage(Kind.ANSWER, FAILED, number=number, content=content))
+
+    def _answer(self, number: int, bound: BoundQueue | None, value: object) -> None:
+        if isinstance(value, Delivery):
+            self._answer_get(number, bound, value)
+        elif number:
+            content = msgspec.msgpack.encode(value)
+            self._send(SessionMessage(Kind.ANSWER, number=number, content=content))
+
+    def _answer_get(self, number: int, bound: BoundQueue | None, delivery: Delivery) -> None:
+        if self._is_over or not number or bound is None or bound.queue is None:
+            put_back(delivery)
+            return
+        source, first, partition = (
+            delivery.partition,
+            delivery.offset,
+            delivery.partition_index or 0,
+        )
+        bound.unsettled.add(partition, source, first, first + 1)
+        source.counters.got(self.counters, False, delivery.redelivered)
+        message: dict[str, Any] = {
+            "ready": bound.queue.ready,
+            "partition": partition,
+            "offset": first,
+            "redelivered": delivery.redelivered,
+            "count": source.delivery_count(first),
+            "batch": b"",
+        }
+        records = slice_records(delivery.records, delivery.index, 1)
+        content = msgspec.msgpack.encode(message).removesuffix(_EMPTY_BATCH)
+        content += _BATCH + records.batch_bytes.to_bytes(4, "big")
+        answer = SessionMessage(Kind.ANSWER, number=number, content=content)
+        self.write(batch_pieces(answer, records))
+
+    # -- what calls need (CallingSession)
+
+    def vhost(self, name: str) -> VirtualHost:
+        """See `CallingSession`."""
+        return self._host.vhosts.get(name)
+
+    def connection(self, number: int) -> FrontConnection | None:
+        """See `CallingSession`."""
+        return self._connections.get(number)
+
+    def owner(self, number: int, vhost: VirtualHost) -> FrontConnection:
+        """See `CallingSession`."""
+        connection = self._connections.get(number)
+        if connection is None:
+            connection = FrontConnection(f"{self.name}/{number}", vhost)
+            self._connections[number] = connection
+        return connection
+
+    def connection_closed(self, number: int) -> None:
+        """See `CallingSession`."""
+        connection = self._connections.pop(number, None)
+        if connection is not None:
+            connection.is_closed = True
+            connection.vhost.connection_closed(connection)
+
+    def new_consumer(self, wanted: ConsumeCall, vhost: VirtualHost, queue: Queue) -> HostedConsumer:
+        """See `CallingSession`."""
+        self._take_subject(wanted.consumer)
+        consumer = HostedConsumer(
+            self,
+            wanted.consumer,
+            vhost,
+            queue,
+            wanted.tag,
+            no_ack=wanted.no_ack,
+            exclusive=wanted.exclusive,
+            priority=wanted.priority,
+            prefetch=wanted.prefetch,
+        )
+        self._consumers[wanted.consumer] = consumer
+        return consumer
+
+    def begun(self, consumer: HostedConsumer, source: ConsumerSource) -> None:
+        """See `CallingSession`."""
+        consumer.source = source
+        if self._is_closed or consumer.is_gone:
+            consumer.queue.detach((consumer,))
+            consumer.vhost.consumers_left(consumer.queue.name)
+
+    def forget(self, consumer: HostedConsumer) -> None:
+        """See `CallingSession`."""
+        consumer.is_gone = True
+        self._consumers.pop(consumer.number, None)
+
+    def consumer(self, number: int) -> HostedConsumer:
+        """See `CallingSession`."""
+        consumer = self._consumers.get(number)
+        if consumer is None:
+            raise BadSessionMessage(f"there is no consumer {number}")
+        return consumer
+
+    def consumers_of(self, queue: Queue, numbers: Sequence[int]) -> list[HostedConsumer]:
+        """See `CallingSession`."""
+        consumers = [self._consumers[each] for each in numbers if each in self._consumers]
+        for consumer in consumers:
+            if consumer.queue is not queue:
+                raise BadSessionMessage(f"consumer {consumer.number} has another queue")
+        return [consumer for consumer in consumers if not consumer.is_gone]
+
+    def leave(self, gone: Sequence[HostedConsumer]) -> None:
+        """See `CallingSession`."""
+        for consumer in gone:
+            consumer.is_gone = True
+            consumer.give_up_again()
+            self._drop_settled(consumer)
+
+
+_ACTIONS: Mapping[Kind, Callable[[HostedSession, SessionMessage], None]] = {
+    Kind.QUEUE: HostedSession._name_queue,
+    Kind.PUBLISH: HostedSession._publish,
+    Kind.CREDIT: HostedSession._credit,
+    Kind.SETTLE: HostedSession._settle,
+    Kind.RETURN: HostedSession._return,
+    Kind.CALL: HostedSession._call,
+    Kind.APPLIED: lambda session, message: session.on_applied(message.number),
+    Kind.BEAT: lambda session, message: None,
+}
