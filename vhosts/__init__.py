@@ -102,6 +102,7 @@ from routelog.vhosts.errors import (
     QueueQuarantined,
     QueueStopped,
     QueueUnreadable,
+    SessionLost,
     TooLargeToRemember,
     TooManyFailedLogins,
     TooManyGroups,

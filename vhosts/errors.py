@@ -1,5 +1,6 @@
 """Errors of a virtual host. They name the object at fault and no AMQP code."""
 
+from asyncio import Future
 from collections.abc import Sequence
 
 
@@ -310,6 +311,27 @@ class PublishRefused(Exception):
         super().__init__(f"the queue is full; it refused {len(refused)} messages")
         self.refused = refused
         self.position = position
+
+
+class OutcomePending(Exception):
+    """A queue of another node was sent what was published, and will say what of it it refuses.
+
+    Attributes:
+        position: of the journal, or session, that the records wait for.
+        refused: indexes of the refused records.
+    """
+
+    def __init__(self, position: int, refused: "Future[Sequence[int]]") -> None:
+        super().__init__(f"batch {position} is under way")
+        self.position = position
+        self.refused = refused
+
+
+class SessionLost(Exception):
+    """The node that leads a queue cannot be reached; what it was asked for may have been done."""
+
+    def __init__(self, what: str, node: str) -> None:
+        super().__init__(f"home node '{node}' of {what} is down or inaccessible")
 
 
 class QueueInUse(Exception):

@@ -77,9 +77,12 @@ def _readable(channel: BasicChannel, name: str) -> QueueHandle:
 
 def _cancel(channel: BasicChannel, method: Any) -> None:
     consumer = channel.consumption.consumers.get(method.consumer_tag)
-    if consumer is not None:
-        consumer.queue.cancel(consumer)
-    channel.consumption.cancel(method.consumer_tag)
+    done = None if consumer is None else consumer.queue.cancel(consumer)
+    channel.when(done, partial(_cancel_done, channel, method), method)
+
+
+def _cancel_done(channel: BasicChannel, method: Any, _: None) -> None:
+    consumer = channel.consumption.cancel(method.consumer_tag)
     done = channel.vhost.definitions.delete_left(consumer.queue.name) if consumer else None
     channel.reply(done, method.nowait, commands.Basic.CancelOk, consumer_tag=method.consumer_tag)
 

@@ -18,7 +18,6 @@ from routelog.log_backend import BLIND_COPIES, Octets
 from routelog.log_backend.records.record_batch import Records
 from routelog.vhosts import (
     CREDIT_UNLIMITED,
-    ConsumerGroup,
     ConsumerSource,
     MessageCounters,
     QueueHandle,
@@ -132,7 +131,7 @@ class ChannelConsumer:
     @property
     def group(self) -> str:
         """Name of the group that it is in; empty when it is in none."""
-        return self.source.record.name if isinstance(self.source, ConsumerGroup) else ""
+        return self.source.group
 
     @cython.ccall
     @cython.returns(cython.longlong)

@@ -69,6 +69,7 @@ from routelog.vhosts import (
 )
 
 STREAM_OFFSET = "x-stream-offset"
+CANCEL_ON_FAILOVER = "x-cancel-on-ha-failover"
 CONSUMERS_MAX = 4_096  # of one channel; each costs memory on the word of a stranger
 CONNECTION_CONSUMERS_MAX = 16_384  # of all channels: when they go at once, nobody else has a turn
 
@@ -236,7 +237,13 @@ class Consumption:
         consumer.timeout = timeout
         group = wanted_group(arguments)
         place = arguments.get(STREAM_OFFSET, "next") if kind is StreamConsumer else None
-        options = ConsumeOptions(group, place, self._channel.services.clock.now())
+        is_reader = place is not None and group is None
+        options = ConsumeOptions(
+            group,
+            place,
+            self._channel.services.clock.now(),
+            cancel_on_failover=arguments.get(CANCEL_ON_FAILOVER) is True,
+        )
         filtering = filter_arguments(arguments)
 
         def begin(source: ConsumerSource) -> None:
@@ -244,7 +251,7 @@ class Consumption:
                 queue.detach((consumer,))
                 self.vhost.definitions.consumers_left(queue.name)
             else:
-                self._start(consumer, source)
+                self._start(consumer, source, has_lease=not (no_ack or is_reader))
                 begun()
 
         if filtering is None:
@@ -265,10 +272,9 @@ class Consumption:
             reason = f"consumer prefetch count is not set for stream {where}"
             raise SoftError(PRECONDITION_FAILED, reason)
 
-    def _start(self, consumer: ChannelConsumer, source: ConsumerSource) -> None:
+    def _start(self, consumer: ChannelConsumer, source: ConsumerSource, *, has_lease: bool) -> None:
         consumer.source = source
-        is_reader = isinstance(consumer, StreamConsumer) and source is consumer.queue
-        if not consumer.no_ack and not is_reader:
+        if has_lease:
             consumer.lease = self._lease(consumer)
         self.consumers[consumer.tag] = consumer
         if consumer.queue.partition_count > 1:

@@ -10,7 +10,7 @@ from typing import NamedTuple, Protocol
 
 import cython
 
-from routelog.log_backend import PartitionLog, Reason, SettledPart
+from routelog.log_backend import Reason, SettledPart
 from routelog.vhosts import (
     UNCOUNTED,
     Consumer,
@@ -60,9 +60,9 @@ class EndedLease:
         return UNCOUNTED
 
     @property
-    def log(self) -> PartitionLog:
+    def number(self) -> int:
         """See `DeliverySource`."""
-        return self._source.log
+        return self._source.number
 
     @property
     def ready(self) -> int:

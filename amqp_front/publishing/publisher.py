@@ -138,11 +138,14 @@ class Publisher:
         except JournalFailed as error:
             self._lose(error, returnable)
             return NOTHING
-        if self._appending.is_under_way:
+        if self._appending.is_under_way or self._appending.outcomes:
             self._needed = needed
             if returnable is not None:
                 returnable = run.kept(self.carried)  # others will use its buffer
-            self.fan_out = self._scheduler.run(self._reach_others(returnable), Lane.JOBS)
+            if self._appending.is_under_way:
+                self.fan_out = self._scheduler.run(self._reach_others(returnable), Lane.JOBS)
+            else:
+                self.fan_out = asyncio.ensure_future(self._await_outcomes(returnable))
             self._channel.wait_for(self.fan_out)
         else:
             self._arrived(needed, returnable)
@@ -155,6 +158,8 @@ class Publisher:
                 self._needed = self._needed.joined(self._appending.go_on())
                 if self._appending.is_under_way:
                     yield
+            while not self._appending.learn_outcomes():
+                yield
         except JournalFailed as error:
             self.fan_out = None
             self._lose(error, returnable)
@@ -162,8 +167,15 @@ class Publisher:
         self.fan_out = None
         self._arrived(self._needed, returnable)
 
+    async def _await_outcomes(self, returnable: PublishRun | None) -> None:
+        await asyncio.wait([refused for refused, *_ in self._appending.outcomes])
+        self._appending.learn_outcomes()
+        self.fan_out = None
+        self._arrived(self._needed, returnable)
+
     def _lose(self, error: JournalFailed, returnable: PublishRun | None) -> None:
         self._appending.refused.clear()
+        self._appending.outcomes.clear()
         if not self.confirming:
             raise error
         if not self._is_closed:

@@ -8,7 +8,7 @@ from typing import Protocol
 
 import cython
 
-from routelog.log_backend import PartitionLog, Reason, SettledPart
+from routelog.log_backend import Reason, SettledPart
 from routelog.log_backend.records.record_batch import Records
 from routelog.vhosts.counters.counters import MessageCounters
 from routelog.vhosts.messages.return_reason import ReturnReason
@@ -22,8 +22,8 @@ class DeliverySource(Protocol):
         """The counters of the queue."""
 
     @property
-    def log(self) -> PartitionLog:
-        """The log of the messages."""
+    def number(self) -> int:
+        """The number of the partition."""
 
     @property
     def ready(self) -> int:

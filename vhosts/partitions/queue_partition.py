@@ -182,6 +182,12 @@ class QueuePartition:
         self.on_expiring = None
 
     @property
+    def number(self) -> int:
+        """See `DeliverySource`."""
+        number: int = self.log.number
+        return number
+
+    @property
     def ready(self) -> int:
         """Messages that wait for a consumer."""
         return self.count_ready()

@@ -115,6 +115,11 @@ class StreamReader:
         self.in_flight = 0
 
     @property
+    def number(self) -> int:
+        """See `DeliverySource`."""
+        return self.log.number
+
+    @property
     def ready(self) -> int:
         """See `DeliverySource`."""
         return max(0, self.log.visible_end - self.next_offset)

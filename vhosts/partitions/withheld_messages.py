@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from routelog.log_backend import PartitionLog, Reason, SettledPart
+from routelog.log_backend import Reason, SettledPart
 from routelog.vhosts.counters.counters import MessageCounters
 from routelog.vhosts.messages.delivery import Delivery
 from routelog.vhosts.messages.return_reason import ReturnReason
@@ -25,9 +25,9 @@ class WithheldMessages:
         return self._partition.counters
 
     @property
-    def log(self) -> PartitionLog:
+    def number(self) -> int:
         """See `DeliverySource`."""
-        return self._partition.log
+        return self._partition.number
 
     @property
     def ready(self) -> int:

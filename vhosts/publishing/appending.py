@@ -2,6 +2,7 @@
 # mypy: allow-untyped-decorators, no-warn-return-any, disable-error-code="index,name-defined"
 """From a run of publishes to the ends of its queues: to few at once, to very many in several turns."""
 
+import asyncio
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -14,11 +15,13 @@ from routelog.log_backend import (
     Scheduler,
 )
 from routelog.log_backend.journal.receipt import Progress, Receipt
-from routelog.vhosts.errors import PublishRefused
+from routelog.vhosts.errors import OutcomePending, PublishRefused
 from routelog.vhosts.messages.recipient import Recipient
 
 # Records, the queues that get them, and their indexes in the run.
 Batches = Iterable[tuple[Records, Iterable[Recipient], Sequence[int]]]
+# What a queue will refuse of some records, their indexes in the run, and the queue.
+Outcome = tuple["asyncio.Future[Sequence[int]]", Sequence[int], Recipient]
 PAUSE: tuple[Any, tuple[()], tuple[()]] = None, (), ()  # among batches: the turn may end here
 _NO_MORE: Iterator[Any] = iter(())
 
@@ -37,6 +40,7 @@ class Appending:
     Attributes:
         is_under_way: the turn had no time for all of them: see `go_on`.
         refused: indexes in the run of what full queues did not take, with the first of these queues.
+        outcomes: of queues that will say later what they refuse: see `learn_outcomes`.
         indexes: in the run, of the records that are given to queues.
         behind: the queue that all of it went to, if its consumers are to catch up; see `Dispatcher`.
         queues: how many were given a batch since `begin`.
@@ -56,6 +60,7 @@ class Appending:
         self.is_under_way = False
         self.behind: Recipient | None = None
         self.refused: dict[int, Recipient] = {}
+        self.outcomes: list[Outcome] = []
         self.queues = 0
         self.routed = 0
 
@@ -111,6 +116,16 @@ class Appending:
         receipt: Receipt = self._go(False, True)
         return receipt
 
+    def learn_outcomes(self) -> bool:
+        """Take over to `refused` what queues refuse; returns whether all of them have said it."""
+        if not all(outcome.done() for outcome, *_ in self.outcomes):
+            return False
+        outcomes, self.outcomes = self.outcomes, []
+        for outcome, indexes, queue in outcomes:
+            for at in outcome.result():
+                self.refused.setdefault(indexes[at], queue)
+        return True
+
     @cython.cfunc
     @cython.locals(
         whole=cython.bint,
@@ -138,6 +153,9 @@ class Appending:
                     position = refused.position
                     for at in refused.refused:
                         self.refused.setdefault(self.indexes[at], queue)
+                except OutcomePending as pending:
+                    position = pending.position
+                    self.outcomes.append((pending.refused, self.indexes, queue))
                 if position:
                     if queue.progress is not progress:
                         if progress is not None and (written or durable):

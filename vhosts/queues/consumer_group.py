@@ -69,6 +69,11 @@ class ConsumerGroup(Dispatcher):
             self._go_on_later()
 
     @property
+    def group(self) -> str:
+        """See `ConsumerSource`."""
+        return self.record.name
+
+    @property
     def is_used(self) -> bool:
         """Whether the group has consumers, or delivered messages that are not settled."""
         return bool(self.consumers) or self.unacked > 0

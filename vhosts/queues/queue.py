@@ -288,7 +288,7 @@ class Queue(Dispatcher):
 
     def partition_index(self, source: DeliverySource) -> int:
         """See `QueueHandle`."""
-        return [partition.log for partition in self.partitions].index(source.log)
+        return [partition.log.number for partition in self.partitions].index(source.number)
 
     @property
     def durability(self) -> Durability:
@@ -326,6 +326,11 @@ class Queue(Dispatcher):
         in_groups = sum(len(group.consumers) for group in self.groups.values())
         waiting = len(self._standby.consumers) if self._standby is not None else 0
         return len(self.consumers) + waiting + len(self._readers) + in_groups
+
+    @property
+    def group(self) -> str:
+        """See `ConsumerSource`."""
+        return ""
 
     def activity(self, consumer: Consumer) -> str:
         """See `QueueHandle`."""

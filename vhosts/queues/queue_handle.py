@@ -63,12 +63,16 @@ class ConsumeOptions:
         place: where in the log it begins to read, or a new group does; None: it takes ready messages.
         now: microseconds since 1970, for a place that is an age.
         wanted: which messages of the log it is given; None: all.
+        cancel_on_failover: it ends when another node leads the queue.
+        connection: the number of its connection.
     """
 
     group: GroupOptions | None = None
     place: object = None
     now: int = 0
     wanted: ReaderFilter | None = None
+    cancel_on_failover: bool = False
+    connection: int = 0
 
 
 class QueueCounts(NamedTuple):
@@ -79,7 +83,15 @@ class QueueCounts(NamedTuple):
 
 
 class ConsumerSource(Protocol):
-    """What serves a consumer: its queue, or a group of it."""
+    """What serves a consumer: its queue, or a group of it.
+
+    Attributes:
+        group: name of the group; empty: it is none.
+    """
+
+    @property
+    def group(self) -> str:
+        """See the class."""
 
     @property
     def ready(self) -> int:
@@ -90,6 +102,20 @@ class ConsumerSource(Protocol):
 
     def on_ready(self) -> None:
         """Dispatch what is ready after this turn."""
+
+
+class AttachedConsumer(Consumer, Protocol):
+    """A consumer that can be served by another queue of the same name, when another node leads.
+
+    Attributes:
+        queue: what it consumes from.
+        source: what it is served by.
+        prefetch: deliveries that it may have unsettled; 0 is no limit.
+    """
+
+    queue: "QueueHandle"
+    source: ConsumerSource
+    prefetch: int
 
 
 class QueueHandle(Recipient, ConsumerSource, Protocol):
@@ -125,7 +151,7 @@ class QueueHandle(Recipient, ConsumerSource, Protocol):
 
     def attach(
         self,
-        consumer: Consumer,
+        consumer: AttachedConsumer,
         options: ConsumeOptions,
         begin: Callable[[ConsumerSource], None],
     ) -> Answer[None]:
@@ -145,7 +171,7 @@ class QueueHandle(Recipient, ConsumerSource, Protocol):
     def detach(self, gone: Collection[Consumer]) -> None:
         """Deliver no more to some consumers; unknown ones are ignored."""
 
-    def cancel(self, consumer: Consumer) -> None:
+    def cancel(self, consumer: Consumer) -> Answer[None]:
         """Deliver what is due, and then no more to a consumer."""
 
     def stand_aside(self, consumer: Consumer) -> None:

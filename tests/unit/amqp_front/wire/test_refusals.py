@@ -30,6 +30,7 @@ NOT_CAUSED_BY_CLIENTS = {
     "vhosts.definitions.json_document.MalformedJson": "definitions are given by the operator",
     "vhosts.definitions.definitions.UnknownDefinition": "definitions are given by the operator",
     "vhosts.errors.InvalidParameter": "parameters are set by the operator",
+    "vhosts.errors.OutcomePending": "the publisher waits",
     "vhosts.errors.ParameterNotFound": "parameters are set by the operator",
     "vhosts.arguments.match_budget.OutOfTime": "what takes too long does not match",
     "vhosts.arguments.pattern.BadPattern": "patterns are given by the operator",

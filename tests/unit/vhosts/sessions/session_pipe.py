@@ -1,0 +1,189 @@
+"""A session in memory: messages go over as bytes, cut at random places."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from random import Random
+from typing import Any, cast
+
+import msgspec
+from support.queue_samples import Taker, Turns
+
+from routelog.log_backend import Durability, Octets, Records
+from routelog.vhosts import CREDIT_UNLIMITED, QueueProperties
+from routelog.vhosts.counters.counters import ChangedCounters, MessageCounters
+from routelog.vhosts.sessions.front_session import FrontSession
+from routelog.vhosts.sessions.leader_link import LeaderLink
+from routelog.vhosts.sessions.remote_queue import RemoteQueue
+from routelog.vhosts.sessions.session_errors import encode_error
+from routelog.vhosts.sessions.session_message import (
+    COUNTED,
+    FAILED,
+    REDELIVERED,
+    Kind,
+    SessionMessage,
+    batch_pieces,
+    decode_message,
+    message_pieces,
+)
+
+
+class OneWay:
+    """One direction of a connection.
+
+    Attributes:
+        received: takes what has come over.
+    """
+
+    def __init__(self, random: Random) -> None:
+        self._random = random
+        self._sent = bytearray()
+        self._come = bytearray()
+        self.received: Callable[[SessionMessage], object] = lambda message: None
+
+    def write(self, pieces: Sequence[Octets]) -> None:
+        """Send pieces of messages."""
+        self._sent += b"".join(pieces)
+
+    def carry(self, *, whole: bool = True) -> bool:
+        """Carry over some of what was sent, or all; returns whether there was any."""
+        has_some = bool(self._sent)
+        while self._sent:
+            cut = self._random.randint(1, len(self._sent))
+            self._come += self._sent[:cut]
+            del self._sent[:cut]
+            self._decode()
+            if not whole:
+                break
+        return has_some
+
+    def _decode(self) -> None:
+        at, come = 0, self._come
+        while (decoded := decode_message(bytearray(come), at, len(come))) is not None:
+            message, size = decoded
+            at += size
+            self.received(message)
+        self._come = come[at:]
+
+
+class RemoteTaker(Taker):
+    """A consumer with a prefetch count (0: no limit) that may be served by way of a session."""
+
+    def __init__(self, prefetch: int = 0, **options: Any) -> None:
+        super().__init__(prefetch or None, **options)
+        self.prefetch: int = prefetch
+        self.is_stalled = False
+        self.queue: Any = None
+        self.source: Any = None
+
+    def credit(self) -> int:
+        """See `Consumer`."""
+        if self.is_stalled:
+            return 0
+        return self.prefetch - self.unacked if self.prefetch else CREDIT_UNLIMITED
+
+    def begin(self, source: Any) -> None:
+        """See `QueueHandle.attach`."""
+        self.source = source
+
+    def has_credit(self) -> None:
+        """It has room again."""
+        self.source.has_credit(self)
+
+
+class ScriptedLeader:
+    """A front whose leader is the test: it takes messages, and sends what it is told to.
+
+    Attributes:
+        link: of the front.
+        session: that is open.
+        taken: messages that the test has not looked at.
+        turns: of the front.
+    """
+
+    def __init__(self) -> None:
+        self.turns = Turns()
+        self.link = LeaderLink(self._make)
+        self.taken: list[SessionMessage] = []
+        self.sessions = 0
+
+    def _make(self, replace: Callable[[], None]) -> FrontSession:
+        return FrontSession(self.turns.call_soon, self.turns.clock.monotonic, replace)
+
+    def open(self) -> FrontSession:
+        """Open the next session."""
+        random = Random(self.sessions)
+        self.sessions += 1
+        self.to_leader, self.to_front = OneWay(random), OneWay(random)
+        self.to_leader.received = self.taken.append
+        self.session = self.link.open(self.to_leader.write, self.sessions)
+        self.to_front.received = self.session.received
+        return self.session
+
+    def said(self) -> list[SessionMessage]:
+        """What the front has sent, turns that are due included."""
+        self.turns.run()
+        self.to_leader.carry()
+        taken, self.taken = self.taken, []
+        if not self.session.is_open:
+            return taken
+        self.to_leader.received = self.taken.append
+        return taken
+
+    def says(self, kind: Kind, content: bytes = b"", **values: int) -> None:
+        """Send a message to the front."""
+        self.to_front.write(message_pieces(SessionMessage(kind, content=content, **values)))
+        self.to_front.carry()
+
+    def answers(self, call: SessionMessage, value: object) -> None:
+        """Answer a call."""
+        if isinstance(value, Exception):
+            self.says(Kind.ANSWER, encode_error(value), flags=FAILED, number=call.number)
+        else:
+            self.says(Kind.ANSWER, msgspec.msgpack.encode(value), number=call.number)
+
+    def delivers(
+        self,
+        subject: int,
+        offset: int,
+        records: Records,
+        partition: int = 0,
+        counts: Sequence[int] | None = None,
+        *,
+        redelivered: bool = False,
+    ) -> None:
+        """Deliver messages to a consumer."""
+        flags = REDELIVERED * (redelivered or counts is not None) | COUNTED * (counts is not None)
+        content = b"".join(count.to_bytes(4, "little") for count in counts or ())
+        message = SessionMessage(
+            Kind.DELIVER,
+            flags,
+            partition,
+            subject,
+            first=offset,
+            count=records.count,
+            content=content,
+        )
+        self.to_front.write(batch_pieces(message, records))
+        self.to_front.carry()
+
+    def queue(self, *partitions: int, **arguments: object) -> RemoteQueue:
+        """A remote queue `q`, with numbers of its partitions, and arguments without their `x-`."""
+        named = {f"x-{name.replace('_', '-')}": value for name, value in arguments.items()}
+        properties = QueueProperties("q", durable=True, arguments=named)
+        counters = MessageCounters(ChangedCounters())
+        numbers = partitions or (7,)
+        return RemoteQueue("/", properties, numbers, self.link, counters, Durability.DISK)
+
+
+def call_of(message: SessionMessage) -> list[Any]:
+    """The method and arguments of a CALL."""
+    assert message.kind is Kind.CALL
+    return cast("list[Any]", msgspec.msgpack.decode(message.content))
+
+
+async def settled_down() -> None:
+    """Let tasks run that wait for what is there."""
+    for _ in range(5):
+        await asyncio.sleep(0)

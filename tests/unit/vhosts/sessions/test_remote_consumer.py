@@ -1,0 +1,390 @@
+"""A consumer of a remote queue: from its attachment over deliveries and lost sessions to its end."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+import pytest
+from support.queue_samples import give_back, numbered, records, settle
+from unit.vhosts.sessions.session_pipe import RemoteTaker, ScriptedLeader, call_of, settled_down
+
+from routelog.exchanges import QueueNotFound
+from routelog.vhosts import ConsumeOptions, GroupOptions, ReturnReason
+from routelog.vhosts.errors import (
+    ConsumptionRefused,
+    InvalidStreamOffset,
+    QueueQuarantined,
+    SessionLost,
+)
+from routelog.vhosts.sessions import remote_consumer
+from routelog.vhosts.sessions.remote_queue import RemoteQueue
+from routelog.vhosts.sessions.session_errors import encode_error
+from routelog.vhosts.sessions.session_message import (
+    BadSessionMessage,
+    Kind,
+    SessionMessage,
+)
+
+DELETED = msgspec.msgpack.encode(None)
+
+
+@pytest.fixture
+def leader() -> ScriptedLeader:
+    return ScriptedLeader()
+
+
+def attached(
+    leader: ScriptedLeader, queue: RemoteQueue, taker: RemoteTaker, **options: Any
+) -> SessionMessage:
+    """Attach a consumer; returns the answered call."""
+    attaching = queue.attach(taker, ConsumeOptions(**options), taker.begin)
+    call = leader.said()[-1]
+    leader.answers(call, None)
+    assert attaching.result() is None
+    return call
+
+
+def subject_of(call: SessionMessage) -> int:
+    subject: int = call_of(call)[1]["consumer"]
+    return subject
+
+
+def ranges(messages: list[SessionMessage]) -> list[tuple[Kind, int, int, int]]:
+    return [(each.kind, each.subject, each.first, each.first + each.count) for each in messages]
+
+
+async def test_what_a_consumer_wants_is_sent_and_it_begins_with_the_answer(
+    leader: ScriptedLeader,
+) -> None:
+    leader.open()
+    queue, taker = leader.queue(), RemoteTaker(5, exclusive=True, priority=-2)
+    options = ConsumeOptions(GroupOptions("g", None, 10), datetime.fromtimestamp(9, UTC), 70)
+    attaching = queue.attach(taker, options, taker.begin)
+    named, call = leader.said()
+    assert (named.kind, call.subject, call_of(call)[0]) == (Kind.QUEUE, named.subject, "consume")
+    assert call_of(call)[1] == {
+        "consumer": subject_of(call),
+        "tag": "taker",
+        "no_ack": False,
+        "exclusive": True,
+        "priority": -2,
+        "prefetch": 5,
+        "group": ["g", None, 10],
+        "place": ["time", 9.0],
+        "now": 70,
+        "filter": None,
+        "connection": 0,
+    }
+    leader.delivers(subject_of(call), 0, records("m0"))
+    assert (taker.source, taker.deliveries) == (None, [])
+    leader.answers(call, None)
+    assert (taker.source.group, taker.bodies()) == ("g", ["m0"])
+    assert await attaching is None
+
+
+async def test_an_attachment_that_is_refused_leaves_nothing(leader: ScriptedLeader) -> None:
+    leader.open()
+    queue, taker = leader.queue(), RemoteTaker()
+    attaching = queue.attach(taker, ConsumeOptions(), taker.begin)
+    call = leader.said()[-1]
+    leader.answers(call, ConsumptionRefused("q", "/"))
+    with pytest.raises(ConsumptionRefused):
+        await attaching
+    queue.detach([taker])
+    assert leader.said() == []
+    with pytest.raises(InvalidStreamOffset):
+        queue.attach(taker, ConsumeOptions(place=[1]), taker.begin)
+    with pytest.raises(BadSessionMessage):
+        leader.delivers(subject_of(call), 0, records("m0"))
+
+
+async def test_deliveries_wait_in_order_until_there_is_credit_and_are_split(
+    leader: ScriptedLeader,
+) -> None:
+    leader.open()
+    queue, taker = leader.queue(), RemoteTaker(3)
+    subject = subject_of(attached(leader, queue, taker))
+    leader.delivers(subject, 10, records(*numbered(0, 2)))
+    leader.delivers(subject, 12, records(*numbered(2, 8)))
+    assert taker.bodies() == ["m0", "m1", "m2"]
+    assert (taker.deliveries[1].offset, taker.deliveries[1].count) == (12, 1)
+    assert taker.source.ready == 5
+    first, second = taker.take()
+    settle(first)
+    taker.unacked -= 2
+    taker.has_credit()
+    taker.has_credit()
+    assert taker.deliveries == []  # not before the end of the turn
+    said = leader.said()
+    assert taker.bodies() == ["m3", "m4"]
+    assert taker.deliveries[0].partition is second.partition
+    assert ranges(said) == [(Kind.SETTLE, subject, 10, 12)]
+    assert {each.partition_index for each in taker.deliveries} == {None}
+
+
+async def test_credit_is_told_at_half_of_the_window_of_what_was_handed_on(
+    leader: ScriptedLeader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batch = records(*numbered(0, 10))
+    size = batch.batch_bytes
+    monkeypatch.setattr(remote_consumer, "CREDIT_BYTES", 2 * size)
+    leader.open()
+    queue, taker = leader.queue(), RemoteTaker()
+    subject = subject_of(attached(leader, queue, taker))
+    taker.is_stalled = True
+    for at in range(3):
+        leader.delivers(subject, 10 * at, batch)
+    assert leader.said() == []
+    taker.is_stalled = False
+    taker.source.on_ready()
+    (credit,) = leader.said()
+    assert (credit.kind, credit.number, credit.first) == (Kind.CREDIT, 2 * size, 20)
+    assert credit.subject == subject
+    leader.delivers(subject, 30, batch)
+    (credit,) = leader.said()
+    assert (credit.number, credit.first) == (4 * size, 40)
+
+
+async def test_partitions_and_counts_come_with_deliveries(leader: ScriptedLeader) -> None:
+    leader.open()
+    queue, taker = leader.queue(7, 9, queue_type="quorum"), RemoteTaker()
+    subject = subject_of(attached(leader, queue, taker))
+    leader.delivers(subject, 5, records("a", "b"), 1, (3, 4))
+    (delivery,) = taker.take()
+    assert (delivery.redelivered, delivery.partition_index) == (True, 1)
+    assert (delivery.partition.number, queue.partition_index(delivery.partition)) == (9, 1)
+    assert [delivery.partition.delivery_count(offset) for offset in (5, 6)] == [3, 4]
+    assert list(queue.sources()) == [delivery.partition]
+    with pytest.raises(BadSessionMessage, match="partition 2"):
+        leader.delivers(subject, 5, records("a"), 2)
+
+
+@pytest.mark.parametrize("content", [b"", b"\0" * 3, b"\0" * 80])
+async def test_a_delivery_that_is_none_is_refused(leader: ScriptedLeader, content: bytes) -> None:
+    leader.open()
+    subject = subject_of(attached(leader, leader.queue(), RemoteTaker()))
+    for flags in range(4):
+        with pytest.raises(BadSessionMessage):
+            leader.session.received(
+                SessionMessage(Kind.DELIVER, flags, 0, subject, count=1, content=content)
+            )
+
+
+async def test_who_is_detached_gives_back_what_waits_and_what_comes_yet(
+    leader: ScriptedLeader,
+) -> None:
+    leader.open()
+    queue, taker, other = leader.queue(), RemoteTaker(2), RemoteTaker(no_ack=True)
+    subject = subject_of(attached(leader, queue, taker))
+    other_subject = subject_of(attached(leader, queue, other))
+    leader.delivers(subject, 0, records(*numbered(0, 5)))
+    other.is_stalled = True
+    leader.delivers(other_subject, 9, records("z"))
+    queue.detach([taker, other, RemoteTaker()])
+    call, *returns = leader.said()
+    assert call_of(call) == ["detach", [subject, other_subject]]
+    assert ranges(returns) == [(Kind.RETURN, subject, 2, 5)]
+    assert returns[0].flags == ReturnReason.UNUSED.value
+    leader.delivers(subject, 5, records(*numbered(5, 7)))
+    leader.delivers(other_subject, 10, records("z"))
+    assert ranges(leader.said()) == [(Kind.RETURN, subject, 5, 7)]
+    (held,) = taker.take()
+    give_back(held)
+    assert ranges(leader.said()) == [(Kind.RETURN, subject, 0, 2)]
+    leader.answers(call, None)
+    queue.detach([taker])
+    assert leader.said() == []
+    with pytest.raises(BadSessionMessage):
+        leader.delivers(subject, 5, records("a"))
+
+
+async def test_who_is_cancelled_is_delivered_what_is_due_before_that_is_answered(
+    leader: ScriptedLeader,
+) -> None:
+    leader.open()
+    queue, taker, no_ack = leader.queue(), RemoteTaker(2), RemoteTaker(no_ack=True)
+    subject = subject_of(attached(leader, queue, taker))
+    cancelled = queue.cancel(taker)
+    assert cancelled is not None
+    (call,) = leader.said()
+    assert call_of(call) == ["cancel", subject]
+    leader.delivers(subject, 0, records(*numbered(0, 3)))
+    leader.answers(call, None)
+    assert await cancelled is None
+    assert taker.bodies() == ["m0", "m1"]
+    assert ranges(leader.said()) == [(Kind.RETURN, subject, 2, 3)]
+    settle(taker.take()[0])
+    assert ranges(leader.said()) == [(Kind.SETTLE, subject, 0, 2)]
+    assert queue.cancel(taker) is None
+
+    subject = subject_of(attached(leader, queue, no_ack))
+    no_ack.is_stalled = True
+    leader.delivers(subject, 0, records(*numbered(0, 3)))
+    cancelled = queue.cancel(no_ack)
+    assert cancelled is not None
+    no_ack.is_stalled = False
+    leader.answers(leader.said()[0], None)
+    assert no_ack.bodies() == ["m0", "m1", "m2"]
+    assert leader.said() == []
+
+
+async def test_a_cancellation_ends_with_its_session(leader: ScriptedLeader) -> None:
+    leader.open()
+    queue, taker = leader.queue(), RemoteTaker()
+    attached(leader, queue, taker)
+    cancelled = queue.cancel(taker)
+    assert cancelled is not None
+    leader.session.lost("cut")
+    assert await cancelled is None
+    leader.open()
+    assert leader.said() == []
+
+
+async def test_a_deleted_or_damaged_queue_ends_its_consumers(leader: ScriptedLeader) -> None:
+    leader.open()
+    queue, takers = leader.queue(), [RemoteTaker() for _ in range(3)]
+    subjects = [subject_of(attached(leader, queue, taker)) for taker in takers]
+    leader.says(Kind.ENDED, DELETED, subject=subjects[0])
+    leader.says(Kind.ENDED, encode_error(QueueQuarantined("q", "/", 5)), subject=subjects[1])
+    assert (takers[0].deleted, len(takers[1].stopped)) == (1, 1)
+    assert isinstance(takers[1].stopped[0], QueueQuarantined)
+    queue.delete()
+    leader.says(Kind.ENDED, DELETED, subject=subjects[2])
+    assert [taker.deleted for taker in takers] == [1, 0, 1]
+    with pytest.raises(QueueNotFound):
+        queue.attach(takers[0], ConsumeOptions(), takers[0].begin)
+
+
+async def test_a_queue_that_is_deleted_refuses_who_is_attaching(leader: ScriptedLeader) -> None:
+    leader.open()
+    queue, taker = leader.queue(), RemoteTaker()
+    attaching = queue.attach(taker, ConsumeOptions(), taker.begin)
+    queue.delete()
+    with pytest.raises(QueueNotFound):
+        await attaching
+    leader.answers(leader.said()[-1], QueueNotFound("q", "/"))
+    assert taker.source is None
+
+
+async def test_consumers_are_attached_again_and_what_they_had_means_nothing(
+    leader: ScriptedLeader,
+) -> None:
+    leader.open()
+    queue, taker, ending = leader.queue(), RemoteTaker(2), RemoteTaker()
+    subject = subject_of(attached(leader, queue, taker))
+    attached(leader, queue, ending, cancel_on_failover=True)
+    leader.delivers(subject, 0, records(*numbered(0, 3)))
+    source, (held,) = taker.source, taker.take()
+    leader.session.lost("cut")
+    assert (taker.deleted, ending.deleted) == (0, 1)
+    leader.open()
+    named, call = leader.said()
+    assert (named.kind, call_of(call)[0]) == (Kind.QUEUE, "consume")
+    leader.answers(call, None)
+    assert taker.source is source
+    leader.delivers(subject_of(call), 0, records(*numbered(0, 3)), redelivered=True)
+    assert taker.deliveries == []  # it holds two still
+    settle(held)
+    taker.unacked -= 2
+    taker.has_credit()
+    assert leader.said() == []
+    assert (taker.bodies(), taker.deliveries[0].redelivered) == (["m0", "m1"], True)
+
+
+async def test_who_was_settled_when_it_was_sent_gets_it_in_spite_of_a_lost_session(
+    leader: ScriptedLeader,
+) -> None:
+    leader.open()
+    queue, taker = leader.queue(), RemoteTaker(no_ack=True)
+    subject = subject_of(attached(leader, queue, taker))
+    taker.is_stalled = True
+    leader.delivers(subject, 0, records(*numbered(0, 2)))
+    leader.session.lost("cut")
+    leader.open()
+    call = leader.said()[-1]
+    leader.answers(call, None)
+    leader.delivers(subject_of(call), 2, records(*numbered(2, 4)))
+    taker.is_stalled = False
+    taker.has_credit()
+    assert leader.said() == []
+    assert taker.bodies() == numbered(0, 4)
+
+
+async def test_who_cannot_be_attached_again_is_told_that_its_queue_is_gone(
+    leader: ScriptedLeader,
+) -> None:
+    leader.open()
+    queue, taker = leader.queue(), RemoteTaker()
+    attached(leader, queue, taker)
+    leader.session.lost("cut")
+    leader.link.give_up("no leader")
+    assert taker.deleted == 0
+    leader.open()
+    leader.answers(leader.said()[-1], QueueNotFound("q", "/"))
+    assert taker.deleted == 1
+
+
+async def test_an_attachment_is_asked_for_again_until_there_is_no_leader(
+    leader: ScriptedLeader,
+) -> None:
+    leader.open()
+    queue, taker = leader.queue(), RemoteTaker()
+    attaching = queue.attach(taker, ConsumeOptions(), taker.begin)
+    leader.session.lost("cut")
+    leader.open()
+    assert call_of(leader.said()[-1])[0] == "consume"
+    leader.session.lost("cut")
+    assert not attaching.done()
+    leader.link.give_up("no leader")
+    with pytest.raises(SessionLost):
+        await attaching
+
+
+@pytest.mark.parametrize(("partitions", "place"), [((7,), 3), ((7, 8), 3)])
+async def test_a_reader_goes_on_where_it_was(
+    leader: ScriptedLeader, partitions: tuple[int, ...], place: int
+) -> None:
+    leader.open()
+    queue, taker = leader.queue(*partitions, queue_type="stream"), RemoteTaker(100)
+    subject = subject_of(attached(leader, queue, taker, place="first"))
+    for partition in range(len(partitions)):
+        leader.delivers(subject, 0, records(*numbered(0, place + 2 * partition)), partition)
+    leader.session.lost("cut")
+    leader.open()
+    call = leader.said()[-1]
+    assert call_of(call)[1]["place"] == place
+    leader.answers(call, None)
+    taker.take()
+    last = len(partitions) - 1
+    leader.delivers(subject_of(call), 3, records(*numbered(3, 7)), last)
+    assert taker.bodies() == numbered(3 + 2 * last, 7)
+    await settled_down()
+
+
+async def test_a_queue_of_this_node_takes_the_consumers_over(leader: ScriptedLeader) -> None:
+    class Local:
+        def __init__(self) -> None:
+            self.attached: list[tuple[Any, ConsumeOptions]] = []
+            self.error: Exception | None = None
+
+        def attach(self, consumer: Any, options: ConsumeOptions, begin: Any) -> None:
+            if self.error is not None:
+                raise self.error
+            self.attached.append((consumer, options))
+            begin(self)
+
+    leader.open()
+    queue, local = leader.queue(), Local()
+    taker, coming, refused = RemoteTaker(), RemoteTaker(), RemoteTaker()
+    attached(leader, queue, taker)
+    attaching = queue.attach(coming, ConsumeOptions(now=5), coming.begin)
+    leader.session.lost("it leads itself")
+    queue.hand_over(local)
+    assert [each for each, _ in local.attached] == [taker, coming]
+    assert [taker.queue, taker.source, coming.queue, coming.source] == [local] * 4
+    assert await attaching is None
+    attached_late = queue.attach(refused, ConsumeOptions(), refused.begin)
+    local.error = ConsumptionRefused("q", "/")
+    queue.hand_over(local)
+    with pytest.raises(ConsumptionRefused):
+        await attached_late

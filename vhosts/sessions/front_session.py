@@ -1,0 +1,412 @@
+"""The front's end of a session: batches, calls and settlements out; confirms, answers and deliveries in.
+
+unopened ──► open ──► lost
+
+What is sent before it opens is kept, and goes first, in its order. Settlements and returns of a turn of the
+event loop are gathered, and sent after it, or before anything that must not overtake them.
+"""
+
+import asyncio
+from array import array
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple, Protocol
+
+import msgspec
+
+from routelog.log_backend import Octets, Progress, Records
+from routelog.vhosts.errors import SessionLost
+from routelog.vhosts.sessions.session_errors import decode_error
+from routelog.vhosts.sessions.session_message import (
+    FAILED,
+    WAITED,
+    BadSessionMessage,
+    Kind,
+    SessionMessage,
+    batch_pieces,
+    message_pieces,
+)
+
+WINDOW_BYTES = 16 * 1024 * 1024  # of batches that are not confirmed: 10 ms at 10 Gbit/s, and a sync
+
+Write = Callable[[Sequence[Octets]], object]
+
+
+class SessionConsumer(Protocol):
+    """A consumer of the session: see `RemoteConsumer`."""
+
+    def received(self, message: SessionMessage) -> None:
+        """Take a delivery."""
+
+    def ended(self, error: Exception | None) -> None:
+        """The leader delivers no more; None: the queue is deleted."""
+
+    def lost(self, *, was_open: bool) -> None:
+        """The session is lost."""
+
+
+class SessionQueue(Protocol):
+    """A queue of the session: see `RemoteQueue`."""
+
+    @property
+    def vhost(self) -> str:
+        """Name of its virtual host."""
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+
+    @property
+    def number(self) -> int:
+        """The number of its first partition."""
+
+
+class Gathered(Protocol):
+    """Something that gathers what it has to send in a turn of the event loop."""
+
+    def pieces(self) -> list[Octets]:
+        """Take what it has gathered, as the bytes of messages."""
+
+
+class _Call(NamedTuple):
+    answered: Callable[[Any], None]
+    failed: Callable[[Exception], None]
+    about: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Outcome:
+    number: int
+    count: int  # of messages
+    refused: "asyncio.Future[Sequence[int]]"
+
+
+class FrontSession:
+    """One session of a front with a leader.
+
+    Attributes:
+        progress: of the session's batches, whose numbers are its positions; it fails when the session is lost.
+        epoch: of the leader.
+        leader: name of its node, for errors; empty: unknown.
+        is_open, is_lost: see the states.
+        unconfirmed_bytes: of batches that are not confirmed.
+        on_window: told when WINDOW_BYTES are not confirmed, and when half of them are: publishers wait between.
+        on_apply: told of a position of definitions that the leader waits for: answer with `applied`.
+        on_pressure: told why publishers are to wait; empty: they are not.
+
+    Args:
+        call_soon: runs a function after this turn of the event loop.
+        now: a monotonic clock, in seconds.
+        replace: called when the session is lost, before anybody else is told: what comes is for another one.
+    """
+
+    def __init__(
+        self,
+        call_soon: Callable[[Callable[[], None]], object],
+        now: Callable[[], float],
+        replace: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.call_soon = call_soon
+        self.progress = Progress(call_soon, now)
+        self.epoch = 0
+        self.leader = ""
+        self.is_open = self.is_lost = False
+        self.unconfirmed_bytes = 0
+        self.on_window: Callable[[bool], None] = lambda is_full: None
+        self.on_apply: Callable[[int], None] = lambda position: None
+        self.on_pressure: Callable[[frozenset[str]], None] = lambda reasons: None
+        self._replace = replace
+        self._unsent: list[Octets] = []
+        self.write: Write = self._unsent.extend
+        self._next_subject = 1
+        self._queues: dict[SessionQueue, int] = {}
+        self._consumers: dict[int, SessionConsumer] = {}
+        self._next_call = 1
+        self._calls: dict[int, _Call] = {}
+        self._next_batch = 1
+        self._sizes: deque[int] = deque()  # of batches that are not confirmed
+        self._is_full = False
+        self._outcomes: deque[_Outcome] = deque()
+        self._gathered: list[Gathered] = []
+        self._actions: Mapping[Kind, Callable[[SessionMessage], None]] = {
+            Kind.CONFIRM: self._confirmed,
+            Kind.REFUSED: self._refused,
+            Kind.DELIVER: self._delivered,
+            Kind.ENDED: self._ended,
+            Kind.ANSWER: self._answered,
+            Kind.APPLY: lambda message: self.on_apply(message.number),
+            Kind.PRESSURE: self._pressed,
+            Kind.BEAT: lambda message: None,
+        }
+
+    # -- its states
+
+    def open(self, write: Write, epoch: int) -> None:
+        """The leader has taken the session.
+
+        Args:
+            write: sends pieces of messages, with all others of this turn of the event loop.
+        """
+        self.epoch, self.is_open = epoch, True
+        unsent, self._unsent = self._unsent, []
+        self.write = write
+        if unsent:
+            write(unsent)
+
+    def lost(self, reason: str) -> None:
+        """The session has ended, or will not be opened.
+
+        Args:
+            reason: in words, for who reads the log.
+
+        What is not confirmed is refused to its publishers, calls fail with SessionLost; consumers are told.
+        """
+        if self.is_lost:
+            return
+        was_open, self.is_open, self.is_lost = self.is_open, False, True
+        self.write = lambda pieces: None
+        self._unsent.clear()
+        self._gathered.clear()
+        self._replace()
+        calls, self._calls = self._calls, {}
+        consumers, self._consumers = self._consumers, {}
+        outcomes, self._outcomes = self._outcomes, deque()
+        self._queues.clear()
+        self._sizes.clear()
+        self._count_unconfirmed(-self.unconfirmed_bytes)
+        for outcome in outcomes:
+            _resolve(outcome.refused, ())  # its receipt will never be covered
+        for call in calls.values():
+            call.failed(SessionLost(call.about, self.leader))
+        for consumer in consumers.values():
+            consumer.lost(was_open=was_open)
+        self.progress.fail()
+
+    # -- what the front sends
+
+    def subject_of(self, queue: SessionQueue) -> int:
+        """The number of a queue in this session, which the leader knows from here on."""
+        subject = self._queues.get(queue)
+        if subject is None:
+            subject = self._queues[queue] = self._new_subject()
+            content = msgspec.msgpack.encode([queue.vhost, queue.name])
+            self._send(SessionMessage(Kind.QUEUE, 0, 0, subject, queue.number, content=content))
+        return subject
+
+    def _new_subject(self) -> int:
+        subject, self._next_subject = self._next_subject, self._next_subject + 1
+        return subject
+
+    def add_consumer(self, consumer: SessionConsumer) -> int:
+        """The number of a consumer in this session, to which deliveries come from here on."""
+        subject = self._new_subject()
+        self._consumers[subject] = consumer
+        return subject
+
+    def forget_consumer(self, subject: int) -> None:
+        """The leader delivers no more to a consumer."""
+        self._consumers.pop(subject, None)
+
+    def send_batch(self, queue: SessionQueue, records: Records, waited: bool) -> int:
+        """Publish to a queue.
+
+        Args:
+            waited: somebody waits for its confirm.
+
+        Returns:
+            The number of the batch, a position of `progress`.
+        """
+        subject = self._queues.get(queue) or self.subject_of(queue)
+        number, self._next_batch = self._next_batch, self._next_batch + 1
+        flags = WAITED if waited else 0
+        self.write(batch_pieces(SessionMessage(Kind.PUBLISH, flags, 0, subject, number), records))
+        size = records.batch_bytes
+        self._sizes.append(size)
+        self._count_unconfirmed(size)
+        return number
+
+    def outcome(self, number: int, count: int) -> "asyncio.Future[Sequence[int]]":
+        """Await which messages of the last batch its queue refuses.
+
+        Args:
+            number: of the batch.
+            count: of its messages.
+
+        Returns:
+            Their indexes; none when the session is lost.
+        """
+        refused: asyncio.Future[Sequence[int]] = asyncio.get_running_loop().create_future()
+        self._outcomes.append(_Outcome(number, count, refused))
+        return refused
+
+    def call(self, method: str, *arguments: object, subject: int = 0) -> "asyncio.Future[Any]":
+        """Call a method of the leader, of a queue or of none (subject 0).
+
+        Returns:
+            Its answer, or the error that the leader raised; SessionLost.
+        """
+        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self.ask(method, arguments, partial(_resolve, answer), partial(_fail, answer), subject)
+        return answer
+
+    def ask(
+        self,
+        method: str,
+        arguments: Sequence[object],
+        answered: Callable[[Any], None],
+        failed: Callable[[Exception], None],
+        subject: int = 0,
+        about: str = "the definitions",
+    ) -> None:
+        """As `call`: one of two functions is called before the message behind the answer is looked at.
+
+        Args:
+            about: what it is about, for SessionLost.
+        """
+        number, self._next_call = self._next_call, self._next_call + 1
+        self._calls[number] = _Call(answered, failed, about)
+        self._send_call(number, method, arguments, subject)
+
+    def tell(self, method: str, *arguments: object, subject: int = 0) -> None:
+        """As `call`, without an answer."""
+        self._send_call(0, method, arguments, subject)
+
+    def _send_call(
+        self, number: int, method: str, arguments: Sequence[object], subject: int
+    ) -> None:
+        self.flush()
+        content = msgspec.msgpack.encode([method, *arguments])
+        self._send(SessionMessage(Kind.CALL, 0, 0, subject, number, content=content))
+
+    def applied(self, position: int) -> None:
+        """This node knows the definitions up to a position."""
+        self._send(SessionMessage(Kind.APPLIED, number=position))
+
+    def gather(self, gathered: Gathered) -> None:
+        """Take what something gathers at the end of this turn, or before the next call."""
+        if not self._gathered:
+            self.call_soon(self.flush)
+        self._gathered.append(gathered)
+
+    def flush(self) -> None:
+        """Send what has been gathered."""
+        if self._gathered:
+            gathered, self._gathered = self._gathered, []
+            pieces: list[Octets] = []
+            for each in gathered:
+                pieces += each.pieces()
+            self.write(pieces)
+
+    def _send(self, message: SessionMessage) -> None:
+        self.write(message_pieces(message))
+
+    # -- what the leader sends
+
+    def received(self, message: SessionMessage) -> None:
+        """Take a message.
+
+        Raises:
+            BadSessionMessage: the leader's fault; end the session.
+        """
+        action = self._actions.get(message.kind)
+        if action is None:
+            raise BadSessionMessage(f"{message.kind.name} to a front")
+        if not self.is_lost:
+            action(message)
+
+    def _confirmed(self, message: SessionMessage) -> None:
+        progress, written, durable = self.progress, message.number, message.first
+        is_ahead = progress.written <= written and progress.durable <= durable <= written
+        if not is_ahead or written >= self._next_batch:
+            raise BadSessionMessage(f"CONFIRM {written}, {durable} of {self._next_batch - 1}")
+        freed = 0
+        for _ in range(written - progress.written):
+            freed += self._sizes.popleft()
+        outcomes = self._outcomes
+        while outcomes and outcomes[0].number <= written:
+            _resolve(outcomes.popleft().refused, ())
+        progress.advance(written, durable)
+        self._count_unconfirmed(-freed)
+
+    def _count_unconfirmed(self, more: int) -> None:
+        self.unconfirmed_bytes += more
+        limit = WINDOW_BYTES // 2 if self._is_full else WINDOW_BYTES
+        if self._is_full is not (self.unconfirmed_bytes >= limit):
+            self._is_full = not self._is_full
+            self.on_window(self._is_full)
+
+    def _refused(self, message: SessionMessage) -> None:
+        outcomes = self._outcomes
+        # Those before were answered by nothing yet: their confirm says that nothing was refused.
+        outcome = next((each for each in outcomes if each.number == message.number), None)
+        indexes = numbers_of(message.content)
+        if outcome is None or len(indexes) != message.count:
+            raise BadSessionMessage(f"REFUSED {message.number}, {message.count} messages")
+        if not indexes or max(indexes) >= outcome.count:
+            raise BadSessionMessage(f"REFUSED {message.number}: {outcome.count} messages")
+        outcomes.remove(outcome)
+        _resolve(outcome.refused, indexes)
+
+    def _consumer(self, message: SessionMessage) -> SessionConsumer:
+        consumer = self._consumers.get(message.subject)
+        if consumer is None:
+            raise BadSessionMessage(f"{message.kind.name} of consumer {message.subject}")
+        return consumer
+
+    def _delivered(self, message: SessionMessage) -> None:
+        self._consumer(message).received(message)
+
+    def _ended(self, message: SessionMessage) -> None:
+        consumer, value = self._consumer(message), decoded(message.content)
+        del self._consumers[message.subject]
+        consumer.ended(None if value is None else decode_error(value))
+
+    def _answered(self, message: SessionMessage) -> None:
+        call = self._calls.pop(message.number, None)
+        if call is None:
+            raise BadSessionMessage(f"ANSWER {message.number}")
+        value = decoded(message.content)
+        if message.flags & FAILED:
+            call.failed(decode_error(value))
+        else:
+            call.answered(value)
+
+    def _pressed(self, message: SessionMessage) -> None:
+        self.on_pressure(frozenset(decoded(message.content, list[str])))
+
+
+def decoded(content: Octets, kind: Any = Any) -> Any:
+    """A value of msgpack.
+
+    Raises:
+        BadSessionMessage: it is none of this kind.
+    """
+    try:
+        return msgspec.msgpack.decode(content, type=kind)
+    except msgspec.DecodeError as error:
+        raise BadSessionMessage(f"a value: {error}") from None
+
+
+def numbers_of(content: Octets) -> Sequence[int]:
+    """Numbers of 32 bits.
+
+    Raises:
+        BadSessionMessage: the content does not end with one.
+    """
+    if len(content) % 4:
+        raise BadSessionMessage(f"numbers in {len(content)} bytes")
+    numbers = array("I")
+    numbers.frombytes(content)
+    return numbers
+
+
+def _resolve(future: "asyncio.Future[Any]", value: object) -> None:
+    if not future.done():  # who waited may have gone
+        future.set_result(value)
+
+
+def _fail(future: "asyncio.Future[Any]", error: Exception) -> None:
+    if not future.done():
+        future.set_exception(error)

@@ -1,0 +1,392 @@
+"""A queue that another node leads, as the front ends of this node see it."""
+
+import asyncio
+from collections.abc import Callable, Collection, Iterable, Sequence
+from functools import partial
+from itertools import chain
+from typing import Any
+
+import msgspec
+
+from routelog.exchanges import QueueNotFound
+from routelog.log_backend import Durability, Progress, Records
+from routelog.vhosts.arguments.effective_arguments import EffectiveArguments, effective_arguments
+from routelog.vhosts.arguments.policy import Policy
+from routelog.vhosts.arguments.queue_arguments import (
+    counts_deliveries,
+    durability,
+    is_stream,
+)
+from routelog.vhosts.arguments.queue_properties import QueueProperties
+from routelog.vhosts.counters.counters import MessageCounters
+from routelog.vhosts.errors import OutcomePending
+from routelog.vhosts.messages.consumer import Consumer
+from routelog.vhosts.messages.delivery import Delivery, DeliverySource, put_back
+from routelog.vhosts.queues.queue_handle import (
+    AttachedConsumer,
+    ConsumeOptions,
+    ConsumerSource,
+    QueueCounts,
+    QueueHandle,
+)
+from routelog.vhosts.rules.delivery_limit import delivery_limit
+from routelog.vhosts.rules.length_limit import length_options
+from routelog.vhosts.rules.retry_backoff import retry_options
+from routelog.vhosts.rules.unique_keys import DEDUPLICATION
+from routelog.vhosts.sessions.front_session import FrontSession
+from routelog.vhosts.sessions.leader_link import LeaderLink
+from routelog.vhosts.sessions.remote_consumer import RemoteConsumer
+from routelog.vhosts.sessions.remote_partition import PartitionReturns, RemotePartition
+from routelog.vhosts.sessions.session_message import BadSessionMessage, records_of
+
+
+class GotMessage(msgspec.Struct):
+    """The leader's answer to `get`.
+
+    Attributes:
+        ready: messages that are left.
+        count: how often it was delivered again.
+        batch: the message.
+    """
+
+    ready: int
+    partition: int
+    offset: int
+    redelivered: bool
+    count: int
+    batch: bytes
+
+
+class RemoteQueue:
+    """A queue that another node leads (`QueueHandle`).
+
+    Attributes:
+        numbers: of its partitions, in order.
+        ready: messages that wait for a consumer, when the leader last said so.
+        link: the way to the leader.
+        counters: what came and left by way of this node.
+
+    Args:
+        default_durability: of queues whose arguments say none.
+    """
+
+    def __init__(
+        self,
+        vhost: str,
+        properties: QueueProperties,
+        numbers: Sequence[int],
+        link: LeaderLink,
+        counters: MessageCounters,
+        default_durability: Durability,
+    ) -> None:
+        self.vhost = vhost
+        self.name = properties.name
+        self.numbers = numbers
+        self.link = link
+        self.counters = counters
+        self.counters.owner = self
+        self.is_stream = is_stream(properties.arguments)
+        self.is_behind = False
+        self.on_caught_up: Callable[[], None] | None = None
+        self.deleted = False
+        self.ready = 0
+        self.group = ""
+        self._default_durability = default_durability
+        self._consumers: dict[Consumer, RemoteConsumer] = {}
+        self._session = link.session  # that the following are of
+        self._got: dict[int, RemotePartition] = {}
+        self._returns: dict[tuple[str, int], PartitionReturns] = {}
+        self.change(properties, None, None)
+
+    # -- what it goes by
+
+    def follow(self, policy: Policy | None, operator: Policy | None) -> None:
+        """Apply these policies from now on."""
+        self.change(self.properties, policy, operator)
+
+    def change(
+        self, properties: QueueProperties, policy: Policy | None, operator: Policy | None
+    ) -> None:
+        """Apply other arguments, and these policies, from now on."""
+        self.properties = properties
+        self.effective: EffectiveArguments = effective_arguments(
+            properties.arguments, policy, operator
+        )
+        values = self.effective.values
+        self.durability: Durability = durability(values, self._default_durability)
+        length = length_options(values)
+        is_limited = length is not None and length.refuses
+        self.may_refuse = not self.is_stream and (is_limited or values.get(DEDUPLICATION) is True)
+        self.counts_deliveries = counts_deliveries(properties.arguments) or not (
+            self.is_stream or (delivery_limit(values) is None and retry_options(values) is None)
+        )
+
+    # -- what it is
+
+    @property
+    def session(self) -> FrontSession:
+        """The session that is open, or the next one."""
+        return self.link.session
+
+    @property
+    def progress(self) -> Progress:
+        """See `Recipient`."""
+        return self.link.session.progress
+
+    @property
+    def number(self) -> int:
+        """The number of its first partition: a queue that is declared later has a higher one."""
+        return self.numbers[0]
+
+    @property
+    def partition_count(self) -> int:
+        """See `QueueHandle`."""
+        return len(self.numbers)
+
+    def sources(self) -> Iterable[DeliverySource]:
+        """See `QueueHandle`."""
+        consumers = self._consumers.values()
+        return chain(
+            self._got.values(), *(list(consumer.partitions.values()) for consumer in consumers)
+        )
+
+    def partition_index(self, source: DeliverySource) -> int:
+        """See `QueueHandle`."""
+        return list(self.numbers).index(source.number)
+
+    def activity(self, consumer: Consumer) -> str:
+        """See `QueueHandle`: the leader knows which one is the single active one."""
+        return "up"
+
+    def __str__(self) -> str:
+        kind = "durable queue" if self.properties.durable else "queue"
+        return f"{kind} '{self.name}' in vhost '{self.vhost}'"
+
+    # -- publishing
+
+    def publish(self, records: Records, waited: bool) -> int:
+        """See `Recipient`.
+
+        Returns:
+            The number of the batch in the session: a position of `progress`.
+
+        Raises:
+            OutcomePending: the queue may refuse some of it.
+        """
+        if self.deleted:
+            return 0
+        session = self.link.session
+        number = session.send_batch(self, records, waited)
+        self.counters.published_to(records.exchange, records.count)
+        if self.may_refuse:
+            raise OutcomePending(number, session.outcome(number, records.count))
+        return number
+
+    def takes(self, count: int, size: int) -> bool:
+        """See `Recipient`: the leader knows; see `publish`."""
+        return True
+
+    def transaction_ended(self, *, failed: bool) -> None:
+        """See `Recipient`: transactions do not come here."""
+
+    # -- consuming
+
+    def attach(
+        self,
+        consumer: AttachedConsumer,
+        options: ConsumeOptions,
+        begin: Callable[[ConsumerSource], None],
+    ) -> "asyncio.Future[None]":
+        """See `QueueHandle`."""
+        self._check()
+        remote = self._consumers[consumer] = RemoteConsumer(self, consumer, options, begin)
+        remote.attach()
+        return remote.attached
+
+    def left(self, consumer: Consumer) -> None:
+        """See `ConsumedQueue`."""
+        self._consumers.pop(consumer, None)
+
+    def detach(self, gone: Collection[Consumer]) -> None:
+        """See `QueueHandle`."""
+        leaving = [self._consumers[each] for each in gone if each in self._consumers]
+        if not leaving:
+            return
+        subjects = [each.subject for each in leaving]
+        session = self.link.session
+
+        def forget(_: object) -> None:
+            for subject in subjects:
+                session.forget_consumer(subject)
+
+        self._ask("detach", forget, lambda error: None, subjects)
+        for each in leaving:
+            each.leave()
+
+    def cancel(self, consumer: Consumer) -> "asyncio.Future[None] | None":
+        """See `QueueHandle`."""
+        remote = self._consumers.get(consumer)
+        if remote is None:
+            return None
+        session, subject = self.link.session, remote.subject
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        def cancelled(_: object) -> None:
+            session.forget_consumer(subject)
+            remote.cancelled()
+            if not done.done():
+                done.set_result(None)
+
+        # It has left, too, when the session is lost.
+        self._ask("cancel", cancelled, cancelled, subject)
+        return done
+
+    def stand_aside(self, consumer: Consumer) -> None:
+        """See `QueueHandle`."""
+        remote = self._consumers.get(consumer)
+        if remote is not None:
+            session = self.link.session
+            session.tell("stand_aside", remote.subject, subject=session.subject_of(self))
+
+    def has_credit(self, consumer: Consumer) -> None:
+        """See `ConsumerSource`."""
+        remote = self._consumers.get(consumer)
+        if remote is not None:
+            remote.has_credit(consumer)
+
+    def on_ready(self) -> None:
+        """See `ConsumerSource`."""
+        for remote in self._consumers.values():
+            remote.on_ready()
+
+    def get(self, *, while_paused: bool = False) -> "asyncio.Future[Delivery | None]":
+        """See `QueueHandle`.
+
+        Raises:
+            SessionLost: or the future has it.
+        """
+        session = self.link.session
+        return self._call("get", partial(self._got_message, session), while_paused)
+
+    def _got_message(self, session: FrontSession, value: Any) -> Delivery | None:
+        if value is None:
+            return None
+        try:
+            got = msgspec.convert(value, GotMessage)
+        except msgspec.ValidationError as error:
+            raise BadSessionMessage(f"the answer of get: {error}") from None
+        if not got.partition < len(self.numbers):
+            raise BadSessionMessage(f"get of partition {got.partition} of {self}")
+        records = records_of(got.batch)
+        if records.count != 1:
+            raise BadSessionMessage(f"get of {records.count} messages")
+        self.ready = got.ready
+        partition = self._got_from(session, got.partition)
+        if self.counts_deliveries:
+            partition.got(got.offset, got.count)
+        delivery = Delivery(partition, records, 0, 1, got.offset, got.redelivered)
+        if len(self.numbers) > 1:
+            delivery.partition_index = got.partition
+        return delivery
+
+    def _got_from(self, session: FrontSession, index: int) -> RemotePartition:
+        returns = self.returns("", index)
+        partition = self._got.get(index)
+        if partition is None:
+            subject, number = session.subject_of(self), self.numbers[index]
+            partition = self._got[index] = RemotePartition(
+                session, subject, subject, number, index, self.counters, self, returns
+            )
+        return partition
+
+    def returns(self, group: str, index: int) -> PartitionReturns:
+        """See `ConsumedQueue`."""
+        session = self.link.session
+        if session is not self._session:
+            self._session = session
+            self._got, self._returns = {}, {}
+        returns = self._returns.get((group, index))
+        if returns is None:
+            returns = self._returns[group, index] = PartitionReturns(session, index)
+        return returns
+
+    def purge(self) -> "asyncio.Future[int]":
+        """See `QueueHandle`.
+
+        Raises:
+            SessionLost: or the future has it.
+        """
+        return self._call("purge", _count)
+
+    def counts(self) -> "asyncio.Future[QueueCounts]":
+        """See `QueueHandle`.
+
+        Raises:
+            SessionLost: or the future has it.
+        """
+        return self._call("counts", _counts)
+
+    def declared(self) -> "asyncio.Future[QueueCounts]":
+        """As `counts`, for a passive declaration: the queue was used."""
+        return self._call("declared", _counts)
+
+    def _call(
+        self, method: str, use: Callable[[Any], Any], *arguments: object
+    ) -> "asyncio.Future[Any]":
+        self._check()
+        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+
+        def answered(value: object) -> None:
+            used = use(value)
+            if not answer.done():
+                answer.set_result(used)
+            elif isinstance(used, Delivery):  # nobody waits any more
+                put_back(used)
+
+        def failed(error: Exception) -> None:
+            if not answer.done():
+                answer.set_exception(error)
+
+        self._ask(method, answered, failed, *arguments)
+        return answer
+
+    def _ask(
+        self,
+        method: str,
+        answered: Callable[[Any], None],
+        failed: Callable[[Exception], None],
+        *arguments: object,
+    ) -> None:
+        session = self.link.session
+        session.ask(method, arguments, answered, failed, session.subject_of(self), str(self))
+
+    def _check(self) -> None:
+        if self.deleted:
+            raise QueueNotFound(self.name, self.vhost)
+
+    # -- the end
+
+    def delete(self) -> None:
+        """The queue is deleted: tell its consumers."""
+        self.deleted = True
+        self.counters.leave()
+        for remote in list(self._consumers.values()):
+            remote.ended(None)
+
+    def hand_over(self, queue: QueueHandle) -> None:
+        """This node leads: its own queue serves all consumers from here on."""
+        for remote in list(self._consumers.values()):
+            remote.hand_over(queue)
+
+
+def _count(value: Any) -> int:
+    if not isinstance(value, int):
+        raise BadSessionMessage(f"a count: {value!r}")
+    return value
+
+
+def _counts(value: Any) -> QueueCounts:
+    try:
+        return QueueCounts(*msgspec.convert(value, tuple[int, int]))
+    except msgspec.ValidationError as error:
+        raise BadSessionMessage(f"counts: {error}") from None
