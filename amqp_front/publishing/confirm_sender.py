@@ -56,7 +56,8 @@ class ConfirmSender:
     def lost(self, count: int) -> None:
         """The journal has failed under these publishes: refuse them, and all that wait."""
         self._confirms.add(count, None)
-        self.journal_failed()
+        self._waits = False
+        self._answer(self._confirms.take_all(), _NACK)
 
     def wait_at(self, gate: Gate) -> None:
         """Confirm nothing before a gate opens, unless it waits at another one."""
@@ -99,9 +100,8 @@ class ConfirmSender:
         self._wait_on()
 
     def journal_failed(self) -> None:
-        """See `Waiter`."""
-        self._waits = False
-        self._answer(self._confirms.take_all(), _NACK)
+        """See `Waiter`: what only other journals are to have waits on."""
+        self.journal_late()
 
     @cython.cfunc
     def _wait_on(self) -> None:

@@ -129,7 +129,7 @@ class MessageMoves:
             if order.mode is not MoveMode.COPY:
                 routed = list(self._withhold(routed, withheld, report))
             plan = self._plan(routed)
-            plan.check()
+            plan.check(self.vhost.hosted.logs.progress)
             settlings = self._settlings(withheld)
             commit = Commit(self._services, self.vhost.hosted.logs.transaction(), plan, settlings)
         except BaseException:

@@ -4,8 +4,13 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 
-from routelog.amqp_front.wire.errors import PRECONDITION_FAILED, HardError, SoftError
-from routelog.log_backend import NOTHING, Receipt, Records, Scheduler
+from routelog.amqp_front.wire.errors import (
+    NOT_IMPLEMENTED,
+    PRECONDITION_FAILED,
+    HardError,
+    SoftError,
+)
+from routelog.log_backend import NOTHING, Progress, Receipt, Records, Scheduler
 from routelog.vhosts import Appending, Recipient, StatefulRoute
 
 # Of all queues together: one block of the journal, built in memory.
@@ -135,13 +140,20 @@ class CommitPlan:
         while batches:
             yield batches.pop()
 
-    def check(self) -> None:
+    def check(self, progress: Progress) -> None:
         """Refuse the whole transaction when a queue would refuse a part of it.
+
+        Args:
+            progress: of the journal whose block it will be.
 
         Raises:
             SoftError: 406, a queue is full.
+            HardError: 540, another node leads a queue.
         """
         for queue, (count, body_bytes) in self._wanted.items():
+            if queue.progress is not progress:
+                reason = f"transaction with {queue}, which another node leads"
+                raise HardError(NOT_IMPLEMENTED, reason)
             if queue.may_refuse:
                 self._may_refuse = True
                 if not queue.takes(count, body_bytes):

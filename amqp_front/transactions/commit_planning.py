@@ -61,6 +61,7 @@ class CommitPlanning:
 
         Raises:
             SoftError: 406, see `CommitPlan`.
+            HardError: 540, likewise.
             ExchangeNotFound: the exchange of a publish is gone meanwhile.
             JournalFailed: a message is a duplicate, and the disk failed before.
         """
@@ -73,7 +74,7 @@ class CommitPlanning:
         if not self._is_current():
             self._begin()
             return None
-        self._plan.check()
+        self._plan.check(self._vhost.hosted.logs.progress)
         if self._vhost.hosted.logs.is_committing and self._plan.takes_turns:
             return None
         return self._plan

@@ -36,7 +36,7 @@ class Progress:
 
     Attributes:
         written, durable: positions of blocks; `durable` is never the higher one.
-        late: where the journal should have been long ago: see `refuse`.
+        late: where the journal should have been long ago: see `refuse`; when it has failed, all is late.
         latencies: seconds from a run of publishes to its confirm, of one run at a time.
         around: runs a function that tells many waiters.
 
@@ -94,8 +94,9 @@ class Progress:
             waiting.setdefault(position, []).append(waiter)
 
     def measure(self, receipt: "Receipt") -> None:
-        """Take the time of a run of publishes, unless that of another one is taken."""
-        if self._measured is None:
+        """Take the time of a run of publishes here, unless that of another one is taken."""
+        is_ours = receipt.progress is self and receipt.more is None
+        if self._measured is None and (is_ours or receipt is NOTHING):
             self._measured, self._measured_since = receipt, self._now()
 
     def advance(self, written: int, durable: int) -> None:
@@ -107,13 +108,14 @@ class Progress:
 
     def refuse(self, late: int) -> None:
         """The journal should have come so far long ago: tell those who wait for that."""
-        self.late = late
+        if not self._has_failed:
+            self.late = late
         for waiter in self._taken(late):
             waiter.journal_late()
 
     def fail(self) -> None:
         """The journal will come no further."""
-        self._has_failed, self._measured = True, None
+        self._has_failed, self._measured, self.late = True, None, _ALL
         for waiter in self._taken(_ALL):
             waiter.journal_failed()
 

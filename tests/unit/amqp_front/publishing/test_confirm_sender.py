@@ -87,6 +87,24 @@ def test_when_the_journal_fails_all_that_waits_is_refused(
     assert channel.sent() == [("nack", 5, True)]
 
 
+def test_when_a_session_is_lost_what_other_journals_are_to_have_waits_on(
+    channel: Channel, sender: ConfirmSender
+) -> None:
+    session = Progress(channel.turns.append, float)
+    sender.published(1, (), session.receipt(0, 1))
+    sender.published(1, (), session.receipt(0, 2))
+    sender.published(1, (), channel.progress.receipt(0, 9).joined(session.receipt(0, 2)))
+    sender.published(1, (), channel.progress.receipt(0, 9))
+    session.advance(1, 1)
+    assert channel.sent() == [("ack", 1, False)]
+    session.fail()
+    assert channel.sent() == [("nack", 3, True)]
+    sender.published(1, (), session.receipt(0, 3))
+    channel.progress.advance(9, 9)
+    channel.run_turns()
+    assert channel.sent() == [("ack", 4, False), ("nack", 5, False)]
+
+
 def test_what_the_journal_has_is_confirmed_before_something_else_is_sent(
     channel: Channel, sender: ConfirmSender
 ) -> None:

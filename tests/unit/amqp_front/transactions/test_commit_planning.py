@@ -16,9 +16,15 @@ from routelog.amqp_front.transactions.commit_plan import CommitPlan
 from routelog.amqp_front.transactions.commit_planning import TRIES_MAX, CommitPlanning
 from routelog.amqp_front.transactions.transaction import Kept, Transaction
 from routelog.amqp_front.wire.command import PublishRun
-from routelog.amqp_front.wire.errors import PRECONDITION_FAILED, HardError, SoftError
+from routelog.amqp_front.wire.errors import (
+    NOT_IMPLEMENTED,
+    PRECONDITION_FAILED,
+    HardError,
+    SoftError,
+)
 from routelog.amqp_front.wire.single_run import LOOKED_AT_MAX
 from routelog.exchanges import ExchangeNotFound
+from routelog.log_backend import Progress
 from routelog.vhosts import QueueProperties
 
 TURNS_MAX = 1_000
@@ -85,6 +91,16 @@ def test_a_small_transaction_is_planned_in_one_turn(
 ) -> None:
     assert commit(node, planning(*PARTS, hasty=False)) == 1
     assert (held(node, "one"), held(node, "two")) == (["a", "b", "c"], ["c"])
+
+
+def test_a_transaction_is_of_one_journal(
+    node: Node, planning: Callable[..., CommitPlanning]
+) -> None:
+    queue: Any = node.vhost.queues["one"]
+    queue.progress = Progress(lambda call: None, float)
+    with pytest.raises(HardError, match="queue 'one' in vhost '/', which another node") as raised:
+        planning(*PARTS, hasty=False).go_on()
+    assert raised.value.code == NOT_IMPLEMENTED
 
 
 def test_a_long_one_takes_turns_and_nothing_of_it_happens_before_the_last(
