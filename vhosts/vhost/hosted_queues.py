@@ -61,9 +61,10 @@ class QueueStore:
     memory_limit: ExchangeMemoryLimit
     disabled_types: Collection[str]
 
-    def has_record(self, *, durable: bool) -> bool:
-        """Whether an exchange, queue or binding is in the journal: a durable one; in a cluster, all of them."""
-        return durable or self.logs.journal.is_replicated
+    @property
+    def keeps_all(self) -> bool:
+        """Whether definitions that are not durable have records, too: they do in a cluster."""
+        return self.logs.journal.is_replicated
 
 
 class HostedQueues:
@@ -158,7 +159,7 @@ class HostedQueues:
         changes = self.groups.queue_deleted(queue)
         changes += self.logs.close_partitions(*logs)
         queue.delete()
-        if self._store.has_record(durable=queue.is_stored):
+        if queue.is_stored or self._store.keeps_all:
             changes.append(queue_change(self._vhost, queue.properties, [], deleted=True))
         if not queue.is_stored:
             return changes, []
@@ -176,7 +177,7 @@ class HostedQueues:
         is_delayed = exchange.type == DELAYED_TYPE
         count = PARTS if is_delayed else int(remembers_in_log(exchange))
         numbers, number_change = self._store.take_numbers(count)
-        if not self._store.has_record(durable=exchange.durable):
+        if not (exchange.durable or self._store.keeps_all):
             return numbers, []
         own_log = numbers[0] if numbers and not is_delayed else 0
         changes = [exchange_change(self._vhost, exchange, own_log)]
@@ -197,6 +198,6 @@ class HostedQueues:
         """An exchange has gone; see `close`."""
         held = self.delays if exchange.type == DELAYED_TYPE else self.memories
         changes, removals = held.deleted(exchange)
-        if self._store.has_record(durable=exchange.durable):
+        if exchange.durable or self._store.keeps_all:
             changes.append(exchange_change(self._vhost, exchange, deleted=True))
         return changes, removals

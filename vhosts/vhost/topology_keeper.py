@@ -172,7 +172,8 @@ class TopologyKeeper:
         Raises:
             MetadataUnavailable: nothing more can be written.
         """
-        if self._has_record(change):
+        keeps_all = self._store.keeps_all
+        if keeps_all or _is_durable(change):
             self._writer.check()  # before anything is opened or closed
         changes, removals = list(more), list[Callable[[], None]]()
         for exchange in change.exchanges_declared:
@@ -187,12 +188,12 @@ class TopologyKeeper:
         changes += [
             binding_change(self._vhost, each, deleted=True)
             for each in change.bindings_removed
-            if self._store.has_record(durable=each.durable)
+            if each.durable or keeps_all
         ]
         changes += [
             binding_change(self._vhost, each)
             for each in change.bindings_added
-            if self._store.has_record(durable=each.durable)
+            if each.durable or keeps_all
         ]
         submitted = self._writer.submit(changes) if changes else None
         self._tell_of(change)
@@ -203,11 +204,6 @@ class TopologyKeeper:
         if removals:
             submitted.add_done_callback(partial(self._remove, removals))
         return submitted
-
-    def _has_record(self, change: TopologyChange) -> bool:
-        durables = [each.durable for each in change.exchanges_declared + change.exchanges_deleted]
-        durables += [each.durable for each in change.bindings_added + change.bindings_removed]
-        return any(self._store.has_record(durable=durable) for durable in durables)
 
     def _tell_of(self, change: TopologyChange) -> None:
         for what, exchanges in (
@@ -249,3 +245,9 @@ class TopologyKeeper:
             return
         for remove in removals:
             remove()
+
+
+def _is_durable(change: TopologyChange) -> bool:
+    exchanges = (*change.exchanges_declared, *change.exchanges_deleted)
+    bindings = (*change.bindings_added, *change.bindings_removed)
+    return any(each.durable for each in exchanges) or any(each.durable for each in bindings)

@@ -390,7 +390,7 @@ class VirtualHost:
         numbers, number_change = self._store.take_numbers(partition_count(properties.arguments))
         owner = connection if properties.exclusive else None
         durable: asyncio.Future[int] | None = None
-        if self._store.has_record(durable=properties.is_stored):
+        if properties.is_stored or self._store.keeps_all:
             stored = queue_change(self.name, properties, numbers, owner=_name_of(owner))
             durable = self._writer.submit([number_change, stored])
         queue = self._add_queue(properties, owner, self.hosted.open_logs(properties, numbers))
@@ -456,7 +456,7 @@ class VirtualHost:
             await durable
 
     def _store_queue(self, queue: Queue, properties: QueueProperties, *, paused: bool) -> Durable:
-        if not self._store.has_record(durable=queue.is_stored):
+        if not (queue.is_stored or self._store.keeps_all):
             return None
         numbers = [partition.log.number for partition in queue.partitions]
         owner = _name_of(queue.owner)
@@ -497,7 +497,7 @@ class VirtualHost:
             raise QueueInUse(queue.name, self.name)
         if if_empty and (count or queue.delayed or queue.coming):
             raise QueueNotEmpty(queue.name, self.name)
-        if self._store.has_record(durable=queue.is_stored):
+        if queue.is_stored or self._store.keeps_all:
             self._writer.check()
         del self.queues[queue.name]
         self._budget.changed([], [queue.properties])
