@@ -149,6 +149,16 @@ class Scheduler:
         """Tell whether the running step is to return; True when none runs."""
         return self._monotonic() >= self.deadline
 
+    def shorten(self, seconds: float) -> float:
+        """Have the running step return in so many seconds at the latest.
+
+        Returns:
+            The deadline before, for a step that sets it again.
+        """
+        before = self.deadline
+        self.deadline = min(before, self._monotonic() + seconds)
+        return before
+
     # -- clients that are read
 
     def is_late(self) -> bool:
@@ -261,8 +271,9 @@ class Scheduler:
         # by `deadline` how much time is left of the share.
         backlog, fresh = self._backlog, self._fresh
         self._serve(backlog)
-        self.deadline = self._monotonic() - backlog.owed
+        until = self._monotonic() - backlog.owed
         for _ in range(len(fresh)):
+            self.deadline = until
             fresh.popleft()()
 
     def _serve(self, line: _Line) -> None:

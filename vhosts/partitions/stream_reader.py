@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from routelog.exchanges import field_type
-from routelog.log_backend import PartitionLog, Reason, SettledPart
+from routelog.log_backend import PartitionLog, Reason, Scheduler, SettledPart
 from routelog.vhosts.arguments.argument_checks import age_microseconds
 from routelog.vhosts.counters.counters import MessageCounters
 from routelog.vhosts.errors import InvalidStreamOffset
-from routelog.vhosts.filters.reader_filter import ReaderFilter
+from routelog.vhosts.filters.reader_filter import LOOK_SECONDS, ReaderFilter
 from routelog.vhosts.messages.consumer import Consumer
 from routelog.vhosts.messages.delivery import Delivery, fitting
 from routelog.vhosts.messages.return_reason import ReturnReason
@@ -78,13 +78,13 @@ class StreamReader:
         in_flight: delivered and not acknowledged; the consumer is told of damage when these are 0.
 
     Args:
-        is_over: whether this turn is to end; asked by a reader with a filter.
+        scheduler: whose running step a reader with a filter ends early.
         wanted: which records it is given; None: all.
     """
 
     __slots__ = (
-        "_is_over",
         "_not_before",
+        "_scheduler",
         "_wake",
         "_wanted",
         "consumer",
@@ -101,13 +101,13 @@ class StreamReader:
         position: StreamPosition,
         wake: Callable[[], None],
         counters: MessageCounters,
-        is_over: Callable[[], bool],
+        scheduler: Scheduler,
         wanted: ReaderFilter | None = None,
     ) -> None:
         self.log = log
         self.counters = counters
         self._wake = wake
-        self._is_over = is_over
+        self._scheduler = scheduler
         self._wanted = wanted
         self._not_before = position.not_before
         self.consumer = consumer
@@ -197,6 +197,15 @@ class StreamReader:
         Returns:
             None at the end, while records are loaded, or when the turn is over.
         """
+        if self._wanted is None:
+            return self._take(count_max, bytes_max)
+        deadline = self._scheduler.shorten(LOOK_SECONDS)
+        delivery = self._take(count_max, bytes_max)
+        if delivery is not None or not self._scheduler.is_over():
+            self._scheduler.deadline = deadline
+        return delivery
+
+    def _take(self, count_max: int, bytes_max: int) -> Delivery | None:
         end = self.log.visible_end
         while self.next_offset < end:
             # Records that retention removed are skipped.
@@ -216,11 +225,11 @@ class StreamReader:
             index, behind = first - batch.base_offset, batch.records.count
             if self._wanted is not None:
                 index, behind = self._wanted.next_match(
-                    batch.records, index, behind, count_max, self._is_over
+                    batch.records, index, behind, count_max, self._scheduler.is_over
                 )
                 self.next_offset = first = batch.base_offset + index
                 if index == behind:
-                    if self._is_over():
+                    if self._scheduler.is_over():
                         return None
                     continue
             count = fitting(batch.records, index, min(count_max, behind - index), bytes_max)

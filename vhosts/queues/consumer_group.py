@@ -6,7 +6,7 @@ from asyncio import Future
 from collections.abc import Mapping, Sequence
 
 from routelog.log_backend import Hold, PartitionLog, Reason, Scheduler
-from routelog.vhosts.filters.reader_filter import ReaderFilter
+from routelog.vhosts.filters.reader_filter import LOOK_SECONDS, ReaderFilter
 from routelog.vhosts.messages.consumer import Consumer
 from routelog.vhosts.messages.delivery import Delivery
 from routelog.vhosts.messages.return_reason import ReturnReason
@@ -26,10 +26,10 @@ class ConsumerGroup(Dispatcher):
         creating: resolves when the record is durable; None afterwards.
         idle_since: monotonic seconds; None while it is used, or before the first check.
         wanted: its filter, once a consumer has joined; None: it has none.
-        is_over: whether its turn is to end.
+        scheduler: of the node.
     """
 
-    __slots__ = ("_has_looked", "creating", "idle_since", "is_over", "places", "record", "wanted")
+    __slots__ = ("_has_looked", "creating", "idle_since", "places", "record", "scheduler", "wanted")
 
     def __init__(self, vhost: str, record: GroupRecord, scheduler: Scheduler) -> None:
         super().__init__(vhost, record.queue, scheduler)
@@ -38,7 +38,7 @@ class ConsumerGroup(Dispatcher):
         self.idle_since: float | None = None
         self.places: list[GroupPartition] = []
         self.wanted: ReaderFilter | None = None
-        self.is_over = scheduler.is_over
+        self.scheduler = scheduler
         self._has_looked = False
 
     def open(self, logs: Sequence[PartitionLog]) -> None:
@@ -53,7 +53,7 @@ class ConsumerGroup(Dispatcher):
 
     def may_look(self) -> bool:
         """Whether to look for messages that match: once in a turn, and more often while there is time."""
-        may_look = not self._has_looked or not self.is_over()
+        may_look = not self._has_looked or not self.scheduler.is_over()
         self._has_looked = True
         return may_look
 
@@ -65,7 +65,7 @@ class ConsumerGroup(Dispatcher):
         if self.ready <= 0:
             for partition in self.partitions:
                 partition.log.when_visible(self.on_ready)
-        elif self.wanted is not None and self.is_over():
+        elif self.wanted is not None and self.scheduler.is_over():
             self._go_on_later()
 
     @property
@@ -146,7 +146,15 @@ class GroupPartition(QueuePartition):
             How many neighbours match from there, at most `count_max`, which it is also when the next message is
             not in memory; 0: none does, or the turn is over.
         """
-        log = self.log
+        scheduler = self._group.scheduler
+        deadline = scheduler.shorten(LOOK_SECONDS)
+        count = self._next_wanted(wanted, count_max)
+        if count or not scheduler.is_over():
+            scheduler.deadline = deadline
+        return count
+
+    def _next_wanted(self, wanted: ReaderFilter, count_max: int) -> int:
+        log, is_over = self.log, self._group.scheduler.is_over
         while self._group.may_look() and (first := self.skip_settled()) < log.visible_end:
             batch = log.read(first)
             if batch is None or batch.base_offset > first:
@@ -154,7 +162,7 @@ class GroupPartition(QueuePartition):
             end = self.waiting_until(first, min(batch.end_offset, log.visible_end))
             index = first - batch.base_offset
             match, behind = wanted.next_match(
-                batch.records, index, end - batch.base_offset, count_max, self._group.is_over
+                batch.records, index, end - batch.base_offset, count_max, is_over
             )
             if match > index and (passed := self.withdraw(match - index, end)):
                 self.finish(*passed, Reason.ACKED)

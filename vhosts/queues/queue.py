@@ -476,10 +476,10 @@ class Queue(Dispatcher):
             if partition.log.retention is None:
                 raise NotReadable(self.name, self.vhost)
             position = stream_position(partition.log, place, now)
-            is_over = self._scheduler.is_over
+            log, scheduler = partition.log, self._scheduler
             readers.append(
                 StreamReader(
-                    partition.log, consumer, position, self.on_ready, self.counters, is_over, wanted
+                    log, consumer, position, self.on_ready, self.counters, scheduler, wanted
                 )
             )
         whole = readers[0] if len(readers) == 1 else PartitionedReader(readers)

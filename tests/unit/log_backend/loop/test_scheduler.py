@@ -137,6 +137,23 @@ def test_a_backlog_goes_first_and_leaves_fresh_deliveries_the_rest_of_its_share(
     assert over == [False, True]
 
 
+def test_a_step_that_is_to_return_early_shortens_no_other(loop: Passes) -> None:
+    over: list[bool] = []
+
+    def short() -> None:
+        before = loop.scheduler.shorten(0.000_05)
+        assert before - loop.scheduler.deadline > 0.000_5
+        assert loop.scheduler.shorten(1.0) == loop.scheduler.deadline
+        loop.time.seconds += 0.000_06
+        over.append(loop.scheduler.is_over())
+
+    for lane in (Lane.FRESH, Lane.BACKLOG):
+        for step in (short, lambda: over.append(loop.scheduler.is_over())):
+            loop.scheduler.call(lane, step)
+    loop.pass_()
+    assert over == [True, False, True, False]
+
+
 def test_a_step_knows_when_to_return(loop: Passes) -> None:
     over: list[bool] = []
 

@@ -24,6 +24,7 @@ from routelog.vhosts import (
     filter_arguments,
     reader_filter,
 )
+from routelog.vhosts.filters.reader_filter import LOOK_SECONDS
 
 STREAM = {"x-queue-type": "stream", "x-durability": "memory"}  # visible at once
 KEPT = {"x-retention": "1h", "x-durability": "memory"}
@@ -137,7 +138,7 @@ async def test_a_long_look_goes_on_behind_other_work(node: Node) -> None:
     reader, member = Taker(), Taker()
     queue.add_reader(reader, "first", 0, wanted)
     queue.join_group(await joined(node, queue, "g", wanted), member)
-    node.turns.clock.look_microseconds = 200  # five looks, and the turn is over
+    node.turns.clock.look_microseconds = 20  # three looks, and the turn is over
     node.turns.one()
     waiting = node.turns.scheduler.waiting
     assert (waiting(Lane.FRESH), waiting(Lane.BACKLOG)) == (0, 2)
@@ -149,16 +150,45 @@ async def test_a_long_look_goes_on_behind_other_work(node: Node) -> None:
     assert taken(reader) == taken(member) == [(99, "red")]
 
 
+async def test_a_look_that_finds_nothing_ends_long_before_its_lane_s_share(node: Node) -> None:
+    queue = await declare(node, **STREAM)
+    publish(queue, *(["blue"] * 1_000), "red")
+    wanted = await made({"x-filter": "[x-stream-filter-value] <> 'blue'"})
+    taker = Taker()
+    queue.add_reader(taker, "first", 0, wanted)
+    clock = node.turns.clock
+    clock.look_microseconds = 1
+    while not taker.deliveries:
+        began = clock.microseconds
+        assert node.turns.one()
+        assert clock.microseconds - began < 1_000_000 * LOOK_SECONDS + 20  # of the scheduler
+    assert taken(taker) == [(1_000, "red")]
+
+
+async def test_matches_are_given_as_long_as_there_is_time(node: Node) -> None:
+    queue = await declare(node, **STREAM)
+    publish(queue, *(["red", "blue"] * 50))
+    wanted = await made({"x-stream-filter": "red"})
+    reader, member = Taker(), Taker()
+    queue.add_reader(reader, "first", 0, wanted)
+    node.turns.clock.look_microseconds = 1
+    node.turns.one()
+    assert len(reader.deliveries) == 50
+    queue.join_group(await joined(node, queue, "g", wanted), member)
+    node.turns.one()
+    assert len(member.deliveries) == 50
+
+
 async def test_one_turn_looks_at_few_messages_however_many_came(node: Node) -> None:
     queue = await declare(node, **STREAM)
     group = await joined(node, queue, "g", await made({"x-stream-filter": "red"}))
     member = Taker()
     queue.join_group(group, member)
     node.turns.run()
-    node.turns.clock.look_microseconds = 200
+    node.turns.clock.look_microseconds = 20
     publish(queue, *(["red", "blue"] * 50))
     node.turns.one()
-    assert 1 <= len(taken(member)) < 10
+    assert 1 <= len(taken(member)) < 20
     while group.ready:
         assert node.turns.one()
     assert group.unacked == 50
