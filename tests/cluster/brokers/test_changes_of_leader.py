@@ -13,7 +13,8 @@ from cluster.brokers.test_brokers import api, client, drained, others
 from pika.adapters.blocking_connection import BlockingChannel
 from pika.spec import BasicProperties
 from support.broker_process import BrokerProcess
-from support.pika_client import PERSISTENT
+from support.management_door import ManagementDoor
+from support.pika_client import PERSISTENT, Inbox
 from support.waiting import WAIT_SECONDS, wait_until
 
 
@@ -196,6 +197,40 @@ def test_a_transaction_is_there_as_a_whole_or_not_at_all(cluster: MirroredBroker
     assert after.basic_get("other", auto_ack=True)[2] == b"committed"
     assert after.basic_get("other", auto_ack=True)[0] is None
     after.connection.close()
+
+
+def test_a_paused_queue_stays_paused_and_is_resumed(cluster: MirroredBrokers) -> None:
+    def turn(step: str) -> None:
+        leader = cluster.leader()
+        assert api(leader, "queues/%2F/halted")[0] == 200  # by now it takes requests
+        ManagementDoor(leader).do("PUT", "queues", "/", "halted", step)
+
+    def state() -> object:
+        return api(cluster.leader(), "queues/%2F/halted")[1]["state"]
+
+    leader = cluster.leader()
+    channel = channel_of(leader)
+    channel.queue_declare("halted", durable=True)
+    channel.basic_publish("", "halted", "0", PERSISTENT)
+    turn("pause")
+    kill_the_leader(cluster)
+
+    after = channel_of(cluster.leader())
+    inbox = Inbox(after, "halted", auto_ack=True)
+    after.basic_publish("", "halted", "1", PERSISTENT)
+    assert after.basic_get("halted")[0] is None
+    assert after.queue_declare("halted", passive=True).method.message_count == 2
+    assert (state(), inbox.bodies) == ("paused", [])
+    turn("resume")
+    inbox.wait_for(2)
+    assert inbox.bodies == [b"0", b"1"]
+
+    kill_the_leader(cluster)
+    assert state() == "running"
+    channel = channel_of(cluster.leader())
+    channel.basic_publish("", "halted", "2", PERSISTENT)
+    assert channel.basic_get("halted", auto_ack=True)[2] == b"2"
+    channel.connection.close()
 
 
 @pytest.mark.long
