@@ -14,7 +14,7 @@ from pathlib import Path
 import pika
 import pytest
 from cluster.brokers.mirrored_brokers import MirroredBrokers, mirrored_brokers
-from cluster.brokers.test_brokers import client, others
+from cluster.brokers.test_brokers import others
 from cluster.brokers.test_standby_process import (
     SECRET,
     FollowProcess,
@@ -69,7 +69,7 @@ class Table:
                 self._publish(is_enough, deadline)
 
     def _publish(self, is_enough: Callable[[], bool], deadline: float) -> None:
-        connection = client(self.leader())
+        connection = pika.BlockingConnection(pika.URLParameters(self.leader().url))
         channel = connection.channel()
         channel.queue_declare("table", durable=True, arguments=ARGUMENTS)
         channel.queue_bind("table", "amq.topic", "key.#")
@@ -103,7 +103,7 @@ class Table:
         return len(found)
 
     def _read(self) -> dict[int, Record]:
-        connection = client(self.leader())
+        connection = pika.BlockingConnection(pika.URLParameters(self.leader().url))
         channel = connection.channel()
         channel.queue_bind("table", "amq.topic", "end")
         channel.confirm_delivery()
