@@ -13,9 +13,10 @@ class PartitionedReader:
 
     Attributes:
         consumer: takes the deliveries of all partitions.
+        keeps_up: see `StreamReader`.
     """
 
-    __slots__ = ("_next_reader", "_order", "_readers", "_takes_left", "consumer")
+    __slots__ = ("_next_reader", "_order", "_readers", "_takes_left", "consumer", "keeps_up")
 
     def __init__(self, readers: Sequence[StreamReader]) -> None:
         self._readers = readers
@@ -25,6 +26,12 @@ class PartitionedReader:
         # Before the next look: there are as many, so that it costs little for each.
         self._takes_left = 0
         self.consumer = readers[0].consumer
+        self.keeps_up = False
+
+    @property
+    def ready(self) -> int:
+        """Records of all partitions that it has not handed out."""
+        return sum(each.ready for each in self._readers)
 
     @property
     def stopped(self) -> bool:

@@ -75,6 +75,7 @@ class StreamReader:
         log: what it reads.
         counters: of its queue.
         next_offset: of the next record to hand out.
+        keeps_up: it was given all that there was at its last turn; set by its queue.
         in_flight: delivered and not acknowledged; the consumer is told of damage when these are 0.
 
     Args:
@@ -90,6 +91,7 @@ class StreamReader:
         "consumer",
         "counters",
         "in_flight",
+        "keeps_up",
         "log",
         "next_offset",
     )
@@ -113,6 +115,7 @@ class StreamReader:
         self.consumer = consumer
         self.next_offset = position.offset
         self.in_flight = 0
+        self.keeps_up = False
 
     @property
     def number(self) -> int:

@@ -68,6 +68,9 @@ JoinGroup = Callable[
     ["Queue", Consumer, ConsumeOptions, Callable[[ConsumerSource], None]], Answer[None]
 ]
 
+# Of a turn of readers that do not keep up: those that do, and all other clients, wait for its end.
+CATCH_UP_SECONDS = 0.000_1
+
 
 class Queue(Dispatcher):
     """One queue of a vhost: its own consumers, readers of its log, and consumer groups; a `QueueHandle`.
@@ -92,6 +95,7 @@ class Queue(Dispatcher):
         "_join_group",
         "_loading",
         "_next_reader",
+        "_others_are_due",
         "_partitioner",
         "_plain_log",
         "_readers",
@@ -131,6 +135,7 @@ class Queue(Dispatcher):
         self.groups: dict[str, ConsumerGroup] = {}
         self._readers: list[StreamReader | PartitionedReader] = []
         self._next_reader = 0
+        self._others_are_due = False  # readers that do not keep up, after those that do
         self._partitioner = partitioner(properties.arguments)
         # Appends go straight to this log; None: rules or partitions decide
         self._plain_log: LogEnd | None = None
@@ -610,10 +615,26 @@ class Queue(Dispatcher):
             self.rules.serve_due()
 
     def _feed_readers(self) -> None:
+        # Those at the end of the log first: what they wait for is little. If it takes all the time, the others are
+        # next.
+        sent = 0
+        if not self._others_are_due:
+            for reader in self._readers:
+                if reader.keeps_up:
+                    sent = self._feed(reader, sent)
+            if sent > TURN_BYTES_MAX or self._scheduler.is_over():
+                self._others_are_due = sent > 0
+                self._go_on_later()
+                return
+        self._others_are_due = False
+        deadline = self._scheduler.shorten(CATCH_UP_SECONDS)
+        self._feed_in_turn(sent)
+        self._scheduler.deadline = deadline
+
+    def _feed_in_turn(self, sent: int) -> None:
         # Round robin, so that the first readers do not keep the others waiting.
         readers = self._readers
         first = self._next_reader % len(readers)
-        sent = 0
         for at in chain(range(first, len(readers)), range(first)):
             sent = self._feed(readers[at], sent)
             if self._scheduler.is_over() or sent > TURN_BYTES_MAX:
@@ -635,6 +656,7 @@ class Queue(Dispatcher):
                 break
             sent += delivery_cost(delivery)
             reader.consumer.deliver(delivery)
+        reader.keeps_up = reader.ready <= 0
         return sent
 
     # -- emptying

@@ -293,6 +293,36 @@ async def test_a_queue_s_own_consumers_go_ahead_of_the_readers_of_its_log(node: 
     assert reader.bodies() == numbered(0, 2)
 
 
+def live_and_late(node: Node, stream: Queue, count: int) -> tuple[list[Taker], list[Taker]]:
+    """Readers at the end of a log, and twenty at its beginning, of which a turn serves one."""
+    fill(stream, 1_000, batch=10)
+    live = [read(stream, "next") for _ in range(count)]
+    node.turns.run()
+    late = [read(stream) for _ in range(20)]
+    node.turns.clock.look_microseconds = 40
+    return live, late
+
+
+async def test_readers_that_keep_up_go_before_those_that_lag(node: Node, stream: Queue) -> None:
+    live, late = live_and_late(node, stream, 3)
+    while not any(each.deliveries for each in late):
+        assert node.turns.one()
+    assert sum(bool(each.deliveries) for each in late) == 1
+    fill(stream, 1)
+    node.turns.one()
+    assert [len(each.deliveries) for each in live] == [1, 1, 1]
+
+
+async def test_readers_that_keep_up_leave_time_to_those_that_lag(
+    node: Node, stream: Queue
+) -> None:
+    live, late = live_and_late(node, stream, 40)  # more than a turn serves
+    for _ in range(300):
+        fill(stream, 1)
+        node.turns.one()
+    assert all(each.deliveries for each in (*live, *late))
+
+
 async def test_readers_of_several_partitions_are_woken_by_each(node: Node) -> None:
     stream = declare(node, **{"x-queue-type": "stream", "x-partitions": 3})
     reader = read(stream)
