@@ -615,8 +615,7 @@ class Queue(Dispatcher):
             self.rules.serve_due()
 
     def _feed_readers(self) -> None:
-        # Those at the end of the log first: what they wait for is little. If it takes all the time, the others are
-        # next.
+        # Those at the end of the log first: they wait for little. If it takes all time, the others are next.
         sent = 0
         if not self._others_are_due:
             for reader in self._readers:

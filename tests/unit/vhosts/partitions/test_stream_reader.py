@@ -313,9 +313,7 @@ async def test_readers_that_keep_up_go_before_those_that_lag(node: Node, stream:
     assert [len(each.deliveries) for each in live] == [1, 1, 1]
 
 
-async def test_readers_that_keep_up_leave_time_to_those_that_lag(
-    node: Node, stream: Queue
-) -> None:
+async def test_readers_that_keep_up_leave_time_to_those_that_lag(node: Node, stream: Queue) -> None:
     live, late = live_and_late(node, stream, 40)  # more than a turn serves
     for _ in range(300):
         fill(stream, 1)
