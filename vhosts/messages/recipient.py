@@ -11,11 +11,13 @@ class Recipient(Protocol):
 
     Attributes:
         on_caught_up: called once, when consumers have caught up.
-        progress: of the journal that the positions of `publish` are of.
     """
 
     on_caught_up: Callable[[], None] | None
-    progress: Progress
+
+    @property
+    def progress(self) -> Progress:
+        """Of the journal, or session, that the positions of `publish` are of."""
 
     @property
     def name(self) -> str:

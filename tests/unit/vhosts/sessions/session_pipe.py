@@ -8,12 +8,13 @@ from random import Random
 from typing import Any, cast
 
 import msgspec
-from support.queue_samples import Taker, Turns
+from support.queue_samples import Node, Taker, Turns
 
 from routelog.log_backend import Durability, Octets, Records
-from routelog.vhosts import CREDIT_UNLIMITED, QueueProperties
+from routelog.vhosts import CREDIT_UNLIMITED, Delivery, Queue, QueueProperties
 from routelog.vhosts.counters.counters import ChangedCounters, MessageCounters
 from routelog.vhosts.sessions.front_session import FrontSession
+from routelog.vhosts.sessions.hosted_session import HostedSession, SessionHost
 from routelog.vhosts.sessions.leader_link import LeaderLink
 from routelog.vhosts.sessions.remote_queue import RemoteQueue
 from routelog.vhosts.sessions.session_errors import encode_error
@@ -68,12 +69,17 @@ class OneWay:
 
 
 class RemoteTaker(Taker):
-    """A consumer with a prefetch count (0: no limit) that may be served by way of a session."""
+    """A consumer with a prefetch count (0: no limit) that may be served by way of a session.
+
+    Attributes:
+        counts: how often each message was delivered again.
+    """
 
     def __init__(self, prefetch: int = 0, **options: Any) -> None:
         super().__init__(prefetch or None, **options)
         self.prefetch: int = prefetch
         self.is_stalled = False
+        self.counts: list[int] = []
         self.queue: Any = None
         self.source: Any = None
 
@@ -82,6 +88,12 @@ class RemoteTaker(Taker):
         if self.is_stalled:
             return 0
         return self.prefetch - self.unacked if self.prefetch else CREDIT_UNLIMITED
+
+    def deliver(self, delivery: Delivery) -> None:
+        """See `Consumer`."""
+        super().deliver(delivery)
+        offsets = range(delivery.offset, delivery.offset + delivery.count)
+        self.counts += map(delivery.partition.delivery_count, offsets)
 
     def begin(self, source: Any) -> None:
         """See `QueueHandle.attach`."""
@@ -175,6 +187,57 @@ class ScriptedLeader:
         counters = MessageCounters(ChangedCounters())
         numbers = partitions or (7,)
         return RemoteQueue("/", properties, numbers, self.link, counters, Durability.DISK)
+
+
+class PipedFront:
+    """A front of a real node, in its process: both ends of a session, and the way between them.
+
+    Attributes:
+        link: of the front.
+        hosted: the leader's end of the session that is open.
+        refusals: why sessions were ended by the other end.
+    """
+
+    def __init__(self, node: Node, seed: int = 0) -> None:
+        self._node = node
+        self._random = Random(seed)
+        self.link = LeaderLink(self._make)
+        self.refusals: list[str] = []
+        self.is_whole = True  # all that was sent goes over in a turn
+        self.open()
+
+    def _make(self, replace: Callable[[], None]) -> FrontSession:
+        turns = self._node.turns
+        return FrontSession(turns.call_soon, turns.clock.monotonic, replace)
+
+    def open(self) -> None:
+        """Open the next session."""
+        self._to_leader, self._to_front = OneWay(self._random), OneWay(self._random)
+        node = self._node
+        host = SessionHost(node.vhosts, node.logs.progress, node.turns.scheduler)
+        self.hosted = HostedSession(host, self._to_front.write, "front")
+        self.hosted.on_failed = self.refusals.append
+        self._to_leader.received = self.hosted.received
+        self.session = self.link.open(self._to_leader.write, 1)
+        self._to_front.received = self.session.received
+
+    def cut(self) -> None:
+        """The connection ends; what is on the way is lost."""
+        self._to_leader, self._to_front = OneWay(self._random), OneWay(self._random)
+        self.session.lost("cut")
+        self.hosted.closed()
+
+    def queue(self, queue: Queue) -> RemoteQueue:
+        """The front's handle of a queue of the node."""
+        numbers = [partition.log.number for partition in queue.partitions]
+        counters = MessageCounters(ChangedCounters())
+        durability = Durability.DISK
+        return RemoteQueue("/", queue.properties, numbers, self.link, counters, durability)
+
+    def carry(self) -> bool:
+        """Carry over some of what was sent, or all; returns whether there was any."""
+        came = self._to_leader.carry(whole=self.is_whole)
+        return self._to_front.carry(whole=self.is_whole) or came
 
 
 def call_of(message: SessionMessage) -> list[Any]:

@@ -1,0 +1,365 @@
+"""A queue does the same for those who use it here and by way of a session."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from support.queue_samples import (
+    Node,
+    bodies,
+    declare_queue,
+    delete_queue,
+    give_back,
+    numbered,
+    records,
+    settle,
+)
+from unit.vhosts.sessions.session_pipe import PipedFront, RemoteTaker
+
+from routelog.log_backend import NOTHING, Reason, Receipt
+from routelog.vhosts import (
+    ConsumeOptions,
+    Delivery,
+    GroupOptions,
+    Queue,
+    QueueHandle,
+    QueueProperties,
+    ReturnReason,
+    value_of,
+)
+from routelog.vhosts.errors import ConsumptionRefused, GetRefused, NotReadable
+from routelog.vhosts.filters.reader_filter import reader_filter
+from routelog.vhosts.publishing.appending import Appending
+
+
+class Place:
+    """Where a queue is used: at its node, or at a front.
+
+    Attributes:
+        node: that has the queues.
+        front: None: at the node.
+    """
+
+    def __init__(self, node: Node, front: PipedFront | None) -> None:
+        self.node = node
+        self.front = front
+        self.appending = Appending(node.turns.scheduler)
+
+    async def queue(self, name: str = "q", **arguments: object) -> Any:
+        """Declare a durable queue; returns the handle of this place."""
+        named = {f"x-{key.replace('_', '-')}": value for key, value in arguments.items()}
+        properties = QueueProperties(name, durable=True, arguments=named)
+        queue, durable = declare_queue(self.node.vhost, properties, object())
+        if durable is not None:
+            await durable
+        return self.handle(queue)
+
+    def handle(self, queue: Queue) -> QueueHandle:
+        """The handle of a queue."""
+        if self.front is not None:
+            return self.front.queue(queue)
+        return queue
+
+    async def rest(self) -> None:
+        """Let all that is due be done."""
+        quiet = 0
+        while quiet < 3:
+            self.node.turns.run()
+            quiet = 0 if self.front is not None and self.front.carry() else quiet + 1
+            await asyncio.sleep(0)
+
+    async def value(self, answer: Any) -> Any:
+        """The value of an answer."""
+        if asyncio.isfuture(answer):
+            async with asyncio.timeout(30):
+                while not answer.done():
+                    await self.rest()
+        return await value_of(answer)
+
+    async def publish(self, queue: Any, *contents: str) -> tuple[Receipt, list[int]]:
+        """Publish a batch; returns what its confirm waits for, and what the queue refuses."""
+        self.appending.begin(True)
+        receipt = self.appending.append_run(records(*contents), (queue,), range(len(contents)))
+        async with asyncio.timeout(30):
+            while not self.appending.learn_outcomes():
+                await self.rest()
+        refused = sorted(self.appending.refused)
+        self.appending.refused.clear()
+        return receipt, refused
+
+    async def confirmed(self, receipt: Receipt) -> None:
+        """Wait until it is covered."""
+        async with asyncio.timeout(30):
+            while not receipt.is_covered():
+                await self.rest()
+
+    async def attach(self, queue: Any, taker: RemoteTaker, **options: Any) -> None:
+        """Attach a consumer."""
+        await self.value(queue.attach(taker, ConsumeOptions(**options), taker.begin))
+        await self.rest()
+
+    async def get(self, queue: Any) -> Delivery | None:
+        """Get a message."""
+        got: Delivery | None = await self.value(queue.get())
+        return got
+
+    async def took(self, taker: RemoteTaker) -> list[str]:
+        """What a consumer got, when all is done."""
+        await self.rest()
+        return taker.bodies()
+
+
+@pytest.fixture(params=["here", "front", "slow front"])
+async def place(node: Node, request: pytest.FixtureRequest) -> AsyncIterator[Place]:
+    front = None if request.param == "here" else PipedFront(node)
+    if front is not None:
+        front.is_whole = request.param == "front"
+    yield Place(node, front)
+    if front is not None:
+        assert front.refusals == []
+        front.cut()
+        node.turns.run()
+
+
+def free(taker: RemoteTaker, count: int) -> None:
+    """A consumer has room again."""
+    taker.unacked -= count
+    taker.source.has_credit(taker)
+    taker.source.on_ready()
+
+
+async def test_messages_are_confirmed_and_counted(place: Place) -> None:
+    queue = await place.queue()
+    receipt, refused = await place.publish(queue, *numbered(0, 5))
+    assert (receipt is NOTHING, refused) == (False, [])
+    await place.confirmed(receipt)
+    assert await place.value(queue.counts()) == (5, 0)
+    assert await place.value(queue.purge()) == 5
+    assert await place.value(queue.counts()) == (0, 0)
+
+
+@pytest.mark.parametrize("overflow", ["reject-publish", "reject-publish-dlx"])
+async def test_a_full_queue_says_what_it_refuses(place: Place, overflow: str) -> None:
+    queue = await place.queue(max_length=3, overflow=overflow)
+    assert queue.may_refuse
+    receipt, refused = await place.publish(queue, *numbered(0, 5))
+    assert refused == [3, 4]
+    await place.confirmed(receipt)
+    assert (await place.publish(queue, "m5"))[1] == [0]
+    assert await place.value(queue.counts()) == (3, 0)
+
+
+async def test_consumers_get_their_prefetch_and_more_when_they_settle(place: Place) -> None:
+    queue, taker = await place.queue(), RemoteTaker(3)
+    await place.publish(queue, *numbered(0, 2))
+    await place.attach(queue, taker)
+    await place.publish(queue, *numbered(2, 10))
+    assert await place.took(taker) == ["m0", "m1", "m2"]
+    for delivery in taker.take():
+        settle(delivery)
+    free(taker, 3)
+    assert await place.took(taker) == ["m3", "m4", "m5"]
+    assert await place.value(queue.counts()) == (4, 1)
+
+
+async def test_what_is_returned_comes_again_in_its_place_and_is_marked(place: Place) -> None:
+    queue, taker = await place.queue(queue_type="quorum"), RemoteTaker(5)
+    await place.publish(queue, *numbered(0, 7))
+    await place.attach(queue, taker)
+    await place.rest()
+    (delivery,) = taker.take()
+    source, first = delivery.partition, delivery.offset
+    source.give_back(first + 3, first + 5, ReturnReason.FAILED)
+    source.settle(first + 1, first + 2)
+    source.give_back(first, first + 1, ReturnReason.FAILED)
+    source.settle(first + 2, first + 3, Reason.REJECTED)
+    free(taker, 5)
+    assert await place.took(taker) == ["m0", "m3", "m4", "m5", "m6"]
+    assert [each.redelivered for each in taker.deliveries for _ in range(each.count)] == [
+        True,
+        True,
+        True,
+        False,
+        False,
+    ]
+    assert queue.counts_deliveries
+    assert taker.counts[-5:] == [1, 1, 1, 0, 0]
+
+
+async def test_who_stalls_or_leaves_costs_no_message(place: Place) -> None:
+    queue, taker, other = await place.queue(), RemoteTaker(), RemoteTaker()
+    await place.attach(queue, taker)
+    taker.is_stalled = True
+    await place.publish(queue, *numbered(0, 5))
+    await place.rest()
+    assert taker.deliveries == []
+    taker.is_stalled = False
+    taker.source.has_credit(taker)
+    taker.source.on_ready()
+    assert await place.took(taker) == numbered(0, 5)
+    taker.is_stalled = True
+    await place.publish(queue, *numbered(5, 8))
+    await place.rest()
+    queue.detach([taker])
+    (delivery,) = taker.take()
+    give_back(delivery)
+    await place.rest()
+    await place.attach(queue, other)
+    assert sorted(await place.took(other)) == numbered(0, 8)
+    assert other.deliveries[0].redelivered
+    assert await place.value(queue.counts()) == (0, 1)
+
+
+async def test_a_cancelled_consumer_settles_what_it_has(place: Place) -> None:
+    queue, taker = await place.queue(), RemoteTaker(2)
+    await place.publish(queue, *numbered(0, 4))
+    await place.attach(queue, taker)
+    await place.value(queue.cancel(taker))
+    assert await place.took(taker) == ["m0", "m1"]
+    assert await place.value(queue.counts()) == (2, 0)
+    delivery = taker.take()[0]
+    delivery.partition.settle(delivery.offset, delivery.offset + 1)
+    delivery.partition.give_back(delivery.offset + 1, delivery.offset + 2)
+    await place.rest()
+    assert await place.value(queue.counts()) == (3, 0)
+
+
+async def test_without_acks_all_of_it_is_settled(place: Place) -> None:
+    queue, taker = await place.queue(), RemoteTaker(no_ack=True)
+    await place.attach(queue, taker)
+    await place.publish(queue, *numbered(0, 100))
+    assert await place.took(taker) == numbered(0, 100)
+    queue.detach([taker])
+    await place.rest()
+    assert await place.value(queue.counts()) == (0, 0)
+
+
+async def test_single_messages_are_got(place: Place) -> None:
+    queue = await place.queue()
+    assert await place.get(queue) is None
+    await place.publish(queue, "a", "b", "c")
+    got = [await place.get(queue) for _ in range(3)]
+    assert [bodies(each) for each in got if each is not None] == [["a"], ["b"], ["c"]]
+    assert await place.get(queue) is None
+    for at, each in enumerate(got):
+        assert each is not None
+        (give_back if at < 2 else settle)(each)
+    await place.rest()
+    again = await place.get(queue)
+    assert again is not None
+    assert (bodies(again), again.redelivered, queue.ready) == (["a"], True, 1)
+
+
+async def test_errors_are_the_queues(place: Place) -> None:
+    queue = await place.queue(single_active_consumer=True)
+    with pytest.raises(GetRefused, match="queue 'q' in vhost '/'"):
+        await place.get(queue)
+    await place.attach(queue, RemoteTaker())
+    with pytest.raises(ConsumptionRefused, match="in exclusive use"):
+        await place.attach(queue, RemoteTaker(exclusive=True))
+    with pytest.raises(NotReadable):
+        await place.attach(queue, RemoteTaker(), place="first")
+    assert await place.value(queue.counts()) == (0, 1)
+
+
+async def test_the_next_single_active_consumer_gets_what_came_back_first(place: Place) -> None:
+    queue = await place.queue(single_active_consumer=True)
+    active, waiting = RemoteTaker(4), RemoteTaker(10)
+    await place.attach(queue, active)
+    await place.attach(queue, waiting)
+    await place.publish(queue, *numbered(0, 8))
+    assert await place.took(active) == numbered(0, 4)
+    (delivery,) = active.take()
+    source, first = delivery.partition, delivery.offset
+    source.pause()
+    queue.detach([active])
+    source.give_back(first + 2, first + 4, ReturnReason.FAILED)
+    await place.rest()
+    assert waiting.deliveries == []
+    source.give_back(first, first + 2, ReturnReason.FAILED)
+    source.resume()
+    assert await place.took(waiting) == numbered(0, 8)
+
+
+async def test_a_consumer_stands_aside_for_the_next_one(place: Place) -> None:
+    queue = await place.queue(single_active_consumer=True)
+    active, waiting = RemoteTaker(1), RemoteTaker(1)
+    await place.attach(queue, active)
+    await place.attach(queue, waiting)
+    await place.publish(queue, "a", "b")
+    assert await place.took(active) == ["a"]
+    queue.stand_aside(active)
+    assert await place.took(waiting) == ["b"]
+
+
+async def test_partitions_have_an_order_each(place: Place) -> None:
+    queue, taker = await place.queue(partitions=4, partition_strategy="round-robin"), RemoteTaker()
+    await place.attach(queue, taker)
+    for at in range(8):
+        await place.publish(queue, *numbered(4 * at, 4 * at + 4))
+    assert sorted(await place.took(taker)) == sorted(numbered(0, 32))
+    parts = {each.partition_index for each in taker.deliveries}
+    assert parts <= set(range(4))
+    assert len(parts) > 1
+    for each in taker.deliveries:
+        assert queue.partition_index(each.partition) == each.partition_index
+    assert {id(each.partition) for each in taker.deliveries} <= {id(s) for s in queue.sources()}
+
+
+async def test_logs_are_read_and_groups_share_them(place: Place) -> None:
+    queue = await place.queue(queue_type="stream")
+    await place.confirmed((await place.publish(queue, *numbered(0, 6)))[0])
+    reader, later, grouped = RemoteTaker(4), RemoteTaker(9), RemoteTaker(9)
+    await place.attach(queue, reader, place="first")
+    await place.attach(queue, later, place=3)
+    await place.attach(queue, grouped, place="first", group=GroupOptions("g"))
+    assert await place.took(reader) == numbered(0, 4)
+    assert await place.took(later) == numbered(3, 6)
+    assert (await place.took(grouped), grouped.source.group) == (numbered(0, 6), "g")
+    for delivery in reader.take():
+        settle(delivery)
+    free(reader, 4)
+    assert await place.took(reader) == numbered(4, 6)
+
+
+async def test_filters_are_the_queues(place: Place) -> None:
+    queue, taker = await place.queue(queue_type="stream"), RemoteTaker(9)
+    wanted = await value_of(reader_filter({"x-stream-filter": "none"}))
+    await place.confirmed((await place.publish(queue, "a"))[0])
+    await place.attach(queue, taker, place="first", wanted=wanted)
+    assert await place.took(taker) == []
+
+
+async def test_a_deleted_queue_ends_its_consumers(place: Place) -> None:
+    queue, taker = await place.queue(), RemoteTaker()
+    await place.attach(queue, taker)
+    await place.value(delete_queue(place.node.vhost, place.node.vhost.queues["q"]))
+    await place.rest()
+    assert taker.deleted == 1
+
+
+async def test_recovered_messages_come_to_their_consumer_again(place: Place) -> None:
+    queue, taker, other = await place.queue(), RemoteTaker(3), RemoteTaker(1)
+    await place.publish(queue, *numbered(0, 3))
+    await place.attach(queue, taker)
+    await place.rest()
+    await place.attach(queue, other)
+    (delivery,) = taker.take()
+    end = delivery.offset + delivery.count
+    again = delivery.partition.redeliver(delivery.offset, end, 1 << 20, free_nothing)
+    assert again is not None
+    count, deliveries = again
+    assert count == 3
+    taker.unacked -= 3
+    for each in deliveries:
+        taker.deliver(each)
+    assert await place.took(taker) == numbered(0, 3)
+    assert all(each.redelivered for each in taker.deliveries)
+    assert await place.took(other) == []
+
+
+def free_nothing() -> None:
+    raise AssertionError("all is in memory")
