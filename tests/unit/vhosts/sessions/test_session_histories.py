@@ -269,7 +269,9 @@ class History:
 
 
 @pytest.mark.parametrize("arguments", QUEUES)
-@given(steps=st.lists(STEP, min_size=5, max_size=50), seed=st.integers(0, 99), is_whole=st.booleans())
+@given(
+    steps=st.lists(STEP, min_size=5, max_size=50), seed=st.integers(0, 99), is_whole=st.booleans()
+)
 @settings(max_examples=60, deadline=None)
 def test_sessions_lose_nothing_and_doubles_are_marked(
     arguments: dict[str, Any], steps: list[tuple[str, int, int]], seed: int, is_whole: bool

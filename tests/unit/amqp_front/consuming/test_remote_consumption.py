@@ -1,0 +1,378 @@
+"""What a channel consumes, gets and settles is the same here and by way of a session."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from pamqp import commands
+from pamqp import frame as pamqp_frame
+from pamqp.body import ContentBody
+from pamqp.header import ContentHeader
+from support.queue_samples import Node, numbered
+from unit.vhosts.sessions.queue_places import Place
+from unit.vhosts.sessions.session_pipe import PipedFront
+
+from routelog.amqp_front.consuming.consumption import Consumption
+from routelog.amqp_front.node.direct_reply import DirectReplies
+from routelog.amqp_front.wire.command import ACK, DISCARD, REQUEUE, SettleRun
+from routelog.broker.node.delivery_samples import DeliverySamples
+from routelog.log_backend import Octets
+from routelog.vhosts.errors import SessionLost
+
+
+class Connection:
+    """A connection that keeps what is written.
+
+    Attributes:
+        stalled: the client does not read.
+    """
+
+    consumers = 0
+    outbox_full = False
+
+    def __init__(self) -> None:
+        self.written = b""
+        self.stalled = False
+
+    def write(self, frames: bytes | bytearray) -> None:
+        """See `ConsumingConnection`."""
+        self.written += frames
+
+    def write_parts(self, parts: Sequence[Octets]) -> None:
+        """See `ConsumingConnection`."""
+        self.written += b"".join(parts)
+
+    def fail(self, error: Exception) -> None:
+        """See `ConsumingConnection`."""
+        raise error
+
+
+class Channel:
+    """A channel of a client that may consume from the queues of a place."""
+
+    number = 1
+    body_frame_max = 4088
+    cancel_notify = True
+    reply_address: str | None = None
+
+    def __init__(self, place: Place) -> None:
+        vhost, turns = place.node.vhost, place.node.turns
+        self.place = place
+        self.flow_active = True
+        self.connection: Any = Connection()
+        self.counters = vhost.counters.channel()
+        self.services: Any = SimpleNamespace(
+            replies=DirectReplies(),
+            config=SimpleNamespace(consumer_timeout_seconds=0.0),
+            clock=turns.clock,
+            loop=turns,
+            settlings=deque(),
+            deliveries=DeliverySamples(turns.clock),
+            scheduler=turns.scheduler,
+        )
+        definitions = (
+            vhost.definitions
+            if place.front is None
+            else SimpleNamespace(consumers_left=lambda name: None)
+        )
+        self.vhost: Any = SimpleNamespace(listeners=(), definitions=definitions)
+        self.consumption = Consumption(cast(Any, self))
+
+    def cancelled(self, frame: bytes) -> None:
+        """See `ClientChannel`."""
+        self.connection.write(frame)
+
+    # -- what its client does
+
+    async def consume(
+        self, queue: Any, tag: str = "t", *, no_ack: bool = False, **arguments: object
+    ) -> None:
+        """Consume, and get what is ready."""
+        named = {f"x-{key.replace('_', '-')}": value for key, value in arguments.items()}
+        answer = self.consumption.consume(
+            queue, tag, named, self.begun, no_ack=no_ack, exclusive=False
+        )
+        await self.place.value(answer)
+        await self.place.rest()
+
+    def begun(self) -> None:
+        """A consumer has begun."""
+        self.connection.write(pamqp_frame.marshal(commands.Basic.ConsumeOk("t"), 1))
+
+    async def settle(self, tag: int, outcome: int = ACK, *, multiple: bool = False) -> None:
+        """Settle a delivery, or all up to it."""
+        assert self.consumption.settle(SettleRun(1, outcome, tag, tag, multiple)) is None
+        await self.place.rest()
+
+    async def got(self) -> list[tuple[str, int, str, bool]]:
+        """Method, tag, body and whether it came again, of what was written; then forgotten."""
+        await self.place.rest()
+        found: list[tuple[str, int, str, bool]] = []
+        while self.connection.written:
+            used, _, frame = pamqp_frame.unmarshal(self.connection.written)
+            self.connection.written = self.connection.written[used:]
+            if isinstance(frame, commands.Basic.Deliver | commands.Basic.GetOk):
+                found.append((frame.name[6:], frame.delivery_tag, "", bool(frame.redelivered)))
+            elif isinstance(frame, ContentBody):
+                method, tag, _, again = found[-1]
+                found[-1] = method, tag, frame.value.decode(), again
+            elif not isinstance(frame, ContentHeader):
+                found.append((frame.name[6:], 0, "", False))
+        return found
+
+    async def bodies(self) -> list[str]:
+        """Bodies of the deliveries, each marked with `+` that came again."""
+        return [body + "+" * again for method, _, body, again in await self.got() if body]
+
+    async def close(self) -> None:
+        """Close the channel."""
+        settling = self.consumption.close()
+        while settling is not None and not settling.done():
+            await self.place.rest()
+        await self.place.rest()
+
+
+@pytest.fixture
+def channel(place: Place) -> Channel:
+    return Channel(place)
+
+
+async def ready(place: Place, queue: Any) -> int:
+    """How many messages wait."""
+    count: int = (await place.value(queue.counts()))[0]
+    return count
+
+
+async def test_deliveries_follow_consume_ok_and_are_acknowledged(
+    place: Place, channel: Channel
+) -> None:
+    queue = await place.queue()
+    await place.publish(queue, *numbered(0, 5))
+    await channel.consume(queue)
+    first, *deliveries = await channel.got()
+    assert first[0] == "ConsumeOk"
+    assert [each[1:3] for each in deliveries] == [(at + 1, f"m{at}") for at in range(5)]
+    await channel.settle(1)
+    await channel.settle(4, multiple=True)
+    await channel.settle(5, DISCARD)
+    await channel.close()
+    assert await ready(place, queue) == 0
+    assert place.node.vhost.queues["q"].unacked == 0
+    counters = queue.counters
+    assert (counters.deliver, counters.ack, counters.rejected) == (5, 4, 1)
+
+
+async def test_what_is_refused_comes_again_in_order(place: Place, channel: Channel) -> None:
+    queue = await place.queue()
+    await place.publish(queue, *numbered(0, 5))
+    await channel.consume(queue)
+    assert await channel.bodies() == numbered(0, 5)
+    await channel.settle(2)
+    await channel.settle(4, REQUEUE, multiple=True)
+    assert await channel.bodies() == ["m0+", "m2+", "m3+"]
+    assert channel.consumption.recover() is None
+    assert await channel.bodies() == ["m0+", "m2+", "m3+", "m4+"]
+
+
+async def test_messages_are_delivered_once_more_to_their_consumer(
+    place: Place, channel: Channel
+) -> None:
+    queue, other = await place.queue(), Channel(place)
+    await place.publish(queue, *numbered(0, 3))
+    await channel.consume(queue)
+    await other.consume(queue)
+    assert await channel.bodies() == numbered(0, 3)
+    assert channel.consumption.redeliver().go_on() is None
+    assert await channel.bodies() == ["m0+", "m1+", "m2+"]
+    assert await other.bodies() == []
+    await channel.settle(0, multiple=True)
+    assert place.node.vhost.queues["q"].unacked == 0
+
+
+async def test_prefetch_counts_of_consumers_and_channels_hold(
+    place: Place, channel: Channel
+) -> None:
+    queue = await place.queue()
+    await place.publish(queue, *numbered(0, 20))
+    channel.consumption.prefetch = 3
+    await channel.consume(queue, "a")
+    channel.consumption.channel_prefetch = 4
+    channel.consumption.prefetch = 0
+    await channel.consume(queue, "b")
+    assert await channel.bodies() == numbered(0, 4)
+    await channel.settle(2, multiple=True)
+    assert len(await channel.bodies()) == 2
+    channel.consumption.channel_prefetch = 0
+    channel.consumption.wake()
+    assert len(await channel.bodies()) == 14
+    await channel.close()
+    assert await ready(place, queue) == 18
+    assert place.node.vhost.queues["q"].unacked == 0
+
+
+@pytest.mark.parametrize("what", ["flow", "socket"])
+async def test_a_client_that_takes_nothing_costs_no_message(
+    place: Place, channel: Channel, what: str
+) -> None:
+    queue, other = await place.queue(), Channel(place)
+    await channel.consume(queue)
+    channel.flow_active = what != "flow"
+    channel.connection.stalled = what == "socket"
+    await place.publish(queue, *numbered(0, 5))
+    assert await channel.bodies() == []
+    channel.flow_active, channel.connection.stalled = True, False
+    channel.consumption.wake()
+    assert await channel.bodies() == numbered(0, 5)
+    channel.connection.stalled = True
+    await place.publish(queue, *numbered(5, 8))
+    await place.rest()
+    await channel.close()
+    await other.consume(queue)
+    assert sorted(body.strip("+") for body in await other.bodies()) == numbered(0, 8)
+
+
+async def test_single_messages_are_got_with_and_without_acks(
+    place: Place, channel: Channel
+) -> None:
+    queue = await place.queue()
+    await place.value(channel.consumption.get(queue, no_ack=False))
+    await place.publish(queue, *numbered(0, 3))
+    for no_ack in (False, True, False):
+        await place.value(channel.consumption.get(queue, no_ack=no_ack))
+    got = await channel.got()
+    assert [each[:3] for each in got[1:]] == [("GetOk", at + 1, f"m{at}") for at in range(3)]
+    assert got[0][0] == "GetEmpty"
+    await channel.settle(1)
+    assert place.node.vhost.queues["q"].unacked == 1
+    await channel.close()
+    assert await ready(place, queue) == 1
+
+
+async def test_what_a_closed_channel_held_comes_to_another_one_in_order(
+    place: Place, channel: Channel
+) -> None:
+    queue, other = await place.queue(single_active_consumer=True), Channel(place)
+    channel.consumption.prefetch = 600
+    await channel.consume(queue)
+    await other.consume(queue)
+    for at in range(0, 900, 3):
+        await place.publish(queue, *numbered(at, at + 3))
+    assert await channel.bodies() == numbered(0, 600)
+    for tag in range(1, 600, 2):  # more runs than go at once
+        channel.consumption.settle(SettleRun(1, ACK, tag, tag, False))
+    await channel.close()
+    held = [f"m{at}+" for at in range(1, 600, 2)]
+    expected = [*held, *numbered(600, 900)]
+    came = await other.bodies()
+    assert [each for each in came if each in held] == held
+    assert [body.strip("+") for body in came] == [body.strip("+") for body in expected]
+
+
+async def test_a_cancelled_consumer_gets_nothing_more(place: Place, channel: Channel) -> None:
+    queue = await place.queue()
+    await channel.consume(queue)
+    await place.publish(queue, "a")
+    consumer = channel.consumption.consumers["t"]
+    await place.value(consumer.queue.cancel(consumer))
+    channel.consumption.cancel("t")
+    await place.publish(queue, "b")
+    assert (await channel.bodies()) == ["a"]
+    await channel.settle(1)
+    assert await place.value(queue.counts()) == (1, 0)
+
+
+async def test_a_consumer_is_told_that_its_queue_is_gone(place: Place, channel: Channel) -> None:
+    queue = await place.queue()
+    await channel.consume(queue)
+    await place.publish(queue, "a")
+    await place.rest()
+    vhost = place.node.vhost
+    await place.value(vhost.delete_queue(vhost.queues["q"], if_unused=False, if_empty=False))
+    assert [each[0] for each in await channel.got()][-1] == "Cancel"
+    await channel.settle(1)
+    await channel.close()
+
+
+async def test_a_group_and_a_reader_are_told_apart(place: Place, channel: Channel) -> None:
+    queue = await place.queue(queue_type="stream")
+    await place.confirmed((await place.publish(queue, *numbered(0, 3)))[0])
+    channel.consumption.prefetch = 2
+    await channel.consume(queue, "reader", stream_offset="first")
+    await channel.consume(queue, "member", stream_offset="first", group="g")
+    reader, member = (channel.consumption.consumers[tag] for tag in ("reader", "member"))
+    assert (reader.group, member.group) == ("", "g")
+    assert (reader.lease is None, member.lease is None) == (True, False)
+    assert sorted(await channel.bodies()) == ["m0", "m0", "m1", "m1"]
+    await channel.settle(4, multiple=True)
+    assert sorted(await channel.bodies()) == ["m2", "m2"]
+
+
+# -- what only sessions do
+
+
+@pytest.fixture
+def front(node: Node) -> PipedFront:
+    return PipedFront(node)
+
+
+@pytest.fixture
+def remote(node: Node, front: PipedFront) -> Place:
+    return Place(node, front)
+
+
+@pytest.fixture
+def client(remote: Place) -> Channel:
+    return Channel(remote)
+
+
+async def test_old_tags_are_settled_in_vain_when_the_session_was_lost(
+    remote: Place, front: PipedFront, client: Channel
+) -> None:
+    queue = await remote.queue()
+    await remote.publish(queue, *numbered(0, 4))
+    client.consumption.prefetch = 2
+    await client.consume(queue)
+    assert await client.bodies() == ["m0", "m1"]
+    await client.settle(1)
+    assert await client.bodies() == ["m2"]
+    front.cut()
+    await remote.rest()
+    front.open()
+    assert await client.bodies() == []  # it holds two
+    await client.settle(3, multiple=True)
+    assert await client.bodies() == ["m1+", "m2+"]
+    await client.settle(5, multiple=True)
+    assert await client.bodies() == ["m3"]
+    assert queue.counters.ack == 3
+
+
+async def test_a_consumer_may_want_to_end_with_its_session(
+    remote: Place, front: PipedFront, client: Channel
+) -> None:
+    queue = await remote.queue()
+    await client.consume(queue, cancel_on_ha_failover=True)
+    front.cut()
+    front.open()
+    assert [each[0] for each in await client.got()] == ["ConsumeOk", "Cancel"]
+    assert client.consumption.consumers == {}
+    assert await remote.value(queue.counts()) == (0, 0)
+
+
+async def test_a_channel_that_closes_without_a_session_just_leaves(
+    remote: Place, front: PipedFront, client: Channel
+) -> None:
+    queue = await remote.queue()
+    await remote.publish(queue, *numbered(0, 4))
+    await client.consume(queue)
+    front.cut()
+    await client.close()
+    getting = client.consumption.get(queue, no_ack=True)
+    front.link.give_up("no leader")
+    with pytest.raises(SessionLost):
+        await remote.value(getting)
+    front.open()
+    assert await remote.value(queue.counts()) == (4, 0)
