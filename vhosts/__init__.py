@@ -185,7 +185,12 @@ from routelog.vhosts.queues.queue_handle import (
     then,
     value_of,
 )
+from routelog.vhosts.sessions.definition_barrier import DefinitionBarrier
+from routelog.vhosts.sessions.front_session import FrontSession
+from routelog.vhosts.sessions.front_vhosts import FrontVhosts
 from routelog.vhosts.sessions.hosted_session import HostedSession, SessionHost
+from routelog.vhosts.sessions.leader_link import LeaderLink
+from routelog.vhosts.sessions.remote_definitions import FrontConnections
 from routelog.vhosts.sessions.session_message import (
     BadSessionMessage,
     SessionMessage,

@@ -349,6 +349,10 @@ class Topology(TopologyListing):
             self._topology_changed()
         return change
 
+    def renew(self) -> None:
+        """Raise `version`, as if something had changed: what was found by the last one is found anew."""
+        self._topology_changed()
+
     def _topology_changed(self) -> None:
         self.version += 1
 

@@ -74,7 +74,8 @@ class UserDirectory(StoredDefinitions):
         if key.startswith(USERS_PREFIX):
             if value is None:
                 (name,) = key_names(key)
-                self._users.pop(name, None)
+                if self._users.pop(name, None) is not None:
+                    self.on_deleted(name)
                 self.permissions.remove_user(name)
                 return
             user = decode_user(key, value)
@@ -178,7 +179,6 @@ class UserDirectory(StoredDefinitions):
         for vhost in self.permissions.topics_of_user(name):
             gone += self._topic_deletions(name, vhost)
         durable = self.change(*gone, user_deletion(name))
-        self.on_deleted(name)
         self.tell("user.deleted", name=name)
         await durable
 

@@ -186,6 +186,11 @@ class FrontSession:
 
     # -- what the front sends
 
+    @property
+    def last_batch(self) -> int:
+        """The number of the last batch; 0: there was none."""
+        return self._next_batch - 1
+
     def subject_of(self, queue: SessionQueue) -> int:
         """The number of a queue in this session, which the leader knows from here on."""
         subject = self._queues.get(queue)

@@ -12,7 +12,7 @@
     40  content
 
     kind                subject   number       first         count          flags, content
-    1  OPENED           ←         epoch
+    1  OPENED           ←         epoch        position
     2  QUEUE            → queue   partition                                 msgpack: vhost, name
     3  PUBLISH          → queue   batch                                     WAITED; a batch
     4  CONFIRM          ←         written      durable
@@ -30,14 +30,15 @@
    15  PRESSURE         ←                                                   msgpack: why publishers are to wait
    16  BEAT             ↔
 
-What is not drawn is zero. OPENED is the first message: the leader takes the session. QUEUE comes before what
-names its subject: `partition` is the number of the queue's first partition, so that a queue declared again is
-another one. The batches of a session are numbered from 1. CONFIRM: each batch up to `durable` that was not
-refused is what its queue promises; each up to `written` is, as far as that does not take the disk. CREDIT
-counts all that the front has handed on to its client since the consumer began. SETTLE and RETURN have a
-consumer as their source, or a queue for what `get` gave. A RETURN with MORE is followed by another one of the
-same partition, before which nothing of it is delivered. A call of number 0 is not answered. In batches,
-offset and epoch are zero, and the checksum of the payload is what the front, or the log, knows.
+What is not drawn is zero. OPENED is the first message: the leader takes the session; what was defined up to
+`position` has to be known before the front routes. QUEUE comes before what names its subject: `partition` is
+the number of the queue's first partition, so that a queue declared again is another one. The batches of a
+session are numbered from 1. CONFIRM: each batch up to `durable` that was not refused is what its queue
+promises; each up to `written` is, as far as that does not take the disk. CREDIT counts all that the front has
+handed on to its client since the consumer began. SETTLE and RETURN have a consumer as their source, or a
+queue for what `get` gave. A RETURN with MORE is followed by another one of the same partition, before which
+nothing of it is delivered. A call of number 0 is not answered. In batches, offset and epoch are zero, and the
+checksum of the payload is what the front, or the log, knows.
 """
 
 import struct

@@ -1,16 +1,24 @@
 """The recipients of routes, cached until the topology changes."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from typing import Protocol
 
 from routelog.exchanges import Route, RoutingTable, StaleRoutes
 from routelog.vhosts.delays.delay_book import DelayBook
 from routelog.vhosts.messages.recipient import Recipient
-from routelog.vhosts.queues.queue import Queue
 
 AT_ONCE_MAX = 256  # names that are looked up at once: 0.1 ms
 
 # A route counts one and each queue in it one, as in the cache of routes: headers give very many routes.
 KNOWN_WEIGHT_MAX = 262_144
+
+
+class NumberedQueue(Recipient, Protocol):
+    """A queue, here or at the node that leads."""
+
+    @property
+    def number(self) -> int:
+        """The number of its first partition: a queue that is declared later has a higher one."""
 
 
 class RouteTargets:
@@ -21,7 +29,7 @@ class RouteTargets:
     """
 
     def __init__(
-        self, routing: RoutingTable, queues: Mapping[str, Queue], delays: DelayBook
+        self, routing: RoutingTable, queues: Mapping[str, NumberedQueue], delays: DelayBook
     ) -> None:
         self._routing = routing
         self._queues = queues
@@ -31,6 +39,11 @@ class RouteTargets:
         self._stale_routes = StaleRoutes()
         self._version = -1
         self.newest = 0
+
+    def turn_to(self, queues: Mapping[str, NumberedQueue]) -> None:
+        """From now on these are the queues."""
+        self._queues = queues
+        self._routing.renew()
 
     def named(self, name: str) -> Recipient:
         """The recipient of a name in a route: a queue, or the held messages of a delayed exchange."""

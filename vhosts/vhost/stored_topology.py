@@ -84,6 +84,8 @@ class StoredTopology:
     Attributes:
         queues: those that are not open, by name; who opens one takes it out.
         partitions: numbers of the logs of exchanges that have some, by name.
+        on_queue: told of the name of each queue whose record is new, another one, or gone.
+        on_policies: told of each change of policies.
 
     Args:
         keeper: of `routing`.
@@ -101,6 +103,9 @@ class StoredTopology:
     ) -> None:
         self.queues: dict[str, StoredQueue] = {}
         self.partitions: dict[str, Sequence[int]] = {}
+        self.on_queue: Callable[[str], None] = lambda name: None
+        self.on_policies: Callable[[], None] = lambda: None
+        self._policies = policies
         self._routing = routing
         self._keeper = keeper
         self._budget = budget
@@ -112,8 +117,8 @@ class StoredTopology:
             b"next-cursors": groups.apply,
             b"queues": partial(self._apply_queue, kind=QueueRecord),
             b"transient-queues": partial(self._apply_queue, kind=TransientQueueRecord),
-            b"policies": policies.apply,
-            b"operator-policies": policies.apply,
+            b"policies": self._apply_policy,
+            b"operator-policies": self._apply_policy,
             b"kept-definitions": kept.apply,
         }
 
@@ -164,6 +169,7 @@ class StoredTopology:
             if (known := self.queues.pop(name, None)) is not None:
                 self._budget.changed([], [known.properties])
             self._routing.forget_queue(name)
+            self.on_queue(name)
             return
         record = msgspec.json.decode(change.value, type=kind)
         known = self.queues.get(record.name)
@@ -173,6 +179,11 @@ class StoredTopology:
         gone = [] if known is None else [known.properties]
         self._budget.changed([stored.properties], gone)
         self._routing.add_queue(record.name, durable=stored.properties.is_stored)
+        self.on_queue(record.name)
+
+    def _apply_policy(self, change: Change) -> None:
+        self._policies.apply(change)
+        self.on_policies()
 
     def _apply_binding(self, value: bytes | None, before: bytes | None, *, durable: bool) -> None:
         if value is not None:

@@ -61,13 +61,14 @@ class VhostDirectory:
         default_vhost: name of the vhost in which the node publishes logs and events.
         events: emits the events of the node.
         counters: of the node.
-        on_deleted: called with the name of each vhost that is deleted.
+        on_deleted, on_added: called with the name of each vhost that is deleted, and each that comes.
         on_limits: called with the name of each vhost whose limits change, and these.
         budget: of all definitions.
 
     Args:
         listeners_of: who is told of every message of a vhost, from its name.
         relaxed_redeclaration: see `VirtualHost`.
+        has_fronts: see `QueueStore`.
     """
 
     def __init__(
@@ -85,6 +86,7 @@ class VhostDirectory:
         definitions_bytes_max: int = BYTES_MAX,
         listeners_of: Callable[[str], Iterable[Any]] = no_listeners,
         relaxed_redeclaration: bool = False,
+        has_fronts: bool = True,
     ) -> None:
         self._store = QueueStore(
             logs,
@@ -95,6 +97,7 @@ class VhostDirectory:
             default_durability,
             ExchangeMemoryLimit(histories_bytes_max, logs.memory.hold),
             disabled_types,
+            has_fronts,
         )
         self._listeners_of = listeners_of
         self._relaxed_redeclaration = relaxed_redeclaration
@@ -110,6 +113,7 @@ class VhostDirectory:
         # Vhosts being deleted; a new vhost of the name would take over their remaining records
         self._clearing: set[str] = set()
         self.on_deleted: Callable[[str], None] = lambda name: None
+        self.on_added: Callable[[VirtualHost], None] = lambda vhost: None
         self.on_limits: Callable[[str, Limits], None] = lambda name, limits: None
 
     async def load(self, store: MetadataStore) -> None:
@@ -144,7 +148,8 @@ class VhostDirectory:
             elif key.startswith(VHOSTS_PREFIX):
                 if value is None:
                     (name,) = key_names(key)
-                    self._vhosts.pop(name, None)
+                    if self._vhosts.pop(name, None) is not None:
+                        self.on_deleted(name)
                 else:
                     self._put(msgspec.json.decode(value, type=VhostRecord))
         except UNREADABLE as error:
@@ -288,6 +293,7 @@ class VhostDirectory:
             relaxed_redeclaration=self._relaxed_redeclaration,
         )
         self._vhosts[record.name] = vhost
+        self.on_added(vhost)
         return vhost
 
 

@@ -1,0 +1,194 @@
+"""A node that does not lead asks the leader for definitions, and turns to its own when it leads."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Set
+from pathlib import Path
+
+import pytest
+from support.queue_samples import Node, running_node
+from unit.vhosts.sessions.session_pipe import ScriptedLeader, call_of, settled_down
+
+from routelog.exchanges import ExchangeNotFound, QueueNotFound
+from routelog.log_backend import Change, Durability
+from routelog.vhosts import Policy, QueueInUse, QueueLocked, QueueProperties
+from routelog.vhosts.errors import SessionLost
+from routelog.vhosts.queues.queue_handle import value_of
+from routelog.vhosts.sessions.front_vhosts import FrontVhosts
+from routelog.vhosts.sessions.remote_definitions import TRIES_MAX, FrontConnections
+from routelog.vhosts.sessions.remote_queue import RemoteQueue
+from routelog.vhosts.sessions.session_message import SessionMessage
+from routelog.vhosts.stored.policy_record import policy_change
+from routelog.vhosts.stored.topology_record import queue_change
+
+
+class Front:
+    """A node whose vhost `/` is led elsewhere; the test is the leader."""
+
+    def __init__(self, node: Node) -> None:
+        self.node = node
+        self.leader = ScriptedLeader()
+        self.leader.open()
+        self.closed: list[tuple[Set[object], str]] = []
+        self.connections = FrontConnections("b", 100)
+        self.vhosts = FrontVhosts(
+            node.vhosts,
+            self.leader.link,
+            self.connections,
+            Durability.DISK,
+            lambda connections, reason: self.closed.append((connections, reason)),
+        )
+        self.vhosts.begin()
+        self.definitions = node.vhost.definitions
+
+    async def asked(self) -> SessionMessage:
+        """The call that the leader has got."""
+        await settled_down()
+        (call,) = self.leader.said()
+        return call
+
+    def defined(self, properties: QueueProperties, number: int = 9, owner: str = "") -> None:
+        """The leader's journal has a queue."""
+        change = queue_change("/", properties, [number], owner=owner)
+        self.node.vhost.stored.apply(change, None)
+
+    def gone(self, name: str) -> None:
+        """The leader's journal has it no more."""
+        change = queue_change("/", QueueProperties(name, durable=True), [9], deleted=True)
+        self.node.vhost.stored.apply(Change(change.key, None), None)
+
+
+@pytest.fixture
+async def front(tmp_path: Path) -> AsyncIterator[Front]:
+    """A front."""
+    async with running_node(tmp_path) as node:
+        yield Front(node)
+
+
+LASTING = QueueProperties("q", durable=True)
+
+
+async def test_a_declaration_is_the_leaders_and_its_answer_is_known_here(front: Front) -> None:
+    declared = asyncio.ensure_future(value_of(front.definitions.declare_queue(LASTING, "c")))
+    call = await front.asked()
+    method, vhost, actor, number, said = call_of(call)
+    assert (method, vhost, actor, number) == ("declare_queue", "/", ["", "", ""], 100)
+    assert (said["name"], said["durable"], said["exclusive"]) == ("q", True, False)
+    front.defined(LASTING)
+    front.leader.answers(call, ["q", [9], 0, 0])
+    handle = await declared
+    assert isinstance(handle, RemoteQueue)
+    assert handle.number == 9
+    assert front.definitions.queue("q", "other") is handle
+    assert front.node.vhost.targets.named("q") is handle
+
+
+async def test_a_refusal_of_the_leader_is_the_clients(front: Front) -> None:
+    front.defined(LASTING)
+    conditions = {"if_unused": True, "if_empty": False}
+    deleted = front.definitions.delete_queue_of("q", "c", **conditions)
+    front.leader.answers(await front.asked(), QueueInUse("q", "/"))
+    with pytest.raises(QueueInUse, match=r"in use"):
+        await value_of(deleted)
+
+
+async def test_a_change_that_meets_the_end_of_a_session_is_asked_of_the_next_one(
+    front: Front,
+) -> None:
+    bound = front.definitions.bind_queue("q", "x", "key", {})
+    await front.asked()
+    for _ in range(TRIES_MAX - 1):
+        front.leader.session.lost("another node leads")
+        await settled_down()
+        front.leader.open()
+        call = await front.asked()
+    assert call_of(call)[0] == "bind_queue"
+    front.leader.answers(call, 3)
+    assert bound is not None
+    assert await bound == 3
+
+
+async def test_a_change_that_no_leader_takes_fails(front: Front) -> None:
+    bound = front.definitions.delete_exchange("x", if_unused=False)
+    for _ in range(TRIES_MAX):
+        await settled_down()
+        front.leader.link.session.lost("nobody leads")
+    assert bound is not None
+    with pytest.raises(SessionLost):
+        await bound
+
+
+async def test_an_exclusive_queue_is_its_connections_and_goes_with_the_leader(
+    front: Front,
+) -> None:
+    mine = QueueProperties("mine", exclusive=True)
+    declared = front.definitions.declare_queue(mine, "c")
+    call = await front.asked()
+    front.defined(mine, owner="b/100")
+    front.leader.answers(call, ["mine", [9], 0, 0])
+    await value_of(declared)
+    front.definitions.check_access("mine", "c")
+    for check in (front.definitions.queue, front.definitions.check_access):
+        with pytest.raises(QueueLocked):
+            check("mine", "other")
+    front.vhosts.session_lost()
+    front.vhosts.session_lost()
+    assert [connections for connections, _ in front.closed] == [{"c"}, set()]
+
+
+async def test_the_leader_hears_of_connections_that_it_knows(front: Front) -> None:
+    front.definitions.connection_closed("stranger")
+    declared = front.definitions.declare_queue(LASTING, "c")
+    await front.asked()
+    front.definitions.connection_closed("c")
+    (told,) = front.leader.said()
+    assert (told.number, call_of(told)) == (0, ["connection_closed", "/", 100])
+    front.leader.session.lost("the test is over")
+    front.leader.link.give_up("the test is over")
+    assert declared is not None
+
+
+async def test_what_is_not_there_is_refused_here(front: Front) -> None:
+    with pytest.raises(QueueNotFound):
+        front.definitions.declared_queue("none", "c")
+    with pytest.raises(ExchangeNotFound):
+        front.definitions.exchange_declared("none")
+    front.definitions.check_access("none", "c")
+    assert front.definitions.exchange_declared("amq.topic") is None
+    assert not front.leader.said()
+
+
+async def test_a_queue_that_is_declared_again_is_another_one(front: Front) -> None:
+    front.defined(LASTING)
+    before = front.definitions.queue("q", "c")
+    assert isinstance(before, RemoteQueue)
+    front.gone("q")
+    assert before.deleted
+    front.defined(LASTING, 12)
+    after = front.definitions.queue("q", "c")
+    assert isinstance(after, RemoteQueue)
+    assert (after.number, after.deleted) == (12, False)
+
+
+async def test_a_queue_goes_by_policies_of_its_leader(front: Front) -> None:
+    front.defined(LASTING)
+    handle = front.definitions.queue("q", "c")
+    assert not handle.may_refuse
+    policy = Policy("p", "q", {"max-length": 1, "overflow": "reject-publish"}, 0, "queues")
+    front.node.vhost.stored.apply(policy_change("/", policy), None)
+    assert handle.may_refuse
+
+
+async def test_a_node_that_leads_serves_its_own_queues(front: Front) -> None:
+    vhost = front.node.vhost
+    front.defined(LASTING)
+    gone = front.definitions.queue("q", "c")
+    front.vhosts.freeze()
+    vhost.stored.queues.clear()
+    assert front.definitions.queue("q", "c") is gone
+    queue = await value_of(vhost.declare_queue(LASTING, "c"))
+    front.vhosts.lead()
+    assert vhost.definitions is vhost
+    assert vhost.targets.named("q") is queue
+    assert gone.deleted  # it had another number

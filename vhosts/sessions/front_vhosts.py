@@ -1,0 +1,98 @@
+"""The virtual hosts of a node that does not lead: its clients use them by way of the leader, until it leads."""
+
+from collections.abc import Callable, Set
+from functools import partial
+
+from routelog.log_backend import Durability
+from routelog.vhosts.sessions.front_queues import FrontQueues
+from routelog.vhosts.sessions.leader_link import LeaderLink
+from routelog.vhosts.sessions.remote_definitions import FrontConnections, RemoteDefinitions
+from routelog.vhosts.sessions.remote_queue import RemoteQueue
+from routelog.vhosts.vhost.stored_topology import StoredQueue
+from routelog.vhosts.vhost.vhost import VirtualHost
+from routelog.vhosts.vhost.vhost_directory import VhostDirectory
+
+
+class FrontVhosts:
+    """Turns all vhosts of a node to the leader, those to come too, and back when this node leads.
+
+    Args:
+        vhosts: whose definitions are loaded, and follow the leader's.
+        link: the way to the leader.
+        close: closes connections, for a reason in words.
+    """
+
+    def __init__(
+        self,
+        vhosts: VhostDirectory,
+        link: LeaderLink,
+        connections: FrontConnections,
+        default_durability: Durability,
+        close: Callable[[Set[object], str], None],
+    ) -> None:
+        self._vhosts = vhosts
+        self._link = link
+        self._connections = connections
+        self._default_durability = default_durability
+        self._close = close
+        self._queues: dict[VirtualHost, FrontQueues] = {}
+
+    def begin(self) -> None:
+        """Clients are taken from here on."""
+        self._vhosts.on_added = self._add
+        for vhost in self._vhosts.all():
+            self._add(vhost)
+
+    def session_lost(self) -> None:
+        """Exclusive queues went with the leader."""
+        owners, self._connections.owners = self._connections.owners, set()
+        self._close(owners, "the node of its exclusive queues does not lead any more")
+
+    def freeze(self) -> None:
+        """This node is to lead, and opens its queues: clients wait."""
+        self._vhosts.on_added = lambda vhost: None
+        for vhost, queues in self._queues.items():
+            vhost.stored.on_queue = lambda name: None
+            vhost.stored.on_policies = lambda: None
+            queues.freeze()
+
+    def lead(self) -> None:
+        """The queues are open: consumers and publishers go on with these."""
+        self._link.give_up("this node leads")
+        for vhost, queues in self._queues.items():
+            vhost.definitions = vhost
+            vhost.targets.turn_to(vhost.queues)
+            for handle in queues.made():
+                queue = vhost.queues.get(handle.name)
+                if queue is not None and queue.number == handle.number:
+                    handle.hand_over(queue)
+                else:
+                    handle.delete()
+        self._queues.clear()
+
+    def _add(self, vhost: VirtualHost) -> None:
+        stored = vhost.stored
+        queues = FrontQueues(stored.queues, vhost.policies.book, partial(self._handle, vhost))
+        self._queues[vhost] = queues
+        stored.on_queue = queues.changed
+
+        def policies_changed() -> None:
+            queues.policies_changed()
+            for exchange in vhost.routing.exchanges():
+                vhost.policies.follow_exchange(exchange.name)
+
+        stored.on_policies = policies_changed
+        policies_changed()
+        vhost.definitions = RemoteDefinitions(vhost, queues, self._link, self._connections)
+        vhost.targets.turn_to(queues)
+
+    def _handle(self, vhost: VirtualHost, stored: StoredQueue) -> RemoteQueue:
+        counters = self._vhosts.counters.queue(stored.properties.type)
+        return RemoteQueue(
+            vhost.name,
+            stored.properties,
+            stored.partitions,
+            self._link,
+            counters,
+            self._default_durability,
+        )

@@ -1,0 +1,213 @@
+"""The definitions of a virtual host at a node that does not lead: the leader changes them."""
+
+import asyncio
+from collections.abc import Awaitable, Mapping
+from typing import Any
+
+from routelog.exchanges import DestinationKind, QueueNotFound
+from routelog.vhosts.actor import current_actor
+from routelog.vhosts.arguments.json_arguments import encoded_arguments
+from routelog.vhosts.arguments.queue_properties import QueueProperties
+from routelog.vhosts.errors import SessionLost
+from routelog.vhosts.queues.queue_handle import Answer, QueueHandle, then
+from routelog.vhosts.sessions.front_queues import FrontQueues
+from routelog.vhosts.sessions.leader_link import LeaderLink
+from routelog.vhosts.vhost.vhost import VirtualHost
+from routelog.vhosts.vhost.vhost_definitions import Done
+
+TRIES_MAX = 3  # a change may meet one leader's end, and the next one's
+
+
+class FrontConnections:
+    """The connections of this node's clients, as the leader knows them.
+
+    Attributes:
+        owners: those that have declared an exclusive queue, which goes with the leader.
+
+    Args:
+        node: name of this node, which begins the names of owners.
+        first: number of the first connection: no earlier process of this node has given it.
+    """
+
+    def __init__(self, node: str, first: int) -> None:
+        self.owners: set[object] = set()
+        self._node = node
+        self._next = first
+        self._numbers: dict[object, int] = {}
+
+    def number(self, connection: object) -> int:
+        """The number of a connection."""
+        number = self._numbers.get(connection)
+        if number is None:
+            number = self._numbers[connection] = self._next
+            self._next += 1
+        return number
+
+    def owner_name(self, connection: object) -> str:
+        """What the record of an exclusive queue calls its owner."""
+        return f"{self._node}/{self._numbers.get(connection, 0)}"
+
+    def closed(self, connection: object) -> int | None:
+        """Forget a connection; returns its number if it had one."""
+        self.owners.discard(connection)
+        return self._numbers.pop(connection, None)
+
+
+class RemoteDefinitions:
+    """See `VhostDefinitions`: what clients ask for is asked of the leader.
+
+    Whatever is answered is known here, too: the leader answers when all nodes have applied it.
+    """
+
+    def __init__(
+        self,
+        vhost: VirtualHost,
+        queues: FrontQueues,
+        link: LeaderLink,
+        connections: FrontConnections,
+    ) -> None:
+        self._vhost = vhost
+        self._queues = queues
+        self._link = link
+        self._connections = connections
+
+    # -- exchanges and bindings
+
+    def exchange_declared(self, name: str) -> Done:
+        """See `VhostDefinitions`: what is known here is committed."""
+        self._vhost.routing.exchange(name)
+        return None
+
+    def declare_exchange(
+        self,
+        name: str,
+        kind: str,
+        *,
+        durable: bool,
+        auto_delete: bool,
+        internal: bool,
+        arguments: Mapping[str, object],
+    ) -> Done:
+        """See `VhostDefinitions`."""
+        options = {"durable": durable, "auto_delete": auto_delete, "internal": internal}
+        said = {"kind": kind, **options, "arguments": encoded_arguments(arguments)}
+        return self._change("declare_exchange", {"name": name, **said})
+
+    def delete_exchange(self, name: str, *, if_unused: bool) -> Done:
+        """See `VhostDefinitions`."""
+        return self._change("delete_exchange", {"name": name, "if_unused": if_unused})
+
+    def bind_queue(
+        self, queue: str, exchange: str, routing_key: str, arguments: Mapping[str, object]
+    ) -> Done:
+        """See `VhostDefinitions`."""
+        return self._bind("bind_queue", queue, exchange, routing_key, arguments)
+
+    def unbind_queue(
+        self, queue: str, exchange: str, routing_key: str, arguments: Mapping[str, object]
+    ) -> Done:
+        """See `VhostDefinitions`."""
+        return self._bind("unbind_queue", queue, exchange, routing_key, arguments)
+
+    def bind_exchange(
+        self, destination: str, source: str, routing_key: str, arguments: Mapping[str, object]
+    ) -> Done:
+        """See `VhostDefinitions`."""
+        return self._bind("bind_exchange", destination, source, routing_key, arguments)
+
+    def unbind_exchange(
+        self, destination: str, source: str, routing_key: str, arguments: Mapping[str, object]
+    ) -> Done:
+        """See `VhostDefinitions`."""
+        return self._bind("unbind_exchange", destination, source, routing_key, arguments)
+
+    def _bind(
+        self,
+        method: str,
+        destination: str,
+        source: str,
+        routing_key: str,
+        arguments: Mapping[str, object],
+    ) -> Done:
+        ends = {"destination": destination, "source": source, "routing_key": routing_key}
+        return self._change(method, {**ends, "arguments": encoded_arguments(arguments)})
+
+    def wait_for_free(self, kind: DestinationKind, name: str) -> Awaitable[None] | None:
+        """See `VhostDefinitions`: the leader waits before it declares."""
+
+    # -- queues
+
+    def queue(self, name: str, connection: object) -> QueueHandle:
+        """See `VhostDefinitions`."""
+        handle = self._queues.get(name)
+        if handle is None:
+            raise QueueNotFound(name, self._vhost.name)
+        self.check_access(name, connection)
+        return handle
+
+    def check_access(self, name: str, connection: object) -> None:
+        """See `VhostDefinitions`."""
+        stored = self._vhost.stored.queues.get(name)
+        if stored is not None:
+            stored.check_access(self._vhost.name, self._connections.owner_name(connection))
+
+    def declared_queue(self, name: str, connection: object) -> Answer[Any]:
+        """See `VhostDefinitions`."""
+        return self.queue(name, connection)
+
+    def declare_queue(
+        self, properties: QueueProperties, connection: object, *, server_named: bool = False
+    ) -> Answer[Any]:
+        """See `VhostDefinitions`."""
+        said = {
+            "name": properties.name,
+            "durable": properties.durable,
+            "exclusive": properties.exclusive,
+            "auto_delete": properties.auto_delete,
+            "arguments": encoded_arguments(properties.arguments),
+            "server_named": server_named,
+        }
+        if properties.exclusive:
+            self._connections.owners.add(connection)
+        declared = self._change("declare_queue", said, connection)
+        return then(declared, lambda _: self.queue(properties.name, connection))
+
+    def delete_queue_of(
+        self, name: str, connection: object, *, if_unused: bool, if_empty: bool
+    ) -> Answer[int]:
+        """See `VhostDefinitions`."""
+        said = {"name": name, "if_unused": if_unused, "if_empty": if_empty}
+        return self._change("delete_queue", said, connection)
+
+    def delete_left(self, name: str) -> Done:
+        """See `VhostDefinitions`: the leader sees that consumers leave."""
+
+    def consumers_left(self, name: str) -> None:
+        """See `VhostDefinitions`: as `delete_left`."""
+
+    def connection_closed(self, connection: object) -> None:
+        """See `VhostDefinitions`."""
+        number = self._connections.closed(connection)
+        if number is not None:
+            self._link.session.tell("connection_closed", self._vhost.name, number)
+
+    # -- the leader
+
+    def _change(
+        self, method: str, said: Mapping[str, object], connection: object = None
+    ) -> "asyncio.Future[Any]":
+        actor = current_actor()
+        who = ["", "", ""] if actor is None else [actor.user, actor.address, actor.door]
+        number = 0 if connection is None else self._connections.number(connection)
+        call = self._called(method, self._vhost.name, who, number, dict(said))
+        return asyncio.ensure_future(call)
+
+    async def _called(self, method: str, *arguments: object) -> Any:
+        """Call the leader, and the next one when that is lost: what is declared twice is there once."""
+        for tries_left in reversed(range(TRIES_MAX)):
+            try:
+                return await self._link.session.call(method, *arguments)
+            except SessionLost:
+                if not tries_left:
+                    raise
+        raise AssertionError("the last try returns or raises")
