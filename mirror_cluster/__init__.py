@@ -7,6 +7,7 @@ from routelog.mirror_cluster.node.cluster_options import (
     ClusterOptions,
     cluster_options,
 )
+from routelog.mirror_cluster.node.journal_storage import JournalStorage
 from routelog.mirror_cluster.node.replica_state import ClusterState, ReplicaState
 from routelog.mirror_cluster.protocol.shard_record import Member, ShardRecord
 from routelog.mirror_cluster.replica.chain import Chain
@@ -32,6 +33,7 @@ __all__ = [
     "ClusterOptions",
     "ClusterState",
     "Identity",
+    "JournalStorage",
     "LeadingNode",
     "Lease",
     "Member",

@@ -174,6 +174,7 @@ CALL_SOON = {
     "log_backend/journal/metadata_writer.py": "answers, in the order of the changes",
     "broker/loop/cork.py": "once: the confirms of a pass are one frame",
     "broker/sessions/session_socket.py": "once: the messages of a turn are one write",
+    "broker/sessions/front_node.py": "once: the settlements of a turn are one message",
 }
 
 # Who writes to RocksDB or to files: docs/internals/beside-the-journal.md says of each why it tells only of what

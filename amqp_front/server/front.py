@@ -1,6 +1,7 @@
 """AMQP 0-9-1 as a front end of a broker: its connections, from accept to close."""
 
 import asyncio
+from collections.abc import Set
 
 from routelog.amqp_front.connections.connection import Connection
 from routelog.amqp_front.node.services import Services
@@ -45,6 +46,10 @@ class AmqpFront:
         connection.accepted = accepted
         self._connections.accepted(connection)
         return connection
+
+    def close_some(self, connections: Set[object], reason: str) -> None:
+        """See `Front`."""
+        self.operators.close_all(lambda connection: connection in connections, reason)
 
     def close_user(self, name: str, reason: str) -> None:
         """See `Front`."""

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import socket
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -32,6 +33,9 @@ from routelog.broker.process.logs import RecentLog
 from routelog.broker.process.memory_allocator import MemoryTrim
 from routelog.broker.process.open_files import open_files_limit, socket_limits
 from routelog.broker.process.services import NodeServices
+from routelog.broker.sessions.front_node import FrontNode
+from routelog.broker.sessions.hosted_sessions import HostedSessions
+from routelog.broker.sessions.session_seeker import Write
 from routelog.broker.sockets.accepted_sockets import AcceptedSockets
 from routelog.broker.sockets.proxy_header import AMQP, HTTP
 from routelog.broker.sockets.stalled_sockets import StalledSockets
@@ -55,6 +59,7 @@ from routelog.log_backend import (
     memory_limit,
     narrow,
     open_bucket,
+    random_below,
     random_key,
     scheduler_of,
     unawaited,
@@ -68,9 +73,11 @@ from routelog.vhosts import (
     DefinitionsImport,
     GlobalParameters,
     GroupExpiry,
+    HostedSession,
     InvalidDefinition,
     NodeDefinitions,
     PasswordVerifier,
+    SessionHost,
     TellEvent,
     UserDirectory,
     VhostDirectory,
@@ -137,6 +144,8 @@ class Broker:
         self._group_expiry: GroupExpiry | None = None
         self._warning: asyncio.Task[None] | None = None
         self._remote: RemoteStorage | None = None
+        self._front_node: FrontNode | None = None
+        self._sessions: HostedSessions | None = None
         self._deadline: ConfirmDeadline | None = None
         self._leaving: set[asyncio.Task[None]] = set()
         self._umask = 0  # of who started the process
@@ -177,7 +186,10 @@ class Broker:
                 return None
         except START_FAULTS as error:
             raise self._unusable(error) from None
-        self._door = self._passing.door(AMQP)
+        if self._config.cluster_fronts:
+            self._serve_as_front(mirror)
+        else:
+            self._door = self._passing.door(AMQP)
         address = await self._listen()
         if self._config.management:
             self.http.serve = self._passing.door(HTTP)
@@ -190,7 +202,14 @@ class Broker:
         Raises:
             StartError: what the data directory holds cannot be used.
         """
+        front_node = self._front_node
+        if front_node is not None:
+            await front_node.end()
         await self._begin(epoch)
+        if front_node is not None:
+            front_node.hand_over()
+            self._front_node = None
+            self._host_sessions(epoch)
         self._is_loaded = True
         if not self._is_suspended:
             self.go_on()
@@ -205,6 +224,9 @@ class Broker:
         assert self._passing is not None
         self._is_suspended = True
         self._mirror.take_clients(None)
+        self._mirror.take_sessions(None)
+        if self._sessions is not None:
+            self._sessions.close_all(reason)
         self._door, self.http.serve = self._passing.door(AMQP), self._passing.door(HTTP)
         self._front.shut_down(f"{reason}: {GONE}")
 
@@ -215,6 +237,8 @@ class Broker:
         if self._is_loaded:
             self._door, self.http.serve = self._front.serve, self._http_serve or self.http.serve
             self._mirror.take_clients(self.passed_doors.take)
+            if self._sessions is not None:
+                self._mirror.take_sessions(self._sessions.take)
             assert self._passing is not None
             # Who waited for a leader. Nobody waits for those who do not answer.
             leaving = self._passing.aclose("this node leads now: connect again")
@@ -237,6 +261,11 @@ class Broker:
         if self._remote is not None:
             self._remote.stop()
         await self._close_doors()
+        if self._sessions is not None:
+            self._mirror.take_sessions(None)
+            self._sessions.close_all(reason)
+        if self._front_node is not None:
+            await self._front_node.aclose(reason)
         await self.http.close()
         await self._passing.aclose(reason)
         await self._front.aclose(reason)
@@ -283,6 +312,7 @@ class Broker:
             definitions_bytes_max=config.definitions_bytes or memory_limit() // MEMORY_SHARE,
             listeners_of=self._front.listeners_of,
             relaxed_redeclaration=config.relaxed_redeclaration,
+            has_fronts=config.cluster_fronts,
         )
         self._vhosts.budget.limits_of = self._users.limits
         self._definitions = NodeDefinitions(
@@ -333,7 +363,7 @@ class Broker:
     def _wire(self, loop: asyncio.AbstractEventLoop) -> None:
         """Make what connections share, and tell each part who hears of what happens in it."""
         config, clock, cork = self._config, self._clock, self._cork
-        logs, vhosts, users = self._logs, self._vhosts, self._users
+        logs, vhosts = self._logs, self._vhosts
         logs.progress.around = cork.run
         if logs.journal.is_replicated:
             self._deadline = ConfirmDeadline(
@@ -343,6 +373,24 @@ class Broker:
                 lambda seconds, look: loop.call_later(seconds, cork.run, look),
             )
             self._deadline.start()
+        if self._front_node is None:
+            self._begin_front(loop)
+        logs.on_failure = self._log_failed
+        logs.pressures.on_change = self._pressed
+        self._group_expiry = GroupExpiry(
+            vhosts.all, clock.monotonic, loop.call_later, scheduler_of(loop)
+        )
+        self._group_expiry.start()
+        self._warning = loop.create_task(
+            warn_of_default_passwords(self._users, self._passwords, config.loopback_rule)
+        )
+        self._log_exchange = LogExchange(vhosts, loop, self._services.node_name)
+        logging.getLogger().addHandler(self._log_exchange)
+
+    def _begin_front(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Clients are taken from here on: here, or by way of the leader."""
+        config, clock, cork = self._config, self._clock, self._cork
+        logs, vhosts, users = self._logs, self._vhosts, self._users
         limits = IntakeLimits(
             config.intake_connection_bytes_max,
             config.intake_user_bytes_max,
@@ -360,7 +408,7 @@ class Broker:
             parameters=self._parameters,
             admission=Admission(vhosts, users),
             progress=logs.progress,
-            in_time=self._deadline.in_time if self._deadline is not None else lambda done: done,
+            in_time=self._in_time,
             gate=self._gate,
             intake=IntakeBudget(loop, limits, logs.memory.hold),
             consumer_gates=ConsumerGates(loop, cork),
@@ -369,20 +417,48 @@ class Broker:
             node_name=self._name,
         )
         self._front.begin(self._services)
-        logs.on_failure = self._log_failed
-        logs.pressures.on_change = self._pressed
         users.on_deleted = self._user_deleted
         users.tell = vhosts.events.tell
         vhosts.on_deleted = self._vhost_deleted
-        self._group_expiry = GroupExpiry(
-            vhosts.all, clock.monotonic, loop.call_later, scheduler_of(loop)
+
+    def _in_time(self, done: Awaitable[object]) -> Awaitable[object]:
+        if self._front_node is not None:
+            return self._front_node.in_time(done)
+        return done if self._deadline is None else self._deadline.in_time(done)
+
+    # -- fronts: nodes that do not lead serve their own clients
+
+    def _serve_as_front(self, mirror: ClusterMember) -> None:
+        loop = asyncio.get_running_loop()
+        self._begin_front(loop)
+        self._front_node = FrontNode(
+            mirror,
+            self._vhosts,
+            self._clock,
+            self._gate,
+            self._front.close_some,
+            self._cork,
+            name=mirror.name,
+            process=random_below(1 << 40),
+            lease_seconds=self._config.cluster_lease_seconds,
+            confirm_seconds=self._config.cluster_confirm_seconds,
+            default_durability=durability_level(self._config.default_durability),
         )
-        self._group_expiry.start()
-        self._warning = loop.create_task(
-            warn_of_default_passwords(users, self._passwords, config.loopback_rule)
-        )
-        self._log_exchange = LogExchange(vhosts, loop, self._services.node_name)
-        logging.getLogger().addHandler(self._log_exchange)
+        self._front_node.begin()
+
+    def _host_sessions(self, epoch: int) -> None:
+        assert self._mirror is not None
+        host = SessionHost(self._vhosts, self._logs.progress, self._services.scheduler)
+
+        def make(front: str, write: Write, outbox_bytes: Callable[[], int]) -> HostedSession:
+            session = HostedSession(host, write, front)
+            session.outbox_bytes = outbox_bytes
+            return session
+
+        lease_seconds = self._config.cluster_lease_seconds
+        self._sessions = HostedSessions(epoch, lease_seconds, make, self._mirror.tell_committed)
+        self._sessions.barrier.expect(self._mirror.other_nodes())
+        self._logs.metadata_writer.barrier = self._sessions.barrier.gate
 
     def _start_remote(self, loop: asyncio.AbstractEventLoop) -> None:
         logs, bucket = self._logs, self._bucket
@@ -532,6 +608,8 @@ class Broker:
         events, gate = self._vhosts.events, self._services.gate
         before = frozenset(gate.reasons)
         self._gate.close_for(reasons)
+        if self._sessions is not None:
+            self._sessions.pressed(reasons)
         for what, changed in (("alarm.set", reasons - before), ("alarm.cleared", before - reasons)):
             for each in sorted(changed):
                 events.tell(what, resource=each, node=self._services.node_name)

@@ -1,6 +1,6 @@
 """What speaks a protocol with the clients of a broker."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from typing import Any, Protocol
 
 from routelog.broker.listeners.acceptor import ServedSocket
@@ -27,6 +27,9 @@ class Front(Protocol):
 
     def serve(self, accepted: AcceptedSocket, proxied: Endpoint | None) -> ServedSocket:
         """Make what a client's socket is given to; see `Serve`."""
+
+    def close_some(self, connections: Set[object], reason: str) -> None:
+        """Close connections."""
 
     def close_user(self, name: str, reason: str) -> None:
         """Close the connections of a user."""

@@ -1,26 +1,40 @@
-"""The sessions of all fronts, at the node that leads."""
+"""The sessions of all fronts, at the node that leads: who changes a definition is answered when all know it."""
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Set
 from functools import partial
 from typing import Protocol
 
 from routelog.broker.sessions.session_seeker import Write
 from routelog.broker.sessions.session_socket import SessionSocket
-from routelog.vhosts import SessionKind, SessionMessage, session_message_pieces
+from routelog.vhosts import DefinitionBarrier, SessionKind, SessionMessage, session_message_pieces
 
 log = logging.getLogger(__name__)
 
 
-class LeaderEnd(Protocol):
-    """The leader's end of a session: see `HostedSession`."""
+class LeaderEnd(Hashable, Protocol):
+    """The leader's end of a session: see `HostedSession`.
+
+    Attributes:
+        on_applied: told up to which position the front has applied definitions.
+        on_failed: told why the session has to end.
+    """
+
+    on_applied: Callable[[int], None]
+    on_failed: Callable[[str], None]
 
     def received(self, message: SessionMessage) -> None:
         """See `SessionEnd`."""
 
     def drained(self) -> None:
         """The system has taken most of what was to be sent."""
+
+    def pressed(self, reasons: Iterable[str]) -> None:
+        """Tell the front why publishers are to wait; no reason: they are not."""
+
+    def ask_applied(self, position: int) -> None:
+        """Ask for `on_applied` when the front has applied definitions up to a position."""
 
     def closed(self) -> None:
         """The session has ended."""
@@ -37,50 +51,73 @@ class HostedSessions:
         epoch: in which this node leads.
         lease_seconds: of the cluster.
         make: see `MakeEnd`.
+        tell_committed: has followers hear at once of what is committed.
     """
 
-    def __init__(self, epoch: int, lease_seconds: float, make: MakeEnd) -> None:
+    def __init__(
+        self,
+        epoch: int,
+        lease_seconds: float,
+        make: MakeEnd,
+        tell_committed: Callable[[], None],
+    ) -> None:
         self._epoch = epoch
-        self._silence_seconds = lease_seconds
+        self._lease_seconds = lease_seconds
         self._make = make
-        self._sockets: dict[str, SessionSocket] = {}
+        self._tell_committed = tell_committed
+        self._sockets: dict[LeaderEnd, SessionSocket] = {}
         self._ends: dict[str, LeaderEnd] = {}
+        self._pressure: Set[str] = frozenset()
+        self.barrier = DefinitionBarrier[LeaderEnd](
+            self._ask,
+            lambda end: self._sockets[end].close("it does not apply definitions in time"),
+            asyncio.get_running_loop().call_later,
+            lease_seconds,
+        )
 
-    @property
-    def ends(self) -> Sequence[tuple[str, LeaderEnd]]:
-        """The open sessions, by the names of their nodes."""
-        return [*self._ends.items()]
+    def _ask(self, end: LeaderEnd, position: int) -> None:
+        end.ask_applied(position)
+        self._tell_committed()
+
+    def pressed(self, reasons: Set[str]) -> None:
+        """Tell all fronts why publishers are to wait; no reason: they are not."""
+        self._pressure = reasons
+        for end in self._sockets:
+            end.pressed(reasons)
 
     def take(self, front: str, transport: asyncio.Transport, unread: bytes) -> None:
         """Take a connection of a node; see `ClusterMember.take_sessions`."""
-        self.close(front, "the node begins another session")
+        if front in self._ends:
+            self._sockets[self._ends[front]].close("the node begins another session")
         socket = SessionSocket(
             transport,
             front,
-            self._silence_seconds,
+            self._lease_seconds,
             asyncio.get_running_loop().call_later,
             partial(self._over, front),
-            lambda: self._ends[front].drained(),
+            lambda: end.drained(),
         )
-        self._sockets[front] = socket
         end = self._make(front, socket.write, lambda: socket.outbox_bytes)
-        self._ends[front] = socket.end = end
+        self._sockets[end], self._ends[front], socket.end = socket, end, end
+        position = self.barrier.opened(end, front, 0)
+        end.on_applied = partial(self.barrier.applied, end)
+        end.on_failed = socket.close
+        opened = SessionMessage(SessionKind.OPENED, number=self._epoch, first=position)
+        socket.write(session_message_pieces(opened))
+        if self._pressure:
+            end.pressed(self._pressure)
         log.info("a session with node %s", front)
-        socket.write(session_message_pieces(SessionMessage(SessionKind.OPENED, number=self._epoch)))
         socket.begin(unread)
-
-    def close(self, front: str, reason: str) -> None:
-        """End the session of a node, if there is one."""
-        socket = self._sockets.get(front)
-        if socket is not None:
-            socket.close(reason)
 
     def close_all(self, reason: str) -> None:
         """End all sessions."""
-        for front in [*self._sockets]:
-            self.close(front, reason)
+        self.barrier.stop()
+        for socket in [*self._sockets.values()]:
+            socket.close(reason)
 
     def _over(self, front: str, reason: str) -> None:
         log.warning("the session with node %s has ended: %s", front, reason)
-        del self._sockets[front]
-        self._ends.pop(front).closed()
+        end = self._ends.pop(front)
+        del self._sockets[end]
+        end.closed()
+        self.barrier.closed(end)

@@ -57,15 +57,16 @@ class SessionSeeker:
 
     Args:
         lease_seconds: of the cluster.
-        opened: makes the front's end of a session that the leader has taken: what sends, and the leader's
-            epoch. What it returns is told of the session's end.
+        opened: makes the front's end of a session that the leader has taken: from what sends, the leader's
+            epoch, and the position that definitions must be known of before it is used. What it returns is
+            told of the session's end.
     """
 
     def __init__(
         self,
         leaders: Leaders,
         lease_seconds: float,
-        opened: Callable[[Write, int], FrontEnd],
+        opened: Callable[[Write, int, int], FrontEnd],
     ) -> None:
         self._leaders = leaders
         self._silence_seconds = SILENCE_SHARE * lease_seconds
@@ -87,13 +88,12 @@ class SessionSeeker:
             with suppress(asyncio.CancelledError):
                 await self._task
             self._task = None
-        if self._socket is not None:
-            self._socket.close(reason)
+        self.close(reason)
 
     def _changed(self) -> None:
         self._news.set()
-        if self._socket is not None and self._leaders.leader != self._with:
-            self._socket.close("another node leads")
+        if self._leaders.leader != self._with:
+            self.close("another node leads")
 
     async def _keep_open(self) -> None:
         pause = PAUSE_SECONDS_MIN
@@ -140,9 +140,14 @@ class SessionSeeker:
             session.over,
         )
 
-    def open(self, write: Write, epoch: int) -> FrontEnd:
+    def open(self, write: Write, epoch: int, position: int) -> FrontEnd:
         """The leader has taken a session."""
-        return self._opened(write, epoch)
+        return self._opened(write, epoch, position)
+
+    def close(self, reason: str) -> None:
+        """End the session that there is, and begin another one."""
+        if self._socket is not None:
+            self._socket.close(reason)
 
 
 class _Session:
@@ -166,7 +171,7 @@ class _Session:
         # See `SessionEnd`: the first message.
         if message.kind is not SessionKind.OPENED or self._socket is None:
             raise BadSessionMessage(f"it begins with {message.kind.name}")
-        self.end = self._seeker.open(self._socket.write, message.number)
+        self.end = self._seeker.open(self._socket.write, message.number, message.first)
         self._socket.end = self.end
         log.info("a session with node %s, which leads in epoch %d", self.leader, message.number)
         self.decided.set_result(None)

@@ -333,6 +333,15 @@ class ClusterMember:
         )
         give_report(report, transport, unread)
 
+    @property
+    def name(self) -> str:
+        """Of this node."""
+        return self._options.node
+
+    def other_nodes(self) -> Set[str]:
+        """The other nodes that are known to run."""
+        return self._alive() - {self._options.node}
+
     def _alive(self) -> Set[str]:
         """Who is known to run: as long as the coordinator is silent, who is connected."""
         node = self._node

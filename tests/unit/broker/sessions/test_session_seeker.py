@@ -1,19 +1,15 @@
 """A front finds the leader, has one session with it, and another one when that ends."""
 
 import asyncio
-import socket
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from support.waiting import until
+from unit.broker.sessions.leading_nodes import LEASE_SECONDS, Cluster, octets
 
-from routelog.broker.sessions.hosted_sessions import HostedSessions
 from routelog.broker.sessions.session_seeker import SessionSeeker, Write
-from routelog.log_backend import Octets
 from routelog.mirror_cluster import LeadingNode
 from routelog.vhosts.sessions.session_message import Kind, SessionMessage, message_pieces
-
-LEASE_SECONDS = 60.0  # nothing here is silent
 
 
 class Front:
@@ -25,7 +21,7 @@ class Front:
         self.losses: list[str] = []
         self.messages: list[SessionMessage] = []
 
-    def opened(self, write: Write, epoch: int) -> "Front":
+    def opened(self, write: Write, epoch: int, position: int) -> "Front":
         self.write = write
         self.epochs.append(epoch)
         return self
@@ -38,68 +34,6 @@ class Front:
         self.losses.append(reason)
 
 
-class Hosted:
-    """The leader's end of a session."""
-
-    def __init__(self, front: str, write: Write, outbox_bytes: Callable[[], int]) -> None:
-        self.front = front
-        self.write = write
-        self.outbox_bytes = outbox_bytes
-        self.messages: list[SessionMessage] = []
-        self.is_closed = False
-        self.has_drained = False
-
-    def received(self, message: SessionMessage) -> None:
-        self.messages.append(message)
-
-    def drained(self) -> None:
-        self.has_drained = True
-
-    def closed(self) -> None:
-        self.is_closed = True
-
-
-class Cluster:
-    """Nodes that lead one after the other; connections between them are pairs of sockets."""
-
-    def __init__(self) -> None:
-        self.leader: LeadingNode | None = None
-        self.hosts: dict[LeadingNode, HostedSessions] = {}
-        self.hosted: list[Hosted] = []
-        self.changed: Callable[[], None] = lambda: None
-        self.refusals = 0
-
-    def watch(self, changed: Callable[[], None]) -> None:
-        self.changed = changed
-
-    def host(self, epoch: int) -> LeadingNode:
-        node = LeadingNode(f"n{epoch}", epoch)
-        self.hosts[node] = HostedSessions(epoch, LEASE_SECONDS, self._make)
-        return node
-
-    def _make(self, front: str, write: Write, outbox_bytes: Callable[[], int]) -> Hosted:
-        self.hosted.append(Hosted(front, write, outbox_bytes))
-        return self.hosted[-1]
-
-    def lead(self, node: LeadingNode | None) -> None:
-        self.leader = node
-        self.changed()
-
-    async def connect_session(
-        self, leader: LeadingNode, take: Callable[[asyncio.Transport, bytes], None]
-    ) -> None:
-        host = self.hosts.get(leader)
-        if host is None:
-            self.refusals += 1
-            raise ConnectionRefusedError
-        near, far = socket.socketpair()
-        loop = asyncio.get_running_loop()
-        for handle, taken in ((far, lambda t, u: host.take("front", t, u)), (near, take)):
-            transport, _ = await loop.create_connection(asyncio.Protocol, sock=handle)
-            transport.pause_reading()
-            taken(transport, b"")
-
-
 @asynccontextmanager
 async def seeking() -> AsyncIterator[tuple[Cluster, Front]]:
     cluster, front = Cluster(), Front()
@@ -109,10 +43,6 @@ async def seeking() -> AsyncIterator[tuple[Cluster, Front]]:
     await seeker.aclose("the test is over")
     for host in cluster.hosts.values():
         host.close_all("the test is over")
-
-
-def octets(kind: Kind, number: int = 0) -> list[Octets]:
-    return message_pieces(SessionMessage(kind, number=number))
 
 
 async def test_a_session_opens_with_the_leaders_epoch_and_carries_messages_both_ways() -> None:
@@ -154,7 +84,7 @@ async def test_a_session_that_ends_at_the_leader_is_lost_and_begun_anew() -> Non
         node = cluster.host(1)
         cluster.lead(node)
         await until(lambda: front.write)
-        cluster.hosts[node].close("front", "enough")
+        cluster.hosted[0].on_failed("enough")
         assert cluster.hosted[0].is_closed
         await until(lambda: front.epochs == [1, 1])
         assert front.losses == ["the connection with node n1 has ended"]

@@ -1,0 +1,177 @@
+"""A node that does not lead, for its own clients: a session with the leader, and handles of its queues."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Set
+from functools import partial
+from typing import Protocol
+
+from routelog.broker.loop.cork import Cork
+from routelog.broker.sessions.session_seeker import Leaders, SessionSeeker, Write
+from routelog.broker.sessions.session_socket import SILENCE_SHARE
+from routelog.broker.waiting.confirm_deadline import ConfirmDeadline
+from routelog.broker.waiting.gate import Gate
+from routelog.log_backend import Clock, Durability
+from routelog.mirror_cluster import JournalStorage
+from routelog.vhosts import (
+    FrontConnections,
+    FrontSession,
+    FrontVhosts,
+    LeaderLink,
+    VhostDirectory,
+)
+
+SEEKING_SECONDS_MAX = 5.0  # what clients do waits so long for a leader; then it fails
+
+
+class ClusterOfFront(Leaders, Protocol):
+    """What a front needs of its cluster: see `ClusterMember`."""
+
+    @property
+    def storage(self) -> JournalStorage:
+        """The journal of this node, which says what is applied here."""
+
+
+class FrontNode:
+    """Serves the clients of a node by way of the leader, until the node leads itself.
+
+    Args:
+        confirm_seconds: see `ConfirmDeadline`.
+        name: of this node.
+        process: a number that no other process of it has.
+        gate: where publishers wait.
+        close: closes connections, for a reason in words.
+    """
+
+    def __init__(
+        self,
+        cluster: ClusterOfFront,
+        vhosts: VhostDirectory,
+        clock: Clock,
+        gate: Gate,
+        close: Callable[[Set[object], str], None],
+        cork: Cork,
+        *,
+        name: str,
+        process: int,
+        lease_seconds: float,
+        confirm_seconds: float,
+        default_durability: Durability,
+    ) -> None:
+        self._cluster = cluster
+        self._clock = clock
+        self._gate = gate
+        self._loop = asyncio.get_running_loop()
+        self._confirm_seconds = confirm_seconds
+        self._cork = cork
+        self._deadline: ConfirmDeadline | None = None
+        self._is_over = False
+        self._pressure: Set[str] = frozenset()
+        self._is_full = False
+        self._link = LeaderLink(self._session)
+        connections = FrontConnections(name, process)
+        self._vhosts = FrontVhosts(vhosts, self._link, connections, default_durability, close)
+        self._apply_seconds = SILENCE_SHARE * lease_seconds
+        self._seeker = SessionSeeker(cluster, lease_seconds, self._opened)
+
+    def begin(self) -> None:
+        """Seek the leader; clients may come."""
+        self._vhosts.begin()
+        self._seeker.begin()
+
+    @property
+    def session(self) -> FrontSession:
+        """The session that is open, or the next one."""
+        return self._link.session
+
+    async def end(self) -> None:
+        """This node is to lead: open its queues, then `hand_over`."""
+        self._vhosts.freeze()
+        await self._seeker.aclose("this node leads")
+
+    def hand_over(self) -> None:
+        """The queues are open here: clients go on with them."""
+        self._vhosts.lead()
+        self._pressed(frozenset())
+        self._end()
+
+    def in_time(self, done: Awaitable[object]) -> Awaitable[object]:
+        """See `ConfirmDeadline`."""
+        return done if self._deadline is None else self._deadline.in_time(done)
+
+    async def aclose(self, reason: str) -> None:
+        """The node stops."""
+        await self._seeker.aclose(reason)
+        self._link.give_up(reason)
+        self._end()
+
+    def _end(self) -> None:
+        self._is_over = True
+        if self._deadline is not None:
+            self._deadline.stop()
+
+    # -- one session after another
+
+    def _session(self, replace: Callable[[], None]) -> FrontSession:
+        session = FrontSession(
+            self._loop.call_soon, self._clock.monotonic, partial(self._lost, replace)
+        )
+        session.progress.around = self._cork.run
+        session.on_pressure = self._pressed
+        session.on_window = self._filled
+        session.on_apply = partial(self._apply, session)
+        if self._deadline is not None:
+            self._deadline.stop()
+        self._deadline = ConfirmDeadline(
+            session.progress,
+            lambda: session.last_batch,
+            self._confirm_seconds,
+            lambda seconds, look: self._loop.call_later(seconds, self._cork.run, look),
+        )
+        self._deadline.start()
+        self._loop.call_later(SEEKING_SECONDS_MAX, self._look, session)
+        return session
+
+    def _opened(self, write: Write, epoch: int, position: int) -> FrontSession:
+        session = self._link.session
+        self._when_applied(session, position, lambda: self._link.open(write, epoch))
+        return session
+
+    def _look(self, session: FrontSession) -> None:
+        if session is self._link.session and not (session.is_open or self._is_over):
+            self._link.give_up("nobody leads")
+
+    def _lost(self, replace: Callable[[], None]) -> None:
+        replace()
+        self._pressed(frozenset())
+        self._vhosts.session_lost()
+
+    def _apply(self, session: FrontSession, position: int) -> None:
+        self._when_applied(session, position, partial(session.applied, position))
+
+    def _when_applied(
+        self, session: FrontSession, position: int, then: Callable[[], object]
+    ) -> None:
+        # A node that is late must not route any longer: the leader answers changes without it soon.
+        too_late = self._loop.call_later(
+            self._apply_seconds, self._seeker.close, "its definitions are late"
+        )
+
+        def applied() -> None:
+            too_late.cancel()
+            if not session.is_lost:
+                then()
+
+        self._cluster.storage.when_applied(position, applied)
+
+    # -- publishers wait
+
+    def _pressed(self, reasons: Set[str]) -> None:
+        self._pressure = reasons
+        self._close_gate()
+
+    def _filled(self, is_full: bool) -> None:
+        self._is_full = is_full
+        self._close_gate()
+
+    def _close_gate(self) -> None:
+        self._gate.close_for(self._pressure | ({"journal"} if self._is_full else frozenset()))

@@ -1,0 +1,175 @@
+"""Nodes that do not lead serve their own clients: by way of the leader, and their connections outlive it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import aio_pika
+import pika
+import pytest
+from cluster.brokers.mirrored_brokers import MirroredBrokers, mirrored_brokers
+from support.broker_process import BrokerProcess
+from support.pika_client import PERSISTENT
+from support.waiting import WAIT_SECONDS, until
+
+MESSAGES = 2_000
+
+
+@pytest.fixture(scope="module")
+def fronts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MirroredBrokers]:
+    """Three brokers whose followers are fronts."""
+    with mirrored_brokers(tmp_path_factory.mktemp("fronts"), ROUTELOG_CLUSTER_FRONTS="1") as nodes:
+        nodes.until_led(in_sync=3)
+        yield nodes
+
+
+def followers(nodes: MirroredBrokers) -> list[BrokerProcess]:
+    """The brokers that do not lead."""
+    leader = nodes.leader()
+    return [each for each in nodes.brokers.values() if each is not leader]
+
+
+def connected(broker: BrokerProcess) -> pika.BlockingConnection:
+    """A client of a node."""
+    return pika.BlockingConnection(pika.URLParameters(broker.url))
+
+
+def sessions(broker: BrokerProcess) -> int:
+    """How many sessions a node has had with a leader."""
+    return broker.log_text().count("a session with node")
+
+
+def test_a_client_of_a_front_has_what_it_has_at_the_leader(fronts: MirroredBrokers) -> None:
+    front, other = followers(fronts)
+    with contextlib.closing(connected(front)) as connection:
+        channel = connection.channel()
+        channel.confirm_delivery()
+        channel.exchange_declare("x", "topic", durable=True)
+        channel.queue_declare("work", durable=True)
+        channel.queue_bind("work", "x", "a.*")
+        for n in range(100):
+            channel.basic_publish("x", "a.b", str(n), PERSISTENT, mandatory=True)
+        with pytest.raises(pika.exceptions.UnroutableError):
+            channel.basic_publish("x", "b.b", "nowhere", PERSISTENT, mandatory=True)
+        assert channel.queue_declare("work", passive=True).method.message_count == 100
+        method, _, body = channel.basic_get("work")
+        assert body == b"0"
+        channel.basic_nack(method.delivery_tag)
+        method, _, body = channel.basic_get("work")
+        assert (method.redelivered, body) == (True, b"0")
+        channel.basic_ack(method.delivery_tag)
+    with contextlib.closing(connected(other)) as connection:
+        channel = connection.channel()
+        channel.basic_qos(prefetch_count=10)
+        taken: list[bytes] = []
+        for method, _, body in channel.consume("work", inactivity_timeout=WAIT_SECONDS):
+            taken.append(body)
+            channel.basic_ack(method.delivery_tag)
+            if len(taken) == 99:
+                break
+        assert taken == [b"%d" % n for n in range(1, 100)]
+        channel.cancel()
+        assert channel.queue_purge("work").method.message_count == 0
+        channel.queue_delete("work")
+    with contextlib.closing(connected(fronts.leader())) as connection:
+        channel = connection.channel()
+        with pytest.raises(pika.exceptions.ChannelClosedByBroker, match="no queue 'work'"):
+            channel.queue_declare("work", passive=True)
+
+
+def test_what_is_answered_at_one_node_is_known_at_all(fronts: MirroredBrokers) -> None:
+    nodes = [connected(each) for each in fronts.brokers.values()]
+    channels = [each.channel() for each in nodes]
+    for channel in channels:
+        channel.confirm_delivery()
+    for n in range(60):
+        maker, user = channels[n % 3], channels[(n + 1) % 3]
+        maker.queue_declare(f"q{n}", durable=bool(n % 2))
+        user.basic_publish("", f"q{n}", b"at once", mandatory=True)
+        channels[(n + 2) % 3].queue_delete(f"q{n}")
+    for node in nodes:
+        node.close()
+
+
+def test_an_exclusive_queue_is_its_connections_wherever_that_is(fronts: MirroredBrokers) -> None:
+    front, other = followers(fronts)
+    connection = connected(front)
+    channel = connection.channel()
+    channel.queue_declare("mine", exclusive=True)
+    channel.basic_publish("", "mine", b"hello")
+    assert channel.basic_get("mine", auto_ack=True)[2] == b"hello"
+    for node in (other, fronts.leader()):
+        with contextlib.closing(connected(node)) as stranger:
+            channel = stranger.channel()
+            with pytest.raises(pika.exceptions.ChannelClosedByBroker, match="RESOURCE_LOCKED"):
+                channel.basic_get("mine")
+    connection.close()
+    with contextlib.closing(connected(other)) as later:
+        later.channel().queue_declare("mine", exclusive=True)
+
+
+@pytest.mark.parametrize("arguments", [{"x-overflow": "reject-publish", "x-max-length": 1}])
+def test_a_full_queue_refuses_at_a_front_as_at_the_leader(
+    fronts: MirroredBrokers, arguments: dict[str, object]
+) -> None:
+    front, _ = followers(fronts)
+    with contextlib.closing(connected(front)) as connection:
+        channel = connection.channel()
+        channel.confirm_delivery()
+        channel.queue_declare("full", durable=True, arguments=arguments)
+        channel.basic_publish("", "full", b"in", PERSISTENT)
+        with pytest.raises(pika.exceptions.NackError):
+            channel.basic_publish("", "full", b"out", PERSISTENT)
+        channel.queue_delete("full")
+
+
+async def test_connections_of_other_nodes_outlive_the_leader(tmp_path: Path) -> None:
+    with mirrored_brokers(tmp_path, ROUTELOG_CLUSTER_FRONTS="1") as nodes:
+        await asyncio.to_thread(nodes.until_led, in_sync=3)
+        survivors = await asyncio.to_thread(followers, nodes)
+        closed: list[str] = []
+        confirmed: set[str] = set()
+        taken = Counter[str]()
+        connections = [await aio_pika.connect(each.url) for each in survivors]
+        for at, connection in enumerate(connections):
+            connection.close_callbacks.add(lambda *_, at=at: closed.append(str(at)))
+        maker = await connections[0].channel()
+        await maker.declare_queue("lasting", durable=True)
+
+        async def publish(connection: aio_pika.abc.AbstractConnection, lane: int) -> None:
+            channel = await connection.channel()
+            for n in range(MESSAGES):
+                body = f"{lane}/{n}"
+                while True:
+                    try:
+                        await channel.default_exchange.publish(
+                            aio_pika.Message(body.encode(), delivery_mode=2), "lasting"
+                        )
+                    except aio_pika.exceptions.DeliveryError:
+                        continue
+                    break
+                confirmed.add(body)
+
+        async def take(message: aio_pika.abc.AbstractIncomingMessage) -> None:
+            taken[message.body.decode()] += 1
+            await message.ack()
+
+        for connection in connections:
+            channel = await connection.channel()
+            await channel.set_qos(50)
+            await (await channel.get_queue("lasting", ensure=False)).consume(take)
+        lanes = [asyncio.create_task(publish(each, at)) for at, each in enumerate(connections)]
+        await until(lambda: len(confirmed) > MESSAGES // 4)
+        leader = await asyncio.to_thread(nodes.leader)
+        leader.signal(signal.SIGKILL)
+        await asyncio.gather(*lanes)
+        await until(lambda: confirmed <= taken.keys())
+        assert not closed
+        assert len(confirmed) == 2 * MESSAGES
+        for connection in connections:
+            await connection.close()

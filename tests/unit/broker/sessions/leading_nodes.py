@@ -1,0 +1,90 @@
+"""Nodes that lead one after the other, as fronts meet them; connections with them are pairs of sockets."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Callable, Iterable
+
+from routelog.broker.sessions.hosted_sessions import HostedSessions
+from routelog.broker.sessions.session_seeker import Write
+from routelog.log_backend import Octets
+from routelog.mirror_cluster import LeadingNode
+from routelog.vhosts.sessions.session_message import Kind, SessionMessage, message_pieces
+
+LEASE_SECONDS = 60.0  # nothing here is silent
+
+
+def octets(kind: Kind, number: int = 0) -> list[Octets]:
+    """The bytes of a message without content."""
+    return message_pieces(SessionMessage(kind, number=number))
+
+
+class Hosted:
+    """The leader's end of a session."""
+
+    def __init__(self, front: str, write: Write, outbox_bytes: Callable[[], int]) -> None:
+        self.front = front
+        self.write = write
+        self.outbox_bytes = outbox_bytes
+        self.messages: list[SessionMessage] = []
+        self.is_closed = False
+        self.on_applied: Callable[[int], None] = lambda position: None
+        self.on_failed: Callable[[str], None] = lambda reason: None
+        self.has_drained = False
+
+    def received(self, message: SessionMessage) -> None:
+        self.messages.append(message)
+
+    def drained(self) -> None:
+        self.has_drained = True
+
+    def pressed(self, reasons: Iterable[str]) -> None:
+        self.reasons = [*reasons]
+
+    def ask_applied(self, position: int) -> None:
+        self.write(octets(Kind.APPLY, position))
+
+    def closed(self) -> None:
+        self.is_closed = True
+
+
+class Cluster:
+    """Nodes that lead one after the other; connections between them are pairs of sockets."""
+
+    def __init__(self) -> None:
+        self.leader: LeadingNode | None = None
+        self.hosts: dict[LeadingNode, HostedSessions] = {}
+        self.hosted: list[Hosted] = []
+        self.changed: Callable[[], None] = lambda: None
+        self.refusals = 0
+
+    def watch(self, changed: Callable[[], None]) -> None:
+        self.changed = changed
+
+    def host(self, epoch: int) -> LeadingNode:
+        node = LeadingNode(f"n{epoch}", epoch)
+        self.hosts[node] = HostedSessions(epoch, LEASE_SECONDS, self._make, lambda: None)
+        return node
+
+    def _make(self, front: str, write: Write, outbox_bytes: Callable[[], int]) -> Hosted:
+        self.hosted.append(Hosted(front, write, outbox_bytes))
+        return self.hosted[-1]
+
+    def lead(self, node: LeadingNode | None) -> None:
+        self.leader = node
+        self.changed()
+
+    async def connect_session(
+        self, leader: LeadingNode, take: Callable[[asyncio.Transport, bytes], None]
+    ) -> None:
+        host = self.hosts.get(leader)
+        if host is None:
+            self.refusals += 1
+            raise ConnectionRefusedError
+        near, far = socket.socketpair()
+        loop = asyncio.get_running_loop()
+        for handle, taken in ((far, lambda t, u: host.take("front", t, u)), (near, take)):
+            transport, _ = await loop.create_connection(asyncio.Protocol, sock=handle)
+            transport.pause_reading()
+            taken(transport, b"")

@@ -1,0 +1,148 @@
+"""A node that does not lead: when its sessions may be used, and when its publishers wait."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from support.queue_samples import running_node
+from support.waiting import until
+from unit.broker.sessions.leading_nodes import Cluster
+
+from routelog.broker.loop.cork import Cork
+from routelog.broker.sessions.front_node import FrontNode
+from routelog.broker.waiting.gate import Gate
+from routelog.log_backend import Durability, SystemClock
+from routelog.vhosts.sessions.session_message import Kind, SessionMessage, message_pieces
+
+
+class Storage:
+    """A journal whose blocks are applied when the test says so."""
+
+    def __init__(self) -> None:
+        self.waiting: list[tuple[int, Callable[[], None]]] = []
+        self.position = 0
+
+    def when_applied(self, position: int, done: Callable[[], None]) -> None:
+        """See `JournalStorage`."""
+        self.waiting.append((position, done))
+        self.apply(self.position)
+
+    def apply(self, position: int) -> None:
+        """Blocks up to a position are applied."""
+        self.position = position
+        due = [done for wanted, done in self.waiting if wanted <= position]
+        self.waiting = [each for each in self.waiting if each[0] > position]
+        for done in due:
+            done()
+
+
+class FollowingCluster(Cluster):
+    """A cluster as a node sees it that follows."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.storage: Any = Storage()
+
+
+@asynccontextmanager
+async def following(tmp_path: Path) -> AsyncIterator[tuple[FollowingCluster, FrontNode, Gate]]:
+    """A node whose leader is the test."""
+    loop, cluster = asyncio.get_running_loop(), FollowingCluster()
+    gate = Gate(loop)
+    async with running_node(tmp_path) as node:
+        front = FrontNode(
+            cluster,
+            node.vhosts,
+            SystemClock(),
+            gate,
+            lambda connections, reason: None,
+            Cork(),
+            name="front",
+            process=1,
+            lease_seconds=60.0,
+            confirm_seconds=60.0,
+            default_durability=Durability.DISK,
+        )
+        front.begin()
+        yield cluster, front, gate
+        await front.aclose("the test is over")
+        for host in cluster.hosts.values():
+            host.close_all("the test is over")
+
+
+async def test_a_session_is_used_when_its_leaders_definitions_are_known(tmp_path: Path) -> None:
+    async with following(tmp_path) as (cluster, front, _):
+        leader = cluster.host(1)
+        cluster.hosts[leader].barrier.gate(40)  # of a change before it comes
+        cluster.lead(leader)
+        await until(lambda: cluster.storage.waiting)
+        assert not front.session.is_open
+        cluster.storage.apply(39)
+        assert not front.session.is_open
+        cluster.storage.apply(40)
+        assert front.session.is_open
+
+
+async def test_the_leader_hears_when_a_change_is_known_here(tmp_path: Path) -> None:
+    async with following(tmp_path) as (cluster, front, _):
+        leader = cluster.host(1)
+        cluster.lead(leader)
+        await until(lambda: front.session.is_open)
+        gate = cluster.hosts[leader].barrier.gate(7)
+        assert gate is not None
+        await until(lambda: cluster.storage.waiting)
+        cluster.storage.apply(7)
+        await until(lambda: cluster.hosted[0].messages)
+        assert [(each.kind, each.number) for each in cluster.hosted[0].messages] == [
+            (Kind.APPLIED, 7)
+        ]
+
+
+async def test_a_node_whose_definitions_are_late_does_not_route(tmp_path: Path) -> None:
+    async with following(tmp_path) as (cluster, front, _):
+        front._apply_seconds = 0.01
+        leader = cluster.host(1)
+        cluster.lead(leader)
+        await until(lambda: front.session.is_open)
+        session = front.session
+        cluster.hosts[leader].barrier.gate(7)
+        await until(lambda: session.is_lost)
+        await until(lambda: cluster.hosted[0].is_closed)
+
+
+def is_as_told(gate: Gate, closed: bool) -> bool:
+    """Whether publishers wait, or do not."""
+    return gate.closed is closed
+
+
+async def test_publishers_wait_as_the_leaders_do(tmp_path: Path) -> None:
+    async with following(tmp_path) as (cluster, front, gate):
+        cluster.lead(cluster.host(1))
+        await until(lambda: front.session.is_open)
+        for reasons in (b"\x91\xa4disk", b"\x90"):  # ["disk"], []
+            message = SessionMessage(Kind.PRESSURE, content=reasons)
+            cluster.hosted[0].write(message_pieces(message))
+            await until(partial(is_as_told, gate, reasons != b"\x90"))
+        front.session.on_window(True)
+        assert gate.reasons == {"journal"}
+        session = front.session
+        cluster.lead(None)
+        assert session.is_lost
+        front.session.on_window(False)
+        assert not gate.closed
+
+
+async def test_a_node_that_leads_seeks_nobody(tmp_path: Path) -> None:
+    async with following(tmp_path) as (cluster, front, gate):
+        cluster.lead(cluster.host(1))
+        await until(lambda: front.session.is_open)
+        session = front.session
+        await front.end()
+        front.hand_over()
+        assert session.is_lost
+        assert not gate.closed
