@@ -50,6 +50,10 @@ class ConsumedQueue(SessionQueue, Protocol):
     numbers: Sequence[int]
 
     @property
+    def full_name(self) -> str:
+        """What errors call it."""
+
+    @property
     def session(self) -> FrontSession:
         """The session that is open, or the next one."""
 
@@ -126,7 +130,9 @@ class RemoteConsumer:
         self._handed_bytes = self._handed_messages = self._credited_bytes = 0
         self.subject = session.add_consumer(self)
         queue, arguments = session.subject_of(self._queue), (self._arguments(),)
-        session.ask("consume", arguments, self._answered, self._failed, queue, str(self._queue))
+        session.ask(
+            "consume", arguments, self._answered, self._failed, queue, self._queue.full_name
+        )
 
     def _arguments(self) -> dict[str, object]:
         consumer, options = self._consumer, self._options
@@ -190,7 +196,7 @@ class RemoteConsumer:
         else:
             self._waiting.clear()
         if not (self._has_begun or was_open):
-            self.ended(SessionLost(str(self._queue), self._session.leader))
+            self.ended(SessionLost(self._queue.full_name, self._session.leader))
         elif self._has_begun and was_open and self._options.cancel_on_failover:
             self.ended(None)
         else:

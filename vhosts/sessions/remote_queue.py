@@ -158,9 +158,13 @@ class RemoteQueue:
         """See `QueueHandle`: the leader knows which one is the single active one."""
         return "up"
 
+    @property
+    def full_name(self) -> str:
+        """As RabbitMQ names it when its node is down."""
+        return f"durable {self}" if self.properties.durable else str(self)
+
     def __str__(self) -> str:
-        kind = "durable queue" if self.properties.durable else "queue"
-        return f"{kind} '{self.name}' in vhost '{self.vhost}'"
+        return f"queue '{self.name}' in vhost '{self.vhost}'"
 
     # -- publishing
 
@@ -358,7 +362,7 @@ class RemoteQueue:
         *arguments: object,
     ) -> None:
         session = self.link.session
-        session.ask(method, arguments, answered, failed, session.subject_of(self), str(self))
+        session.ask(method, arguments, answered, failed, session.subject_of(self), self.full_name)
 
     def _check(self) -> None:
         if self.deleted:

@@ -1,5 +1,6 @@
 """From runs of publishes to queues, replies, returns and confirms, however they were cut into runs."""
 
+import asyncio
 from typing import Any, cast
 
 import pytest
@@ -7,7 +8,9 @@ from pamqp import commands
 from support.frame_samples import publish, some_properties
 from support.loop_services import scheduler_on
 from support.queue_samples import Node, Taker, bodies, declare_queue, fill
+from support.waiting import until
 from unit.amqp_front.publishing_channel import Channel, held, runs
+from unit.vhosts.sessions.session_pipe import PipedFront
 
 from routelog.amqp_front.publishing.publisher import Publisher
 from routelog.amqp_front.wire.errors import (
@@ -581,3 +584,35 @@ def test_a_run_for_several_queues_waits_for_none(
         node.vhost.bind_queue(name, "amq.fanout", "", {})
     send(publisher, publish(1, "amq.fanout", "", b"to both"))
     assert not channel.waits_for_consumers
+
+
+async def test_what_a_queue_of_another_node_refuses_comes_back_before_its_nack(
+    node: Node, channel: Channel
+) -> None:
+    full(node, "full")
+    front = PipedFront(node)
+    targets: Any = node.vhost.targets
+    targets._queues = {**node.vhost.queues, "full": front.queue(node.vhost.queues["full"])}
+    channel.returns_refused = True
+    publisher = Publisher(cast(Any, channel))
+    publisher.confirming = True
+
+    async def sent(key: str) -> list[str | int]:
+        send(publisher, publish(1, "", key, b"x", mandatory=True))
+        assert (publisher.fan_out is not None) is (key == "full")
+        while publisher.fan_out is not None or front.carry():
+            node.turns.run()
+            front.carry()
+            await asyncio.sleep(0)
+        node.turns.run()
+        return returns_and_confirms(channel)
+
+    refused = "maxlen: queue 'full' in vhost '/'"
+    assert await sent("full") == [1]
+    assert await sent("full") == [refused, 2]
+    assert await sent("one") == [3]
+    send(publisher, publish(1, "", "full", b"x", mandatory=True))
+    front.cut()
+    await until(lambda: publisher.fan_out is None)
+    node.turns.run()
+    assert outcomes(channel) == [("Basic.Nack", 4, False)]
