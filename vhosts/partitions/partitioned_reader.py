@@ -29,6 +29,11 @@ class PartitionedReader:
         self.keeps_up = False
 
     @property
+    def places(self) -> list[int]:
+        """Offset of the next record of each partition."""
+        return [each.next_offset for each in self._readers]
+
+    @property
     def ready(self) -> int:
         """Records of all partitions that it has not handed out."""
         return sum(each.ready for each in self._readers)

@@ -118,6 +118,11 @@ class StreamReader:
         self.keeps_up = False
 
     @property
+    def places(self) -> list[int]:
+        """Offset of the next record, as that of all partitions."""
+        return [self.next_offset]
+
+    @property
     def number(self) -> int:
         """See `DeliverySource`."""
         return self.log.number

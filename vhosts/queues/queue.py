@@ -495,6 +495,10 @@ class Queue(Dispatcher):
         self.had_consumer = True
         self.wake()
 
+    def places(self, consumer: Consumer) -> list[int]:
+        """Where a reader of its log is: the next offset of each partition; empty: it is no reader."""
+        return next((each.places for each in self._readers if each.consumer is consumer), [])
+
     def join_group(self, group: ConsumerGroup, consumer: Consumer) -> None:
         """Begin to deliver the messages that a group has not settled.
 

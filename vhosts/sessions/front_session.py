@@ -200,6 +200,10 @@ class FrontSession:
             self._send(SessionMessage(Kind.QUEUE, 0, 0, subject, queue.number, content=content))
         return subject
 
+    def forget_queue(self, queue: SessionQueue) -> None:
+        """A queue is deleted: it is sent nothing more."""
+        self._queues.pop(queue, None)
+
     def _new_subject(self) -> int:
         subject, self._next_subject = self._next_subject, self._next_subject + 1
         return subject

@@ -153,7 +153,10 @@ class RedeliverCall(_Call):
 # -- of a queue
 
 
-def _consume(session: CallingSession, bound: BoundQueue, wanted: ConsumeCall) -> Answer[None]:
+def _consume(
+    session: CallingSession, bound: BoundQueue, wanted: ConsumeCall
+) -> Answer[list[int] | None]:
+    # A reader is told where it begins, so that it can go on from there in another session.
     vhost, queue = bound.opened()
     filtering = None if wanted.filter is None else filter_arguments(wanted.filter)
     group = None if wanted.group is None else GroupOptions(*wanted.group)
@@ -176,13 +179,14 @@ def _attach(
     queue: Queue,
     options: ConsumeOptions,
     wanted: ReaderFilter | None,
-) -> Answer[None]:
+) -> Answer[list[int] | None]:
     options = ConsumeOptions(options.group, options.place, options.now, wanted)
-    return queue.attach(consumer, options, partial(session.begun, consumer))
+    attached = queue.attach(consumer, options, partial(session.begun, consumer))
+    return after(attached, lambda _: queue.places(consumer) or None)
 
 
 def _attached(
-    session: CallingSession, consumer: HostedConsumer, answer: "asyncio.Future[None]"
+    session: CallingSession, consumer: HostedConsumer, answer: "asyncio.Future[list[int] | None]"
 ) -> None:
     if answer.cancelled() or answer.exception() is not None:
         session.forget(consumer)

@@ -11,6 +11,8 @@ from datetime import datetime
 from functools import partial
 from typing import Protocol
 
+import msgspec
+
 from routelog.exchanges import QueueNotFound, field_type
 from routelog.log_backend import Records
 from routelog.vhosts.counters.counters import MessageCounters
@@ -109,7 +111,8 @@ class RemoteConsumer:
         self.attached: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.has_left = self._has_begun = self._is_due = False
         self._waiting: deque[_Waiting] = deque()
-        self._passed: dict[int, int] = {}  # of a reader, by partition: behind what was handed on
+        # Of a reader, by partition: behind what was handed on, or where the leader let it begin
+        self._passed: dict[int, int] = {}
 
     @property
     def group(self) -> str:
@@ -153,13 +156,14 @@ class RemoteConsumer:
 
     def _place(self) -> object:
         # A reader goes on where it was; of several partitions, it passes over what it has handed on.
-        if self._is_reader and len(self._passed) == len(self._queue.numbers):
-            return min(self._passed.values())
-        return self._options.place
+        return min(self._passed.values()) if self._passed else self._options.place
 
     def _answered(self, value: object) -> None:
         if self.has_left:
             return
+        if self._is_reader:
+            for index, place in enumerate(_places(value, len(self._queue.numbers))):
+                self._passed.setdefault(index, place)
         if not self._has_begun:
             self._has_begun = True
             self._begin(self)
@@ -366,6 +370,16 @@ class RemoteConsumer:
             if each.index < each.records.count:
                 first = each.offset + each.index
                 each.partition.give_back(first, each.offset + each.records.count)
+
+
+def _places(value: object, count: int) -> list[int]:
+    try:
+        places = msgspec.convert(value, list[int])
+    except msgspec.ValidationError as error:
+        raise BadSessionMessage(f"places of a reader: {error}") from None
+    if len(places) != count:
+        raise BadSessionMessage(f"places of a reader: {len(places)} of {count}")
+    return places
 
 
 def _sent_place(place: object) -> object:

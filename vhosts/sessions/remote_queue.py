@@ -376,6 +376,7 @@ class RemoteQueue:
         self.counters.leave()
         for remote in list(self._consumers.values()):
             remote.ended(None)
+        self.link.session.forget_queue(self)
 
     def hand_over(self, queue: QueueHandle) -> None:
         """This node leads: its own queue serves all consumers from here on."""

@@ -362,6 +362,31 @@ async def test_a_consumer_may_want_to_end_with_its_session(
     assert await remote.value(queue.counts()) == (0, 0)
 
 
+async def test_a_reader_misses_nothing_while_there_is_no_session(
+    remote: Place, front: PipedFront, client: Channel
+) -> None:
+    queue = await remote.queue(queue_type="stream", partitions=3, partition_strategy="round-robin")
+    client.consumption.prefetch = 5
+    await remote.confirmed((await remote.publish(queue, *numbered(0, 4)))[0])
+    await client.consume(queue, stream_offset="next")
+    assert await client.bodies() == []
+    local = Place(remote.node, None)
+    expected: list[str] = []
+    for at in range(10, 40, 10):
+        front.cut()
+        receipt, _ = await local.publish(remote.node.vhost.queues["q"], *numbered(at, at + 7))
+        await local.confirmed(receipt)
+        front.open()
+        expected += numbered(at, at + 7)
+    came: list[str] = []
+    tag = 0
+    while bodies := await client.bodies():
+        came += bodies
+        tag += len(bodies)
+        await client.settle(tag, multiple=True)
+    assert sorted(came) == sorted(expected)
+
+
 async def test_a_channel_that_closes_without_a_session_just_leaves(
     remote: Place, front: PipedFront, client: Channel
 ) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 from support.queue_samples import give_back, numbered, records, settle
-from unit.vhosts.sessions.session_pipe import RemoteTaker, ScriptedLeader, call_of, settled_down
+from unit.vhosts.sessions.session_pipe import RemoteTaker, ScriptedLeader, call_of
 
 from routelog.exchanges import QueueNotFound
 from routelog.vhosts import ConsumeOptions, GroupOptions, ReturnReason
@@ -34,12 +34,16 @@ def leader() -> ScriptedLeader:
 
 
 def attached(
-    leader: ScriptedLeader, queue: RemoteQueue, taker: RemoteTaker, **options: Any
+    leader: ScriptedLeader,
+    queue: RemoteQueue,
+    taker: RemoteTaker,
+    answer: object = None,
+    **options: Any,
 ) -> SessionMessage:
     """Attach a consumer; returns the answered call."""
     attaching = queue.attach(taker, ConsumeOptions(**options), taker.begin)
     call = leader.said()[-1]
-    leader.answers(call, None)
+    leader.answers(call, answer)
     assert attaching.result() is None
     return call
 
@@ -346,19 +350,48 @@ async def test_a_reader_goes_on_where_it_was(
 ) -> None:
     leader.open()
     queue, taker = leader.queue(*partitions, queue_type="stream"), RemoteTaker(100)
-    subject = subject_of(attached(leader, queue, taker, place="first"))
+    begins = [0] * len(partitions)
+    subject = subject_of(attached(leader, queue, taker, begins, place="first"))
     for partition in range(len(partitions)):
         leader.delivers(subject, 0, records(*numbered(0, place + 2 * partition)), partition)
     leader.session.lost("cut")
     leader.open()
     call = leader.said()[-1]
     assert call_of(call)[1]["place"] == place
-    leader.answers(call, None)
+    leader.answers(call, [place] * len(partitions))
     taker.take()
     last = len(partitions) - 1
     leader.delivers(subject_of(call), 3, records(*numbered(3, 7)), last)
     assert taker.bodies() == numbered(3 + 2 * last, 7)
-    await settled_down()
+    said = [] if len(partitions) == 1 else [(Kind.SETTLE, subject_of(call), 3, 5)]
+    assert ranges(leader.said()) == said
+
+
+async def test_a_reader_that_was_given_nothing_goes_on_where_it_began(
+    leader: ScriptedLeader,
+) -> None:
+    leader.open()
+    queue, taker = leader.queue(7, 8, queue_type="stream"), RemoteTaker(100)
+    attached(leader, queue, taker, [40, 30], place="next")
+    leader.session.lost("cut")
+    leader.open()
+    call = leader.said()[-1]
+    assert call_of(call)[1]["place"] == 30
+    leader.answers(call, [30, 30])
+    leader.delivers(subject_of(call), 30, records(*numbered(30, 42)), 0)
+    leader.delivers(subject_of(call), 30, records(*numbered(30, 32)), 1)
+    assert taker.bodies() == ["m40", "m41", "m30", "m31"]
+
+
+@pytest.mark.parametrize("places", [None, [1], [1, 2, 3], ["a", 1], 5])
+async def test_places_of_a_reader_that_are_none_are_refused(
+    leader: ScriptedLeader, places: object
+) -> None:
+    leader.open()
+    queue, taker = leader.queue(7, 8, queue_type="stream"), RemoteTaker(100)
+    queue.attach(taker, ConsumeOptions(place="next"), taker.begin)
+    with pytest.raises(BadSessionMessage, match="places of a reader"):
+        leader.answers(leader.said()[-1], places)
 
 
 async def test_a_queue_of_this_node_takes_the_consumers_over(leader: ScriptedLeader) -> None:
