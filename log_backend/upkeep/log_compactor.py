@@ -1,18 +1,14 @@
-"""Compacts logs in the background, one at a time: see compaction_pass.py.
+"""Compacts logs in the background, one at a time, with passes as compaction_pass.py has them.
 
-A pass is due when half of the bytes of sealed segments are behind the last one. A program of its own reads
-them, and writes each new segment to a scratch file. The flusher's thread gives it its name, durably; from then
-on readers get it, and the same thread removes the old segments. Segments and partitions are removed in that
-thread, too, so a new name cannot bring a removed one back. If anything fails, the old segments stay.
-
-A deletion goes when the pass that took the older records of its key is old enough. A start does not know when
-that was, so the time begins anew: a deletion may stay longer, never shorter.
+When one is due, compaction_progress.py says. A program of its own reads the segments, and writes each new one
+to a scratch file. The flusher's thread gives it its name, durably; from then on readers get it, and the same
+thread removes the old segments. Segments and partitions are removed in that thread, too, so a new name cannot
+bring a removed one back. If anything fails, the old segments stay.
 """
 
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Protocol
@@ -23,25 +19,23 @@ from routelog.log_backend.partitions.partition_log import COMPACTED_SEGMENT_BYTE
 from routelog.log_backend.segments.compaction_pass import (
     CompactedSegment,
     CompactionEnd,
-    CompactionInput,
     CompactionStep,
     CompactionTask,
 )
 from routelog.log_backend.segments.log_directory import (
     INDEXES,
     SegmentName,
-    is_compacted,
     segment_path,
 )
-from routelog.log_backend.segments.retention import Compaction, age
+from routelog.log_backend.segments.retention import Compaction
 from routelog.log_backend.segments.segment import Segment, open_sealed
 from routelog.log_backend.segments.segment_removal import remove_segment
 from routelog.log_backend.upkeep.compaction_process import CompactionFailed, CompactionProcess
+from routelog.log_backend.upkeep.compaction_progress import CompactionProgress
 from routelog.log_backend.upkeep.flusher import Flusher
 
 log = logging.getLogger(__name__)
 
-KEYS_MAX = 1_000_000  # of one pass: its program needs some 200 bytes a key
 GROWTH_MAX = 3  # of a segment: each run of tiny messages that stays gets a header of 64 bytes
 RETRY_SECONDS = 60.0  # until a pass that did not come to its end is tried again
 
@@ -60,36 +54,6 @@ class CompactionWork(Protocol):
 
     async def end(self) -> None:
         """Wait for the end of the work, which takes no other step."""
-
-
-@dataclass(slots=True)
-class _Compacted:
-    """How far a log is compacted.
-
-    Attributes:
-        clean_end: below this offset, passes have left one record of each key.
-        passes: `clean_end` of passes, and when each ended (monotonic seconds); ascending.
-        retry_at: no pass before (monotonic seconds): the last one failed, or was outdated.
-        is_stuck: nobody knows what is on the disk: no pass before a restart.
-        seen: base offset of the last sealed segment when no pass was due: none is until another follows.
-    """
-
-    clean_end: int
-    passes: list[tuple[int, float]] = field(default_factory=list)
-    retry_at: float = 0.0
-    is_stuck: bool = False
-    seen: int = -1
-
-    def ended(self, clean_end: int, now: float) -> None:
-        """Note a complete pass."""
-        self.clean_end = clean_end
-        self.passes.append((clean_end, now))
-
-    def deletions_end(self, now: float, deletion_age: int) -> int:
-        """Deletions below this offset may go."""
-        old = [end for end, ended in self.passes if (now - ended) * 1_000_000 >= deletion_age]
-        del self.passes[: max(0, len(old) - 1)]
-        return old[-1] if old else 0
 
 
 class _Outdated(Exception):
@@ -133,7 +97,7 @@ class LogCompactor:
         self._run = run
         self._check_space = check_space
         self._compress_segment = compress
-        self._logs: dict[PartitionLog, _Compacted] = {}
+        self._logs: dict[PartitionLog, CompactionProgress] = {}
         self._waiting: dict[PartitionLog, None] = {}  # in order
         self._working = self._stopping = False
         self._work: CompactionWork | None = None
@@ -163,8 +127,7 @@ class LogCompactor:
     # -- what is due
 
     def _task(self, partition: PartitionLog) -> CompactionTask | None:
-        rule = partition.compaction
-        if rule is None or partition.closed:
+        if partition.compaction is None or partition.closed:
             self.forget([partition])
             partition.compaction_failure = ""
             return None
@@ -172,40 +135,11 @@ class LogCompactor:
             # A deleted key would come back: there is its value of before.
             partition.compaction_failure = "older messages are in remote storage only"
             return None
-        state = self._logs.get(partition)
-        now = self._clock.monotonic()
-        if state is None:
-            end = _compacted_end(partition.segments)
-            state = self._logs[partition] = _Compacted(end, [(end, now)])
-        if state.is_stuck or now < state.retry_at or partition.is_damaged:
-            return None
-        sealed = partition.sealed_segments()
-        if not sealed or state.seen == sealed[-1].base_offset:
-            return None
-        segments = self._old_enough(sealed, rule)
-        total = sum(each.size for each in segments)
-        dirty = sum(each.size for each in segments if each.base_offset >= state.clean_end)
-        if dirty * 2 < total or not dirty:
-            state.seen = -1 if rule.age_min else sealed[-1].base_offset
-            return None
-        return CompactionTask(
-            inputs=[_input(each) for each in segments],
-            clean_end=state.clean_end,
-            deletions_end=state.deletions_end(now, rule.deletion_age),
-            key_header=rule.key_header,
-            keys_max=KEYS_MAX,
-            segment_bytes_max=COMPACTED_SEGMENT_BYTES,
-            scratch=str(self._scratch),
-        )
-
-    def _old_enough(self, segments: Sequence[Segment], rule: Compaction) -> list[Segment]:
-        moment = Moment.of(self._clock)
-        found: list[Segment] = []
-        for segment in segments:
-            if rule.age_min and age(segment, moment) < rule.age_min:
-                break
-            found.append(segment)
-        return found
+        now = Moment.of(self._clock)
+        progress = self._logs.get(partition)
+        if progress is None:
+            progress = self._logs[partition] = CompactionProgress(partition.segments, now)
+        return progress.task(partition, now, self._scratch)
 
     # -- a pass
 
@@ -223,20 +157,20 @@ class LogCompactor:
             self._working = False
 
     async def _compact(self, partition: PartitionLog, task: CompactionTask) -> None:
-        state = self._logs[partition]
+        progress = self._logs[partition]
         try:
             end = await self._pass(partition, task)
-            state.ended(end.clean_end, self._clock.monotonic())
+            progress.ended(end.clean_end, self._clock.monotonic())
             self.passes += 1
             partition.compaction_failure = ""
         except _Outdated as reason:
-            state.retry_at = self._clock.monotonic() + RETRY_SECONDS
+            progress.retry_at = self._clock.monotonic() + RETRY_SECONDS
             log.debug("%s is not compacted now: %s", partition.directory, reason)
         except (CompactionFailed, OSError) as error:
             if self._stopping or partition.closed:
                 return  # its files may be gone
             self.failures += 1
-            state.retry_at = self._clock.monotonic() + RETRY_SECONDS
+            progress.retry_at = self._clock.monotonic() + RETRY_SECONDS
             partition.compaction_failure = str(error)
             log.error("%s is not compacted: %s", partition.directory, error)
         finally:
@@ -322,13 +256,13 @@ class LogCompactor:
 
     async def _take_back(self, partition: PartitionLog, path: Path) -> None:
         """Remove a new segment that the log does not get; it must not be there after a restart."""
-        state = self._logs.get(partition)
+        progress = self._logs.get(partition)
         try:
             await self._loop.run_in_executor(self._flusher, self._remove_new, path)
         except OSError as error:
             log.error("%s stays until the next start: %s", path, error)
-            if state is not None:
-                state.is_stuck = True
+            if progress is not None:
+                progress.is_stuck = True
 
     def _remove_new(self, path: Path) -> None:
         names = self._disk.list_directory(path.parent)
@@ -357,14 +291,3 @@ class LogCompactor:
                 self._disk.remove(self._scratch / name)
         except OSError as error:
             log.error("%s is not emptied before the next pass: %s", self._scratch, error)
-
-
-def _compacted_end(segments: Sequence[Segment]) -> int:
-    """The offset below which earlier runs have compacted a log."""
-    ends = [each.next_base for each in segments if is_compacted(each.path)]
-    return next((end for end in reversed(ends) if end is not None), 0)
-
-
-def _input(segment: Segment) -> CompactionInput:
-    assert segment.next_base is not None
-    return CompactionInput(str(segment.path), segment.base_offset, segment.next_base, segment.size)

@@ -33,7 +33,7 @@ from routelog.log_backend.partitions.partition_log import PartitionLog
 from routelog.log_backend.segments.log_directory import is_compacted
 from routelog.log_backend.segments.retention import Compaction, Retention
 from routelog.log_backend.segments.segment_file import SegmentDamaged
-from routelog.log_backend.upkeep import log_compactor
+from routelog.log_backend.upkeep import compaction_progress, log_compactor
 from routelog.log_backend.upkeep.compaction_process import CompactionProcess
 
 PAD = b" " * 200
@@ -51,6 +51,12 @@ def fill(partition: PartitionLog, rounds: int, keys: int = 5) -> list[Stored]:
         body = b"%d" % number + PAD
         stored += publish(partition, *((f"key {key}", body) for key in range(keys)))
     return stored
+
+
+def join_up_to(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have passes make one segment of several while it has so many bytes at most."""
+    for module in (compaction_progress, log_compactor):
+        monkeypatch.setattr(module, "COMPACTED_SEGMENT_BYTES", size)
 
 
 async def test_the_last_value_of_each_key_stays_where_it_was(data: Path, disk: WatchedDisk) -> None:
@@ -399,7 +405,7 @@ async def test_a_new_segment_that_is_taken_back_goes_before_its_index(
 async def test_old_large_segments_are_compacted(
     data: Path, disk: WatchedDisk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(log_compactor, "COMPACTED_SEGMENT_BYTES", 100)
+    join_up_to(100, monkeypatch)
     store, partition = start_compacted(data, disk)
     stored = fill(partition, 10)
     stored += [each for key in range(60) for each in publish(partition, (f"key {key}", PAD))]
@@ -520,7 +526,7 @@ async def test_compression_goes_on_with_compacted_segments(data: Path, disk: Wat
 async def test_a_pass_goes_on_when_its_segment_is_compressed(
     data: Path, disk: WatchedDisk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(log_compactor, "COMPACTED_SEGMENT_BYTES", 8_000)
+    join_up_to(8_000, monkeypatch)
     store, partition = start_compacted(data, disk, compression="zstd")
     for key in range(200):
         publish(partition, (f"key {key}", PAD))
@@ -538,7 +544,7 @@ async def test_a_pass_goes_on_when_its_segment_is_compressed(
 async def test_a_pass_needs_room_for_a_segment_that_grows(
     data: Path, disk: WatchedDisk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(log_compactor, "COMPACTED_SEGMENT_BYTES", 1)
+    join_up_to(1, monkeypatch)
     store, partition = start_compacted(data, disk)
     needed: list[int] = []
     store.compactor._check_space = needed.append
