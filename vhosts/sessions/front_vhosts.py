@@ -58,7 +58,6 @@ class FrontVhosts:
 
     def lead(self) -> None:
         """The queues are open: consumers and publishers go on with these."""
-        self._link.give_up("this node leads")
         for vhost, queues in self._queues.items():
             vhost.definitions = vhost
             vhost.targets.turn_to(vhost.queues)
@@ -69,6 +68,7 @@ class FrontVhosts:
                 else:
                     handle.delete()
         self._queues.clear()
+        self._link.give_up("this node leads")
 
     def _add(self, vhost: VirtualHost) -> None:
         stored = vhost.stored

@@ -211,7 +211,7 @@ class RemoteConsumer:
         if self.has_left:
             return
         options = replace(self._options, place=self._place())
-        self.leave()
+        self.end()
         try:
             attaching = queue.attach(self._consumer, options, partial(self._move, queue))
         except Exception as error:
@@ -349,10 +349,10 @@ class RemoteConsumer:
 
     # -- the end
 
-    def cancelled(self) -> None:
-        """The leader delivers no more, because the client wants none."""
+    def end(self) -> None:
+        """The leader delivers no more: hand on what it has settled, and leave."""
         if self._has_begun and self._consumer.no_ack:
-            self._hand_on(whole=True)  # the leader has settled it
+            self._hand_on(whole=True)
         self.leave()
 
     def leave(self) -> None:

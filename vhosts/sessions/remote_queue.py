@@ -214,9 +214,12 @@ class RemoteQueue:
     def detach(self, gone: Collection[Consumer]) -> None:
         """See `QueueHandle`."""
         leaving = [self._consumers[each] for each in gone if each in self._consumers]
-        if not leaving:
-            return
-        subjects = [each.subject for each in leaving]
+        if leaving:
+            self._say_gone([each.subject for each in leaving])
+            for each in leaving:
+                each.leave()
+
+    def _say_gone(self, subjects: list[int]) -> None:
         session = self.link.session
 
         def forget(_: object) -> None:
@@ -224,8 +227,6 @@ class RemoteQueue:
                 session.forget_consumer(subject)
 
         self._ask("detach", forget, lambda error: None, subjects)
-        for each in leaving:
-            each.leave()
 
     def cancel(self, consumer: Consumer) -> "asyncio.Future[None] | None":
         """See `QueueHandle`."""
@@ -233,11 +234,15 @@ class RemoteQueue:
         if remote is None:
             return None
         session, subject = self.link.session, remote.subject
+        if not session.is_open:
+            self._say_gone([subject])
+            remote.end()
+            return None
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
         def cancelled(_: object) -> None:
             session.forget_consumer(subject)
-            remote.cancelled()
+            remote.end()
             if not done.done():
                 done.set_result(None)
 
@@ -380,6 +385,7 @@ class RemoteQueue:
 
     def hand_over(self, queue: QueueHandle) -> None:
         """This node leads: its own queue serves all consumers from here on."""
+        self.counters.leave()
         for remote in list(self._consumers.values()):
             remote.hand_over(queue)
 

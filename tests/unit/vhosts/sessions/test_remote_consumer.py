@@ -9,7 +9,7 @@ from support.queue_samples import give_back, numbered, records, settle
 from unit.vhosts.sessions.session_pipe import RemoteTaker, ScriptedLeader, call_of
 
 from routelog.exchanges import QueueNotFound
-from routelog.vhosts import ConsumeOptions, GroupOptions, ReturnReason
+from routelog.vhosts import ConsumeOptions, GroupOptions, ReturnReason, value_of
 from routelog.vhosts.errors import (
     ConsumptionRefused,
     InvalidStreamOffset,
@@ -416,6 +416,21 @@ async def test_a_queue_of_this_node_takes_the_consumers_over(leader: ScriptedLea
     assert [each for each, _ in local.attached] == [taker, coming]
     assert [taker.queue, taker.source, coming.queue, coming.source] == [local] * 4
     assert await attaching is None
+    leaving, left, waiting = RemoteTaker(), RemoteTaker(), RemoteTaker(no_ack=True)
+    leader.open()
+    attached(leader, queue, leaving)
+    attached(leader, queue, left)
+    subject = subject_of(attached(leader, queue, waiting))
+    waiting.is_stalled = True
+    leader.delivers(subject, 0, records("m0"))
+    cancelled = queue.cancel(leaving)
+    leader.session.lost("it leads itself")
+    assert queue.cancel(left) is None
+    waiting.is_stalled = False
+    local.attached.clear()
+    queue.hand_over(local)
+    assert [each for each, _ in local.attached] == [waiting]
+    assert (waiting.bodies(), await value_of(cancelled)) == (["m0"], None)
     attached_late = queue.attach(refused, ConsumeOptions(), refused.begin)
     local.error = ConsumptionRefused("q", "/")
     queue.hand_over(local)
