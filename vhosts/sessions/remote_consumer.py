@@ -34,6 +34,7 @@ from routelog.vhosts.sessions.front_session import FrontSession, SessionQueue, n
 from routelog.vhosts.sessions.remote_partition import PartitionReturns, RemotePartition
 from routelog.vhosts.sessions.session_message import (
     COUNTED,
+    OFFSET_END,
     REDELIVERED,
     BadSessionMessage,
     Kind,
@@ -244,11 +245,14 @@ class RemoteConsumer:
         counts: Sequence[int] = ()
         content = message.content
         if message.flags & COUNTED:
+            if len(content) < 4 * message.count:
+                raise BadSessionMessage(f"DELIVER: {message.count} counts in {len(content)} bytes")
             counts = numbers_of(content[: 4 * message.count])
             content = content[4 * message.count :]
         records = records_of(content)
-        if records.count != message.count:
-            raise BadSessionMessage(f"DELIVER: {records.count} messages for {message.count}")
+        if records.count != message.count or message.first + message.count > OFFSET_END:
+            where = f"{message.count} from {message.first} on"
+            raise BadSessionMessage(f"DELIVER: {records.count} messages for {where}")
         came = _Waiting(
             self._partition(message.partition),
             records,

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
 from itertools import chain
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
@@ -37,7 +37,9 @@ from routelog.vhosts.sessions.front_session import FrontSession
 from routelog.vhosts.sessions.leader_link import LeaderLink
 from routelog.vhosts.sessions.remote_consumer import RemoteConsumer
 from routelog.vhosts.sessions.remote_partition import PartitionReturns, RemotePartition
-from routelog.vhosts.sessions.session_message import BadSessionMessage, records_of
+from routelog.vhosts.sessions.session_message import OFFSET_END, BadSessionMessage, records_of
+
+Number = Annotated[int, msgspec.Meta(ge=0, lt=OFFSET_END)]
 
 
 class GotMessage(msgspec.Struct):
@@ -49,11 +51,11 @@ class GotMessage(msgspec.Struct):
         batch: the message.
     """
 
-    ready: int
-    partition: int
-    offset: int
+    ready: Number
+    partition: Number
+    offset: Number
     redelivered: bool
-    count: int
+    count: Number
     batch: bytes
 
 

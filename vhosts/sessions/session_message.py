@@ -50,6 +50,7 @@ import msgspec
 from routelog.log_backend import CorruptBatch, Octets, RecordBatch, Records, decode_batch
 
 VERSION = 1  # of the messages; nodes agree on it when they are introduced
+OFFSET_END = 1 << 62  # of what is delivered: compiled code has signed numbers
 MESSAGE_BYTES_MAX = 704 * 1024 * 1024  # the largest batch, and the counts of its deliveries
 
 # A view of less would keep a buffer that has much else.
