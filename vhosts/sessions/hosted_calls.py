@@ -29,7 +29,7 @@ from routelog.vhosts.queues.queue import Queue
 from routelog.vhosts.queues.queue_handle import Answer, ConsumeOptions, ConsumerSource, after, then
 from routelog.vhosts.sessions.bound_queue import BoundQueue
 from routelog.vhosts.sessions.hosted_consumer import HostedConsumer
-from routelog.vhosts.sessions.session_message import BadSessionMessage
+from routelog.vhosts.sessions.session_message import BadSessionMessage, value_in
 from routelog.vhosts.vhost.topology_keeper import Durable
 from routelog.vhosts.vhost.vhost import VirtualHost
 
@@ -470,13 +470,10 @@ def decode_call(content: Octets) -> tuple[str, list[Any]]:
     Raises:
         BadSessionMessage: it is no call.
     """
-    try:
-        method, *arguments = msgspec.msgpack.decode(content, type=list[Any])
-    except (msgspec.DecodeError, ValueError) as error:
-        raise BadSessionMessage(f"a call: {error}") from None
-    if not isinstance(method, str):
-        raise BadSessionMessage(f"a call of {method!r}")
-    return method, arguments
+    call = value_in(content, list[Any])
+    if not call or not isinstance(call[0], str):
+        raise BadSessionMessage("a call without a method")
+    return call[0], call[1:]
 
 
 def call_queue(

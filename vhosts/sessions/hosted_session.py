@@ -54,6 +54,7 @@ from routelog.vhosts.sessions.session_message import (
     batch_pieces,
     message_pieces,
     records_of,
+    value_in,
 )
 from routelog.vhosts.vhost.vhost import VirtualHost
 from routelog.vhosts.vhost.vhost_directory import VhostDirectory
@@ -198,10 +199,7 @@ class HostedSession:
     # -- batches
 
     def _name_queue(self, message: SessionMessage) -> None:
-        try:
-            vhost, name = msgspec.msgpack.decode(message.content, type=tuple[str, str])
-        except msgspec.DecodeError as error:
-            raise BadSessionMessage(f"a queue: {error}") from None
+        vhost, name = value_in(message.content, tuple[str, str])
         self._take_subject(message.subject)
         if len(self._queues) >= self._sweep_at:
             self._sweep()

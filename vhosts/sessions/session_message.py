@@ -44,6 +44,7 @@ checksum of the payload is what the front, or the log, knows.
 import struct
 from collections.abc import Sequence
 from enum import IntEnum
+from typing import Any
 
 import msgspec
 
@@ -180,3 +181,15 @@ def records_of(content: Octets) -> Records:
         return decode_batch(content, 0).records
     except (CorruptBatch, struct.error) as error:
         raise BadSessionMessage(f"a batch: {error}") from None
+
+
+def value_in(content: Octets, kind: Any = Any) -> Any:
+    """The value of msgpack that content is.
+
+    Raises:
+        BadSessionMessage: it is none, or not of this kind.
+    """
+    try:
+        return msgspec.msgpack.decode(content, type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise BadSessionMessage(f"a value: {error}") from None

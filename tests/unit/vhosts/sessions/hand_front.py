@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from array import array
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -53,6 +53,7 @@ class HandFront:
     Attributes:
         session: the leader's end.
         told: messages that the test has not taken.
+        on_told: called with each one.
         outbox: unsent bytes, as the transport says.
         confirmed: what the last CONFIRM said: written, durable.
         failures: why the leader ended the session.
@@ -67,6 +68,7 @@ class HandFront:
         self.failures: list[str] = []
         self.session.on_failed = self._failed
         self.told: list[SessionMessage] = []
+        self.on_told: Callable[[SessionMessage], None] = lambda message: None
         self.confirmed = 0, 0
         self.confirms = 0
         self._subjects = self._batches = self._calls = 0
@@ -81,6 +83,7 @@ class HandFront:
                 self.confirmed = message.number, message.first
                 self.confirms += 1
             self.told.append(message)
+            self.on_told(message)
         assert at == len(octets)
 
     def _failed(self, reason: str) -> None:

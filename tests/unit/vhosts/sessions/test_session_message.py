@@ -15,6 +15,7 @@ from routelog.vhosts.sessions.session_message import (
     decode_message,
     message_pieces,
     records_of,
+    value_in,
 )
 
 MESSAGES = st.builds(
@@ -73,3 +74,17 @@ def test_a_damaged_batch_is_refused(at: int) -> None:
     content[at] ^= 1
     with pytest.raises(BadSessionMessage, match=r"a batch"):
         records_of(content)
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"\xc1", b"\xa1\xff", b"\x91" * 10_000 + b"\xc0", b"\xc0\xc0"]
+)
+def test_what_is_no_value_is_refused(content: bytes) -> None:
+    with pytest.raises(BadSessionMessage, match=r"a value"):
+        value_in(content)
+
+
+def test_a_value_has_its_kind() -> None:
+    assert value_in(b"\x92\x01\xa1q", tuple[int, str]) == (1, "q")
+    with pytest.raises(BadSessionMessage, match=r"a value"):
+        value_in(b"\x92\x01\x02", tuple[int, str])
