@@ -288,7 +288,7 @@ class RemoteQueue:
             raise BadSessionMessage(f"the answer of get: {error}") from None
         if not got.partition < len(self.numbers):
             raise BadSessionMessage(f"get of partition {got.partition} of {self}")
-        records = records_of(got.batch)
+        records = records_of(bytearray(got.batch))  # the kernel wants what can be written
         if records.count != 1:
             raise BadSessionMessage(f"get of {records.count} messages")
         self.ready = got.ready
