@@ -135,6 +135,7 @@ class RemotePartition:
         self._returns = returns
         self._settled: dict[Reason, Ranges] = {}
         self._counts: dict[int, int] = {}
+        self._is_paused = False
 
     @property
     def counters(self) -> MessageCounters:
@@ -191,13 +192,15 @@ class RemotePartition:
             self._returns.add(self._subject, reason, first, end)
 
     def pause(self) -> None:
-        """See `DeliverySource`."""
-        if not self._session.is_lost:
+        """See `DeliverySource`: several pauses end with one `resume`."""
+        if not (self._session.is_lost or self._is_paused):
+            self._is_paused = True
             self._returns.pause(self._subject)
 
     def resume(self) -> None:
         """See `DeliverySource`."""
-        if not self._session.is_lost:
+        if self._is_paused and not self._session.is_lost:
+            self._is_paused = False
             self._returns.resume(self._subject)
         self.on_ready()
 
