@@ -43,9 +43,8 @@ class DeliveringSession(Protocol):
 
     counters: MessageCounters
 
-    @property
-    def takes_deliveries(self) -> bool:
-        """Whether it is open, and the peer reads what is sent."""
+    def takes_from(self, consumer: "HostedConsumer") -> bool:
+        """Whether it is open, and the peer reads what is sent; else the consumer is woken when it does."""
 
     def write(self, pieces: Sequence[Octets]) -> None:
         """Send pieces of a message."""
@@ -129,7 +128,7 @@ class HostedConsumer:
 
     def credit(self) -> int:
         """See `Consumer`."""
-        if self.is_gone or self._window_bytes >= WINDOW_BYTES or not self._session.takes_deliveries:
+        if self.is_gone or self._window_bytes >= WINDOW_BYTES or not self._session.takes_from(self):
             return 0
         if self.prefetch and not self.no_ack:
             return self.prefetch - self.unacked
@@ -229,7 +228,9 @@ class HostedConsumer:
 
     def _deliver_again(self) -> None:
         # As the window has room; it is called again when there may be more.
-        while self._again and self._window_bytes < WINDOW_BYTES and self._session.takes_deliveries:
+        while self._again and self._window_bytes < WINDOW_BYTES:
+            if not self._session.takes_from(self):
+                return
             part = self._again[0]
             end = min(part.end, part.first + DELIVERY_COUNT_MAX)
             again = part.source.redeliver(part.first, end, DELIVERY_BYTES_MAX, self._deliver_again)

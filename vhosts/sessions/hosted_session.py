@@ -121,6 +121,7 @@ class HostedSession:
         self._queues: dict[int, BoundQueue] = {}
         self._sweep_at = SWEEP_MIN
         self._consumers: dict[int, HostedConsumer] = {}
+        self._stalled: dict[HostedConsumer, None] = {}  # they wait for `drained`
         self._connections: dict[int, FrontConnection] = {}
         self._next_batch = 1
         self._confirms = BatchConfirms(host.progress, self._confirm, self._journal_failed)
@@ -163,7 +164,8 @@ class HostedSession:
 
     def drained(self) -> None:
         """Most of what was unsent is sent."""
-        for consumer in [*self._consumers.values()]:
+        stalled, self._stalled = self._stalled, {}
+        for consumer in stalled:
             consumer.wake()
 
     def pressed(self, reasons: Iterable[str]) -> None:
@@ -191,6 +193,7 @@ class HostedSession:
         consumers, self._consumers = self._consumers, {}
         paused, self._paused = self._paused, {}
         self._queues.clear()
+        self._stalled.clear()
         yield from leaving(consumers.values(), got, paused)
         for number in [*self._connections]:
             self.connection_closed(number)
@@ -266,10 +269,14 @@ class HostedSession:
 
     # -- deliveries
 
-    @property
-    def takes_deliveries(self) -> bool:
+    def takes_from(self, consumer: HostedConsumer) -> bool:
         """See `DeliveringSession`."""
-        return not self._is_over and self.outbox_bytes() <= OUTBOX_BYTES_MAX
+        if self._is_over:
+            return False
+        if self.outbox_bytes() <= OUTBOX_BYTES_MAX:
+            return True
+        self._stalled[consumer] = None
+        return False
 
     def _credit(self, message: SessionMessage) -> None:
         consumer = self._consumers.get(message.subject)
