@@ -60,6 +60,7 @@ cdef class JournalGroups:
         self, unsigned long long partition, RecordBatch batch, bint waited, bint synced
     ) except? -1
     cdef JournalGroup _group_for(self, Py_ssize_t size)
+    cdef JournalGroup _growing(self)
     cdef JournalGroup _follow(self)
     cpdef int hide(self, unsigned long long partition, long long offset) except? -1
     cpdef int withhold(self, unsigned long long partition, long long offset) except? -1

@@ -361,15 +361,20 @@ class JournalGroups:
     def _group_for(self, size: int) -> JournalGroup:
         if self.failure is not None:
             raise self.failure
-        if not self.gathers:
-            # Compiled, None would be taken for a group.
-            raise RuntimeError("the journal has not started")
-        group = self._last
+        group = self._growing()
         if self._together or self.is_held or not group.count:
             return group
         if group.content.bytes + size > COMMIT_BYTES_MAX:
             group = self._follow()
         return group
+
+    @cython.cfunc
+    @cython.returns(JournalGroup)
+    def _growing(self) -> JournalGroup:
+        if not self.gathers:
+            # Compiled, None would be taken for a group.
+            raise RuntimeError("the journal has not started")
+        return self._last
 
     @cython.cfunc
     @cython.returns(JournalGroup)
@@ -461,15 +466,16 @@ class JournalGroups:
 
     def cut_point(self) -> GroupEnd:
         """Where the group that grows ends; no batch behind it has its records from one before it."""
-        self._last.records = None
-        return self._last.content.bytes, self._last.count, self.pending_bytes
+        group = self._growing()
+        group.records = None
+        return group.content.bytes, group.count, self.pending_bytes
 
     def take_back(self, steps: Sequence[tuple[GroupEnd, GroupEnd]]) -> None:
         """What the group that grows was given between some cut points, in their order, is not in it any more.
 
         Half an entry is gone with the rest.
         """
-        group = self._last
+        group = self._growing()
         group.content.cut([(begin[0], end[0]) for begin, end in steps])
         for begin, end in steps:
             group.count -= end[1] - begin[1]
@@ -478,7 +484,7 @@ class JournalGroups:
     def let_go(self) -> None:
         """The group that was held is complete: what comes now is in another one."""
         self.is_held = False
-        if self._last.count:
+        if self._growing().count:
             self._follow()
 
     @property

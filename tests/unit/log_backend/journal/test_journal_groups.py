@@ -32,6 +32,15 @@ def groups() -> JournalGroups:
     return groups
 
 
+def test_a_journal_that_only_follows_takes_nothing() -> None:
+    groups = JournalGroups(lambda waited: None, lambda pressed: None)
+    with pytest.raises(RuntimeError, match=r"has not started"):
+        append(groups, 1)
+    for call in (groups.cut_point, groups.let_go, lambda: groups.take_back([])):
+        with pytest.raises(RuntimeError, match=r"has not started"):
+            call()
+
+
 def test_a_block_that_would_grow_too_large_is_followed_by_another(groups: JournalGroups) -> None:
     positions = [append(groups, COMMIT_BYTES_MAX // 2) for _ in range(3)]
     assert positions == [1, 2, 3]
