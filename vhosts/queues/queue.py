@@ -68,7 +68,7 @@ JoinGroup = Callable[
     ["Queue", Consumer, ConsumeOptions, Callable[[ConsumerSource], None]], Answer[None]
 ]
 
-# Of a turn of readers that do not keep up: those that do, and all other clients, wait for its end.
+# Of readers that lag, beside others that keep up, and wait for the end of their turn
 CATCH_UP_SECONDS = 0.000_1
 
 
@@ -621,16 +621,18 @@ class Queue(Dispatcher):
     def _feed_readers(self) -> None:
         # Those at the end of the log first: they wait for little. If it takes all time, the others are next.
         sent = 0
+        deadline = self._scheduler.deadline
         if not self._others_are_due:
-            for reader in self._readers:
-                if reader.keeps_up:
-                    sent = self._feed(reader, sent)
+            live = [reader for reader in self._readers if reader.keeps_up]
+            for reader in live:
+                sent = self._feed(reader, sent)
             if sent > TURN_BYTES_MAX or self._scheduler.is_over():
                 self._others_are_due = sent > 0
                 self._go_on_later()
                 return
+            if live:
+                self._scheduler.shorten(CATCH_UP_SECONDS)
         self._others_are_due = False
-        deadline = self._scheduler.shorten(CATCH_UP_SECONDS)
         self._feed_in_turn(sent)
         self._scheduler.deadline = deadline
 
