@@ -5,8 +5,7 @@ close-ok is read and thrown away, content included.
 """
 
 from asyncio import Future
-from collections.abc import Awaitable, Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Any, TypeVar
 
@@ -107,14 +106,9 @@ class Channel:
         else:
             self.write(frame)
 
-    @contextmanager
-    def cancels_behind_reply(self) -> Iterator[None]:
+    def hold_cancels(self) -> None:
         """See `TopologyChannel`: a client that deletes its queue awaits the answer first."""
         self._cancels_behind = True
-        try:
-            yield
-        finally:
-            self._cancels_behind = False
 
     def wait_for(self, arrived: Awaitable[None]) -> None:
         """See `PublishingChannel`."""
@@ -130,7 +124,7 @@ class Channel:
     ) -> None:
         """Answer when a change is durable."""
         frame = b"" if nowait else encode_method(self.number, kind, **values)
-        frame, self._cancels = frame + self._cancels, b""
+        frame, self._cancels, self._cancels_behind = frame + self._cancels, b"", False
         if durable is None:
             self._answer(frame)
         else:

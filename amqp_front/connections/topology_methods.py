@@ -1,7 +1,6 @@
 """The methods of the exchange and queue classes."""
 
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
@@ -48,8 +47,8 @@ class TopologyChannel(Protocol):
     def connection(self) -> object:
         """Its connection."""
 
-    def cancels_behind_reply(self) -> AbstractContextManager[None]:
-        """Consumers of the channel that end meanwhile are told so behind the next reply."""
+    def hold_cancels(self) -> None:
+        """Consumers of the channel that end from here on are told so behind the next reply."""
 
     def reply(
         self, durable: Awaitable[object] | None, nowait: bool, kind: type[Any], **values: Any
@@ -207,8 +206,8 @@ def queue_delete(channel: TopologyChannel, method: Any) -> None:
     name = queue_name(channel, method.queue)
     channel.permissions.authorize(QUEUE, name, CONFIGURE)
     conditions = {"if_unused": method.if_unused, "if_empty": method.if_empty}
-    with channel.cancels_behind_reply():
-        count = channel.vhost.definitions.delete_queue_of(name, channel.connection, **conditions)
+    channel.hold_cancels()
+    count = channel.vhost.definitions.delete_queue_of(name, channel.connection, **conditions)
     _when_counted(channel, method, count, commands.Queue.DeleteOk)
 
 

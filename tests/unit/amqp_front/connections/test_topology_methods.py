@@ -2,7 +2,6 @@
 
 from asyncio import Future, gather
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -46,9 +45,8 @@ class Channel:
         self.answers: list[tuple[Awaitable[object] | None, dict[str, Any]]] = []
         self.waits: list[Future[Any]] = []
 
-    def cancels_behind_reply(self) -> AbstractContextManager[None]:
+    def hold_cancels(self) -> None:
         """See `TopologyChannel`."""
-        return nullcontext()
 
     def when(self, answer: Answer[Any], then: Callable[[Any], None], method: Any) -> None:
         """See `TopologyChannel`."""
