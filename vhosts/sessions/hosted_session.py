@@ -349,7 +349,7 @@ class HostedSession:
             if source in self._paused:
                 self._paused[source].append(holder)
                 return
-        self._consumers.pop(holder.number, None)
+        self.forget(holder)
 
     def consumer_ended(self, consumer: HostedConsumer, error: QueueStopped | None) -> None:
         """See `DeliveringSession`."""
@@ -492,7 +492,8 @@ class HostedSession:
     def forget(self, consumer: HostedConsumer) -> None:
         """See `CallingSession`."""
         consumer.is_gone = True
-        self._consumers.pop(consumer.number, None)
+        if self._consumers.get(consumer.number) is consumer:  # the number may be another one's
+            del self._consumers[consumer.number]
 
     def consumer(self, number: int) -> HostedConsumer:
         """See `CallingSession`."""

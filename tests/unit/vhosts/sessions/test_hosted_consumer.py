@@ -604,3 +604,18 @@ async def test_reasons_of_returns(front: HandFront, queue: Queue, subject: int) 
         front.give_back(consumer, 0, 1, reason)
     assert front.bodies() == ["m"]
     assert queue.unacked == 1
+
+
+async def test_a_number_is_given_again(front: HandFront, stream: Queue) -> None:
+    subject = front.bind(stream)
+    wanted = front.wanted(consumer=7, place="first", filter={"x-filter": "what is"}, prefetch=1)
+    number = front.call("consume", wanted, subject=subject)
+    front.call("detach", [7], subject=subject)
+    front.consume(subject, consumer=7, place="first", prefetch=1)
+    with pytest.raises(InvalidFilter):
+        await front.answered(number)
+    front.publish(subject, "m")
+    await front.confirmed_up_to(1)
+    await until(lambda: front.bodies() == ["m"])
+    front.close()
+    assert stream.consumer_count == 0

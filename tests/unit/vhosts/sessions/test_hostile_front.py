@@ -44,6 +44,8 @@ CALLS: list[tuple[str, list[Any]]] = [
     ("consume", [consume_call(consumer=7, group=["g", None, None], place="first", prefetch=3)]),
     ("consume", [consume_call(consumer=8, filter={"x-filter": "TRUE"}, place=0)]),
     ("consume", [consume_call(consumer=9, exclusive=True)]),
+    ("consume", [consume_call(consumer=3, prefetch=2)]),
+    ("consume", [consume_call(consumer=4, place="first", filter={"x-filter": "what is"})]),
 ]
 QUEUE_CALL = {
     "name": "mine",
