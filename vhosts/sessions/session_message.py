@@ -162,13 +162,16 @@ def decode_message(buffer: bytearray, at: int, end: int) -> tuple[SessionMessage
     size = message_bytes(buffer, at)
     if end - at < size:
         return None
-    _, kind, flags, partition, subject, number, first, count = _HEAD.unpack_from(buffer, at)
-    if kind not in _KINDS:
-        raise BadSessionMessage(f"kind {kind}")
-    view = memoryview(buffer)[at + HEAD_BYTES : at + size]
-    content: Octets = view if size > COPIED_BYTES_MAX else bytearray(view)
-    numbers = flags, partition, subject, number, first, count
-    return SessionMessage(_KINDS[kind], *numbers, content), size
+    _, code, flags, partition, subject, number, first, count = _HEAD.unpack_from(buffer, at)
+    kind = _KINDS.get(code)
+    if kind is None:
+        raise BadSessionMessage(f"kind {code}")
+    content: Octets = b""
+    if size > COPIED_BYTES_MAX:
+        content = memoryview(buffer)[at + HEAD_BYTES : at + size]
+    elif size > HEAD_BYTES:
+        content = buffer[at + HEAD_BYTES : at + size]
+    return SessionMessage(kind, flags, partition, subject, number, first, count, content), size
 
 
 def records_of(content: Octets) -> Records:
