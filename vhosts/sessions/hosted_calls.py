@@ -65,6 +65,9 @@ class CallingSession(Protocol):
 
     counters: MessageCounters
 
+    def room(self) -> "asyncio.Future[bool] | None":
+        """What an answer of any size waits for while much is unsent; it tells whether the session is open."""
+
     def vhost(self, name: str) -> VirtualHost:
         """A vhost of this node.
 
@@ -247,7 +250,11 @@ def _get(session: CallingSession, bound: BoundQueue, while_paused: bool) -> Answ
             queue.counters.got_nothing(session.counters)
         return delivery
 
-    return after(queue.get(while_paused=while_paused), got)
+    def get(is_open: bool) -> Answer[Delivery | None]:
+        return after(queue.get(while_paused=while_paused), got) if is_open else None
+
+    room = session.room()
+    return get(True) if room is None else then(room, get)
 
 
 def _purge(session: CallingSession, bound: BoundQueue) -> int:

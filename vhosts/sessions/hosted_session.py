@@ -8,6 +8,7 @@ as they come; what takes longer than a turn is answered by the number of its cal
 import asyncio
 import logging
 from array import array
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -122,6 +123,7 @@ class HostedSession:
         self._sweep_at = SWEEP_MIN
         self._consumers: dict[int, HostedConsumer] = {}
         self._stalled: dict[HostedConsumer, None] = {}  # they wait for `drained`
+        self._gets: deque[asyncio.Future[bool]] = deque()  # likewise
         self._connections: dict[int, FrontConnection] = {}
         self._next_batch = 1
         self._confirms = BatchConfirms(host.progress, self._confirm, self._journal_failed)
@@ -167,6 +169,7 @@ class HostedSession:
         stalled, self._stalled = self._stalled, {}
         for consumer in stalled:
             consumer.wake()
+        self._next_get()
 
     def pressed(self, reasons: Iterable[str]) -> None:
         """Tell the front why publishers are to wait; no reason: they are not."""
@@ -194,6 +197,8 @@ class HostedSession:
         paused, self._paused = self._paused, {}
         self._queues.clear()
         self._stalled.clear()
+        for room in self._gets:
+            _resolve(room, False)
         yield from leaving(consumers.values(), got, paused)
         for number in [*self._connections]:
             self.connection_closed(number)
@@ -442,6 +447,20 @@ class HostedSession:
 
     # -- what calls need (CallingSession)
 
+    def room(self) -> "asyncio.Future[bool] | None":
+        """See `CallingSession`."""
+        if not self._gets and self.outbox_bytes() <= OUTBOX_BYTES_MAX:
+            return None
+        room: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self._gets.append(room)
+        return room
+
+    def _next_get(self) -> None:
+        # One in a turn: then it is known how much the last one has left unsent.
+        if self._gets and not self._is_over and self.outbox_bytes() <= OUTBOX_BYTES_MAX:
+            _resolve(self._gets.popleft(), True)
+            self._host.scheduler.call(Lane.CLIENTS, self._next_get)
+
     def vhost(self, name: str) -> VirtualHost:
         """See `CallingSession`."""
         return self._host.vhosts.get(name)
@@ -516,6 +535,11 @@ class HostedSession:
             consumer.is_gone = True
             consumer.give_up_again()
             self._drop_settled(consumer)
+
+
+def _resolve(room: "asyncio.Future[bool]", is_open: bool) -> None:
+    if not room.done():
+        room.set_result(is_open)
 
 
 _ACTIONS: Mapping[Kind, Callable[[HostedSession, SessionMessage], None]] = {

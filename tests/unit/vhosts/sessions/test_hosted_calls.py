@@ -1,5 +1,6 @@
 """Calls of a front: what they answer, what they refuse, and what only a broken front sends."""
 
+import asyncio
 from typing import Any
 
 import msgspec
@@ -37,6 +38,7 @@ from routelog.vhosts import (
     current_actor,
     encoded_arguments,
 )
+from routelog.vhosts.sessions.hosted_session import OUTBOX_BYTES_MAX
 from routelog.vhosts.sessions.session_message import BadSessionMessage, Kind, records_of
 
 NO_ARGUMENTS = encoded_arguments({})
@@ -493,3 +495,44 @@ async def test_deleted_queues_that_are_forgotten_are_not_found(
         front.answer(front.call("purge", subject=gone))
     assert front.answer(front.call("detach", [77], subject=gone)) is None
     assert got(node.vhost.queues["q"]) is None
+
+
+async def test_get_waits_while_much_is_unsent(front: HandFront, queue: Queue, subject: int) -> None:
+    front.publish(subject, *numbered(0, 4))
+    front.outbox = OUTBOX_BYTES_MAX + 1
+    calls = [front.call("get", False, subject=subject) for _ in range(3)]
+    await settled_down(front)
+    assert queue.ready == 4
+    front.outbox = 0
+    late = front.call("get", False, subject=subject)  # behind the others
+    await settled_down(front)
+    front.session.drained()
+    offsets = [(await front.answered(each))["offset"] for each in (*calls, late)]
+    assert offsets == [0, 1, 2, 3]
+    assert front.session.room() is None
+
+
+async def test_gets_wait_again_when_one_fills_the_outbox(
+    front: HandFront, queue: Queue, subject: int
+) -> None:
+    front.publish(subject, *numbered(0, 2))
+    front.outbox = OUTBOX_BYTES_MAX + 1
+    first, second = (front.call("get", False, subject=subject) for _ in range(2))
+    front.outbox = 0
+    front.session.drained()
+    front.outbox = OUTBOX_BYTES_MAX + 1  # of the first one
+    await front.answered(first)
+    await settled_down(front)
+    assert not front.has_answer(second)
+    front.close()
+    await settled_down(front)
+    assert (queue.ready, queue.unacked) == (2, 0)
+    delivery = got(queue)
+    assert delivery is not None
+    assert not front.session._calls
+
+
+async def settled_down(front: HandFront) -> None:
+    for _ in range(5):
+        front.run()
+        await asyncio.sleep(0)
