@@ -29,7 +29,7 @@ from support.waiting import WAIT_SECONDS
 SETTINGS = {
     "ROUTELOG_SEGMENT_BYTES": "65536",
     "ROUTELOG_FLUSH_SECONDS": "0.02",
-    "ROUTELOG_MEMORY_TAIL_BYTES": "1048576",  # readers get what is in memory as it came
+    "ROUTELOG_MEMORY_TAIL_BYTES": "1048576",  # of what is in memory, readers get all
 }
 ARGUMENTS = {
     "x-queue-type": "stream",
@@ -153,7 +153,7 @@ def test_a_new_leader_compacts_on_where_others_have_not_compacted(tmp_path: Path
         lazy.start()
         table.publish(compacts_on(leader, other))
         table.publish(compacts_on(leader, other))  # takes deletions
-        assert table.check() < table.published
+        table.check()
         assert not compacted(lazy)
         check_equal(cluster)
 
@@ -168,7 +168,8 @@ def test_a_new_leader_compacts_on_where_others_have_not_compacted(tmp_path: Path
             name = f"{node.data_dir.name}@test"
             told, code = cluster.ask("transfer", "--to", name)
             assert code == 0, told
-            table.check()
+            found = table.check()
+        assert found < table.published  # the last one was restarted, and reads its files
         check_equal(cluster)
 
 
@@ -189,7 +190,7 @@ def test_leaders_that_are_killed_while_they_compact_lose_no_last_value(tmp_path:
             leader.start()
             cluster.until_led(in_sync=3)
             table.publish(compacts_on(*cluster.brokers.values()))
-            assert table.check() < table.published
+            table.check()
             check_equal(cluster)
 
 
