@@ -138,7 +138,8 @@ class Publisher:
         except JournalFailed as error:
             self._lose(error, returnable)
             return NOTHING
-        if self._appending.is_under_way or self._appending.outcomes:
+        appending = self._appending
+        if appending.is_under_way or (appending.outcomes and not self._learned(returnable)):
             self._needed = needed
             if returnable is not None:
                 returnable = run.kept(self.carried)  # others will use its buffer
@@ -158,7 +159,7 @@ class Publisher:
                 self._needed = self._needed.joined(self._appending.go_on())
                 if self._appending.is_under_way:
                     yield
-            while not self._appending.learn_outcomes():
+            while not self._learned(returnable):
                 yield
         except JournalFailed as error:
             self.fan_out = None
@@ -166,6 +167,11 @@ class Publisher:
             return
         self.fan_out = None
         self._arrived(self._needed, returnable)
+
+    def _learned(self, returnable: PublishRun | None) -> bool:
+        # Whether all queues have said what they refuse, or nobody is told.
+        is_told = self.confirming or returnable is not None
+        return not is_told or self._appending.learn_outcomes()
 
     async def _await_outcomes(self, returnable: PublishRun | None) -> None:
         await asyncio.wait([refused for refused, *_ in self._appending.outcomes])

@@ -73,6 +73,7 @@ class Appending:
             waited: somebody waits until it is as safe as its queues promise.
         """
         self._waited = waited
+        self.outcomes.clear()
         self.queues = 0
         self.routed = 0
         self.behind = None

@@ -616,3 +616,20 @@ async def test_what_a_queue_of_another_node_refuses_comes_back_before_its_nack(
     await until(lambda: publisher.fan_out is None)
     node.turns.run()
     assert outcomes(channel) == [("Basic.Nack", 4, False)]
+
+
+async def test_who_is_not_told_of_refusals_waits_for_none(
+    node: Node, channel: Channel, publisher: Publisher
+) -> None:
+    full(node, "full")
+    front = PipedFront(node)
+    targets: Any = node.vhost.targets
+    targets._queues = {**node.vhost.queues, "full": front.queue(node.vhost.queues["full"])}
+    for _ in range(3):
+        send(publisher, publish(1, "", "full", b"x", mandatory=True))
+        assert publisher.fan_out is None
+    while front.carry():
+        node.turns.run()
+    assert held(node, "full") == ["x"]
+    assert returns_and_confirms(channel) == []
+    assert front.refusals == []
