@@ -51,6 +51,7 @@ class ConsumedQueue(SessionQueue, Protocol):
 
     counters: MessageCounters
     numbers: Sequence[int]
+    is_single: bool
 
     @property
     def full_name(self) -> str:
@@ -124,6 +125,12 @@ class RemoteConsumer:
     def ready(self) -> int:
         """See `ConsumerSource`: what waits here."""
         return sum(each.records.count - each.index for each in self._waiting)
+
+    @property
+    def partitions_in_order(self) -> Sequence[RemotePartition]:
+        """The partitions of which its follower is handed nothing before what it had is back."""
+        is_followed = self._queue.is_single or self._consumer.exclusive
+        return list(self.partitions.values()) if is_followed and not self._is_reader else ()
 
     # -- its sessions
 

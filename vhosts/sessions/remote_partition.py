@@ -204,6 +204,15 @@ class RemotePartition:
             self._returns.resume(self._subject)
         self.on_ready()
 
+    def begin_leaving(self) -> None:
+        """Its consumer leaves: nothing of the partition is handed out until what is on the way is back, too."""
+        self._returns.pause(self._subject)
+
+    def end_leaving(self) -> None:
+        """All that was on the way to its consumer has come back."""
+        if not self._session.is_lost:
+            self._returns.resume(self._subject)
+
     def redeliver(
         self, first: int, end: int, bytes_max: int, when_loaded: Callable[[], None]
     ) -> tuple[int, Sequence[Delivery]]:

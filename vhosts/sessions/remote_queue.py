@@ -15,6 +15,7 @@ from routelog.vhosts.arguments.policy import Policy
 from routelog.vhosts.arguments.queue_arguments import (
     counts_deliveries,
     durability,
+    has_single_active_consumer,
     is_stream,
 )
 from routelog.vhosts.arguments.queue_properties import QueueProperties
@@ -64,6 +65,7 @@ class RemoteQueue:
 
     Attributes:
         numbers: of its partitions, in order.
+        is_single: it has a single active consumer.
         ready: messages that wait for a consumer, when the leader last said so.
         link: the way to the leader.
         counters: what came and left by way of this node.
@@ -111,6 +113,7 @@ class RemoteQueue:
     ) -> None:
         """Apply other arguments, and these policies, from now on."""
         self.properties = properties
+        self.is_single = has_single_active_consumer(properties.arguments)
         self.effective: EffectiveArguments = effective_arguments(
             properties.arguments, policy, operator
         )
@@ -217,18 +220,23 @@ class RemoteQueue:
         """See `QueueHandle`."""
         leaving = [self._consumers[each] for each in gone if each in self._consumers]
         if leaving:
-            self._say_gone([each.subject for each in leaving])
+            self._say_gone(leaving)
             for each in leaving:
                 each.leave()
 
-    def _say_gone(self, subjects: list[int]) -> None:
-        session = self.link.session
+    def _say_gone(self, leaving: Sequence[RemoteConsumer]) -> None:
+        session, subjects = self.link.session, [each.subject for each in leaving]
+        partitions = [part for each in leaving for part in each.partitions_in_order]
+        for partition in partitions:
+            partition.begin_leaving()
 
-        def forget(_: object) -> None:
+        def gone(_: object) -> None:
             for subject in subjects:
                 session.forget_consumer(subject)
+            for partition in partitions:
+                partition.end_leaving()
 
-        self._ask("detach", forget, lambda error: None, subjects)
+        self._ask("detach", gone, lambda error: None, subjects)
 
     def cancel(self, consumer: Consumer) -> "asyncio.Future[None] | None":
         """See `QueueHandle`."""
@@ -237,7 +245,7 @@ class RemoteQueue:
             return None
         session, subject = self.link.session, remote.subject
         if not session.is_open:
-            self._say_gone([subject])
+            self._say_gone([remote])
             remote.end()
             return None
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()

@@ -79,6 +79,7 @@ class Holdings:
 
 class _Consumer:
     tag = "c"
+    group = ""
 
     def __init__(self, queue: SimpleNamespace) -> None:
         self.queue = self.source = queue

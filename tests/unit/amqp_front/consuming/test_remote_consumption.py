@@ -73,6 +73,7 @@ class Channel:
             settlings=deque(),
             deliveries=DeliverySamples(turns.clock),
             scheduler=turns.scheduler,
+            vhosts=place.node.vhosts,
         )
         definitions = (
             vhost.definitions
@@ -309,6 +310,19 @@ async def test_a_group_and_a_reader_are_told_apart(place: Place, channel: Channe
     assert sorted(await channel.bodies()) == ["m0", "m0", "m1", "m1"]
     await channel.settle(4, multiple=True)
     assert sorted(await channel.bodies()) == ["m2", "m2"]
+
+
+async def test_the_next_single_active_consumer_follows_one_that_hangs(
+    place: Place, channel: Channel
+) -> None:
+    queue, other = await place.queue(single_active_consumer=True), Channel(place)
+    channel.consumption.prefetch = 2
+    await channel.consume(queue, consumer_timeout=1_000)
+    await other.consume(queue)
+    await place.publish(queue, *numbered(0, 4))
+    assert await channel.bodies() == ["m0", "m1"]
+    place.node.turns.pass_seconds(5.0)
+    assert await other.bodies() == ["m0+", "m1+", "m2", "m3"]
 
 
 # -- what only sessions do

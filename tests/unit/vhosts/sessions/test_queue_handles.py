@@ -233,11 +233,18 @@ async def test_filters_are_the_queues(place: Place) -> None:
 
 
 async def test_a_deleted_queue_ends_its_consumers(place: Place) -> None:
-    queue, taker = await place.queue(), RemoteTaker()
+    queue, taker, stalled = await place.queue(), RemoteTaker(2), RemoteTaker()
     await place.attach(queue, taker)
+    await place.attach(queue, stalled)
+    stalled.is_stalled = True
+    await place.publish(queue, *numbered(0, 8))
+    await place.rest()
     await place.value(delete_queue(place.node.vhost, place.node.vhost.queues["q"]))
     await place.rest()
-    assert taker.deleted == 1
+    assert (taker.deleted, stalled.deleted, stalled.deliveries) == (1, 1, [])
+    for delivery in taker.take():
+        settle(delivery)
+    await place.rest()
 
 
 async def test_recovered_messages_come_to_their_consumer_again(place: Place) -> None:

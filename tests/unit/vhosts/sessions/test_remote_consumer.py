@@ -20,6 +20,7 @@ from routelog.vhosts.sessions import remote_consumer
 from routelog.vhosts.sessions.remote_queue import RemoteQueue
 from routelog.vhosts.sessions.session_errors import encode_error
 from routelog.vhosts.sessions.session_message import (
+    MORE,
     BadSessionMessage,
     Kind,
     SessionMessage,
@@ -200,6 +201,26 @@ async def test_who_is_detached_gives_back_what_waits_and_what_comes_yet(
     assert leader.said() == []
     with pytest.raises(BadSessionMessage):
         leader.delivers(subject, 5, records("a"))
+
+
+async def test_who_follows_gets_nothing_before_all_is_back_that_was_on_the_way(
+    leader: ScriptedLeader,
+) -> None:
+    leader.open()
+    queue, taker = leader.queue(single_active_consumer=True), RemoteTaker()
+    subject = subject_of(attached(leader, queue, taker))
+    leader.delivers(subject, 0, records(*numbered(0, 2)))
+    queue.detach([taker])
+    taker.take()[0].partition.give_back(0, 2, ReturnReason.FAILED)
+    paused, call, *nothing = leader.said()
+    assert (paused.flags & MORE, paused.count, call_of(call)[0]) == (MORE, 0, "detach")
+    assert nothing == []
+    leader.delivers(subject, 2, records(*numbered(2, 5)))
+    (first,) = leader.said()
+    assert (first.flags & MORE, first.first, first.count) == (MORE, 0, 2)
+    leader.answers(call, None)
+    (last,) = leader.said()
+    assert (last.flags & MORE, last.first, last.count) == (0, 2, 3)
 
 
 async def test_who_is_cancelled_is_delivered_what_is_due_before_that_is_answered(
