@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from routelog.benchmarks.brokers.broker_process import (
@@ -39,7 +39,9 @@ def mirrored_nodes(
         BrokerUnavailable: they do not become a cluster.
     """
     # Behind the port of each node lie those of its etcd.
-    ports = {name: _free_ports(3) for name in NODES}
+    ports: dict[str, int] = {}
+    for name in NODES:
+        ports[name] = _free_ports(3, ports.values())
     listed = ",".join(f"{name}@bench=127.0.0.1:{port}" for name, port in ports.items())
     common = {
         **os.environ,
@@ -86,11 +88,12 @@ def _leader(environment: Mapping[str, str]) -> str:
     raise BrokerUnavailable("no node leads")
 
 
-def _free_ports(count: int) -> int:
-    """The first of so many free ports side by side."""
+def _free_ports(count: int, taken: Collection[int]) -> int:
+    """The first of so many free ports side by side; those of others begin elsewhere."""
     while True:
         first = free_port()
-        if first + count < 65_536 and all(map(_is_free, range(first + 1, first + count))):
+        is_apart = first + count < 65_536 and all(abs(first - each) >= count for each in taken)
+        if is_apart and all(map(_is_free, range(first + 1, first + count))):
             return first
 
 

@@ -173,8 +173,12 @@ def measure_mirrored(folder: Path, workload: Workload, given: argparse.Namespace
     def program(name: str) -> Sequence[str]:
         return TRACED, str(folder / f"{name}.trace")
 
-    with mirrored_nodes(folder, program=program) as (leader, nodes):
-        before, after = _loaded(nodes[leader].uri, workload, given, nodes)
+    fronts = {"ROUTELOG_CLUSTER_FRONTS": "1"} if given.fronts else {}
+    with mirrored_nodes(folder, fronts, program) as (leader, nodes):
+        follower = next(name for name in nodes if name != leader)
+        asked = leader if given.at == "leader" else follower
+        print(f"{leader} leads, clients are connected with {asked}")
+        before, after = _loaded(nodes[asked].uri, workload, given, nodes)
     traces = {name: blocks_of((folder / f"{name}.trace").read_text()) for name in nodes}
     own = traces.pop(leader)
     rounds = [
@@ -251,6 +255,8 @@ def main() -> None:
     parser.add_argument("--confirms", type=int, default=200)
     parser.add_argument("--consumers", type=int, default=0)
     parser.add_argument("--each", action="store_true", help="each publish is a write of its own")
+    parser.add_argument("--at", choices=("leader", "follower"), default="leader")
+    parser.add_argument("--fronts", action="store_true", help="followers serve their clients")
     parser.add_argument("--only", choices=("mirrored", "alone", "disk"))
     parser.add_argument("--folder", type=Path, help="of the nodes' data; default: below /tmp")
     given = parser.parse_args()
