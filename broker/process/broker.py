@@ -188,8 +188,7 @@ class Broker:
             raise self._unusable(error) from None
         if self._config.cluster_fronts:
             self._serve_as_front(mirror)
-        else:
-            self._door = self._passing.door(AMQP)
+        self._door = self._passing.door(AMQP)
         address = await self._listen()
         if self._config.management:
             self.http.serve = self._passing.door(HTTP)
@@ -437,6 +436,7 @@ class Broker:
             self._clock,
             self._gate,
             self._front.close_some,
+            self._serve_here,
             self._cork,
             name=mirror.name,
             process=random_below(1 << 40),
@@ -445,6 +445,10 @@ class Broker:
             default_durability=durability_level(self._config.default_durability),
         )
         self._front_node.begin()
+
+    def _serve_here(self) -> None:
+        # Before that, its users may be missing.
+        self._door = self._front.serve
 
     def _host_sessions(self, epoch: int) -> None:
         assert self._mirror is not None

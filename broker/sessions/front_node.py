@@ -40,6 +40,7 @@ class FrontNode:
         process: a number that no other process of it has.
         gate: where publishers wait.
         close: closes connections, for a reason in words.
+        ready: called when a session is open: users and vhosts are those of the leader.
     """
 
     def __init__(
@@ -49,6 +50,7 @@ class FrontNode:
         clock: Clock,
         gate: Gate,
         close: Callable[[Set[object], str], None],
+        ready: Callable[[], None],
         cork: Cork,
         *,
         name: str,
@@ -61,6 +63,7 @@ class FrontNode:
         self._clock = clock
         self._gate = gate
         self._loop = asyncio.get_running_loop()
+        self._ready = ready
         self._confirm_seconds = confirm_seconds
         self._cork = cork
         self._deadline: ConfirmDeadline | None = None
@@ -133,8 +136,12 @@ class FrontNode:
 
     def _opened(self, write: Write, epoch: int, position: int) -> FrontSession:
         session = self._link.session
-        self._when_applied(session, position, lambda: self._link.open(write, epoch))
+        self._when_applied(session, position, partial(self._open, write, epoch))
         return session
+
+    def _open(self, write: Write, epoch: int) -> None:
+        self._link.open(write, epoch)
+        self._ready()
 
     def _look(self, session: FrontSession) -> None:
         if session is self._link.session and not (session.is_open or self._is_over):

@@ -27,6 +27,7 @@ from routelog.vhosts.sessions.session_message import (
     SessionMessage,
     batch_pieces,
     message_pieces,
+    value_in,
 )
 
 WINDOW_BYTES = 16 * 1024 * 1024  # of batches that are not confirmed: 10 ms at 10 Gbit/s, and a sync
@@ -368,7 +369,7 @@ class FrontSession:
         self._consumer(message).received(message)
 
     def _ended(self, message: SessionMessage) -> None:
-        consumer, value = self._consumer(message), decoded(message.content)
+        consumer, value = self._consumer(message), value_in(message.content)
         del self._consumers[message.subject]
         consumer.ended(None if value is None else decode_error(value))
 
@@ -376,26 +377,14 @@ class FrontSession:
         call = self._calls.pop(message.number, None)
         if call is None:
             raise BadSessionMessage(f"ANSWER {message.number}")
-        value = decoded(message.content)
+        value = value_in(message.content)
         if message.flags & FAILED:
             call.failed(decode_error(value))
         else:
             call.answered(value)
 
     def _pressed(self, message: SessionMessage) -> None:
-        self.on_pressure(frozenset(decoded(message.content, list[str])))
-
-
-def decoded(content: Octets, kind: Any = Any) -> Any:
-    """A value of msgpack.
-
-    Raises:
-        BadSessionMessage: it is none of this kind.
-    """
-    try:
-        return msgspec.msgpack.decode(content, type=kind)
-    except msgspec.DecodeError as error:
-        raise BadSessionMessage(f"a value: {error}") from None
+        self.on_pressure(frozenset(value_in(message.content, list[str])))
 
 
 def numbers_of(content: Octets) -> Sequence[int]:

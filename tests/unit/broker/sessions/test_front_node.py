@@ -47,6 +47,7 @@ class FollowingCluster(Cluster):
     def __init__(self) -> None:
         super().__init__()
         self.storage: Any = Storage()
+        self.ready: list[bool] = []
 
 
 @asynccontextmanager
@@ -61,6 +62,7 @@ async def following(tmp_path: Path) -> AsyncIterator[tuple[FollowingCluster, Fro
             SystemClock(),
             gate,
             lambda connections, reason: None,
+            lambda: cluster.ready.append(front.session.is_open),
             Cork(),
             name="front",
             process=1,
@@ -84,8 +86,10 @@ async def test_a_session_is_used_when_its_leaders_definitions_are_known(tmp_path
         assert not front.session.is_open
         cluster.storage.apply(39)
         assert not front.session.is_open
+        assert not cluster.ready
         cluster.storage.apply(40)
         assert front.session.is_open
+        assert cluster.ready == [True]
 
 
 async def test_the_leader_hears_when_a_change_is_known_here(tmp_path: Path) -> None:
