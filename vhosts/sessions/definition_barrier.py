@@ -52,12 +52,18 @@ class DefinitionBarrier(Generic[Session]):
         self._expected: set[str] = set()
         self._expecting: Timer | None = None
 
-    def expect(self, nodes: Collection[str]) -> None:
+    def expect(self, nodes: Collection[str], position: int) -> None:
         """A leader begins: no change is answered before these nodes have a session, or their lease is over.
 
         Until then they may route by what the leader before had not told them.
+
+        Args:
+            position: of the journal's end: all that was answered before lies there.
         """
+        self._newest = max(self._newest, position)
         self._expected = set(nodes)
+        if self._expecting is not None:
+            self._expecting.cancel()
         self._expecting = self._call_later(self._lease_seconds, self._expect_nobody)
 
     def _expect_nobody(self) -> None:
@@ -96,7 +102,7 @@ class DefinitionBarrier(Generic[Session]):
         Returns:
             Resolves when all nodes have applied it; None: they have.
         """
-        self._newest = position
+        self._newest = max(self._newest, position)
         behind = [session for session, applied in self._applied.items() if applied < position]
         if not (behind or self._expected):
             return None

@@ -116,7 +116,7 @@ async def test_a_session_that_opens_is_told_what_it_must_have_and_nobody_waits_f
 
 
 async def test_a_new_leader_waits_for_the_sessions_of_all_nodes(leader: Leader) -> None:
-    leader.barrier.expect(["a", "b"])
+    leader.barrier.expect(["a", "b"], 0)
     gate = leader.gate(9)
     leader.barrier.opened(1, "a", 9)
     assert not gate.done()
@@ -126,7 +126,7 @@ async def test_a_new_leader_waits_for_the_sessions_of_all_nodes(leader: Leader) 
 
 
 async def test_a_new_leader_does_not_wait_for_a_node_that_does_not_come(leader: Leader) -> None:
-    leader.barrier.expect(["a", "b"])
+    leader.barrier.expect(["a", "b"], 0)
     leader.barrier.opened(1, "a", 3)
     gate = leader.gate(4)
     leader.barrier.applied(1, 4)
@@ -137,7 +137,7 @@ async def test_a_new_leader_does_not_wait_for_a_node_that_does_not_come(leader: 
 
 
 async def test_time_does_not_count_for_a_node_that_leads_no_more(leader: Leader) -> None:
-    leader.barrier.expect(["a"])
+    leader.barrier.expect(["a"], 0)
     leader.barrier.opened(1, "b", 1)
     leader.gate(2)
     leader.barrier.stop()
@@ -163,7 +163,7 @@ async def test_it_does_what_a_list_of_all_that_was_said_says(seed: int) -> None:
     expected, expected_until = set[str](), 0
     if choice.random() < 0.5:
         expected, expected_until = {"n0", "n1"}, 20
-        barrier.expect(sorted(expected))
+        barrier.expect(sorted(expected), 0)
     for _ in range(STEPS):
         what = choice.randrange(6)
         if what == 0:
@@ -203,3 +203,24 @@ async def test_it_does_what_a_list_of_all_that_was_said_says(seed: int) -> None:
         assert sorted(leader.asked) == sorted(asked)
         assert len(leader.late) == len(set(leader.late))
         assert set(leader.late) == late
+
+
+async def test_a_session_begins_with_all_that_earlier_leaders_have_answered(leader: Leader) -> None:
+    leader.barrier.expect([], 40)
+    assert leader.barrier.opened(1, "a", 0) == 40
+    assert leader.barrier.gate(39) is None  # it was submitted before
+    assert leader.barrier.opened(2, "b", 0) == 40
+
+
+async def test_a_leader_that_was_to_hand_over_expects_all_nodes_again(leader: Leader) -> None:
+    leader.barrier.expect(["a", "b"], 0)
+    leader.barrier.opened(1, "a", 3)
+    gate = leader.barrier.gate(4)
+    assert gate is not None
+    leader.barrier.stop()
+    leader.barrier.closed(1)
+    leader.barrier.expect(["a", "b"], 4)
+    leader.barrier.opened(2, "a", 3)
+    assert not gate.done()
+    leader.turns.pass_seconds(LEASE_SECONDS)
+    assert gate.done()
