@@ -206,7 +206,7 @@ class Broker:
             await front_node.end()
         await self._begin(epoch)
         if front_node is not None:
-            front_node.hand_over()
+            front_node.hand_over(self._logs.pressures.reasons)
             self._front_node = None
             self._host_sessions(epoch)
         self._is_loaded = True
@@ -237,6 +237,9 @@ class Broker:
             self._door, self.http.serve = self._front.serve, self._http_serve or self.http.serve
             self._mirror.take_clients(self.passed_doors.take)
             if self._sessions is not None:
+                self._sessions.barrier.expect(
+                    self._mirror.other_nodes(), self._logs.journal.end.position
+                )
                 self._mirror.take_sessions(self._sessions.take)
             assert self._passing is not None
             # Who waited for a leader. Nobody waits for those who do not answer.
@@ -337,7 +340,8 @@ class Broker:
             await vhosts.open_logs()
             replayed = logs.recover()
             await vhosts.recovered()
-            logs.pressures.on_change = self._gate.close_for
+            if self._front_node is None:
+                logs.pressures.on_change = self._gate.close_for
             queues = sum(len(vhost.queues) for vhost in vhosts.all())
             counts = len(vhosts.all()), queues, len(users.users()), replayed
             text = "recovered: %d virtual hosts, %d queues, %d users, %d journal entries"
@@ -461,7 +465,6 @@ class Broker:
 
         lease_seconds = self._config.cluster_lease_seconds
         self._sessions = HostedSessions(epoch, lease_seconds, make, self._mirror.tell_committed)
-        self._sessions.barrier.expect(self._mirror.other_nodes())
         self._logs.metadata_writer.barrier = self._sessions.barrier.gate
 
     def _start_remote(self, loop: asyncio.AbstractEventLoop) -> None:

@@ -79,6 +79,7 @@ class FrontNode:
     def begin(self) -> None:
         """Seek the leader; clients may come."""
         self._vhosts.begin()
+        self._close_gate()
         self._seeker.begin()
 
     @property
@@ -91,11 +92,15 @@ class FrontNode:
         self._vhosts.freeze()
         await self._seeker.aclose("this node leads")
 
-    def hand_over(self) -> None:
-        """The queues are open here: clients go on with them."""
-        self._vhosts.lead()
-        self._pressed(frozenset())
+    def hand_over(self, pressure: Set[str]) -> None:
+        """The queues are open here: clients go on with them.
+
+        Args:
+            pressure: why publishers are to wait at this node.
+        """
         self._end()
+        self._vhosts.lead()
+        self._gate.close_for(pressure)
 
     def in_time(self, done: Awaitable[object]) -> Awaitable[object]:
         """See `ConfirmDeadline`."""
@@ -104,8 +109,8 @@ class FrontNode:
     async def aclose(self, reason: str) -> None:
         """The node stops."""
         await self._seeker.aclose(reason)
-        self._link.give_up(reason)
         self._end()
+        self._link.end(reason)
 
     def _end(self) -> None:
         self._is_over = True
@@ -141,15 +146,18 @@ class FrontNode:
 
     def _open(self, write: Write, epoch: int) -> None:
         self._link.open(write, epoch)
+        self._close_gate()
         self._ready()
 
     def _look(self, session: FrontSession) -> None:
         if session is self._link.session and not (session.is_open or self._is_over):
+            self._seeker.close("its definitions are late")  # the one that is about to open
             self._link.give_up("nobody leads")
 
     def _lost(self, replace: Callable[[], None]) -> None:
         replace()
-        self._pressed(frozenset())
+        if not self._is_over:
+            self._pressed(frozenset())
         self._vhosts.session_lost()
 
     def _apply(self, session: FrontSession, position: int) -> None:
@@ -181,4 +189,7 @@ class FrontNode:
         self._close_gate()
 
     def _close_gate(self) -> None:
-        self._gate.close_for(self._pressure | ({"journal"} if self._is_full else frozenset()))
+        # Without a session, others are answered what is not known here.
+        full = {"journal"} if self._is_full else frozenset()
+        unled = frozenset() if self._link.session.is_open else {"leader"}
+        self._gate.close_for(self._pressure | full | unled)

@@ -2,7 +2,7 @@
 
 | Gate | Who waits | While |
 |---|---|---|
-| of the node | all publishers | the journal lags, or disk, memory or descriptors are short |
+| of the node | all publishers | the journal lags, disk, memory or descriptors are short, or no node leads |
 | of a user, of the node's intake (`intake_budget.py`) | large content | others have much incomplete or unread |
 | of a connection (`publish_rates.py`) | itself | its user or vhost publishes faster than allowed |
 | of a queue (`consumer_gates.py`) | those that add to it | its consumers catch up |
@@ -22,6 +22,7 @@ _REASONS = {
     "memory": "low on memory",
     "files": "low on file descriptors",
     "journal": "waiting for a slow disk",
+    "leader": "waiting for the node that leads",
     "consumers": "waiting for consumers",
 }
 _TOLD_AT_ONCE = {"disk"}

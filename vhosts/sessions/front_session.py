@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
-from routelog.log_backend import Octets, Progress, Records
+from routelog.log_backend import JournalFailed, Octets, Progress, Records
 from routelog.vhosts.errors import SessionLost
 from routelog.vhosts.sessions.session_errors import decode_error
 from routelog.vhosts.sessions.session_message import (
@@ -227,7 +227,12 @@ class FrontSession:
 
         Returns:
             The number of the batch, a position of `progress`.
+
+        Raises:
+            JournalFailed: the session is lost, and no other one follows it.
         """
+        if self.is_lost:
+            raise JournalFailed(SessionLost(str(queue), self.leader))
         subject = self._queues.get(queue) or self.subject_of(queue)
         number, self._next_batch = self._next_batch, self._next_batch + 1
         flags = WAITED if waited else 0
@@ -275,6 +280,8 @@ class FrontSession:
         Args:
             about: what it is about, for SessionLost.
         """
+        if self.is_lost:
+            return failed(SessionLost(about, self.leader))
         number, self._next_call = self._next_call, self._next_call + 1
         self._calls[number] = _Call(answered, failed, about)
         self._send_call(number, method, arguments, subject)

@@ -68,7 +68,7 @@ class FrontVhosts:
                 else:
                     handle.delete()
         self._queues.clear()
-        self._link.give_up("this node leads")
+        self._link.end("this node leads")  # behind consumers: the session has none any more
 
     def _add(self, vhost: VirtualHost) -> None:
         stored = vhost.stored

@@ -19,10 +19,12 @@ class LeaderLink:
 
     def __init__(self, make: MakeSession) -> None:
         self._make = make
+        self._is_over = False
         self.session = make(self._replace)
 
     def _replace(self) -> None:
-        self.session = self._make(self._replace)
+        if not self._is_over:
+            self.session = self._make(self._replace)
 
     def open(self, write: Write, epoch: int) -> FrontSession:
         """A leader takes the next session: see `FrontSession.open`."""
@@ -33,3 +35,8 @@ class LeaderLink:
         """No leader is known: refuse what waits for a session, and keep what comes for the next one."""
         if not self.session.is_open:
             self.session.lost(reason)
+
+    def end(self, reason: str) -> None:
+        """There is no next session: refuse what waits for it, and what comes."""
+        self._is_over = True
+        self.session.lost(reason)

@@ -1,7 +1,8 @@
 """The definitions of a virtual host at a node that does not lead: the leader changes them."""
 
 import asyncio
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import Any
 
 from routelog.exchanges import DestinationKind, QueueNotFound
@@ -47,6 +48,10 @@ class FrontConnections:
         """What the record of an exclusive queue calls its owner."""
         return f"{self._node}/{self._numbers.get(connection, 0)}"
 
+    def knows(self, connection: object) -> bool:
+        """Whether a connection has a number, and is not closed."""
+        return connection in self._numbers
+
     def closed(self, connection: object) -> int | None:
         """Forget a connection; returns its number if it had one."""
         self.owners.discard(connection)
@@ -91,11 +96,13 @@ class RemoteDefinitions:
         """See `VhostDefinitions`."""
         options = {"durable": durable, "auto_delete": auto_delete, "internal": internal}
         said = {"kind": kind, **options, "arguments": encoded_arguments(arguments)}
-        return self._change("declare_exchange", {"name": name, **said})
+        here = partial(self._vhost.declare_exchange, name, kind, **options, arguments=arguments)
+        return self._change("declare_exchange", {"name": name, **said}, here)
 
     def delete_exchange(self, name: str, *, if_unused: bool) -> Done:
         """See `VhostDefinitions`."""
-        return self._change("delete_exchange", {"name": name, "if_unused": if_unused})
+        here = partial(self._vhost.delete_exchange, name, if_unused=if_unused)
+        return self._change("delete_exchange", {"name": name, "if_unused": if_unused}, here)
 
     def bind_queue(
         self, queue: str, exchange: str, routing_key: str, arguments: Mapping[str, object]
@@ -130,7 +137,8 @@ class RemoteDefinitions:
         arguments: Mapping[str, object],
     ) -> Done:
         ends = {"destination": destination, "source": source, "routing_key": routing_key}
-        return self._change(method, {**ends, "arguments": encoded_arguments(arguments)})
+        here = partial(getattr(self._vhost, method), destination, source, routing_key, arguments)
+        return self._change(method, {**ends, "arguments": encoded_arguments(arguments)}, here)
 
     def wait_for_free(self, kind: DestinationKind, name: str) -> Awaitable[None] | None:
         """See `VhostDefinitions`: the leader waits before it declares."""
@@ -169,15 +177,19 @@ class RemoteDefinitions:
         }
         if properties.exclusive:
             self._connections.owners.add(connection)
-        declared = self._change("declare_queue", said, connection)
-        return then(declared, lambda _: self.queue(properties.name, connection))
+        here = partial(self._vhost.declare_queue, properties, connection, server_named=server_named)
+        declared = self._change("declare_queue", said, here, connection)
+        return then(declared, lambda _: self._vhost.definitions.queue(properties.name, connection))
 
     def delete_queue_of(
         self, name: str, connection: object, *, if_unused: bool, if_empty: bool
     ) -> Answer[int]:
         """See `VhostDefinitions`."""
         said = {"name": name, "if_unused": if_unused, "if_empty": if_empty}
-        return self._change("delete_queue", said, connection)
+        here = partial(
+            self._vhost.delete_queue_of, name, connection, if_unused=if_unused, if_empty=if_empty
+        )
+        return self._change("delete_queue", said, here, connection)
 
     def delete_left(self, name: str) -> Done:
         """See `VhostDefinitions`: the leader sees that consumers leave."""
@@ -194,20 +206,32 @@ class RemoteDefinitions:
     # -- the leader
 
     def _change(
-        self, method: str, said: Mapping[str, object], connection: object = None
+        self,
+        method: str,
+        said: Mapping[str, object],
+        here: Callable[[], Answer[Any]],
+        connection: object = None,
     ) -> "asyncio.Future[Any]":
+        # `here` does the same at this node, when it leads.
         actor = current_actor()
         who = ["", "", ""] if actor is None else [actor.user, actor.address, actor.door]
         number = 0 if connection is None else self._connections.number(connection)
-        call = self._called(method, self._vhost.name, who, number, dict(said))
+        call = self._called(connection, here, method, self._vhost.name, who, number, dict(said))
         return asyncio.ensure_future(call)
 
-    async def _called(self, method: str, *arguments: object) -> Any:
+    async def _called(
+        self, connection: object, here: Callable[[], Answer[Any]], method: str, *arguments: object
+    ) -> Any:
         """Call the leader, and the next one when that is lost: what is declared twice is there once."""
         for tries_left in reversed(range(TRIES_MAX)):
             try:
                 return await self._link.session.call(method, *arguments)
             except SessionLost:
-                if not tries_left:
+                # What a connection declares for itself behind its end, nobody would delete.
+                is_closed = connection is not None and not self._connections.knows(connection)
+                if is_closed or not tries_left:
                     raise
-        raise AssertionError("the last try returns or raises")
+                if self._vhost.definitions is not self:
+                    break
+        answer = here()
+        return await answer if asyncio.isfuture(answer) else answer

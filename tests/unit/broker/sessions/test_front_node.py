@@ -9,15 +9,18 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from support.queue_samples import running_node
-from support.waiting import until
+import pytest
+from support.queue_samples import records, running_node
+from support.waiting import WAIT_SECONDS, until
 from unit.broker.sessions.leading_nodes import Cluster
 
 from routelog.broker.loop.cork import Cork
 from routelog.broker.sessions.front_node import FrontNode
 from routelog.broker.waiting.gate import Gate
-from routelog.log_backend import Durability, SystemClock
+from routelog.log_backend import Durability, JournalFailed, SystemClock
+from routelog.vhosts import ConsumeOptions, QueueProperties, SessionLost
 from routelog.vhosts.sessions.session_message import Kind, SessionMessage, message_pieces
+from routelog.vhosts.vhost.stored_topology import StoredQueue
 
 
 class Storage:
@@ -51,11 +54,18 @@ class FollowingCluster(Cluster):
 
 
 @asynccontextmanager
-async def following(tmp_path: Path) -> AsyncIterator[tuple[FollowingCluster, FrontNode, Gate]]:
-    """A node whose leader is the test."""
+async def following(
+    tmp_path: Path, *queues: str
+) -> AsyncIterator[tuple[FollowingCluster, FrontNode, Gate]]:
+    """A node whose leader is the test, and what it opens when it leads."""
     loop, cluster = asyncio.get_running_loop(), FollowingCluster()
     gate = Gate(loop)
     async with running_node(tmp_path) as node:
+        vhost = node.vhosts.get("/")
+        for name in queues:
+            queue = vhost.declare_queue(properties := QueueProperties(name, durable=True), None)
+            opened = await queue if asyncio.isfuture(queue) else queue
+            vhost.stored.queues[name] = StoredQueue(properties, [opened.number], False)
         front = FrontNode(
             cluster,
             node.vhosts,
@@ -134,11 +144,33 @@ async def test_publishers_wait_as_the_leaders_do(tmp_path: Path) -> None:
             await until(partial(is_as_told, gate, reasons != b"\x90"))
         front.session.on_window(True)
         assert gate.reasons == {"journal"}
-        session = front.session
-        cluster.lead(None)
-        assert session.is_lost
         front.session.on_window(False)
         assert not gate.closed
+
+
+async def test_nothing_is_routed_without_a_session(tmp_path: Path) -> None:
+    async with following(tmp_path) as (cluster, _, gate):
+        assert gate.closed
+        leader = cluster.host(1)
+        cluster.hosts[leader].barrier.gate(40)
+        cluster.lead(leader)
+        await until(lambda: cluster.storage.waiting)
+        assert gate.closed  # what is known here is older than what others were answered
+        cluster.storage.apply(40)
+        assert not gate.closed
+        cluster.lead(None)
+        assert gate.closed
+
+
+async def test_a_session_that_opens_too_late_is_followed_by_another_one(tmp_path: Path) -> None:
+    async with following(tmp_path) as (cluster, front, _):
+        leader = cluster.host(1)
+        cluster.hosts[leader].barrier.gate(40)
+        cluster.lead(leader)
+        await until(lambda: cluster.storage.waiting)
+        front._look(front.session)
+        cluster.storage.apply(40)
+        await until(lambda: front.session.is_open)
 
 
 async def test_a_node_that_leads_seeks_nobody(tmp_path: Path) -> None:
@@ -147,6 +179,71 @@ async def test_a_node_that_leads_seeks_nobody(tmp_path: Path) -> None:
         await until(lambda: front.session.is_open)
         session = front.session
         await front.end()
-        front.hand_over()
+        assert gate.closed
+        front.hand_over(frozenset({"disk"}))
         assert session.is_lost
-        assert not gate.closed
+        assert gate.reasons == {"disk"}  # of this node
+
+
+async def test_a_declaration_that_meets_the_change_of_leader_is_carried_out_here(
+    tmp_path: Path,
+) -> None:
+    async with following(tmp_path) as (cluster, front, _):
+        cluster.lead(cluster.host(1))
+        await until(lambda: front.session.is_open)
+        vhost = front._vhosts._vhosts.get("/")
+        properties = QueueProperties("early", durable=True)
+        early = vhost.definitions.declare_queue(properties, None)
+        await until(lambda: cluster.hosted[0].messages)
+        await front.end()
+        properties = QueueProperties("late", durable=True)
+        late = vhost.definitions.declare_queue(properties, None)
+        await asyncio.sleep(0)
+        front.hand_over(frozenset())
+        async with asyncio.timeout(WAIT_SECONDS):
+            for name, declared in (("early", early), ("late", late)):
+                assert await declared is vhost.queues[name]
+
+
+class Waiter:
+    """A consumer that is not served yet."""
+
+    tag, no_ack, exclusive, priority, prefetch = "c", True, False, 0, 0
+
+    def __init__(self) -> None:
+        self.queue: Any = None
+        self.source: Any = None
+        self.was_deleted = False
+
+    def credit(self) -> int:
+        """See `Consumer`."""
+        return 0
+
+    def queue_deleted(self) -> None:
+        """See `Consumer`."""
+        self.was_deleted = True
+
+
+async def test_a_consumer_that_meets_the_change_of_leader_is_served_here(tmp_path: Path) -> None:
+    async with following(tmp_path, "q") as (_, front, _):
+        vhost = front._vhosts._vhosts.get("/")
+        handle: Any = vhost.definitions.queue("q", None)
+        waiter = Waiter()
+        attached = handle.attach(waiter, ConsumeOptions(), partial(setattr, waiter, "source"))
+        await front.end()
+        front.hand_over(frozenset())
+        async with asyncio.timeout(WAIT_SECONDS):
+            await attached
+        assert waiter.queue is vhost.queues["q"]
+
+
+async def test_what_comes_by_a_handle_of_before_is_refused(tmp_path: Path) -> None:
+    async with following(tmp_path, "q") as (_, front, _):
+        handle: Any = front._vhosts._vhosts.get("/").definitions.queue("q", None)
+        await front.end()
+        front.hand_over(frozenset())
+        with pytest.raises(JournalFailed):
+            handle.publish(records("late"), True)
+        async with asyncio.timeout(WAIT_SECONDS):
+            with pytest.raises(SessionLost):
+                await handle.counts()
