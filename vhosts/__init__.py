@@ -192,6 +192,7 @@ from routelog.vhosts.sessions.hosted_session import HostedSession, SessionHost
 from routelog.vhosts.sessions.leader_link import LeaderLink
 from routelog.vhosts.sessions.remote_definitions import FrontConnections
 from routelog.vhosts.sessions.remote_queue import RemoteQueue
+from routelog.vhosts.sessions.session_message import ANSWERED as ANSWERED
 from routelog.vhosts.sessions.session_message import (
     BadSessionMessage,
     SessionMessage,

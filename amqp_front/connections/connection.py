@@ -260,7 +260,10 @@ class Connection(asyncio.BufferedProtocol):
 
     def _process(self) -> None:
         services = self.services
-        services.scheduler.deadline = services.clock.monotonic() + CLIENT_SECONDS
+        now = services.clock.monotonic()
+        services.scheduler.deadline = now + CLIENT_SECONDS
+        if now >= services.gate.lapses_at:
+            services.gate.lapse()
         try:
             if self.state is not _AWAIT_HEADER or self._protocol_header():
                 self._commands()

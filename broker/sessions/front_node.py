@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Set
 from functools import partial
+from math import inf
 from typing import Protocol
 
 from routelog.broker.loop.cork import Cork
@@ -19,6 +20,8 @@ from routelog.vhosts import (
     LeaderLink,
     VhostDirectory,
 )
+
+STAMPS_PER_SECOND = 1_000_000  # of beats
 
 SEEKING_SECONDS_MAX = 5.0  # what clients do waits so long for a leader; then it fails
 
@@ -70,11 +73,24 @@ class FrontNode:
         self._is_over = False
         self._pressure: Set[str] = frozenset()
         self._is_full = False
+        # A leader answers changes without a node that has not said for a lease that it knows them. So this one
+        # routes for less than that behind the last beat that the leader has answered; of a change that it was
+        # asked for and does not know, behind the last one before.
+        self._is_fresh = False
+        self._beaten_at = -inf
+        self._unknown: dict[object, float] = {}
+        gate.lapse = self._lapse
         self._link = LeaderLink(self._session)
         connections = FrontConnections(name, process)
         self._vhosts = FrontVhosts(vhosts, self._link, connections, default_durability, close)
         self._apply_seconds = SILENCE_SHARE * lease_seconds
-        self._seeker = SessionSeeker(cluster, lease_seconds, self._opened)
+        self._seeker = SessionSeeker(
+            cluster,
+            lease_seconds,
+            self._opened,
+            lambda: int(clock.monotonic() * STAMPS_PER_SECOND),
+            self._answered,
+        )
 
     def begin(self) -> None:
         """Seek the leader; clients may come."""
@@ -100,6 +116,7 @@ class FrontNode:
         """
         self._end()
         self._vhosts.lead()
+        self._gate.lapses_at = inf
         self._gate.close_for(pressure)
 
     def in_time(self, done: Awaitable[object]) -> Awaitable[object]:
@@ -156,12 +173,23 @@ class FrontNode:
 
     def _lost(self, replace: Callable[[], None]) -> None:
         replace()
+        self._unknown.clear()
+        self._beaten_at = -inf
+        self._is_fresh = False
         if not self._is_over:
             self._pressed(frozenset())
         self._vhosts.session_lost()
 
     def _apply(self, session: FrontSession, position: int) -> None:
-        self._when_applied(session, position, partial(session.applied, position))
+        change = object()
+        self._unknown[change] = self._beaten_at
+
+        def applied() -> None:
+            session.applied(position)
+            self._unknown.pop(change, None)
+            self._freshen()
+
+        self._when_applied(session, position, applied)
 
     def _when_applied(
         self, session: FrontSession, position: int, then: Callable[[], object]
@@ -180,6 +208,22 @@ class FrontNode:
 
     # -- publishers wait
 
+    def _answered(self, number: int) -> None:
+        self._beaten_at = number / STAMPS_PER_SECOND
+        self._freshen()
+
+    def _freshen(self) -> None:
+        behind = next(iter(self._unknown.values()), self._beaten_at)
+        lapses_at = behind + self._apply_seconds
+        self._is_fresh = self._clock.monotonic() < lapses_at
+        self._gate.lapses_at = lapses_at if self._is_fresh else inf
+        self._close_gate()
+
+    def _lapse(self) -> None:
+        self._is_fresh = False
+        self._gate.lapses_at = inf
+        self._close_gate()
+
     def _pressed(self, reasons: Set[str]) -> None:
         self._pressure = reasons
         self._close_gate()
@@ -191,5 +235,6 @@ class FrontNode:
     def _close_gate(self) -> None:
         # Without a session, others are answered what is not known here.
         full = {"journal"} if self._is_full else frozenset()
-        unled = frozenset() if self._link.session.is_open else {"leader"}
+        is_led = self._link.session.is_open and self._is_fresh
+        unled = frozenset() if is_led else {"leader"}
         self._gate.close_for(self._pressure | full | unled)

@@ -60,6 +60,7 @@ class SessionSeeker:
         opened: makes the front's end of a session that the leader has taken: from what sends, the leader's
             epoch, and the position that definitions must be known of before it is used. What it returns is
             told of the session's end.
+        stamp, answered: see `SessionSocket`.
     """
 
     def __init__(
@@ -67,10 +68,14 @@ class SessionSeeker:
         leaders: Leaders,
         lease_seconds: float,
         opened: Callable[[Write, int, int], FrontEnd],
+        stamp: Callable[[], int] = lambda: 0,
+        answered: Callable[[int], None] = lambda number: None,
     ) -> None:
         self._leaders = leaders
         self._silence_seconds = SILENCE_SHARE * lease_seconds
         self._opened = opened
+        self._stamp = stamp
+        self._answered = answered
         self._news = asyncio.Event()
         self._with: LeadingNode | None = None
         self._socket: SessionSocket | None = None
@@ -138,6 +143,8 @@ class SessionSeeker:
             self._silence_seconds,
             asyncio.get_running_loop().call_later,
             session.over,
+            stamp=self._stamp,
+            answered=self._answered,
         )
 
     def open(self, write: Write, epoch: int, position: int) -> FrontEnd:

@@ -8,6 +8,7 @@ from typing import Protocol
 from routelog.log_backend import CallLater, Octets, Timer
 from routelog.mirror_cluster import ReceiveBuffer
 from routelog.vhosts import (
+    ANSWERED,
     BadSessionMessage,
     SessionKind,
     SessionMessage,
@@ -22,8 +23,6 @@ BEAT_SHARE = 4  # messages of an idle end come as often in a lease
 # Of a lease that a front hears nothing: it takes the session for lost before the leader does, who waits for it
 # with answers to changes of definitions.
 SILENCE_SHARE = 0.85
-
-_BEAT = session_message_pieces(SessionMessage(SessionKind.BEAT))
 
 
 class SessionEnd(Protocol):
@@ -49,6 +48,8 @@ class SessionSocket(asyncio.BufferedProtocol):
         silence_seconds: after which the session is over.
         ended: called once, with the reason in words.
         drained: called when the system has taken most of what was to be sent.
+        stamp: the number of a beat that is sent; 0: it is not to be answered.
+        answered: called with the number of a beat that the peer has answered.
     """
 
     end: SessionEnd
@@ -61,6 +62,8 @@ class SessionSocket(asyncio.BufferedProtocol):
         call_later: CallLater,
         ended: Callable[[str], None],
         drained: Callable[[], None] = lambda: None,
+        stamp: Callable[[], int] = lambda: 0,
+        answered: Callable[[int], None] = lambda number: None,
     ) -> None:
         self._transport = transport
         self._peer = peer
@@ -70,6 +73,8 @@ class SessionSocket(asyncio.BufferedProtocol):
         self._beats_max = BEAT_SHARE
         self._ended = ended
         self._drained = drained
+        self._stamp = stamp
+        self._answered = answered
         self._buffer = ReceiveBuffer(decode_session_message, session_message_bytes)
         self._outbox: list[Octets] = []
         self._silent_beats = 0
@@ -82,6 +87,7 @@ class SessionSocket(asyncio.BufferedProtocol):
         self._transport.set_protocol(self)
         self._timer = self._call_later(self._beat_seconds, self._beat)
         self._transport.resume_reading()
+        self._send_beat()
         if unread:
             self._take(self._buffer.add(unread))
 
@@ -118,10 +124,22 @@ class SessionSocket(asyncio.BufferedProtocol):
         self._silent_beats += 1
         if self._silent_beats > self._beats_max:
             return self.close(f"node {self._peer} is silent")
-        if not self._has_sent:
-            self.write(_BEAT)
+        self._send_beat()
         self._has_sent = False
         self._timer = self._call_later(self._beat_seconds, self._beat)
+
+    def _send_beat(self) -> None:
+        number = self._stamp()
+        if number or not self._has_sent:
+            self.write(session_message_pieces(SessionMessage(SessionKind.BEAT, number=number)))
+
+    def _beaten(self, message: SessionMessage) -> None:
+        number = message.number
+        if message.flags & ANSWERED:
+            self._answered(number)
+        elif number:
+            answer = SessionMessage(SessionKind.BEAT, ANSWERED, number=number)
+            self.write(session_message_pieces(answer))
 
     # -- asyncio's
 
@@ -139,7 +157,9 @@ class SessionSocket(asyncio.BufferedProtocol):
             for message in messages:
                 if self._is_over:
                     return
-                if message.kind is not SessionKind.BEAT:
+                if message.kind is SessionKind.BEAT:
+                    self._beaten(message)
+                else:
                     self.end.received(message)
         except BadSessionMessage as error:
             log.error("the session with node %s ends: %s", self._peer, error)

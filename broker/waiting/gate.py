@@ -9,7 +9,8 @@
 """
 
 import asyncio
-from collections.abc import Set
+from collections.abc import Callable, Set
+from math import inf
 from typing import Protocol
 
 # Shorter pauses send no connection.blocked: the journal often lags for some hundred milliseconds, and a
@@ -57,12 +58,16 @@ class Gate:
     Attributes:
         closed: publishers should wait.
         reasons: why.
+        lapses_at: by the monotonic clock, in seconds: whoever reads publishes from then on calls `lapse`.
+        lapse: closes the gate, as what this node knows is too old to route by.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self.closed = False
         self.reasons: Set[str] = frozenset()
+        self.lapses_at = inf
+        self.lapse: Callable[[], None] = lambda: None
         self._tells = False
         self._timer: asyncio.TimerHandle | None = None
         self._held: dict[Held, None] = {}  # in the order in which they go on

@@ -28,7 +28,7 @@
    13  APPLY            ←         position
    14  APPLIED          →         position
    15  PRESSURE         ←                                                   msgpack: why publishers are to wait
-   16  BEAT             ↔
+   16  BEAT             ↔         any                                       ANSWERED
 
 What is not drawn is zero. OPENED is the first message: the leader takes the session; what was defined up to
 `position` has to be known before the front routes. QUEUE comes before what names its subject: `partition` is
@@ -38,7 +38,8 @@ promises; each up to `written` is, as far as that does not take the disk. CREDIT
 handed on to its client since the consumer began. SETTLE and RETURN have a consumer as their source, or a
 queue for what `get` gave. A RETURN with MORE is followed by another one of the same partition, before which
 nothing of it is delivered. A call of number 0 is not answered. In batches, offset and epoch are zero, and the
-checksum of the payload is what the front, or the log, knows.
+checksum of the payload is what the front, or the log, knows. A BEAT with a number is answered at once, with
+the same number and ANSWERED.
 """
 
 import struct
@@ -94,6 +95,7 @@ REDELIVERED = 1  # DELIVER
 COUNTED = 2  # DELIVER: with how often each message was delivered again
 FAILED = 1  # ANSWER: the content is an error
 MORE = 128  # RETURN: another one follows
+ANSWERED = 1  # BEAT: the other end has got this number
 
 
 class SessionMessage(msgspec.Struct, frozen=True, gc=False):

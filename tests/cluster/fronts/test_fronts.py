@@ -5,8 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import signal
+import time
 from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import aio_pika
@@ -126,6 +129,26 @@ def test_a_full_queue_refuses_at_a_front_as_at_the_leader(
         with pytest.raises(pika.exceptions.NackError):
             channel.basic_publish("", "full", b"out", PERSISTENT)
         channel.queue_delete("full")
+
+
+def test_a_front_that_was_stopped_knows_what_others_were_answered(fronts: MirroredBrokers) -> None:
+    front, _ = followers(fronts)
+    nodes = connected(front), connected(fronts.leader())
+    with ThreadPoolExecutor(1) as threads:
+        channel, maker = (node.channel() for node in nodes)
+        channel.confirm_delivery()
+        front.signal(signal.SIGSTOP)
+        try:
+            maker.queue_declare("meanwhile", durable=True)  # the front is waited for no longer
+            publish = partial(channel.basic_publish, "", "meanwhile", b"", PERSISTENT)
+            published = threads.submit(publish, mandatory=True)
+            time.sleep(0.2)  # most likely it lies in the front's socket then
+        finally:
+            front.signal(signal.SIGCONT)
+        published.result(WAIT_SECONDS)  # not returned
+        maker.queue_delete("meanwhile")
+    for node in nodes:
+        node.close()
 
 
 async def test_connections_of_other_nodes_outlive_the_leader(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from types import SimpleNamespace
 from typing import Any
 
@@ -46,7 +47,7 @@ class SharedLoop:
             clock=clock,
             cork=Cork(),
             scheduler=scheduler_on(self.loop, clock),
-            gate=SimpleNamespace(closed=False),
+            gate=SimpleNamespace(closed=False, lapses_at=inf),
             intake=SimpleNamespace(full=0),
             publish_rates=SimpleNamespace(are_set=False),
             vhosts=SimpleNamespace(counters=NodeCounters()),

@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from support.queue_samples import records, running_node
 from support.waiting import WAIT_SECONDS, until
@@ -17,7 +18,7 @@ from unit.broker.sessions.leading_nodes import Cluster
 from routelog.broker.loop.cork import Cork
 from routelog.broker.sessions.front_node import FrontNode
 from routelog.broker.waiting.gate import Gate
-from routelog.log_backend import Durability, JournalFailed, SystemClock
+from routelog.log_backend import Clock, Durability, JournalFailed, SystemClock
 from routelog.vhosts import ConsumeOptions, QueueProperties, SessionLost
 from routelog.vhosts.sessions.session_message import Kind, SessionMessage, message_pieces
 from routelog.vhosts.vhost.stored_topology import StoredQueue
@@ -55,7 +56,7 @@ class FollowingCluster(Cluster):
 
 @asynccontextmanager
 async def following(
-    tmp_path: Path, *queues: str
+    tmp_path: Path, *queues: str, clock: Clock | None = None
 ) -> AsyncIterator[tuple[FollowingCluster, FrontNode, Gate]]:
     """A node whose leader is the test, and what it opens when it leads."""
     loop, cluster = asyncio.get_running_loop(), FollowingCluster()
@@ -69,7 +70,7 @@ async def following(
         front = FrontNode(
             cluster,
             node.vhosts,
-            SystemClock(),
+            clock or SystemClock(),
             gate,
             lambda connections, reason: None,
             lambda: cluster.ready.append(front.session.is_open),
@@ -129,19 +130,20 @@ async def test_a_node_whose_definitions_are_late_does_not_route(tmp_path: Path) 
         await until(lambda: cluster.hosted[0].is_closed)
 
 
-def is_as_told(gate: Gate, closed: bool) -> bool:
-    """Whether publishers wait, or do not."""
-    return gate.closed is closed
+def is_as_told(gate: Gate, reasons: set[str]) -> bool:
+    """Whether publishers wait for these reasons."""
+    return gate.reasons == reasons
 
 
 async def test_publishers_wait_as_the_leaders_do(tmp_path: Path) -> None:
     async with following(tmp_path) as (cluster, front, gate):
         cluster.lead(cluster.host(1))
         await until(lambda: front.session.is_open)
-        for reasons in (b"\x91\xa4disk", b"\x90"):  # ["disk"], []
-            message = SessionMessage(Kind.PRESSURE, content=reasons)
+        for reasons in ({"disk"}, set[str]()):
+            content = msgspec.msgpack.encode([*reasons])
+            message = SessionMessage(Kind.PRESSURE, content=content)
             cluster.hosted[0].write(message_pieces(message))
-            await until(partial(is_as_told, gate, reasons != b"\x90"))
+            await until(partial(is_as_told, gate, reasons))
         front.session.on_window(True)
         assert gate.reasons == {"journal"}
         front.session.on_window(False)
@@ -157,9 +159,60 @@ async def test_nothing_is_routed_without_a_session(tmp_path: Path) -> None:
         await until(lambda: cluster.storage.waiting)
         assert gate.closed  # what is known here is older than what others were answered
         cluster.storage.apply(40)
-        assert not gate.closed
+        await until(lambda: not gate.closed)
         cluster.lead(None)
         assert gate.closed
+
+
+class LateClock(SystemClock):
+    """A clock of a process that stands still for a while."""
+
+    late = 0.0
+
+    def monotonic(self) -> float:
+        """See `Clock`."""
+        return super().monotonic() + self.late
+
+
+async def test_a_process_that_stood_still_routes_when_its_leader_has_answered(
+    tmp_path: Path,
+) -> None:
+    clock = LateClock()
+    async with following(tmp_path, clock=clock) as (cluster, front, gate):
+        leader = cluster.host(1)
+        cluster.lead(leader)
+        await until(lambda: not gate.closed)
+        assert clock.monotonic() < gate.lapses_at
+        clock.late = 60.0
+        assert clock.monotonic() >= gate.lapses_at
+        gate.lapse()
+        assert gate.closed
+        beat(front)
+        await until(lambda: not gate.closed)
+
+
+async def test_beats_do_not_count_behind_a_change_that_is_not_known_here(tmp_path: Path) -> None:
+    clock = LateClock()
+    async with following(tmp_path, clock=clock) as (cluster, front, gate):
+        leader = cluster.host(1)
+        cluster.lead(leader)
+        await until(lambda: not gate.closed)
+        before = gate.lapses_at
+        cluster.hosts[leader].barrier.gate(7)
+        await until(lambda: cluster.storage.waiting)
+        clock.late = 10.0
+        beat(front)
+        await until(lambda: front._beaten_at > before - 60.0 + 9.0)
+        assert gate.lapses_at == before
+        cluster.storage.apply(7)
+        assert gate.lapses_at > before
+
+
+def beat(front: FrontNode) -> None:
+    """Send a beat, before its time."""
+    socket = front._seeker._socket
+    assert socket is not None
+    socket._send_beat()
 
 
 async def test_a_session_that_opens_too_late_is_followed_by_another_one(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 import pytest
+from support.waiting import until
 
 from routelog.broker.sessions.session_socket import BEAT_SHARE, SessionSocket
 from routelog.log_backend import Timer
@@ -61,13 +62,21 @@ class Side:
         self.end = End()
         self.timers = FakeTimers()
         self.over: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self.stamp = 0
+        self.answered: list[int] = []
 
     async def open(self, handle: socket.socket, peer: str) -> None:
         loop = asyncio.get_running_loop()
         transport, _ = await loop.create_connection(asyncio.Protocol, sock=handle)
         transport.pause_reading()
         self.socket = SessionSocket(
-            transport, peer, 1.6, self.timers.call_later, self.over.set_result
+            transport,
+            peer,
+            1.6,
+            self.timers.call_later,
+            self.over.set_result,
+            stamp=lambda: self.stamp,
+            answered=self.answered.append,
         )
         self.socket.end = self.end
         self.socket.begin(b"")
@@ -118,6 +127,17 @@ async def test_a_silent_peer_ends_the_session_and_one_that_beats_does_not() -> N
             near.timers.ring()
         assert await near.ended() == "node b is silent"
         assert "has ended" in await far.ended()
+
+
+async def test_a_beat_with_a_number_is_answered() -> None:
+    async with connected() as (near, far):
+        near.stamp = 17
+        near.socket.write(message_pieces(SessionMessage(Kind.APPLIED)))
+        near.timers.ring()  # though it has sent something
+        await far.came(1)
+        await until(lambda: near.answered)
+        assert near.answered == [17]
+        assert far.answered == []
 
 
 async def test_a_fault_of_the_peer_ends_the_session(caplog: pytest.LogCaptureFixture) -> None:
