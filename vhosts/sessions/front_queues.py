@@ -40,6 +40,10 @@ class FrontQueues(Mapping[str, RemoteQueue]):
     def __len__(self) -> int:
         return len(self._stored)
 
+    def number(self, name: str) -> int:
+        """The number of a queue's first partition."""
+        return self._stored[name].partitions[0]
+
     def made(self) -> list[RemoteQueue]:
         """The handles that somebody has asked for."""
         return [*self._handles.values()]

@@ -74,7 +74,15 @@ class FrontVhosts:
         stored = vhost.stored
         queues = FrontQueues(stored.queues, vhost.policies.book, partial(self._handle, vhost))
         self._queues[vhost] = queues
-        stored.on_queue = queues.changed
+
+        def queue_changed(name: str) -> None:
+            queues.changed(name)
+            if name in queues:
+                vhost.targets.newest = max(vhost.targets.newest, queues.number(name))
+
+        stored.on_queue = queue_changed
+        for name in queues:
+            queue_changed(name)
 
         def policies_changed() -> None:
             queues.policies_changed()

@@ -111,7 +111,7 @@ class RemoteConsumer:
         self._is_reader = options.place is not None and options.group is None
         self._is_partitioned = len(queue.numbers) > 1
         self.attached: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.has_left = self._has_begun = self._is_due = False
+        self.has_left = self._has_begun = self._is_due = self.is_cancelled = False
         self._waiting: deque[_Waiting] = deque()
         # Of a reader, by partition: behind what was handed on, or where the leader let it begin
         self._passed: dict[int, int] = {}
@@ -189,6 +189,8 @@ class RemoteConsumer:
         if self.has_left:
             return
         self.leave()
+        if self.is_cancelled:
+            return  # its client awaits that answer
         if not self._has_begun:
             error = error or QueueNotFound(self._queue.name, self._queue.vhost)
             if not self.attached.done():

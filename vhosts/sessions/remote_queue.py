@@ -248,6 +248,7 @@ class RemoteQueue:
             self._say_gone([remote])
             remote.end()
             return None
+        remote.is_cancelled = True
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
         def cancelled(_: object) -> None:

@@ -253,6 +253,25 @@ async def test_who_is_cancelled_is_delivered_what_is_due_before_that_is_answered
     assert leader.said() == []
 
 
+async def test_who_is_cancelled_is_not_told_that_its_queue_goes_with_it(
+    leader: ScriptedLeader,
+) -> None:
+    leader.open()
+    for deleted_here in (True, False):
+        queue, taker = leader.queue(), RemoteTaker()
+        subject = subject_of(attached(leader, queue, taker))
+        cancelled = queue.cancel(taker)
+        assert cancelled is not None
+        (call,) = leader.said()
+        if deleted_here:
+            queue.delete()  # the definition is gone, before the answer comes
+        else:
+            leader.says(Kind.ENDED, DELETED, subject=subject)
+        leader.answers(call, None)
+        assert await cancelled is None
+        assert taker.deleted == 0
+
+
 async def test_a_cancellation_ends_with_its_session(leader: ScriptedLeader) -> None:
     leader.open()
     queue, taker = leader.queue(), RemoteTaker()

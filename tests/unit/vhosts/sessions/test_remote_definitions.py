@@ -21,6 +21,7 @@ from routelog.vhosts.sessions.remote_queue import RemoteQueue
 from routelog.vhosts.sessions.session_message import SessionMessage
 from routelog.vhosts.stored.policy_record import policy_change
 from routelog.vhosts.stored.topology_record import queue_change
+from routelog.vhosts.vhost.route_targets import AT_ONCE_MAX
 
 
 class Front:
@@ -178,6 +179,14 @@ async def test_a_queue_goes_by_policies_of_its_leader(front: Front) -> None:
     policy = Policy("p", "q", {"max-length": 1, "overflow": "reject-publish"}, 0, "queues")
     front.node.vhost.stored.apply(policy_change("/", policy), None)
     assert handle.may_refuse
+
+
+async def test_routes_to_very_many_queues_lead_to_all_that_are_known(front: Front) -> None:
+    names = [f"q{n}" for n in range(AT_ONCE_MAX + 1)]
+    for number, name in enumerate(names, 20):
+        front.defined(QueueProperties(name, durable=True), number)
+    found = front.node.vhost.targets.gradually(tuple(names))
+    assert [each.name for each in found] == names
 
 
 async def test_a_node_that_leads_serves_its_own_queues(front: Front) -> None:
