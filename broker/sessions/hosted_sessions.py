@@ -36,8 +36,8 @@ class LeaderEnd(Hashable, Protocol):
     def ask_applied(self, position: int) -> None:
         """Ask for `on_applied` when the front has applied definitions up to a position."""
 
-    def closed(self) -> None:
-        """The session has ended."""
+    def closed(self) -> "asyncio.Future[None]":
+        """The session has ended; done when what its front had is back, and its consumers have left."""
 
 
 # Makes the leader's end: from the name of the front, what sends to it, and how much is unsent.
@@ -67,6 +67,8 @@ class HostedSessions:
         self._tell_committed = tell_committed
         self._sockets: dict[LeaderEnd, SessionSocket] = {}
         self._ends: dict[str, LeaderEnd] = {}
+        self._ending: dict[str, asyncio.Future[None]] = {}  # by front: of its last session
+        self._closings = 0  # of all
         self._pressure: Set[str] = frozenset()
         self.barrier = DefinitionBarrier[LeaderEnd](
             self._ask,
@@ -86,9 +88,28 @@ class HostedSessions:
             end.pressed(reasons)
 
     def take(self, front: str, transport: asyncio.Transport, unread: bytes) -> None:
-        """Take a connection of a node; see `ClusterMember.take_sessions`."""
+        """Take a connection of a node; see `ClusterMember.take_sessions`.
+
+        Its session begins when the one before is over, whose exclusive consumers would be in its way.
+        """
         if front in self._ends:
             self._sockets[self._ends[front]].close("the node begins another session")
+        ending = self._ending.get(front)
+        if ending is not None and not ending.done():
+            closings = self._closings
+            ending.add_done_callback(lambda _: self._take_later(closings, front, transport, unread))
+        else:
+            self._take(front, transport, unread)
+
+    def _take_later(
+        self, closings: int, front: str, transport: asyncio.Transport, unread: bytes
+    ) -> None:
+        if closings != self._closings:
+            transport.abort()
+        elif not transport.is_closing():
+            self.take(front, transport, unread)
+
+    def _take(self, front: str, transport: asyncio.Transport, unread: bytes) -> None:
         socket = SessionSocket(
             transport,
             front,
@@ -111,6 +132,7 @@ class HostedSessions:
 
     def close_all(self, reason: str) -> None:
         """End all sessions."""
+        self._closings += 1
         self.barrier.stop()
         for socket in [*self._sockets.values()]:
             socket.close(reason)
@@ -119,5 +141,5 @@ class HostedSessions:
         log.warning("the session with node %s has ended: %s", front, reason)
         end = self._ends.pop(front)
         del self._sockets[end]
-        end.closed()
+        self._ending[front] = end.closed()
         self.barrier.closed(end)

@@ -134,6 +134,7 @@ class HostedSession:
             False  # it has failed, or is closed: nothing is carried out or sent any more
         )
         self._is_closed = False
+        self._ended: asyncio.Future[None] | None = None
 
     def write(self, pieces: Sequence[Octets]) -> None:
         """See `DeliveringSession`."""
@@ -180,12 +181,17 @@ class HostedSession:
         """Ask for `on_applied` when the front has applied definitions up to a position."""
         self._send(SessionMessage(Kind.APPLY, number=position))
 
-    def closed(self) -> None:
-        """The session has ended: the unsettled comes back, consumers leave, exclusive queues end, in turns."""
-        if not self._is_closed:
+    def closed(self) -> "asyncio.Future[None]":
+        """The session has ended: the unsettled comes back, consumers leave, exclusive queues end, in turns.
+
+        Returns:
+            Done when that is done.
+        """
+        if self._ended is None:
             self._is_closed = self._is_over = True
             self._confirms.close()
-            self._host.scheduler.run(self._end(), Lane.JOBS)
+            self._ended = self._host.scheduler.run(self._end(), Lane.JOBS)
+        return self._ended
 
     def _end(self) -> Iterator[None]:
         got = [

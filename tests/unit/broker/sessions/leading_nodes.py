@@ -32,6 +32,8 @@ class Hosted:
         self.on_applied: Callable[[int], None] = lambda position: None
         self.on_failed: Callable[[str], None] = lambda reason: None
         self.has_drained = False
+        self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.ends_at_once = True
 
     def received(self, message: SessionMessage) -> None:
         self.messages.append(message)
@@ -45,8 +47,11 @@ class Hosted:
     def ask_applied(self, position: int) -> None:
         self.write(octets(Kind.APPLY, position))
 
-    def closed(self) -> None:
+    def closed(self) -> asyncio.Future[None]:
         self.is_closed = True
+        if self.ends_at_once and not self.ended.done():
+            self.ended.set_result(None)
+        return self.ended
 
 
 class Cluster:

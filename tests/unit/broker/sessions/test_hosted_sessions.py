@@ -1,0 +1,67 @@
+"""The sessions that a leader takes: one of each node at a time, and the next one when that is over."""
+
+from __future__ import annotations
+
+import asyncio
+
+from support.waiting import until
+from unit.broker.sessions.leading_nodes import Cluster
+
+from routelog.mirror_cluster import LeadingNode
+
+
+class Peer(asyncio.Protocol):
+    """A node's end of a connection."""
+
+    def __init__(self) -> None:
+        self.received = b""
+        self.is_lost = False
+
+    def data_received(self, data: bytes) -> None:
+        """Bytes have come."""
+        self.received += data
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """It is closed."""
+        self.is_lost = True
+
+
+async def connected(cluster: Cluster, leader: LeadingNode) -> Peer:
+    """The node connects with the leader."""
+    peer = Peer()
+
+    def take(transport: asyncio.Transport, unread: bytes) -> None:
+        transport.set_protocol(peer)
+        transport.resume_reading()
+
+    await cluster.connect_session(leader, take)
+    return peer
+
+
+async def test_a_session_begins_when_the_one_before_is_over() -> None:
+    cluster = Cluster()
+    leader = cluster.host(1)
+    first = await connected(cluster, leader)
+    await until(lambda: first.received)
+    (before,) = cluster.hosted
+    before.ends_at_once = False
+    second = await connected(cluster, leader)
+    assert before.is_closed
+    await until(lambda: first.is_lost)
+    assert cluster.hosted == [before]
+    before.ended.set_result(None)
+    await until(lambda: second.received)
+    cluster.hosts[leader].close_all("the test is over")
+
+
+async def test_a_node_that_waits_for_its_session_gets_none_of_who_leads_no_more() -> None:
+    cluster = Cluster()
+    leader = cluster.host(1)
+    await connected(cluster, leader)
+    (before,) = cluster.hosted
+    before.ends_at_once = False
+    second = await connected(cluster, leader)
+    cluster.hosts[leader].close_all("another node leads")
+    before.ended.set_result(None)
+    await until(lambda: second.is_lost)
+    assert cluster.hosted == [before]
