@@ -110,6 +110,22 @@ async def test_a_change_that_meets_the_end_of_a_session_is_asked_of_the_next_one
     assert await bound == 3
 
 
+async def test_what_a_closed_connection_wanted_for_itself_is_not_asked_again(
+    front: Front,
+) -> None:
+    properties = QueueProperties("mine", exclusive=True)
+    declared = asyncio.ensure_future(value_of(front.definitions.declare_queue(properties, "c")))
+    await front.asked()
+    front.leader.session.lost("another node leads")
+    front.definitions.connection_closed("c")
+    await settled_down()
+    front.leader.open()
+    call = await front.asked()
+    assert call_of(call) == ["connection_closed", "/", 100]  # nobody would delete the queue
+    with pytest.raises(SessionLost):
+        await declared
+
+
 async def test_a_change_that_no_leader_takes_fails(front: Front) -> None:
     bound = front.definitions.delete_exchange("x", if_unused=False)
     for _ in range(TRIES_MAX):
