@@ -162,6 +162,8 @@ class FrontNode:
         return session
 
     def _open(self, write: Write, epoch: int) -> None:
+        leader = self._cluster.leader
+        self._link.session.leader = "" if leader is None else leader.node
         self._link.open(write, epoch)
         self._close_gate()
         self._ready()

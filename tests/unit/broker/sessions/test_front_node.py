@@ -100,6 +100,7 @@ async def test_a_session_is_used_when_its_leaders_definitions_are_known(tmp_path
         assert not cluster.ready
         cluster.storage.apply(40)
         assert front.session.is_open
+        assert front.session.leader == "n1"  # for errors
         assert cluster.ready == [True]
 
 
