@@ -2,6 +2,7 @@
 
 from asyncio import Future
 from collections.abc import Sequence
+from typing import NamedTuple
 
 
 class InvalidRequest(Exception):
@@ -313,18 +314,29 @@ class PublishRefused(Exception):
         self.position = position
 
 
+class Untaken(NamedTuple):
+    """What of a batch was not stored, by its indexes.
+
+    Attributes:
+        refused: by a queue.
+        returned: those that no queue gets.
+    """
+
+    refused: Sequence[int] = ()
+    returned: Sequence[int] = ()
+
+
 class OutcomePending(Exception):
-    """A queue of another node was sent what was published, and will say what of it it refuses.
+    """A queue or exchange of another node was sent what was published, and will say what it does not take.
 
     Attributes:
         position: of the journal, or session, that the records wait for.
-        refused: indexes of the refused records.
     """
 
-    def __init__(self, position: int, refused: "Future[Sequence[int]]") -> None:
+    def __init__(self, position: int, untaken: "Future[Untaken]") -> None:
         super().__init__(f"batch {position} is under way")
         self.position = position
-        self.refused = refused
+        self.untaken = untaken
 
 
 class SessionLost(Exception):

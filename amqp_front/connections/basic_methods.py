@@ -9,7 +9,6 @@ from pamqp import commands
 from routelog.amqp_front.connections.channel_transactions import TransactionalChannel
 from routelog.amqp_front.connections.topology_methods import queue_name
 from routelog.amqp_front.consuming.redelivery import Redelivery
-from routelog.amqp_front.node.direct_reply import PSEUDO_QUEUE
 from routelog.amqp_front.publishing.content import PartialContent
 from routelog.amqp_front.wire.command import ACK, DISCARD, REFUSE, REQUEUE, SettleRun
 from routelog.amqp_front.wire.errors import (
@@ -18,6 +17,7 @@ from routelog.amqp_front.wire.errors import (
     HardError,
     SoftError,
 )
+from routelog.broker import PSEUDO_QUEUE
 from routelog.vhosts import QueueHandle, ResourceKind, Verb
 
 

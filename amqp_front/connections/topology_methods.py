@@ -6,7 +6,6 @@ from typing import Any, Protocol, TypeVar
 
 from pamqp import commands
 
-from routelog.amqp_front.node.direct_reply import ADDRESS_PREFIX, PSEUDO_QUEUE
 from routelog.amqp_front.node.services import Services
 from routelog.amqp_front.wire.errors import (
     ACCESS_REFUSED,
@@ -15,6 +14,7 @@ from routelog.amqp_front.wire.errors import (
     HardError,
     SoftError,
 )
+from routelog.broker import ADDRESS_PREFIX, PSEUDO_QUEUE
 from routelog.exchanges import DefaultExchangeProtected
 from routelog.vhosts import (
     Answer,
@@ -168,9 +168,16 @@ def _declared(channel: TopologyChannel, method: Any, queue: QueueHandle) -> None
 def _reply_queue(channel: TopologyChannel, method: Any) -> None:
     # Whoever is to reply may ask whether somebody waits for it still.
     name = method.queue
-    if name != PSEUDO_QUEUE and not channel.services.replies.is_open(name.encode()):
-        raise SoftError(NOT_FOUND, f"no queue '{name}' in vhost '{channel.vhost.name}'")
-    channel.reply(None, method.nowait, commands.Queue.DeclareOk, queue=name, consumer_count=1)
+
+    def asked(is_open: bool) -> None:
+        if not is_open:
+            raise SoftError(NOT_FOUND, f"no queue '{name}' in vhost '{channel.vhost.name}'")
+        channel.reply(None, method.nowait, commands.Queue.DeclareOk, queue=name, consumer_count=1)
+
+    if name == PSEUDO_QUEUE:
+        asked(True)
+    else:
+        channel.when(channel.services.replies.asked(name.encode()), asked, method)
 
 
 def queue_bind(channel: TopologyChannel, method: Any) -> None:

@@ -4,7 +4,6 @@ from collections import deque
 from dataclasses import dataclass, field, fields
 from typing import Self
 
-from routelog.amqp_front.node.direct_reply import DirectReplies
 from routelog.amqp_front.sockets.heartbeat import HeartbeatWheel
 from routelog.amqp_front.wire.frame_cutter import FrameCutter
 from routelog.broker import Logins, NodeServices
@@ -19,7 +18,6 @@ class Services(NodeServices):
     logins: Logins
     cutter: FrameCutter
     heartbeats: HeartbeatWheel
-    replies: DirectReplies = field(default_factory=DirectReplies)
     settlings: deque[object] = field(default_factory=deque)
 
     @classmethod

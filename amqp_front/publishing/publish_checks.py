@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 from typing import Protocol
 
-from routelog.amqp_front.node.direct_reply import PSEUDO_QUEUE
 from routelog.amqp_front.wire.command import CARBON_COPY, PublishRun
 from routelog.amqp_front.wire.errors import PRECONDITION_FAILED, AmqpError, SoftError
 from routelog.amqp_front.wire.properties import REPLY_TO, USER_ID, Properties, copies
 from routelog.amqp_front.wire.single_run import single_run
+from routelog.broker import PSEUDO_QUEUE
 from routelog.log_backend import EXPIRATION
 from routelog.vhosts import AccessRefused, MatchBudget, PermissionCache, Verb, VirtualHost
 

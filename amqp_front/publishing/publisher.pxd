@@ -29,6 +29,6 @@ cdef class Publisher:
     cpdef publish(self, PublishRun run)
     cdef _publish(self, PublishRun run)
     cdef _carry_out(self, run, messages, decision)
-    cdef _arrived(self, needed, returnable)
+    cdef _arrived(self, needed, mandatory)
     cdef _check_flags(self, PublishRun run)
     cdef _check_exchange(self, name)

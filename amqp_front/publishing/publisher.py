@@ -131,69 +131,73 @@ class Publisher:
             What its confirm waits for.
         """
         self.carried = run.count
-        returnable = run if run.mandatory and self._channel.returns_refused else None
+        mandatory = run if run.mandatory else None
         self._appending.begin(self.confirming)
         try:
             needed = self._publish(run)
         except JournalFailed as error:
-            self._lose(error, returnable)
+            self._lose(error, mandatory)
             return NOTHING
         appending = self._appending
-        if appending.is_under_way or (appending.outcomes and not self._learned(returnable)):
+        if appending.is_under_way or (appending.outcomes and not self._learned(mandatory)):
             self._needed = needed
-            if returnable is not None:
-                returnable = run.kept(self.carried)  # others will use its buffer
+            if mandatory is not None:
+                mandatory = run.kept(self.carried)  # others will use its buffer
             if self._appending.is_under_way:
-                self.fan_out = self._scheduler.run(self._reach_others(returnable), Lane.JOBS)
+                self.fan_out = self._scheduler.run(self._reach_others(mandatory), Lane.JOBS)
             else:
-                self.fan_out = asyncio.ensure_future(self._await_outcomes(returnable))
+                self.fan_out = asyncio.ensure_future(self._await_outcomes(mandatory))
             self._channel.wait_for(self.fan_out)
         else:
-            self._arrived(needed, returnable)
+            self._arrived(needed, mandatory)
         return needed
 
-    def _reach_others(self, returnable: PublishRun | None) -> Iterator[None]:
+    def _reach_others(self, mandatory: PublishRun | None) -> Iterator[None]:
         # Some have it while others do not yet, as in RabbitMQ. All get it, even if the channel is closed.
         try:
             while self._appending.is_under_way:
                 self._needed = self._needed.joined(self._appending.go_on())
                 if self._appending.is_under_way:
                     yield
-            while not self._learned(returnable):
+            while not self._learned(mandatory):
                 yield
         except JournalFailed as error:
             self.fan_out = None
-            self._lose(error, returnable)
+            self._lose(error, mandatory)
             return
         self.fan_out = None
-        self._arrived(self._needed, returnable)
+        self._arrived(self._needed, mandatory)
 
-    def _learned(self, returnable: PublishRun | None) -> bool:
-        # Whether all queues have said what they refuse, or nobody is told.
-        is_told = self.confirming or returnable is not None
+    def _learned(self, mandatory: PublishRun | None) -> bool:
+        # Whether all queues have said what they do not take, or nobody is told.
+        is_told = self.confirming or mandatory is not None
         return not is_told or self._appending.learn_outcomes()
 
-    async def _await_outcomes(self, returnable: PublishRun | None) -> None:
-        await asyncio.wait([refused for refused, *_ in self._appending.outcomes])
+    async def _await_outcomes(self, mandatory: PublishRun | None) -> None:
+        await asyncio.wait([untaken for untaken, *_ in self._appending.outcomes])
         self._appending.learn_outcomes()
         self.fan_out = None
-        self._arrived(self._needed, returnable)
+        self._arrived(self._needed, mandatory)
 
-    def _lose(self, error: JournalFailed, returnable: PublishRun | None) -> None:
+    def _lose(self, error: JournalFailed, mandatory: PublishRun | None) -> None:
         self._appending.refused.clear()
+        self._appending.returned.clear()
         self._appending.outcomes.clear()
         if not self.confirming:
             raise error
         if not self._is_closed:
-            if returnable is not None:
-                self._send_back(returnable, range(self.carried), f"unavailable: {error}")
+            if mandatory is not None and self._channel.returns_refused:
+                self._send_back(mandatory, range(self.carried), f"unavailable: {error}")
             self._confirms.lost(self.carried)
 
     @cython.cfunc
-    def _arrived(self, needed: Receipt, returnable: PublishRun | None) -> None:
-        refused = self._appending.refused
-        if refused and returnable is not None:
-            self._return_refused(returnable, refused)
+    def _arrived(self, needed: Receipt, mandatory: PublishRun | None) -> None:
+        refused, returned = self._appending.refused, self._appending.returned
+        if refused and mandatory is not None and self._channel.returns_refused:
+            self._return_refused(mandatory, refused)
+        if returned:
+            self._appending.returned = []
+            self._return(mandatory, returned)
         self._counters.published_to(self._core.name, self.carried)
         self._core.counters.published(self.carried, self._appending.routed)
         if self._appending.behind is not None:
@@ -241,17 +245,17 @@ class Publisher:
             for address, indexes in decision.replies.items():
                 self._channel.services.replies.send(address, bare, indexes, self._clock)
         if decision.returned:
-            self._return(run, decision.returned)
+            self._return(run if run.mandatory else None, decision.returned)
         needed: Receipt = self._core.carry_out(messages, decision)
         if self._vhost.listeners:
             for tell in traces(self._vhost.listeners, self._channel, run, decision):
                 tell()
         return needed
 
-    def _return(self, run: PublishRun, indexes: Sequence[int]) -> None:
-        self._counters.unroutable(len(indexes), run.mandatory)
-        if run.mandatory and indexes:
-            self._send_back(run, indexes)
+    def _return(self, mandatory: PublishRun | None, indexes: Sequence[int]) -> None:
+        self._counters.unroutable(len(indexes), mandatory is not None)
+        if mandatory is not None:
+            self._send_back(mandatory, indexes)
 
     def _return_refused(self, run: PublishRun, refused: Mapping[int, Recipient]) -> None:
         by_queue: dict[Recipient, list[int]] = {}

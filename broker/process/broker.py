@@ -16,6 +16,7 @@ from routelog.broker.loop.cork import Cork
 from routelog.broker.loop.loop_monitor import LoopMonitor
 from routelog.broker.node.configuration import BrokerConfig, node_name
 from routelog.broker.node.delivery_samples import DeliverySamples
+from routelog.broker.node.direct_reply import DirectReplies
 from routelog.broker.passing.passed_doors import PassedDoors
 from routelog.broker.passing.passed_protocol import HttpRefusal, PassedProtocol
 from routelog.broker.passing.passing import CHANGE_SECONDS, GONE, STOPPED, Passing
@@ -146,6 +147,7 @@ class Broker:
         self._remote: RemoteStorage | None = None
         self._front_node: FrontNode | None = None
         self._sessions: HostedSessions | None = None
+        self._replies = DirectReplies("" if mirror is None else mirror.name)
         self._deadline: ConfirmDeadline | None = None
         self._leaving: set[asyncio.Task[None]] = set()
         self._umask = 0  # of who started the process
@@ -387,8 +389,6 @@ class Broker:
         self._warning = loop.create_task(
             warn_of_default_passwords(self._users, self._passwords, config.loopback_rule)
         )
-        self._log_exchange = LogExchange(vhosts, loop, self._services.node_name)
-        logging.getLogger().addHandler(self._log_exchange)
 
     def _begin_front(self, loop: asyncio.AbstractEventLoop) -> None:
         """Clients are taken from here on: here, or by way of the leader."""
@@ -418,8 +418,11 @@ class Broker:
             publish_rates=PublishRates(users, vhosts, clock, loop.call_later),
             deliveries=DeliverySamples(clock),
             node_name=self._name,
+            replies=self._replies,
         )
         self._front.begin(self._services)
+        self._log_exchange = LogExchange(vhosts, loop, self._services.node_name)
+        logging.getLogger().addHandler(self._log_exchange)
         users.on_deleted = self._user_deleted
         users.tell = vhosts.events.tell
         vhosts.on_deleted = self._vhost_deleted
@@ -442,12 +445,14 @@ class Broker:
             self._front.close_some,
             self._serve_here,
             self._cork,
+            self._replies.deliver,
             name=mirror.name,
             process=random_below(1 << 40),
             lease_seconds=self._config.cluster_lease_seconds,
             confirm_seconds=self._config.cluster_confirm_seconds,
             default_durability=durability_level(self._config.default_durability),
         )
+        self._replies.others = self._front_node
         self._front_node.begin()
 
     def _serve_here(self) -> None:
@@ -456,7 +461,14 @@ class Broker:
 
     def _host_sessions(self, epoch: int) -> None:
         assert self._mirror is not None
-        host = SessionHost(self._vhosts, self._logs.progress, self._services.scheduler)
+        replies = self._replies
+        host = SessionHost(
+            self._vhosts,
+            self._logs.progress,
+            self._services.scheduler,
+            replies.pass_on,
+            replies.is_open,
+        )
 
         def make(front: str, write: Write, outbox_bytes: Callable[[], int]) -> HostedSession:
             session = HostedSession(host, write, front)
@@ -465,6 +477,7 @@ class Broker:
 
         lease_seconds = self._config.cluster_lease_seconds
         self._sessions = HostedSessions(epoch, lease_seconds, make, self._mirror.tell_committed)
+        self._replies.others = self._sessions
         self._logs.metadata_writer.barrier = self._sessions.barrier.gate
 
     def _start_remote(self, loop: asyncio.AbstractEventLoop) -> None:

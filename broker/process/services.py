@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from routelog.broker.loop.cork import Cork
 from routelog.broker.node.configuration import BrokerConfig
 from routelog.broker.node.delivery_samples import DeliverySamples
+from routelog.broker.node.direct_reply import DirectReplies
 from routelog.broker.waiting.consumer_gates import ConsumerGates
 from routelog.broker.waiting.gate import Gate
 from routelog.broker.waiting.intake_budget import IntakeBudget
@@ -48,6 +49,7 @@ class NodeServices:
     publish_rates: PublishRates
     deliveries: DeliverySamples
     node_name: str
+    replies: DirectReplies
 
     def cluster_name(self) -> str:
         """What clients are told; nodes of a cluster have the same."""

@@ -11,9 +11,10 @@ from routelog.broker.sessions.session_seeker import Leaders, SessionSeeker, Writ
 from routelog.broker.sessions.session_socket import SILENCE_SHARE
 from routelog.broker.waiting.confirm_deadline import ConfirmDeadline
 from routelog.broker.waiting.gate import Gate
-from routelog.log_backend import Clock, Durability
+from routelog.log_backend import Clock, Durability, Records
 from routelog.mirror_cluster import JournalStorage
 from routelog.vhosts import (
+    Answer,
     FrontConnections,
     FrontSession,
     FrontVhosts,
@@ -44,6 +45,7 @@ class FrontNode:
         gate: where publishers wait.
         close: closes connections, for a reason in words.
         ready: called when a session is open: users and vhosts are those of the leader.
+        deliver_reply: delivers a direct reply to an address of this node.
     """
 
     def __init__(
@@ -55,6 +57,7 @@ class FrontNode:
         close: Callable[[Set[object], str], None],
         ready: Callable[[], None],
         cork: Cork,
+        deliver_reply: Callable[[bytes, Records], None],
         *,
         name: str,
         process: int,
@@ -69,6 +72,7 @@ class FrontNode:
         self._ready = ready
         self._confirm_seconds = confirm_seconds
         self._cork = cork
+        self._deliver_reply = deliver_reply
         self._deadline: ConfirmDeadline | None = None
         self._is_over = False
         self._pressure: Set[str] = frozenset()
@@ -134,6 +138,20 @@ class FrontNode:
         if self._deadline is not None:
             self._deadline.stop()
 
+    # -- direct replies: see `OtherNodes`
+
+    def takes_replies(self, token: bytes) -> bool:
+        """See `OtherNodes`: the leader knows."""
+        return True
+
+    def ask_whether_open(self, address: bytes) -> Answer[bool]:
+        """See `OtherNodes`."""
+        return self._link.session.call("is_reply_open", address)
+
+    def send_reply(self, token: bytes, address: bytes, records: Records) -> None:
+        """See `OtherNodes`: by way of the leader."""
+        self._link.session.send_reply(address, records)
+
     # -- one session after another
 
     def _session(self, replace: Callable[[], None]) -> FrontSession:
@@ -142,6 +160,8 @@ class FrontNode:
         )
         session.progress.around = self._cork.run
         session.on_pressure = self._pressed
+        session.on_reply = self._deliver_reply
+        session.outbox_bytes = lambda: self._seeker.outbox_bytes
         session.on_window = self._filled
         session.on_apply = partial(self._apply, session)
         if self._deadline is not None:

@@ -6,8 +6,10 @@ from collections.abc import Callable, Hashable, Iterable, Set
 from functools import partial
 from typing import Protocol
 
+from routelog.broker.node.direct_reply import node_token, token_of
 from routelog.broker.sessions.session_seeker import Write
 from routelog.broker.sessions.session_socket import SessionSocket
+from routelog.log_backend import Records
 from routelog.vhosts import DefinitionBarrier, SessionKind, SessionMessage, session_message_pieces
 
 log = logging.getLogger(__name__)
@@ -26,6 +28,9 @@ class LeaderEnd(Hashable, Protocol):
 
     def received(self, message: SessionMessage) -> None:
         """See `SessionEnd`."""
+
+    def send_reply(self, address: bytes, records: Records) -> None:
+        """Send a direct reply to a client of the front; it is lost if the front does not read."""
 
     def drained(self) -> None:
         """The system has taken most of what was to be sent."""
@@ -69,6 +74,7 @@ class HostedSessions:
         self._ends: dict[str, LeaderEnd] = {}
         self._ending: dict[str, asyncio.Future[None]] = {}  # by front: of its last session
         self._closings = 0  # of all
+        self._by_token: dict[bytes, LeaderEnd] = {}  # as addresses of direct replies name nodes
         self._pressure: Set[str] = frozenset()
         self.barrier = DefinitionBarrier[LeaderEnd](
             self._ask,
@@ -120,6 +126,7 @@ class HostedSessions:
         )
         end = self._make(front, socket.write, lambda: socket.outbox_bytes)
         self._sockets[end], self._ends[front], socket.end = socket, end, end
+        self._by_token[node_token(front)] = end
         position = self.barrier.opened(end, front, 0)
         end.on_applied = partial(self.barrier.applied, end)
         end.on_failed = socket.close
@@ -129,6 +136,23 @@ class HostedSessions:
             end.pressed(self._pressure)
         log.info("a session with node %s", front)
         socket.begin(unread)
+
+    # -- direct replies: see `OtherNodes`
+
+    def takes_replies(self, token: bytes) -> bool:
+        """See `OtherNodes`."""
+        return token in self._by_token
+
+    def ask_whether_open(self, address: bytes) -> bool:
+        """See `OtherNodes`."""
+        token = token_of(address)
+        return token is not None and self.takes_replies(token)
+
+    def send_reply(self, token: bytes, address: bytes, records: Records) -> None:
+        """See `OtherNodes`."""
+        end = self._by_token.get(token)
+        if end is not None:
+            end.send_reply(address, records)
 
     def close_all(self, reason: str) -> None:
         """End all sessions."""
@@ -140,6 +164,7 @@ class HostedSessions:
     def _over(self, front: str, reason: str) -> None:
         log.warning("the session with node %s has ended: %s", front, reason)
         end = self._ends.pop(front)
+        del self._by_token[node_token(front)]
         del self._sockets[end]
         self._ending[front] = end.closed()
         self.barrier.closed(end)

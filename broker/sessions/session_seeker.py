@@ -151,6 +151,11 @@ class SessionSeeker:
         """The leader has taken a session."""
         return self._opened(write, epoch, position)
 
+    @property
+    def outbox_bytes(self) -> int:
+        """Bytes that were sent in earlier turns, and the system has not taken."""
+        return 0 if self._socket is None else self._socket.outbox_bytes
+
     def close(self, reason: str) -> None:
         """End the session that there is, and begin another one."""
         if self._socket is not None:

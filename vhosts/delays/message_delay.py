@@ -7,14 +7,13 @@ Source: `rabbit_delayed_message_utils.erl` of RabbitMQ's delayed message exchang
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from itertools import chain
 
 from routelog.exchanges import DELAY_HEADER, delay_milliseconds
 from routelog.log_backend import MalformedProperties, StoredRecord
 from routelog.vhosts.arguments.argument_table import decode_arguments
 from routelog.vhosts.messages.property_list import PropertyList
 from routelog.vhosts.publishing.internal_publish import OutgoingMessage
-from routelog.vhosts.rules.death import strings
+from routelog.vhosts.rules.death import copied_to
 
 MILLISECOND = 1_000  # us
 _SECOND = 1_000_000
@@ -50,8 +49,7 @@ def due_letter(record: StoredRecord) -> OutgoingMessage:
     delay = -_milliseconds(parts)
     value = b"I" + delay.to_bytes(4, "big", signed=True) if delay >= _INT_MIN else _long(delay)
     parts.headers[_HEADER] = value
-    copies = (strings(parts.headers.get(name, b"")) for name in (b"CC", b"BCC"))
-    keys = (record.routing_key, *chain.from_iterable(copies))
+    keys = (record.routing_key, *copied_to(parts))
     return OutgoingMessage(parts.encode(), keys, record.body)
 
 

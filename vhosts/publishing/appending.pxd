@@ -16,6 +16,7 @@ cdef class Appending:
     cdef public bint is_under_way
     cdef public object behind
     cdef public dict refused
+    cdef public list returned
     cdef public list outcomes
     cdef public Py_ssize_t queues
     cdef public long long routed

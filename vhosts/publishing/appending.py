@@ -15,13 +15,13 @@ from routelog.log_backend import (
     Scheduler,
 )
 from routelog.log_backend.journal.receipt import Progress, Receipt
-from routelog.vhosts.errors import OutcomePending, PublishRefused
+from routelog.vhosts.errors import OutcomePending, PublishRefused, Untaken
 from routelog.vhosts.messages.recipient import Recipient
 
 # Records, the queues that get them, and their indexes in the run.
 Batches = Iterable[tuple[Records, Iterable[Recipient], Sequence[int]]]
-# What a queue will refuse of some records, their indexes in the run, and the queue.
-Outcome = tuple["asyncio.Future[Sequence[int]]", Sequence[int], Recipient]
+# What a recipient will not take of some records, their indexes in the run, and the recipient.
+Outcome = tuple["asyncio.Future[Untaken]", Sequence[int], Recipient]
 PAUSE: tuple[Any, tuple[()], tuple[()]] = None, (), ()  # among batches: the turn may end here
 _NO_MORE: Iterator[Any] = iter(())
 
@@ -40,7 +40,8 @@ class Appending:
     Attributes:
         is_under_way: the turn had no time for all of them: see `go_on`.
         refused: indexes in the run of what full queues did not take, with the first of these queues.
-        outcomes: of queues that will say later what they refuse: see `learn_outcomes`.
+        returned: indexes in the run of what no queue gets, as another node said.
+        outcomes: of recipients that will say later what they do not take: see `learn_outcomes`.
         indexes: in the run, of the records that are given to queues.
         behind: the queue that all of it went to, if its consumers are to catch up; see `Dispatcher`.
         queues: how many were given a batch since `begin`.
@@ -60,6 +61,7 @@ class Appending:
         self.is_under_way = False
         self.behind: Recipient | None = None
         self.refused: dict[int, Recipient] = {}
+        self.returned: list[int] = []
         self.outcomes: list[Outcome] = []
         self.queues = 0
         self.routed = 0
@@ -118,13 +120,15 @@ class Appending:
         return receipt
 
     def learn_outcomes(self) -> bool:
-        """Take over to `refused` what queues refuse; returns whether all of them have said it."""
+        """Take over what was refused and returned; returns whether all recipients have said it."""
         if not all(outcome.done() for outcome, *_ in self.outcomes):
             return False
         outcomes, self.outcomes = self.outcomes, []
         for outcome, indexes, queue in outcomes:
-            for at in outcome.result():
+            untaken = outcome.result()
+            for at in untaken.refused:
                 self.refused.setdefault(indexes[at], queue)
+            self.returned += [indexes[at] for at in untaken.returned]
         return True
 
     @cython.cfunc
@@ -156,7 +160,7 @@ class Appending:
                         self.refused.setdefault(self.indexes[at], queue)
                 except OutcomePending as pending:
                     position = pending.position
-                    self.outcomes.append((pending.refused, self.indexes, queue))
+                    self.outcomes.append((pending.untaken, self.indexes, queue))
                 if position:
                     if queue.progress is not progress:
                         if progress is not None and (written or durable):

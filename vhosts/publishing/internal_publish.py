@@ -193,6 +193,8 @@ class InternalPublish:
     def _go_back(self, error: Exception) -> None:
         # To find whose error it is: the others have their way without it.
         self._let_go()
+        if self._first == len(self._messages):
+            raise error  # behind the last one
         tried = range(self._first, self._at)
         self._untaken.difference_update(tried)
         self._refused.difference_update(tried)
@@ -288,10 +290,12 @@ class InternalPublish:
 
     def _tell_later(self) -> None:
         targets, self._targets = self._targets, {}
+        if not targets:
+            return
         groups = self._ways.logs.journal.groups
         # The last block that has anything; an error may have hidden which one has these.
         position = groups.last.position if groups.last.count else groups.last.position - 1
-        if targets and position > groups.promised:
+        if position > groups.promised:
             tell = partial(tell_moved, list(targets), self._ways.scheduler)
             self._ways.logs.progress.receipt(position, 0).when_covered(tell)
 

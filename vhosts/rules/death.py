@@ -9,9 +9,10 @@ A publisher may write such headers, too. They are delivered, and mean nothing he
 Source: RabbitMQ's documentation of dead letter exchanges, and `rabbit_dead_letter.erl` of 3.10.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import chain
 from typing import NamedTuple
 
 from routelog.log_backend import (
@@ -206,6 +207,11 @@ def strings(value: bytes) -> list[bytes]:
         for each in _items(value)
         if each[:1] == b"S" and len(each) <= 5 + SHORT_STRING_BYTES_MAX
     ]
+
+
+def copied_to(parts: PropertyList) -> Iterator[bytes]:
+    """The routing keys of a message's copies: those of its headers CC and BCC."""
+    return chain.from_iterable(strings(parts.headers.get(name, b"")) for name in (b"CC", b"BCC"))
 
 
 def _items(value: bytes) -> list[bytes]:

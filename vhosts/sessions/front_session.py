@@ -17,16 +17,19 @@ from typing import Any, NamedTuple, Protocol
 import msgspec
 
 from routelog.log_backend import JournalFailed, Octets, Progress, Records
-from routelog.vhosts.errors import SessionLost
+from routelog.vhosts.errors import SessionLost, Untaken
 from routelog.vhosts.sessions.session_errors import decode_error
 from routelog.vhosts.sessions.session_message import (
     FAILED,
+    OUTBOX_BYTES_MAX,
     WAITED,
     BadSessionMessage,
     Kind,
     SessionMessage,
     batch_pieces,
     message_pieces,
+    reply_of,
+    reply_pieces,
     value_in,
 )
 
@@ -81,7 +84,7 @@ class _Call(NamedTuple):
 class _Outcome:
     number: int
     count: int  # of messages
-    refused: "asyncio.Future[Sequence[int]]"
+    untaken: "asyncio.Future[Untaken]"
 
 
 class FrontSession:
@@ -96,6 +99,8 @@ class FrontSession:
         on_window: told when WINDOW_BYTES are not confirmed, and when half of them are: publishers wait between.
         on_apply: told of a position of definitions that the leader waits for: answer with `applied`.
         on_pressure: told why publishers are to wait; empty: they are not.
+        on_reply: takes a direct reply to an address of this node.
+        outbox_bytes: how much the transport has not sent: while it is much, replies are lost.
 
     Args:
         call_soon: runs a function after this turn of the event loop.
@@ -118,6 +123,8 @@ class FrontSession:
         self.on_window: Callable[[bool], None] = lambda is_full: None
         self.on_apply: Callable[[int], None] = lambda position: None
         self.on_pressure: Callable[[frozenset[str]], None] = lambda reasons: None
+        self.on_reply: Callable[[bytes, Records], None] = lambda address, records: None
+        self.outbox_bytes: Callable[[], int] = lambda: 0
         self._replace = replace
         self._unsent: list[Octets] = []
         self.write: Write = self._unsent.extend
@@ -134,6 +141,8 @@ class FrontSession:
         self._actions: Mapping[Kind, Callable[[SessionMessage], None]] = {
             Kind.CONFIRM: self._confirmed,
             Kind.REFUSED: self._refused,
+            Kind.ROUTED: self._routed,
+            Kind.REPLY: lambda message: self.on_reply(*reply_of(message)),
             Kind.DELIVER: self._delivered,
             Kind.ENDED: self._ended,
             Kind.ANSWER: self._answered,
@@ -178,7 +187,7 @@ class FrontSession:
         self._sizes.clear()
         self._count_unconfirmed(-self.unconfirmed_bytes)
         for outcome in outcomes:
-            _resolve(outcome.refused, ())  # its receipt will never be covered
+            _resolve(outcome.untaken, Untaken())  # its receipt will never be covered
         for call in calls.values():
             call.failed(SessionLost(call.about, self.leader))
         for consumer in consumers.values():
@@ -242,8 +251,8 @@ class FrontSession:
         self._count_unconfirmed(size)
         return number
 
-    def outcome(self, number: int, count: int) -> "asyncio.Future[Sequence[int]]":
-        """Await which messages of the last batch its queue refuses.
+    def outcome(self, number: int, count: int) -> "asyncio.Future[Untaken]":
+        """Await which messages of the last batch its queue, or exchange, does not take.
 
         Args:
             number: of the batch.
@@ -252,9 +261,9 @@ class FrontSession:
         Returns:
             Their indexes; none when the session is lost.
         """
-        refused: asyncio.Future[Sequence[int]] = asyncio.get_running_loop().create_future()
-        self._outcomes.append(_Outcome(number, count, refused))
-        return refused
+        untaken: asyncio.Future[Untaken] = asyncio.get_running_loop().create_future()
+        self._outcomes.append(_Outcome(number, count, untaken))
+        return untaken
 
     def call(self, method: str, *arguments: object, subject: int = 0) -> "asyncio.Future[Any]":
         """Call a method of the leader, of a queue or of none (subject 0).
@@ -296,6 +305,11 @@ class FrontSession:
         self.flush()
         content = msgspec.msgpack.encode([method, *arguments])
         self._send(SessionMessage(Kind.CALL, 0, 0, subject, number, content=content))
+
+    def send_reply(self, address: bytes, records: Records) -> None:
+        """Send a direct reply to a client of another node; it is lost if the leader does not read."""
+        if self.is_open and self.outbox_bytes() <= OUTBOX_BYTES_MAX:
+            self.write(reply_pieces(address, records))
 
     def applied(self, position: int) -> None:
         """This node knows the definitions up to a position."""
@@ -343,7 +357,7 @@ class FrontSession:
             freed += self._sizes.popleft()
         outcomes = self._outcomes
         while outcomes and outcomes[0].number <= written:
-            _resolve(outcomes.popleft().refused, ())
+            _resolve(outcomes.popleft().untaken, Untaken())
         progress.advance(written, durable)
         self._count_unconfirmed(-freed)
 
@@ -355,16 +369,24 @@ class FrontSession:
             self.on_window(self._is_full)
 
     def _refused(self, message: SessionMessage) -> None:
-        outcomes = self._outcomes
+        if not message.count:
+            raise BadSessionMessage(f"REFUSED {message.number}, no messages")
+        self._learn(message, message.count, 0)
+
+    def _routed(self, message: SessionMessage) -> None:
+        self._learn(message, message.first, message.count)
+
+    def _learn(self, message: SessionMessage, refused: int, returned: int) -> None:
+        outcomes, about = self._outcomes, f"{message.kind.name} {message.number}"
         # Those before were answered by nothing yet: their confirm says that nothing was refused.
         outcome = next((each for each in outcomes if each.number == message.number), None)
         indexes = numbers_of(message.content)
-        if outcome is None or len(indexes) != message.count:
-            raise BadSessionMessage(f"REFUSED {message.number}, {message.count} messages")
-        if not indexes or max(indexes) >= outcome.count:
-            raise BadSessionMessage(f"REFUSED {message.number}: {outcome.count} messages")
+        if outcome is None or len(indexes) != refused + returned:
+            raise BadSessionMessage(f"{about}, {refused} and {returned} messages")
+        if max(indexes, default=0) >= outcome.count:
+            raise BadSessionMessage(f"{about}: {outcome.count} messages")
         outcomes.remove(outcome)
-        _resolve(outcome.refused, indexes)
+        _resolve(outcome.untaken, Untaken(indexes[:refused], indexes[refused:]))
 
     def _consumer(self, message: SessionMessage) -> SessionConsumer:
         consumer = self._consumers.get(message.subject)

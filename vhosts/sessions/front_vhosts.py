@@ -4,9 +4,11 @@ from collections.abc import Callable, Set
 from functools import partial
 
 from routelog.log_backend import Durability
+from routelog.vhosts.publishing.stateful_route import StatefulRoute
 from routelog.vhosts.sessions.front_queues import FrontQueues
 from routelog.vhosts.sessions.leader_link import LeaderLink
 from routelog.vhosts.sessions.remote_definitions import FrontConnections, RemoteDefinitions
+from routelog.vhosts.sessions.remote_exchange import RemoteExchanges, RemoteRoute
 from routelog.vhosts.sessions.remote_queue import RemoteQueue
 from routelog.vhosts.vhost.stored_topology import StoredQueue
 from routelog.vhosts.vhost.vhost import VirtualHost
@@ -60,7 +62,8 @@ class FrontVhosts:
         """The queues are open: consumers and publishers go on with these."""
         for vhost, queues in self._queues.items():
             vhost.definitions = vhost
-            vhost.targets.turn_to(vhost.queues)
+            vhost.stateful_route = StatefulRoute
+            vhost.targets.turn_to(vhost.queues, vhost.hosted.delays)
             for handle in queues.made():
                 queue = vhost.queues.get(handle.name)
                 if queue is not None and queue.number == handle.number:
@@ -92,7 +95,8 @@ class FrontVhosts:
         stored.on_policies = policies_changed
         policies_changed()
         vhost.definitions = RemoteDefinitions(vhost, queues, self._link, self._connections)
-        vhost.targets.turn_to(queues)
+        vhost.stateful_route = RemoteRoute
+        vhost.targets.turn_to(queues, RemoteExchanges(vhost.name, self._link))
 
     def _handle(self, vhost: VirtualHost, stored: StoredQueue) -> RemoteQueue:
         counters = self._vhosts.counters.queue(stored.properties.type)

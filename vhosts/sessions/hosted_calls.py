@@ -3,7 +3,7 @@
 A call of a queue (its subject) has arguments of its own. One of no queue begins with the name of a vhost, the
 actor [user, address, protocol], and the number of the front's connection; keywords follow, as methods of
 `VirtualHost` have them, but arguments of AMQP are bytes (`decode_arguments`). `connection_closed` has a vhost
-and a number. Whatever else comes is the fault of the front: BadSessionMessage.
+and a number, `is_reply_open` an address. Whatever else comes is the fault of the front: BadSessionMessage.
 """
 
 import asyncio
@@ -83,6 +83,9 @@ class CallingSession(Protocol):
 
     def connection_closed(self, number: int) -> None:
         """A connection of the front is closed: its exclusive queues end."""
+
+    def is_reply_open(self, address: bytes) -> bool:
+        """Whether somebody may wait at an address for direct replies."""
 
     def new_consumer(
         self, wanted: "ConsumeCall", vhost: VirtualHost, queue: Queue
@@ -497,11 +500,13 @@ def call_queue(
 
 
 def call_vhost(session: CallingSession, method: str, arguments: list[Any]) -> Answer[object]:
-    """Call a method of a vhost, or tell that a connection is closed; see `call_queue`."""
+    """Call a method of a vhost, or of none; see `call_queue`."""
     if method == "connection_closed":
         _, number = _shaped(method, arguments, tuple[str, _Count])
         session.connection_closed(number)
         return None
+    if method == "is_reply_open":
+        return session.is_reply_open(*_shaped(method, arguments, tuple[bytes]))
     shape, carry_out = _found(_VHOST_METHODS, method)
     name, actor, number, keywords = _shaped(
         method, arguments, tuple[str, tuple[str, str, str], _Count, Any]

@@ -16,7 +16,9 @@ from typing import Any
 
 import msgspec
 
+from routelog.exchanges import holding_exchange
 from routelog.log_backend import (
+    NOTHING,
     Durability,
     JournalFailed,
     Lane,
@@ -24,17 +26,19 @@ from routelog.log_backend import (
     PartitionClosed,
     Progress,
     Reason,
+    Records,
     Scheduler,
     slice_records,
 )
 from routelog.vhosts.counters.counters import ChangedCounters, MessageCounters
-from routelog.vhosts.errors import PublishRefused, QueueStopped
+from routelog.vhosts.errors import PublishRefused, QueueStopped, Untaken, VhostNotFound
 from routelog.vhosts.messages.delivery import Delivery, DeliverySource, put_back
 from routelog.vhosts.messages.return_reason import ReturnReason
 from routelog.vhosts.queues.queue import Queue
 from routelog.vhosts.queues.queue_handle import ConsumerSource
 from routelog.vhosts.sessions.batch_confirms import BatchConfirms
 from routelog.vhosts.sessions.bound_queue import FORGOTTEN, BoundQueue, found_queue
+from routelog.vhosts.sessions.exchange_batch import RoutedBatch, route_batch
 from routelog.vhosts.sessions.hosted_calls import (
     ConsumeCall,
     FrontConnection,
@@ -48,6 +52,7 @@ from routelog.vhosts.sessions.session_errors import FAULT, encode_error
 from routelog.vhosts.sessions.session_message import (
     FAILED,
     MORE,
+    OUTBOX_BYTES_MAX,
     WAITED,
     BadSessionMessage,
     Kind,
@@ -55,6 +60,8 @@ from routelog.vhosts.sessions.session_message import (
     batch_pieces,
     message_pieces,
     records_of,
+    reply_of,
+    reply_pieces,
     value_in,
 )
 from routelog.vhosts.vhost.vhost import VirtualHost
@@ -62,8 +69,6 @@ from routelog.vhosts.vhost.vhost_directory import VhostDirectory
 
 log = logging.getLogger(__name__)
 
-# Unsent bytes above which nothing is delivered: a front that does not read costs the leader no more.
-OUTBOX_BYTES_MAX = 16 * 1024 * 1024
 # Queues and consumers of a session at a time: a node has 200,000 queues in a vhost; 1 to 2 KB each
 SUBJECTS_MAX = 1 << 20
 # That are not answered: each channel of a front waits for one; some 1 KB each, and its arguments
@@ -87,11 +92,15 @@ class SessionHost:
 
     Attributes:
         progress: of the journal of all queues.
+        send_reply: sends a direct reply on to where its address is.
+        is_reply_open: whether somebody may wait at an address for direct replies.
     """
 
     vhosts: VhostDirectory
     progress: Progress
     scheduler: Scheduler
+    send_reply: Callable[[bytes, Records], None]
+    is_reply_open: Callable[[bytes], bool]
 
 
 class HostedSession:
@@ -120,6 +129,7 @@ class HostedSession:
         self._write = write
         self._last_subject = 0  # the highest one
         self._queues: dict[int, BoundQueue] = {}
+        self._exchanges: dict[int, tuple[str, str]] = {}  # vhost and name
         self._sweep_at = SWEEP_MIN
         self._consumers: dict[int, HostedConsumer] = {}
         self._stalled: dict[HostedConsumer, None] = {}  # they wait for `drained`
@@ -217,14 +227,19 @@ class HostedSession:
         self._take_subject(message.subject)
         if len(self._queues) >= self._sweep_at:
             self._sweep()
+        exchange = holding_exchange(name)
+        if exchange is not None:
+            self._exchanges[message.subject] = vhost, exchange
+            return
         bound = found_queue(self._host.vhosts, vhost, name, message.number)
         self._queues[message.subject] = bound
 
     def _take_subject(self, subject: int) -> None:
-        if subject < 1 or subject in self._queues or subject in self._consumers:
+        tables: tuple[Mapping[int, object], ...] = self._queues, self._exchanges, self._consumers
+        if subject < 1 or any(subject in table for table in tables):
             raise BadSessionMessage(f"subject {subject} is taken")
-        if len(self._queues) + len(self._consumers) >= SUBJECTS_MAX:
-            raise BadSessionMessage(f"more than {SUBJECTS_MAX} queues and consumers")
+        if sum(len(table) for table in tables) >= SUBJECTS_MAX:
+            raise BadSessionMessage(f"more than {SUBJECTS_MAX} queues, exchanges and consumers")
         self._last_subject = max(self._last_subject, subject)
 
     def _sweep(self) -> None:
@@ -246,10 +261,14 @@ class HostedSession:
         number = message.number
         if number != self._next_batch:
             raise BadSessionMessage(f"batch {number} comes in the place of {self._next_batch}")
-        bound = self._bound(message.subject)
+        exchange = self._exchanges.get(message.subject)
+        bound = None if exchange else self._bound(message.subject)
         queue = None if bound is None else bound.queue
         records = records_of(message.content)
         self._next_batch = number + 1
+        if exchange is not None:
+            self._route(message, *exchange, records)
+            return
         if queue is None or queue.deleted:
             self._confirms.add(number, 0, False)  # as routing: what a deleted queue gets is gone
             return
@@ -264,6 +283,32 @@ class HostedSession:
             self.fail(str(error))
             return
         self._confirms.add(number, position, queue.durability is _DISK)
+
+    def _route(self, message: SessionMessage, vhost: str, exchange: str, records: Records) -> None:
+        host, waited = self._host, message.flags & WAITED != 0
+        try:
+            routed = route_batch(
+                host.vhosts.get(vhost), exchange, records, host.scheduler, waited=waited
+            )
+        except VhostNotFound:
+            routed = RoutedBatch(NOTHING, Untaken(refused=range(records.count)))
+        except JournalFailed as error:
+            self.fail(str(error))
+            return
+        needed, (refused, returned) = routed
+        counts = len(refused), len(returned)
+        content = array("I", (*refused, *returned)).tobytes()
+        self._send(SessionMessage(Kind.ROUTED, 0, 0, 0, message.number, *counts, content))
+        position = max(needed.written, needed.durable)
+        self._confirms.add(message.number, position, needed.durable > 0)
+
+    def _reply(self, message: SessionMessage) -> None:
+        self._host.send_reply(*reply_of(message))
+
+    def send_reply(self, address: bytes, records: Records) -> None:
+        """Send a direct reply to a client of the front; it is lost if the front does not read."""
+        if self.outbox_bytes() <= OUTBOX_BYTES_MAX:
+            self.write(reply_pieces(address, records))
 
     def _confirm(self, written: int, durable: int) -> None:
         self._send(SessionMessage(Kind.CONFIRM, 0, 0, 0, written, durable))
@@ -475,6 +520,10 @@ class HostedSession:
         """See `CallingSession`."""
         return self._connections.get(number)
 
+    def is_reply_open(self, address: bytes) -> bool:
+        """See `CallingSession`."""
+        return self._host.is_reply_open(address)
+
     def owner(self, number: int, vhost: VirtualHost) -> FrontConnection:
         """See `CallingSession`."""
         connection = self._connections.get(number)
@@ -555,6 +604,7 @@ _ACTIONS: Mapping[Kind, Callable[[HostedSession, SessionMessage], None]] = {
     Kind.SETTLE: HostedSession._settle,
     Kind.RETURN: HostedSession._return,
     Kind.CALL: HostedSession._call,
+    Kind.REPLY: HostedSession._reply,
     Kind.APPLIED: lambda session, message: session.on_applied(message.number),
     Kind.BEAT: lambda session, message: None,
 }

@@ -29,11 +29,15 @@
    14  APPLIED          →         position
    15  PRESSURE         ←                                                   msgpack: why publishers are to wait
    16  BEAT             ↔         any                                       ANSWERED
+   17  ROUTED           ←         batch        refused        returned      u32s: indexes in the batch
+   18  REPLY            ↔         octets                                    an address of so many, and a batch
 
 What is not drawn is zero. OPENED is the first message: the leader takes the session; what was defined up to
 `position` has to be known before the front routes. QUEUE comes before what names its subject: `partition` is
-the number of the queue's first partition, so that a queue declared again is another one. The batches of a
-session are numbered from 1. CONFIRM: each batch up to `durable` that was not refused is what its queue
+the number of the queue's first partition, so that a queue declared again is another one. An exchange has its
+`held_name`, and partition 0: the leader routes what comes for it, and ROUTED says, before its CONFIRM, what of
+a batch queues refused, and what no queue gets. REPLY is a direct reply to a client of another node. The batches
+of a session are numbered from 1. CONFIRM: each batch up to `durable` that was not refused is what its queue
 promises; each up to `written` is, as far as that does not take the disk. CREDIT counts all that the front has
 handed on to its client since the consumer began. SETTLE and RETURN have a consumer as their source, or a
 queue for what `get` gave. A RETURN with MORE is followed by another one of the same partition, before which
@@ -55,6 +59,8 @@ VERSION = 1  # of the messages; nodes agree on it when they are introduced
 OFFSET_END = 1 << 62  # of what is delivered: compiled code has signed numbers
 MESSAGE_BYTES_MAX = 704 * 1024 * 1024  # the largest batch, and the counts of its deliveries
 
+# Unsent bytes above which an end sends nothing that can wait, or be lost: who does not read costs no more.
+OUTBOX_BYTES_MAX = 16 * 1024 * 1024
 # A view of less would keep a buffer that has much else.
 COPIED_BYTES_MAX = 16 * 1024
 
@@ -85,6 +91,8 @@ class Kind(IntEnum):
     APPLIED = 14
     PRESSURE = 15
     BEAT = 16
+    ROUTED = 17
+    REPLY = 18
 
 
 _KINDS = {int(kind): kind for kind in Kind}
@@ -174,6 +182,21 @@ def decode_message(buffer: bytearray, at: int, end: int) -> tuple[SessionMessage
     elif size > HEAD_BYTES:
         content = buffer[at + HEAD_BYTES : at + size]
     return SessionMessage(kind, flags, partition, subject, number, first, count, content), size
+
+
+def reply_pieces(address: bytes, records: Records) -> list[Octets]:
+    """A direct reply, in pieces."""
+    return batch_pieces(SessionMessage(Kind.REPLY, number=len(address), content=address), records)
+
+
+def reply_of(message: SessionMessage) -> tuple[bytes, Records]:
+    """The address and the messages of a direct reply.
+
+    Raises:
+        BadSessionMessage: there is no batch behind the address.
+    """
+    view = memoryview(message.content)
+    return bytes(view[: message.number]), records_of(view[message.number :])
 
 
 def records_of(content: Octets) -> Records:

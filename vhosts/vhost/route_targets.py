@@ -4,7 +4,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Protocol
 
 from routelog.exchanges import Route, RoutingTable, StaleRoutes
-from routelog.vhosts.delays.delay_book import DelayBook
 from routelog.vhosts.messages.recipient import Recipient
 
 AT_ONCE_MAX = 256  # names that are looked up at once: 0.1 ms
@@ -21,6 +20,13 @@ class NumberedQueue(Recipient, Protocol):
         """The number of its first partition: a queue that is declared later has a higher one."""
 
 
+class Holders(Protocol):
+    """What takes messages under the names of exchanges: see `DelayBook`."""
+
+    def recipient(self, name: str) -> Recipient | None:
+        """The recipient that a name in a route stands for; None: the name is a queue's."""
+
+
 class RouteTargets:
     """The recipients of the routes of one vhost.
 
@@ -29,25 +35,25 @@ class RouteTargets:
     """
 
     def __init__(
-        self, routing: RoutingTable, queues: Mapping[str, NumberedQueue], delays: DelayBook
+        self, routing: RoutingTable, queues: Mapping[str, NumberedQueue], holders: Holders
     ) -> None:
         self._routing = routing
         self._queues = queues
-        self._delays = delays
+        self._holders = holders
         self._targets: dict[Route, tuple[Recipient, ...]] = {}
         self._weight = 0
         self._stale_routes = StaleRoutes()
         self._version = -1
         self.newest = 0
 
-    def turn_to(self, queues: Mapping[str, NumberedQueue]) -> None:
-        """From now on these are the queues."""
-        self._queues = queues
+    def turn_to(self, queues: Mapping[str, NumberedQueue], holders: Holders) -> None:
+        """From now on these are the queues, and what takes messages under the names of exchanges."""
+        self._queues, self._holders = queues, holders
         self._routing.renew()
 
     def named(self, name: str) -> Recipient:
-        """The recipient of a name in a route: a queue, or the held messages of a delayed exchange."""
-        return self._delays.recipient(name) or self._queues[name]
+        """The recipient of a name in a route: a queue, or what takes messages for an exchange."""
+        return self._holders.recipient(name) or self._queues[name]
 
     def of(self, route: Route) -> tuple[Recipient, ...]:
         """The recipients of a route."""
@@ -83,7 +89,7 @@ class RouteTargets:
             newest: the value of `newest` when the route was found.
         """
         for name in route:
-            recipient = self._delays.recipient(name)
+            recipient = self._holders.recipient(name)
             if recipient is not None:
                 yield recipient
                 continue

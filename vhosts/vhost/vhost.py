@@ -79,6 +79,7 @@ class VirtualHost:
     Attributes:
         record: its name, and what an operator said of it.
         definitions: where its clients declare and delete: here, where this node leads.
+        stateful_route: makes the way through exchanges that remember: here, where this node leads.
         counters: of what clients do here.
         stored: carries out what is stored of it, or another node commits.
         hosted: what the store has of it.
@@ -109,6 +110,7 @@ class VirtualHost:
     ) -> None:
         self.record = record
         self.definitions: VhostDefinitions = self
+        self.stateful_route = StatefulRoute
         self.counters = VhostCounters(counters)
         self._firehose: Any = None
         self.listeners = self._lasting_listeners = tuple(listeners)
@@ -207,7 +209,7 @@ class VirtualHost:
 
     def passage(self, undecided: set[tuple[str, bytes]] | None = None) -> StatefulRoute:
         """The way of one publish through exchanges that remember; see `StatefulRoute`."""
-        return StatefulRoute(
+        return self.stateful_route(
             self.routing, self.hosted.memories.by_name, self._store.logs, undecided
         )
 

@@ -11,11 +11,11 @@ from pamqp import frame as pamqp_frame
 from support.loop_services import scheduler_on
 from support.queue_samples import Node, bodies, running_node
 
-from routelog.amqp_front.node.direct_reply import DirectReplies
 from routelog.amqp_front.publishing.publisher import Publisher
 from routelog.amqp_front.transactions.commit_plan import CommitPlan
 from routelog.amqp_front.wire.command import PublishRun
 from routelog.amqp_front.wire.frame_cutter import FrameCutter
+from routelog.broker.node.direct_reply import DirectReplies
 from routelog.log_backend import LogTransaction, Progress, SystemClock
 from routelog.log_backend.loop.scheduler import SHARE_SECONDS, Lane
 from routelog.vhosts import (

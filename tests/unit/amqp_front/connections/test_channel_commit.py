@@ -17,9 +17,9 @@ from unit.amqp_front.publishing_channel import HastyClock, held, runs
 from routelog.amqp_front.connections.channel import Channel
 from routelog.amqp_front.consuming import unacked
 from routelog.amqp_front.consuming.unacked import FEW_RUNS
-from routelog.amqp_front.node.direct_reply import DirectReplies
 from routelog.amqp_front.wire.command import ACK, Frame, SettleRun
 from routelog.amqp_front.wire.errors import PRECONDITION_FAILED, SoftError
+from routelog.broker.node.direct_reply import DirectReplies
 from routelog.log_backend import Lane, Progress
 from routelog.vhosts import FULL_PERMISSION, PermissionBook, PermissionCache
 

@@ -13,9 +13,9 @@ from routelog.amqp_front.consuming import consumption
 from routelog.amqp_front.consuming.channel_consumer import ChannelConsumer
 from routelog.amqp_front.consuming.consumption import Consumption
 from routelog.amqp_front.consuming.unacked import UnackedRun
-from routelog.amqp_front.node.direct_reply import DirectReplies
 from routelog.amqp_front.wire.errors import NOT_ALLOWED, HardError
 from routelog.broker.node.delivery_samples import DeliverySamples
+from routelog.broker.node.direct_reply import DirectReplies
 from routelog.log_backend import Octets
 from routelog.vhosts import (
     CREDIT_UNLIMITED,

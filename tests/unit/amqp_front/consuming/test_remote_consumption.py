@@ -17,9 +17,9 @@ from unit.vhosts.sessions.queue_places import Place
 from unit.vhosts.sessions.session_pipe import PipedFront
 
 from routelog.amqp_front.consuming.consumption import Consumption
-from routelog.amqp_front.node.direct_reply import DirectReplies
 from routelog.amqp_front.wire.command import ACK, DISCARD, REQUEUE, SettleRun
 from routelog.broker.node.delivery_samples import DeliverySamples
+from routelog.broker.node.direct_reply import DirectReplies
 from routelog.log_backend import Octets
 from routelog.vhosts.errors import SessionLost
 

@@ -1,6 +1,7 @@
 """From runs of publishes to queues, replies, returns and confirms, however they were cut into runs."""
 
 import asyncio
+from array import array
 from typing import Any, cast
 
 import pytest
@@ -10,7 +11,7 @@ from support.loop_services import scheduler_on
 from support.queue_samples import Node, Taker, bodies, declare_queue, fill
 from support.waiting import until
 from unit.amqp_front.publishing_channel import Channel, held, runs
-from unit.vhosts.sessions.session_pipe import PipedFront
+from unit.vhosts.sessions.session_pipe import PipedFront, ScriptedLeader
 
 from routelog.amqp_front.publishing.publisher import Publisher
 from routelog.amqp_front.wire.errors import (
@@ -32,6 +33,8 @@ from routelog.vhosts import (
 )
 from routelog.vhosts.publishing.decision import KEYS_MAX, LONG_KEY
 from routelog.vhosts.queues.backlog import BACKLOG_MESSAGES_MIN, RATE_SECONDS
+from routelog.vhosts.sessions.remote_exchange import RemoteExchanges, RemoteRoute
+from routelog.vhosts.sessions.session_message import Kind, records_of
 
 
 class Asker:
@@ -626,10 +629,39 @@ async def test_who_is_not_told_of_refusals_waits_for_none(
     targets: Any = node.vhost.targets
     targets._queues = {**node.vhost.queues, "full": front.queue(node.vhost.queues["full"])}
     for _ in range(3):
-        send(publisher, publish(1, "", "full", b"x", mandatory=True))
+        send(publisher, publish(1, "", "full", b"x"))
         assert publisher.fan_out is None
     while front.carry():
         node.turns.run()
     assert held(node, "full") == ["x"]
     assert returns_and_confirms(channel) == []
     assert front.refusals == []
+
+
+@pytest.mark.parametrize("kind", ["x-recent-history", "x-delayed-message"])
+async def test_what_an_exchange_of_the_leader_returns_comes_before_its_confirm(
+    node: Node, channel: Channel, kind: str
+) -> None:
+    leader = ScriptedLeader()
+    leader.open()
+    node.vhost.stateful_route = RemoteRoute
+    node.vhost.targets.turn_to(node.vhost.queues, RemoteExchanges("/", leader.link))
+    options = {"durable": False, "auto_delete": False, "internal": False}
+    arguments = {"x-delayed-type": "direct"}
+    node.vhost.declare_exchange("x", kind, arguments=arguments, **options)
+    publisher = Publisher(cast(Any, channel))
+    publisher.confirming = True
+    late = some_properties(headers={"x-delay": 1_000})
+    count = LOOKED_AT_MAX // 2
+    send(publisher, *[publish(1, "x", "k", b"m", late, mandatory=True)] * count)
+    assert publisher.fan_out is not None
+    _, batch = leader.said()
+    assert records_of(batch.content).count == count
+    leader.says(Kind.ROUTED, array("I", [1, 3]).tobytes(), number=1, count=2)
+    await until(lambda: publisher.fan_out is None)
+    assert [type(each).__name__ for each in channel.sent()] == ["Return"] * 2
+    leader.says(Kind.CONFIRM, number=1, first=1)
+    leader.turns.run()
+    node.turns.run()
+    assert outcomes(channel) == [("Basic.Ack", count, True)]
+    assert channel.counters.return_unroutable == 2

@@ -13,9 +13,9 @@ from typing import Any, cast
 import pytest
 from support.queue_samples import Node, declare_queue, running_node
 
-from routelog.amqp_front.node.direct_reply import DirectReplies
 from routelog.amqp_front.server.message_batch import MessageBatch, MessageRefused
 from routelog.broker import Gate, IntakeFull, PublishersWait, PublishRates
+from routelog.broker.node.direct_reply import DirectReplies
 from routelog.broker.waiting.intake_budget import IntakeBudget, IntakeLimits
 from routelog.exchanges import ExchangeNotFound
 from routelog.log_backend import scheduler_of

@@ -8,9 +8,14 @@ from collections.abc import Callable, Iterable
 
 from routelog.broker.sessions.hosted_sessions import HostedSessions
 from routelog.broker.sessions.session_seeker import Write
-from routelog.log_backend import Octets
+from routelog.log_backend import Octets, Records
 from routelog.mirror_cluster import LeadingNode
-from routelog.vhosts.sessions.session_message import Kind, SessionMessage, message_pieces
+from routelog.vhosts.sessions.session_message import (
+    Kind,
+    SessionMessage,
+    message_pieces,
+    reply_pieces,
+)
 
 LEASE_SECONDS = 60.0  # nothing here is silent
 
@@ -37,6 +42,9 @@ class Hosted:
 
     def received(self, message: SessionMessage) -> None:
         self.messages.append(message)
+
+    def send_reply(self, address: bytes, records: Records) -> None:
+        self.write(reply_pieces(address, records))
 
     def drained(self) -> None:
         self.has_drained = True

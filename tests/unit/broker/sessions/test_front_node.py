@@ -16,10 +16,11 @@ from support.waiting import WAIT_SECONDS, until
 from unit.broker.sessions.leading_nodes import Cluster
 
 from routelog.broker.loop.cork import Cork
+from routelog.broker.node.direct_reply import DirectReplies, node_token
 from routelog.broker.sessions.front_node import FrontNode
 from routelog.broker.waiting.gate import Gate
-from routelog.log_backend import Clock, Durability, JournalFailed, SystemClock
-from routelog.vhosts import ConsumeOptions, QueueProperties, SessionLost
+from routelog.log_backend import Clock, Durability, JournalFailed, Records, SystemClock
+from routelog.vhosts import ConsumeOptions, QueueProperties, SessionLost, value_of
 from routelog.vhosts.sessions.session_message import Kind, SessionMessage, message_pieces
 from routelog.vhosts.vhost.stored_topology import StoredQueue
 
@@ -52,6 +53,7 @@ class FollowingCluster(Cluster):
         super().__init__()
         self.storage: Any = Storage()
         self.ready: list[bool] = []
+        self.replies: list[tuple[bytes, bytes]] = []
 
 
 @asynccontextmanager
@@ -75,6 +77,7 @@ async def following(
             lambda connections, reason: None,
             lambda: cluster.ready.append(front.session.is_open),
             Cork(),
+            lambda address, records: cluster.replies.append((address, records.body(0))),
             name="front",
             process=1,
             lease_seconds=60.0,
@@ -129,6 +132,42 @@ async def test_a_node_whose_definitions_are_late_does_not_route(tmp_path: Path) 
         cluster.hosts[leader].barrier.gate(7)
         await until(lambda: session.is_lost)
         await until(lambda: cluster.hosted[0].is_closed)
+
+
+async def test_direct_replies_go_from_node_to_node(tmp_path: Path) -> None:
+    async with following(tmp_path) as (cluster, front, _):
+        leader = cluster.host(1)
+        host = cluster.hosts[leader]
+        token = node_token("front")
+        assert not host.takes_replies(token)
+        host.send_reply(token, b"address", records("nobody is there"))
+        cluster.lead(leader)
+        await until(lambda: front.session.is_open)
+        assert front.takes_replies(token)
+        assert host.takes_replies(token)
+        address = DirectReplies("front").open(Asker()).encode()
+        assert host.ask_whether_open(address)
+        assert not host.ask_whether_open(DirectReplies("other").open(Asker()).encode())
+        host.send_reply(token, address, records("answer"))
+        await until(lambda: cluster.replies)
+        assert cluster.replies == [(address, b"answer")]
+        front.send_reply(node_token("other"), b"there", records("asked"))
+        asked = front.ask_whether_open(b"there")
+        await until(lambda: len(cluster.hosted[0].messages) == 2)
+        reply, call = cluster.hosted[0].messages
+        assert (reply.kind, bytes(reply.content[:5])) == (Kind.REPLY, b"there")
+        assert msgspec.msgpack.decode(call.content) == ["is_reply_open", b"there"]
+        cluster.lead(None)
+        with pytest.raises(SessionLost):
+            await value_of(asked)
+        await until(lambda: not host.takes_replies(token))
+
+
+class Asker:
+    """Waits for replies."""
+
+    def reply(self, records: Records) -> None:
+        """See `ReplyConsumer`."""
 
 
 def is_as_told(gate: Gate, reasons: set[str]) -> bool:

@@ -57,11 +57,19 @@ class HandFront:
         outbox: unsent bytes, as the transport says.
         confirmed: what the last CONFIRM said: written, durable.
         failures: why the leader ended the session.
+        replies: addresses and bodies of direct replies that have come to the leader.
     """
 
     def __init__(self, node: Node, name: str = "front") -> None:
         self._node = node
-        host = SessionHost(node.vhosts, node.logs.journal.progress, node.turns.scheduler)
+        self.replies: list[tuple[bytes, bytes]] = []
+        host = SessionHost(
+            node.vhosts,
+            node.logs.journal.progress,
+            node.turns.scheduler,
+            lambda address, records: self.replies.append((address, records.body(0))),
+            lambda address: address == b"open",
+        )
         self.session = HostedSession(host, self._written, name)
         self.outbox = 0
         self.session.outbox_bytes = lambda: self.outbox

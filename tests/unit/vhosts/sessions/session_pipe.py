@@ -196,6 +196,7 @@ class PipedFront:
         link: of the front.
         hosted: the leader's end of the session that is open.
         refusals: why sessions were ended by the other end.
+        replies: addresses and bodies of direct replies that have come to the leader.
     """
 
     def __init__(self, node: Node, seed: int = 0) -> None:
@@ -203,6 +204,7 @@ class PipedFront:
         self._random = Random(seed)
         self.link = LeaderLink(self._make)
         self.refusals: list[str] = []
+        self.replies: list[tuple[bytes, bytes]] = []
         self.is_whole = True  # all that was sent goes over in a turn
         self.open()
 
@@ -214,7 +216,13 @@ class PipedFront:
         """Open the next session."""
         self._to_leader, self._to_front = OneWay(self._random), OneWay(self._random)
         node = self._node
-        host = SessionHost(node.vhosts, node.logs.progress, node.turns.scheduler)
+        host = SessionHost(
+            node.vhosts,
+            node.logs.progress,
+            node.turns.scheduler,
+            lambda address, records: self.replies.append((address, records.body(0))),
+            lambda address: address == b"open",
+        )
         self.hosted = HostedSession(host, self._to_front.write, "front")
         self.hosted.on_failed = self.refusals.append
         self._to_leader.received = self.hosted.received

@@ -1,6 +1,7 @@
 """The front's end of a session: what it sends, and what it makes of what the leader says."""
 
 import asyncio
+from array import array
 from typing import Any
 
 import msgspec
@@ -8,15 +9,19 @@ import pytest
 from support.queue_samples import records
 from unit.vhosts.sessions.session_pipe import ScriptedLeader, call_of
 
-from routelog.exchanges import QueueNotFound
-from routelog.vhosts.errors import OutcomePending, SessionLost
+from routelog.exchanges import QueueNotFound, held_name
+from routelog.vhosts.errors import OutcomePending, SessionLost, Untaken
 from routelog.vhosts.sessions import front_session
+from routelog.vhosts.sessions.remote_exchange import RemoteExchanges
 from routelog.vhosts.sessions.session_message import (
+    OUTBOX_BYTES_MAX,
     WAITED,
     BadSessionMessage,
     Kind,
     SessionMessage,
     records_of,
+    reply_of,
+    reply_pieces,
 )
 
 
@@ -114,14 +119,51 @@ async def test_refusals_are_known_before_the_confirm_that_covers_them(
     for _ in range(3):
         with pytest.raises(OutcomePending) as raised:
             queue.publish(records("a", "b"), True)
-        pending.append(raised.value.refused)
+        pending.append(raised.value.untaken)
         assert raised.value.position == len(pending)
     leader.says(Kind.REFUSED, b"\1\0\0\0", number=2, count=1)
     assert [each.done() for each in pending] == [False, True, False]
     leader.says(Kind.CONFIRM, number=2, first=0)
-    assert [list(each.result()) for each in pending[:2]] == [[], [1]]
+    assert [list(each.result().refused) for each in pending[:2]] == [[], [1]]
     leader.session.lost("cut")
-    assert list(pending[2].result()) == []
+    assert pending[2].result() == Untaken()
+
+
+async def test_an_exchange_says_of_each_batch_what_it_does_not_take(leader: ScriptedLeader) -> None:
+    leader.open()
+    exchange = RemoteExchanges("/", leader.link).recipient(held_name("x"))
+    assert exchange is not None
+    pending: list[Any] = []
+    for _ in range(2):
+        with pytest.raises(OutcomePending) as raised:
+            exchange.publish(records("a", "b", "c"), True)
+        pending.append(raised.value.untaken)
+    named, *batches = leader.said()
+    assert (named.kind, named.number) == (Kind.QUEUE, 0)
+    assert msgspec.msgpack.decode(named.content) == ["/", held_name("x")]
+    assert [(each.subject, each.number) for each in batches] == [(named.subject, n) for n in (1, 2)]
+    indexes = array("I", [2, 0]).tobytes()
+    leader.says(Kind.ROUTED, indexes, number=1, first=1, count=1)
+    leader.says(Kind.ROUTED, number=2)
+    untaken = [pending[0].result(), pending[1].result()]
+    assert [(list(each.refused), list(each.returned)) for each in untaken] == [([2], [0]), ([], [])]
+
+
+async def test_a_reply_is_lost_when_the_leader_does_not_read(leader: ScriptedLeader) -> None:
+    session = leader.link.session
+    session.send_reply(b"address", records("before it is open"))
+    leader.open()
+    session.send_reply(b"address", records("a"))
+    session.outbox_bytes = lambda: OUTBOX_BYTES_MAX + 1
+    session.send_reply(b"address", records("b"))
+    (reply,) = leader.said()
+    address, batch = reply_of(reply)
+    assert (reply.kind, address, batch.body(0)) == (Kind.REPLY, b"address", b"a")
+    taken: list[tuple[bytes, bytes]] = []
+    session.on_reply = lambda address, batch: taken.append((address, batch.body(0)))
+    leader.to_front.write(reply_pieces(b"mine", records("c")))
+    leader.to_front.carry()
+    assert taken == [(b"mine", b"c")]
 
 
 @pytest.mark.parametrize(
@@ -132,6 +174,10 @@ async def test_refusals_are_known_before_the_confirm_that_covers_them(
         SessionMessage(Kind.REFUSED, number=2, count=1, content=b"\5\0\0\0"),
         SessionMessage(Kind.REFUSED, number=2, count=1, content=b"\0\0\0"),
         SessionMessage(Kind.REFUSED, number=2),
+        SessionMessage(Kind.ROUTED, number=1),
+        SessionMessage(Kind.ROUTED, number=2, first=1, content=b"\1\0\0\0"),
+        SessionMessage(Kind.ROUTED, number=2, count=1),
+        SessionMessage(Kind.REPLY, number=7, content=b"address"),
         SessionMessage(Kind.DELIVER, subject=1),
         SessionMessage(Kind.ENDED, subject=5),
         SessionMessage(Kind.ANSWER, number=5),

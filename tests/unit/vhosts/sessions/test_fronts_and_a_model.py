@@ -20,8 +20,12 @@ from unit.vhosts.sessions.hand_front import Delivered, HandFront, declared, deli
 
 from routelog.log_backend import Reason
 from routelog.vhosts import Queue, ReturnReason
-from routelog.vhosts.sessions.hosted_session import OUTBOX_BYTES_MAX
-from routelog.vhosts.sessions.session_message import Kind, SessionMessage, records_of
+from routelog.vhosts.sessions.session_message import (
+    OUTBOX_BYTES_MAX,
+    Kind,
+    SessionMessage,
+    records_of,
+)
 
 KINDS: dict[str, dict[str, object]] = {
     "plain": {},

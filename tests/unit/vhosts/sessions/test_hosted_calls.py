@@ -38,8 +38,12 @@ from routelog.vhosts import (
     current_actor,
     encoded_arguments,
 )
-from routelog.vhosts.sessions.hosted_session import OUTBOX_BYTES_MAX
-from routelog.vhosts.sessions.session_message import BadSessionMessage, Kind, records_of
+from routelog.vhosts.sessions.session_message import (
+    OUTBOX_BYTES_MAX,
+    BadSessionMessage,
+    Kind,
+    records_of,
+)
 
 NO_ARGUMENTS = encoded_arguments({})
 EXCHANGE: dict[str, Any] = {

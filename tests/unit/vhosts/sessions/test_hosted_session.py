@@ -9,8 +9,13 @@ from unit.vhosts.sessions.hand_front import HandFront, declared
 
 from routelog.log_backend import JournalFailed, Reason
 from routelog.vhosts import Queue, QueueProperties, ReturnReason
-from routelog.vhosts.sessions.hosted_session import CALL_BYTES_MAX, OUTBOX_BYTES_MAX
-from routelog.vhosts.sessions.session_message import BadSessionMessage, Kind, SessionMessage
+from routelog.vhosts.sessions.hosted_session import CALL_BYTES_MAX
+from routelog.vhosts.sessions.session_message import (
+    OUTBOX_BYTES_MAX,
+    BadSessionMessage,
+    Kind,
+    SessionMessage,
+)
 
 
 @pytest.fixture

@@ -1,0 +1,60 @@
+"""A node's vhosts while another one leads, and when it leads itself."""
+
+from __future__ import annotations
+
+import pytest
+from support.queue_samples import Node
+from unit.vhosts.sessions.session_pipe import ScriptedLeader
+
+from routelog.exchanges import held_name
+from routelog.log_backend import Durability
+from routelog.vhosts import FrontConnections, FrontVhosts, QueueProperties
+from routelog.vhosts.publishing.stateful_route import StatefulRoute
+from routelog.vhosts.sessions.remote_exchange import RemoteExchange, RemoteRoute
+from routelog.vhosts.vhost.route_targets import AT_ONCE_MAX
+from routelog.vhosts.vhost.stored_topology import StoredQueue
+
+
+@pytest.fixture
+def front(node: Node) -> FrontVhosts:
+    """A front whose leader is nobody."""
+    connections = FrontConnections("front", 1)
+    link = ScriptedLeader().link
+    return FrontVhosts(
+        node.vhosts, link, connections, Durability.DISK, lambda connections, reason: None
+    )
+
+
+def stored(name: str, number: int) -> StoredQueue:
+    """What is stored of a queue."""
+    return StoredQueue(QueueProperties(name, durable=True), (number,), paused=False)
+
+
+async def test_exchanges_with_state_are_the_leaders_until_this_node_leads(
+    node: Node, front: FrontVhosts
+) -> None:
+    vhost, name = node.vhost, held_name("x")
+    front.begin()
+    assert isinstance(vhost.passage(), RemoteRoute)
+    assert isinstance(vhost.targets.named(name), RemoteExchange)
+    front.freeze()
+    front.lead()
+    assert type(vhost.passage()) is StatefulRoute
+    with pytest.raises(KeyError):
+        vhost.targets.named(name)
+
+
+async def test_a_route_to_many_queues_leads_to_all_that_were_there(
+    node: Node, front: FrontVhosts
+) -> None:
+    vhost = node.vhost
+    names = [f"q{number}" for number in range(1, AT_ONCE_MAX + 10)]
+    queues = vhost.stored.queues
+    queues |= {name: stored(name, number) for number, name in enumerate(names[:-1], 1)}
+    front.begin()
+    queues[names[-1]] = stored(names[-1], len(names))
+    vhost.stored.on_queue(names[-1])
+    found = vhost.targets.gradually(tuple(names))
+    queues["q5"] = stored("q5", 1_000)  # deleted, and declared again
+    vhost.stored.on_queue("q5")
+    assert [each.name for each in found] == [name for name in names if name != "q5"]
