@@ -106,6 +106,7 @@ from routelog.vhosts.errors import (
     TooLargeToRemember,
     TooManyFailedLogins,
     TooManyGroups,
+    TransactionRefused,
     UserBindingLimitReached,
     UserChannelLimitReached,
     UserConnectionLimitReached,
@@ -189,6 +190,11 @@ from routelog.vhosts.sessions.definition_barrier import DefinitionBarrier
 from routelog.vhosts.sessions.front_session import FrontSession
 from routelog.vhosts.sessions.front_vhosts import FrontVhosts
 from routelog.vhosts.sessions.hosted_session import HostedSession, SessionHost
+from routelog.vhosts.sessions.hosted_transaction import (
+    CommitParts,
+    SettledRange,
+    TransactionParts,
+)
 from routelog.vhosts.sessions.leader_link import LeaderLink
 from routelog.vhosts.sessions.remote_definitions import FrontConnections
 from routelog.vhosts.sessions.remote_queue import RemoteQueue
@@ -211,4 +217,5 @@ from routelog.vhosts.stored.user import User
 from routelog.vhosts.vhost.group_expiry import GroupExpiry
 from routelog.vhosts.vhost.topology_keeper import Durable
 from routelog.vhosts.vhost.vhost import VirtualHost
+from routelog.vhosts.vhost.vhost_definitions import RemoteTransaction
 from routelog.vhosts.vhost.vhost_directory import VhostDirectory

@@ -346,6 +346,10 @@ class SessionLost(Exception):
         super().__init__(f"home node '{node}' of {what} is down or inaccessible")
 
 
+class TransactionRefused(Exception):
+    """A queue has no room for what a transaction publishes to it; nothing of the transaction is done."""
+
+
 class QueueInUse(Exception):
     """A queue with consumers was to be deleted if unused."""
 

@@ -13,9 +13,10 @@ from routelog.amqp_front.consuming.settling import Settling
 from routelog.amqp_front.consuming.unacked import UnackedRun
 from routelog.amqp_front.publishing.publisher import Publisher
 from routelog.amqp_front.publishing.publishing_channel import PublishingChannel
-from routelog.amqp_front.transactions.commit import Commit
+from routelog.amqp_front.transactions.commit import Commit, CommitEnd
 from routelog.amqp_front.transactions.commit_plan import CommitPlan
 from routelog.amqp_front.transactions.commit_planning import CommitPlanning
+from routelog.amqp_front.transactions.remote_commit import RemoteCommit
 from routelog.amqp_front.transactions.rollback import Rollback, rolled_back
 from routelog.amqp_front.transactions.transaction import TRANSACTION_TURN_MAX, Transaction
 from routelog.amqp_front.wire.command import PublishRun, SettleRun
@@ -77,19 +78,24 @@ class ChannelTransactions:
     def _plan(self, planning: CommitPlanning, method: Any) -> None:
         plan = planning.go_on()
         if plan is not None:
-            self._carry_out(plan, planning.settlings)
+            self._carry_out(plan, planning.settlings, method)
             return
         again = partial(self._plan, planning)
         self._channel.connection.rest(lambda: self._channel.again(again, method))
 
-    def _carry_out(self, plan: CommitPlan, settlings: Sequence[Settling]) -> None:
-        channel = self._channel
-        commit = Commit(channel.services, channel.vhost.hosted.logs.transaction(), plan, settlings)
+    def _carry_out(self, plan: CommitPlan, settlings: Sequence[Settling], method: Any) -> None:
+        channel, commit = self._channel, self._begun(plan, settlings)
         self._transaction = Transaction(channel.connection.intake)
-        reached = None if commit.reached.done() else commit.reached
-        if reached is None:
-            commit.reached.result()
-        channel.reply(reached, False, commands.Tx.CommitOk)
+        reached = commit.reached
+        answer = reached.result() if reached.done() else reached
+        channel.when(answer, lambda _: channel.reply(None, False, commands.Tx.CommitOk), method)
+
+    def _begun(self, plan: CommitPlan, settlings: Sequence[Settling]) -> CommitEnd:
+        services, vhost = self._channel.services, self._channel.vhost
+        remote = vhost.definitions.remote_transaction()
+        if remote is None:
+            return Commit(services, vhost.hosted.logs.transaction(), plan, settlings)
+        return RemoteCommit(services, remote, plan, settlings)
 
     def roll_back(self) -> None:
         """Forget what was to be published, and hold what was settled again."""

@@ -22,6 +22,7 @@ from routelog.vhosts import (
     DeliverySource,
     MessageCounters,
     QueueHandle,
+    RemoteTransaction,
     ReturnReason,
     VirtualHost,
 )
@@ -59,9 +60,10 @@ class _Share:
         held: how many its consumers held.
         committed: what the journal knows of it before it is settled.
         prepared: how many of the ranges are in that.
+        is_sent: the node that leads settles it, in a transaction, or has it back.
     """
 
-    __slots__ = ("committed", "count", "held", "prepared", "ranges", "source")
+    __slots__ = ("committed", "count", "held", "is_sent", "prepared", "ranges", "source")
 
     def __init__(self, source: DeliverySource) -> None:
         self.source = source
@@ -70,6 +72,7 @@ class _Share:
         self.committed: list[SettledPart] = []
         self.prepared = 0
         self.count = 0
+        self.is_sent = False
 
     def add(self, run: UnackedRun) -> None:
         count = run.end_tag - run.first_tag
@@ -102,7 +105,9 @@ class _Share:
             if end - first > count_left:
                 ranges.append((first + count_left, end))
                 end = first + count_left
-            if isinstance(outcome, ReturnReason):
+            if self.is_sent:
+                pass
+            elif isinstance(outcome, ReturnReason):
                 source.give_back(first, end, outcome)
             else:
                 source.settle(first, end, outcome)
@@ -239,16 +244,37 @@ class Settling:
     def is_prepared(self) -> bool:
         """Whether queues still say of each share what they said; else all is to be prepared anew.
 
-        What a deleted queue has in the journal means nothing, so only rejects are looked at: a policy may say
-        that these become dead letters.
+        What a deleted queue has in the journal means nothing, so only rejects count: a policy may say that
+        these become dead letters.
+
+        Raises:
+            SessionLost: they cannot be settled any more.
         """
-        if self._outcome is not Reason.REJECTED:
+        outcome = self._outcome
+        if not isinstance(outcome, Reason):
             return True
         for share in self._shares.values():
-            if bool(share.committed) != (share.source.settlement((), Reason.REJECTED) is not None):
+            is_known = share.source.settlement((), outcome) is not None
+            if outcome is Reason.REJECTED and bool(share.committed) != is_known:
                 self._prepare_anew()
                 return False
         return True
+
+    def send(self, transaction: RemoteTransaction) -> Iterator[None]:
+        """Have the node that leads settle what came from there, with a transaction; prepared before.
+
+        Raises:
+            SessionLost: as `is_prepared`.
+        """
+        outcome = self._outcome
+        if not isinstance(outcome, Reason):
+            return
+        for share in self._shares.values():
+            if transaction.settles(share.source):
+                yield from transaction.settle(share.source, share.ranges, outcome)
+                share.is_sent = True
+            else:
+                share.source.settlement((), outcome)
 
     def _prepare_anew(self) -> None:
         self.entries, self._unprepared = SettledEntries(), None
@@ -287,7 +313,7 @@ class Settling:
         share.ranges.reverse()
         self._due.append(share)
         self._count(share)
-        if isinstance(self._outcome, ReturnReason):
+        if isinstance(self._outcome, ReturnReason) and not share.is_sent:
             share.source.pause()
 
     def _count(self, share: _Share) -> None:
@@ -306,7 +332,7 @@ class Settling:
         share = self._due.pop()
         if share.committed:
             share.source.carried_out(share.committed)
-        if isinstance(self._outcome, ReturnReason):
+        if isinstance(self._outcome, ReturnReason) and not share.is_sent:
             share.source.resume()
         else:
             share.source.on_ready()

@@ -11,6 +11,7 @@ from routelog.amqp_front.publishing.tracing import open_spans
 from routelog.amqp_front.server.open_connections import OpenConnections
 from routelog.amqp_front.server.operator_messages import OperatorMessages
 from routelog.amqp_front.server.operator_view import OperatorView
+from routelog.amqp_front.transactions.hosted_commits import HostedCommits
 from routelog.broker import AcceptedSocket, BrokerConfig, Endpoint, NodeServices
 from routelog.log_backend import Clock
 
@@ -19,7 +20,7 @@ class AmqpFront:
     """See `Front`.
 
     Attributes:
-        operators, messages: for the operators' doors; there when the node takes clients.
+        operators, messages: for the operators' doors; there when the node takes clients, as `commit` is.
 
     Raises:
         StartError: the libraries for spans are not installed, and wanted.
@@ -39,6 +40,7 @@ class AmqpFront:
         self._services = Services.of(services)
         self.operators = OperatorView(self._connections.all, self._connections.opening)
         self.messages = OperatorMessages(self._services, self.operators)
+        self.commit = HostedCommits(self._services)
 
     def serve(self, accepted: AcceptedSocket, proxied: Endpoint | None) -> Connection:
         """See `Front`."""

@@ -24,15 +24,68 @@ from routelog.log_backend import (
 log = logging.getLogger(__name__)
 
 
-class Commit:
-    """A transaction from its first append on, whether its channel is still there or not.
+class CommitEnd:
+    """The end of a transaction that is carried out: who is told of it, and what it settles.
 
     Attributes:
         reached: done when it is durable, and everybody was told.
 
     Args:
-        transaction: of the log; nothing is in it.
         settlings: of deliveries that it settles or returns when it is durable; prepared.
+    """
+
+    def __init__(self, services: Services, plan: CommitPlan, settlings: Sequence[Settling]) -> None:
+        self.reached = services.loop.create_future()
+        self._services = services
+        self._plan = plan
+        self._settlings = settlings
+        self._unsettled = 0  # settlings under way
+        self._told: Iterator[Callable[[], object]] | None = iter(plan.told)
+        self._waits = True
+
+    def _tell(self) -> None:
+        for tell in self._told or ():
+            carry_out(tell)
+            if self._services.scheduler.is_over():
+                self._services.scheduler.call(Lane.JOBS, self._tell)
+                return
+        self._told = None
+        self._progress()
+
+    def _settle(self) -> None:
+        for settling in self._settlings:
+            if settling.are_few:
+                carry_out(settling.at_once)
+            else:
+                settling.committed()
+                self._unsettled += 1
+                settled_in_turns(settling).add_done_callback(self._settled)
+
+    def _settled(self, done: asyncio.Future[None]) -> None:
+        self._unsettled -= 1
+        carry_out(done.result)
+        self._progress()
+
+    def fail(self, error: Exception) -> None:
+        """Nothing of it is there, or nobody knows whether it is durable: what it would settle comes back."""
+        for settling in self._settlings:
+            settling.failed()
+        self._settle()
+        if not self.reached.done():
+            self.reached.set_exception(error)
+
+    def _progress(self) -> None:
+        is_over = not self._waits and self._told is None and not self._unsettled
+        if is_over and not self.reached.done():
+            self.reached.set_result(None)
+
+
+class Commit(CommitEnd):
+    """A transaction from its first append on, whether its channel is still there or not.
+
+    Args:
+        transaction: of the log; nothing is in it.
+        settlings: see `CommitEnd`.
 
     Raises:
         Exception: of its first append; nothing has happened.
@@ -45,15 +98,9 @@ class Commit:
         plan: CommitPlan,
         settlings: Sequence[Settling],
     ) -> None:
-        self.reached = services.loop.create_future()
-        self._services = services
+        super().__init__(services, plan, settlings)
         self._transaction = transaction
-        self._plan = plan
-        self._settlings = settlings
-        self._unsettled = 0  # settlings under way
         self._needed: Receipt = NOTHING
-        self._told: Iterator[Callable[[], object]] | None = iter(plan.told)
-        self._waits = True
         self._is_appended = False
         settled = [settling.entries for settling in settlings]
         try:
@@ -83,7 +130,7 @@ class Commit:
                 self._was_taken_back()
                 if not isinstance(error, Exception):
                     error = HardError(INTERNAL_ERROR, repr(error))
-                self._fail(error)
+                self.fail(error)
                 return
             if not self._is_appended:
                 yield
@@ -102,7 +149,7 @@ class Commit:
     def _appended(self) -> None:
         self._transaction.end()
         for remember in self._plan.remembered:
-            _carry_out(remember)
+            carry_out(remember)
         self._needed = self._transaction.needed.joined(self._plan.needed)
         self._waits = self._needed is not NOTHING
         if self._waits:
@@ -115,15 +162,6 @@ class Commit:
         while self._transaction.show_some() or self._plan.tell_some():
             yield
         self._tell()
-
-    def _tell(self) -> None:
-        for tell in self._told or ():
-            _carry_out(tell)
-            if self._services.scheduler.is_over():
-                self._services.scheduler.call(Lane.JOBS, self._tell)
-                return
-        self._told = None
-        self._progress()
 
     def journal_reached(self) -> None:
         """See `Waiter`."""
@@ -138,40 +176,14 @@ class Commit:
         """See `Waiter`: its client is answered (`ConfirmDeadline.in_time`), and what it settles waits on."""
         self.journal_reached()
 
-    def _settle(self) -> None:
-        for settling in self._settlings:
-            if settling.are_few:
-                _carry_out(settling.at_once)
-            else:
-                settling.committed()
-                self._unsettled += 1
-                settled_in_turns(settling).add_done_callback(self._settled)
-
-    def _settled(self, done: asyncio.Future[None]) -> None:
-        self._unsettled -= 1
-        _carry_out(done.result)
-        self._progress()
-
     def journal_failed(self) -> None:
         """See `Waiter`."""
         reason = "the journal failed before the transaction was durable"
-        self._fail(HardError(INTERNAL_ERROR, reason))
-
-    def _fail(self, error: Exception) -> None:
-        # Nothing of it is there, or nobody knows whether it is durable: nothing is settled.
-        for settling in self._settlings:
-            settling.failed()
-        self._settle()
-        if not self.reached.done():
-            self.reached.set_exception(error)
-
-    def _progress(self) -> None:
-        is_over = not self._waits and self._told is None and not self._unsettled
-        if is_over and not self.reached.done():
-            self.reached.set_result(None)
+        self.fail(HardError(INTERNAL_ERROR, reason))
 
 
-def _carry_out(step: Callable[[], object]) -> None:
+def carry_out(step: Callable[[], object]) -> None:
+    """Take a step behind the point from which a transaction is there; an error is only logged."""
     try:
         step()
     except Exception as error:  # or what comes behind it would never happen

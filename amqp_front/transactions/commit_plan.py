@@ -106,7 +106,7 @@ class CommitPlan:
         if self._appending is None:
             self._appending = Appending(scheduler)
             self._appending.begin(True)
-            needed: Receipt = self._appending.append(self._taken(), whole)
+            needed: Receipt = self._appending.append(self.take(), whole)
         else:
             needed = self._appending.go_on()
         if self._appending.refused:
@@ -133,8 +133,8 @@ class CommitPlan:
         self._told_count += TOLD_AT_ONCE
         return self._told_count < len(self._wanted)
 
-    def _taken(self) -> Iterator[Batch]:
-        # Each is let go of when it is appended: 50,000 at once take 5 ms.
+    def take(self) -> Iterator[Batch]:
+        """Yield all batches; each is let go of when the next one is wanted: 50,000 at once take 5 ms."""
         batches = self.batches
         batches.reverse()
         while batches:
@@ -144,7 +144,7 @@ class CommitPlan:
         """Refuse the whole transaction when a queue would refuse a part of it.
 
         Args:
-            progress: of the journal whose block it will be.
+            progress: of the journal whose block it will be, or of the session with the node that has that.
 
         Raises:
             SoftError: 406, a queue is full.

@@ -64,6 +64,7 @@ class CommitPlanning:
             HardError: 540, likewise.
             ExchangeNotFound: the exchange of a publish is gone meanwhile.
             JournalFailed: a message is a duplicate, and the disk failed before.
+            SessionLost: what it settles came from a node that does not lead any more.
         """
         for _ in chain(self._sorting, self._planning):
             if self._scheduler.is_over():
@@ -74,6 +75,10 @@ class CommitPlanning:
         if not self._is_current():
             self._begin()
             return None
+        remote = self._vhost.definitions.remote_transaction()
+        if remote is not None:
+            self._plan.check(remote.progress)
+            return self._plan
         self._plan.check(self._vhost.hosted.logs.progress)
         if self._vhost.hosted.logs.is_committing and self._plan.takes_turns:
             return None
@@ -104,7 +109,4 @@ class CommitPlanning:
         return self._tries >= TRIES_MAX and all(map(self._is_there, plan.recipients))
 
     def _is_there(self, recipient: Recipient) -> bool:
-        name = recipient.name
-        return (
-            self._vhost.hosted.delays.recipient(name) or self._vhost.queues.get(name)
-        ) is recipient
+        return self._vhost.targets.find(recipient.name) is recipient

@@ -45,6 +45,7 @@ REFUSALS: dict[type[Exception], tuple[int, type[AmqpError]]] = {
     vhosts.QueueUnreadable: (INTERNAL_ERROR, SoftError),
     vhosts.PlaceUnknown: (INTERNAL_ERROR, SoftError),
     vhosts.SessionLost: (NOT_FOUND, SoftError),  # as RabbitMQ, when a queue's node is down
+    vhosts.TransactionRefused: (PRECONDITION_FAILED, SoftError),
     vhosts.InvalidConsumerArgument: (PRECONDITION_FAILED, SoftError),
     vhosts.InvalidFilter: (PRECONDITION_FAILED, SoftError),
     vhosts.FilterRefused: (PRECONDITION_FAILED, SoftError),

@@ -468,6 +468,7 @@ class Broker:
             self._services.scheduler,
             replies.pass_on,
             replies.is_open,
+            self._front.commit,
         )
 
         def make(front: str, write: Write, outbox_bytes: Callable[[], int]) -> HostedSession:

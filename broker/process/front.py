@@ -8,6 +8,7 @@ from routelog.broker.passing.passed_protocol import PassedProtocol
 from routelog.broker.process.services import NodeServices
 from routelog.broker.sockets.accepted_sockets import AcceptedSocket
 from routelog.broker.sockets.proxy_header import Endpoint
+from routelog.vhosts import CommitParts
 
 
 class Front(Protocol):
@@ -15,9 +16,14 @@ class Front(Protocol):
 
     Attributes:
         passed: what a node that passes clients on has to know of it.
+        commit: carries out transactions of other nodes' clients; there when the node takes clients.
     """
 
     passed: PassedProtocol
+
+    @property
+    def commit(self) -> CommitParts:
+        """See the class."""
 
     def listeners_of(self, vhost: str) -> Iterable[Any]:
         """Who is told of every message of a vhost."""

@@ -95,7 +95,7 @@ class FrontSession:
         epoch: of the leader.
         leader: name of its node, for errors; empty: unknown.
         is_open, is_lost: see the states.
-        unconfirmed_bytes: of batches that are not confirmed.
+        unconfirmed_bytes: of batches that are not confirmed, those of transactions included.
         on_window: told when WINDOW_BYTES are not confirmed, and when half of them are: publishers wait between.
         on_apply: told of a position of definitions that the leader waits for: answer with `applied`.
         on_pressure: told why publishers are to wait; empty: they are not.
@@ -310,6 +310,36 @@ class FrontSession:
         """Send a direct reply to a client of another node; it is lost if the leader does not read."""
         if self.is_open and self.outbox_bytes() <= OUTBOX_BYTES_MAX:
             self.write(reply_pieces(address, records))
+
+    def commit(
+        self,
+        parts: list[Octets],
+        size: int,
+        answered: Callable[[Any], None],
+        failed: Callable[[Exception], None],
+    ) -> None:
+        """Have the leader carry out a transaction: see `ask`.
+
+        Args:
+            parts: its messages, which nothing else comes between.
+            size: bytes of its batches; they are unconfirmed until it is answered.
+        """
+        if self.is_lost:
+            failed(SessionLost("the transaction", self.leader))
+            return
+
+        def confirmed(tell: Callable[[Any], None], value: Any) -> None:
+            if not self.is_lost:
+                self._count_unconfirmed(-size)
+            tell(value)
+
+        number, self._next_call = self._next_call, self._next_call + 1
+        self._calls[number] = _Call(
+            partial(confirmed, answered), partial(confirmed, failed), "the transaction"
+        )
+        self.flush()
+        self.write(parts + message_pieces(SessionMessage(Kind.TRANSACTION, number=number)))
+        self._count_unconfirmed(size)
 
     def applied(self, position: int) -> None:
         """This node knows the definitions up to a position."""

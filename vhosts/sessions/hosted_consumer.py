@@ -68,7 +68,8 @@ class HostedConsumer:
         unsettled: deliveries that the front may settle or return.
         is_gone: it is delivered nothing more; what it has unsettled may still be settled.
 
-    Invariant: `unacked` is the count of `unsettled` and of all `_again`.
+    Invariant: `unacked` is the count of `unsettled`, of all `_again`, and of what transactions settle that are
+    under way.
     """
 
     __slots__ = (

@@ -48,11 +48,13 @@ from routelog.vhosts.sessions.hosted_calls import (
 )
 from routelog.vhosts.sessions.hosted_consumer import HostedConsumer
 from routelog.vhosts.sessions.hosted_leaving import leaving
+from routelog.vhosts.sessions.hosted_transaction import CommitParts, Holder, HostedTransaction
 from routelog.vhosts.sessions.session_errors import FAULT, encode_error
 from routelog.vhosts.sessions.session_message import (
     FAILED,
     MORE,
     OUTBOX_BYTES_MAX,
+    PART,
     WAITED,
     BadSessionMessage,
     Kind,
@@ -83,8 +85,6 @@ _RETURN_REASONS: Mapping[int, ReturnReason] = {each.value: each for each in Retu
 _EMPTY_BATCH = b"\xc4\x00"  # msgpack's octets of length 0
 _BATCH = b"\xc6"  # and of any length: u32, big-endian
 
-Holder = HostedConsumer | BoundQueue
-
 
 @dataclass(frozen=True, slots=True)
 class SessionHost:
@@ -94,6 +94,7 @@ class SessionHost:
         progress: of the journal of all queues.
         send_reply: sends a direct reply on to where its address is.
         is_reply_open: whether somebody may wait at an address for direct replies.
+        commit: carries out transactions.
     """
 
     vhosts: VhostDirectory
@@ -101,6 +102,7 @@ class SessionHost:
     scheduler: Scheduler
     send_reply: Callable[[bytes, Records], None]
     is_reply_open: Callable[[bytes], bool]
+    commit: CommitParts
 
 
 class HostedSession:
@@ -138,6 +140,7 @@ class HostedSession:
         self._next_batch = 1
         self._confirms = BatchConfirms(host.progress, self._confirm, self._journal_failed)
         self._calls = 0
+        self._transaction = HostedTransaction()  # that comes
         # Sources that hand out nothing before more comes back; who is kept until then, with nothing unsettled
         self._paused: dict[DeliverySource, list[HostedConsumer]] = {}
         self._is_over = (
@@ -258,6 +261,9 @@ class HostedSession:
         return bound
 
     def _publish(self, message: SessionMessage) -> None:
+        if message.flags & PART:
+            self._transaction.publish(self._bound(message.subject), message)
+            return
         number = message.number
         if number != self._next_batch:
             raise BadSessionMessage(f"batch {number} comes in the place of {self._next_batch}")
@@ -348,10 +354,13 @@ class HostedSession:
         return holder
 
     def _settle(self, message: SessionMessage) -> None:
-        reason = _REASONS.get(message.flags)
+        reason = _REASONS.get(message.flags & ~PART)
         if reason is None:
             raise BadSessionMessage(f"settled for reason {message.flags}")
         holder, count = self._holder(message.subject), message.count
+        if message.flags & PART:
+            self._transaction.settle(holder, message, reason)
+            return
         first, end = message.first, message.first + count
         source = holder.unsettled.take(message.partition, first, end)
         holder.let_go(count)
@@ -406,6 +415,21 @@ class HostedSession:
                 self._paused[source].append(holder)
                 return
         self.forget(holder)
+
+    def _commit(self, message: SessionMessage) -> None:
+        if self._calls >= CALLS_MAX:
+            raise BadSessionMessage(f"call {self._calls}")
+        transaction, self._transaction = self._transaction, HostedTransaction()
+        parts = transaction.take()
+        for holder in transaction.holders():
+            if holder.is_gone:
+                self._drop_settled(holder)
+        if parts is None:
+            self._answer(message.number, None, None)
+            return
+        self._calls += 1
+        committed = self._host.commit(parts, self.counters)
+        committed.add_done_callback(partial(self._answered, message.number, None))
 
     def consumer_ended(self, consumer: HostedConsumer, error: QueueStopped | None) -> None:
         """See `DeliveringSession`."""
@@ -607,4 +631,5 @@ _ACTIONS: Mapping[Kind, Callable[[HostedSession, SessionMessage], None]] = {
     Kind.REPLY: HostedSession._reply,
     Kind.APPLIED: lambda session, message: session.on_applied(message.number),
     Kind.BEAT: lambda session, message: None,
+    Kind.TRANSACTION: HostedSession._commit,
 }

@@ -12,6 +12,7 @@ from routelog.vhosts.arguments.queue_properties import QueueProperties
 from routelog.vhosts.errors import SessionLost
 from routelog.vhosts.queues.queue_handle import Answer, QueueHandle, then
 from routelog.vhosts.sessions.front_queues import FrontQueues
+from routelog.vhosts.sessions.front_transaction import FrontTransaction
 from routelog.vhosts.sessions.leader_link import LeaderLink
 from routelog.vhosts.vhost.vhost import VirtualHost
 from routelog.vhosts.vhost.vhost_definitions import Done
@@ -144,6 +145,10 @@ class RemoteDefinitions:
         """See `VhostDefinitions`: the leader waits before it declares."""
 
     # -- queues
+
+    def remote_transaction(self) -> FrontTransaction:
+        """See `VhostDefinitions`."""
+        return FrontTransaction(self._link.session)
 
     def queue(self, name: str, connection: object) -> QueueHandle:
         """See `VhostDefinitions`."""

@@ -9,6 +9,7 @@ from typing import Protocol
 
 from routelog.log_backend import Octets, Reason, SettledPart
 from routelog.vhosts.counters.counters import MessageCounters
+from routelog.vhosts.errors import SessionLost
 from routelog.vhosts.messages.delivery import Delivery
 from routelog.vhosts.messages.return_reason import ReturnReason
 from routelog.vhosts.partitions.queue_partition import UNCOUNTED
@@ -107,6 +108,7 @@ class RemotePartition:
     Attributes:
         number: of the partition.
         index: in its queue.
+        session: that its deliveries came over.
 
     Args:
         subject: of the consumer in the session, or of the queue.
@@ -127,7 +129,7 @@ class RemotePartition:
     ) -> None:
         self.number = number
         self.index = index
-        self._session = session
+        self.session = session
         self._subject = subject
         self._queue = queue
         self._counters = counters
@@ -140,7 +142,7 @@ class RemotePartition:
     @property
     def counters(self) -> MessageCounters:
         """See `DeliverySource`."""
-        return UNCOUNTED if self._session.is_lost else self._counters
+        return UNCOUNTED if self.session.is_lost else self._counters
 
     @property
     def ready(self) -> int:
@@ -153,11 +155,11 @@ class RemotePartition:
 
     def settle(self, first: int, end: int, reason: Reason = Reason.ACKED) -> None:
         """See `DeliverySource`."""
-        if self._session.is_lost:
+        if self.session.is_lost:
             return
         settled = self._settled
         if not settled:
-            self._session.gather(self)
+            self.session.gather(self)
         ranges = settled.get(reason)
         if ranges is None:
             settled[reason] = [(first, end)]
@@ -168,17 +170,31 @@ class RemotePartition:
         """See `Gathered`: what was settled."""
         pieces: list[Octets] = []
         for reason, ranges in self._settled.items():
-            for first, end in _merged(ranges):
-                pieces += message_pieces(
-                    SessionMessage(
-                        Kind.SETTLE, reason, self.index, self._subject, 0, first, end - first
-                    )
-                )
+            for settlement in self.settlements(ranges, reason):
+                pieces += settlement
         self._settled.clear()
         return pieces
 
+    def settlements(
+        self, ranges: Sequence[tuple[int, int]], reason: Reason, flags: int = 0
+    ) -> Iterator[list[Octets]]:
+        """The messages that settle some, at least one range, as bytes."""
+        for first, end in _merged(list(ranges)):
+            count = end - first
+            yield message_pieces(
+                SessionMessage(
+                    Kind.SETTLE, reason | flags, self.index, self._subject, 0, first, count
+                )
+            )
+
     def settlement(self, ranges: Sequence[tuple[int, int]], reason: Reason) -> None:
-        """See `DeliverySource`: no journal of this node knows of it."""
+        """See `DeliverySource`: no journal of this node knows of it.
+
+        Raises:
+            SessionLost: the messages are the leader's again, so no transaction settles them.
+        """
+        if self.session.is_lost:
+            raise SessionLost("what the transaction settles", self.session.leader)
 
     def committed(self, settled: Sequence[SettledPart]) -> None:
         """See `DeliverySource`: nothing is."""
@@ -188,18 +204,18 @@ class RemotePartition:
 
     def give_back(self, first: int, end: int, reason: ReturnReason = ReturnReason.UNUSED) -> None:
         """See `DeliverySource`."""
-        if not self._session.is_lost:
+        if not self.session.is_lost:
             self._returns.add(self._subject, reason, first, end)
 
     def pause(self) -> None:
         """See `DeliverySource`: several pauses end with one `resume`."""
-        if not (self._session.is_lost or self._is_paused):
+        if not (self.session.is_lost or self._is_paused):
             self._is_paused = True
             self._returns.pause(self._subject)
 
     def resume(self) -> None:
         """See `DeliverySource`."""
-        if self._is_paused and not self._session.is_lost:
+        if self._is_paused and not self.session.is_lost:
             self._is_paused = False
             self._returns.resume(self._subject)
         self.on_ready()
@@ -210,21 +226,21 @@ class RemotePartition:
 
     def end_leaving(self) -> None:
         """All that was on the way to its consumer has come back."""
-        if not self._session.is_lost:
+        if not self.session.is_lost:
             self._returns.resume(self._subject)
 
     def redeliver(
         self, first: int, end: int, bytes_max: int, when_loaded: Callable[[], None]
     ) -> tuple[int, Sequence[Delivery]]:
         """See `DeliverySource`: they come as other deliveries, later."""
-        if not self._session.is_lost:
+        if not self.session.is_lost:
             span = {
                 "consumer": self._subject,
                 "partition": self.index,
                 "first": first,
                 "end": end,
             }
-            self._session.tell("redeliver", span, subject=self._queue)
+            self.session.tell("redeliver", span, subject=self._queue)
         return end - first, ()
 
     def counted(self, counts: dict[int, int]) -> None:

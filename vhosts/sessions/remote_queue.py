@@ -196,7 +196,7 @@ class RemoteQueue:
         return True
 
     def transaction_ended(self, *, failed: bool) -> None:
-        """See `Recipient`: transactions do not come here."""
+        """See `Recipient`: it ends at the leader."""
 
     # -- consuming
 

@@ -14,13 +14,13 @@
     kind                subject   number       first         count          flags, content
     1  OPENED           ←         epoch        position
     2  QUEUE            → queue   partition                                 msgpack: vhost, name
-    3  PUBLISH          → queue   batch                                     WAITED; a batch
+    3  PUBLISH          → queue   batch                                     WAITED, PART; a batch
     4  CONFIRM          ←         written      durable
     5  REFUSED          ←         batch                      refused        count * u32: indexes in the batch
     6  CREDIT           → consumer bytes       messages
     7  DELIVER          ← consumer             offset        messages       REDELIVERED, COUNTED; [count * u32,]
                                                                             a batch
-    8  SETTLE           → source               offset        messages       a `Reason`
+    8  SETTLE           → source               offset        messages       a `Reason`, PART
     9  RETURN           → source               offset        messages       a `ReturnReason`, MORE
    10  ENDED            ← consumer                                          msgpack: error, or nil: deleted
    11  CALL             → queue   call                                      msgpack: [method, argument ...]
@@ -31,6 +31,7 @@
    16  BEAT             ↔         any                                       ANSWERED
    17  ROUTED           ←         batch        refused        returned      u32s: indexes in the batch
    18  REPLY            ↔         octets                                    an address of so many, and a batch
+   19  TRANSACTION      →         call
 
 What is not drawn is zero. OPENED is the first message: the leader takes the session; what was defined up to
 `position` has to be known before the front routes. QUEUE comes before what names its subject: `partition` is
@@ -44,6 +45,10 @@ queue for what `get` gave. A RETURN with MORE is followed by another one of the 
 nothing of it is delivered. A call of number 0 is not answered. In batches, offset and epoch are zero, and the
 checksum of the payload is what the front, or the log, knows. A BEAT with a number is answered at once, with
 the same number and ANSWERED.
+
+PUBLISH and SETTLE with PART, without a number, are parts of the transaction that the next TRANSACTION ends: the
+leader does nothing before, and then all of it, as one block of its journal, or nothing. The ANSWER is nil when
+that is durable. With an error nothing is done, and what it would have settled is back in the queues.
 """
 
 import struct
@@ -93,12 +98,14 @@ class Kind(IntEnum):
     BEAT = 16
     ROUTED = 17
     REPLY = 18
+    TRANSACTION = 19
 
 
 _KINDS = {int(kind): kind for kind in Kind}
 
 # Flags
 WAITED = 1  # PUBLISH: somebody waits until it is as safe as its queue promises
+PART = 64  # PUBLISH, SETTLE: of a transaction
 REDELIVERED = 1  # DELIVER
 COUNTED = 2  # DELIVER: with how often each message was delivered again
 FAILED = 1  # ANSWER: the content is an error

@@ -55,6 +55,10 @@ class RouteTargets:
         """The recipient of a name in a route: a queue, or what takes messages for an exchange."""
         return self._holders.recipient(name) or self._queues[name]
 
+    def find(self, name: str) -> Recipient | None:
+        """As `named`; None: it is gone."""
+        return self._holders.recipient(name) or self._queues.get(name)
+
     def of(self, route: Route) -> tuple[Recipient, ...]:
         """The recipients of a route."""
         known = self.known()

@@ -328,6 +328,9 @@ class VirtualHost:
 
     # -- queues
 
+    def remote_transaction(self) -> None:
+        """See `VhostDefinitions`: this node leads."""
+
     def queue(self, name: str, connection: object) -> Queue:
         """A queue that a connection may use.
 

@@ -1,14 +1,51 @@
 """The definitions of a virtual host as front ends change them: here, or at the node that leads."""
 
 import asyncio
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from routelog.exchanges import DestinationKind
+from routelog.log_backend import Progress, Reason, Records
 from routelog.vhosts.arguments.queue_properties import QueueProperties
+from routelog.vhosts.messages.delivery import DeliverySource
+from routelog.vhosts.messages.recipient import Recipient
 from routelog.vhosts.queues.queue_handle import Answer, QueueHandle
 
 Done = asyncio.Future[Any] | None  # None: it is durable, or need not be
+
+
+class RemoteTransaction(Protocol):
+    """A transaction that the node that leads carries out: nothing of it happens before it is sent.
+
+    Attributes:
+        progress: of the queues that it may publish to.
+    """
+
+    @property
+    def progress(self) -> Progress:
+        """See the class."""
+
+    def publishes_to(self, recipient: Recipient) -> bool:
+        """Whether batches for it may be added: it is a queue."""
+
+    def publish(self, queue: Any, records: Records) -> None:
+        """Add a batch for a queue; a deleted one gets nothing."""
+
+    def settles(self, source: DeliverySource) -> bool:
+        """Whether what a source handed out is settled by the node that leads."""
+
+    def settle(
+        self, source: DeliverySource, ranges: Sequence[tuple[int, int]], reason: Reason
+    ) -> Iterator[None]:
+        """Add settlements of such a source, at least one range, one by one."""
+
+    def send(self, committed: Callable[[], None], failed: Callable[[Exception], None]) -> None:
+        """Have all of it carried out.
+
+        Args:
+            committed: called when it is durable.
+            failed: called if it is refused, or nobody knows; what it settles is its queues' again.
+        """
 
 
 class VhostDefinitions(Protocol):
@@ -57,6 +94,9 @@ class VhostDefinitions(Protocol):
 
     def wait_for_free(self, kind: DestinationKind, name: str) -> Awaitable[None] | None:
         """See `VirtualHost`."""
+
+    def remote_transaction(self) -> RemoteTransaction | None:
+        """A transaction with the queues of clients here; None: this node leads them."""
 
     def queue(self, name: str, connection: object) -> QueueHandle:
         """See `VirtualHost`."""

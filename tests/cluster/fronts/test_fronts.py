@@ -21,6 +21,7 @@ from support.pika_client import PERSISTENT
 from support.waiting import WAIT_SECONDS, until
 
 MESSAGES = 2_000
+INPUTS = 300
 
 
 @pytest.fixture(scope="module")
@@ -149,6 +150,101 @@ def test_a_front_that_was_stopped_knows_what_others_were_answered(fronts: Mirror
         maker.queue_delete("meanwhile")
     for node in nodes:
         node.close()
+
+
+def test_a_transaction_by_way_of_a_front_is_whole(fronts: MirroredBrokers) -> None:
+    front, _ = followers(fronts)
+    with contextlib.closing(connected(front)) as connection:
+        channel = connection.channel()
+        for name in ("in", "out"):
+            channel.queue_declare(name, durable=True)
+        channel.basic_publish("", "in", b"input", PERSISTENT)
+        channel.tx_select()
+        method, _, _ = channel.basic_get("in")
+        channel.basic_publish("", "out", b"undone", PERSISTENT)
+        channel.basic_ack(method.delivery_tag)
+        channel.tx_rollback()
+        channel.basic_publish("", "out", b"output", PERSISTENT)
+        channel.basic_publish("", "nowhere", b"returned", PERSISTENT, mandatory=True)
+        channel.basic_ack(method.delivery_tag)
+        returned: list[bytes] = []
+        channel.add_on_return_callback(lambda *values: returned.append(values[-1]))
+        channel.tx_commit()
+        connection.process_data_events()
+        assert returned == [b"returned"]
+        assert channel.queue_declare("in", passive=True).method.message_count == 0
+        assert channel.basic_get("out", auto_ack=True)[2] == b"output"
+        full = {"x-max-length": 1, "x-overflow": "reject-publish"}
+        channel.queue_declare("small", durable=True, arguments=full)
+        for body in (b"1", b"2"):
+            channel.basic_publish("", "small", body, PERSISTENT)
+        channel.basic_publish("", "out", b"undone", PERSISTENT)
+        with pytest.raises(pika.exceptions.ChannelClosedByBroker, match=r"406.*'small'.*is full"):
+            channel.tx_commit()
+        channel = connection.channel()
+        for name in ("in", "out", "small"):
+            assert channel.queue_declare(name, passive=True).method.message_count == 0
+            channel.queue_delete(name)
+
+
+async def test_each_input_has_one_output_when_the_leader_dies(tmp_path: Path) -> None:
+    with mirrored_brokers(tmp_path, ROUTELOG_CLUSTER_FRONTS="1") as nodes:
+        await asyncio.to_thread(nodes.until_led, in_sync=3)
+        (url, other) = [each.url for each in await asyncio.to_thread(followers, nodes)]
+        inputs = [str(n) for n in range(INPUTS)]
+        connection = await aio_pika.connect(other)
+        channel = await connection.channel()
+        for name in ("in", "out"):
+            await channel.declare_queue(name, durable=True)
+        for body in inputs:
+            message = aio_pika.Message(body.encode(), delivery_mode=2)
+            await channel.default_exchange.publish(message, "in")
+        commits = 0
+
+        async def work() -> None:
+            # Each input becomes an output in one transaction; what is not known to be done is tried again.
+            nonlocal commits
+            async with await aio_pika.connect(url) as worker:
+                channel = await worker.channel(publisher_confirms=False)
+                await channel.set_qos(10)
+                queue = await channel.get_queue("in", ensure=False)
+                while True:
+                    transaction = channel.transaction()
+                    await transaction.select()
+                    got = await queue.get(fail=False)
+                    if got is None:
+                        return
+                    output = aio_pika.Message(got.body, delivery_mode=2)
+                    await channel.default_exchange.publish(output, "out")
+                    await got.ack()
+                    await transaction.commit()
+                    commits += 1
+
+        async def until_done() -> None:
+            while True:
+                with contextlib.suppress(aio_pika.exceptions.AMQPError, ConnectionError):
+                    await work()
+                    if await counted("in") == 0:
+                        return
+
+        async def counted(name: str) -> int:
+            fresh = await connection.channel()
+            queue = await fresh.declare_queue(name, durable=True, passive=True)
+            await fresh.close()
+            return queue.declaration_result.message_count or 0
+
+        workers = [asyncio.create_task(until_done()) for _ in range(3)]
+        await until(lambda: commits > INPUTS // 3)
+        leader = await asyncio.to_thread(nodes.leader)
+        leader.signal(signal.SIGKILL)
+        async with asyncio.timeout(4 * WAIT_SECONDS):
+            await asyncio.gather(*workers)
+        outputs = Counter[str]()
+        queue = await channel.get_queue("out", ensure=False)
+        while (taken := await queue.get(no_ack=True, fail=False)) is not None:
+            outputs[taken.body.decode()] += 1
+        assert outputs == Counter(inputs)
+        await connection.close()
 
 
 async def test_connections_of_other_nodes_outlive_the_leader(tmp_path: Path) -> None:

@@ -10,10 +10,11 @@ from typing import Any
 import msgspec
 from support.queue_samples import Node, declare_queue, records
 from support.waiting import until
+from unit.vhosts.sessions.session_pipe import session_host
 
 from routelog.log_backend import Octets, Reason, Records
 from routelog.vhosts import Queue, QueueProperties, ReturnReason
-from routelog.vhosts.sessions.hosted_session import HostedSession, SessionHost
+from routelog.vhosts.sessions.hosted_session import HostedSession
 from routelog.vhosts.sessions.session_errors import decode_error
 from routelog.vhosts.sessions.session_message import (
     COUNTED,
@@ -63,14 +64,7 @@ class HandFront:
     def __init__(self, node: Node, name: str = "front") -> None:
         self._node = node
         self.replies: list[tuple[bytes, bytes]] = []
-        host = SessionHost(
-            node.vhosts,
-            node.logs.journal.progress,
-            node.turns.scheduler,
-            lambda address, records: self.replies.append((address, records.body(0))),
-            lambda address: address == b"open",
-        )
-        self.session = HostedSession(host, self._written, name)
+        self.session = HostedSession(session_host(node, self.replies), self._written, name)
         self.outbox = 0
         self.session.outbox_bytes = lambda: self.outbox
         self.failures: list[str] = []

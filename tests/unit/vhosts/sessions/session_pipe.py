@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Callable, Sequence
 from random import Random
+from types import SimpleNamespace
 from typing import Any, cast
 
 import msgspec
 from support.queue_samples import Node, Taker, Turns
 
+from routelog.amqp_front.transactions.hosted_commits import HostedCommits
 from routelog.log_backend import Durability, Octets, Records
 from routelog.vhosts import CREDIT_UNLIMITED, Delivery, Queue, QueueProperties
 from routelog.vhosts.counters.counters import ChangedCounters, MessageCounters
@@ -189,6 +192,22 @@ class ScriptedLeader:
         return RemoteQueue("/", properties, numbers, self.link, counters, Durability.DISK)
 
 
+def session_host(node: Node, replies: list[tuple[bytes, bytes]]) -> SessionHost:
+    """What sessions need of a node; direct replies come to a list."""
+    scheduler, progress = node.turns.scheduler, node.logs.progress
+    services: Any = SimpleNamespace(
+        loop=node.turns, scheduler=scheduler, progress=progress, settlings=deque()
+    )
+    return SessionHost(
+        node.vhosts,
+        progress,
+        scheduler,
+        lambda address, records: replies.append((address, records.body(0))),
+        lambda address: address == b"open",
+        HostedCommits(services),
+    )
+
+
 class PipedFront:
     """A front of a real node, in its process: both ends of a session, and the way between them.
 
@@ -216,13 +235,7 @@ class PipedFront:
         """Open the next session."""
         self._to_leader, self._to_front = OneWay(self._random), OneWay(self._random)
         node = self._node
-        host = SessionHost(
-            node.vhosts,
-            node.logs.progress,
-            node.turns.scheduler,
-            lambda address, records: self.replies.append((address, records.body(0))),
-            lambda address: address == b"open",
-        )
+        host = session_host(node, self.replies)
         self.hosted = HostedSession(host, self._to_front.write, "front")
         self.hosted.on_failed = self.refusals.append
         self._to_leader.received = self.hosted.received
