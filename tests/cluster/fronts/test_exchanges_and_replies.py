@@ -168,10 +168,10 @@ def test_events_of_all_nodes_are_published_once(
     fronts: MirroredBrokers, channels: list[pika.channel.Channel]
 ) -> None:
     front, other, _ = channels
+    front.queue_declare("lines")
     front.queue_declare("events")
     front.queue_bind("events", "amq.rabbitmq.event", "queue.created")
     front.queue_bind("events", "amq.rabbitmq.event", "connection.created")
-    front.queue_declare("lines")
     front.queue_bind("lines", "amq.rabbitmq.log", "info")
     for channel in channels:
         channel.queue_declare("told")
@@ -185,6 +185,7 @@ def test_events_of_all_nodes_are_published_once(
             break
         keys.append(method.routing_key)
     assert sorted(keys) == ["connection.created"] * 3 + ["queue.created"] * 3
+    other.cancel()
     nodes = set()
     for method, properties, _ in other.consume("lines", auto_ack=True, inactivity_timeout=1):
         if method is None:

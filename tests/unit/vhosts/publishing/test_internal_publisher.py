@@ -397,3 +397,14 @@ def test_a_disk_that_fails_meanwhile_leaves_the_originals(
     assert not node.vhost.post._under_way
     begin(node, "", outgoing("others go on", key=QUEUES[0].encode()))
     assert held(node, QUEUES[0])[-1] == "others go on"
+
+
+def test_an_error_behind_the_last_message_is_not_tried_for_ever(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(_: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(internal_publish.InternalPublish, "_settle_some", broken)
+    with pytest.raises(ZeroDivisionError):
+        node.vhost.post.publish("", [OutgoingMessage(b"\0\0", (b"nowhere",), b"m")], 0)
