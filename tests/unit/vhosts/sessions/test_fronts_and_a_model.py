@@ -242,7 +242,7 @@ class Model:
 
     def _get(self, at: int) -> None:
         front, subject = self.fronts[at]
-        if self.paused is not None:
+        if self.paused is not None or front.outbox:
             return  # it would wait
         answer = front.answer(front.call("get", False, subject=subject))
         if answer is None:
