@@ -28,6 +28,8 @@ from routelog.vhosts.sessions.front_transaction import FrontTransaction
 
 __all__ = ["place"]
 
+at_fronts = pytest.mark.parametrize("place", ["front", "slow front"], indirect=True)
+
 Outcome = Reason | ReturnReason
 
 
@@ -171,9 +173,8 @@ async def test_a_large_one_is_carried_out_in_turns(place: Place, client: Client)
     assert await place.took(taker) == numbered(0, 300)
 
 
+@at_fronts
 async def test_a_deleted_queue_gets_nothing(place: Place, client: Client) -> None:
-    if place.front is None:
-        pytest.skip("the plan is made anew")
     first, other = await place.queue("in"), await place.queue("out")
     place.node.vhost.delete_queue(place.node.vhost.queues["in"])
     await client.commit([(first, ["gone"]), (other, ["there"])])
@@ -185,8 +186,7 @@ async def test_a_deleted_queue_gets_nothing(place: Place, client: Client) -> Non
 
 @pytest.fixture
 def front(place: Place) -> Any:
-    if place.front is None:
-        pytest.skip("there is no session")
+    assert place.front is not None
     return place.front
 
 
@@ -207,6 +207,7 @@ def stored(place: Place) -> tuple[int, int]:
     return partitions[0].ready + partitions[0].in_flight, partitions[1].ready
 
 
+@at_fronts
 async def test_a_session_that_ends_before_it_came_leaves_nothing(
     place: Place, client: Client, front: Any
 ) -> None:
@@ -219,6 +220,7 @@ async def test_a_session_that_ends_before_it_came_leaves_nothing(
     assert (stored(place), client.told) == ((1, 0), 0)
 
 
+@at_fronts
 async def test_a_session_that_ends_behind_it_leaves_all(
     place: Place, client: Client, front: Any
 ) -> None:
@@ -235,6 +237,7 @@ async def test_a_session_that_ends_behind_it_leaves_all(
             await place.rest()
 
 
+@at_fronts
 @pytest.mark.parametrize("carried", range(12))
 async def test_a_session_that_ends_anywhere_leaves_all_or_nothing(
     place: Place, client: Client, front: Any, carried: int
@@ -253,6 +256,7 @@ async def test_a_session_that_ends_anywhere_leaves_all_or_nothing(
             await place.rest()
 
 
+@at_fronts
 async def test_what_a_lost_session_delivered_is_settled_by_no_transaction(
     place: Place, client: Client, front: Any
 ) -> None:
@@ -265,6 +269,7 @@ async def test_what_a_lost_session_delivered_is_settled_by_no_transaction(
     assert stored(place) == (1, 0)
 
 
+@at_fronts
 async def test_a_session_that_ends_while_it_is_made_refuses_it(
     place: Place, client: Client, front: Any
 ) -> None:
@@ -278,6 +283,7 @@ async def test_a_session_that_ends_while_it_is_made_refuses_it(
     assert stored(place) == (1, 0)
 
 
+@at_fronts
 async def test_an_exchange_that_remembers_is_of_no_transaction(place: Place, front: Any) -> None:
     client, plan = Client(place), CommitPlan(0)
     passage: Any = None

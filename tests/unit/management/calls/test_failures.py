@@ -26,6 +26,9 @@ NOT_OVER_HTTP = {
     vhosts.FilterRefused: "nobody consumes over HTTP",
     vhosts.PublishRefused: "a nack, which nobody waits for over HTTP",
     vhosts.UserExists: "PUT replaces",
+    vhosts.SessionLost: "the node that leads answers",
+    vhosts.BadSessionMessage: "of another node: its session ends",
+    vhosts.TransactionRefused: "there are no transactions over HTTP",
 }
 
 
