@@ -47,14 +47,22 @@ class TopologyChanges:
         """What is not as it was answered."""
         found = []
         for name in self.declared + self.deleted:
-            channel = await connection.channel()
-            is_there = True
-            try:
-                await channel.declare_queue(name, passive=True)
-            except ChannelNotFoundEntity:
-                is_there = False
+            is_there = await _is_there(connection, name)
             if is_there != (name in self.declared):
                 found.append(f"topology: {name} is {'there' if is_there else 'gone'}")
+        return found
+
+
+async def _is_there(connection: AbstractConnection, name: str) -> bool:
+    while True:
+        channel = await connection.channel()
+        try:
+            await channel.declare_queue(name, passive=True)
+        except ChannelNotFoundEntity as error:
+            if "is down or inaccessible" not in str(error):  # a front that has lost its leader
+                return False
+        else:
+            return True
+        finally:
             with suppress(Exception):
                 await channel.close()
-        return found
