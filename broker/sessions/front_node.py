@@ -23,6 +23,7 @@ from routelog.vhosts import (
 )
 
 STAMPS_PER_SECOND = 1_000_000  # of beats
+DEFINITIONS_LATE = "its definitions are late"
 
 SEEKING_SECONDS_MAX = 5.0  # what clients do waits so long for a leader; then it fails
 
@@ -190,7 +191,7 @@ class FrontNode:
 
     def _look(self, session: FrontSession) -> None:
         if session is self._link.session and not (session.is_open or self._is_over):
-            self._seeker.close("its definitions are late")  # the one that is about to open
+            self._seeker.close(DEFINITIONS_LATE)  # the one that is about to open
             self._link.give_up("nobody leads")
 
     def _lost(self, replace: Callable[[], None]) -> None:
@@ -217,9 +218,7 @@ class FrontNode:
         self, session: FrontSession, position: int, then: Callable[[], object]
     ) -> None:
         # A node that is late must not route any longer: the leader answers changes without it soon.
-        too_late = self._loop.call_later(
-            self._apply_seconds, self._seeker.close, "its definitions are late"
-        )
+        too_late = self._loop.call_later(self._apply_seconds, self._too_late, session)
 
         def applied() -> None:
             too_late.cancel()
@@ -227,6 +226,10 @@ class FrontNode:
                 then()
 
         self._cluster.storage.when_applied(position, applied)
+
+    def _too_late(self, session: FrontSession) -> None:
+        if not session.is_lost:  # what a session was asked says nothing of the next one
+            self._seeker.close(DEFINITIONS_LATE)
 
     # -- publishers wait
 

@@ -16,9 +16,8 @@ from routelog.vhosts import BadSessionMessage, SessionKind, SessionMessage
 
 log = logging.getLogger(__name__)
 
-PAUSE_SECONDS_MIN = (
-    0.05  # until a leader is tried again that could not be reached, twice as long each time
-)
+# Until a leader is tried again that could not be reached, twice as long each time
+PAUSE_SECONDS_MIN = 0.05
 PAUSE_SECONDS_MAX = 1.0
 OPEN_SECONDS_MAX = 2.0  # for a node that was reached to take the session
 

@@ -122,6 +122,23 @@ async def test_the_leader_hears_when_a_change_is_known_here(tmp_path: Path) -> N
         ]
 
 
+async def test_what_a_lost_session_was_asked_does_not_end_the_next_one(tmp_path: Path) -> None:
+    async with following(tmp_path) as (cluster, front, _):
+        leader = cluster.host(1)
+        cluster.lead(leader)
+        await until(lambda: front.session.is_open)
+        asked = front.session
+        cluster.hosts[leader].barrier.gate(7)
+        await until(lambda: cluster.storage.waiting)
+        cluster.lead(None)
+        assert asked.is_lost
+        cluster.lead(cluster.host(2))
+        await until(lambda: front.session.is_open)
+        front._too_late(asked)
+        assert front.session.is_open
+        assert not cluster.hosted[1].is_closed
+
+
 async def test_a_node_whose_definitions_are_late_does_not_route(tmp_path: Path) -> None:
     async with following(tmp_path) as (cluster, front, _):
         front._apply_seconds = 0.01
