@@ -18,9 +18,8 @@ from routelog.vhosts.vhost.vhost import VirtualHost
 
 log = logging.getLogger(__name__)
 
-PIECE_MESSAGES = (
-    512  # between two looks at the clock: what the rules of a queue do takes up to 2 us each
-)
+# Between two looks at the clock: what the rules of a queue do takes up to 2 us each
+PIECE_MESSAGES = 512
 SORTED_CONSUMERS = 512  # likewise
 
 _Ranges = tuple[DeliverySource, OffsetRanges]

@@ -143,9 +143,8 @@ class HostedSession:
         self._transaction = HostedTransaction()  # that comes
         # Sources that hand out nothing before more comes back; who is kept until then, with nothing unsettled
         self._paused: dict[DeliverySource, list[HostedConsumer]] = {}
-        self._is_over = (
-            False  # it has failed, or is closed: nothing is carried out or sent any more
-        )
+        # It has failed, or is closed: nothing is carried out or sent any more
+        self._is_over = False
         self._is_closed = False
         self._ended: asyncio.Future[None] | None = None
 
