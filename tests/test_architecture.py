@@ -331,7 +331,6 @@ WITHOUT_PARTNER = {
         "options",
         "outcome",
         "perf",
-        "perf_test",
         "producer",
         "publish_run",
         "run",

@@ -36,6 +36,12 @@ class Waits:
         self.seconds = sorted(wait for wait, _ in waits)
         self.loop_seconds = sorted(running for _, running in waits)
 
+    def figures(self) -> tuple[float, ...]:
+        """Seconds: the median, p99 and longest wait, and the longest that the loop worked in one."""
+        count = len(self.seconds)
+        shares = self.seconds[count // 2], self.seconds[int(count * 0.99)]
+        return *shares, self.seconds[-1], self.loop_seconds[-1]
+
 
 @contextmanager
 def bystander(url: str, pid: int) -> Iterator[Waits]:

@@ -24,6 +24,7 @@ DELIVERY_FRAMES = 3  # of a small message
 CRAFTED_PATTERNS = 100
 CRAFTED_WORDS = 60
 SLOW_SECONDS = 1.0
+NOTHING_SECONDS = 3.0  # so that a p99 is of a few thousand waits
 PARTITIONS = 256  # the most that a queue may have
 
 
@@ -36,7 +37,7 @@ class Storms:
         self._connection = Connection(url)
         large = self._scaled(LARGE_BYTES) >> 20
         self.all: dict[str, Callable[[], None]] = {
-            "nothing": lambda: time.sleep(1),
+            "nothing": lambda: time.sleep(NOTHING_SECONDS * min(1.0, 10 * scale)),
             f"declare {self._scaled(20_000):,} exclusive queues": self._declare,
             f"leave {self._scaled(20_000):,} exclusive queues behind": self._leave,
             f"declare and delete {self._scaled(40):,} queues of {PARTITIONS} partitions": self._divide,

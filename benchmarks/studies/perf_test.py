@@ -7,16 +7,14 @@ second, the median latency of a message, and the broker's processor time for one
 """
 
 import argparse
-import contextlib
 import re
-import statistics
 import subprocess
 import tempfile
-from collections.abc import Iterator
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
-from routelog.benchmarks.brokers.broker_process import Broker, rabbitmq, routelog
+from routelog.benchmarks.brokers.broker_process import Broker
+from routelog.benchmarks.studies.in_turns import BROKERS, Measure, print_in_turns
 
 VERSION = "2.22.1"
 _POM = """<project xmlns="http://maven.apache.org/POM/4.0.0">
@@ -34,16 +32,8 @@ ROWS = {
     "1 and 1, durable, 200 in flight": "-x 1 -y 1 -c 200 -q 100 -A 1 -s 100 -f persistent -ad false",
     "10 and 10 of one queue, 10 in flight": "-x 10 -y 10 -u perf-test -c 10 -q 10 -A 1 -s 100",
     "1 and 1, 1 KiB, automatic acks": "-x 1 -y 1 -a -s 1024",
+    "1 and 1, 1 KiB, durable, 5,000 a second": "-x 1 -y 1 -r 5000 -c 200 -q 100 -s 1024 -f persistent",
 }
-
-
-@dataclass(frozen=True)
-class Found:
-    """One run: deliveries a second, median latency in ms, µs of the broker's processor for a delivery."""
-
-    received: float
-    latency: float
-    processor: float
 
 
 def fetch(folder: Path) -> str:
@@ -54,8 +44,8 @@ def fetch(folder: Path) -> str:
     return f"{folder}/lib/*"
 
 
-def run(class_path: str, broker: Broker, options: str, seconds: int) -> Found:
-    """Run PerfTest once.
+def run(class_path: str, options: str, seconds: int, broker: Broker) -> tuple[float, float, float]:
+    """Run PerfTest once: deliveries a second, median latency in ms, µs of the broker's processor for one.
 
     Raises:
         ValueError: it gave no figures.
@@ -76,14 +66,7 @@ def run(class_path: str, broker: Broker, options: str, seconds: int) -> Found:
         raise ValueError(f"PerfTest gave no figures:\n{ran.stdout[-2000:]}")
     rate = float(received[1])
     median = float(latency[1]) * _MILLISECONDS[latency[2]]
-    return Found(rate, median, used / max(1.0, rate * seconds) * 1e6)
-
-
-@contextlib.contextmanager
-def _brokers(folder: Path, names: list[str]) -> Iterator[dict[str, Broker]]:
-    with contextlib.ExitStack() as stack:
-        starts = {"routelog": routelog, "rabbitmq": rabbitmq}
-        yield {name: stack.enter_context(starts[name](folder)) for name in names}
+    return rate, median, used / max(1.0, rate * seconds) * 1e6
 
 
 def main() -> None:
@@ -91,26 +74,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=int, default=10)
-    parser.add_argument("--broker", action="append", choices=["routelog", "rabbitmq"])
+    parser.add_argument("--broker", action="append", choices=[*BROKERS])
     parser.add_argument("--folder", type=Path, help="for the brokers' data; default: below /tmp")
     given = parser.parse_args()
-    names = given.broker or ["routelog", "rabbitmq"]
+    names = given.broker or [*BROKERS]
+    columns = {"Messages/s": ",.0f", "Median latency, ms": ".2f", "Processor, µs": ".1f"}
     with tempfile.TemporaryDirectory(prefix="routelog-perf-test-", dir=given.folder) as made:
         class_path = fetch(Path(made))
-        with _brokers(Path(made), names) as brokers:
-            print("| Row | Broker | Messages/s | Median latency, ms | Processor, µs |")
-            print("|---|---|---:|---:|---:|")
-            for row, options in ROWS.items():
-                found: dict[str, list[Found]] = {name: [] for name in names}
-                for number in range(given.rounds):
-                    for name in names[:: 1 if number % 2 == 0 else -1]:
-                        found[name].append(run(class_path, brokers[name], options, given.seconds))
-                for name, runs in found.items():
-                    rate, latency, processor = (
-                        statistics.median(getattr(each, figure) for each in runs)
-                        for figure in ("received", "latency", "processor")
-                    )
-                    print(f"| {row} | {name} | {rate:,.0f} | {latency:.2f} | {processor:.1f} |")
+        rows: dict[str, Measure] = {
+            row: partial(run, class_path, options, given.seconds) for row, options in ROWS.items()
+        }
+        print_in_turns(rows, columns, Path(made), names, given.rounds)
 
 
 if __name__ == "__main__":

@@ -215,6 +215,8 @@ class Run:
             MessagesWrong: they had too many, or too few.
         """
         workload = self.topology.workload
+        if workload.reads_log and not messages:
+            return  # RabbitMQ does not say what a stream had that is deleted
         stay = workload.reads_log or not workload.consumers
         wanted = self.counters[Counter.PUBLISHED] * workload.copies if stay else 0
         if messages != wanted and not self._is_abandoned:

@@ -20,6 +20,9 @@ def test_a_bystander_is_measured_beside_each_storm(
         "get the 0 MiB",
         "commit 100",
         "purge them",
+        "an x-filter looks at 10,000",
+        "an x-stream-filter looks at",
+        "1 readers begin",
         "10 operators list,",
     )
     for storm in storms:
