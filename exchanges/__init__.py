@@ -5,6 +5,7 @@ turns (exchange, routing key, headers) into names of queues.
 """
 
 from routelog.exchanges.bindings.binding import Binding, DestinationKind
+from routelog.exchanges.bindings.destinations import Route
 from routelog.exchanges.bindings.errors import (
     DefaultExchangeProtected,
     ExchangeInequivalent,
@@ -30,7 +31,6 @@ from routelog.exchanges.bindings.names import (
     check_name,
     check_not_reserved,
 )
-from routelog.exchanges.bindings.route import Route
 from routelog.exchanges.bindings.sorted_name_table import SortedNameTable
 from routelog.exchanges.indexes.deduplication_index import (
     DEDUPLICATION,

@@ -1,15 +1,35 @@
-"""The destinations of all bindings under one key or pattern of an index: none, one, or many.
+"""Routes, and the destinations of all bindings under one key or pattern of an index: none, one, or many.
+
+A route is the queues that a message goes to, by name, each once.
 
 Most keys have one binding, and the index holds that binding itself. From the second on it holds the names of
 the destinations instead, each once: 20,000 bindings lie scattered in memory, and a walk over them would wait
 for the memory 20,000 times.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Self
 
 from routelog.exchanges.bindings.binding import Binding
-from routelog.exchanges.bindings.route import SORTED_MAX, Route, ordered_route
+
+SORTED_MAX = 1_024  # names that are sorted: 0.1 ms
+
+Route = tuple[str, ...]
+
+
+class LongRoute(tuple[str, ...]):
+    """A route of very many names, equal to a tuple of them. It is hashed once: 20,000 names take 0.3 ms."""
+
+    def __hash__(self) -> int:
+        found: int | None = self.__dict__.get("hashed")
+        if found is None:
+            found = self.__dict__["hashed"] = super().__hash__()
+        return found
+
+
+def ordered_route(names: Collection[str]) -> Route:
+    """Return a route to distinct queues, sorted by name, unless there are very many."""
+    return LongRoute(names) if len(names) > SORTED_MAX else tuple(sorted(names))
 
 
 class Destinations:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from routelog.exchanges.bindings.route import Route
+from routelog.exchanges.bindings.destinations import Route
 from routelog.exchanges.routes.route_walk import WalkTraits
 
 # Weight that is freed at once, see ROUTE_CACHE_WEIGHT_MAX: 256 routes of one queue take 0.1 ms. A route of

@@ -8,9 +8,8 @@ from typing import Any
 
 import cython
 
-from routelog.exchanges.bindings.destinations import Destinations
+from routelog.exchanges.bindings.destinations import Destinations, Route, ordered_route
 from routelog.exchanges.bindings.message import Message
-from routelog.exchanges.bindings.route import Route, ordered_route
 from routelog.exchanges.topology.graph_nodes import ExchangeNode
 
 Exchanges = Mapping[str, ExchangeNode]

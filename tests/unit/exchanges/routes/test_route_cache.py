@@ -2,7 +2,7 @@
 
 import pytest
 
-from routelog.exchanges.bindings.route import Route
+from routelog.exchanges.bindings.destinations import Route
 from routelog.exchanges.routes import route_cache
 from routelog.exchanges.routes.route_cache import LET_GO_FROM, RouteCache, StaleRoutes
 from routelog.exchanges.routes.route_walk import WalkTraits

@@ -3,7 +3,7 @@
 import pytest
 
 from routelog.exchanges import ExchangeNotFound, Message, RoutingTable
-from routelog.exchanges.bindings.route import SORTED_MAX
+from routelog.exchanges.bindings.destinations import SORTED_MAX
 from routelog.exchanges.routes import route_cache
 
 
