@@ -23,7 +23,6 @@ from routelog.exchanges.bindings.errors import (
 )
 from routelog.exchanges.bindings.exchange import Exchange, check_equivalent
 from routelog.exchanges.bindings.field_values import comparable, field_type, octets
-from routelog.exchanges.bindings.message import BARE_MESSAGE, Message
 from routelog.exchanges.bindings.name_table import NameTable
 from routelog.exchanges.bindings.names import (
     DEFAULT_EXCHANGE,
@@ -32,12 +31,7 @@ from routelog.exchanges.bindings.names import (
     check_not_reserved,
 )
 from routelog.exchanges.bindings.sorted_name_table import SortedNameTable
-from routelog.exchanges.indexes.deduplication_index import (
-    DEDUPLICATION,
-    DeduplicationOptions,
-    deduplication_options,
-    whole_number,
-)
+from routelog.exchanges.indexes.binding_index import BARE_MESSAGE, Message
 from routelog.exchanges.indexes.delayed_index import (
     DELAY_HEADER,
     DELAYED_TYPE,
@@ -46,7 +40,14 @@ from routelog.exchanges.indexes.delayed_index import (
     holding_exchange,
 )
 from routelog.exchanges.indexes.exchange_types import EXCHANGE_TYPES, type_table
-from routelog.exchanges.indexes.recent_history_index import RECENT_HISTORY, history_length
+from routelog.exchanges.indexes.fanout_index import (
+    DEDUPLICATION,
+    RECENT_HISTORY,
+    DeduplicationOptions,
+    deduplication_options,
+    history_length,
+    whole_number,
+)
 from routelog.exchanges.routes.route_cache import StaleRoutes
 from routelog.exchanges.routes.routing_table import RoutingTable
 from routelog.exchanges.topology.binding_graph import NO_CHANGE, TopologyChange

@@ -1,11 +1,29 @@
-"""What an exchange type is: an index over the bindings of one exchange."""
+"""An exchange type is an index over the bindings of one exchange, and this is the message that it matches."""
 
-from collections.abc import Iterable
-from typing import Protocol
+from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple, Protocol
 
 from routelog.exchanges.bindings.binding import Binding
 from routelog.exchanges.bindings.destinations import Match
-from routelog.exchanges.bindings.message import Message
+
+
+def _no_value(name: str) -> None:
+    return None
+
+
+class Message(NamedTuple):
+    """A message as exchanges see it.
+
+    Attributes:
+        headers: its header table, which must not be changed.
+        value: returns the octets of another property by its name, such as `message_id`; None if it is missing.
+    """
+
+    headers: Mapping[str, object]
+    value: Callable[[str], bytes | None] = _no_value
+
+
+BARE_MESSAGE = Message({})
 
 
 class BindingIndex(Protocol):

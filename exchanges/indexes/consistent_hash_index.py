@@ -16,7 +16,7 @@ from routelog.exchanges.bindings.binding import Binding
 from routelog.exchanges.bindings.errors import InvalidBindingArguments, InvalidExchangeArguments
 from routelog.exchanges.bindings.exchange import Exchange
 from routelog.exchanges.bindings.field_values import octets
-from routelog.exchanges.bindings.message import Message
+from routelog.exchanges.indexes.binding_index import Message
 from routelog.exchanges.indexes.equal_weights import EqualWeights
 
 HASH_HEADERS = (

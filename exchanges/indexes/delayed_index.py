@@ -14,8 +14,7 @@ from routelog.exchanges.bindings.binding import Binding
 from routelog.exchanges.bindings.destinations import Match
 from routelog.exchanges.bindings.errors import InvalidExchangeArguments, UnknownExchangeType
 from routelog.exchanges.bindings.exchange import Exchange
-from routelog.exchanges.bindings.message import Message
-from routelog.exchanges.indexes.binding_index import BindingIndex
+from routelog.exchanges.indexes.binding_index import BindingIndex, Message
 
 DELAYED_TYPE = "x-delayed-message"
 TYPE_ARGUMENT = "x-delayed-type"

@@ -10,8 +10,8 @@ from routelog.exchanges.bindings.destinations import (
     with_destination,
     without_destination,
 )
-from routelog.exchanges.bindings.message import Message
 from routelog.exchanges.bindings.names import key_bytes
+from routelog.exchanges.indexes.binding_index import Message
 
 
 class DirectIndex:

@@ -9,14 +9,19 @@ from itertools import count
 from routelog.exchanges.bindings.exchange import Exchange
 from routelog.exchanges.indexes.binding_index import BindingIndex
 from routelog.exchanges.indexes.consistent_hash_index import ConsistentHashIndex, hash_source
-from routelog.exchanges.indexes.deduplication_index import DEDUPLICATION, deduplication_options
 from routelog.exchanges.indexes.delayed_index import DELAYED_TYPE, delayed_index
 from routelog.exchanges.indexes.direct_index import DirectIndex
-from routelog.exchanges.indexes.fanout_index import FanoutIndex, StatefulFanoutIndex
+from routelog.exchanges.indexes.fanout_index import (
+    DEDUPLICATION,
+    RECENT_HISTORY,
+    FanoutIndex,
+    StatefulFanoutIndex,
+    deduplication_options,
+    history_length,
+)
 from routelog.exchanges.indexes.headers_index import HeadersIndex
 from routelog.exchanges.indexes.modulus_hash_index import ModulusHashIndex
 from routelog.exchanges.indexes.random_index import RandomBelow, RandomIndex
-from routelog.exchanges.indexes.recent_history_index import RECENT_HISTORY, history_length
 from routelog.exchanges.indexes.topic_index import TopicIndex
 
 # Creates the empty index of an exchange, and refuses invalid arguments of its type.

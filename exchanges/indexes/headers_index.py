@@ -12,7 +12,7 @@ from routelog.exchanges.bindings.destinations import (
     without_destination,
 )
 from routelog.exchanges.bindings.field_values import Incomparable, comparable
-from routelog.exchanges.bindings.message import Message
+from routelog.exchanges.indexes.binding_index import Message
 from routelog.exchanges.indexes.headers_pattern import (
     HeadersPattern,
     check_match_argument,

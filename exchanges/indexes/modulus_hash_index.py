@@ -8,7 +8,7 @@ from bisect import bisect_left, insort
 from collections.abc import Iterable
 
 from routelog.exchanges.bindings.binding import Binding
-from routelog.exchanges.bindings.message import Message
+from routelog.exchanges.indexes.binding_index import Message
 from routelog.exchanges.indexes.consistent_hash_index import hash64
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 
 from routelog.exchanges.bindings.binding import Binding
 from routelog.exchanges.bindings.errors import InvalidBindingArguments
-from routelog.exchanges.bindings.message import Message
+from routelog.exchanges.indexes.binding_index import Message
 
 # A random number from 0 to below its argument.
 RandomBelow = Callable[[int], int]

@@ -2,8 +2,8 @@
 
 from routelog.exchanges.bindings.binding import Binding
 from routelog.exchanges.bindings.destinations import Match
-from routelog.exchanges.bindings.message import Message
 from routelog.exchanges.bindings.names import key_bytes
+from routelog.exchanges.indexes.binding_index import Message
 from routelog.exchanges.indexes.direct_index import DirectIndex
 from routelog.exchanges.indexes.laned_patterns import LanedPatterns
 from routelog.exchanges.indexes.topic_pattern import (

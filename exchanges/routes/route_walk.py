@@ -9,7 +9,7 @@ from typing import Any
 import cython
 
 from routelog.exchanges.bindings.destinations import Destinations, Route, ordered_route
-from routelog.exchanges.bindings.message import Message
+from routelog.exchanges.indexes.binding_index import Message
 from routelog.exchanges.topology.graph_nodes import ExchangeNode
 
 Exchanges = Mapping[str, ExchangeNode]

@@ -5,8 +5,8 @@ from contextlib import suppress
 
 from routelog.exchanges.bindings.destinations import Route
 from routelog.exchanges.bindings.exchange import Exchange
-from routelog.exchanges.bindings.message import BARE_MESSAGE, Message
 from routelog.exchanges.bindings.names import DEFAULT_EXCHANGE
+from routelog.exchanges.indexes.binding_index import BARE_MESSAGE, Message
 from routelog.exchanges.indexes.exchange_types import EXCHANGE_TYPES, IndexFactory
 from routelog.exchanges.routes.route_cache import RouteCache
 from routelog.exchanges.routes.route_walk import Visit, walk, walk_traits

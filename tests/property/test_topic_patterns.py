@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from support.matched_names import matched_names
 
 from routelog.exchanges.bindings.binding import Binding
-from routelog.exchanges.bindings.message import BARE_MESSAGE
+from routelog.exchanges.indexes.binding_index import BARE_MESSAGE
 from routelog.exchanges.indexes.topic_index import TopicIndex
 
 Words = tuple[str, ...]

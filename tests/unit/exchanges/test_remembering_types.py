@@ -13,8 +13,7 @@ from routelog.exchanges import (
     deduplication_options,
     history_length,
 )
-from routelog.exchanges.indexes.deduplication_index import CACHE_SIZE_MAX
-from routelog.exchanges.indexes.recent_history_index import HISTORY_LENGTH_MAX
+from routelog.exchanges.indexes.fanout_index import CACHE_SIZE_MAX, HISTORY_LENGTH_MAX
 
 
 def deduplicating(**arguments: object) -> Exchange:

@@ -12,7 +12,7 @@ from routelog.exchanges import (
 )
 from routelog.exchanges.bindings.binding import Binding
 from routelog.exchanges.bindings.exchange import Exchange
-from routelog.exchanges.bindings.message import BARE_MESSAGE
+from routelog.exchanges.indexes.binding_index import BARE_MESSAGE
 from routelog.exchanges.indexes.consistent_hash_index import (
     WEIGHT_MAX,
     ConsistentHashIndex,

@@ -3,7 +3,7 @@
 from support.matched_names import matched_names
 
 from routelog.exchanges.bindings.binding import Binding
-from routelog.exchanges.bindings.message import BARE_MESSAGE
+from routelog.exchanges.indexes.binding_index import BARE_MESSAGE
 from routelog.exchanges.indexes.direct_index import DirectIndex
 
 FIRST = Binding("x", "q1", "queue", "k")

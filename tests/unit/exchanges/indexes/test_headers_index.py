@@ -5,7 +5,7 @@ from support.matched_names import matched_names
 
 from routelog.exchanges.bindings.binding import Binding
 from routelog.exchanges.bindings.errors import InvalidBindingArguments
-from routelog.exchanges.bindings.message import Message
+from routelog.exchanges.indexes.binding_index import Message
 from routelog.exchanges.indexes.headers_index import HeadersIndex
 from routelog.exchanges.indexes.headers_pattern import HeadersPattern
 

@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 
 from routelog.exchanges.bindings.binding import Binding
-from routelog.exchanges.bindings.message import BARE_MESSAGE
+from routelog.exchanges.indexes.binding_index import BARE_MESSAGE
 from routelog.exchanges.indexes.modulus_hash_index import ModulusHashIndex
 
 KEYS = [b"key-%d" % number for number in range(9_000)]

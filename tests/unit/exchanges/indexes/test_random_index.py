@@ -7,7 +7,7 @@ import pytest
 
 from routelog.exchanges import InvalidBindingArguments, RoutingTable
 from routelog.exchanges.bindings.binding import Binding
-from routelog.exchanges.bindings.message import BARE_MESSAGE
+from routelog.exchanges.indexes.binding_index import BARE_MESSAGE
 from routelog.exchanges.indexes.random_index import RandomIndex
 
 

@@ -1,7 +1,7 @@
 """The topic exchange's index: whole keys and patterns together."""
 
 from routelog.exchanges.bindings.binding import Binding
-from routelog.exchanges.bindings.message import BARE_MESSAGE
+from routelog.exchanges.indexes.binding_index import BARE_MESSAGE
 from routelog.exchanges.indexes.topic_index import TopicIndex
 
 
