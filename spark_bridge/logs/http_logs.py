@@ -8,12 +8,18 @@ from http.client import HTTPResponse
 from typing import Any
 
 from routelog.log_backend.records.record_batch import RecordBatch
-from routelog.spark_bridge.logs.batch_cut import BatchSize, cut_batches
 from routelog.spark_bridge.logs.batch_stream import batch_stream
 from routelog.spark_bridge.logs.errors import RecordsLost, ServiceRefused
 from routelog.spark_bridge.logs.http_endpoint import HttpEndpoint
 from routelog.spark_bridge.logs.http_session import Attempts, HttpSession
-from routelog.spark_bridge.logs.readable_logs import Cut, LogPartition, OffsetRange, Ticket
+from routelog.spark_bridge.logs.readable_logs import (
+    BatchSize,
+    Cut,
+    LogPartition,
+    OffsetRange,
+    Ticket,
+    cut_batches,
+)
 
 
 class HttpLogs:

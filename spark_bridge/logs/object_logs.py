@@ -11,9 +11,15 @@ from routelog.log_backend.remote.bucket import BadBucket, Bucket, BucketFailed, 
 from routelog.log_backend.remote.bucket_address import open_bucket, without_secrets
 from routelog.log_backend.remote.remote_segment import RemoteSegment, stored_segments
 from routelog.log_backend.segments.log_directory import directory_name
-from routelog.spark_bridge.logs.batch_cut import BatchSize, cut_batches
 from routelog.spark_bridge.logs.errors import BadOption, RecordsLost, StorageUnreachable
-from routelog.spark_bridge.logs.readable_logs import Cut, LogPartition, OffsetRange, Ticket
+from routelog.spark_bridge.logs.readable_logs import (
+    BatchSize,
+    Cut,
+    LogPartition,
+    OffsetRange,
+    Ticket,
+    cut_batches,
+)
 from routelog.spark_bridge.logs.segment_object import SegmentObject
 
 

@@ -1,6 +1,9 @@
-"""The interface for reading logs: partitions, their offsets, their batches."""
+"""The interface for reading logs: partitions, their offsets, their batches, and how a range is cut to
+a size.
+"""
 
-from collections.abc import Collection, Iterator, Mapping
+from bisect import bisect_right
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -103,3 +106,42 @@ class ReadableLogs(Protocol):
             RecordsLost: the log begins behind the range's start, or ends before its end.
             DamagedSegment: a batch of the range fails a check.
         """
+
+
+class BatchSize(NamedTuple):
+    """A batch's offsets [start, end), the bytes of its bodies, and a function that loads the batch."""
+
+    start: int
+    end: int
+    bodies_bytes: int
+    load: Callable[[], RecordBatch]
+
+
+def cut_batches(batches: Iterable[BatchSize], start: int, end: int, bytes_max: int) -> Cut:
+    """Return the longest beginning of a range of offsets that fits; see `ReadableLogs.cut`.
+
+    Args:
+        batches: those of the range, in order; only as many are consumed as are needed.
+    """
+    size, taken = 0, False
+    for batch in batches:
+        if batch.start >= end:
+            break
+        inside = start <= batch.start and batch.end <= end
+        if inside and size + batch.bodies_bytes <= bytes_max:
+            size += batch.bodies_bytes
+            taken = True
+            if batch.end == end:
+                break  # the broker may be writing behind it
+            continue
+        offsets = batch.load().records.offset_columns()
+        first = max(start - batch.start, 0)
+        stop = min(end, batch.end) - batch.start
+        limit = offsets[first] + bytes_max - size
+        fitting = bisect_right(offsets, limit, first, stop + 1) - 1
+        fitting = max(fitting, first if taken else first + 1)
+        size += offsets[fitting] - offsets[first]
+        taken = True
+        if fitting < stop or batch.end >= end:
+            return Cut(batch.start + fitting, size)
+    return Cut(end, size)

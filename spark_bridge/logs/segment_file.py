@@ -19,9 +19,8 @@ from routelog.log_backend.segments.compressed_segment import CompressedSegment, 
 from routelog.log_backend.segments.log_directory import base_offset_of, compressed_path
 from routelog.log_backend.segments.segment_index import HEADER_BYTES as INDEX_HEADER_BYTES
 from routelog.log_backend.segments.segment_index import decode_index
-from routelog.spark_bridge.logs.batch_cut import BatchSize, cut_batches
 from routelog.spark_bridge.logs.errors import DamagedSegment
-from routelog.spark_bridge.logs.readable_logs import Cut
+from routelog.spark_bridge.logs.readable_logs import BatchSize, Cut, cut_batches
 
 STRETCH_BYTES = 1024 * 1024  # read at once: more is not faster, and takes memory
 
