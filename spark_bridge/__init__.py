@@ -31,7 +31,7 @@ def register(spark: "SparkSession") -> None:
     from pyspark.errors import AnalysisException
 
     from routelog.spark_bridge.data_source import RouteLogDataSource
-    from routelog.spark_bridge.reading.worker_interpreter import choose_worker_interpreter
+    from routelog.spark_bridge.reading.python_worker import choose_worker_interpreter
 
     context = getattr(spark, "sparkContext", None)
     if context is not None:  # with Spark Connect, workers belong to the server
