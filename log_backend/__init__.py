@@ -9,9 +9,8 @@ from routelog.log_backend.block_applier import BlockApplier
 from routelog.log_backend.copies.arriving_copy import ArrivingCopy, take_copied
 from routelog.log_backend.copies.backup_target import BackupDamaged, BackupTarget, NoBackup
 from routelog.log_backend.copies.backups import BackupRefused, Backups
-from routelog.log_backend.copies.copied_disk import COPY, CopiedDisk
 from routelog.log_backend.copies.copies import Copies
-from routelog.log_backend.copies.data_copy import CopiedFile, CopyFailed, DataCopy
+from routelog.log_backend.copies.data_copy import COPY, CopiedDisk, CopiedFile, CopyFailed, DataCopy
 from routelog.log_backend.copies.data_writer import NotBelow
 from routelog.log_backend.copies.manifest import Manifest
 from routelog.log_backend.copies.restore import NotEmpty, Restore

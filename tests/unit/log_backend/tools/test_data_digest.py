@@ -9,7 +9,7 @@ from support.whole_digests import digest_differences
 from unit.log_backend.log_records import records
 from unit.log_backend.open_store import append, crash, durable, flushed, start_store
 
-from routelog.log_backend.copies.copied_disk import COPY, CopiedDisk
+from routelog.log_backend.copies.data_copy import COPY, CopiedDisk
 from routelog.log_backend.doors.disk import Disk, SystemDisk
 from routelog.log_backend.journal.journal_chain import ShardBlock
 from routelog.log_backend.metadata.metadata import MetadataStore

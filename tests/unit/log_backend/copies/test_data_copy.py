@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from routelog.log_backend.copies.copied_disk import COPY, CopiedDisk
-from routelog.log_backend.copies.data_copy import CopiedFile
+from routelog.log_backend.copies.data_copy import COPY, CopiedDisk, CopiedFile
 from routelog.log_backend.doors.disk import opened
 
 
