@@ -50,10 +50,10 @@ from routelog.log_backend.partitions.partition_table import PartitionTable
 from routelog.log_backend.partitions.remote_reads import RemoteReads
 from routelog.log_backend.records.durability import Durability
 from routelog.log_backend.recovery import Recovery
+from routelog.log_backend.remote.remote_log import marked_partitions
 from routelog.log_backend.segments.damage import damage_change
 from routelog.log_backend.segments.first_kept import first_kept_change
 from routelog.log_backend.segments.log_directory import EXCHANGE_MARK, partition_directory_name
-from routelog.log_backend.segments.remote_mark import marked_partitions
 from routelog.log_backend.segments.retention import Retention
 from routelog.log_backend.segments.segment import Segment
 from routelog.log_backend.segments.segment_removal import Unneeded

@@ -21,6 +21,7 @@ from routelog.log_backend.metadata.read_ahead import ReadAhead
 from routelog.log_backend.partitions.cursor import Cursor
 from routelog.log_backend.partitions.partition_log import PartitionLog
 from routelog.log_backend.records.record_batch import RecordBatch
+from routelog.log_backend.remote.remote_log import MARK_PREFIX, is_marked
 from routelog.log_backend.segments.damage import (
     DAMAGE_PREFIX,
     EVERYTHING_BEHIND,
@@ -38,7 +39,6 @@ from routelog.log_backend.segments.log_directory import (
     segment_paths,
 )
 from routelog.log_backend.segments.partition_file import PARTITION_FILE
-from routelog.log_backend.segments.remote_mark import MARK_PREFIX, is_marked
 from routelog.log_backend.segments.segment import (
     OpenedSegment,
     Segment,

@@ -91,7 +91,7 @@ class PartitionLog(QuarantinedLog):
 
     Attributes:
         retention: which records stay after they are settled; None: none do.
-        has_copies: remote storage may have copies of it, or had some: see remote_mark.py.
+        has_copies: remote storage may have copies of it, or had some: see remote_log.py.
         remote: these copies; None: there are none, or they were not listed yet.
         compression: of sealed segments: none, zstd, lz4.
         compaction_failure: why the last pass of compaction failed; empty: it did not.

@@ -10,9 +10,9 @@ from routelog.log_backend.doors.clock import Clock
 from routelog.log_backend.doors.disk import Disk
 from routelog.log_backend.metadata.metadata import Change, MetadataStore
 from routelog.log_backend.partitions.partition_log import PartitionLog
+from routelog.log_backend.remote.remote_log import mark_change
 from routelog.log_backend.segments.damage import damage_change
 from routelog.log_backend.segments.first_kept import first_kept_change
-from routelog.log_backend.segments.remote_mark import mark_change
 from routelog.log_backend.segments.segment_writer import SegmentWriter
 from routelog.log_backend.settlement.cursor_snapshot import cursor_prefix, partition_prefix
 

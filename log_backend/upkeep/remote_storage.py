@@ -27,7 +27,7 @@ from routelog.log_backend.partitions.partition_log import PartitionLog
 from routelog.log_backend.partitions.remote_reads import RemoteReads
 from routelog.log_backend.records.durability import Durability
 from routelog.log_backend.remote.bucket import Bucket, BucketFailed, NoObject
-from routelog.log_backend.remote.remote_log import RemoteLog
+from routelog.log_backend.remote.remote_log import RemoteLog, mark_change
 from routelog.log_backend.remote.remote_segment import (
     FORMAT,
     OWNER,
@@ -39,7 +39,6 @@ from routelog.log_backend.remote.remote_segment import (
     partition_folder,
     whole_segments,
 )
-from routelog.log_backend.segments.remote_mark import mark_change
 from routelog.log_backend.segments.segment import Segment, SegmentDamaged
 from routelog.log_backend.upkeep.segment_copy import CopyStopped, SegmentCopier
 from routelog.log_backend.upkeep.shard import Shard

@@ -30,8 +30,8 @@ from routelog.log_backend import Change
 from routelog.log_backend.journal.journal_block import Reason
 from routelog.log_backend.partitions import remote_pieces, remote_reads
 from routelog.log_backend.remote import remote_piece
+from routelog.log_backend.remote.remote_log import mark_change, marked_partitions
 from routelog.log_backend.remote.remote_segment import OWNER
-from routelog.log_backend.segments.remote_mark import mark_change, marked_partitions
 from routelog.log_backend.segments.retention import Retention
 from routelog.log_backend.upkeep import remote_storage
 
