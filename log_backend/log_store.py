@@ -42,7 +42,6 @@ from routelog.log_backend.metadata.metadata import Change, MetadataStore
 from routelog.log_backend.metadata.schedule_store import ScheduleStore
 from routelog.log_backend.partitions.cold_reads import ColdReads
 from routelog.log_backend.partitions.cursor import NO_CURSORS
-from routelog.log_backend.partitions.gradual_free import GradualFree
 from routelog.log_backend.partitions.log_intake import LogIntake
 from routelog.log_backend.partitions.log_transaction import LogTransaction, together
 from routelog.log_backend.partitions.partition_log import PartitionLog, journal_changes
@@ -59,14 +58,14 @@ from routelog.log_backend.segments.segment import Segment
 from routelog.log_backend.segments.segment_removal import Unneeded
 from routelog.log_backend.segments.segment_writer import SegmentWriter
 from routelog.log_backend.upkeep.checkpoints import Checkpoints
-from routelog.log_backend.upkeep.disk_pressure import DiskPressure
+from routelog.log_backend.upkeep.disk_pressure import DiskPressure, Pressures
 from routelog.log_backend.upkeep.disk_space import DiskSpace
 from routelog.log_backend.upkeep.emptied_logs import EmptiedLogs
+from routelog.log_backend.upkeep.eviction import GradualFree
 from routelog.log_backend.upkeep.flusher import Flusher
 from routelog.log_backend.upkeep.log_compactor import LogCompactor
 from routelog.log_backend.upkeep.memory_watch import MemoryWatch
 from routelog.log_backend.upkeep.partition_removal import PartitionRemoval, empty_spill
-from routelog.log_backend.upkeep.pressures import Pressures
 from routelog.log_backend.upkeep.retention_timer import RetentionTimer
 from routelog.log_backend.upkeep.scrub import Scrub
 from routelog.log_backend.upkeep.segment_compressor import SegmentCompressor

@@ -19,8 +19,13 @@ from routelog.log_backend.loop.scheduler import Lane, in_turns
 from routelog.log_backend.partitions.partition_log import PartitionLog
 from routelog.log_backend.segments.segment_writer import SegmentWriter
 from routelog.log_backend.upkeep.eviction import evict
-from routelog.log_backend.upkeep.flush_plan import FlushPlan
-from routelog.log_backend.upkeep.flush_round import PARTITIONS_MAX, due, flush_round, flushing
+from routelog.log_backend.upkeep.flush_plan import (
+    PARTITIONS_MAX,
+    FlushPlan,
+    due,
+    flush_round,
+    flushing,
+)
 from routelog.log_backend.upkeep.partition_removal import PartitionRemoval
 from routelog.log_backend.upkeep.partition_snapshot import Snapshot, snapshot, store_snapshots
 from routelog.log_backend.upkeep.shard import Shard

@@ -1,14 +1,34 @@
-"""A disk that is low or full: publishers wait, and refused writes are repeated as soon as there is room.
+"""Why publishers should wait, for the whole node; and the first of these reasons, a disk that is low or full.
 
 Nothing is lost meanwhile: refused writes stay in memory, and in the journal if they were there. A write that
 finds no file descriptor is refused as well, and told as what it is: the disk may have all the room there is.
 """
 
+from collections.abc import Callable
+
 from routelog.log_backend.doors.disk import NoDescriptor
 from routelog.log_backend.upkeep.checkpoints import Checkpoints
 from routelog.log_backend.upkeep.emptied_logs import EmptiedLogs
-from routelog.log_backend.upkeep.pressures import Pressures
 from routelog.log_backend.upkeep.shard import Shard
+
+
+class Pressures:
+    """The current reasons, of "disk", "files", "journal" and "memory".
+
+    Attributes:
+        reasons: if there are none, publishers may go on.
+        on_change: set by the owner; called with the reasons when they change.
+    """
+
+    def __init__(self) -> None:
+        self.reasons: frozenset[str] = frozenset()
+        self.on_change: Callable[[frozenset[str]], None] = lambda reasons: None
+
+    def press(self, reason: str, pressed: bool) -> None:
+        """Add or remove a reason."""
+        if pressed != (reason in self.reasons):
+            self.reasons ^= {reason}
+            self.on_change(self.reasons)
 
 
 class DiskPressure:

@@ -3,18 +3,21 @@
 import asyncio
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
+from support.queue_samples import Turns
 from unit.log_backend.log_records import records
 from unit.log_backend.open_store import durable, flushed, start_store
 from unit.log_backend.watched_disk import WatchedDisk
 
 from routelog.log_backend.doors.disk import Buffer
 from routelog.log_backend.log_store import LogStore
-from routelog.log_backend.loop.scheduler import Scheduler
+from routelog.log_backend.loop import scheduler
+from routelog.log_backend.loop.scheduler import Lane, Scheduler
 from routelog.log_backend.partitions.partition_log import PartitionLog
 from routelog.log_backend.upkeep import eviction
-from routelog.log_backend.upkeep.eviction import evict
+from routelog.log_backend.upkeep.eviction import FREED_AT_ONCE, GradualFree, evict
 from routelog.log_backend.upkeep.flush_plan import FlushPlan
 
 
@@ -149,3 +152,30 @@ async def test_one_large_tail_leaves_memory_in_turns(
     assert {3, 2, 1} <= set(left)
     assert partitions[0].tail_bytes() == size
     await store.aclose()
+
+
+def test_each_turn_frees_some_until_all_are_freed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(scheduler.SHARE_SECONDS, Lane.UPKEEP, 0.000001)  # for one step
+    turns = Turns()
+    turns.clock.look_microseconds = 10
+    gradual = GradualFree(turns.scheduler)
+    some = FREED_AT_ONCE
+    gone: list[list[Any]] = [[None] * some, [None] * (some + 1), [None] * 5, []]
+    for each in gone:
+        gradual.add(each)
+    left = [sum(map(len, gone))]
+    while turns.one():
+        left.append(sum(map(len, gone)))
+    assert sorted(set(left), reverse=True) == [2 * some + 6, some + 6, 6, 0]
+    gradual.add(last := [None])
+    turns.run()
+    assert not last
+
+
+def test_a_pass_that_has_time_frees_all() -> None:
+    turns = Turns()
+    gradual = GradualFree(turns.scheduler)
+    gone: list[Any] = [None] * (3 * FREED_AT_ONCE)
+    gradual.add(gone)
+    turns.one()
+    assert not gone

@@ -1,6 +1,6 @@
 """The reasons why publishers should wait."""
 
-from routelog.log_backend.upkeep.pressures import Pressures
+from routelog.log_backend.upkeep.disk_pressure import Pressures
 
 
 def test_the_owner_hears_of_changes_only() -> None:
