@@ -5,7 +5,7 @@ from enum import Enum
 from typing import Any
 
 from routelog.benchmarks.brokers.broker_process import Broker
-from routelog.benchmarks.perf.behind import measure_behind
+from routelog.benchmarks.perf.backlog import measure_behind
 from routelog.benchmarks.perf.idle import measure_idle, raise_file_limit
 from routelog.benchmarks.perf.latency import measure_latency
 from routelog.benchmarks.perf.throughput import Throughput, measure_throughput

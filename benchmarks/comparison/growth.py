@@ -12,7 +12,7 @@ from rich.console import Console
 
 from routelog.benchmarks.brokers.broker_process import Broker
 from routelog.benchmarks.comparison.cases import Window
-from routelog.benchmarks.perf.drain import measure_drain
+from routelog.benchmarks.perf.backlog import measure_drain
 from routelog.benchmarks.perf.throughput import measure_throughput
 from routelog.benchmarks.traffic.unexpected import RunFailed
 from routelog.benchmarks.traffic.workload import ExchangeType, Workload

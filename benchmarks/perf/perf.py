@@ -9,9 +9,8 @@ import typer
 from rich.console import Console
 
 from routelog.benchmarks.brokers.processor_clock import processor_clock
-from routelog.benchmarks.perf.behind import FILL_CONFIRMS
+from routelog.benchmarks.perf.backlog import FILL_CONFIRMS, measure_drain
 from routelog.benchmarks.perf.churn import measure_churn
-from routelog.benchmarks.perf.drain import measure_drain
 from routelog.benchmarks.perf.idle import measure_idle, resident_bytes
 from routelog.benchmarks.perf.outcome import Outcome, percentile_rows, progress, refusals
 from routelog.benchmarks.perf.throughput import measure_throughput
