@@ -6,7 +6,6 @@ from routelog.broker.identity.login import LoginClient, Logins, proved_user
 from routelog.broker.loop.cork import Cork
 from routelog.broker.node.configuration import BrokerConfig
 from routelog.broker.node.direct_reply import ADDRESS_PREFIX, PSEUDO_QUEUE, DirectReplies
-from routelog.broker.passing.passed_protocol import PassedProtocol
 from routelog.broker.process.data_directory import StartError
 from routelog.broker.process.services import NodeServices
 from routelog.broker.sockets.accepted_sockets import AcceptedSocket

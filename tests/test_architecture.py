@@ -67,7 +67,6 @@ ROOMS = {
         "consuming",
         "transactions",
         "connections",
-        "passing",
         "server",
     ),
     "vhosts": (
@@ -282,13 +281,10 @@ WITHOUT_PARTNER = {
         "tiered_logs",
     },
     "broker": {
-        "acceptor",
         "broker",
         "http_listeners",
         "listeners",
         "log_commands",
-        "passed_connection",
-        "passed_doors",
     },
     "amqp_front": {
         "basic_methods",

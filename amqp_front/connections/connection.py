@@ -75,7 +75,12 @@ _AWAIT_HEADER, _OPEN, _CLOSING, _CLOSED = (
 
 
 class Connection(asyncio.BufferedProtocol):
-    """The protocol of one client socket; `proxied` is the client that a proxy speaks for; `traffic` counts."""
+    """The protocol of one client socket; `traffic` counts.
+
+    Args:
+        proxied: the client, when a proxy speaks for it.
+        refusal: why it is closed at `connection.open`; empty: it is served.
+    """
 
     __slots__ = (
         "_choked",
@@ -98,6 +103,7 @@ class Connection(asyncio.BufferedProtocol):
         "pace",
         "permissions",
         "receive_buffer",
+        "refusal",
         "returns_refused",
         "services",
         "socket",
@@ -119,9 +125,11 @@ class Connection(asyncio.BufferedProtocol):
         services: Services,
         keeper: ConnectionKeeper,
         proxied: Endpoint | None = None,
+        refusal: str = "",
     ) -> None:
         self.services = services
         self._proxied = proxied
+        self.refusal = refusal
         self._keeper = keeper
         self.state = _AWAIT_HEADER
         self.socket: ClientSocket | None = None

@@ -24,7 +24,7 @@ from routelog.amqp_front.connections.receive_buffer import ReceiveBuffer
 from routelog.amqp_front.node.services import Services
 from routelog.amqp_front.sockets.heartbeat import Heartbeat
 from routelog.amqp_front.wire.command import Frame
-from routelog.amqp_front.wire.errors import CHANNEL_ERROR, HardError
+from routelog.amqp_front.wire.errors import CHANNEL_ERROR, CONNECTION_FORCED, HardError
 from routelog.amqp_front.wire.methods import decode_method, encode_method
 from routelog.amqp_front.wire.sasl import MalformedResponse
 from routelog.broker import ClientSocket, IntakeShare, PublishPace, ends_for
@@ -35,6 +35,7 @@ class MethodConnection(Protocol):
     """What these methods need of their connection."""
 
     services: Services
+    refusal: str
     socket: ClientSocket | None
     state: State
     name: str
@@ -131,6 +132,8 @@ def _start_ok(connection: MethodConnection, method: Any) -> None:
     connection.returns_refused = properties.get(RETURN_REFUSED) is True
     connection.hold.tells = client_capability(properties, "connection.blocked")
     connection.state = State.AUTHENTICATING
+    if connection.refusal:
+        return _tune(connection)  # nothing that it is told depends on its login
     assert connection.socket is not None
     services = connection.services
     try:
@@ -147,6 +150,10 @@ def _start_ok(connection: MethodConnection, method: Any) -> None:
 
 def _logged_in(connection: MethodConnection, user: User) -> None:
     connection.user = user.name
+    _tune(connection)
+
+
+def _tune(connection: MethodConnection) -> None:
     connection.state = State.AWAIT_TUNE_OK
     config = connection.services.config
     connection.write(tune_frame(config.channel_max, config.frame_max, config.heartbeat_seconds))
@@ -162,6 +169,9 @@ def _tune_ok(connection: MethodConnection, method: Any) -> None:
 
 
 def _open(connection: MethodConnection, method: Any) -> None:
+    if connection.refusal:
+        # Clients take connection.close for the answer, as where a vhost is missing.
+        raise HardError(CONNECTION_FORCED, connection.refusal)
     services = connection.services
     connection.vhost = vhost = services.admission.admit(connection.user, method.virtual_host)
     connection.admitted = True

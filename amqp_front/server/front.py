@@ -5,7 +5,6 @@ from collections.abc import Set
 
 from routelog.amqp_front.connections.connection import Connection
 from routelog.amqp_front.node.services import Services
-from routelog.amqp_front.passing.refusal import passed_amqp
 from routelog.amqp_front.publishing.firehose import Listener
 from routelog.amqp_front.publishing.tracing import open_spans
 from routelog.amqp_front.server.open_connections import OpenConnections
@@ -27,7 +26,6 @@ class AmqpFront:
     """
 
     def __init__(self, config: BrokerConfig, node: str, clock: Clock) -> None:
-        self.passed = passed_amqp(config.cluster_name)
         self._spans = open_spans(config, node, clock)
         self._connections = OpenConnections()
 
@@ -42,9 +40,9 @@ class AmqpFront:
         self.messages = OperatorMessages(self._services, self.operators)
         self.commit = HostedCommits(self._services)
 
-    def serve(self, accepted: AcceptedSocket, proxied: Endpoint | None) -> Connection:
+    def serve(self, accepted: AcceptedSocket, proxied: Endpoint | None, refusal: str) -> Connection:
         """See `Front`."""
-        connection = Connection(self._services, self._connections, proxied)
+        connection = Connection(self._services, self._connections, proxied, refusal)
         connection.accepted = accepted
         self._connections.accepted(connection)
         return connection

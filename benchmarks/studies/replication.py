@@ -173,8 +173,7 @@ def measure_mirrored(folder: Path, workload: Workload, given: argparse.Namespace
     def program(name: str) -> Sequence[str]:
         return TRACED, str(folder / f"{name}.trace")
 
-    fronts = {"ROUTELOG_CLUSTER_FRONTS": "1"} if given.fronts else {}
-    with mirrored_nodes(folder, fronts, program) as (leader, nodes):
+    with mirrored_nodes(folder, program=program) as (leader, nodes):
         follower = next(name for name in nodes if name != leader)
         asked = leader if given.at == "leader" else follower
         print(f"{leader} leads, clients are connected with {asked}")
@@ -256,7 +255,6 @@ def main() -> None:
     parser.add_argument("--consumers", type=int, default=0)
     parser.add_argument("--each", action="store_true", help="each publish is a write of its own")
     parser.add_argument("--at", choices=("leader", "follower"), default="leader")
-    parser.add_argument("--fronts", action="store_true", help="followers serve their clients")
     parser.add_argument("--only", choices=("mirrored", "alone", "disk"))
     parser.add_argument("--folder", type=Path, help="of the nodes' data; default: below /tmp")
     given = parser.parse_args()

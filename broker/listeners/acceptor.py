@@ -5,7 +5,7 @@ import errno
 import logging
 import socket
 import ssl
-from collections.abc import Callable, Collection
+from collections.abc import Awaitable, Callable, Collection
 from contextlib import suppress
 from functools import partial
 from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address
@@ -40,6 +40,10 @@ class ServedSocket(Protocol):
 Serve = Callable[[AcceptedSocket, Endpoint | None], ServedSocket]
 
 
+async def at_once() -> None:
+    """What clients wait for that are served in any case."""
+
+
 class Acceptor:
     """Accepts from one listening socket.
 
@@ -50,6 +54,7 @@ class Acceptor:
         proxies: networks whose connections must begin with a PROXY header.
         serve: makes the protocol of a socket, given the client that a PROXY header names.
         note: writes to the log.
+        ready: what a socket waits for before anything of it is read; then it is served.
     """
 
     def __init__(
@@ -62,6 +67,7 @@ class Acceptor:
         proxies: Collection[Network],
         serve: Serve,
         note: TellEvent,
+        ready: Callable[[], Awaitable[None]] = at_once,
     ) -> None:
         self._listening = listening
         self._loop = loop
@@ -70,6 +76,7 @@ class Acceptor:
         self._proxies = proxies
         self._serve = serve
         self._note = note
+        self._ready = ready
         self._openings: set[asyncio.Task[None]] = set()
         self._resume_timer: asyncio.TimerHandle | None = None
         loop.add_reader(listening, self._accept)
@@ -117,6 +124,11 @@ class Acceptor:
 
     async def _open(self, accepted: AcceptedSocket, address: object) -> None:
         try:
+            accepted.drop = accepted.handle.close
+            await self._ready()
+            if accepted.handle.fileno() < 0:
+                return  # it was dropped meanwhile
+            accepted.drop = partial(_shut_down, accepted.handle)
             proxied = None
             if self._proxies:
                 proxied = await self._proxied(accepted.handle, address)

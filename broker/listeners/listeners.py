@@ -6,6 +6,7 @@ import logging
 import os
 import socket
 import stat
+from collections.abc import Awaitable, Callable
 from ipaddress import ip_network
 from pathlib import Path
 
@@ -48,6 +49,7 @@ class Listeners:
         serve: makes a connection, given the client that a PROXY header names.
         umask: the operator's, which decides who may open the Unix socket.
         note: writes to the log.
+        ready: see `Acceptor`.
     """
 
     def __init__(
@@ -59,6 +61,7 @@ class Listeners:
         renewal: CertificateRenewal,
         umask: int,
         note: TellEvent,
+        ready: Callable[[], Awaitable[None]],
     ) -> None:
         self.tls_address: tuple[str, int] | None = None
         self._config = config
@@ -70,6 +73,7 @@ class Listeners:
         self._renewal = renewal
         self._unix_mode = 0o777 & ~umask
         self._note = note
+        self._ready = ready
 
     async def open(self) -> tuple[str, int]:
         """Listen on all configured addresses.
@@ -144,6 +148,7 @@ class Listeners:
             proxies=self._proxies,
             serve=self._serve,
             note=self._note,
+            ready=self._ready,
         )
         self._acceptors.append(acceptor)
 

@@ -163,7 +163,6 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True):
     cluster_min_in_sync: Annotated[int, Meta(ge=1)] = 2
     # Each second more is one that a cluster stands still when a machine is cut off.
     cluster_lease_seconds: Annotated[int, Meta(ge=2, le=30)] = 2
-    cluster_fronts: bool = False  # nodes that do not lead serve their own clients of AMQP
     # Above the time without a leader's confirms that the loss of a node costs: some 3 s.
     cluster_confirm_seconds: Annotated[float, Meta(ge=1, le=3600)] = 10.0
     on_leader: tuple[str, ...] = ()  # a program and its arguments

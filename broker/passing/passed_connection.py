@@ -1,4 +1,4 @@
-"""A client's connection that is passed on: two sockets, and what one receives goes to the other.
+"""A client of HTTP that is passed on: two sockets, and what one receives goes to the other.
 
     client ── socket ── ClientEnd ◄──► LeaderEnd ── socket ── leader
                         nothing is read here while more than UNSENT_BYTES_HIGH wait there, in both directions
@@ -7,27 +7,51 @@ The leader reads a PROXY header first: who the client is. It counts the client's
 """
 
 import asyncio
-import logging
 import socket
 from collections.abc import Callable
 from typing import cast
 
-from routelog.broker.passing.passed_protocol import Farewell, PassedProtocol, Refusal
+import msgspec
+
 from routelog.broker.sockets.accepted_sockets import AcceptedSocket
 from routelog.broker.sockets.client_socket import reset
-from routelog.broker.sockets.proxy_header import Endpoint, PassedClient, passed_header
+from routelog.broker.sockets.proxy_header import PassedClient, passed_header
 from routelog.mirror_cluster import LeadingNode
-
-log = logging.getLogger(__name__)
 
 UNSENT_BYTES_HIGH = 262_144  # and at most one read more, some 256 KiB
 # For the client to read what is unsent and to end its side: as long as the leader gives it.
 END_SECONDS_MAX = 30.0
-GOODBYE_SECONDS_MAX = 5.0  # for the client to answer a goodbye
-LOST = (
-    "the connection with the leader is lost: if its process has ended, transient messages and "
-    "queues that are not durable are gone; what was not confirmed may be lost; connect again"
-)
+GOODBYE_SECONDS_MAX = 5.0  # for the client to take its refusal
+REQUEST_BYTES_MAX = 65_536  # of the head of a request that is refused
+RETRY_SECONDS = 1  # for a client that was refused
+
+
+class HttpRefusal:
+    """503, with the reason as the HTTP API gives it.
+
+    Attributes:
+        is_over: there is nothing to say any more: the connection is to be closed.
+    """
+
+    def __init__(self, reason: str) -> None:
+        self.is_over = False
+        self._reason = reason
+        self._received = b""
+
+    def take(self, data: bytes) -> bytes:
+        """Take what came from the client; returns what it is to be sent."""
+        self._received += data
+        if b"\r\n\r\n" not in self._received:
+            self.is_over = len(self._received) > REQUEST_BYTES_MAX
+            return b""
+        self.is_over = True
+        body = msgspec.json.encode({"error": "no_leader", "reason": self._reason})
+        head = (
+            "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\n"
+            f"Content-Length: {len(body)}\r\nRetry-After: {RETRY_SECONDS}\r\n"
+            "Cache-Control: no-store\r\nConnection: close\r\n\r\n"
+        )
+        return head.encode() + (b"" if self._received.startswith(b"HEAD ") else body)
 
 
 class _End(asyncio.Protocol):
@@ -93,30 +117,14 @@ class _End(asyncio.Protocol):
 
 
 class LeaderEnd(_End):
-    """The socket to the leader.
+    """The socket to the leader."""
 
-    Args:
-        farewell: follows what it sends to the client; None: the protocol has none.
-    """
-
-    def __init__(self, client: "ClientEnd", farewell: Farewell | None) -> None:
+    def __init__(self, client: "ClientEnd") -> None:
         super().__init__()
         self._other: ClientEnd = client
-        self._farewell = farewell
-
-    def goodbye(self, reason: str) -> bytes:
-        """What tells the client that this ends; empty where it cannot be told."""
-        farewell = self._farewell
-        return b"" if farewell is None or not farewell.can_close else farewell.goodbye(reason)
-
-    def is_answer(self, data: bytes) -> bool:
-        """Whether the client has answered the goodbye."""
-        return self._farewell is not None and self._farewell.is_answer(data)
 
     def data_received(self, data: bytes) -> None:
         """Bytes have come."""
-        if self._farewell is not None:
-            self._farewell.follow(data)
         self._other.send(data)
 
     def eof_received(self) -> bool:
@@ -127,7 +135,7 @@ class LeaderEnd(_End):
 
     def connection_lost(self, error: Exception | None) -> None:
         """The connection is closed."""
-        self._other.leader_lost()
+        self._other.leave()
 
 
 class ClientEnd(_End):
@@ -137,9 +145,6 @@ class ClientEnd(_End):
         leader: whom it is passed to; None: to nobody yet.
 
     Args:
-        door: the name of the protocol that it is to speak.
-        protocol: that protocol.
-        proxied: the client, when the other end is a proxy that speaks for it.
         begin: called when it is connected; has the leader's connection given to `reached`.
         ended: called when it is closed.
     """
@@ -147,9 +152,6 @@ class ClientEnd(_End):
     def __init__(
         self,
         accepted: AcceptedSocket,
-        door: str,
-        protocol: PassedProtocol,
-        proxied: Endpoint | None,
         begin: Callable[["ClientEnd"], None],
         ended: Callable[["ClientEnd"], None],
     ) -> None:
@@ -157,14 +159,11 @@ class ClientEnd(_End):
         self.leader: LeadingNode | None = None
         self._other: LeaderEnd | None = None
         self._accepted = accepted
-        self._door = door
-        self._proxied = proxied
-        self._protocol = protocol
-        self._refusal: Refusal | None = None
+        self._refusal: HttpRefusal | None = None
         self._begin = begin
         self._ended = ended
         self._is_dropped = False  # before it was connected
-        self._is_told = False  # that it ends: what comes is thrown away
+        self._is_left = False  # by the leader: what comes is thrown away
         self._header = b""
         self._early = b""  # what came before there was a leader
         self._deadline: asyncio.TimerHandle | None = None
@@ -186,26 +185,20 @@ class ClientEnd(_End):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """The connection is there."""
         super().connection_made(transport)
-        handle = transport.get_extra_info("socket")
-        if handle is not None and handle.family in (socket.AF_INET, socket.AF_INET6):
-            handle.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        try:
-            self._header = passed_header(self._client(transport))
-        except ValueError as error:
-            log.warning("a client is not passed on: %s", error)
-            self._is_dropped = True
-        if self._is_dropped:
-            self.abort()
-        else:
-            self._begin(self)
+        peer = transport.get_extra_info("peername")
+        if self._is_dropped or not isinstance(peer, tuple):  # it is gone
+            return self.abort()
+        transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        is_tls = transport.get_extra_info("sslcontext") is not None
+        self._header = passed_header(PassedClient(peer[0], peer[1], is_tls))
+        self._begin(self)
 
     def data_received(self, data: bytes) -> None:
         """Bytes have come."""
         if self._refusal is not None:
             self._refuse(data)
-        elif self._is_told:
-            if self._other is not None and self._other.is_answer(data):
-                self.close()
+        elif self._is_left:
+            pass
         elif self._other is None:
             self._early += data  # one read at most, of some 256 KiB
             self.set_reading(False)
@@ -215,7 +208,7 @@ class ClientEnd(_End):
     def eof_received(self) -> bool:
         """The other end sends nothing more."""
         self.has_ended = True
-        if self._is_told or self._other is None or self._other.has_ended:
+        if self._is_left or self._other is None or self._other.has_ended:
             return False
         stays = self._other.end_side()
         return stays and self.transport is not None and self.transport.can_write_eof()
@@ -235,8 +228,7 @@ class ClientEnd(_End):
         if self.transport is None or self.transport.is_closing():
             return transport.abort()
         self.leader = leader
-        farewell = self._protocol.farewell
-        self._other = end = LeaderEnd(self, None if farewell is None else farewell())
+        self._other = end = LeaderEnd(self)
         transport.set_protocol(end)
         end.connection_made(transport)
         end.send(self._header + self._early)
@@ -249,42 +241,30 @@ class ClientEnd(_End):
 
     def leader_ended(self) -> bool:
         """The leader sends nothing more; returns whether it may still be sent something."""
-        if self._is_told or self.has_ended:
+        if self._is_left or self.has_ended:
             self.close()
-            return False
-        if self._other is not None and self._other.goodbye(LOST):
-            self.leave(LOST)
             return False
         self._abort_after(END_SECONDS_MAX)
         return self.end_side()
 
-    def leader_lost(self) -> None:
-        """The connection with the leader is closed."""
-        if not self._is_told:
-            self.leave(LOST)
+    def leave(self, reason: str = "") -> None:
+        """Close it, as it cannot be passed on, or not any more.
 
-    def leave(self, reason: str) -> None:
-        """Close it because it cannot be passed on any more; with a goodbye where the protocol allows it."""
-        if self._is_told or self.transport is None or self.transport.is_closing():
+        Args:
+            reason: for a client that was not; it gets 503.
+        """
+        if self._is_left or self.transport is None or self.transport.is_closing():
             return
-        goodbye = b""
-        self._is_told = True
+        self._is_left = True
+        if self._other is None and self._early:
+            self._refusal = HttpRefusal(reason)
+            self._abort_after(GOODBYE_SECONDS_MAX)
+            self.set_reading(True)
+            return self._refuse(self._early)
         if self._other is not None:
-            if not self.has_ended:
-                goodbye = self._other.goodbye(reason)
             self._other.close(ConnectionAbortedError())
-        if goodbye:
-            self.send(goodbye)
-            self.set_reading(True)
-            self._abort_after(GOODBYE_SECONDS_MAX)
-        elif self._other is None and self._early:
-            self._refusal = self._protocol.refusal(reason)
-            self._abort_after(GOODBYE_SECONDS_MAX)
-            self.set_reading(True)
-            self._refuse(self._early)
-        else:
-            self._abort_after(END_SECONDS_MAX)
-            self.close()
+        self._abort_after(END_SECONDS_MAX)
+        self.close()
 
     def _refuse(self, data: bytes) -> None:
         """Go on telling the client, which no leader has heard of, why; `data` is what it says."""
@@ -300,15 +280,3 @@ class ClientEnd(_End):
             self._deadline = None
         if seconds is not None:
             self._deadline = asyncio.get_running_loop().call_later(seconds, self.abort)
-
-    def _client(self, transport: asyncio.BaseTransport) -> PassedClient:
-        peer, own = _endpoint(transport, "peername"), _endpoint(transport, "sockname")
-        peer = self._proxied or peer
-        certificate = transport.get_extra_info("peercert") or None
-        is_tls = transport.get_extra_info("sslcontext") is not None
-        return PassedClient(peer.address, peer.port, own, self._door, is_tls, certificate)
-
-
-def _endpoint(transport: asyncio.BaseTransport, which: str) -> Endpoint:
-    address = transport.get_extra_info(which)
-    return Endpoint(address[0], address[1]) if isinstance(address, tuple) else Endpoint("", 0)

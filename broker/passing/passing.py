@@ -1,28 +1,18 @@
-"""All clients of a node that does not lead."""
+"""All clients of HTTP of a node that does not lead."""
 
 import asyncio
 import logging
-from collections.abc import Mapping
 from contextlib import suppress
 from functools import partial
 
-from routelog.broker.listeners.acceptor import Serve
 from routelog.broker.passing.passed_connection import GOODBYE_SECONDS_MAX, ClientEnd
-from routelog.broker.passing.passed_protocol import PassedProtocol
 from routelog.broker.sockets.accepted_sockets import AcceptedSocket
 from routelog.broker.sockets.proxy_header import Endpoint
 from routelog.mirror_cluster import ClusterMember
 
 log = logging.getLogger(__name__)
 
-CHANGE_SECONDS = 3.0  # what a change of leader may take beside a lease
 RETRY_SECONDS = 0.1  # until a leader that could not be reached is tried again
-GONE = (
-    "transient messages and queues that are not durable may be gone, "
-    "what was not confirmed may be lost; connect again"
-)
-CHANGED = f"another node leads now: {GONE}"
-STOPPED = "broker forced connection closure with reason 'shutdown'"
 
 
 class Passing:
@@ -30,29 +20,27 @@ class Passing:
 
     Args:
         wait_seconds: how long a client waits for a leader; then it is told that there is none.
-        protocols: what clients speak, by the names in a PROXY header: `AMQP`, `HTTP`.
     """
 
-    def __init__(
-        self, leaders: ClusterMember, wait_seconds: float, protocols: Mapping[str, PassedProtocol]
-    ) -> None:
+    def __init__(self, leaders: ClusterMember, wait_seconds: float) -> None:
         self._leaders = leaders
         self._wait_seconds = wait_seconds
-        self._protocols = protocols
         self._clients: set[ClientEnd] = set()
         self._reaching: dict[ClientEnd, asyncio.Task[None]] = {}
         self._news = asyncio.Event()
         self._one_ended = asyncio.Event()
         leaders.watch(self._changed)
 
-    def door(self, name: str) -> Serve:
-        """What a listener of a protocol makes of its sockets: `AMQP` or `HTTP` of the PROXY header."""
-        return partial(self._serve, name)
-
     def __len__(self) -> int:
         return len(self._clients)
 
-    async def aclose(self, reason: str = STOPPED) -> None:
+    def serve(self, accepted: AcceptedSocket, proxied: Endpoint | None) -> ClientEnd:
+        """Make what a client's socket is given to; see `Serve`."""
+        client = ClientEnd(accepted, self._begin, self._ended)
+        self._clients.add(client)
+        return client
+
+    async def aclose(self, reason: str) -> None:
         """Close all clients, when the listeners are closed or serve them otherwise."""
         leaving = {*self._clients}
         for client in leaving:
@@ -66,11 +54,6 @@ class Passing:
                     await self._one_ended.wait()
         for client in leaving & self._clients:
             client.abort()
-
-    def _serve(self, door: str, accepted: AcceptedSocket, proxied: Endpoint | None) -> ClientEnd:
-        client = ClientEnd(accepted, door, self._protocols[door], proxied, self._begin, self._ended)
-        self._clients.add(client)
-        return client
 
     def _begin(self, client: ClientEnd) -> None:
         task = asyncio.get_running_loop().create_task(self._reach(client))
@@ -88,7 +71,7 @@ class Passing:
         self._news = asyncio.Event()
         for client in [*self._clients]:
             if client.leader not in (None, self._leaders.leader):
-                client.leave(CHANGED)
+                client.leave()
 
     async def _reach(self, client: ClientEnd) -> None:
         try:
@@ -98,7 +81,7 @@ class Passing:
                         async with asyncio.timeout(RETRY_SECONDS):
                             await self._news.wait()
         except TimeoutError:
-            log.warning("a client is refused: no leader for %g s", self._wait_seconds)
+            log.warning("a request is refused: no leader for %g s", self._wait_seconds)
             client.leave(f"no node takes clients: {self._leaders.trouble}")
 
     async def _connected(self, client: ClientEnd) -> bool:
@@ -113,5 +96,5 @@ class Passing:
             log.debug("the leader %s cannot be reached: %s", leader.node, error)
             return False
         if self._leaders.leader != leader:
-            client.leave(CHANGED)
+            client.leave()
         return True

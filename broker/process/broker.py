@@ -4,11 +4,12 @@ import asyncio
 import logging
 import socket
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from routelog.broker.identity.default_passwords import warn_of_default_passwords
-from routelog.broker.listeners.acceptor import Serve
+from routelog.broker.listeners.acceptor import Serve, ServedSocket
 from routelog.broker.listeners.certificate_renewal import CertificateRenewal
 from routelog.broker.listeners.http_listeners import HttpListeners, MetricsListener
 from routelog.broker.listeners.listeners import CannotListen, Listeners
@@ -17,9 +18,8 @@ from routelog.broker.loop.loop_monitor import LoopMonitor
 from routelog.broker.node.configuration import BrokerConfig, node_name
 from routelog.broker.node.delivery_samples import DeliverySamples
 from routelog.broker.node.direct_reply import DirectReplies
-from routelog.broker.passing.passed_doors import PassedDoors
-from routelog.broker.passing.passed_protocol import HttpRefusal, PassedProtocol
-from routelog.broker.passing.passing import CHANGE_SECONDS, GONE, STOPPED, Passing
+from routelog.broker.passing.passed_door import PassedDoor
+from routelog.broker.passing.passing import Passing
 from routelog.broker.process.data_directory import (
     START_FAULTS,
     StartError,
@@ -37,8 +37,8 @@ from routelog.broker.process.services import NodeServices
 from routelog.broker.sessions.front_node import FrontNode
 from routelog.broker.sessions.hosted_sessions import HostedSessions
 from routelog.broker.sessions.session_seeker import Write
-from routelog.broker.sockets.accepted_sockets import AcceptedSockets
-from routelog.broker.sockets.proxy_header import AMQP, HTTP
+from routelog.broker.sockets.accepted_sockets import AcceptedSocket, AcceptedSockets
+from routelog.broker.sockets.proxy_header import Endpoint
 from routelog.broker.sockets.stalled_sockets import StalledSockets
 from routelog.broker.waiting.confirm_deadline import ConfirmDeadline
 from routelog.broker.waiting.consumer_gates import ConsumerGates
@@ -89,6 +89,12 @@ log = logging.getLogger(__name__)
 
 ENTRY_CHANGES = 1_000  # of one entry of the journal: some 100 KB
 MEMORY_SHARE = 4  # of the memory that there is, definitions may have a quarter by default
+CHANGE_SECONDS = 3.0  # what a change of leader may take beside a lease
+STOPPED = "broker forced connection closure with reason 'shutdown'"
+GONE = (
+    "transient messages and queues that are not durable may be gone, "
+    "what was not confirmed may be lost; connect again"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +114,7 @@ class Broker:
         renewal: of certificates, also those of other doors.
         http_sockets, http: the sockets of the HTTP API, to be counted; where it listens.
         metrics: where metrics are served; their owner opens and closes it.
-        passed_doors: for clients that other nodes pass on.
+        passed_door: for clients of HTTP that other nodes pass on.
         recent_log: the last lines of the process's log.
 
     Args:
@@ -128,19 +134,11 @@ class Broker:
         self._name = node_name(config.node_name, socket.gethostname())
         self._imported = definitions
         self._mirror = mirror
-        wait_seconds = config.cluster_lease_seconds + CHANGE_SECONDS
-        self._passing = (
-            None
-            if mirror is None
-            else Passing(
-                mirror,
-                wait_seconds,
-                {AMQP: front.passed, HTTP: PassedProtocol(HttpRefusal)},
-            )
-        )
-        self._door: Serve = self._front.serve
+        self._wait_seconds = config.cluster_lease_seconds + CHANGE_SECONDS
+        self._passing = None if mirror is None else Passing(mirror, self._wait_seconds)
         self._http_serve: Serve | None = None
         self._is_loaded = self._is_suspended = False
+        self._serves = asyncio.Event()  # clients of AMQP; who comes before waits
         self._clock = SystemClock()
         self._group_expiry: GroupExpiry | None = None
         self._warning: asyncio.Task[None] | None = None
@@ -151,7 +149,7 @@ class Broker:
         self._deadline: ConfirmDeadline | None = None
         self._leaving: set[asyncio.Task[None]] = set()
         self._umask = 0  # of who started the process
-        self.passed_doors = PassedDoors()
+        self.passed_door = PassedDoor()
         self.recent_log = RecentLog()
 
     async def start(self) -> BrokerAddress:
@@ -160,18 +158,21 @@ class Broker:
         Raises:
             StartError: the data directory or the address cannot be used.
         """
-        self._open(asyncio.get_running_loop())
+        loop = asyncio.get_running_loop()
+        self._open(loop)
         try:
             self._logs.recover_metadata()
             await self._definitions.load()
         except START_FAULTS as error:
             raise self._unusable(error) from None
-        await self._begin(None)
-        self._is_loaded = True
+        await self._recover(loop, None)
+        self._begin_front(loop)
+        self._wire(loop)
+        self._serves.set()
         return await self._listen()
 
     async def follow(self, mirror: ClusterMember) -> BrokerAddress | None:
-        """Follow another node, and pass clients on to it.
+        """Follow another node, and serve clients by way of it.
 
         Returns:
             None: nothing was begun, the process has to start again first.
@@ -180,7 +181,8 @@ class Broker:
             StartError: the data directory or the address cannot be used.
         """
         assert self._passing is not None
-        self._open(asyncio.get_running_loop())
+        loop = asyncio.get_running_loop()
+        self._open(loop)
         self._logs.on_failure = self._log_failed
         try:
             records = DeclaredPartitions(self._logs.metadata)
@@ -188,35 +190,34 @@ class Broker:
                 return None
         except START_FAULTS as error:
             raise self._unusable(error) from None
-        if self._config.cluster_fronts:
-            self._serve_as_front(mirror)
-        self._door = self._passing.door(AMQP)
+        self._begin_front(loop)
+        self._begin_following(mirror)
         address = await self._listen()
         if self._config.management:
-            self.http.serve = self._passing.door(HTTP)
+            self.http.serve = self._passing.serve
             await self.http.open(address.host)
         return address
 
     async def lead(self, epoch: int) -> None:
-        """Take clients, as a node that has followed; everything that was committed is applied.
+        """Lead, as a node that has followed; everything that was committed is applied.
 
         Raises:
             StartError: what the data directory holds cannot be used.
         """
-        front_node = self._front_node
-        if front_node is not None:
-            await front_node.end()
-        await self._begin(epoch)
-        if front_node is not None:
-            front_node.hand_over(self._logs.pressures.reasons)
-            self._front_node = None
-            self._host_sessions(epoch)
+        loop, front_node = asyncio.get_running_loop(), self._front_node
+        assert front_node is not None
+        await front_node.end()
+        await self._recover(loop, epoch)
+        self._wire(loop)
+        front_node.hand_over(self._logs.pressures.reasons)
+        self._front_node = None
+        self._host_sessions(epoch)
         self._is_loaded = True
         if not self._is_suspended:
             self.go_on()
 
     def suspend(self, reason: str) -> None:
-        """Pass clients on again: another node leads soon, or this one goes on.
+        """Close all clients, and let others wait: another node leads soon, or this one goes on.
 
         Args:
             reason: in words, for clients.
@@ -228,7 +229,8 @@ class Broker:
         self._mirror.take_sessions(None)
         if self._sessions is not None:
             self._sessions.close_all(reason)
-        self._door, self.http.serve = self._passing.door(AMQP), self._passing.door(HTTP)
+        self._serves.clear()
+        self.http.serve = self._passing.serve
         self._front.shut_down(f"{reason}: {GONE}")
 
     def go_on(self) -> None:
@@ -236,8 +238,9 @@ class Broker:
         assert self._mirror is not None
         self._is_suspended = False
         if self._is_loaded:
-            self._door, self.http.serve = self._front.serve, self._http_serve or self.http.serve
-            self._mirror.take_clients(self.passed_doors.take)
+            self._serves.set()
+            self.http.serve = self._http_serve or self.http.serve
+            self._mirror.take_clients(self.passed_door.take)
             if self._sessions is not None:
                 self._sessions.barrier.expect(
                     self._mirror.other_nodes(), self._logs.journal.end.position
@@ -252,7 +255,7 @@ class Broker:
     def serve_http(self, serve: Serve) -> None:
         """From now on the HTTP API is served so."""
         self._http_serve = self.http.serve = serve
-        self.passed_doors.open(HTTP, self.http_sockets, serve)
+        self.passed_door.open(self.http_sockets, serve)
 
     async def leave(self, reason: str) -> None:
         """Close listeners and clients. What is stored stays as a crash leaves it: the process ends now.
@@ -316,7 +319,6 @@ class Broker:
             definitions_bytes_max=config.definitions_bytes or memory_limit() // MEMORY_SHARE,
             listeners_of=self._front.listeners_of,
             relaxed_redeclaration=config.relaxed_redeclaration,
-            has_fronts=config.cluster_fronts,
         )
         self._vhosts.budget.limits_of = self._users.limits
         self._definitions = NodeDefinitions(
@@ -324,11 +326,6 @@ class Broker:
         )
         self._event_log = EventLog(loop.call_later)
         self._vhosts.events.watch = self._event_log.write
-
-    async def _begin(self, epoch: int | None) -> None:
-        loop = asyncio.get_running_loop()
-        await self._recover(loop, epoch)
-        self._wire(loop)
 
     async def _recover(self, loop: asyncio.AbstractEventLoop, epoch: int | None) -> None:
         """Open what is stored, replay the journal, and begin to write; the definitions are loaded.
@@ -342,7 +339,7 @@ class Broker:
             await vhosts.open_logs()
             replayed = logs.recover()
             await vhosts.recovered()
-            if self._front_node is None:
+            if self._mirror is None:
                 logs.pressures.on_change = self._gate.close_for
             queues = sum(len(vhost.queues) for vhost in vhosts.all())
             counts = len(vhosts.all()), queues, len(users.users()), replayed
@@ -378,8 +375,6 @@ class Broker:
                 lambda seconds, look: loop.call_later(seconds, cork.run, look),
             )
             self._deadline.start()
-        if self._front_node is None:
-            self._begin_front(loop)
         logs.on_failure = self._log_failed
         logs.pressures.on_change = self._pressed
         self._group_expiry = GroupExpiry(
@@ -432,18 +427,16 @@ class Broker:
             return self._front_node.in_time(done)
         return done if self._deadline is None else self._deadline.in_time(done)
 
-    # -- fronts: nodes that do not lead serve their own clients
+    # -- a node of a cluster
 
-    def _serve_as_front(self, mirror: ClusterMember) -> None:
-        loop = asyncio.get_running_loop()
-        self._begin_front(loop)
+    def _begin_following(self, mirror: ClusterMember) -> None:
         self._front_node = FrontNode(
             mirror,
             self._vhosts,
             self._clock,
             self._gate,
             self._front.close_some,
-            self._serve_here,
+            self._serve_as_front,
             self._cork,
             self._replies.deliver,
             name=mirror.name,
@@ -455,9 +448,11 @@ class Broker:
         self._replies.others = self._front_node
         self._front_node.begin()
 
-    def _serve_here(self) -> None:
-        # Before that, its users may be missing.
-        self._door = self._front.serve
+    def _serve_as_front(self, serves: bool) -> None:
+        if serves:
+            self._serves.set()
+        else:
+            self._serves.clear()
 
     def _host_sessions(self, epoch: int) -> None:
         assert self._mirror is not None
@@ -505,8 +500,8 @@ class Broker:
 
     @property
     def takes_clients(self) -> bool:
-        """Whether connections, queues and all that clients have made are here, not on another node."""
-        return self._is_loaded and not self._is_suspended
+        """Whether clients of AMQP are served, by this node's own queues or by way of another one."""
+        return self._serves.is_set()
 
     @property
     def services(self) -> NodeServices:
@@ -530,7 +525,7 @@ class Broker:
 
     @property
     def sockets(self) -> int:
-        """How many clients of AMQP are connected, also those that are passed on."""
+        """How many clients of AMQP are connected."""
         return len(self._amqp_sockets)
 
     @property
@@ -589,7 +584,6 @@ class Broker:
         )
         self._amqp_sockets = AcceptedSockets("AMQP", limits.amqp, self._clock.monotonic)
         self.http_sockets = AcceptedSockets("HTTP", limits.http, self._clock.monotonic)
-        self.passed_doors.open(AMQP, self._amqp_sockets, self._front.serve)
         self.renewal = CertificateRenewal(loop)
         if self._mirror is not None and self._mirror.certificates is not None:
             self.renewal.watch("clustering", self._mirror.certificates)
@@ -597,10 +591,11 @@ class Broker:
             config,
             loop,
             self._amqp_sockets,
-            lambda accepted, client: self._door(accepted, client),
+            self._serve,
             self.renewal,
             self._umask,
             self.note,
+            self._until_served,
         )
         self.http = HttpListeners(config, loop, self.http_sockets, self.renewal, self.note)
         self.metrics = MetricsListener(config, loop, self._clock.monotonic, self.note)
@@ -619,6 +614,18 @@ class Broker:
         self._trim = MemoryTrim(loop, lambda: logs.bytes_in_memory)
         self._trim.start()
         return BrokerAddress(host, port, config.data_dir)
+
+    async def _until_served(self) -> None:
+        if not self._serves.is_set():
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._wait_seconds):
+                    await self._serves.wait()
+
+    def _serve(self, accepted: AcceptedSocket, proxied: Endpoint | None) -> ServedSocket:
+        refusal = ""
+        if self._mirror is not None and not self._serves.is_set():
+            refusal = self._mirror.refusal
+        return self._front.serve(accepted, proxied, refusal)
 
     @property
     def tls_address(self) -> tuple[str, int] | None:

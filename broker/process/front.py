@@ -4,7 +4,6 @@ from collections.abc import Iterable, Set
 from typing import Any, Protocol
 
 from routelog.broker.listeners.acceptor import ServedSocket
-from routelog.broker.passing.passed_protocol import PassedProtocol
 from routelog.broker.process.services import NodeServices
 from routelog.broker.sockets.accepted_sockets import AcceptedSocket
 from routelog.broker.sockets.proxy_header import Endpoint
@@ -15,11 +14,8 @@ class Front(Protocol):
     """The front end of a protocol; it is there before the node takes clients.
 
     Attributes:
-        passed: what a node that passes clients on has to know of it.
         commit: carries out transactions of other nodes' clients; there when the node takes clients.
     """
-
-    passed: PassedProtocol
 
     @property
     def commit(self) -> CommitParts:
@@ -31,8 +27,14 @@ class Front(Protocol):
     def begin(self, services: NodeServices) -> None:
         """The node takes clients from now on."""
 
-    def serve(self, accepted: AcceptedSocket, proxied: Endpoint | None) -> ServedSocket:
-        """Make what a client's socket is given to; see `Serve`."""
+    def serve(
+        self, accepted: AcceptedSocket, proxied: Endpoint | None, refusal: str
+    ) -> ServedSocket:
+        """Make what a client's socket is given to; see `Serve`.
+
+        Args:
+            refusal: what the client is told instead of being served; empty: it is served.
+        """
 
     def close_some(self, connections: Set[object], reason: str) -> None:
         """Close connections."""

@@ -21,7 +21,7 @@ FILES_WANTED = 65_536  # a hard limit may be a billion, and some systems walk th
 FILES_RESERVED = 208
 HTTP_SHARE = 4  # of what is left, HTTP has a quarter at most: messages are what the broker is for
 # Of what is left, the port of nodes or standbys has an eighth at most: a few links, and who is not introduced
-# yet. That may be as many clients of a follower as it takes at once, when it passes them on.
+# yet. That may be as many clients of HTTP of a follower as it takes at once, when it passes them on.
 NODE_SHARE, NODE_SOCKETS_MAX = 8, 512
 
 
@@ -89,10 +89,9 @@ def socket_limits(config: BrokerConfig, files: int) -> OpenFilesShares:
     if config.cluster_nodes or config.standby_listen:
         nodes = min(NODE_SOCKETS_MAX, left // NODE_SHARE)
         left -= nodes
-    if config.cluster_nodes:
-        left //= 2  # a client that is passed on has two
-    http = min(config.management_connections_max, left // HTTP_SHARE)
-    amqp = min(config.connections_max or left, left - http)
+    sockets = 2 if config.cluster_nodes else 1  # of a client of HTTP that may be passed on
+    http = min(config.management_connections_max, left // HTTP_SHARE // sockets)
+    amqp = min(config.connections_max or left, left - sockets * http)
     return OpenFilesShares(
         _limits(amqp, config.connections_unauthenticated_max),
         _limits(http, config.management_connections_unauthenticated_max),

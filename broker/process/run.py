@@ -12,8 +12,7 @@ import uvloop
 
 from routelog.broker.loop.garbage_pace import GarbagePace
 from routelog.broker.node.configuration import BrokerConfig
-from routelog.broker.passing.passing import GONE, STOPPED
-from routelog.broker.process.broker import Broker, BrokerAddress
+from routelog.broker.process.broker import GONE, STOPPED, Broker, BrokerAddress
 from routelog.broker.process.front import Front
 from routelog.log_backend import SystemClock
 from routelog.mirror_cluster import ClusterMember
@@ -46,7 +45,7 @@ def run(
         on_ready: called when connections are accepted.
         definitions: what to import at the start; None: the default user and vhost are made.
         doors: what else to open while it takes clients, and to close before it stops.
-        watch: the same, while it listens: also as a node that passes clients on.
+        watch: the same, while it listens: also as a node that follows.
         join: called on the event loop; makes the node of a cluster. None: the node is on its own.
         on_end: ends the process of such a node, and begins another one where there is a reason for that.
 

@@ -45,7 +45,8 @@ class FrontNode:
         process: a number that no other process of it has.
         gate: where publishers wait.
         close: closes connections, for a reason in words.
-        ready: called when a session is open: users and vhosts are those of the leader.
+        serve: called with True when a session is open: users and vhosts are those of the leader; with False
+            when there was none for SEEKING_SECONDS_MAX.
         deliver_reply: delivers a direct reply to an address of this node.
     """
 
@@ -56,7 +57,7 @@ class FrontNode:
         clock: Clock,
         gate: Gate,
         close: Callable[[Set[object], str], None],
-        ready: Callable[[], None],
+        serve: Callable[[bool], None],
         cork: Cork,
         deliver_reply: Callable[[bytes, Records], None],
         *,
@@ -70,7 +71,7 @@ class FrontNode:
         self._clock = clock
         self._gate = gate
         self._loop = asyncio.get_running_loop()
-        self._ready = ready
+        self._serve = serve
         self._confirm_seconds = confirm_seconds
         self._cork = cork
         self._deliver_reply = deliver_reply
@@ -187,12 +188,13 @@ class FrontNode:
         self._link.session.leader = "" if leader is None else leader.node
         self._link.open(write, epoch)
         self._close_gate()
-        self._ready()
+        self._serve(True)
 
     def _look(self, session: FrontSession) -> None:
         if session is self._link.session and not (session.is_open or self._is_over):
             self._seeker.close(DEFINITIONS_LATE)  # the one that is about to open
             self._link.give_up("nobody leads")
+            self._serve(False)
 
     def _lost(self, replace: Callable[[], None]) -> None:
         replace()

@@ -13,7 +13,7 @@ import msgspec
 from routelog.broker.identity.client_certificate import Certificate
 from routelog.broker.loop.cork import Cork
 from routelog.broker.sockets.long_write import OUTBOX_BYTES_HIGH, TURN_BYTES_MAX, LongWrite
-from routelog.broker.sockets.proxy_header import Endpoint, PassedClient
+from routelog.broker.sockets.proxy_header import Endpoint
 from routelog.broker.waiting.intake_budget import IntakeShare
 from routelog.log_backend import Octets, Scheduler
 from routelog.vhosts import TrafficCounters
@@ -77,7 +77,7 @@ class ClientSocket:
         certificate: what the client proved to be its own; None without TLS or without one.
 
     Args:
-        proxied: the client, when the other end is a proxy, or another node, that speaks for it.
+        proxied: the client, when the other end is a proxy that speaks for it.
     """
 
     __slots__ = (
@@ -127,13 +127,11 @@ class ClientSocket:
         transport.set_write_buffer_limits(high=OUTBOX_BYTES_HIGH)
         self._proxied = proxied
         self.certificate: Certificate | None = transport.get_extra_info("peercert") or None
-        if isinstance(proxied, PassedClient):  # the socket's own certificate is the other node's
-            self.certificate = proxied.certificate
         address = transport.get_extra_info("peername")
         self.peer: str | None = None
         self.name = "local"
         if proxied is not None:
-            address = (proxied.address, proxied.port) if proxied.address else ""
+            address = proxied.address, proxied.port
         if isinstance(address, tuple):
             self.peer, self.name = address[0], f"{address[0]}:{address[1]}"
         elif isinstance(address, str):
@@ -141,16 +139,12 @@ class ClientSocket:
 
     @property
     def is_tls(self) -> bool:
-        """Whether nobody between the client and the cluster can read along."""
-        if isinstance(self._proxied, PassedClient):
-            return self._proxied.is_tls
+        """Whether nobody between the client and the node can read along."""
         return self._transport.get_extra_info("sslcontext") is not None
 
     @property
     def cipher(self) -> tuple[str, str] | None:
-        """The version of TLS and the cipher suite; None: there is none, or another node knows."""
-        if isinstance(self._proxied, PassedClient):
-            return None
+        """The version of TLS and the cipher suite; None: there is none."""
         used = self._transport.get_extra_info("cipher")
         return (used[1], used[0]) if used else None
 
@@ -160,15 +154,10 @@ class ClientSocket:
         return self._transport.can_write_eof()
 
     def ends(self) -> tuple[tuple[str, int], tuple[str, int]]:
-        """Address and port of the client's end and of ours; empty when it is no network socket.
-
-        Of a client that is passed on, ours is that of the node that it has connected to.
-        """
+        """Address and port of the client's end and of ours; empty when it is no network socket."""
         client, own = _end(self._transport, "peername"), _end(self._transport, "sockname")
         if self._proxied is not None:
             client = self._proxied.address, self._proxied.port
-        if isinstance(self._proxied, PassedClient):
-            own = self._proxied.own.address, self._proxied.own.port
         return client, own
 
     def keep_alive(self) -> None:

@@ -3,23 +3,16 @@
     version 1:  PROXY TCP4 192.0.2.7 198.51.100.1 40312 5672\\r\\n            at most 107 bytes
     version 2:  signature (12) | version and command (1) | family (1) | length (2) | addresses, TLVs
 
-Version 2 is also what a node of a cluster says of a client that it passes on, with these TLVs:
-
-    TLV    type u8 | length u16 | value                                       big-endian
-    0x01   the protocol of the client: amqp, http/1.1
-    0x20   flags u8 (1: the client came over TLS) | verified u32 (0: it has shown a certificate)
-    0xE0   of a verified certificate, JSON: {"subject": ..., "subjectAltName": ...} of `SSLSocket.getpeercert`
+Version 2 is also what a node of a cluster says of a client of HTTP that it passes on, without an address of its
+own; if the client came over TLS, with that TLV, 0x20.
 
 Source: The PROXY protocol, versions 1 & 2, section 2 (haproxy.org).
 """
 
 import struct
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from ipaddress import IPv6Address, ip_address
-from typing import Any
-
-import msgspec
+from ipaddress import ip_address
 
 SIGNATURE = b"\r\n\r\n\x00\r\nQUIT\n"
 LINE_START = b"PROXY "
@@ -30,14 +23,8 @@ _HEAD = struct.Struct(">BBH")  # version and command, family and protocol, lengt
 _LOCAL, _PROXIED = 0x20, 0x21
 _BLOCKS = {0x11: struct.Struct(">4s4sHH"), 0x21: struct.Struct(">16s16sHH")}
 
-AMQP, HTTP = "amqp", "http/1.1"  # as IANA registers them for ALPN
-_ALPN, _TLS, _CERTIFICATE = 0x01, 0x20, 0xE0
-_TLV = struct.Struct(">BH")
-_TLS_VALUE = struct.Struct(">BI")
-_OVER_TLS, _UNVERIFIED = 1, 1
-_UNIX = 0x31  # of two paths, which are empty here: 108 bytes each
-_UNIX_BYTES = 216
-_LENGTH_MAX = 65_535
+# Type u8, length u16; flags u8 (1: it came over TLS), u32 (not 0: without a certificate)
+_TLS = struct.pack(">BHBI", 0x20, 5, 1, 1)
 
 Receive = Callable[[int], Awaitable[bytes]]  # up to so many bytes; empty at the end
 
@@ -68,17 +55,10 @@ class PassedClient(Endpoint):
     """The client of another node of the cluster, as that node tells it.
 
     Attributes:
-        address: empty: it came over a Unix socket.
-        own: the node's end of its socket.
-        door: the protocol that it is to speak: AMQP or HTTP.
         is_tls: whether nobody between it and the node can read along.
-        certificate: what it proved to be its own; None: none.
     """
 
-    own: Endpoint
-    door: str
     is_tls: bool = False
-    certificate: Mapping[str, Any] | None = None
 
 
 async def proxied_client(receive: Receive, proxy_port: int) -> Endpoint:
@@ -156,21 +136,13 @@ async def _exactly(receive: Receive, count: int) -> bytes:
 
 
 def passed_header(client: PassedClient) -> bytes:
-    """The header of a client that is passed on.
-
-    Raises:
-        ValueError: its certificate has too many names.
-    """
-    family, block = _addresses(client)
-    block += _tlv(_ALPN, client.door.encode())
+    """The header of a client that is passed on."""
+    source = ip_address(client.address.partition("%")[0])
+    family = 0x11 if source.version == 4 else 0x21
+    nowhere = bytes(len(source.packed))
+    block = _BLOCKS[family].pack(source.packed, nowhere, client.port, 0)
     if client.is_tls:
-        unverified = _UNVERIFIED if client.certificate is None else 0
-        block += _tlv(_TLS, _TLS_VALUE.pack(_OVER_TLS, unverified))
-    if client.certificate is not None:
-        names = {key: client.certificate.get(key, ()) for key in ("subject", "subjectAltName")}
-        block += _tlv(_CERTIFICATE, msgspec.json.encode(names))
-    if len(block) > _LENGTH_MAX:
-        raise _too_long(block)
+        block += _TLS
     return SIGNATURE + _HEAD.pack(_PROXIED, family, len(block)) + block
 
 
@@ -189,61 +161,15 @@ def take_passed_header(received: bytes) -> tuple[PassedClient, int] | None:
     if len(received) < start:
         return None
     command, family, length = _HEAD.unpack_from(received, len(SIGNATURE))
-    if command != _PROXIED or family not in (*_BLOCKS, _UNIX):
+    layout = _BLOCKS.get(family)
+    if command != _PROXIED or layout is None:
         raise MalformedProxyHeader("a PROXY header that names no client")
+    if not layout.size <= length <= layout.size + len(_TLS):
+        raise MalformedProxyHeader(f"a PROXY header of {length} bytes")
     if len(received) < start + length:
         return None
-    try:
-        return _passed_client(family, received[start : start + length]), start + length
-    except (struct.error, ValueError, KeyError) as error:
-        raise MalformedProxyHeader(f"a PROXY header of another form: {error!r}") from None
-
-
-def _addresses(client: PassedClient) -> tuple[int, bytes]:
-    if not client.address:
-        return _UNIX, bytes(_UNIX_BYTES)
-    ends = [ip_address(end.address.partition("%")[0]) for end in (client, client.own)]
-    ports = client.port, client.own.port
-    if all(end.version == 4 for end in ends):
-        return 0x11, _BLOCKS[0x11].pack(*(end.packed for end in ends), *ports)
-    packed = (end.packed.rjust(6, b"\xff").rjust(16, b"\0") for end in ends)
-    return 0x21, _BLOCKS[0x21].pack(*packed, *ports)
-
-
-def _passed_client(family: int, block: bytes) -> PassedClient:
-    client, own, at = Endpoint("", 0), Endpoint("", 0), _UNIX_BYTES
-    if family != _UNIX:
-        layout = _BLOCKS[family]
-        addresses = layout.unpack_from(block)
-        client, own = (Endpoint(_text(addresses[i]), addresses[i + 2]) for i in (0, 1))
-        at = layout.size
-    values = dict(_tlvs(block, at))
-    is_tls = _TLS in values and bool(_TLS_VALUE.unpack(values[_TLS])[0] & _OVER_TLS)
-    certificate = msgspec.json.decode(values[_CERTIFICATE]) if _CERTIFICATE in values else None
-    door = values[_ALPN].decode()
-    return PassedClient(client.address, client.port, own, door, is_tls, certificate)
-
-
-def _text(packed: bytes) -> str:
-    address = ip_address(packed)
-    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
-    return str(mapped or address)
-
-
-def _tlv(kind: int, value: bytes) -> bytes:
-    if len(value) > _LENGTH_MAX:
-        raise _too_long(value)
-    return _TLV.pack(kind, len(value)) + value
-
-
-def _too_long(names: bytes) -> ValueError:
-    return ValueError(f"its certificate has names of {len(names):,} bytes")
-
-
-def _tlvs(block: bytes, at: int) -> Iterator[tuple[int, bytes]]:
-    while at < len(block):
-        kind, length = _TLV.unpack_from(block, at)
-        at += _TLV.size + length
-        if at > len(block):
-            raise ValueError("a TLV that is cut off")
-        yield kind, block[at - length : at]
+    source, _, port, _ = layout.unpack_from(received, start)
+    rest = received[start + layout.size : start + length]
+    if rest not in (b"", _TLS):
+        raise MalformedProxyHeader("a PROXY header of another form")
+    return PassedClient(str(ip_address(source)), port, bool(rest)), start + length

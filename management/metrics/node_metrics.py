@@ -94,7 +94,7 @@ ALARM_METRICS: tuple[Metric[WatchedNode], ...] = (
 OWN_METRICS: tuple[Metric[WatchedNode], ...] = (
     Metric(
         "routelog_takes_clients",
-        "1: this node leads; 0: it passes clients on",
+        "1: clients of this node are served; 0: it knows no leader",
         lambda node: int(node.broker() is not None),
     ),
     Metric(

@@ -14,7 +14,7 @@ from routelog.vhosts import VhostDirectory
 
 @dataclass(frozen=True, slots=True)
 class WatchedBroker:
-    """A broker that takes clients.
+    """A broker that takes clients; the leader alone has queues.
 
     Attributes:
         confirm_latencies: see `Progress`.
@@ -32,7 +32,7 @@ class WatchedBroker:
 
 @dataclass(frozen=True, slots=True)
 class WatchedNode:
-    """A node, whether it takes clients or passes them on to the one that does.
+    """A node, whether it takes clients or not.
 
     Attributes:
         started_at: seconds of the monotonic clock.

@@ -1,4 +1,4 @@
-"""The connections of one node with all others: one with each, one for each client that is passed on,
+"""The connections of one node with all others: one with each, one for each client of HTTP that is passed on,
 and one for each copy of a checkpoint or digest of the data.
 
 Of two nodes the one whose name comes first connects; when the connection breaks it tries again, soon and then

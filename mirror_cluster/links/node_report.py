@@ -24,7 +24,7 @@ class NodeReport(msgspec.Struct, frozen=True):
     Attributes:
         takes_clients: it leads, and serves.
         trouble: why no client is taken by way of it, in words; empty: it takes clients, or knows who does.
-        leader: the node that it passes clients on to; empty: none.
+        leader: the node by way of which it serves clients; empty: none.
         connected: other nodes that it is connected with.
         position: of the last block of its journal.
         record: the shard's record as it was read last, as the coordinator holds it; empty: never.
@@ -43,7 +43,7 @@ class NodeReport(msgspec.Struct, frozen=True):
     def told(self) -> str:
         """The report in words."""
         does = "takes clients" if self.takes_clients else self.trouble
-        does = does or f"passes clients on to {self.leader}"
+        does = does or f"serves clients by way of {self.leader}"
         others = ", ".join(self.connected) or "no other node"
         return f"{does}; is connected with {others}; its journal ends at {self.position:,}"
 

@@ -78,7 +78,7 @@ class LeadingNode:
 class ClusterMember:
     """Joins a broker's node to its cluster.
 
-    It owns the node's replica, and tells a node that passes clients on who leads.
+    It owns the node's replica, and tells a node that does not lead who does.
 
     Attributes:
         on_serve: set by the owner; called with the epoch in which this node leads from now on.
@@ -316,6 +316,14 @@ class ClusterMember:
         running = sum(name in alive for name in record.replicas)
         return f"nobody leads just now, and {running} of {len(record.replicas)} nodes are alive"
 
+    @property
+    def refusal(self) -> str:
+        """What a client is told that this node cannot serve, in words."""
+        leader = self._leader
+        if leader is not None and leader.node in self._node.links.connected:
+            return f"this node takes no clients: it lacks what {leader.node} has"
+        return f"no node takes clients: {self.trouble}"
+
     def _report(self, who: str, transport: asyncio.Transport, unread: bytes) -> None:
         """Tell an operator what this node knows."""
         node = self._node
@@ -388,7 +396,7 @@ class ClusterMember:
         self._watchers.append(changed)
 
     async def connect(self, node: str, process: int, take: TakeConnection) -> None:
-        """Connect with a leader for one client.
+        """Connect with a leader for one client of HTTP.
 
         Raises:
             OSError: it cannot be reached, or is another process.
@@ -396,7 +404,13 @@ class ClusterMember:
         await self._node.links.connect_client(node, process, take)
 
     async def connect_session(self, leader: LeadingNode, take: TakeConnection) -> None:
-        """Connect with a leader for a session; see `connect`."""
+        """Connect with a leader for a session; see `connect`.
+
+        Raises:
+            OSError: also while this node has not caught up: changes of definitions would wait for it.
+        """
+        if not self._node.replicas[SHARD].replica.has_caught_up:
+            raise ConnectionError("this node has not caught up")
         await self._node.links.connect_front(leader.node, leader.process, take)
 
     def take_sessions(self, take: TakeNode | None) -> None:
@@ -404,7 +418,7 @@ class ClusterMember:
         self._node.links.take_front = take
 
     def take_clients(self, take: TakeConnection | None) -> None:
-        """Take the clients that other nodes pass on; None: close them."""
+        """Take the clients of HTTP that other nodes pass on; None: close them."""
         self._node.links.take_client = take
 
     def _replicas(self) -> Sequence[str]:

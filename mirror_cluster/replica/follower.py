@@ -76,6 +76,12 @@ class Follower:
             Append: self._append,
         }
 
+    @property
+    def has_caught_up(self) -> bool:
+        """Whether it has applied all that its leader has called committed."""
+        is_streaming = self.state is FollowerState.STREAMING
+        return is_streaming and 0 < self._leader_committed <= self._log.committed
+
     def follow(self, record: ShardRecord, now: float) -> list[Action]:
         """Open a session with the leader of this record, whose epoch is promised."""
         actions = self.stop()

@@ -125,6 +125,11 @@ class Replica:
         return self._follower.state is FollowerState.STREAMING
 
     @property
+    def has_caught_up(self) -> bool:
+        """Whether it follows, and has applied all that its leader has called committed."""
+        return self._follower.has_caught_up
+
+    @property
     def record(self) -> ShardRecord | None:
         """The newest one that was taken: what the coordinator has since may be refused."""
         return self._record

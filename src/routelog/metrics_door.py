@@ -1,4 +1,4 @@
-"""The door for Prometheus, of a node that takes clients or passes them on.
+"""The door for Prometheus, of a node that takes clients or not.
 
 The code of `management` is loaded where metrics are switched on: a broker without them starts faster. A node of
 a cluster loads it before it joins.

@@ -147,7 +147,7 @@ def remove_left_door(data: Path) -> None:
 
 
 def _own_names(config: BrokerConfig) -> Iterator[str]:
-    """What the configuration and the system call this node, and the other nodes, which pass clients on."""
+    """What the configuration and the system call this node, and the other nodes, which pass requests on."""
     yield socket.gethostname()
     yield config.node_name.partition("@")[2]
     for addresses in (config.host, config.management_host):

@@ -138,7 +138,6 @@ def main() -> int | str:
     parser.add_argument(
         "--lanes", nargs="+", choices=LANES, default=list(LANES), help="of queues; default: all"
     )
-    parser.add_argument("--fronts", action="store_true", help="nodes serve their own clients")
     parser.add_argument("--folder", type=Path, help="where data and the nodes' log are kept")
     arguments = parser.parse_args()
     logging.disable()  # the client library complains of each connection that is cut
@@ -165,8 +164,7 @@ def hurt(
 ) -> tuple[Verdict, QueueLoad]:
     """Start the brokers, do what the arguments ask for, and judge."""
     folder.mkdir(exist_ok=True)
-    environment = JOURNAL | ({"ROUTELOG_CLUSTER_FRONTS": "1"} if arguments.fronts else {})
-    cluster = MirroredBrokers(folder, environment, networks, is_hurt=bool(arguments.seconds))
+    cluster = MirroredBrokers(folder, JOURNAL, networks, is_hurt=bool(arguments.seconds))
     try:
         cluster.start()
         cluster.until_led(in_sync=len(NODES))

@@ -41,6 +41,7 @@ class Demo:
         self._load = QueueLoad({name: each.url for name, each in cluster.brokers.items()})
         self._begun = time.monotonic()
         self._faults: list[float] = []
+        self._lost = 0  # connections with nodes where nothing was wrong
         self._is_equal = False  # says `cluster verify`
 
     async def run(self) -> None:
@@ -81,12 +82,13 @@ class Demo:
             ("the same, around a fault", verdict.late),
         ):
             table.add_row(name, f"{len(found):,}")
+        table.add_row("connections lost with the other nodes", f"{self._lost:,}")
         for name, digest in verdict.digests.items():
             table.add_row(f"digest of {name}", f"{digest:08x}")
         self._console.print(table)
         for fault in verdict.faults:
             self._console.print(fault, style="bold red", markup=False)
-        is_well = self._is_equal and not verdict.faults
+        is_well = self._is_equal and not self._lost and not verdict.faults
         self._console.print("demo: all equal" if is_well else "demo: not as it must be")
         return is_well
 
@@ -98,8 +100,7 @@ class Demo:
         self._say(f"SIGKILL: {name}, which leads")
         killed = time.monotonic()
         leader.kill()
-        await self._taken_over(killed)
-        await asyncio.sleep(FAULT_SECONDS)
+        await self._taken_over(name, killed)
         await asyncio.to_thread(leader.start)
         self._say(f"{name} runs again")
         await self._until_in_sync()
@@ -111,8 +112,7 @@ class Demo:
         self._say(f"{how}: {name}, which leads")
         began = time.monotonic()
         cut()
-        await self._taken_over(began)
-        await asyncio.sleep(FAULT_SECONDS)
+        await self._taken_over(name, began)
         heal()
         self._say(f"{name} is back")
         await self._until_in_sync()
@@ -152,12 +152,18 @@ class Demo:
         leader = await asyncio.to_thread(self._cluster.leader)
         return next(each for each in self._cluster.brokers.items() if each[1] is leader)
 
-    async def _taken_over(self, since: float) -> None:
+    async def _taken_over(self, before: str, since: float) -> None:
         self._faults.append(since)
         session = await self._load.until_confirmed(since)
         seconds = session.confirmed - since
         name, _ = await self._leader()
         self._say(f"first confirm after {seconds:.2f} s, through {session.node}: {name} leads")
+        await asyncio.sleep(FAULT_SECONDS)
+        sessions = [each for each in self._load.rounds.sessions if each.node != before]
+        lost = sum(each.lost > since for each in sessions)
+        kept = sum(not (each.lost or each.is_over) for each in sessions)
+        self._lost += lost
+        self._say(f"the other nodes have kept {kept} connections, and lost {lost}")
 
     async def _until_in_sync(self) -> None:
         await asyncio.to_thread(self._cluster.until_led, in_sync=len(NODES))

@@ -97,12 +97,15 @@ class ByteClient:
 
     Attributes:
         was_opened, was_closed: what the connection has told its keeper.
+
+    Args:
+        refusal: see `Connection`.
     """
 
-    def __init__(self, broker: Broker, address: str = "127.0.0.1") -> None:
+    def __init__(self, broker: Broker, address: str = "127.0.0.1", refusal: str = "") -> None:
         self.was_opened = self.was_closed = 0
         self.transport = FakeTransport(address)
-        self.connection = Connection(Services.of(broker.services), self)
+        self.connection = Connection(Services.of(broker.services), self, refusal=refusal)
         self.connection.connection_made(self.transport)
 
     def opened(self, connection: Connection) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Set
 from functools import partial
 
 from routelog.log_backend import Durability
+from routelog.vhosts.counters.counters import MessageCounters
 from routelog.vhosts.publishing.stateful_route import StatefulRoute
 from routelog.vhosts.sessions.front_queues import FrontQueues
 from routelog.vhosts.sessions.leader_link import LeaderLink
@@ -74,6 +75,8 @@ class FrontVhosts:
         self._link.end("this node leads")  # behind consumers: the session has none any more
 
     def _add(self, vhost: VirtualHost) -> None:
+        for gone in self._queues.keys() - {*self._vhosts.all()}:
+            del self._queues[gone]
         stored = vhost.stored
         queues = FrontQueues(stored.queues, vhost.policies.book, partial(self._handle, vhost))
         self._queues[vhost] = queues
@@ -99,7 +102,8 @@ class FrontVhosts:
         vhost.targets.turn_to(queues, RemoteExchanges(vhost.name, self._link))
 
     def _handle(self, vhost: VirtualHost, stored: StoredQueue) -> RemoteQueue:
-        counters = self._vhosts.counters.queue(stored.properties.type)
+        # In no totals of the node: the leader counts them.
+        counters = MessageCounters(self._vhosts.counters.changed)
         return RemoteQueue(
             vhost.name,
             stored.properties,

@@ -50,7 +50,6 @@ class QueueStore:
         take_numbers: gives numbers to partitions, each once.
         memory_limit: of what exchanges remember.
         disabled_types: of queues that are not made any more.
-        has_fronts: nodes of a cluster that do not lead route for clients of their own.
     """
 
     logs: LogStore
@@ -61,12 +60,11 @@ class QueueStore:
     default_durability: Durability
     memory_limit: ExchangeMemoryLimit
     disabled_types: Collection[str]
-    has_fronts: bool
 
     @property
     def keeps_all(self) -> bool:
-        """Whether definitions that are not durable have records, too: as fronts need them."""
-        return self.has_fronts and self.logs.journal.is_replicated
+        """Whether definitions that are not durable have records, too: other nodes route by them."""
+        return self.logs.journal.is_replicated
 
 
 class HostedQueues:

@@ -16,11 +16,19 @@ ANSWER_SECONDS_MAX = 3.0  # then a client gives up, and asks another node
 
 @dataclass(slots=True)
 class Session:
-    """One connection of a client."""
+    """One connection of a client.
+
+    Attributes:
+        published, confirmed: when the message was published whose confirm came last, and when that came.
+        lost: when the connection was lost, or closed by the node.
+        is_over: the client has left by itself.
+    """
 
     node: str
-    opened: float
-    confirmed: float = 0.0  # first
+    published: float = 0.0
+    confirmed: float = 0.0
+    lost: float = 0.0
+    is_over: bool = False
 
 
 Work = Callable[[AbstractConnection, Session], Awaitable[None]]
@@ -65,13 +73,20 @@ class ClientRounds:
             await asyncio.sleep(RETRY_SECONDS)
 
     async def _at(self, name: str, work: Work) -> None:
-        session = Session(name, time.monotonic())
+        session = Session(name)
+
+        def closed(*_: object) -> None:
+            if not session.is_over:
+                session.lost = time.monotonic()
+
         async with asyncio.timeout(ANSWER_SECONDS_MAX):
             connection = await aio_pika.connect(self._urls[name])
+        connection.close_callbacks.add(closed)
         try:
             self.sessions.append(session)
             await work(connection, session)
         finally:
+            session.is_over = True
             with suppress(Exception):
                 async with asyncio.timeout(0.2):
                     await connection.close()

@@ -11,6 +11,7 @@ from aio_pika.abc import (
     AbstractExchange,
     AbstractIncomingMessage,
 )
+from aio_pika.exceptions import DeliveryError
 from aiormq.abc import DeliveredMessage
 from cluster.brokers.client_rounds import ANSWER_SECONDS_MAX, Session, cancelled
 from cluster.brokers.lanes import Answer, Consumption, Lane
@@ -69,16 +70,19 @@ class LanePublisher:
             number = (
                 self._unanswered.pop() if self._unanswered else self._ledger.publish(self._lane)
             )
+            published = time.monotonic()
             try:
                 await self._give(channel, exchange, number)
-            except BaseException:
+            except BaseException as error:
                 if self._lane.repeats:
                     self._unanswered.append(number)
-                raise
-            self._ledger.confirm(number)
-            session.confirmed = session.confirmed or time.monotonic()
-            if self._lane.repeats and self._randomness.random() < REPEATED:
-                self._unanswered.append(number)
+                if not isinstance(error, DeliveryError):  # the leader of a front is another one
+                    raise
+            else:
+                self._ledger.confirm(number)
+                session.published, session.confirmed = published, time.monotonic()
+                if self._lane.repeats and self._randomness.random() < REPEATED:
+                    self._unanswered.append(number)
             await asyncio.sleep(self._pause)
 
     async def _give(

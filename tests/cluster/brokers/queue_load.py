@@ -86,11 +86,11 @@ class QueueLoad:
         await cancelled(self._publishers + self._consumers)
 
     async def until_confirmed(self, after: float, seconds: float = 30.0) -> Session:
-        """The first client that connected after a moment and had something confirmed."""
+        """The first client that published after a moment and had that confirmed."""
         async with asyncio.timeout(seconds):
             while True:
                 sessions = self.rounds.sessions
-                told = [each for each in sessions if each.opened > after and each.confirmed]
+                told = [each for each in sessions if each.published > after]
                 if told:
                     return min(told, key=lambda each: each.confirmed)
                 await asyncio.sleep(0.005)

@@ -43,12 +43,13 @@ def http_address(broker: BrokerProcess) -> str:
 
 
 def refused_text(broker: BrokerProcess) -> str:
-    """What a new client is told; it must be refused by a close frame."""
-    # As connection.close answers connection.open, pika takes it for a vhost that the user may not enter.
-    with pytest.raises(pika.exceptions.ProbableAccessDeniedError) as closed:
-        pika.BlockingConnection(pika.URLParameters(broker.url))
-    assert "ConnectionClosedByBroker: (320)" in str(closed.value)
-    return str(closed.value)
+    """What a new client is told by a close frame; empty: it is let in."""
+    try:
+        pika.BlockingConnection(pika.URLParameters(broker.url)).close()
+    except pika.exceptions.ProbableAccessDeniedError as closed:
+        # As connection.close answers connection.open, pika takes it for a vhost that the user may not enter.
+        return str(closed).partition("ConnectionClosedByBroker: (320)")[2]
+    return ""
 
 
 def refused_answer(broker: BrokerProcess) -> tuple[int, str]:
@@ -87,10 +88,10 @@ def test_the_one_node_that_is_left_says_the_truth(cluster: MirroredBrokers, lead
     connection = client(left)
     for broker in gone:
         broker.kill()
-    with pytest.raises(pika.exceptions.ConnectionClosedByBroker) as closed:
-        connection.process_data_events(TOLD_SECONDS_MAX)
-    assert closed.value.reply_code == 320
-    assert "another node leads" not in closed.value.reply_text
+    if leads:
+        with pytest.raises(pika.exceptions.ConnectionClosedByBroker) as closed:
+            connection.process_data_events(TOLD_SECONDS_MAX)
+        assert closed.value.reply_code == 320
     began = time.monotonic()
     while True:  # as soon as it has noticed, it knows the reason; all the time its port is open
         with socket.create_connection((left.host, left.port), 5):
@@ -115,4 +116,7 @@ def test_the_one_node_that_is_left_says_the_truth(cluster: MirroredBrokers, lead
         broker.start()
     cluster.until_led(in_sync=3)
     publish(left, "2")
+    if not leads:  # its clients are still there
+        connection.channel().queue_declare("q", durable=True)
+        connection.close()
     assert drained(left) == ["1", "2"]

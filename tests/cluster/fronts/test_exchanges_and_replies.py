@@ -22,7 +22,7 @@ PSEUDO_QUEUE = "amq.rabbitmq.reply-to"
 def fronts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MirroredBrokers]:
     """Three brokers whose followers are fronts."""
     folder: Path = tmp_path_factory.mktemp("fronts")
-    with mirrored_brokers(folder, ROUTELOG_CLUSTER_FRONTS="1") as nodes:
+    with mirrored_brokers(folder) as nodes:
         nodes.until_led(in_sync=3)
         yield nodes
 

@@ -27,7 +27,7 @@ INPUTS = 300
 @pytest.fixture(scope="module")
 def fronts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MirroredBrokers]:
     """Three brokers whose followers are fronts."""
-    with mirrored_brokers(tmp_path_factory.mktemp("fronts"), ROUTELOG_CLUSTER_FRONTS="1") as nodes:
+    with mirrored_brokers(tmp_path_factory.mktemp("fronts")) as nodes:
         nodes.until_led(in_sync=3)
         yield nodes
 
@@ -188,7 +188,7 @@ def test_a_transaction_by_way_of_a_front_is_whole(fronts: MirroredBrokers) -> No
 
 
 async def test_each_input_has_one_output_when_the_leader_dies(tmp_path: Path) -> None:
-    with mirrored_brokers(tmp_path, ROUTELOG_CLUSTER_FRONTS="1") as nodes:
+    with mirrored_brokers(tmp_path) as nodes:
         await asyncio.to_thread(nodes.until_led, in_sync=3)
         (url, other) = [each.url for each in await asyncio.to_thread(followers, nodes)]
         inputs = [str(n) for n in range(INPUTS)]
@@ -248,7 +248,7 @@ async def test_each_input_has_one_output_when_the_leader_dies(tmp_path: Path) ->
 
 
 async def test_connections_of_other_nodes_outlive_the_leader(tmp_path: Path) -> None:
-    with mirrored_brokers(tmp_path, ROUTELOG_CLUSTER_FRONTS="1") as nodes:
+    with mirrored_brokers(tmp_path) as nodes:
         await asyncio.to_thread(nodes.until_led, in_sync=3)
         survivors = await asyncio.to_thread(followers, nodes)
         closed: list[str] = []

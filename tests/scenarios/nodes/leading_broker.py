@@ -1,4 +1,4 @@
-"""A broker that takes clients which other nodes of its cluster pass on: run as a program.
+"""A broker that takes clients of HTTP which other nodes of its cluster pass on: run as a program.
 
 It prints `cluster port=PORT` before its ready line.
 """
@@ -32,7 +32,7 @@ def node_links(name: str) -> NodeLinks:
 @asynccontextmanager
 async def doors(node: Composition, broker: Broker, address: BrokerAddress) -> AsyncIterator[None]:
     links = node_links("leading")
-    links.take_client = broker.passed_doors.take
+    links.take_client = broker.passed_door.take
     port = await links.listen("127.0.0.1", 0)
     sys.stdout.write(f"cluster port={port}\n")
     sys.stdout.flush()

@@ -1,7 +1,7 @@
-"""A node that passes all its clients on: run as a program, with TLS's certificate and authority as arguments.
+"""A node that passes all its clients of HTTP on: run as a program, with TLS's certificate as argument.
 
 It is told who leads by lines of standard input, `leader PROCESS PORT` or `nobody`, and prints where it
-listens: `ready amqp=PORT tls=PORT http=PORT`.
+listens: `ready http=PORT https=PORT`.
 """
 
 from __future__ import annotations
@@ -14,15 +14,11 @@ from contextlib import suppress
 import uvloop
 from scenarios.nodes.leading_broker import node_links
 
-from routelog.amqp_front.passing.refusal import passed_amqp
-from routelog.broker.listeners.acceptor import Acceptor
 from routelog.broker.listeners.certificate_renewal import CertificateRenewal
-from routelog.broker.listeners.listeners import Listeners, listening_sockets
+from routelog.broker.listeners.http_listeners import HttpListeners
 from routelog.broker.node.configuration import BrokerConfig
-from routelog.broker.passing.passed_protocol import HttpRefusal, PassedProtocol
 from routelog.broker.passing.passing import Passing
 from routelog.broker.sockets.accepted_sockets import AcceptedSockets, SocketLimits
-from routelog.broker.sockets.proxy_header import AMQP, HTTP
 from routelog.mirror_cluster.coordination.coordinator import NodeEntry
 from routelog.mirror_cluster.links.given_link import TakeConnection
 from routelog.mirror_cluster.node.cluster_member import LeadingNode
@@ -64,37 +60,26 @@ def note(event: str, **more: object) -> None:
     say(f"{event} {more}")
 
 
-async def main(certificate: str, authority: str) -> None:
+async def main(certificate: str) -> None:
     loop, leaders = asyncio.get_running_loop(), ToldLeaders()
-    passing = Passing(
-        leaders, 4.0, {AMQP: passed_amqp("orders"), HTTP: PassedProtocol(HttpRefusal)}
+    passing = Passing(leaders, 4.0)
+    config = BrokerConfig(management_port=0, management_tls_port=0, tls_certificate=certificate)
+    sockets = AcceptedSockets("HTTP", SocketLimits(4_096, 256), loop.time)
+    listeners = HttpListeners(config, loop, sockets, CertificateRenewal(loop), note)
+    listeners.serve = passing.serve
+    await listeners.open(HOST)
+    say(
+        "ready http={} https={}".format(
+            *(listeners.addresses[each][1] for each in ("http", "https"))
+        )
     )
-    config = BrokerConfig(
-        host=HOST,
-        port=0,
-        tls_port=0,
-        tls_certificate=certificate,
-        tls_authorities=authority,
-        tls_verify="optional",
-    )
-    limits = SocketLimits(4_096, 256)
-    amqp, http = (AcceptedSockets(name, limits, loop.time) for name in ("AMQP", "HTTP"))
-    renewal = CertificateRenewal(loop)
-    listeners = Listeners(config, loop, amqp, passing.door(AMQP), renewal, 0o077, note)
-    _, port = await listeners.open()
-    (listening,) = await listening_sockets(loop, HOST, 0)
-    serve = passing.door(HTTP)
-    Acceptor(listening, loop, sockets=http, tls=None, proxies=(), serve=serve, note=note)
-    assert listeners.tls_address is not None
-    tls, http_port = listeners.tls_address[1], listening.getsockname()[1]
-    say(f"ready amqp={port} tls={tls} http={http_port}")
     reader = asyncio.StreamReader()
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
     while line := (await reader.readline()).decode().strip():
         leaders.lead(line)
         say(f"told {line}")
     await listeners.close()
-    await passing.aclose()
+    await passing.aclose("it stops")
 
 
 if __name__ == "__main__":

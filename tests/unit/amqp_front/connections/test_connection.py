@@ -109,6 +109,21 @@ async def test_a_wrong_password_is_told_to_who_wants_to_hear_it(
     assert not client.was_opened
 
 
+@pytest.mark.parametrize("password", ["guest", "wrong"])
+async def test_who_is_not_served_is_told_so_whatever_its_login(
+    broker: Broker, password: str
+) -> None:
+    client = ByteClient(broker, refusal="nobody leads")
+    login = commands.Connection.StartOk({}, "PLAIN", f"\0guest\0{password}", "en_US")
+    await client.send(PROTOCOL_HEADER + methods(login, TUNE_OK) + OPEN)
+    _, tune, close = await client.receive(3)
+    assert isinstance(tune, commands.Connection.Tune)
+    assert (close.reply_code, close.reply_text) == (320, "CONNECTION_FORCED - nobody leads")
+    await client.send(CLOSE_OK)
+    await client.expect_end("close")
+    assert (client.was_opened, client.was_closed) == (0, 1)
+
+
 REFUSED = {
     "no end of frame": (b"\x01\0\0\0\0\0\x04\0\x0a\0\x33\xcd", 501),
     "a frame above the limit": (b"\x01\0\0" + (1 << 20).to_bytes(4, "big") + b"\0" * 8, 501),

@@ -8,24 +8,18 @@ import ssl
 from collections.abc import AsyncIterator, Callable
 from typing import cast
 
-from pamqp import commands
-
-from routelog.amqp_front.passing.refusal import passed_amqp
-from routelog.amqp_front.wire.methods import encode_method
 from routelog.broker.listeners.acceptor import Acceptor
 from routelog.broker.listeners.listeners import listening_sockets
-from routelog.broker.passing.passed_doors import PassedDoors
+from routelog.broker.passing.passed_door import PassedDoor
 from routelog.broker.passing.passing import Passing
 from routelog.broker.sockets.accepted_sockets import (
     AcceptedSocket,
     AcceptedSockets,
     SocketLimits,
 )
-from routelog.broker.sockets.proxy_header import AMQP, Endpoint, PassedClient
+from routelog.broker.sockets.proxy_header import Endpoint, PassedClient
 from routelog.mirror_cluster.links.given_link import TakeConnection
 from routelog.mirror_cluster.node.cluster_member import LeadingNode
-
-OPEN_OK = encode_method(0, commands.Connection.OpenOk)
 
 
 class Served(asyncio.Protocol):
@@ -73,17 +67,17 @@ class World:
 
     def __init__(self) -> None:
         clock = asyncio.get_running_loop().time
-        self.near = AcceptedSockets("AMQP", SocketLimits(100, 4), clock)
-        self.far = AcceptedSockets("AMQP", SocketLimits(100, 50), clock)
+        self.near = AcceptedSockets("HTTP", SocketLimits(100, 4), clock)
+        self.far = AcceptedSockets("HTTP", SocketLimits(100, 50), clock)
         self.leader: LeadingNode | None = LeadingNode("a", 1)
         self.clients: list[Served] = []
-        self.doors = PassedDoors()
-        self.doors.open(AMQP, self.far, self._serve)
+        self.door = PassedDoor()
+        self.door.open(self.far, self._serve)
         self.told: Callable[[], None] = lambda: None
         self.is_away = False  # nobody listens at the leader
         self.refused = 0  # connections, since it is away
         self.port = self._leader_port = 0
-        self.passing = Passing(self, 5.0, {})
+        self.passing = Passing(self, 5.0)
 
     def _serve(self, accepted: AcceptedSocket, client: Endpoint | None) -> Served:
         self.clients.append(Served(accepted, client))
@@ -113,13 +107,13 @@ class World:
     # -- both nodes
 
     async def _accept_of_node(self) -> asyncio.Server:
-        doors = self.doors
+        door = self.door
 
         class Between(asyncio.Protocol):
             def connection_made(self, transport: asyncio.BaseTransport) -> None:
                 between = cast(asyncio.Transport, transport)
                 between.pause_reading()
-                doors.take(between, b"")
+                door.take(between, b"")
 
         server = await asyncio.get_running_loop().create_server(Between, "127.0.0.1", 0)
         self._leader_port = server.sockets[0].getsockname()[1]
@@ -142,7 +136,7 @@ async def world(
     """Both nodes, until the end."""
     loop, made = asyncio.get_running_loop(), World()
     server = await made._accept_of_node()
-    passing = made.passing = Passing(made, wait_seconds, {AMQP: passed_amqp("orders")})
+    passing = made.passing = Passing(made, wait_seconds)
     (listening,) = await listening_sockets(loop, "127.0.0.1", 0)
     made.port = listening.getsockname()[1]
     acceptor = Acceptor(
@@ -151,14 +145,14 @@ async def world(
         sockets=made.near,
         tls=tls,
         proxies=(),
-        serve=passing.door(AMQP),
+        serve=passing.serve,
         note=lambda *_, **__: None,
     )
     try:
         yield made
     finally:
         await acceptor.close()
-        await passing.aclose()
+        await passing.aclose("it stops")
         server.close()
         for client in made.clients:
             client.transport.abort()

@@ -102,13 +102,13 @@ def test_clients_have_what_the_log_leaves() -> None:
     ("keys", "files_of_a_client"),
     [({"standby_listen": "a:1"}, 1), ({"cluster_nodes": ("a=a:1",)}, 2)],
 )
-def test_nodes_have_a_share_and_clients_that_are_passed_on_have_two_files(
+def test_nodes_have_a_share_and_clients_of_http_that_are_passed_on_have_two_files(
     keys: dict[str, Any], files_of_a_client: int
 ) -> None:
     limits = socket_limits(BrokerConfig(**keys), 65_536)
     assert limits.nodes == SocketLimits(512, 256)
-    left = (65_536 - FILES_RESERVED - 8 - 512) // files_of_a_client
-    assert limits.amqp.all == left - limits.http.all
+    left = 65_536 - FILES_RESERVED - 8 - 512
+    assert limits.amqp.all == left - files_of_a_client * limits.http.all
 
 
 def test_limits_that_are_chosen_hold() -> None:
@@ -133,7 +133,7 @@ def test_all_sockets_together_leave_files_to_the_log(files: int) -> None:
     assert http.all >= 1
     assert nodes.all >= 1
     if files >= 64:
-        of_clients = 2 * (amqp.all + http.all)
+        of_clients = amqp.all + 2 * http.all
         assert of_clients + nodes.all + min(FILES_RESERVED + 8, files // 2) <= files
         assert amqp.unauthenticated < amqp.all
         assert http.all < amqp.all

@@ -75,7 +75,7 @@ async def following(
             clock or SystemClock(),
             gate,
             lambda connections, reason: None,
-            lambda: cluster.ready.append(front.session.is_open),
+            lambda serves: cluster.ready.append(serves and front.session.is_open),
             Cork(),
             lambda address, records: cluster.replies.append((address, records.body(0))),
             name="front",
@@ -105,6 +105,20 @@ async def test_a_session_is_used_when_its_leaders_definitions_are_known(tmp_path
         assert front.session.is_open
         assert front.session.leader == "n1"  # for errors
         assert cluster.ready == [True]
+
+
+async def test_clients_are_let_in_while_there_was_a_session_lately(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("routelog.broker.sessions.front_node.SEEKING_SECONDS_MAX", 0.05)
+    async with following(tmp_path) as (cluster, _, _gate):
+        await until(lambda: cluster.ready)
+        assert not any(cluster.ready)
+        cluster.lead(cluster.host(1))
+        await until(lambda: cluster.ready[-1])
+        cluster.lead(None)
+        assert cluster.ready[-1]
+        await until(lambda: not cluster.ready[-1])
 
 
 async def test_the_leader_hears_when_a_change_is_known_here(tmp_path: Path) -> None:

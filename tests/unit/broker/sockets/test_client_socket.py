@@ -9,16 +9,15 @@ from support.loop_services import services_of
 
 from routelog.broker.sockets import client_socket
 from routelog.broker.sockets.client_socket import ClientSocket
-from routelog.broker.sockets.proxy_header import AMQP, Endpoint, PassedClient
+from routelog.broker.sockets.proxy_header import Endpoint
 from routelog.vhosts import NodeCounters
 
 
 class Transport:
     """Keeps what is written, like a client that never reads."""
 
-    def __init__(self, address: object, certificate: object = None) -> None:
+    def __init__(self, address: object) -> None:
         self.address = address
-        self.certificate = certificate  # of the other end, over TLS
         self.socket: socket.socket | None = None
         self.unsent = 0
         self.reading = True
@@ -26,8 +25,7 @@ class Transport:
         self.calls: list[str] = []
 
     def get_extra_info(self, name: str) -> object:
-        tls = {"peercert": self.certificate, "sslcontext": self.certificate}
-        return {"peername": self.address, "socket": self.socket, **tls}.get(name)
+        return {"peername": self.address, "socket": self.socket}.get(name)
 
     def set_write_buffer_limits(self, *, high: int) -> None: ...
 
@@ -107,22 +105,6 @@ def test_a_client_behind_a_proxy_is_called_after_itself() -> None:
     transport = cast(asyncio.Transport, Transport(("198.51.100.1", 9)))
     client = ClientSocket(transport, services_of(Timers()), Owner(), Endpoint("192.0.2.1", 7))
     assert (client.peer, client.name) == ("192.0.2.1", "192.0.2.1:7")
-
-
-@pytest.mark.parametrize("address", ["192.0.2.1", ""])
-def test_a_client_that_another_node_passes_on_is_what_that_node_says(address: str) -> None:
-    own, certificate = Endpoint("192.0.2.9", 5671), {"subject": [[["commonName", "app"]]]}
-    passed = PassedClient(address, 7, own, AMQP, is_tls=True, certificate=certificate)
-    transport = cast(asyncio.Transport, Transport(("198.51.100.1", 9)))
-    client = ClientSocket(transport, services_of(Timers()), Owner(), passed)
-    assert (client.peer, client.is_tls, client.certificate) == (address, True, certificate)
-    assert client.name == ("192.0.2.1:7" if address else "local")
-    assert client.ends() == ((address, 7), ("192.0.2.9", 5671))
-    plain = PassedClient(address, 7, own, AMQP)
-    between_nodes = Transport(("198.51.100.1", 9), {"subject": "of the other node"})
-    transport = cast(asyncio.Transport, between_nodes)
-    client = ClientSocket(transport, services_of(Timers()), Owner(), plain)
-    assert (client.is_tls, client.certificate) == (False, None)
 
 
 def test_a_client_that_does_not_read_what_is_unsent_is_dropped_in_the_end() -> None:

@@ -53,7 +53,7 @@ async def test_each_node_that_can_be_reached_says_what_it_knows() -> None:
     )
     assert says["b"] == (
         True,
-        "passes clients on to a; is connected with no other node; its journal ends at 8",
+        "serves clients by way of a; is connected with no other node; its journal ends at 8",
     )
     assert says["c"][0] is False
     assert says["c"][1].startswith("cannot be reached: ")

@@ -406,6 +406,18 @@ def test_who_has_left_is_sent_nothing_and_takes_part_again_when_it_joins() -> No
     assert nodes.committed() == {"a": 2, "b": 2, "c": 2}
 
 
+def test_a_follower_has_caught_up_as_long_as_it_takes_part() -> None:
+    nodes = cluster()
+    assert [nodes.nodes[name].has_caught_up for name in DISKS] == [False, True, True]
+    nodes.tell("c", Drain())
+    assert nodes.nodes["c"].has_caught_up
+    with_replicas(nodes, "a", "b")
+    assert not nodes.nodes["c"].has_caught_up
+    with_replicas(nodes, *DISKS)
+    nodes.wait(3)
+    assert nodes.nodes["c"].has_caught_up
+
+
 def test_who_has_left_is_not_met_and_claims_nothing() -> None:
     nodes = cluster()
     nodes.held = {"c"}

@@ -58,3 +58,11 @@ async def test_a_route_to_many_queues_leads_to_all_that_were_there(
     queues["q5"] = stored("q5", 1_000)  # deleted, and declared again
     vhost.stored.on_queue("q5")
     assert [each.name for each in found] == [name for name in names if name != "q5"]
+
+
+async def test_a_vhost_that_is_deleted_is_let_go(node: Node, front: FrontVhosts) -> None:
+    front.begin()
+    await node.vhosts.add("gone")
+    await node.vhosts.delete("gone")
+    await node.vhosts.add("next")
+    assert [vhost.name for vhost in front._queues] == ["/", "next"]

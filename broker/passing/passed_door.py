@@ -1,12 +1,11 @@
-"""The leader's side: clients that other nodes of the cluster pass on, each over a connection of its own.
+"""The leader's side: clients of HTTP that other nodes pass on, each over a connection of its own.
 
 Who connects has proved to be a node of the cluster, so that what its PROXY header says of the client is
-believed: address, TLS, certificate. No client can connect here.
+believed: its address, and TLS. No client can connect here.
 """
 
 import asyncio
 import logging
-from dataclasses import dataclass
 from typing import cast
 
 from routelog.broker.listeners.acceptor import OPENING_SECONDS_MAX, Serve
@@ -20,27 +19,21 @@ from routelog.broker.sockets.proxy_header import (
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class _Door:
-    sockets: AcceptedSockets
-    serve: Serve
-
-
-class PassedDoors:
-    """What a node that leads makes of the clients that are passed to it."""
+class PassedDoor:
+    """What a node that leads makes of the clients that are passed to it: without `open`, nothing."""
 
     def __init__(self) -> None:
-        self._doors: dict[str, _Door] = {}
+        self._sockets: AcceptedSockets | None = None
+        self._serve: Serve | None = None
 
-    def open(self, name: str, sockets: AcceptedSockets, serve: Serve) -> None:
-        """Take clients of a protocol.
+    def open(self, sockets: AcceptedSockets, serve: Serve) -> None:
+        """Take clients.
 
         Args:
-            name: `AMQP` or `HTTP` of the PROXY header.
             sockets: counts them, with those that connect here, by the clients' own addresses.
             serve: makes the protocol of a client.
         """
-        self._doors[name] = _Door(sockets, serve)
+        self._sockets, self._serve = sockets, serve
 
     def take(self, transport: asyncio.Transport, unread: bytes) -> None:
         """Take a connection of another node; see `ClusterMember.take_clients`."""
@@ -53,28 +46,28 @@ class PassedDoors:
 
     def hand_over(self, transport: asyncio.Transport, client: PassedClient, unread: bytes) -> None:
         """Serve a client whose header was read."""
-        door = self._doors.get(client.door)
-        if door is None:
-            log.warning("a client of %r was passed on, which is not served", client.door)
+        if self._sockets is None or self._serve is None:
+            log.warning("a client of HTTP was passed on, which is not served")
             return transport.abort()
-        accepted = door.sockets.admit(transport.get_extra_info("socket"), client.address or None)
+        accepted = self._sockets.admit(transport.get_extra_info("socket"), client.address)
         if accepted is None:
             return transport.abort()
-        served = door.serve(accepted, client)
+        served = self._serve(accepted, client)
         accepted.drop = served.abort
-        protocol = cast(asyncio.Protocol | asyncio.BufferedProtocol, served)
+        protocol = cast(asyncio.Protocol, served)
         transport.pause_reading()
         transport.set_protocol(protocol)
         protocol.connection_made(transport)
         transport.resume_reading()
-        _feed(protocol, unread)
+        if unread:
+            protocol.data_received(unread)
 
 
 class _Heading(asyncio.Protocol):
     """A connection up to the end of its PROXY header."""
 
-    def __init__(self, doors: PassedDoors) -> None:
-        self._doors = doors
+    def __init__(self, door: PassedDoor) -> None:
+        self._door = door
         self._received = b""
         self._deadline: asyncio.TimerHandle | None = None
         self._transport: asyncio.Transport | None = None
@@ -95,7 +88,7 @@ class _Heading(asyncio.Protocol):
         if taken is not None:
             client, size = taken
             self._stop()
-            self._doors.hand_over(self._transport, client, self._received[size:])
+            self._door.hand_over(self._transport, client, self._received[size:])
 
     def connection_lost(self, error: Exception | None) -> None:
         self._stop()
@@ -103,16 +96,3 @@ class _Heading(asyncio.Protocol):
     def _stop(self) -> None:
         if self._deadline is not None:
             self._deadline.cancel()
-
-
-def _feed(protocol: asyncio.Protocol | asyncio.BufferedProtocol, data: bytes) -> None:
-    if isinstance(protocol, asyncio.Protocol):
-        if data:
-            protocol.data_received(data)
-        return
-    while data:
-        room = memoryview(protocol.get_buffer(len(data)))
-        size = min(len(room), len(data))
-        room[:size] = data[:size]
-        data = data[size:]
-        protocol.buffer_updated(size)

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from routelog.broker.passing.passed_protocol import HttpRefusal
+from routelog.broker.passing.passed_connection import HttpRefusal
 
 
 @pytest.mark.parametrize("method", ["GET", "HEAD"])

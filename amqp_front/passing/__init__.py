@@ -1,1 +1,0 @@
-"""What a client of AMQP is told by a node that passes it on, or cannot."""
