@@ -16,7 +16,7 @@ from pathlib import Path
 from pamqp import commands
 
 from routelog.benchmarks.brokers.broker_process import Broker
-from routelog.benchmarks.perf.drain import measure_drain
+from routelog.benchmarks.perf.backlog import measure_drain
 from routelog.benchmarks.studies.in_turns import BROKERS, Measure, print_in_turns
 from routelog.benchmarks.traffic.connection import Connection
 from routelog.benchmarks.traffic.workload import Workload
