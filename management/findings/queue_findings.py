@@ -15,15 +15,15 @@ from routelog.management.calls.call import Call
 from routelog.management.calls.listing import SLICE_ITEMS, slices
 from routelog.management.figures.numbers import as_rate, as_span
 from routelog.management.findings.finding import NAMED_MAX, Finding, Named, Severity, finding
-from routelog.management.sampling.consumer_capacity import takes_more
-from routelog.management.sampling.growth import (
+from routelog.management.sampling.history import (
     GROWING_MINUTES,
     MINUTE,
+    History,
     growing_since,
     grown,
     unchanged_since,
 )
-from routelog.management.sampling.history import History
+from routelog.management.sampling.sampler import takes_more
 from routelog.management.views.bindings import bindings_from
 from routelog.vhosts import ROUND_ROBIN, ConsumerGroup, MessageCounters, Queue, VirtualHost
 

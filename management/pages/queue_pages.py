@@ -23,7 +23,7 @@ from routelog.management.pages.visit import (
     Shows,
     Visit,
 )
-from routelog.management.sampling.growth import GROWING_MINUTES, MINUTE, grows
+from routelog.management.sampling.history import GROWING_MINUTES, MINUTE, grows
 
 QUEUES, OF_VHOST = "/queues", "/queues/{vhost}"
 PAGE_ITEMS = "50"

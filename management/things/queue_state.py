@@ -6,7 +6,7 @@ from typing import Any
 
 from routelog.management.figures.charts import at_age, samples
 from routelog.management.figures.numbers import as_count, as_rate, as_span
-from routelog.management.sampling.growth import grows
+from routelog.management.sampling.history import grows
 
 RATE_SECONDS = 60  # what a rate is taken over
 IDLE_RATE = 0.05  # messages a second, below which nothing happens
