@@ -17,11 +17,15 @@ from routelog.management.commands.queue_commands import delete_queue, purge_queu
 from routelog.management.commands.terminal import complaints, printable, prompt_password, show
 from routelog.management.shapes.connection import ChannelRow, ConnectionRow
 from routelog.management.shapes.consumer import ConsumerRow
+from routelog.management.shapes.definitions import (
+    PermissionRow,
+    PolicyRow,
+    TopicPermissionRow,
+    UserRow,
+    VhostRow,
+)
 from routelog.management.shapes.exchange import BindingRow, ExchangeRow
 from routelog.management.shapes.queue import QueueRow
-from routelog.management.shapes.rule import PolicyRow
-from routelog.management.shapes.user import PermissionRow, TopicPermissionRow, UserRow
-from routelog.management.shapes.vhost import VhostRow
 
 
 class Listing(NamedTuple):

@@ -14,7 +14,12 @@ from routelog.management.calls.failures import (
     vhost_or_user_not_found,
 )
 from routelog.management.calls.operation import answers, changes, lists, puts
-from routelog.management.shapes.user import PermissionRow, TopicPermissionRow, UserRow, WhoAmI
+from routelog.management.shapes.definitions import (
+    PermissionRow,
+    TopicPermissionRow,
+    UserRow,
+    WhoAmI,
+)
 from routelog.vhosts import (
     ARGON2ID,
     Permission,

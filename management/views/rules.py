@@ -8,7 +8,7 @@ from routelog.management.calls.answer import Answer, Empty, Listing, Row, Value,
 from routelog.management.calls.call import Call
 from routelog.management.calls.failures import bad_request, not_found
 from routelog.management.calls.operation import answers, changes, lists, puts
-from routelog.management.shapes.rule import (
+from routelog.management.shapes.definitions import (
     GlobalParameterRow,
     ParameterRow,
     PolicyRow,

@@ -11,7 +11,7 @@ from routelog.management.calls.call import DEFINITIONS_BYTES_MAX, STATISTICS, Ca
 from routelog.management.calls.failures import bad_request, not_found
 from routelog.management.calls.listing import SLICE_ITEMS, slices
 from routelog.management.calls.operation import Parameter, Query, answers, changes, lists, puts
-from routelog.management.shapes.vhost import VhostRow
+from routelog.management.shapes.definitions import VhostRow
 from routelog.mirror_cluster import ReplicaState
 from routelog.vhosts import (
     FULL_PERMISSION,
