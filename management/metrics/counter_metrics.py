@@ -3,8 +3,7 @@
 from collections.abc import Callable, Iterator
 from typing import TypeVar
 
-from routelog.management.metrics.metric import Groups, Metric
-from routelog.management.metrics.metric_text import head, labelled, sample_text
+from routelog.management.metrics.metric import Groups, Metric, head, labelled, sample_text
 from routelog.vhosts import (
     ChurnCounters,
     ExchangeCounters,

@@ -3,8 +3,14 @@
 from collections.abc import Iterator, Sequence
 
 from routelog.management.calls.process_usage import ProcessUsage
-from routelog.management.metrics.metric import Groups, Metric
-from routelog.management.metrics.metric_text import head, histogram_text, labelled, sample_text
+from routelog.management.metrics.metric import (
+    Groups,
+    Metric,
+    head,
+    histogram_text,
+    labelled,
+    sample_text,
+)
 from routelog.management.metrics.watched import WatchedNode
 from routelog.vhosts import RABBITMQ_VERSION
 

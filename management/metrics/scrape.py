@@ -12,8 +12,7 @@ from routelog.log_backend import Lane, in_turns, pause
 from routelog.management.calls.listing import let_go
 from routelog.management.calls.process_usage import process_usage
 from routelog.management.metrics.counter_metrics import CHURN, global_text, totals_text
-from routelog.management.metrics.metric import Groups, Metric
-from routelog.management.metrics.metric_text import head, labelled, sample_text
+from routelog.management.metrics.metric import Groups, Metric, head, labelled, sample_text
 from routelog.management.metrics.node_metrics import (
     ALARM_METRICS,
     NODE_METRICS,

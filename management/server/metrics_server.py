@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 
 from aiohttp import web
 
-from routelog.management.metrics.metric_text import CONTENT_TYPE
+from routelog.management.metrics.metric import CONTENT_TYPE
 from routelog.management.metrics.scrape import aggregated, detailed, of_each
 from routelog.management.metrics.watched import WatchedNode
 from routelog.management.server.http_server import HttpServer

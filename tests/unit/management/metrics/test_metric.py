@@ -1,7 +1,7 @@
 """Prometheus' text format, byte by byte."""
 
 from routelog.log_backend import Histogram
-from routelog.management.metrics.metric_text import head, histogram_text, labelled
+from routelog.management.metrics.metric import head, histogram_text, labelled
 
 
 def test_a_metric_begins_with_what_it_means_and_its_type() -> None:
