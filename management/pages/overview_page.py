@@ -1,4 +1,6 @@
-"""The overview: is anything wrong, how much comes and goes, and how near the limits are."""
+"""Pages of the node: the overview (is anything wrong, how much comes and goes, how near the limits are), the
+cluster, and the log with what operators did.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,6 +20,7 @@ from routelog.management.figures.charts import (
 from routelog.management.pages.frame import PAGES_OF_TYPES
 from routelog.management.pages.rendering import as_part
 from routelog.management.pages.visit import NOTHING, Shown, Shows, Visit
+from routelog.management.views.broker_log import LEVELS
 
 ROWS_MAX = 5  # the others are a click away: who reads more than that
 BUSY, FULL = 0.75, 0.9  # of a limit
@@ -186,3 +189,29 @@ def _limits(node: Mapping[str, Any]) -> list[Limit]:
         files = ("count", "sockets, files of logs")
         limits.insert(2, Limit("Open files", node["fd_used"], node["fd_total"], *files))
     return limits
+
+
+LINES = "200"
+OPERATORS = "HTTP"  # the door that the page, the API and commands come through
+
+
+async def show_cluster(visit: Visit) -> Shows:
+    """Nodes, standbys and the timeline."""
+    return Shown("cluster.html", {"state": await visit.get("/cluster")})
+
+
+async def show_log(visit: Visit) -> Shows:
+    """The newest lines first; the filter is in the address."""
+    names = ("level", "user", "event", "via", "text")
+    asked = {name: value for name in names if (value := visit.asked(name).strip())}
+    found = await visit.get("/log", query=asked | {"count": LINES})
+    return Shown(
+        "log.html",
+        {
+            "lines": found["items"][::-1],
+            "asked": asked,
+            "levels": LEVELS,
+            "operators": OPERATORS,
+            "is_still": bool(visit.asked("still")),
+        },
+    )

@@ -17,8 +17,7 @@ from routelog.management.pages.definition_pages import (
 )
 from routelog.management.pages.list_pages import DELAYED as DELAYED_OF_ALL
 from routelog.management.pages.list_pages import LISTS, STREAMS, list_delayed, list_streams
-from routelog.management.pages.node_pages import show_cluster, show_log
-from routelog.management.pages.overview_page import overview
+from routelog.management.pages.overview_page import overview, show_cluster, show_log
 from routelog.management.pages.queue_pages import (
     QUEUES,
     change_queues,
