@@ -14,8 +14,14 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from routelog.management.commands.broker_option import with_broker
 from routelog.management.commands.client import AnswerRefused, ManagementClient
-from routelog.management.commands.condition_options import Conditions, with_conditions
-from routelog.management.commands.options import AsJson, Transient, Vhost, named_values
+from routelog.management.commands.options import (
+    AsJson,
+    Conditions,
+    Transient,
+    Vhost,
+    named_values,
+    with_conditions,
+)
 from routelog.management.commands.queue_commands import queue as queue
 from routelog.management.commands.terminal import printable, show
 
