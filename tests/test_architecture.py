@@ -205,7 +205,7 @@ WRITERS = {
     "mirror_cluster/node/cluster_member.py",
     "mirror_cluster/node/lease_keeper.py",
     "mirror_cluster/node/incarnation.py",
-    "mirror_cluster/node/kept_promise.py",
+    "mirror_cluster/node/journal_storage.py",
     "mirror_cluster/node/own_etcd.py",
     "mirror_cluster/standalone.py",
     "mirror_cluster/standby/standby.py",

@@ -41,8 +41,7 @@ from routelog.mirror_cluster.node.digest_sender import DigestSender
 from routelog.mirror_cluster.node.first_record import FirstRecord
 from routelog.mirror_cluster.node.followed_store import FollowedStore
 from routelog.mirror_cluster.node.incarnation import read_incarnation, renew_incarnation
-from routelog.mirror_cluster.node.journal_storage import JournalStorage
-from routelog.mirror_cluster.node.kept_promise import KeptPromise
+from routelog.mirror_cluster.node.journal_storage import JournalStorage, KeptPromise
 from routelog.mirror_cluster.node.leader_hook import LeaderHook
 from routelog.mirror_cluster.node.leadership_history import LeadershipHistory
 from routelog.mirror_cluster.node.lease_keeper import DiskProbe

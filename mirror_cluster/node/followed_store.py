@@ -17,8 +17,7 @@ from routelog.log_backend import (
     scheduler_of,
 )
 from routelog.mirror_cluster.node.copy_receiver import CopyReceiver
-from routelog.mirror_cluster.node.journal_storage import JournalStorage
-from routelog.mirror_cluster.node.kept_promise import KeptPromise
+from routelog.mirror_cluster.node.journal_storage import JournalStorage, KeptPromise
 from routelog.mirror_cluster.protocol.shard_record import SHARD
 from routelog.mirror_cluster.standalone import epoch_alone
 

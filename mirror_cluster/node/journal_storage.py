@@ -1,4 +1,6 @@
-"""The broker's journal as a replica's storage."""
+"""The broker's journal as a replica's storage, and the replica's promise in the file `promise` of its data
+directory: a JSON object, replaced as a whole.
+"""
 
 import asyncio
 import errno
@@ -6,10 +8,20 @@ import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
-from routelog.log_backend import Journal, Mark, ShardBlock, scheduler_of
+import msgspec
+
+from routelog.log_backend import (
+    Disk,
+    Journal,
+    Mark,
+    ShardBlock,
+    read_file,
+    replace_file,
+    scheduler_of,
+)
 from routelog.mirror_cluster.node.copy_receiver import CopyError, CopyReceiver
-from routelog.mirror_cluster.node.kept_promise import KeptPromise
 from routelog.mirror_cluster.protocol.promise import NOTHING, Promise
 from routelog.mirror_cluster.replica.chain import Chain
 from routelog.mirror_cluster.replica.events import (
@@ -19,6 +31,42 @@ from routelog.mirror_cluster.replica.events import (
     Recycled,
     Truncated,
 )
+
+PROMISE_FILE = "promise"
+SHOWN_BYTES_MAX = 200  # of what is no promise, in an error
+
+
+class PromiseUnreadable(OSError):
+    """The file holds no promise: it is damaged, or somebody has edited it."""
+
+
+class KeptPromise:
+    """Reads and writes a promise. Every call blocks; one at a time."""
+
+    def __init__(self, directory: Path, disk: Disk) -> None:
+        self._path = directory / PROMISE_FILE
+        self._disk = disk
+
+    def read(self) -> Promise:
+        """The promise; one of nothing when there is no file.
+
+        Raises:
+            PromiseUnreadable: the file holds something else.
+        """
+        if self._path.name not in self._disk.list_directory(self._path.parent):
+            return NOTHING
+        content = bytes(read_file(self._disk, self._path))
+        try:
+            return msgspec.json.decode(content, type=Promise)
+        except msgspec.DecodeError as error:
+            shown = content[:SHOWN_BYTES_MAX]
+            raise PromiseUnreadable(f"{self._path}: {error}: found {shown!r}") from None
+
+    def write(self, promise: Promise) -> None:
+        """Keep another promise; durable when this returns."""
+        unfinished = self._path.with_name(f"{self._path.name}.new")
+        replace_file(self._disk, self._path, unfinished, msgspec.json.encode(promise) + b"\n")
+
 
 log = logging.getLogger(__name__)
 

@@ -17,8 +17,7 @@ from pathlib import Path
 from routelog.log_backend import Mark, ShardBlock, SystemDisk
 from routelog.mirror_cluster.node.copy_receiver import CopyError
 from routelog.mirror_cluster.node.incarnation import read_incarnation
-from routelog.mirror_cluster.node.journal_storage import Notice, Recovered
-from routelog.mirror_cluster.node.kept_promise import KeptPromise
+from routelog.mirror_cluster.node.journal_storage import KeptPromise, Notice, Recovered
 from routelog.mirror_cluster.protocol.message_format import (
     BadMessage,
     decode_message,

@@ -14,8 +14,7 @@ from routelog.log_backend.journal.journal_block import JournalEntry, decode_entr
 from routelog.log_backend.journal.journal_supply import JournalSupply
 from routelog.log_backend.records.record_batch import RecordBatch
 from routelog.mirror_cluster.node.incarnation import read_incarnation
-from routelog.mirror_cluster.node.journal_storage import JournalStorage
-from routelog.mirror_cluster.node.kept_promise import KeptPromise
+from routelog.mirror_cluster.node.journal_storage import JournalStorage, KeptPromise
 
 FILE_BYTES = 8 * 1024 * 1024
 FILES_MAX = 64  # nothing takes them back: there is no checkpoint here

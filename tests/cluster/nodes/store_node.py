@@ -30,8 +30,7 @@ from routelog.mirror_cluster.node.cluster_node import ClusterNode, NodeSettings
 from routelog.mirror_cluster.node.copy_receiver import CopyReceiver
 from routelog.mirror_cluster.node.copy_sender import CopySender
 from routelog.mirror_cluster.node.incarnation import read_incarnation
-from routelog.mirror_cluster.node.journal_storage import JournalStorage
-from routelog.mirror_cluster.node.kept_promise import KeptPromise
+from routelog.mirror_cluster.node.journal_storage import JournalStorage, KeptPromise
 from routelog.mirror_cluster.node.lease_keeper import DiskProbe
 from routelog.mirror_cluster.replica.settings import ReplicaSettings
 from routelog.mirror_cluster.replica.shard_log import ShardLog

@@ -17,9 +17,10 @@ from routelog.mirror_cluster.node.journal_storage import (
     BlockUnreadable,
     CopyWaits,
     JournalStorage,
+    KeptPromise,
     Notice,
+    PromiseUnreadable,
 )
-from routelog.mirror_cluster.node.kept_promise import KeptPromise, PromiseUnreadable
 from routelog.mirror_cluster.protocol.promise import Promise
 from routelog.mirror_cluster.replica.chain import Chain
 from routelog.mirror_cluster.replica.events import (
