@@ -18,8 +18,8 @@ from routelog.mirror_cluster.replica.shard_log import Identity
 from routelog.mirror_cluster.standalone import claim_epoch
 from routelog.mirror_cluster.standby.follow_sender import StandbyLag
 from routelog.mirror_cluster.standby.standby import NoStandby, StandbyNode, is_standby, promote
-from routelog.mirror_cluster.standby.standby_door import StandbyDoor
-from routelog.mirror_cluster.standby.standby_options import (
+from routelog.mirror_cluster.standby.standby_door import (
+    StandbyDoor,
     StandbyOptions,
     follow_options,
     listen_options,

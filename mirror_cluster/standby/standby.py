@@ -37,7 +37,7 @@ from routelog.mirror_cluster.protocol.message_format import BadMessage
 from routelog.mirror_cluster.protocol.messages import Acknowledge, Append, CopyFrom, Hello
 from routelog.mirror_cluster.protocol.shard_record import SHARD
 from routelog.mirror_cluster.replica.events import Durable
-from routelog.mirror_cluster.standby.standby_options import LEADER, StandbyOptions
+from routelog.mirror_cluster.standby.standby_door import LEADER, StandbyOptions
 
 log = logging.getLogger(__name__)
 

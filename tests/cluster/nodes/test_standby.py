@@ -19,7 +19,7 @@ from routelog.mirror_cluster.links.copy_stream import receive_message, send_mess
 from routelog.mirror_cluster.links.given_link import connect, connect_given
 from routelog.mirror_cluster.links.introduction import Opening, Purpose
 from routelog.mirror_cluster.protocol.messages import Acknowledge
-from routelog.mirror_cluster.standby.standby_options import LEADER
+from routelog.mirror_cluster.standby.standby_door import LEADER
 
 
 @pytest.fixture
