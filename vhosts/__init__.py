@@ -2,7 +2,6 @@
 
 from routelog.vhosts.actor import Actor, acts, current_actor
 from routelog.vhosts.arguments.argument_checks import OVERFLOWS, ROUND_ROBIN, age_microseconds
-from routelog.vhosts.arguments.effective_arguments import merged_definitions
 from routelog.vhosts.arguments.group_options import GROUP, GROUP_EXPIRES, GroupOptions, wanted_group
 from routelog.vhosts.arguments.json_arguments import (
     checked_arguments,
@@ -17,9 +16,8 @@ from routelog.vhosts.arguments.limits import (
     Limits,
     checked_limits,
 )
-from routelog.vhosts.arguments.match_budget import MatchBudget, OutOfTime
-from routelog.vhosts.arguments.pattern import BadPattern, Pattern
-from routelog.vhosts.arguments.policy import OPERATOR_KEYS, QUEUE_KEYS, Policy
+from routelog.vhosts.arguments.pattern import BadPattern, MatchBudget, OutOfTime, Pattern
+from routelog.vhosts.arguments.policy import OPERATOR_KEYS, QUEUE_KEYS, Policy, merged_definitions
 from routelog.vhosts.arguments.queue_arguments import FOR_LIFE, durability_level
 from routelog.vhosts.arguments.queue_properties import QueueProperties
 from routelog.vhosts.compatibility import RABBITMQ_PRODUCT, RABBITMQ_VERSION

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from enum import Enum
 from types import MappingProxyType
 
-from routelog.vhosts.arguments.match_budget import MatchBudget
+from routelog.vhosts.arguments.pattern import MatchBudget
 from routelog.vhosts.errors import AccessRefused, VhostAccessRefused
 from routelog.vhosts.publishing.broker_message import LOG_EXCHANGE
 from routelog.vhosts.stored.permission import Permission, Verb

@@ -1,6 +1,6 @@
 """A cache of one connection's permissions, so that a publish needs no regular expression."""
 
-from routelog.vhosts.arguments.match_budget import MatchBudget
+from routelog.vhosts.arguments.pattern import MatchBudget
 from routelog.vhosts.people.permission_book import PermissionBook, ResourceKind
 from routelog.vhosts.stored.permission import Verb
 

@@ -13,8 +13,7 @@ from routelog.exchanges import QueueNotFound
 from routelog.log_backend import EXPIRING, Durability, Lane, Scheduler
 from routelog.log_backend.partitions.log_end import NOTHING_OPEN, LogEnd
 from routelog.log_backend.records.record_batch import Records
-from routelog.vhosts.arguments.effective_arguments import EffectiveArguments, effective_arguments
-from routelog.vhosts.arguments.policy import Policy
+from routelog.vhosts.arguments.policy import EffectiveArguments, Policy, effective_arguments
 from routelog.vhosts.arguments.queue_arguments import (
     counts_deliveries,
     has_single_active_consumer,

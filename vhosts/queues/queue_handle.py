@@ -5,8 +5,8 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol, TypeVar, Union
 
-from routelog.vhosts.arguments.effective_arguments import EffectiveArguments
 from routelog.vhosts.arguments.group_options import GroupOptions
+from routelog.vhosts.arguments.policy import EffectiveArguments
 from routelog.vhosts.arguments.queue_properties import QueueProperties
 from routelog.vhosts.counters.counters import MessageCounters
 from routelog.vhosts.filters.reader_filter import ReaderFilter

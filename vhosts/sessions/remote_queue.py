@@ -10,8 +10,7 @@ import msgspec
 
 from routelog.exchanges import QueueNotFound
 from routelog.log_backend import Durability, Progress, Records
-from routelog.vhosts.arguments.effective_arguments import EffectiveArguments, effective_arguments
-from routelog.vhosts.arguments.policy import Policy
+from routelog.vhosts.arguments.policy import EffectiveArguments, Policy, effective_arguments
 from routelog.vhosts.arguments.queue_arguments import (
     counts_deliveries,
     durability,

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from routelog.log_backend import Change, MetadataWriter
-from routelog.vhosts.arguments.match_budget import MatchBudget
+from routelog.vhosts.arguments.pattern import MatchBudget
 from routelog.vhosts.arguments.policy import Policy
 from routelog.vhosts.errors import PolicyNotFound
 from routelog.vhosts.stored.policy_record import decode_policy, policy_change, policy_kind

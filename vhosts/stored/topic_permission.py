@@ -3,8 +3,7 @@
 import re
 from dataclasses import dataclass
 
-from routelog.vhosts.arguments.match_budget import MatchBudget
-from routelog.vhosts.arguments.pattern import Pattern
+from routelog.vhosts.arguments.pattern import MatchBudget, Pattern
 from routelog.vhosts.stored.permission import Verb, verb_pattern
 
 _VARIABLE = re.compile(r"\{(?:username|vhost|client_id)\}")

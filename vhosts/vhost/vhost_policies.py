@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 
 from routelog.exchanges import RoutingTable
 from routelog.log_backend import Durability, Lane, MetadataWriter, in_turns
-from routelog.vhosts.arguments.match_budget import MatchBudget
+from routelog.vhosts.arguments.pattern import MatchBudget
 from routelog.vhosts.arguments.policy import ALTERNATE_EXCHANGE, Policy
 from routelog.vhosts.arguments.queue_arguments import durability, retention
 from routelog.vhosts.errors import VhostNotFound

@@ -16,7 +16,7 @@ from routelog.vhosts import (
     QueueProperties,
     VirtualHost,
 )
-from routelog.vhosts.arguments.match_budget import MatchBudget
+from routelog.vhosts.arguments.pattern import MatchBudget
 from routelog.vhosts.vhost.vhost import DELETIONS_MAX
 
 CONNECTION = object()
