@@ -117,9 +117,8 @@ from routelog.vhosts.filters.filter_arguments import filter_arguments
 from routelog.vhosts.filters.reader_filter import ReaderFilter, reader_filter, sql_condition
 from routelog.vhosts.messages.batch_outcome import BatchOutcome
 from routelog.vhosts.messages.consumer import CREDIT_UNLIMITED, Consumer
-from routelog.vhosts.messages.delivery import Delivery, DeliverySource, put_back
+from routelog.vhosts.messages.delivery import Delivery, DeliverySource, ReturnReason, put_back
 from routelog.vhosts.messages.recipient import Recipient
-from routelog.vhosts.messages.return_reason import ReturnReason
 from routelog.vhosts.messages.snapshot import (
     BrowsedMessage,
     ChannelSnapshot,

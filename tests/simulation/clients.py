@@ -11,7 +11,7 @@ from support.queue_samples import declare_queue, got
 
 from routelog.log_backend import PERSISTENT, Reason
 from routelog.vhosts import GroupOptions, QueueProperties, VirtualHost
-from routelog.vhosts.messages.return_reason import ReturnReason
+from routelog.vhosts.messages.delivery import ReturnReason
 from routelog.vhosts.publishing.internal_publish import OutgoingMessage
 
 TO_MORGUE = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "morgue"}

@@ -4,6 +4,7 @@
 
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
+from enum import Enum
 from typing import Protocol
 
 import cython
@@ -11,7 +12,17 @@ import cython
 from routelog.log_backend import Reason, SettledPart
 from routelog.log_backend.records.record_batch import Records
 from routelog.vhosts.counters.counters import MessageCounters
-from routelog.vhosts.messages.return_reason import ReturnReason
+
+
+class ReturnReason(Enum):
+    """Why delivered messages come back to their queue; sessions send the numbers.
+
+    RabbitMQ's quorum queues count the first kind as failures of the consumer.
+    """
+
+    FAILED = 1  # rejected, or their channel ended
+    RETURNED = 2  # nacked, recovered, or not settled in time
+    UNUSED = 3  # only looked at
 
 
 class DeliverySource(Protocol):

@@ -14,9 +14,8 @@ from routelog.log_backend import EXPIRING, PartitionLog, Reason, SettledPart, Se
 from routelog.log_backend.partitions.log_end import LogEnd
 from routelog.log_backend.records.record_batch import RecordBatch, Records
 from routelog.vhosts.counters.counters import ChangedCounters, MessageCounters
-from routelog.vhosts.messages.delivery import Delivery, fitting, new_delivery
+from routelog.vhosts.messages.delivery import Delivery, ReturnReason, fitting, new_delivery
 from routelog.vhosts.messages.property_list import timestamp
-from routelog.vhosts.messages.return_reason import ReturnReason
 
 PURGED_RANGES_MAX = 4_096  # remembered of a purge: more lie scattered among what is settled
 

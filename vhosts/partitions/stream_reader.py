@@ -15,8 +15,7 @@ from routelog.vhosts.counters.counters import MessageCounters
 from routelog.vhosts.errors import InvalidStreamOffset
 from routelog.vhosts.filters.reader_filter import LOOK_SECONDS, ReaderFilter
 from routelog.vhosts.messages.consumer import Consumer
-from routelog.vhosts.messages.delivery import Delivery, fitting
-from routelog.vhosts.messages.return_reason import ReturnReason
+from routelog.vhosts.messages.delivery import Delivery, ReturnReason, fitting
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,8 +4,7 @@ from collections.abc import Callable, Sequence
 
 from routelog.log_backend import Reason, SettledPart
 from routelog.vhosts.counters.counters import MessageCounters
-from routelog.vhosts.messages.delivery import Delivery
-from routelog.vhosts.messages.return_reason import ReturnReason
+from routelog.vhosts.messages.delivery import Delivery, ReturnReason
 from routelog.vhosts.partitions.queue_partition import QueuePartition
 
 

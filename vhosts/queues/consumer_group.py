@@ -8,8 +8,7 @@ from collections.abc import Mapping, Sequence
 from routelog.log_backend import Hold, PartitionLog, Reason, Scheduler
 from routelog.vhosts.filters.reader_filter import LOOK_SECONDS, ReaderFilter
 from routelog.vhosts.messages.consumer import Consumer
-from routelog.vhosts.messages.delivery import Delivery
-from routelog.vhosts.messages.return_reason import ReturnReason
+from routelog.vhosts.messages.delivery import Delivery, ReturnReason
 from routelog.vhosts.partitions.queue_partition import QueuePartition
 from routelog.vhosts.queues.dispatcher import Dispatcher
 from routelog.vhosts.stored.group_record import GroupRecord

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 
 from routelog.log_backend import Reason, Records, split_records
-from routelog.vhosts.messages.return_reason import ReturnReason
+from routelog.vhosts.messages.delivery import ReturnReason
 from routelog.vhosts.partitions.queue_partition import QueuePartition
 from routelog.vhosts.rules.dead_letters import DeadLetters, letter_address
 from routelog.vhosts.rules.death import DeathReason

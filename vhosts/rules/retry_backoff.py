@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from heapq import heappop, heappush
 
 from routelog.log_backend import CallLater, Timer
-from routelog.vhosts.messages.return_reason import ReturnReason
+from routelog.vhosts.messages.delivery import ReturnReason
 from routelog.vhosts.partitions.queue_partition import QueuePartition
 
 RETRY_TYPE = "x-delayed-retry-type"

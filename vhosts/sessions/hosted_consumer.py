@@ -9,8 +9,7 @@ from routelog.log_backend import Octets, slice_records
 from routelog.vhosts.counters.counters import MessageCounters
 from routelog.vhosts.errors import QueueStopped
 from routelog.vhosts.messages.consumer import CREDIT_UNLIMITED
-from routelog.vhosts.messages.delivery import Delivery, DeliverySource
-from routelog.vhosts.messages.return_reason import ReturnReason
+from routelog.vhosts.messages.delivery import Delivery, DeliverySource, ReturnReason
 from routelog.vhosts.queues.dispatcher import (
     DELIVERY_BYTES_MAX,
     DELIVERY_COUNT_MAX,

@@ -8,8 +8,7 @@ import logging
 from collections.abc import Iterable, Iterator
 from heapq import merge
 
-from routelog.vhosts.messages.delivery import DeliverySource
-from routelog.vhosts.messages.return_reason import ReturnReason
+from routelog.vhosts.messages.delivery import DeliverySource, ReturnReason
 from routelog.vhosts.queues.queue_handle import QueueHandle
 from routelog.vhosts.sessions.hosted_consumer import HostedConsumer
 from routelog.vhosts.sessions.offset_ranges import OffsetRanges

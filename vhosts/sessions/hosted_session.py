@@ -32,8 +32,7 @@ from routelog.log_backend import (
 )
 from routelog.vhosts.counters.counters import ChangedCounters, MessageCounters
 from routelog.vhosts.errors import PublishRefused, QueueStopped, Untaken, VhostNotFound
-from routelog.vhosts.messages.delivery import Delivery, DeliverySource, put_back
-from routelog.vhosts.messages.return_reason import ReturnReason
+from routelog.vhosts.messages.delivery import Delivery, DeliverySource, ReturnReason, put_back
 from routelog.vhosts.queues.queue import Queue
 from routelog.vhosts.queues.queue_handle import ConsumerSource
 from routelog.vhosts.sessions.batch_confirms import BatchConfirms

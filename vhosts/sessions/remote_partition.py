@@ -10,8 +10,7 @@ from typing import Protocol
 from routelog.log_backend import Octets, Reason, SettledPart
 from routelog.vhosts.counters.counters import MessageCounters
 from routelog.vhosts.errors import SessionLost
-from routelog.vhosts.messages.delivery import Delivery
-from routelog.vhosts.messages.return_reason import ReturnReason
+from routelog.vhosts.messages.delivery import Delivery, ReturnReason
 from routelog.vhosts.partitions.queue_partition import UNCOUNTED
 from routelog.vhosts.sessions.front_session import FrontSession
 from routelog.vhosts.sessions.session_message import MORE, Kind, SessionMessage, message_pieces

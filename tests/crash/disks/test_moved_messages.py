@@ -24,7 +24,7 @@ from unit.log_backend.open_store import unsettled
 from unit.vhosts.delays.test_held_messages import message
 
 from routelog.log_backend import PartitionLog, Reason, SystemClock
-from routelog.vhosts.messages.return_reason import ReturnReason
+from routelog.vhosts.messages.delivery import ReturnReason
 from routelog.vhosts.rules.rule_services import RuleServices
 
 pytestmark = pytest.mark.crash

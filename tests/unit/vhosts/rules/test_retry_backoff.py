@@ -2,7 +2,7 @@
 
 from support.queue_samples import Turns
 
-from routelog.vhosts.messages.return_reason import ReturnReason
+from routelog.vhosts.messages.delivery import ReturnReason
 from routelog.vhosts.rules.retry_backoff import RetryBackoff, RetryOptions, retry_options
 
 
