@@ -207,8 +207,13 @@ from routelog.vhosts.sessions.session_message import message_pieces as session_m
 from routelog.vhosts.source_network import source_of
 from routelog.vhosts.stored.declared_partitions import DeclaredPartitions, partition_names
 from routelog.vhosts.stored.global_parameters import CLUSTER_NAME, GlobalParameters
-from routelog.vhosts.stored.permission import FULL_PERMISSION, Permission, Verb
-from routelog.vhosts.stored.topic_permission import TopicPermission, TopicRule
+from routelog.vhosts.stored.permission import (
+    FULL_PERMISSION,
+    Permission,
+    TopicPermission,
+    TopicRule,
+    Verb,
+)
 from routelog.vhosts.stored.topology_record import VhostRecord
 from routelog.vhosts.stored.user import User
 from routelog.vhosts.vhost.group_expiry import GroupExpiry

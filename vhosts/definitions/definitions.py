@@ -54,8 +54,7 @@ from routelog.vhosts.stored.kept_definitions import (
     check_kept,
     exchanges_of,
 )
-from routelog.vhosts.stored.permission import Permission
-from routelog.vhosts.stored.topic_permission import TopicPermission, TopicRule
+from routelog.vhosts.stored.permission import Permission, TopicPermission, TopicRule
 from routelog.vhosts.stored.topology_record import VhostRecord
 from routelog.vhosts.stored.user import User
 

@@ -15,8 +15,7 @@ from routelog.vhosts.people.imported_password import split_imported_hash
 from routelog.vhosts.people.user_directory import UserDirectory
 from routelog.vhosts.stored.global_parameters import GlobalParameters
 from routelog.vhosts.stored.kept_definitions import BINDINGS, EXCHANGES, PARAMETERS
-from routelog.vhosts.stored.permission import Permission
-from routelog.vhosts.stored.topic_permission import TopicPermission
+from routelog.vhosts.stored.permission import Permission, TopicPermission
 from routelog.vhosts.stored.topology_record import VhostRecord
 from routelog.vhosts.stored.user import User
 from routelog.vhosts.vhost.vhost import VirtualHost

@@ -7,8 +7,7 @@ from types import MappingProxyType
 from routelog.vhosts.arguments.pattern import MatchBudget
 from routelog.vhosts.errors import AccessRefused, VhostAccessRefused
 from routelog.vhosts.publishing.broker_message import LOG_EXCHANGE
-from routelog.vhosts.stored.permission import Permission, Verb
-from routelog.vhosts.stored.topic_permission import TopicPermission, TopicRule
+from routelog.vhosts.stored.permission import Permission, TopicPermission, TopicRule, Verb
 
 NO_TOPICS: Mapping[str, TopicRule] = MappingProxyType({})
 # Tags that allow binding to the log exchange: log lines name all users of the node, and their refusals.

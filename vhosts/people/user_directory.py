@@ -11,9 +11,13 @@ from routelog.vhosts.people.imported_password import hash_fault
 from routelog.vhosts.people.loopback import DEFAULT_PASSWORD, DEFAULT_USER
 from routelog.vhosts.people.permission_book import PermissionBook
 from routelog.vhosts.queues.event_feed import TellEvent, tell_nobody
-from routelog.vhosts.stored.permission import FULL_PERMISSION, Permission
+from routelog.vhosts.stored.permission import (
+    FULL_PERMISSION,
+    Permission,
+    TopicPermission,
+    TopicRule,
+)
 from routelog.vhosts.stored.stored_definitions import StoredDefinitions, key_names
-from routelog.vhosts.stored.topic_permission import TopicPermission, TopicRule
 from routelog.vhosts.stored.user import ADMINISTRATOR, IMPERSONATOR, User
 from routelog.vhosts.stored.user_record import (
     PERMISSIONS_PREFIX,

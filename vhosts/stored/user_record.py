@@ -18,8 +18,7 @@ import msgspec
 from routelog.log_backend import Change, MetadataCorrupt
 from routelog.vhosts.arguments.limits import Limits
 from routelog.vhosts.errors import InvalidPermission, InvalidUser
-from routelog.vhosts.stored.permission import Permission
-from routelog.vhosts.stored.topic_permission import TopicPermission
+from routelog.vhosts.stored.permission import Permission, TopicPermission
 from routelog.vhosts.stored.topology_record import record_key
 from routelog.vhosts.stored.user import User
 

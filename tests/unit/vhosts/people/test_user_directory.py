@@ -18,8 +18,7 @@ from routelog.vhosts.errors import (
     VhostAccessRefused,
 )
 from routelog.vhosts.people.user_directory import UserDirectory
-from routelog.vhosts.stored.permission import FULL_PERMISSION, Permission
-from routelog.vhosts.stored.topic_permission import TopicPermission
+from routelog.vhosts.stored.permission import FULL_PERMISSION, Permission, TopicPermission
 from routelog.vhosts.stored.user import User
 
 NASTY_NAMES = [
