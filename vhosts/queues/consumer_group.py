@@ -11,7 +11,7 @@ from routelog.vhosts.messages.consumer import Consumer
 from routelog.vhosts.messages.delivery import Delivery, ReturnReason
 from routelog.vhosts.partitions.queue_partition import QueuePartition
 from routelog.vhosts.queues.dispatcher import Dispatcher
-from routelog.vhosts.stored.group_record import GroupRecord
+from routelog.vhosts.stored.topology_record import GroupRecord
 
 log = logging.getLogger(__name__)
 

@@ -30,13 +30,13 @@ from routelog.vhosts.partitions.stream_reader import stream_position, when_locat
 from routelog.vhosts.queues.consumer_group import ConsumerGroup
 from routelog.vhosts.queues.queue import Queue
 from routelog.vhosts.queues.queue_handle import Answer, ConsumeOptions, ConsumerSource, then
-from routelog.vhosts.stored.group_record import (
+from routelog.vhosts.stored.stored_definitions import key_names
+from routelog.vhosts.stored.topology_record import (
     GroupRecord,
     NextCursorRecord,
     group_change,
     next_cursor_change,
 )
-from routelog.vhosts.stored.stored_definitions import key_names
 
 # Of one queue: every publish wakes each group, and every settlement checks all their cursors.
 GROUPS_MAX = 256

@@ -7,8 +7,12 @@ import msgspec
 
 from routelog.log_backend import EXCHANGE_MARK, DeclaredPartition, MetadataStore
 from routelog.vhosts.arguments.queue_arguments import compression, retention
-from routelog.vhosts.stored.group_record import GroupRecord
-from routelog.vhosts.stored.topology_record import DelayRecord, ExchangeRecord, QueueRecord
+from routelog.vhosts.stored.topology_record import (
+    DelayRecord,
+    ExchangeRecord,
+    GroupRecord,
+    QueueRecord,
+)
 
 KINDS = (b"queues", b"exchanges", b"delays")
 

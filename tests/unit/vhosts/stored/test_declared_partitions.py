@@ -6,8 +6,13 @@ import pytest
 from routelog.exchanges import Exchange
 from routelog.log_backend import EXCHANGE_MARK, DeclaredPartition, MetadataStore, Retention
 from routelog.vhosts import DeclaredPartitions, QueueProperties, partition_names
-from routelog.vhosts.stored.group_record import GroupRecord, group_change
-from routelog.vhosts.stored.topology_record import delay_change, exchange_change, queue_change
+from routelog.vhosts.stored.topology_record import (
+    GroupRecord,
+    delay_change,
+    exchange_change,
+    group_change,
+    queue_change,
+)
 
 KEPT = {"x-retention": "1s", "x-compression": "lz4"}
 GROUP = GroupRecord("a/b", "g", 3, [5, 7], None)

@@ -10,11 +10,13 @@ from support.queue_samples import Node, running_node
 from routelog.exchanges import Binding, Exchange, QueueNotFound
 from routelog.log_backend import Change, MetadataCorrupt
 from routelog.vhosts import QueueProperties, VhostRecord, VirtualHost
-from routelog.vhosts.stored.group_record import GroupRecord, group_change, next_cursor_change
 from routelog.vhosts.stored.topology_record import (
+    GroupRecord,
     binding_change,
     delay_change,
     exchange_change,
+    group_change,
+    next_cursor_change,
     queue_change,
     vhost_change,
 )
