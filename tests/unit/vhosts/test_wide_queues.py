@@ -17,7 +17,7 @@ from routelog.vhosts import (
     QueuePartition,
     QueueProperties,
 )
-from routelog.vhosts.partitions.priority_scan_budget import MESSAGES_MAX
+from routelog.vhosts.partitions.priority_order import MESSAGES_MAX
 from routelog.vhosts.partitions.stream_reader import StreamReader
 from routelog.vhosts.rules.ready_bytes import BATCHES_MAX
 from routelog.vhosts.vhost import hosted_queues

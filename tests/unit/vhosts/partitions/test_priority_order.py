@@ -16,7 +16,7 @@ from unit.log_backend.open_store import flushed
 from routelog.log_backend import EXPIRING, PERSISTENT, LogOptions, Records, encode_records
 from routelog.vhosts import Answer, Delivery, Queue, QueueProperties, value_of
 from routelog.vhosts.partitions.priority_levels import PriorityLevels, ReadyRange
-from routelog.vhosts.partitions.priority_scan_budget import MESSAGES_MAX
+from routelog.vhosts.partitions.priority_order import MESSAGES_MAX
 
 
 @pytest.fixture
