@@ -142,9 +142,9 @@ from routelog.vhosts.people.permission_book import PermissionBook, ResourceKind
 from routelog.vhosts.people.permission_cache import PermissionCache
 from routelog.vhosts.people.user_directory import UserDirectory
 from routelog.vhosts.publishing.appending import Appending
-from routelog.vhosts.publishing.broker_message import LOG_EXCHANGE, TRACE_EXCHANGE, tell
 from routelog.vhosts.publishing.client_publish import batches_of
 from routelog.vhosts.publishing.decision import Decision, Router
+from routelog.vhosts.publishing.internal_publisher import LOG_EXCHANGE, TRACE_EXCHANGE, tell
 from routelog.vhosts.publishing.stateful_route import StatefulRoute
 from routelog.vhosts.queues.consumer_group import ConsumerGroup
 from routelog.vhosts.queues.dispatcher import delivery_cost

@@ -6,7 +6,7 @@ from types import MappingProxyType
 
 from routelog.vhosts.arguments.pattern import MatchBudget
 from routelog.vhosts.errors import AccessRefused, VhostAccessRefused
-from routelog.vhosts.publishing.broker_message import LOG_EXCHANGE
+from routelog.vhosts.publishing.internal_publisher import LOG_EXCHANGE
 from routelog.vhosts.stored.permission import Permission, TopicPermission, TopicRule, Verb
 
 NO_TOPICS: Mapping[str, TopicRule] = MappingProxyType({})

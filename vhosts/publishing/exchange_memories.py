@@ -11,8 +11,7 @@ from routelog.exchanges import (
     history_length,
 )
 from routelog.log_backend import Change, LogStore
-from routelog.vhosts.publishing.exchange_log import ExchangeLog
-from routelog.vhosts.publishing.exchange_memory import ExchangeMemory
+from routelog.vhosts.publishing.exchange_memory import ExchangeLog, ExchangeMemory
 from routelog.vhosts.publishing.exchange_memory_limit import ExchangeMemoryLimit
 from routelog.vhosts.publishing.recent_history import RecentHistory
 from routelog.vhosts.publishing.seen_keys import SeenKeys

@@ -1,12 +1,16 @@
-"""Messages that the broker itself publishes: through an exchange, to queues of the vhost, without a channel."""
+"""Messages that the broker itself publishes: through an exchange, to queues of the vhost, without a channel;
+and what it tells of itself to those who bind to its own exchanges.
+"""
 
 import logging
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
-from routelog.log_backend import JournalFailed, Lane
+from routelog.log_backend import DELIVERY_MODE, FIRST_FLAG, HEADERS, TIMESTAMP, JournalFailed, Lane
+from routelog.vhosts.arguments.argument_table import encode_arguments
 from routelog.vhosts.publishing.internal_publish import (
     InternalPublish,
+    OutgoingMessage,
     OutgoingMessages,
     Posted,
     PublishRoutes,
@@ -99,3 +103,49 @@ class InternalPublisher:
             done(posted)
         except Exception as error:  # a fault of ours: what is behind goes on
             log.error("an error of the broker, behind what it published", exc_info=error)
+
+
+TRACE_EXCHANGE = "amq.rabbitmq.trace"
+EVENT_EXCHANGE = "amq.rabbitmq.event"
+LOG_EXCHANGE = "amq.rabbitmq.log"
+
+_CONTENT_TYPE = FIRST_FLAG
+KEY_BYTES_MAX = 255  # AMQP 0-9-1, 4.2.5.3
+_PERSISTENT = b"\x02"
+
+
+def tell(
+    post: InternalPublisher,
+    exchange: str,
+    key: str,
+    headers: Mapping[str, object],
+    body: bytes = b"",
+    *,
+    content_type: str = "",
+    timestamp: int | None = None,
+) -> None:
+    """Publish to an exchange of the broker's own; what no queue takes is gone.
+
+    Args:
+        timestamp: seconds since 1970.
+    """
+    flags = HEADERS
+    table = encode_arguments(headers)
+    parts = [len(table).to_bytes(4, "big") + table]
+    if content_type:
+        flags |= _CONTENT_TYPE
+        parts.insert(0, bytes((len(content_type),)) + content_type.encode())
+    if timestamp is not None:
+        flags |= DELIVERY_MODE | TIMESTAMP
+        parts.append(_PERSISTENT + timestamp.to_bytes(8, "big"))
+    properties = flags.to_bytes(2, "big") + b"".join(parts)
+    message = OutgoingMessage(properties, (_short(key),), body)
+    try:
+        post.publish(exchange, (message,), 0)
+    except JournalFailed:
+        return  # the journal said so in the log
+
+
+def _short(key: str) -> bytes:
+    # An exchange's name may fill a key by itself; half a character would be no text.
+    return key.encode()[:KEY_BYTES_MAX].decode(errors="ignore").encode()

@@ -22,8 +22,7 @@ from routelog.log_backend import (
 )
 from routelog.vhosts.errors import PublishRefused
 from routelog.vhosts.messages.recipient import Recipient
-from routelog.vhosts.publishing.exchange_log import ExchangeLog
-from routelog.vhosts.publishing.exchange_memory import Note
+from routelog.vhosts.publishing.exchange_memory import ExchangeLog, Note
 from routelog.vhosts.publishing.exchange_memory_limit import ExchangeMemoryLimit
 from routelog.vhosts.publishing.internal_publish import OutgoingMessage
 from routelog.vhosts.publishing.internal_publisher import InternalPublisher

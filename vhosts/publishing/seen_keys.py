@@ -20,8 +20,7 @@ from itertools import islice
 
 from routelog.exchanges import DeduplicationOptions, Message, octets, whole_number
 from routelog.log_backend import NOTHING, PERSISTENT, Receipt, Records, encode_records
-from routelog.vhosts.publishing.exchange_log import ExchangeLog
-from routelog.vhosts.publishing.exchange_memory import Note
+from routelog.vhosts.publishing.exchange_memory import ExchangeLog, Note
 from routelog.vhosts.publishing.exchange_memory_limit import ExchangeMemoryLimit
 
 KEY_HEADER = "x-deduplication-header"

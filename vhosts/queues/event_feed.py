@@ -10,8 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from routelog.exchanges import RoutingTable
-from routelog.vhosts.publishing.broker_message import EVENT_EXCHANGE, tell
-from routelog.vhosts.publishing.internal_publisher import InternalPublisher
+from routelog.vhosts.publishing.internal_publisher import EVENT_EXCHANGE, InternalPublisher, tell
 from routelog.vhosts.queues.queue import Queue
 
 

@@ -8,7 +8,7 @@ from routelog.vhosts.arguments.pattern import MatchBudget
 from routelog.vhosts.arguments.policy import ALTERNATE_EXCHANGE, Policy
 from routelog.vhosts.arguments.queue_arguments import durability, retention
 from routelog.vhosts.errors import VhostNotFound
-from routelog.vhosts.publishing.broker_message import LOG_EXCHANGE
+from routelog.vhosts.publishing.internal_publisher import LOG_EXCHANGE
 from routelog.vhosts.queues.event_feed import TellEvent, tell_nobody
 from routelog.vhosts.queues.queue import Queue
 from routelog.vhosts.stored.policy_book import PolicyBook
