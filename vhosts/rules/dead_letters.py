@@ -15,8 +15,7 @@ from routelog.log_backend import Lane, Reason, RecordBatch, Records, Settlement
 from routelog.vhosts.messages.delivery import fitting
 from routelog.vhosts.partitions.queue_partition import QueuePartition
 from routelog.vhosts.publishing.internal_publish import Posted
-from routelog.vhosts.rules.dead_letter_publisher import DeadMessage
-from routelog.vhosts.rules.death import Death, DeathReason
+from routelog.vhosts.rules.death import DeadMessage, Death, DeathReason
 from routelog.vhosts.rules.rule_services import RuleServices
 
 # Messages between two looks at the clock: about 1 ms, most of it for their headers

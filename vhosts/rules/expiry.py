@@ -1,4 +1,5 @@
-"""Expiry: messages of a queue leave it when they have expired and are at its head, as in RabbitMQ.
+"""Expiry: messages of a queue leave it when they have expired and are at its head, as in RabbitMQ; an unused
+queue with `x-expires` is deleted when its lease ends.
 
 The time to live of a message is `x-message-ttl` or its own `expiration`, the shorter one. All messages of a
 batch came in at once, so without `expiration` they expire by ranges: the time of each batch is enough, and no
@@ -10,8 +11,7 @@ from collections.abc import Callable, Sequence
 from routelog.log_backend import EXPIRING, RecordBatch, Timer
 from routelog.vhosts.messages.property_list import expiration
 from routelog.vhosts.partitions.queue_partition import QueuePartition
-from routelog.vhosts.rules.rule_services import RuleServices
-from routelog.vhosts.rules.ruled_queue import RuledQueue
+from routelog.vhosts.rules.rule_services import RuledQueue, RuleServices
 
 RANGES_MAX = 256  # that expire in one turn: about 1 ms
 TAKEN_RANGES_MAX = 1_024  # that expire while a consumer waits for the next message: about 4 ms
@@ -170,3 +170,31 @@ def _leading(gone: Sequence[bool]) -> tuple[int, int]:
     kind = gone[0]
     count = next((at for at, each in enumerate(gone) if each is not kind), len(gone))
     return (count, 0) if kind else (0, count)
+
+
+class QueueLease:
+    """The lease of one queue.
+
+    Every declaration, `basic.get` and consumer that leaves renews it, and so does a start of the broker.
+    """
+
+    def __init__(self, queue: RuledQueue, services: RuleServices, milliseconds: int) -> None:
+        self._queue = queue
+        self._rule_services = services
+        self._seconds = milliseconds / 1_000
+        self._timer = services.call_later(self._seconds, self._over)
+
+    def renew(self) -> None:
+        """The queue was used: start the lease anew."""
+        self._timer.cancel()
+        if not self._queue.deleted:
+            self._timer = self._rule_services.call_later(self._seconds, self._over)
+
+    def stop(self) -> None:
+        """End the lease without deleting the queue."""
+        self._timer.cancel()
+
+    def _over(self) -> None:
+        # A queue with consumers is in use: the lease starts when the last one leaves.
+        if not self._queue.consumer_count and not self._queue.deleted:
+            self._rule_services.remove(self._queue.name)

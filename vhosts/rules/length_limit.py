@@ -7,7 +7,7 @@ from heapq import heapify, heapreplace
 from routelog.log_backend import Lane, Records, Scheduler
 from routelog.vhosts.partitions.queue_partition import QueuePartition
 from routelog.vhosts.rules.ready_bytes import ReadyBytes
-from routelog.vhosts.rules.ruled_queue import RuledQueue
+from routelog.vhosts.rules.rule_services import RuledQueue
 
 RANGES_MAX = 256  # dropped in one turn: about 1 ms
 # Ranges dropped for each run that is published in the same turn: more leave than come.

@@ -13,12 +13,10 @@ from routelog.vhosts.partitions.queue_partition import QueuePartition
 from routelog.vhosts.rules.dead_letters import DeadLetters, letter_address
 from routelog.vhosts.rules.death import DeathReason
 from routelog.vhosts.rules.delivery_limit import delivery_limit, within_limit
-from routelog.vhosts.rules.expiry import MILLISECOND, Expiry
+from routelog.vhosts.rules.expiry import MILLISECOND, Expiry, QueueLease
 from routelog.vhosts.rules.length_limit import LengthLimit, LengthOptions, length_options
-from routelog.vhosts.rules.queue_lease import QueueLease
 from routelog.vhosts.rules.retry_backoff import RETRY_TYPE, RetryBackoff, retry_options
-from routelog.vhosts.rules.rule_services import RuleServices
-from routelog.vhosts.rules.ruled_queue import RuledQueue
+from routelog.vhosts.rules.rule_services import RuledQueue, RuleServices
 from routelog.vhosts.rules.unique_keys import DEDUPLICATION, UniqueKeys
 
 RULE_ARGUMENTS = frozenset(

@@ -1,7 +1,8 @@
-"""The services of a node that rules and delayed exchanges use."""
+"""What the rules of a queue need: of the queue, and of its node, as delayed exchanges do."""
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Protocol
 
 from routelog.log_backend import (
     CallLater,
@@ -13,9 +14,39 @@ from routelog.log_backend import (
     Settlement,
     StoredRecord,
 )
+from routelog.vhosts.counters.counters import MessageCounters
+from routelog.vhosts.messages.consumer import Consumer
+from routelog.vhosts.partitions.queue_partition import QueuePartition
 from routelog.vhosts.publishing.internal_publish import Posted
 from routelog.vhosts.publishing.internal_publisher import InternalPublisher
-from routelog.vhosts.rules.dead_letter_publisher import DeadLetterPublisher
+from routelog.vhosts.rules.death import DeadLetterPublisher
+
+
+class RuledQueue(Protocol):
+    """A queue, as its rules see it."""
+
+    name: str
+    partitions: list[QueuePartition]
+    consumers: list[Consumer]
+    deleted: bool
+    paused: bool
+    counters: MessageCounters
+
+    @property
+    def consumer_count(self) -> int:
+        """Consumers of all kinds; they use the queue as long as they are there."""
+
+    @property
+    def ready(self) -> int:
+        """Messages that wait for a consumer."""
+
+    @property
+    def coming(self) -> int:
+        """Messages that may not be handed out yet."""
+
+    @property
+    def has_turn(self) -> bool:
+        """Whether the queue dispatches after this turn of the event loop."""
 
 
 class RuleServices:

@@ -19,7 +19,7 @@ from routelog.vhosts.messages.property_list import expiration
 from routelog.vhosts.messages.unsettled_records import unsettled_records
 from routelog.vhosts.partitions.queue_partition import QueuePartition
 from routelog.vhosts.publishing.seen_keys import KEY_HEADER, short_key
-from routelog.vhosts.rules.ruled_queue import RuledQueue
+from routelog.vhosts.rules.rule_services import RuledQueue
 
 DEDUPLICATION = "x-message-deduplication"
 _HEADER = KEY_HEADER.encode()

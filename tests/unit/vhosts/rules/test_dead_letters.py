@@ -22,7 +22,7 @@ from support.queue_samples import (
 from routelog.log_backend import CLIENT_SECONDS, Reason, SystemClock
 from routelog.vhosts import Queue, QueueNotEmpty, QueueProperties
 from routelog.vhosts.publishing.internal_publish import OutgoingMessage
-from routelog.vhosts.rules import dead_letter_publisher
+from routelog.vhosts.rules import death
 from routelog.vhosts.rules.dead_letters import (
     LETTERS_MAX,
     PRESSED_SECONDS,
@@ -275,7 +275,7 @@ async def test_a_letter_that_cannot_be_made_stops_no_other_and_comes_again_with_
         morgue = await declared(node, "morgue", durable=True)
         source = await source_of(node, durable=True)
         with monkeypatch.context() as patch:
-            patch.setattr(dead_letter_publisher, "OutgoingMessage", failing)
+            patch.setattr(death, "OutgoingMessage", failing)
             fill(source, 3)
             reject(source, 3)
             node.turns.run()
