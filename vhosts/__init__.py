@@ -131,15 +131,20 @@ from routelog.vhosts.partitions.queue_partition import UNCOUNTED, QueuePartition
 from routelog.vhosts.partitions.stream_reader import stream_position
 from routelog.vhosts.partitions.withheld_messages import WithheldMessages
 from routelog.vhosts.people.admission import Admission
+from routelog.vhosts.people.client_address import (
+    DEFAULT_PASSWORD,
+    DEFAULT_USER,
+    LoopbackRule,
+    is_local,
+    source_of,
+)
 from routelog.vhosts.people.imported_password import (
     DEFAULT_ALGORITHM,
     imported_hash,
     rabbitmq_hash,
 )
-from routelog.vhosts.people.loopback import DEFAULT_PASSWORD, DEFAULT_USER, LoopbackRule, is_local
 from routelog.vhosts.people.password import PasswordVerifier
-from routelog.vhosts.people.permission_book import PermissionBook, ResourceKind
-from routelog.vhosts.people.permission_cache import PermissionCache
+from routelog.vhosts.people.permission_book import PermissionBook, PermissionCache, ResourceKind
 from routelog.vhosts.people.user_directory import UserDirectory
 from routelog.vhosts.publishing.appending import Appending
 from routelog.vhosts.publishing.client_publish import batches_of
@@ -204,7 +209,6 @@ from routelog.vhosts.sessions.session_message import Kind as SessionKind
 from routelog.vhosts.sessions.session_message import decode_message as decode_session_message
 from routelog.vhosts.sessions.session_message import message_bytes as session_message_bytes
 from routelog.vhosts.sessions.session_message import message_pieces as session_message_pieces
-from routelog.vhosts.source_network import source_of
 from routelog.vhosts.stored.declared_partitions import DeclaredPartitions, partition_names
 from routelog.vhosts.stored.global_parameters import CLUSTER_NAME, GlobalParameters
 from routelog.vhosts.stored.permission import (

@@ -12,10 +12,10 @@ from argon2 import PasswordHasher, Type, extract_parameters
 from argon2.exceptions import InvalidHashError, VerificationError
 
 from routelog.vhosts.errors import AuthenticationBusy, InvalidUser, TooManyFailedLogins
+from routelog.vhosts.people.client_address import source_of
 from routelog.vhosts.people.failed_logins import FailedLogins
 from routelog.vhosts.people.imported_password import split_imported_hash, verify_imported
 from routelog.vhosts.people.login_queue import LoginJob, LoginQueue
-from routelog.vhosts.source_network import source_of
 from routelog.vhosts.stored.user import User
 
 # OWASP's minimum for Argon2id (Password Storage Cheat Sheet): about 30 ms and 19 MiB for each.

@@ -7,8 +7,8 @@ from dataclasses import replace
 from routelog.log_backend import Change, MetadataCorrupt, MetadataWriter
 from routelog.vhosts.arguments.limits import USER_LIMITS, Limits, checked_limits
 from routelog.vhosts.errors import InvalidPermission, UserExists, UserNotFound
+from routelog.vhosts.people.client_address import DEFAULT_PASSWORD, DEFAULT_USER
 from routelog.vhosts.people.imported_password import hash_fault
-from routelog.vhosts.people.loopback import DEFAULT_PASSWORD, DEFAULT_USER
 from routelog.vhosts.people.permission_book import PermissionBook
 from routelog.vhosts.queues.event_feed import TellEvent, tell_nobody
 from routelog.vhosts.stored.permission import (

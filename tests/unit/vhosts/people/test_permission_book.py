@@ -1,7 +1,12 @@
 import pytest
 
 from routelog.vhosts.errors import AccessRefused, VhostAccessRefused
-from routelog.vhosts.people.permission_book import PermissionBook, ResourceKind
+from routelog.vhosts.people.permission_book import (
+    ENTRIES_MAX,
+    PermissionBook,
+    PermissionCache,
+    ResourceKind,
+)
 from routelog.vhosts.stored.permission import FULL_PERMISSION, Permission, Verb
 
 QUEUE, EXCHANGE = ResourceKind.QUEUE, ResourceKind.EXCHANGE
@@ -123,3 +128,84 @@ def test_the_log_is_read_with_a_tag_only() -> None:
     book.put("u", "/", Permission(".*", ".*", "^mine"))
     with pytest.raises(AccessRefused):  # the tag opens nothing by itself
         book.authorize("u", "/", EXCHANGE, "amq.rabbitmq.log", Verb.READ)
+
+
+class CountingBook(PermissionBook):
+    questions = 0
+
+    def authorize(self, user: str, vhost: str, kind: ResourceKind, name: str, verb: Verb) -> None:
+        self.questions += 1
+        super().authorize(user, vhost, kind, name, verb)
+
+
+@pytest.fixture
+def counting_book() -> CountingBook:
+    counting_book = CountingBook()
+    counting_book.put("alice", "/", Permission("", "orders", "orders"))
+    return counting_book
+
+
+@pytest.fixture
+def cache(counting_book: CountingBook) -> PermissionCache:
+    return PermissionCache(counting_book, "alice", "/")
+
+
+def test_the_same_question_is_asked_once(
+    counting_book: CountingBook, cache: PermissionCache
+) -> None:
+    for _ in range(3):
+        cache.authorize(QUEUE, "orders", Verb.READ)
+    assert counting_book.questions == 1
+
+
+def test_questions_differ_by_kind_name_and_verb(
+    counting_book: CountingBook, cache: PermissionCache
+) -> None:
+    cache.authorize(QUEUE, "orders", Verb.READ)
+    cache.authorize(QUEUE, "orders", Verb.WRITE)
+    cache.authorize(EXCHANGE, "orders", Verb.READ)
+    cache.authorize(QUEUE, "orders2", Verb.READ)
+    assert counting_book.questions == 4
+
+
+def test_a_refusal_is_asked_again(counting_book: CountingBook, cache: PermissionCache) -> None:
+    for _ in range(2):
+        with pytest.raises(AccessRefused):
+            cache.authorize(QUEUE, "orders", Verb.CONFIGURE)
+    assert counting_book.questions == 2
+
+
+def test_a_change_takes_effect_at_the_next_question(
+    counting_book: CountingBook, cache: PermissionCache
+) -> None:
+    cache.authorize(QUEUE, "orders", Verb.READ)
+    counting_book.put("alice", "/", Permission("", "", ""))
+    with pytest.raises(AccessRefused):
+        cache.authorize(QUEUE, "orders", Verb.READ)
+    counting_book.put("alice", "/", FULL_PERMISSION)
+    cache.authorize(QUEUE, "orders", Verb.READ)
+
+
+def test_a_user_deleted_and_created_again_inherits_nothing(
+    counting_book: CountingBook, cache: PermissionCache
+) -> None:
+    cache.authorize(QUEUE, "orders", Verb.READ)
+    counting_book.remove_user("alice")
+    with pytest.raises(AccessRefused):
+        cache.authorize(QUEUE, "orders", Verb.READ)
+    counting_book.put_user("alice", ())
+    with pytest.raises(AccessRefused):
+        cache.authorize(QUEUE, "orders", Verb.READ)
+
+
+def test_the_cache_is_bounded_and_lets_go_of_the_oldest(
+    counting_book: CountingBook, cache: PermissionCache
+) -> None:
+    for number in range(ENTRIES_MAX + 1):
+        cache.authorize(QUEUE, f"orders{number}", Verb.READ)
+    asked = counting_book.questions
+    cache.authorize(QUEUE, f"orders{ENTRIES_MAX}", Verb.READ)
+    cache.authorize(QUEUE, "orders1", Verb.READ)
+    assert counting_book.questions == asked
+    cache.authorize(QUEUE, "orders0", Verb.READ)
+    assert counting_book.questions == asked + 1

@@ -6,8 +6,7 @@ from hypothesis import strategies as st
 
 from routelog.vhosts.arguments.pattern import CHARACTERS_MAX
 from routelog.vhosts.errors import AccessRefused, InvalidPermission
-from routelog.vhosts.people.permission_book import PermissionBook, ResourceKind
-from routelog.vhosts.people.permission_cache import PermissionCache
+from routelog.vhosts.people.permission_book import PermissionBook, PermissionCache, ResourceKind
 from routelog.vhosts.stored.permission import (
     FULL_PERMISSION,
     Permission,

@@ -1,6 +1,6 @@
 import pytest
 
-from routelog.vhosts.people.loopback import DEFAULT_PASSWORD, LoopbackRule
+from routelog.vhosts.people.client_address import DEFAULT_PASSWORD, LoopbackRule, source_of
 
 GUEST = LoopbackRule({"guest"})
 
@@ -50,3 +50,20 @@ def test_who_has_the_built_in_password_has_to_be_local(address: str | None) -> N
     assert rule.allows("admin", address, DEFAULT_PASSWORD) is (address in LOCAL)
     assert rule.allows("admin", address, b"another")
     assert rule.allows("admin", address)  # by a certificate
+
+
+@pytest.mark.parametrize(
+    ("peer", "source"),
+    [
+        ("192.0.2.7", "192.0.2.7"),
+        ("::ffff:192.0.2.7", "192.0.2.7"),
+        ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::/64"),
+        ("2001:db8:1:2::9", "2001:db8:1:2::/64"),
+        ("fe80::1%eth0", "fe80::/64"),
+        (None, ""),
+        ("", ""),
+        ("/run/routelog.sock", ""),
+    ],
+)
+def test_a_source_is_an_address_or_a_network_of_ipv6(peer: str | None, source: str) -> None:
+    assert source_of(peer) == source

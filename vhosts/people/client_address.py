@@ -1,9 +1,11 @@
-"""The rule that some users, `guest` above all, may log in from the broker's own machine only."""
+"""Addresses of clients: who is on the broker's own machine, as `guest` has to be, and who counts as one
+source.
+"""
 
 from collections.abc import Collection
 from dataclasses import dataclass
 from functools import lru_cache
-from ipaddress import IPv6Address, ip_address
+from ipaddress import IPv6Address, ip_address, ip_network
 
 # RabbitMQ's, which everybody knows
 DEFAULT_USER = "guest"
@@ -56,3 +58,25 @@ def is_local(peer_address: str | None) -> bool:
     if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
         return address.ipv4_mapped.is_loopback
     return address.is_loopback
+
+
+PREFIX_V6 = 64  # bits: a host with one IPv6 address usually has 2^64 of them
+KNOWN_MAX = 1_024  # addresses; about 300 bytes each
+
+
+@lru_cache(KNOWN_MAX)
+def source_of(peer: str | None) -> str:
+    """The IPv4 address, or the IPv6 network of 64 bits, of a client.
+
+    Args:
+        peer: its address; None or a path: a Unix socket. All Unix sockets are one source, "".
+    """
+    try:
+        address = ip_address(peer or "")
+    except ValueError:
+        return ""
+    if not isinstance(address, IPv6Address):
+        return str(address)
+    if address.ipv4_mapped is not None:
+        return str(address.ipv4_mapped)
+    return str(ip_network((int(address), PREFIX_V6), strict=False))
