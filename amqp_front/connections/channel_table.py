@@ -1,12 +1,16 @@
-"""The channels of a connection, by number: opening, finding and closing them."""
+"""The channels of a connection, by number: opening, finding and closing them. Many leave one after
+the other.
+"""
 
-from collections.abc import Awaitable, Iterator
+from collections.abc import Awaitable, Iterable, Iterator
+from typing import Protocol
 
 from pamqp import commands
 
 from routelog.amqp_front.connections.channel import Channel
 from routelog.amqp_front.connections.channel_connection import ChannelConnection
-from routelog.amqp_front.connections.channel_teardown import are_many, torn_down
+from routelog.amqp_front.consuming.settling import LEAVING_MAX, Settling
+from routelog.amqp_front.node.services import Services
 from routelog.amqp_front.publishing.content import PartialContent
 from routelog.amqp_front.wire.command import BegunPublish, Command, Frame, PublishRun, SettleRun
 from routelog.amqp_front.wire.errors import CHANNEL_ERROR, COMMAND_INVALID, NOT_ALLOWED, HardError
@@ -180,3 +184,42 @@ class ChannelTable:
 
 def _commits_publishes(channel: Channel) -> bool:
     return channel.transactions is not None and channel.transactions.publishes
+
+
+CHANNELS_MAX = 8  # that leave at once: some 30 us each, and a turn may have several connections
+
+
+class StoppedChannel(Protocol):
+    """A channel that was stopped: it delivers and confirms nothing more."""
+
+    def leave(self) -> Settling:
+        """End its consumers; what it held comes back as this goes on."""
+
+    def end(self) -> None:
+        """All is done."""
+
+
+def torn_down(channels: Iterable[StoppedChannel], services: Services) -> Iterator[None]:
+    """Let the channels of one connection leave in this order; it yields when the turn is over.
+
+    Raises:
+        Exception: what the first channel raised that did; all others have left nevertheless.
+    """
+    first_error: Exception | None = None
+    for channel in channels:
+        try:
+            settling = channel.leave()
+            services.settlings.append(settling)
+            yield from settling.steps()
+        except Exception as error:
+            first_error = first_error or error
+        channel.end()
+        if services.scheduler.is_over():
+            yield
+    if first_error is not None:
+        raise first_error
+
+
+def are_many(channels: int, consumers: int) -> bool:
+    """Whether the channels of a connection, with consumers of all, take too long for one turn."""
+    return channels > CHANNELS_MAX or consumers > LEAVING_MAX

@@ -12,22 +12,19 @@ it early, and then the connection reads nothing more until it has another, or un
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 from pamqp import commands
 
 from routelog.amqp_front.connections.channel import Channel
 from routelog.amqp_front.connections.channel_table import ChannelTable
-from routelog.amqp_front.connections.connection_keeper import ConnectionKeeper
-from routelog.amqp_front.connections.connection_methods import connection_method
-from routelog.amqp_front.connections.connection_state import State
+from routelog.amqp_front.connections.connection_methods import State, connection_method, offered
 from routelog.amqp_front.connections.handshake import (
     ACCEPTED_HEADERS,
     FRAME_BEFORE_TUNE,
     PROTOCOL_HEADER,
     start_frame,
 )
-from routelog.amqp_front.connections.login import offered
 from routelog.amqp_front.connections.publishing_hold import PublishingHold
 from routelog.amqp_front.connections.receive_buffer import ReceiveBuffer
 from routelog.amqp_front.connections.refusal_note import note_refusal
@@ -62,6 +59,17 @@ from routelog.broker import (
 )
 from routelog.log_backend import CLIENT_SECONDS, Lane, Octets
 from routelog.vhosts import Actor, PermissionCache, VirtualHost, acts
+
+
+class ConnectionKeeper(Protocol):
+    """Who has all connections; those told of are `Connection`s."""
+
+    def opened(self, connection: Any) -> None:
+        """It is in its vhost."""
+
+    def closed(self, connection: Any) -> None:
+        """It is gone."""
+
 
 LITTLE_BYTES = 4_096  # of one read that comes late: less is little to say, and is heard first
 LATE_BYTES_MAX = 16_777_216  # kept of all that come late, as long as each has at least so few

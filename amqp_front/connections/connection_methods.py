@@ -1,16 +1,17 @@
-"""The methods of class connection: logging in, tuning, opening a vhost, closing.
+"""The methods of class connection: logging in by SASL, tuning, opening a vhost, closing; and the states that
+they lead to.
 
 The table `_HANDLERS` says which of them is expected in which state.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
+from enum import Enum, auto
 from typing import Any, Protocol
 
 from pamqp import commands
 
 from routelog.amqp_front.connections.channel_table import ChannelTable
-from routelog.amqp_front.connections.connection_state import HANDSHAKE, State
 from routelog.amqp_front.connections.handshake import (
     RETURN_REFUSED,
     agreed_tuning,
@@ -18,17 +19,84 @@ from routelog.amqp_front.connections.handshake import (
     client_identity,
     tune_frame,
 )
-from routelog.amqp_front.connections.login import log_in
 from routelog.amqp_front.connections.publishing_hold import PublishingHold
 from routelog.amqp_front.connections.receive_buffer import ReceiveBuffer
 from routelog.amqp_front.node.services import Services
 from routelog.amqp_front.sockets.heartbeat import Heartbeat
 from routelog.amqp_front.wire.command import Frame
-from routelog.amqp_front.wire.errors import CHANNEL_ERROR, CONNECTION_FORCED, HardError
+from routelog.amqp_front.wire.errors import (
+    ACCESS_REFUSED,
+    CHANNEL_ERROR,
+    CONNECTION_FORCED,
+    HardError,
+    LoginRefused,
+)
 from routelog.amqp_front.wire.methods import decode_method, encode_method
-from routelog.amqp_front.wire.sasl import MalformedResponse
-from routelog.broker import ClientSocket, IntakeShare, PublishPace, ends_for
-from routelog.vhosts import PermissionCache, User, VirtualHost
+from routelog.amqp_front.wire.sasl import EXTERNAL, MECHANISMS, MalformedResponse, credentials
+from routelog.broker import ClientSocket, IntakeShare, LoginClient, Logins, PublishPace, ends_for
+from routelog.vhosts import AuthenticationRefused, PermissionCache, User, VirtualHost
+
+REFUSED = "Login was refused using authentication mechanism {}. For details see the broker logfile."
+
+
+def offered(logins: Logins, client: LoginClient) -> tuple[str, ...]:
+    """The SASL mechanisms that a client may choose from.
+
+    EXTERNAL is one when a user is called as the client's certificate says: many clients that have a
+    certificate for the transport only, and a password to log in, would take it unasked.
+    """
+    return (*MECHANISMS, EXTERNAL) if logins.is_certified(client, EXTERNAL) else MECHANISMS
+
+
+def log_in(
+    logins: Logins, client: LoginClient, mechanism: str, response: bytes
+) -> User | Coroutine[Any, Any, User]:
+    """Begin to log in.
+
+    Returns:
+        The user, when the password is remembered; else a coroutine for the user, or for 403 with the same
+        text whatever was wrong (LoginRefused), or for `AuthenticationBusy`: too many others are logging in;
+        or for `TooManyFailedLogins`.
+
+    Raises:
+        MalformedResponse: the response is none of its mechanism, or the mechanism was not offered.
+    """
+    if client.certificate is not None and mechanism == EXTERNAL:
+        return _in_words(logins.by_certificate(client, mechanism), mechanism)
+    name, password = credentials(mechanism, response)
+    user = logins.remembered(client, name, password)
+    if user is not None:
+        return user
+    return _in_words(logins.by_password(client, mechanism, name, password), mechanism)
+
+
+async def _in_words(login: Coroutine[Any, Any, User], mechanism: str) -> User:
+    try:
+        return await login
+    except AuthenticationRefused:
+        raise LoginRefused(ACCESS_REFUSED, REFUSED.format(mechanism)) from None
+
+
+class State(Enum):
+    """Where a connection is in its life."""
+
+    AWAIT_HEADER = auto()
+    AWAIT_START_OK = auto()
+    AUTHENTICATING = auto()
+    AWAIT_TUNE_OK = auto()
+    AWAIT_OPEN = auto()
+    OPEN = auto()
+    CLOSING = auto()
+    CLOSED = auto()
+
+
+# Where a method out of turn gets no answer: the client does not speak the protocol.
+HANDSHAKE = (
+    State.AWAIT_START_OK,
+    State.AUTHENTICATING,
+    State.AWAIT_TUNE_OK,
+    State.AWAIT_OPEN,
+)
 
 
 class MethodConnection(Protocol):

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection, Iterator
 
 from routelog.amqp_front.connections.connection import Connection
-from routelog.amqp_front.connections.connection_state import State
+from routelog.amqp_front.connections.connection_methods import State
 from routelog.amqp_front.server.connection_snapshot import (
     channel_snapshots,
     connection_snapshot,

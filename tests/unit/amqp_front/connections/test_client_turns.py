@@ -12,7 +12,7 @@ from support.queue_samples import SetClock
 from unit.broker.sockets.test_long_write import Loop
 
 from routelog.amqp_front.connections.connection import LATE_BYTES_MAX, LITTLE_BYTES, Connection
-from routelog.amqp_front.connections.connection_state import State
+from routelog.amqp_front.connections.connection_methods import State
 from routelog.amqp_front.wire.frame_cutter import FrameCutter
 from routelog.broker.loop.cork import Cork
 from routelog.log_backend import Lane
