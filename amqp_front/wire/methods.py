@@ -17,7 +17,7 @@ from routelog.amqp_front.wire.errors import (
     NOT_IMPLEMENTED,
     HardError,
 )
-from routelog.amqp_front.wire.field_table import read_table
+from routelog.amqp_front.wire.properties import read_table
 
 
 class AccessRequest:

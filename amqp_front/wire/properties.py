@@ -1,4 +1,5 @@
-"""The property list of a content header: strict decoding, and the few properties a broker acts on.
+"""The property list of a content header, and field tables: strict decoding, and the few properties a broker
+acts on.
 
 Source: AMQP 0-9-1 specification, section 4.2.6.1 and class basic.
 """
@@ -6,8 +7,13 @@ Source: AMQP 0-9-1 specification, section 4.2.6.1 and class basic.
 from collections.abc import Collection, Mapping
 from typing import Protocol
 
-from routelog.amqp_front.wire.errors import PRECONDITION_FAILED, SoftError
-from routelog.amqp_front.wire.field_table import read_table, refusal
+from routelog.amqp_front.wire.errors import (
+    FRAME_ERROR,
+    PRECONDITION_FAILED,
+    SYNTAX_ERROR,
+    HardError,
+    SoftError,
+)
 from routelog.exchanges import Message
 from routelog.log_backend import (
     BLIND_COPIES,
@@ -16,6 +22,8 @@ from routelog.log_backend import (
     PROPERTY_NAMES,
     MalformedProperties,
     Records,
+    UnknownFieldType,
+    decode_table,
     property_places,
     table_fields,
 )
@@ -184,3 +192,24 @@ def copies(headers: Mapping[str, object]) -> list[bytes]:
 
 def _is_expiration(value: bytes) -> bool:
     return value.isdigit() and len(value) < 16 and int(value) <= EXPIRATION_MAX
+
+
+FIELDS_MAX = 8_192  # of one table with everything in it
+
+
+def read_table(data: bytes, at: int, end: int) -> dict[str, object]:
+    """The table whose fields lie in [at, end).
+
+    Raises:
+        HardError: 501 for lengths, depth or names that cannot be; 502 for an unknown type.
+    """
+    try:
+        return decode_table(data, at, end, values_max=FIELDS_MAX)
+    except MalformedProperties as error:
+        raise refusal(error) from None
+
+
+def refusal(error: MalformedProperties) -> HardError:
+    """What a peer is told of a malformed property list or table."""
+    code = SYNTAX_ERROR if isinstance(error, UnknownFieldType) else FRAME_ERROR
+    return HardError(code, str(error))

@@ -1,7 +1,7 @@
 """SASL: the mechanisms, and the responses of PLAIN and AMQPLAIN."""
 
 from routelog.amqp_front.wire.errors import HardError
-from routelog.amqp_front.wire.field_table import read_table
+from routelog.amqp_front.wire.properties import read_table
 
 MECHANISMS = ("PLAIN", "AMQPLAIN")
 EXTERNAL = "EXTERNAL"  # the client is who its certificate says; its response says nothing
