@@ -7,9 +7,9 @@ from routelog.amqp_front.connections.connection import Connection
 from routelog.amqp_front.node.services import Services
 from routelog.amqp_front.publishing.firehose import Listener
 from routelog.amqp_front.publishing.tracing import open_spans
+from routelog.amqp_front.server.connection_snapshot import OperatorView
 from routelog.amqp_front.server.open_connections import OpenConnections
 from routelog.amqp_front.server.operator_messages import OperatorMessages
-from routelog.amqp_front.server.operator_view import OperatorView
 from routelog.amqp_front.transactions.hosted_commits import HostedCommits
 from routelog.broker import AcceptedSocket, BrokerConfig, Endpoint, NodeServices
 from routelog.log_backend import Clock

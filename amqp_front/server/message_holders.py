@@ -8,7 +8,7 @@ from routelog.amqp_front.connections.channel import Channel
 from routelog.amqp_front.connections.connection import Connection
 from routelog.amqp_front.consuming.channel_consumer import ChannelConsumer
 from routelog.amqp_front.consuming.unacked import UnackedRun
-from routelog.amqp_front.server.operator_view import OperatorView
+from routelog.amqp_front.server.connection_snapshot import OperatorView
 from routelog.log_backend import Lane, in_turns
 from routelog.vhosts import MessageHolder, Queue
 

@@ -3,11 +3,11 @@
 from collections.abc import Iterable, Mapping
 
 from routelog.amqp_front.node.services import Services
+from routelog.amqp_front.server.connection_snapshot import OperatorView
 from routelog.amqp_front.server.message_batch import MessageBatch, MessageRefused
 from routelog.amqp_front.server.message_content import browsed_message, taken_message
 from routelog.amqp_front.server.message_holders import message_holders
 from routelog.amqp_front.server.message_moves import MessageMoves
-from routelog.amqp_front.server.operator_view import OperatorView
 from routelog.amqp_front.wire.errors import AmqpError
 from routelog.log_backend import Lane, Reason, pause
 from routelog.vhosts import (
