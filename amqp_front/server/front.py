@@ -2,17 +2,21 @@
 
 import asyncio
 from collections.abc import Set
+from importlib.metadata import version
+from typing import TYPE_CHECKING
 
 from routelog.amqp_front.connections.connection import Connection
 from routelog.amqp_front.node.services import Services
 from routelog.amqp_front.publishing.firehose import Listener
-from routelog.amqp_front.publishing.tracing import open_spans
 from routelog.amqp_front.server.connection_snapshot import OperatorView
 from routelog.amqp_front.server.open_connections import OpenConnections
 from routelog.amqp_front.server.operator_messages import OperatorMessages
 from routelog.amqp_front.transactions.hosted_commits import HostedCommits
-from routelog.broker import AcceptedSocket, BrokerConfig, Endpoint, NodeServices
+from routelog.broker import AcceptedSocket, BrokerConfig, Endpoint, NodeServices, StartError
 from routelog.log_backend import Clock
+
+if TYPE_CHECKING:  # else only where it is asked for: its libraries are an extra
+    from routelog.amqp_front.publishing.spans import Spans
 
 
 class AmqpFront:
@@ -71,3 +75,18 @@ class AmqpFront:
         """See `Front`."""
         if self._spans is not None:
             await asyncio.to_thread(self._spans.close)
+
+
+def open_spans(config: BrokerConfig, node: str, clock: Clock) -> "Spans | None":
+    """Where spans go; None: none are made.
+
+    Raises:
+        StartError: the libraries for them are not installed.
+    """
+    if not config.otel_endpoint:
+        return None
+    try:
+        from routelog.amqp_front.publishing.spans import Spans
+    except ImportError:
+        raise StartError("otel_endpoint: needs the extra routelog-broker[otel]") from None
+    return Spans(config.otel_endpoint, node, version("routelog-broker"), clock)
