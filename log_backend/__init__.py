@@ -65,6 +65,7 @@ from routelog.log_backend.metadata.schedule_store import (
     ScheduledRecord,
     ScheduleStore,
 )
+from routelog.log_backend.no_log_store import NoLogStore
 from routelog.log_backend.partitions.cursor import Cursor
 from routelog.log_backend.partitions.declared_partition import (
     DeclaredPartition,

@@ -169,6 +169,7 @@ DRAWERS = {"common", "helper", "helpers", "manager", "misc", "util", "utils"}
 CALL_SOON = {
     "log_backend/loop/scheduler.py": "its pass",
     "log_backend/journal/journal.py": "once: what a pass has appended is one block",
+    "log_backend/no_log_store.py": "as the journal's: who waits is told behind what it reads",
     "log_backend/upkeep/flusher.py": "once: what a pass has removed is one job of the thread",
     "log_backend/journal/metadata_writer.py": "answers, in the order of the changes",
     "broker/loop/cork.py": "once: the confirms of a pass are one frame",

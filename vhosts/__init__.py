@@ -29,6 +29,10 @@ from routelog.vhosts.counters.counters import (
     TrafficCounters,
 )
 from routelog.vhosts.counters.totals import ChurnCounters, NodeCounters, VhostCounters
+from routelog.vhosts.definitions.definition_difference import (
+    DefinitionState,
+    definition_difference,
+)
 from routelog.vhosts.definitions.definition_entries import (
     ARGON2ID,
     PolicyEntry,
@@ -57,7 +61,7 @@ from routelog.vhosts.definitions.json_document import (
     MalformedJson,
     decoded_json,
 )
-from routelog.vhosts.definitions.node_definitions import NodeDefinitions
+from routelog.vhosts.definitions.node_definitions import AppliedDefinitions, NodeDefinitions
 from routelog.vhosts.delays.held_messages import HeldMessages
 from routelog.vhosts.delays.held_page import NOTHING_BEFORE, HeldMessage
 from routelog.vhosts.errors import (
@@ -201,6 +205,8 @@ from routelog.vhosts.sessions.leader_link import LeaderLink
 from routelog.vhosts.sessions.remote_definitions import FrontConnections
 from routelog.vhosts.sessions.remote_queue import RemoteQueue
 from routelog.vhosts.sessions.session_message import ANSWERED as ANSWERED
+from routelog.vhosts.sessions.session_message import OUTBOX_BYTES_MAX as SESSION_OUTBOX_BYTES_MAX
+from routelog.vhosts.sessions.session_message import VERSION as SESSION_VERSION
 from routelog.vhosts.sessions.session_message import (
     BadSessionMessage,
     SessionMessage,
@@ -209,6 +215,7 @@ from routelog.vhosts.sessions.session_message import Kind as SessionKind
 from routelog.vhosts.sessions.session_message import decode_message as decode_session_message
 from routelog.vhosts.sessions.session_message import message_bytes as session_message_bytes
 from routelog.vhosts.sessions.session_message import message_pieces as session_message_pieces
+from routelog.vhosts.sessions.session_message import value_in as session_value
 from routelog.vhosts.stored.declared_partitions import DeclaredPartitions, partition_names
 from routelog.vhosts.stored.global_parameters import CLUSTER_NAME, GlobalParameters
 from routelog.vhosts.stored.permission import (

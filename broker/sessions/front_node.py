@@ -7,12 +7,12 @@ from math import inf
 from typing import Protocol
 
 from routelog.broker.loop.cork import Cork
+from routelog.broker.sessions.definition_feed import FedDefinitions
 from routelog.broker.sessions.session_seeker import Leaders, SessionSeeker, Write
 from routelog.broker.sessions.session_socket import SILENCE_SHARE
 from routelog.broker.waiting.confirm_deadline import ConfirmDeadline
 from routelog.broker.waiting.gate import Gate
 from routelog.log_backend import Clock, Durability, Records
-from routelog.mirror_cluster import JournalStorage
 from routelog.vhosts import (
     Answer,
     FrontConnections,
@@ -28,12 +28,19 @@ DEFINITIONS_LATE = "its definitions are late"
 SEEKING_SECONDS_MAX = 5.0  # what clients do waits so long for a leader; then it fails
 
 
+class KnownPositions(Protocol):
+    """Says up to where definitions are applied here: see `JournalStorage`, `FedDefinitions`."""
+
+    def when_applied(self, position: int, done: Callable[[], None]) -> None:
+        """Call a function when they are applied up to a position."""
+
+
 class ClusterOfFront(Leaders, Protocol):
     """What a front needs of its cluster: see `ClusterMember`."""
 
     @property
-    def storage(self) -> JournalStorage:
-        """The journal of this node, which says what is applied here."""
+    def storage(self) -> KnownPositions:
+        """What says what is applied here."""
 
 
 class FrontNode:
@@ -48,6 +55,7 @@ class FrontNode:
         serve: called with True when a session is open: users and vhosts are those of the leader; with False
             when there was none for SEEKING_SECONDS_MAX.
         deliver_reply: delivers a direct reply to an address of this node.
+        fed: takes definitions from the leader; None: a journal has them.
     """
 
     def __init__(
@@ -66,8 +74,10 @@ class FrontNode:
         lease_seconds: float,
         confirm_seconds: float,
         default_durability: Durability,
+        fed: FedDefinitions | None = None,
     ) -> None:
         self._cluster = cluster
+        self._fed = fed
         self._clock = clock
         self._gate = gate
         self._loop = asyncio.get_running_loop()
@@ -166,6 +176,8 @@ class FrontNode:
         session.outbox_bytes = lambda: self._seeker.outbox_bytes
         session.on_window = self._filled
         session.on_apply = partial(self._apply, session)
+        if self._fed is not None:
+            session.on_definitions = self._fed.received
         if self._deadline is not None:
             self._deadline.stop()
         self._deadline = ConfirmDeadline(
@@ -197,6 +209,8 @@ class FrontNode:
             self._serve(False)
 
     def _lost(self, replace: Callable[[], None]) -> None:
+        if self._fed is not None:
+            self._fed.session_lost()
         replace()
         self._unknown.clear()
         self._beaten_at = -inf

@@ -7,6 +7,7 @@ from functools import partial
 from typing import Protocol
 
 from routelog.broker.node.direct_reply import node_token, token_of
+from routelog.broker.sessions.definition_feed import DefinitionFeed
 from routelog.broker.sessions.session_seeker import Write
 from routelog.broker.sessions.session_socket import SessionSocket
 from routelog.log_backend import Records
@@ -57,6 +58,7 @@ class HostedSessions:
         lease_seconds: of the cluster.
         make: see `MakeEnd`.
         tell_committed: has followers hear at once of what is committed.
+        feed: of definitions, for fronts that have no journal; None: they have one.
     """
 
     def __init__(
@@ -64,9 +66,11 @@ class HostedSessions:
         epoch: int,
         lease_seconds: float,
         make: MakeEnd,
-        tell_committed: Callable[[], None],
+        tell_committed: Callable[[], None] = lambda: None,
+        feed: DefinitionFeed | None = None,
     ) -> None:
         self._epoch = epoch
+        self._feed = feed
         self._lease_seconds = lease_seconds
         self._make = make
         self._tell_committed = tell_committed
@@ -132,6 +136,8 @@ class HostedSessions:
         end.on_failed = socket.close
         opened = SessionMessage(SessionKind.OPENED, number=self._epoch, first=position)
         socket.write(session_message_pieces(opened))
+        if self._feed is not None:
+            self._feed.begin(end, socket.write, lambda: socket.outbox_bytes)
         if self._pressure:
             end.pressed(self._pressure)
         log.info("a session with node %s", front)
@@ -164,6 +170,8 @@ class HostedSessions:
     def _over(self, front: str, reason: str) -> None:
         log.warning("the session with node %s has ended: %s", front, reason)
         end = self._ends.pop(front)
+        if self._feed is not None:
+            self._feed.end(end)
         del self._by_token[node_token(front)]
         del self._sockets[end]
         self._ending[front] = end.closed()

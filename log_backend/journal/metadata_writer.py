@@ -56,6 +56,7 @@ class MetadataWriter:
         barrier: called with the position of changes that are durable, and that the store has; returns what
             their answers, and all behind them, wait for beside that, or None. A journal that fails meanwhile,
             or a close, answers them with an error. None: nothing else has to have them.
+        on_applied: called with changes that are durable, and that the store has, before `barrier`.
     """
 
     def __init__(
@@ -72,6 +73,7 @@ class MetadataWriter:
         self._has_lost = False  # something was answered so
         self._behind: list[asyncio.Future[None]] = []  # resolved when the store is not behind
         self.barrier: Callable[[int], asyncio.Future[None] | None] | None = None
+        self.on_applied: Callable[[Sequence[Change]], None] | None = None
         self._answers: deque[_Answer] = deque()  # that wait for a barrier, or for one before them
         self._answering: asyncio.Handle | None = None  # the turn of the next one
 
@@ -214,6 +216,8 @@ class MetadataWriter:
                 self._refusal = MetadataUnavailable(str(error))
                 log.error("%s; changes of topology are refused until a restart", error)
             return error
+        if self.on_applied is not None:
+            self.on_applied([change for each in group for change in each.changes])
         return None
 
 

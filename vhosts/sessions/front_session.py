@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, NoReturn, Protocol
 
 import msgspec
 
@@ -32,6 +32,8 @@ from routelog.vhosts.sessions.session_message import (
     reply_pieces,
     value_in,
 )
+
+FED = Kind.RECORDS, Kind.SNAPSHOT, Kind.CHANGES
 
 WINDOW_BYTES = 16 * 1024 * 1024  # of batches that are not confirmed: 10 ms at 10 Gbit/s, and a sync
 
@@ -100,6 +102,7 @@ class FrontSession:
         on_apply: told of a position of definitions that the leader waits for: answer with `applied`.
         on_pressure: told why publishers are to wait; empty: they are not.
         on_reply: takes a direct reply to an address of this node.
+        on_definitions: takes a message of the feed of definitions, if this front is to be fed.
         outbox_bytes: how much the transport has not sent: while it is much, replies are lost.
 
     Args:
@@ -124,6 +127,7 @@ class FrontSession:
         self.on_apply: Callable[[int], None] = lambda position: None
         self.on_pressure: Callable[[frozenset[str]], None] = lambda reasons: None
         self.on_reply: Callable[[bytes, Records], None] = lambda address, records: None
+        self.on_definitions: Callable[[SessionMessage], None] = _refuse_definitions
         self.outbox_bytes: Callable[[], int] = lambda: 0
         self._replace = replace
         self._unsent: list[Octets] = []
@@ -149,6 +153,7 @@ class FrontSession:
             Kind.APPLY: lambda message: self.on_apply(message.number),
             Kind.PRESSURE: self._pressed,
             Kind.BEAT: lambda message: None,
+            **dict.fromkeys(FED, lambda message: self.on_definitions(message)),
         }
 
     # -- its states
@@ -444,6 +449,10 @@ class FrontSession:
 
     def _pressed(self, message: SessionMessage) -> None:
         self.on_pressure(frozenset(value_in(message.content, list[str])))
+
+
+def _refuse_definitions(message: SessionMessage) -> NoReturn:
+    raise BadSessionMessage(f"{message.kind.name} to a front that has a journal")
 
 
 def numbers_of(content: Octets) -> Sequence[int]:

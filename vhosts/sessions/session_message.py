@@ -32,6 +32,10 @@
    17  ROUTED           ←         batch        refused        returned      u32s: indexes in the batch
    18  REPLY            ↔         octets                                    an address of so many, and a batch
    19  TRANSACTION      →         call
+   24  RECORDS          ←         position                                 msgpack: [key, value, ...]
+   25  SNAPSHOT         ←         position
+   26  CHANGES          ←         position                                 msgpack: [key, value or nil, ...]
+   27  OPEN             →         version                                  the front's name
 
 What is not drawn is zero. OPENED is the first message: the leader takes the session; what was defined up to
 `position` has to be known before the front routes. QUEUE comes before what names its subject: `partition` is
@@ -45,6 +49,10 @@ queue for what `get` gave. A RETURN with MORE is followed by another one of the 
 nothing of it is delivered. A call of number 0 is not answered. In batches, offset and epoch are zero, and the
 checksum of the payload is what the front, or the log, knows. A BEAT with a number is answered at once, with
 the same number and ANSWERED.
+
+A front that has no journal is fed the definitions, as records of the metadata: RECORDS are all that there are,
+SNAPSHOT ends them, CHANGES come behind that, or between them. Then `position` is the feed's. Such a front is
+another process of the leader's node, and introduces itself by OPEN; nodes have introductions of their own.
 
 PUBLISH and SETTLE with PART, without a number, are parts of the transaction that the next TRANSACTION ends: the
 leader does nothing before, and then all of it, as one block of its journal, or nothing. The ANSWER is nil when
@@ -99,6 +107,10 @@ class Kind(IntEnum):
     ROUTED = 17
     REPLY = 18
     TRANSACTION = 19
+    RECORDS = 24
+    SNAPSHOT = 25
+    CHANGES = 26
+    OPEN = 27
 
 
 _KINDS = {int(kind): kind for kind in Kind}

@@ -14,13 +14,13 @@ class StoredDefinitions(ABC):
     memory changes, with no await in between, and awaited last: memory and store see all changes in one order, a
     refusal leaves memory as it was, and a client hears of success when the change is durable.
 
-    Args:
+    Attributes:
         prefixes: of their keys, in the order in which they are loaded.
     """
 
     def __init__(self, writer: MetadataWriter, *prefixes: bytes) -> None:
         self._writer = writer
-        self._prefixes = prefixes
+        self.prefixes = prefixes
 
     @abstractmethod
     def apply(self, change: Change) -> None:
@@ -32,7 +32,7 @@ class StoredDefinitions(ABC):
 
     def keeps(self, key: bytes) -> bool:
         """Whether a change of a key is for `apply`."""
-        return key.startswith(self._prefixes)
+        return key.startswith(self.prefixes)
 
     def load(self, store: MetadataStore) -> None:
         """Read what the store holds.
@@ -40,7 +40,7 @@ class StoredDefinitions(ABC):
         Raises:
             MetadataCorrupt: an entry cannot be read.
         """
-        for prefix in self._prefixes:
+        for prefix in self.prefixes:
             for key, entry in store.scan(prefix):
                 self.apply(Change(key, entry.value))
 

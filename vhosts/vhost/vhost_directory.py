@@ -44,6 +44,11 @@ DESCRIPTION_CHARACTERS_MAX = 1_024  # characters; listings show it
 TAGS_MAX = 32  # as for users
 TAG_CHARACTERS_MAX = 255
 PREFIXES = tuple(f"{kind}/".encode() for kind in KINDS)  # of what a vhost has
+VHOST_PREFIXES = (
+    NEXT_PARTITION_KEY,
+    VHOSTS_PREFIX,
+    *PREFIXES,
+)  # of all that is kept here, as it is loaded
 
 
 def no_listeners(vhost: str) -> Iterable[Any]:
