@@ -85,6 +85,7 @@ ROOMS = {
         "people",
         "definitions",
         "sessions",
+        "nodes",
     ),
     "mirror_cluster": (
         ".",

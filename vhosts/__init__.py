@@ -131,6 +131,21 @@ from routelog.vhosts.messages.snapshot import (
     MessageHolder,
     TakenMessage,
 )
+from routelog.vhosts.nodes.count_exchange import (
+    TELL_SECONDS,
+    CountedFront,
+    FrontCounts,
+    LeaderCounts,
+)
+from routelog.vhosts.nodes.node_questions import PIECE_BYTES as ANSWER_PIECE_BYTES
+from routelog.vhosts.nodes.node_questions import (
+    AnswerFailed,
+    AnswerPieces,
+    AskedNode,
+    NodeAnswer,
+    TellingNode,
+    unanswered,
+)
 from routelog.vhosts.partitions.queue_partition import UNCOUNTED, QueuePartition
 from routelog.vhosts.partitions.stream_reader import stream_position
 from routelog.vhosts.partitions.withheld_messages import WithheldMessages
@@ -149,6 +164,7 @@ from routelog.vhosts.people.imported_password import (
 )
 from routelog.vhosts.people.password import PasswordVerifier
 from routelog.vhosts.people.permission_book import PermissionBook, PermissionCache, ResourceKind
+from routelog.vhosts.people.shared_counts import CountOf, SharedCounts
 from routelog.vhosts.people.user_directory import UserDirectory
 from routelog.vhosts.publishing.appending import Appending
 from routelog.vhosts.publishing.client_publish import batches_of
@@ -205,12 +221,13 @@ from routelog.vhosts.sessions.leader_link import LeaderLink
 from routelog.vhosts.sessions.remote_definitions import FrontConnections
 from routelog.vhosts.sessions.remote_queue import RemoteQueue
 from routelog.vhosts.sessions.session_message import ANSWERED as ANSWERED
-from routelog.vhosts.sessions.session_message import OUTBOX_BYTES_MAX as SESSION_OUTBOX_BYTES_MAX
-from routelog.vhosts.sessions.session_message import VERSION as SESSION_VERSION
 from routelog.vhosts.sessions.session_message import (
+    OUTBOX_BYTES_MAX,
     BadSessionMessage,
     SessionMessage,
 )
+from routelog.vhosts.sessions.session_message import OUTBOX_BYTES_MAX as SESSION_OUTBOX_BYTES_MAX
+from routelog.vhosts.sessions.session_message import VERSION as SESSION_VERSION
 from routelog.vhosts.sessions.session_message import Kind as SessionKind
 from routelog.vhosts.sessions.session_message import decode_message as decode_session_message
 from routelog.vhosts.sessions.session_message import message_bytes as session_message_bytes

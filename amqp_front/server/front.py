@@ -1,22 +1,26 @@
 """AMQP 0-9-1 as a front end of a broker: its connections, from accept to close."""
 
 import asyncio
+import logging
 from collections.abc import Set
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 from routelog.amqp_front.connections.connection import Connection
 from routelog.amqp_front.node.services import Services
-from routelog.amqp_front.publishing.firehose import Listener
+from routelog.amqp_front.publishing.firehose import Firehose, Listener
 from routelog.amqp_front.server.connection_snapshot import OperatorView
 from routelog.amqp_front.server.open_connections import OpenConnections
 from routelog.amqp_front.server.operator_messages import OperatorMessages
 from routelog.amqp_front.transactions.hosted_commits import HostedCommits
 from routelog.broker import AcceptedSocket, BrokerConfig, Endpoint, NodeServices, StartError
 from routelog.log_backend import Clock
+from routelog.vhosts import VirtualHost
 
 if TYPE_CHECKING:  # else only where it is asked for: its libraries are an extra
     from routelog.amqp_front.publishing.spans import Spans
+
+log = logging.getLogger(__name__)
 
 
 class AmqpFront:
@@ -43,6 +47,12 @@ class AmqpFront:
         self.operators = OperatorView(self._connections.all, self._connections.opening)
         self.messages = OperatorMessages(self._services, self.operators)
         self.commit = HostedCommits(self._services)
+
+    def trace(self, vhost: VirtualHost, wanted: bool) -> None:
+        """See `Front`."""
+        if wanted != (vhost.firehose is not None):
+            log.info("firehose of vhost '%s': %s", vhost.name, "on" if wanted else "off")
+            vhost.firehose = Firehose(vhost, self._services.node_name) if wanted else None
 
     def serve(self, accepted: AcceptedSocket, proxied: Endpoint | None, refusal: str) -> Connection:
         """See `Front`."""

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import socket
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -68,7 +68,9 @@ from routelog.log_backend import (
 )
 from routelog.mirror_cluster import ClusterMember, claim_epoch
 from routelog.vhosts import (
+    TELL_SECONDS,
     Admission,
+    AnswerPieces,
     DeclaredPartitions,
     Definitions,
     DefinitionsImport,
@@ -76,13 +78,17 @@ from routelog.vhosts import (
     GroupExpiry,
     HostedSession,
     InvalidDefinition,
+    NodeAnswer,
     NodeDefinitions,
     PasswordVerifier,
     SessionHost,
+    SharedCounts,
     TellEvent,
     UserDirectory,
     VhostDirectory,
+    VirtualHost,
     durability_level,
+    unanswered,
 )
 
 log = logging.getLogger(__name__)
@@ -116,6 +122,7 @@ class Broker:
         metrics: where metrics are served; their owner opens and closes it.
         passed_door: for clients of HTTP that other nodes pass on.
         recent_log: the last lines of the process's log.
+        answer: answers what a leader asks about clients of this node; its owner sets it.
 
     Args:
         front: what speaks with its clients.
@@ -151,6 +158,9 @@ class Broker:
         self._umask = 0  # of who started the process
         self.passed_door = PassedDoor()
         self.recent_log = RecentLog()
+        self.answer: AnswerPieces = unanswered
+        self._counts = SharedCounts()
+        self._counts_timer: asyncio.TimerHandle | None = None
 
     async def start(self) -> BrokerAddress:
         """Recover, then listen, as a broker on its own.
@@ -404,13 +414,13 @@ class Broker:
             users=users,
             passwords=self._passwords,
             parameters=self._parameters,
-            admission=Admission(vhosts, users),
+            admission=Admission(vhosts, users, self._counts),
             progress=logs.progress,
             in_time=self._in_time,
             gate=self._gate,
             intake=IntakeBudget(loop, limits, logs.memory.hold),
             consumer_gates=ConsumerGates(loop, cork),
-            publish_rates=PublishRates(users, vhosts, clock, loop.call_later),
+            publish_rates=PublishRates(users, vhosts, self._counts, clock, loop.call_later),
             deliveries=DeliverySamples(clock),
             node_name=self._name,
             replies=self._replies,
@@ -439,6 +449,9 @@ class Broker:
             self._serve_as_front,
             self._cork,
             self._replies.deliver,
+            lambda question: self.answer(question),
+            self._counts,
+            self._trace_in,
             name=mirror.name,
             process=random_below(1 << 40),
             lease_seconds=self._config.cluster_lease_seconds,
@@ -447,6 +460,27 @@ class Broker:
         )
         self._replies.others = self._front_node
         self._front_node.begin()
+        self._tell_counts()
+
+    def _tell_counts(self) -> None:
+        self._services.publish_rates.share()
+        teller = self._sessions if self._front_node is None else self._front_node
+        if teller is not None:
+            teller.tell_counts()
+        self._counts_timer = self._services.loop.call_later(TELL_SECONDS, self._tell_counts)
+
+    def _traced(self) -> list[str]:
+        return [vhost.name for vhost in self._vhosts.all() if vhost.firehose is not None]
+
+    def _trace_in(self, names: Sequence[str]) -> None:
+        for vhost in self._vhosts.all():
+            self._front.trace(vhost, vhost.name in names)
+
+    def trace(self, vhost: VirtualHost, wanted: bool) -> None:
+        """Switch the firehose of a vhost on or off, for clients of all nodes."""
+        self._front.trace(vhost, wanted)
+        if self._sessions is not None:
+            self._sessions.tell_traced()
 
     def _serve_as_front(self, serves: bool) -> None:
         if serves:
@@ -472,7 +506,10 @@ class Broker:
             return session
 
         lease_seconds = self._config.cluster_lease_seconds
-        self._sessions = HostedSessions(epoch, lease_seconds, make, self._mirror.tell_committed)
+        tell_committed = self._mirror.tell_committed
+        self._sessions = HostedSessions(
+            epoch, lease_seconds, make, self._counts, self._traced, tell_committed
+        )
         self._replies.others = self._sessions
         self._logs.metadata_writer.barrier = self._sessions.barrier.gate
 
@@ -491,6 +528,10 @@ class Broker:
         )
         logs.on_removed = self._remote.removed
         self._remote.start(loop)
+
+    async def ask_nodes(self, question: bytes) -> Mapping[str, NodeAnswer | None]:
+        """Ask the other nodes about their clients; see `HostedSessions.ask`. Nobody, unless this one leads."""
+        return {} if self._sessions is None else await self._sessions.ask(question)
 
     @property
     def remote_failure(self) -> str:
@@ -664,6 +705,8 @@ class Broker:
         self._stalled.stop()
         if self._deadline is not None:
             self._deadline.stop()
+        if self._counts_timer is not None:
+            self._counts_timer.cancel()
         self.renewal.stop()
         self.loop_monitor.stop()
         self._trim.stop()

@@ -7,7 +7,7 @@ from routelog.broker.listeners.acceptor import ServedSocket
 from routelog.broker.process.services import NodeServices
 from routelog.broker.sockets.accepted_sockets import AcceptedSocket
 from routelog.broker.sockets.proxy_header import Endpoint
-from routelog.vhosts import CommitParts
+from routelog.vhosts import CommitParts, VirtualHost
 
 
 class Front(Protocol):
@@ -26,6 +26,9 @@ class Front(Protocol):
 
     def begin(self, services: NodeServices) -> None:
         """The node takes clients from now on."""
+
+    def trace(self, vhost: VirtualHost, wanted: bool) -> None:
+        """Switch the firehose of a vhost on or off, for clients of this node."""
 
     def serve(
         self, accepted: AcceptedSocket, proxied: Endpoint | None, refusal: str

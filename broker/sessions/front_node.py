@@ -1,7 +1,7 @@
 """A node that does not lead, for its own clients: a session with the leader, and handles of its queues."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Set
+from collections.abc import Awaitable, Callable, Sequence, Set
 from functools import partial
 from math import inf
 from typing import Protocol
@@ -14,12 +14,18 @@ from routelog.broker.waiting.confirm_deadline import ConfirmDeadline
 from routelog.broker.waiting.gate import Gate
 from routelog.log_backend import Clock, Durability, Records
 from routelog.vhosts import (
+    OUTBOX_BYTES_MAX,
     Answer,
+    AnswerPieces,
     FrontConnections,
+    FrontCounts,
     FrontSession,
     FrontVhosts,
     LeaderLink,
+    SharedCounts,
+    TellingNode,
     VhostDirectory,
+    session_message_pieces,
 )
 
 STAMPS_PER_SECOND = 1_000_000  # of beats
@@ -55,6 +61,9 @@ class FrontNode:
         serve: called with True when a session is open: users and vhosts are those of the leader; with False
             when there was none for SEEKING_SECONDS_MAX.
         deliver_reply: delivers a direct reply to an address of this node.
+        answer: answers what the leader asks about clients of this node.
+        counts: of clients of this node, and others.
+        trace: has messages copied to the firehose in these vhosts, and in no other one.
         fed: takes definitions from the leader; None: a journal has them.
     """
 
@@ -68,6 +77,9 @@ class FrontNode:
         serve: Callable[[bool], None],
         cork: Cork,
         deliver_reply: Callable[[bytes, Records], None],
+        answer: AnswerPieces,
+        counts: SharedCounts,
+        trace: Callable[[Sequence[str]], None],
         *,
         name: str,
         process: int,
@@ -85,6 +97,10 @@ class FrontNode:
         self._confirm_seconds = confirm_seconds
         self._cork = cork
         self._deliver_reply = deliver_reply
+        self._answer = answer
+        self._counts = counts
+        self._trace = trace
+        self._told: FrontCounts | None = None  # of the session that a leader has taken
         self._deadline: ConfirmDeadline | None = None
         self._is_over = False
         self._pressure: Set[str] = frozenset()
@@ -150,6 +166,11 @@ class FrontNode:
         if self._deadline is not None:
             self._deadline.stop()
 
+    def tell_counts(self) -> None:
+        """Tell the leader how many clients this node has."""
+        if self._told is not None and self._seeker.outbox_bytes <= OUTBOX_BYTES_MAX:
+            self._told.tell()
+
     # -- direct replies: see `OtherNodes`
 
     def takes_replies(self, token: bytes) -> bool:
@@ -167,9 +188,14 @@ class FrontNode:
     # -- one session after another
 
     def _session(self, replace: Callable[[], None]) -> FrontSession:
-        session = FrontSession(
-            self._loop.call_soon, self._clock.monotonic, partial(self._lost, replace)
+        telling = TellingNode(
+            lambda message: session.write(session_message_pieces(message)), self._answer
         )
+        session = FrontSession(
+            self._loop.call_soon, self._clock.monotonic, partial(self._lost, replace, telling)
+        )
+        session.on_asked = telling.asked
+        session.on_traced = self._trace
         session.progress.around = self._cork.run
         session.on_pressure = self._pressed
         session.on_reply = self._deliver_reply
@@ -192,6 +218,8 @@ class FrontNode:
 
     def _opened(self, write: Write, epoch: int, position: int) -> FrontSession:
         session = self._link.session
+        self._told = FrontCounts(self._counts)
+        session.on_counts = self._told.told
         self._when_applied(session, position, partial(self._open, write, epoch))
         return session
 
@@ -199,6 +227,8 @@ class FrontNode:
         leader = self._cluster.leader
         self._link.session.leader = "" if leader is None else leader.node
         self._link.open(write, epoch)
+        if self._told is not None:
+            self._told.begin(lambda message: write(session_message_pieces(message)))
         self._close_gate()
         self._serve(True)
 
@@ -208,7 +238,9 @@ class FrontNode:
             self._link.give_up("nobody leads")
             self._serve(False)
 
-    def _lost(self, replace: Callable[[], None]) -> None:
+    def _lost(self, replace: Callable[[], None], telling: TellingNode) -> None:
+        telling.closed()
+        self._told = None
         if self._fed is not None:
             self._fed.session_lost()
         replace()

@@ -2,16 +2,28 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Hashable, Iterable, Set
+from collections.abc import Callable, Hashable, Iterable, Mapping, Set
 from functools import partial
 from typing import Protocol
+
+import msgspec
 
 from routelog.broker.node.direct_reply import node_token, token_of
 from routelog.broker.sessions.definition_feed import DefinitionFeed
 from routelog.broker.sessions.session_seeker import Write
 from routelog.broker.sessions.session_socket import SessionSocket
 from routelog.log_backend import Records
-from routelog.vhosts import DefinitionBarrier, SessionKind, SessionMessage, session_message_pieces
+from routelog.vhosts import (
+    AskedNode,
+    CountedFront,
+    DefinitionBarrier,
+    LeaderCounts,
+    NodeAnswer,
+    SessionKind,
+    SessionMessage,
+    SharedCounts,
+    session_message_pieces,
+)
 
 log = logging.getLogger(__name__)
 
@@ -22,10 +34,13 @@ class LeaderEnd(Hashable, Protocol):
     Attributes:
         on_applied: told up to which position the front has applied definitions.
         on_failed: told why the session has to end.
+        on_told, on_counts: take what the front says of its clients.
     """
 
     on_applied: Callable[[int], None]
     on_failed: Callable[[str], None]
+    on_told: Callable[[SessionMessage], None]
+    on_counts: Callable[[SessionMessage], None]
 
     def received(self, message: SessionMessage) -> None:
         """See `SessionEnd`."""
@@ -57,6 +72,8 @@ class HostedSessions:
         epoch: in which this node leads.
         lease_seconds: of the cluster.
         make: see `MakeEnd`.
+        counts: of clients of this node, and others.
+        traced: names the vhosts whose messages are copied to the firehose.
         tell_committed: has followers hear at once of what is committed.
         feed: of definitions, for fronts that have no journal; None: they have one.
     """
@@ -66,6 +83,8 @@ class HostedSessions:
         epoch: int,
         lease_seconds: float,
         make: MakeEnd,
+        counts: SharedCounts,
+        traced: Callable[[], list[str]],
         tell_committed: Callable[[], None] = lambda: None,
         feed: DefinitionFeed | None = None,
     ) -> None:
@@ -78,6 +97,10 @@ class HostedSessions:
         self._ends: dict[str, LeaderEnd] = {}
         self._ending: dict[str, asyncio.Future[None]] = {}  # by front: of its last session
         self._closings = 0  # of all
+        self._asked: dict[str, AskedNode] = {}  # by front
+        self._counts = LeaderCounts(counts)
+        self._counted: dict[str, CountedFront] = {}  # likewise
+        self._traced = traced
         self._by_token: dict[bytes, LeaderEnd] = {}  # as addresses of direct replies name nodes
         self._pressure: Set[str] = frozenset()
         self.barrier = DefinitionBarrier[LeaderEnd](
@@ -134,14 +157,45 @@ class HostedSessions:
         position = self.barrier.opened(end, front, 0)
         end.on_applied = partial(self.barrier.applied, end)
         end.on_failed = socket.close
-        opened = SessionMessage(SessionKind.OPENED, number=self._epoch, first=position)
-        socket.write(session_message_pieces(opened))
+
+        def send(message: SessionMessage) -> None:
+            socket.write(session_message_pieces(message))
+
+        def outbox_bytes() -> int:
+            return socket.outbox_bytes
+
+        call_later = asyncio.get_running_loop().call_later
+        self._asked[front] = asked = AskedNode(send, outbox_bytes, call_later)
+        self._counted[front] = counted = self._counts.opened(send, outbox_bytes)
+        end.on_told, end.on_counts = asked.told, counted.told
+        send(SessionMessage(SessionKind.OPENED, number=self._epoch, first=position))
         if self._feed is not None:
-            self._feed.begin(end, socket.write, lambda: socket.outbox_bytes)
+            self._feed.begin(end, socket.write, outbox_bytes)
+        send(self._traced_message())
+        counted.tell()
         if self._pressure:
             end.pressed(self._pressure)
         log.info("a session with node %s", front)
         socket.begin(unread)
+
+    async def ask(self, question: bytes) -> Mapping[str, NodeAnswer | None]:
+        """Ask all fronts at the same time; the answers by node, None of one that is silent."""
+        answers = {front: asked.ask(question) for front, asked in self._asked.items()}
+        return {front: await answer for front, answer in answers.items()}
+
+    def tell_counts(self) -> None:
+        """Tell all fronts how many clients other nodes have."""
+        self._counts.tell()
+
+    def tell_traced(self) -> None:
+        """Tell all fronts which vhosts have a firehose."""
+        pieces = session_message_pieces(self._traced_message())
+        for socket in self._sockets.values():
+            socket.write(pieces)
+
+    def _traced_message(self) -> SessionMessage:
+        content = msgspec.msgpack.encode(self._traced())
+        return SessionMessage(SessionKind.TRACED, content=content)
 
     # -- direct replies: see `OtherNodes`
 
@@ -174,5 +228,7 @@ class HostedSessions:
             self._feed.end(end)
         del self._by_token[node_token(front)]
         del self._sockets[end]
+        self._asked.pop(front).closed()
+        self._counts.closed(self._counted.pop(front))
         self._ending[front] = end.closed()
         self.barrier.closed(end)

@@ -19,7 +19,9 @@ from routelog.log_backend import CallLater, Clock, Timer
 from routelog.vhosts import (
     MAX_PUBLISH_BYTES_RATE,
     MAX_PUBLISH_RATE,
+    CountOf,
     Limits,
+    SharedCounts,
     UserDirectory,
     VhostDirectory,
 )
@@ -29,16 +31,29 @@ RUN_SECONDS = 0.01  # a run is at most what comes in this time: long waits would
 ASSUMED_BODY_BYTES = 1_024  # of a connection's first messages, to limit its first run
 
 _NO_REASON: frozenset[str] = frozenset()
+# By kind of a rate's owner
+_COUNTS = {
+    "user": (CountOf.USER_MESSAGES, CountOf.USER_BYTES),
+    "vhost": (CountOf.VHOST_MESSAGES, CountOf.VHOST_BYTES),
+}
 
 
 class TokenBucket:
-    """Tokens that come at a rate: as many as come in BURST_SECONDS, at most; below zero, they are owed."""
+    """Tokens that come at a rate: as many as come in BURST_SECONDS, at most; below zero, they are owed.
 
-    __slots__ = ("_filled", "_tokens", "rate")
+    Attributes:
+        limit: of all nodes, by the second.
+        rate: this node's share of it.
+        taken: tokens, since the limit was shared last.
+    """
 
-    def __init__(self, rate: int, now: float) -> None:
-        self.rate = rate
-        self._tokens = rate * BURST_SECONDS
+    __slots__ = ("_filled", "_tokens", "limit", "rate", "taken")
+
+    def __init__(self, limit: int, now: float) -> None:
+        self.limit = limit
+        self.rate: float = limit
+        self.taken = 0
+        self._tokens = limit * BURST_SECONDS
         self._filled = now
 
     def take(self, count: int, now: float) -> float:
@@ -50,7 +65,17 @@ class TokenBucket:
         filled = self._tokens + (now - self._filled) * self.rate
         self._tokens = min(filled, self.rate * BURST_SECONDS) - count
         self._filled = now
+        self.taken += count
         return max(-self._tokens / self.rate, 0.0)
+
+    def share(self, others: int, nodes: int, now: float) -> None:
+        """Leave to other nodes what they have taken of late, but keep an equal share.
+
+        So one node has what others do not need, and a node that begins to publish takes its part from them.
+        """
+        self.take(0, now)
+        self.taken = 0
+        self.rate = max(self.limit - others, self.limit / nodes)
 
 
 class PublishRate:
@@ -91,6 +116,14 @@ class PublishRate:
             owed = max(owed, self._bytes.take(body_bytes, now))
         return owed
 
+    def share(self, counts: SharedCounts, now: float) -> None:
+        """Tell other nodes what was taken, and leave them what they have taken."""
+        buckets = zip(_COUNTS[self.kind], (self._messages, self._bytes), strict=True)
+        for of, bucket in buckets:
+            counts.put(of, self.name, 0 if bucket is None else bucket.taken)
+            if bucket is not None:
+                bucket.share(counts.others.get((of, self.name), 0), counts.nodes, now)
+
     def cost(self, messages: int, body_bytes: int) -> float:
         """In how many seconds so much may be published; 0: there is no limit."""
         of_messages = 0.0 if self._messages is None else messages / self._messages.rate
@@ -98,7 +131,7 @@ class PublishRate:
 
 
 def _bucket(before: TokenBucket | None, rate: int, now: float) -> TokenBucket | None:
-    if before is not None and before.rate == rate:
+    if before is not None and before.limit == rate:
         return before
     return TokenBucket(rate, now) if rate > 0 else None
 
@@ -230,8 +263,14 @@ class PublishRates:
     """
 
     def __init__(
-        self, users: UserDirectory, vhosts: VhostDirectory, clock: Clock, call_later: CallLater
+        self,
+        users: UserDirectory,
+        vhosts: VhostDirectory,
+        counts: SharedCounts,
+        clock: Clock,
+        call_later: CallLater,
     ) -> None:
+        self._counts = counts
         self.clock = clock
         self.call_later = call_later
         self.limited: set[PublishRate] = set()
@@ -249,6 +288,13 @@ class PublishRates:
         """The pace of a new connection."""
         return PublishPace(self, (self._rate("user", user), self._rate("vhost", vhost)))
 
+    def share(self) -> None:
+        """Share the limits with other nodes, by what each has published since the last call, a second ago."""
+        # Who waits goes on as found before: else new publishes would overtake him, again and again.
+        now = self.clock.monotonic()
+        for rate in self.limited:
+            rate.share(self._counts, now)
+
     def _rate(self, kind: str, name: str) -> PublishRate:
         rate = self._rates.get((kind, name))
         if rate is None:
@@ -262,6 +308,7 @@ class PublishRates:
             self.limited.add(rate)
         else:
             self.limited.discard(rate)
+            rate.share(self._counts, self.clock.monotonic())
         self.are_set = bool(self.limited)
         self.changes += 1
         for pace in list(rate.waiting):  # by what is owed now, it may go on

@@ -102,6 +102,9 @@ class FrontSession:
         on_apply: told of a position of definitions that the leader waits for: answer with `applied`.
         on_pressure: told why publishers are to wait; empty: they are not.
         on_reply: takes a direct reply to an address of this node.
+        on_asked: takes what the leader asks about clients of this node.
+        on_counts: takes counts of other nodes' clients.
+        on_traced: told in which vhosts messages are copied to the firehose.
         on_definitions: takes a message of the feed of definitions, if this front is to be fed.
         outbox_bytes: how much the transport has not sent: while it is much, replies are lost.
 
@@ -127,6 +130,9 @@ class FrontSession:
         self.on_apply: Callable[[int], None] = lambda position: None
         self.on_pressure: Callable[[frozenset[str]], None] = lambda reasons: None
         self.on_reply: Callable[[bytes, Records], None] = lambda address, records: None
+        self.on_asked: Callable[[SessionMessage], None] = lambda message: None
+        self.on_counts: Callable[[SessionMessage], None] = lambda message: None
+        self.on_traced: Callable[[Sequence[str]], None] = lambda vhosts: None
         self.on_definitions: Callable[[SessionMessage], None] = _refuse_definitions
         self.outbox_bytes: Callable[[], int] = lambda: 0
         self._replace = replace
@@ -152,6 +158,9 @@ class FrontSession:
             Kind.ANSWER: self._answered,
             Kind.APPLY: lambda message: self.on_apply(message.number),
             Kind.PRESSURE: self._pressed,
+            Kind.ASK: lambda message: self.on_asked(message),
+            Kind.COUNTS: lambda message: self.on_counts(message),
+            Kind.TRACED: lambda message: self.on_traced(value_in(message.content, list[str])),
             Kind.BEAT: lambda message: None,
             **dict.fromkeys(FED, lambda message: self.on_definitions(message)),
         }

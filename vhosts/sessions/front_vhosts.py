@@ -4,7 +4,7 @@ from collections.abc import Callable, Set
 from functools import partial
 
 from routelog.log_backend import Durability
-from routelog.vhosts.counters.counters import MessageCounters
+from routelog.vhosts.counters.counters import UNWATCHED, MessageCounters
 from routelog.vhosts.publishing.stateful_route import StatefulRoute
 from routelog.vhosts.sessions.front_queues import FrontQueues
 from routelog.vhosts.sessions.leader_link import LeaderLink
@@ -102,13 +102,11 @@ class FrontVhosts:
         vhost.targets.turn_to(queues, RemoteExchanges(vhost.name, self._link))
 
     def _handle(self, vhost: VirtualHost, stored: StoredQueue) -> RemoteQueue:
-        # In no totals of the node: the leader counts them.
-        counters = MessageCounters(self._vhosts.counters.changed)
         return RemoteQueue(
             vhost.name,
             stored.properties,
             stored.partitions,
             self._link,
-            counters,
+            MessageCounters(UNWATCHED),  # the leader samples and sums those of queues
             self._default_durability,
         )

@@ -113,6 +113,8 @@ class HostedSession:
         outbox_bytes: how much the transport has not sent: while it is much, nothing is delivered.
         on_applied: told up to which position the front has applied definitions.
         on_failed: told why the session has to end, when nothing that was received is at fault.
+        on_told: takes the front's answers to questions about its clients.
+        on_counts: takes counts of the front's clients.
 
     Args:
         write: sends pieces of messages, with all others of a turn of the event loop.
@@ -126,6 +128,8 @@ class HostedSession:
         self.outbox_bytes: Callable[[], int] = lambda: 0
         self.on_applied: Callable[[int], None] = lambda position: None
         self.on_failed: Callable[[str], None] = lambda reason: None
+        self.on_told: Callable[[SessionMessage], None] = lambda message: None
+        self.on_counts: Callable[[SessionMessage], None] = lambda message: None
         self._host = host
         self._write = write
         self._last_subject = 0  # the highest one
@@ -629,5 +633,7 @@ _ACTIONS: Mapping[Kind, Callable[[HostedSession, SessionMessage], None]] = {
     Kind.REPLY: HostedSession._reply,
     Kind.APPLIED: lambda session, message: session.on_applied(message.number),
     Kind.BEAT: lambda session, message: None,
+    Kind.TOLD: lambda session, message: session.on_told(message),
+    Kind.COUNTS: lambda session, message: session.on_counts(message),
     Kind.TRANSACTION: HostedSession._commit,
 }

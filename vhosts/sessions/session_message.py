@@ -32,6 +32,10 @@
    17  ROUTED           ←         batch        refused        returned      u32s: indexes in the batch
    18  REPLY            ↔         octets                                    an address of so many, and a batch
    19  TRANSACTION      →         call
+   20  ASK              ←         question                                  GIVEN_UP; what is asked, if new
+   21  TOLD             →         question                                  FAILED, MORE; a piece of the answer
+   22  COUNTS           ↔         nodes                                     msgpack: see `count_exchange.py`
+   23  TRACED           ←                                                   msgpack: names of vhosts
    24  RECORDS          ←         position                                 msgpack: [key, value, ...]
    25  SNAPSHOT         ←         position
    26  CHANGES          ←         position                                 msgpack: [key, value or nil, ...]
@@ -57,6 +61,10 @@ another process of the leader's node, and introduces itself by OPEN; nodes have 
 PUBLISH and SETTLE with PART, without a number, are parts of the transaction that the next TRANSACTION ends: the
 leader does nothing before, and then all of it, as one block of its journal, or nothing. The ANSWER is nil when
 that is durable. With an error nothing is done, and what it would have settled is back in the queues.
+
+ASK is about the front's clients. Of an answer in several pieces, each but the last is TOLD with MORE, and the
+next one is made when the same number is asked again, without content: see `node_questions.py`. TRACED: the
+front copies the messages of its clients in these vhosts to the firehose, and in no other one.
 """
 
 import struct
@@ -107,6 +115,10 @@ class Kind(IntEnum):
     ROUTED = 17
     REPLY = 18
     TRANSACTION = 19
+    ASK = 20
+    TOLD = 21
+    COUNTS = 22
+    TRACED = 23
     RECORDS = 24
     SNAPSHOT = 25
     CHANGES = 26
@@ -120,8 +132,9 @@ WAITED = 1  # PUBLISH: somebody waits until it is as safe as its queue promises
 PART = 64  # PUBLISH, SETTLE: of a transaction
 REDELIVERED = 1  # DELIVER
 COUNTED = 2  # DELIVER: with how often each message was delivered again
-FAILED = 1  # ANSWER: the content is an error
-MORE = 128  # RETURN: another one follows
+FAILED = 1  # ANSWER, TOLD: the content is an error
+MORE = 128  # RETURN, TOLD: another one follows
+GIVEN_UP = 1  # ASK: nobody waits for the rest any more
 ANSWERED = 1  # BEAT: the other end has got this number
 
 

@@ -152,6 +152,7 @@ class VhostDirectory:
                     (name,) = key_names(key)
                     if self._vhosts.pop(name, None) is not None:
                         self.on_deleted(name)
+                        self.on_limits(name, {})
                 else:
                     self._put(msgspec.json.decode(value, type=VhostRecord))
         except UNREADABLE as error:

@@ -25,6 +25,7 @@ from routelog.vhosts import (
     Permission,
     PermissionBook,
     QueueProperties,
+    SharedCounts,
 )
 
 TURNS = 100
@@ -56,7 +57,11 @@ async def services(node: Node) -> Any:
         intake=IntakeBudget(loop, IntakeLimits(4_000, 2_000, 4_000), lambda size: None),
         users=users,
         publish_rates=PublishRates(
-            cast(Any, users), node.vhosts, node.logs.clock, cast(Any, loop.call_later)
+            cast(Any, users),
+            node.vhosts,
+            SharedCounts(),
+            node.logs.clock,
+            cast(Any, loop.call_later),
         ),
         config=SimpleNamespace(message_bytes_max=1_000),
     )

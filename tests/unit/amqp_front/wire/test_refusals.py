@@ -60,6 +60,7 @@ NOT_CAUSED_BY_CLIENTS = {
     "log_backend.journal.journal_reader.JournalDamaged": "at start",
     "log_backend.journal.journal_block.UnknownEntry": "at start",
     "vhosts.sessions.session_message.BadSessionMessage": "of another node: its session ends",
+    "vhosts.nodes.node_questions.AnswerFailed": "of another node: told to the one that leads",
     "log_backend.segments.compressed_segment.CodecFailed": "in the background, or a damaged disk",
     "log_backend.segments.compressed_segment.CorruptCompression": "a damaged disk: a fault of ours",
     "log_backend.tools.digest_format.BadDigest": "of an operator, or of another node",

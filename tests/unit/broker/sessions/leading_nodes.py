@@ -10,6 +10,7 @@ from routelog.broker.sessions.hosted_sessions import HostedSessions
 from routelog.broker.sessions.session_seeker import Write
 from routelog.log_backend import Octets, Records
 from routelog.mirror_cluster import LeadingNode
+from routelog.vhosts import SharedCounts
 from routelog.vhosts.sessions.session_message import (
     Kind,
     SessionMessage,
@@ -36,12 +37,19 @@ class Hosted:
         self.is_closed = False
         self.on_applied: Callable[[int], None] = lambda position: None
         self.on_failed: Callable[[str], None] = lambda reason: None
+        self.on_told: Callable[[SessionMessage], None] = lambda message: None
+        self.on_counts: Callable[[SessionMessage], None] = lambda message: None
         self.has_drained = False
         self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.ends_at_once = True
 
     def received(self, message: SessionMessage) -> None:
-        self.messages.append(message)
+        if message.kind is Kind.TOLD:
+            self.on_told(message)
+        elif message.kind is Kind.COUNTS:
+            self.on_counts(message)
+        else:
+            self.messages.append(message)
 
     def send_reply(self, address: bytes, records: Records) -> None:
         self.write(reply_pieces(address, records))
@@ -71,13 +79,17 @@ class Cluster:
         self.hosted: list[Hosted] = []
         self.changed: Callable[[], None] = lambda: None
         self.refusals = 0
+        self.counts = SharedCounts()  # of the leader
+        self.traced: list[str] = []  # vhosts
 
     def watch(self, changed: Callable[[], None]) -> None:
         self.changed = changed
 
     def host(self, epoch: int) -> LeadingNode:
         node = LeadingNode(f"n{epoch}", epoch)
-        self.hosts[node] = HostedSessions(epoch, LEASE_SECONDS, self._make, lambda: None)
+        self.hosts[node] = HostedSessions(
+            epoch, LEASE_SECONDS, self._make, self.counts, lambda: self.traced
+        )
         return node
 
     def _make(self, front: str, write: Write, outbox_bytes: Callable[[], int]) -> Hosted:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -20,7 +20,15 @@ from routelog.broker.node.direct_reply import DirectReplies, node_token
 from routelog.broker.sessions.front_node import FrontNode
 from routelog.broker.waiting.gate import Gate
 from routelog.log_backend import Clock, Durability, JournalFailed, Records, SystemClock
-from routelog.vhosts import ConsumeOptions, QueueProperties, SessionLost, value_of
+from routelog.vhosts import (
+    ConsumeOptions,
+    CountOf,
+    NodeAnswer,
+    QueueProperties,
+    SessionLost,
+    SharedCounts,
+    value_of,
+)
 from routelog.vhosts.sessions.session_message import Kind, SessionMessage, message_pieces
 from routelog.vhosts.vhost.stored_topology import StoredQueue
 
@@ -54,6 +62,12 @@ class FollowingCluster(Cluster):
         self.storage: Any = Storage()
         self.ready: list[bool] = []
         self.replies: list[tuple[bytes, bytes]] = []
+        self.own = SharedCounts()  # of the front
+        self.firehoses: list[Sequence[str]] = []
+
+    async def answer(self, question: bytes) -> AsyncGenerator[bytes, None]:
+        """What the front says when it is asked."""
+        yield question.upper()
 
 
 @asynccontextmanager
@@ -78,6 +92,9 @@ async def following(
             lambda serves: cluster.ready.append(serves and front.session.is_open),
             Cork(),
             lambda address, records: cluster.replies.append((address, records.body(0))),
+            cluster.answer,
+            cluster.own,
+            cluster.firehoses.append,
             name="front",
             process=1,
             lease_seconds=60.0,
@@ -134,6 +151,56 @@ async def test_the_leader_hears_when_a_change_is_known_here(tmp_path: Path) -> N
         assert [(each.kind, each.number) for each in cluster.hosted[0].messages] == [
             (Kind.APPLIED, 7)
         ]
+
+
+async def test_a_leader_asks_a_front_about_its_clients(tmp_path: Path) -> None:
+    async with following(tmp_path) as (cluster, front, _):
+        leader = cluster.host(1)
+        hosts = cluster.hosts[leader]
+        assert await hosts.ask(b"who") == {}
+        cluster.lead(leader)
+        await until(lambda: front.session.is_open)
+        assert await hosts.ask(b"who") == {"front": NodeAnswer([b"WHO"])}
+        asked = asyncio.ensure_future(hosts.ask(b"again"))
+        await asyncio.sleep(0)
+        cluster.lead(None)
+        assert await asked == {"front": None}
+        await until(lambda: not hosts._sockets)
+        assert await hosts.ask(b"nobody") == {}
+
+
+async def test_both_know_how_many_clients_the_other_has(tmp_path: Path) -> None:
+    connections = CountOf.USER_CONNECTIONS, "ann"
+    async with following(tmp_path) as (cluster, front, _):
+        cluster.own.add(*connections, 2)
+        leader = cluster.host(1)
+        cluster.counts.add(*connections, 1)
+        front.tell_counts()  # to nobody
+        cluster.lead(leader)
+        await until(lambda: front.session.is_open)
+        await until(lambda: cluster.counts.all(*connections) == 3)
+        await until(lambda: cluster.own.all(*connections) == 3)
+        cluster.own.add(*connections, 1)
+        front.tell_counts()
+        await until(lambda: cluster.counts.all(*connections) == 4)
+        cluster.counts.add(*connections, -1)
+        cluster.hosts[leader].tell_counts()
+        await until(lambda: cluster.own.all(*connections) == 3)
+        cluster.lead(None)
+        await until(lambda: cluster.counts.all(*connections) == 0)
+
+
+async def test_a_front_hears_where_messages_are_copied(tmp_path: Path) -> None:
+    async with following(tmp_path) as (cluster, front, _):
+        cluster.traced = ["/"]
+        leader = cluster.host(1)
+        cluster.lead(leader)
+        await until(lambda: front.session.is_open)
+        assert cluster.firehoses == [["/"]]
+        cluster.traced = []
+        cluster.hosts[leader].tell_traced()
+        await until(lambda: len(cluster.firehoses) == 2)
+        assert cluster.firehoses[-1] == []
 
 
 async def test_what_a_lost_session_was_asked_does_not_end_the_next_one(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from support.queue_samples import Node, running_node
 
 from routelog.broker.waiting.gate import TELL_SECONDS
 from routelog.broker.waiting.publish_rates import BURST_SECONDS, PublishRates
-from routelog.vhosts import User, UserDirectory, VhostRecord
+from routelog.vhosts import CountOf, SharedCounts, User, UserDirectory, VhostRecord
 
 FIRST_RUN = 8_192  # as large as a read of small messages brings
 
@@ -25,12 +25,17 @@ class Rates:
     def __init__(self, node: Node) -> None:
         self.node = node
         self.users = UserDirectory(node.writer, no_hash)
+        self.counts = SharedCounts()
         self.rates = self.again()
+        # The test clock knows no less than a microsecond: a timer of less rings at once, again and again.
+        self.rates.call_later = lambda seconds, call: node.turns.call_later(seconds + 1e-6, call)
 
     def again(self) -> PublishRates:
         """The rates of a node that starts."""
         turns = self.node.turns
-        return PublishRates(self.users, self.node.vhosts, turns.clock, turns.call_later)
+        return PublishRates(
+            self.users, self.node.vhosts, self.counts, turns.clock, turns.call_later
+        )
 
     async def limit(self, user: str, **limits: int) -> None:
         """Limit a user, who is there afterwards."""
@@ -69,6 +74,80 @@ class Client:
 async def rates(tmp_path: Path) -> AsyncIterator[Rates]:
     async with running_node(tmp_path) as node:
         yield Rates(node)
+
+
+class NodeOfThree(Rates):
+    """One of three nodes, each of which publishes for ann as fast as it may, or at a rate of its own."""
+
+    def publish(self, wanted: int | None) -> None:
+        """Publish from now on, as fast as it may, or so many messages a second."""
+        self.client = None if wanted is not None else Client(self)
+        self.wanted = wanted or 0
+        self.published = 0
+
+    def pass_second(self) -> int:
+        """A second has passed, in the turns of all nodes; returns how many messages it has published."""
+        if self.client is None:
+            self.rates.pace("ann", "/").published(self.wanted, 0)
+            return self.wanted
+        before, self.published = self.published, self.client.published
+        return self.published - before
+
+
+# What three nodes want, and how much of a limit of 900 each gets in the end; None: as much as it may
+SHARED = [
+    ((None, 0, 0), (900, 0, 0)),
+    ((None, None, None), (300, 300, 300)),
+    ((None, 100, 0), (800, 100, 0)),
+    ((None, 300, 300), (300, 300, 300)),
+    ((10, 20, 30), (10, 20, 30)),
+]
+
+
+@pytest.mark.parametrize(("wanted", "shares"), SHARED)
+async def test_nodes_share_a_rate_by_what_each_needs(
+    rates: Rates, wanted: tuple[int | None, ...], shares: tuple[int, ...]
+) -> None:
+    nodes = [NodeOfThree(rates.node) for _ in wanted]
+    for node, rate in zip(nodes, wanted, strict=True):
+        await node.limit("ann", max_publish_rate=900)
+        node.publish(rate)
+    published: list[list[int]] = []
+    key = CountOf.USER_MESSAGES, "ann"
+    for _ in range(20):
+        rates.node.turns.pass_seconds(1)
+        published.append([node.pass_second() for node in nodes])
+        for node in nodes:
+            node.rates.share()
+        total = sum(node.counts.own[key] for node in nodes)
+        for node in nodes:
+            node.counts.learn([(key, total - node.counts.own[key])], len(nodes))
+    for at, share in enumerate(shares):
+        grown = sum(second[at] for second in published[-10:])
+        assert grown == pytest.approx(10 * share, rel=0.03)
+
+
+async def test_a_node_that_begins_to_publish_is_let_in_within_seconds(rates: Rates) -> None:
+    await rates.limit("ann", max_publish_rate=900)
+    key = CountOf.USER_MESSAGES, "ann"
+    rates.counts.learn([(key, 900)], 3)
+    rates.rates.share()
+    client = Client(rates)
+    rates.node.turns.pass_seconds(4)  # what had gathered is spent
+    before = client.published
+    rates.node.turns.pass_seconds(1)
+    assert client.published - before == pytest.approx(300, rel=0.05)
+    rates.rates.share()
+    assert rates.counts.own[key] >= 300
+
+
+async def test_what_has_no_limit_any_more_is_not_counted(rates: Rates) -> None:
+    await rates.limit("ann", max_publish_rate=900)
+    rates.rates.pace("ann", "/").published(7, 0)
+    rates.rates.share()
+    assert rates.counts.own[CountOf.USER_MESSAGES, "ann"] == 7
+    await rates.limit("ann")
+    assert not rates.counts.own
 
 
 @pytest.mark.parametrize("connections", [1, 100])

@@ -28,6 +28,7 @@ NOT_OVER_HTTP = {
     vhosts.UserExists: "PUT replaces",
     vhosts.SessionLost: "the node that leads answers",
     vhosts.BadSessionMessage: "of another node: its session ends",
+    vhosts.AnswerFailed: "of another node: told to the one that leads",
     vhosts.TransactionRefused: "there are no transactions over HTTP",
 }
 

@@ -7,7 +7,9 @@ from routelog.vhosts import (
     FULL_PERMISSION,
     Admission,
     ConnectionLimitReached,
+    CountOf,
     InvalidLimit,
+    SharedCounts,
     User,
     UserChannelLimitReached,
     UserConnectionLimitReached,
@@ -76,6 +78,28 @@ async def test_a_user_has_so_many_connections_and_channels(
     admission.open_channel("alice")
     await users.set_limits("alice", {})
     admission.admit("alice", "/")
+    admission.open_channel("alice")
+
+
+async def test_limits_count_the_clients_of_all_nodes(node: Node, users: UserDirectory) -> None:
+    counts = SharedCounts()
+    admission = Admission(node.vhosts, users, counts)
+    await users.set_limits("alice", {"max-connections": 3, "max-channels": 2})
+    await node.vhosts.put(VhostRecord("/", limits={"max-connections": 5}))
+    counts.learn(
+        [((CountOf.USER_CONNECTIONS, "alice"), 2), ((CountOf.USER_CHANNELS, "alice"), 1)], 2
+    )
+    counts.learn([((CountOf.VHOST_CONNECTIONS, "/"), 3)], 2)
+    admission.admit("alice", "/")
+    with pytest.raises(UserConnectionLimitReached):
+        admission.admit("alice", "/")
+    admission.admit("bob", "/")
+    with pytest.raises(ConnectionLimitReached):
+        admission.admit("bob", "/")
+    admission.open_channel("alice")
+    with pytest.raises(UserChannelLimitReached):
+        admission.open_channel("alice")
+    counts.learn([((CountOf.USER_CHANNELS, "alice"), 0)], 2)
     admission.open_channel("alice")
 
 

@@ -1,0 +1,1 @@
+"""What the nodes of a cluster tell each other of their clients."""
