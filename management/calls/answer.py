@@ -1,8 +1,8 @@
 """The answers of handlers: a value, a list, pieces of JSON, stored bytes, or nothing."""
 
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -35,6 +35,19 @@ class Pieces:
     file_name: str = ""
 
 
+class OtherRows(NamedTuple):
+    """Rows of a list at other nodes.
+
+    Attributes:
+        total, filtered: how many there are, and of them those that pass the filter.
+        rows: all of them, or the first ones of each node.
+    """
+
+    total: int
+    filtered: int
+    rows: list[msgspec.Raw]
+
+
 @dataclass(frozen=True, slots=True)
 class Listing:
     """A list whose items are described when they are written.
@@ -47,6 +60,8 @@ class Listing:
         columns: what describing an item says in a column, for less: lists are sorted by them.
         stretch: how many items there are, and those at some places of their own order; None: they are looked
             for among `items`.
+        others: finds the rows at other nodes, for a query of one page, or all; None: there are none.
+            Functions of items take these rows, too.
     """
 
     items: Iterable[Any]
@@ -55,6 +70,7 @@ class Listing:
     order: Callable[[Any], tuple[str, ...]] | None = None
     columns: Mapping[str, Callable[[Any], Any]] = field(default_factory=dict)
     stretch: Callable[[int, int], tuple[int, list[Any]]] | None = None
+    others: Callable[[Any], Awaitable[OtherRows]] | None = None
 
 
 @dataclass(frozen=True, slots=True)

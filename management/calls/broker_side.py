@@ -20,6 +20,7 @@ from routelog.vhosts import (
     MessageSearch,
     MoveOrder,
     MoveReport,
+    NodeAnswer,
     PasswordVerifier,
     Queue,
     ReturnReason,
@@ -159,6 +160,7 @@ class BrokerSide:
         host_names: under which it may be reached.
         expiries: of certificates, by protocol and file.
         alarms: why publishers wait; empty when they do not.
+        ask_nodes: asks other nodes about their clients; see `other_nodes`.
         in_time: what is done, or fails when too few nodes of a cluster store it in time.
         log_failure: why the log takes no more writes until a restart; empty: it takes them.
         remote_failure: why segments are not copied to remote storage, or readers wait for it; empty: neither.
@@ -178,6 +180,7 @@ class BrokerSide:
     passwords: PasswordVerifier
     parameters: GlobalParameters
     connections: Connections
+    ask_nodes: Callable[[bytes], Awaitable[Mapping[str, NodeAnswer | None]]]
     messages: Messages
     node: NodeFacts
     cluster_name: Callable[[], str]

@@ -162,6 +162,11 @@ class Call:
         """The vhosts whose contents the caller may see."""
         return [vhost for vhost in self.broker.vhosts.all() if self.caller.sees(vhost.name)]
 
+    @property
+    def parts(self) -> Mapping[str, str]:
+        """All parts of the path, decoded."""
+        return self._request.match_info
+
     def path(self, name: str) -> str:
         """A part of the path, decoded."""
         return self._request.match_info[name]

@@ -7,7 +7,7 @@ and what has been described is written before much more is.
 import heapq
 import re
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Annotated, Any, TypeVar
 
@@ -110,7 +110,7 @@ async def listed(listing: Listing, query: ListQuery) -> AsyncIterator[bytes]:
         Refused: the page is not there, or the pattern is none; before the first piece.
     """
     if query.page is None:
-        items = await _filtered(await _collected(listing), listing, query)
+        items = await _filtered(await items_of(listing), listing, query)
         return _array(await _sorted(items, listing, query), listing, query)
     head, shown = await page_of(listing, query, query.page)
     return _page(head, shown, listing, query)
@@ -131,6 +131,11 @@ async def page_of(listing: Listing, query: ListQuery, number: int) -> tuple[Row,
     total = len(items)
     items = await _filtered(items, listing, query)
     filtered = len(items)
+    wanted = replace(query, page_size=first + query.page_size)
+    if listing.others is not None and (others := await listing.others(wanted)).total:
+        total, filtered = total + others.total, filtered + others.filtered
+        items = await _cut_out(items, listing, wanted, 0)
+        items += others.rows
     head = _head(query, number, total, filtered, min(query.page_size, filtered - first))
     shown = await _cut_out(items, listing, query, first)
     await let_go(items)
@@ -186,6 +191,12 @@ def _emptied(items: list[_Item]) -> Iterator[_Item]:
     # From the end; the list becomes shorter meanwhile, see `let_go`.
     while items:
         yield items.pop()
+
+
+async def items_of(listing: Listing) -> list[Any]:
+    """All items of a list, those of other nodes among them."""
+    items = await _collected(listing)
+    return items if listing.others is None else items + (await listing.others(None)).rows
 
 
 async def _collected(listing: Listing) -> list[Any]:

@@ -4,35 +4,77 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
+import msgspec
+
 from routelog.log_backend import Lane, in_turns
+from routelog.management.calls.answer import Answer, Value
 from routelog.management.calls.call import Call
 from routelog.management.calls.caller import Need
+from routelog.management.calls.other_nodes import other_nodes
 from routelog.management.figures.numbers import as_span
 from routelog.management.findings.finding import Finding, Named, finding
 
+TROUBLED = "/inner/troubled"
 REFUSED_SECONDS = 600.0
 REFUSED_MIN = 8  # of one name in this time: after 10 in a row the log is told of none over HTTP
 
 
+class Troubled(msgspec.Struct):
+    """Clients of a node that cannot work, the worst first: see the kinds of findings."""
+
+    blocked: list[Named]
+    unacked: list[Named]
+    login: list[Named]
+
+
+_SUMMARIES = {
+    "login": "{:,} users are refused again and again",
+    "blocked": "{:,} connections may not publish",
+    "unacked": "{:,} channels hold messages for long",
+}
+
+
 async def client_findings(call: Call) -> list[Finding]:
-    """All of these kinds, of the connections that the caller sees."""
-    blocked: list[Named] = []
-    holding: list[tuple[float, Named]] = []
+    """All of these kinds, of the connections that the caller sees, at all nodes."""
+    troubled, others = await _troubled(call), await other_nodes(call, TROUBLED)
+    for each in others.values(Troubled):
+        troubled.blocked += each.blocked
+        troubled.unacked += each.unacked
+        troubled.login += each.login
+    troubled.unacked.sort(key=_since)
+    found = [
+        finding(kind, named, summary=summary.format(len(named)))
+        for kind, summary in _SUMMARIES.items()
+        if (named := getattr(troubled, kind))
+    ]
+    if others.silent:
+        text = "does not tell of its clients: lists are without them"
+        named = [Named(type="node", name=name, text=text) for name in others.silent]
+        summary = f"{len(named)} nodes do not tell of their clients"
+        found.append(finding("silent", named, severity="wrong", summary=summary))
+    return found
+
+
+async def troubled_here(call: Call) -> Answer:
+    """The clients of this node: for the one that leads."""
+    return Value(await _troubled(call))
+
+
+async def _troubled(call: Call) -> Troubled:
+    found = Troubled([], [], [])
     broker, sees_all = call.broker, call.caller.has(Need.MONITORING)
     async for connection in in_turns(broker.connections.connections(), Lane.OPERATORS):
         if sees_all or connection.user == call.caller.name:
-            blocked += _blocked(call, connection)
-            holding += _holding(call, connection)
-    found = list(_refused(call)) if call.caller.has(Need.ADMINISTRATOR) else []
-    if blocked:
-        found.append(
-            finding("blocked", blocked, summary=f"{len(blocked):,} connections may not publish")
-        )
-    if holding:
-        holding.sort(key=lambda each: -each[0])
-        summary = f"{len(holding):,} channels hold messages for long"
-        found.append(finding("unacked", [named for _, named in holding], summary=summary))
+            found.blocked += _blocked(call, connection)
+            found.unacked += _holding(call, connection)
+    found.unacked.sort(key=_since)
+    if call.caller.has(Need.ADMINISTRATOR):
+        found.login += _refused(call)
     return found
+
+
+def _since(named: Named) -> float:
+    return named.since or 0.0
 
 
 def _blocked(call: Call, connection: Any) -> Iterator[Named]:
@@ -42,26 +84,23 @@ def _blocked(call: Call, connection: Any) -> Iterator[Named]:
         yield Named(type="connection", name=values.name, text=text, vhost=values.vhost)
 
 
-def _holding(call: Call, connection: Any) -> Iterator[tuple[float, Named]]:
+def _holding(call: Call, connection: Any) -> Iterator[Named]:
     connections = call.broker.connections
     for channel in connections.channels(connection):
         queue, held = channel.oldest_held
         if held >= call.broker.findings.age_seconds:
             text = f"does not acknowledge messages of {queue} for {as_span(held)}"
-            yield (
-                held,
-                Named(
-                    type="connection",
-                    name=connections.name(connection),
-                    text=f"{text}: {channel.unacknowledged:,} in channel {channel.number}",
-                    vhost=connection.vhost.name,
-                    messages=channel.unacknowledged,
-                    since=call.broker.clock.now() / 1_000_000 - held,
-                ),
+            yield Named(
+                type="connection",
+                name=connections.name(connection),
+                text=f"{text}: {channel.unacknowledged:,} in channel {channel.number}",
+                vhost=connection.vhost.name,
+                messages=channel.unacknowledged,
+                since=call.broker.clock.now() / 1_000_000 - held,
             )
 
 
-def _refused(call: Call) -> Iterator[Finding]:
+def _refused(call: Call) -> Iterator[Named]:
     """By name, of the last lines of the log."""
     begin = (call.broker.clock.now() / 1_000_000 - REFUSED_SECONDS) * 1_000
     times: dict[str, list[float]] = {}
@@ -71,13 +110,10 @@ def _refused(call: Call) -> Iterator[Finding]:
             times.setdefault(who[0], []).append(line["number"] / 1_000)
             places[who] += 1
     refused = {name: at for name, at in times.items() if len(at) >= REFUSED_MIN}
-    named = []
     for name, at in sorted(refused.items(), key=lambda each: -len(each[1])):
         _, place = max((who for who in places if who[0] == name), key=lambda who: places[who])
         text = f"was refused {len(at):,} times in ten minutes, most from {place}"
-        named.append(Named(type="user", name=name, text=text, since=at[0]))
-    if named:
-        yield finding("login", named, summary=f"{len(named):,} users are refused again and again")
+        yield Named(type="user", name=name, text=text, since=at[0])
 
 
 def _refused_login(line: dict[str, Any]) -> tuple[str, str] | None:

@@ -89,6 +89,7 @@ KINDS = {
             "{} streams are not compacted",
         ),
         Kind("replica", "Replica", "{} node is not in sync", "{} nodes are not in sync"),
+        Kind("silent", "Silent", "{} node does not answer", "{} nodes do not answer"),
         Kind("disk", "Disk", "the disk fills", "the disk fills"),
         Kind("remote storage", "Bucket", "remote storage is away", "remote storage is away"),
         Kind("certificate", "Certificate", "{} certificate ends", "{} certificates end"),

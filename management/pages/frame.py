@@ -4,10 +4,10 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from routelog.log_backend import Lane, in_turns
 from routelog.management.calls.broker_side import BrokerSide
-from routelog.management.calls.caller import Caller, Need
+from routelog.management.calls.caller import Caller
 from routelog.management.pages.visit import Visit
+from routelog.management.views.node_views import CLIENT_TOTALS
 
 KEPT_SECONDS = 4.0  # live parts of a page come every 5 s: they count anew
 
@@ -116,13 +116,14 @@ async def menu_state(broker: BrokerSide, visit: Visit) -> MenuState:
     known = session.menu
     if isinstance(known, MenuState) and known.is_fresh(session.vhost, now):
         return known
-    counts = await _counts(broker, visit.caller, session.vhost)
+    counts = await _counts(broker, visit)
     state = MenuState(now, session.vhost, counts, await _marks(visit))
     session.menu = state
     return state
 
 
-async def _counts(broker: BrokerSide, caller: Caller, vhost: str) -> Mapping[str, int]:
+async def _counts(broker: BrokerSide, visit: Visit) -> Mapping[str, int]:
+    caller, vhost = visit.caller, visit.session.vhost
     counts: Counter[str] = Counter()
     for each in broker.vhosts.all():
         if caller.sees(each.name) and vhost in ("", each.name):
@@ -130,13 +131,9 @@ async def _counts(broker: BrokerSide, caller: Caller, vhost: str) -> Mapping[str
             counts["/readers"] += len(each.hosted.groups.queues)
             counts["/exchanges"] += len(each.routing.exchanges())
             counts["/delayed"] += each.hosted.delays.count
-    sees_all = caller.has(Need.MONITORING)
-    async for connection in in_turns(broker.connections.connections(), Lane.OPERATORS):
-        is_seen = sees_all or connection.user == caller.name
-        if is_seen and vhost in ("", connection.vhost.name):
-            counts["/connections"] += 1
-            counts["/channels"] += len(connection.channels)
-            counts["/consumers"] += connection.consumers
+    totals = await visit.get(CLIENT_TOTALS, query={"vhost": vhost})
+    for of in ("connections", "channels", "consumers"):
+        counts[f"/{of}"] = totals[of]
     nodes = len(broker.cluster.replicas())
     if nodes > 1:
         counts["/cluster"] = nodes

@@ -82,6 +82,7 @@ CONNECTIONS = ListPage(
     (
         Column("user", "User", "name"),
         Column("vhost", "Virtual host", "name"),
+        Column("node", "Node", "name"),
         Column("state", "State", "state", "blocked_by"),
         Column("channels", "Channels", "count"),
         Column("recv_oct_details.rate", "From client", "octet rate"),
@@ -99,6 +100,7 @@ CHANNELS = ListPage(
     "/channels",
     (
         Column("user", "User", "name"),
+        Column("node", "Node", "name"),
         Column("state", "State", "state"),
         Column("confirm", "Confirms", "yes"),
         Column("transactional", "Transactions", "yes"),
@@ -121,6 +123,7 @@ CONSUMERS = ListPage(
         Column("queue.name", "Queue", "link", "/queues/{queue.vhost}/{queue.name}"),
         Column("arguments.x-group", "Group", "name"),
         Column("channel_details.user", "User", "name"),
+        Column("channel_details.node", "Node", "name"),
         Column("activity_status", "State", "state"),
         Column("ack_required", "Acknowledges", "yes"),
         Column("prefetch_count", "Prefetch", "count"),

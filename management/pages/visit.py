@@ -12,7 +12,7 @@ from routelog.management.calls.answer import Answer, Listing, Pieces, Row, Value
 from routelog.management.calls.broker_side import FindingLimits
 from routelog.management.calls.caller import Caller
 from routelog.management.calls.failures import Refused
-from routelog.management.calls.listing import OUT_OF_RANGE, ListQuery, list_query, page_of
+from routelog.management.calls.listing import OUT_OF_RANGE, ListQuery, items_of, list_query, page_of
 from routelog.management.pages.sessions import Session
 
 # Tags of those who may change something by the page; who has `monitoring` alone, looks on.
@@ -218,7 +218,7 @@ async def value_of(answer: Answer) -> Any:
     if isinstance(answer, Value):
         return as_json(answer.value)
     if isinstance(answer, Listing):
-        items = in_turns(answer.items, Lane.OPERATORS)
+        items = in_turns(await items_of(answer), Lane.OPERATORS)
         return [row async for item in items if (row := as_json(answer.describe(item)))]
     if isinstance(answer, Pieces):
         return msgspec.json.decode(b"".join([piece async for piece in answer.pieces]))

@@ -64,6 +64,10 @@ class Sampler:
         self._is_counted = self._has_sampled = False
         self._task: asyncio.Task[None] | None = None
 
+    def count_queues(self) -> None:
+        """Queues were opened: the next sample counts the messages of all."""
+        self._is_counted = False
+
     def start(self) -> None:
         """Begin to sample."""
         self._node.changed.is_watched = True

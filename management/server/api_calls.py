@@ -1,7 +1,7 @@
 """From a route of the HTTP API and a request to the answer, for clients and for the web page."""
 
 from collections.abc import AsyncIterator, Awaitable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from routelog.management.calls.answer import Answer
 from routelog.management.calls.broker_side import BrokerSide
@@ -19,7 +19,7 @@ from routelog.management.calls.path_template import PART, plain
 from routelog.management.calls.request_origin import SAFE_METHODS
 from routelog.management.sampling.sampler import Sampler
 from routelog.management.server.openapi import openapi_document
-from routelog.management.server.routes import ROUTES, Route, Scope
+from routelog.management.server.routes import INNER_ROUTES, ROUTES, Route, Scope
 from routelog.vhosts import Actor, acts
 
 _WITHOUT_TAG = {
@@ -28,6 +28,9 @@ _WITHOUT_TAG = {
     Need.MONITORING: "Not monitor user",
     Need.ADMINISTRATOR: "Not administrator user",
 }
+
+
+NO_HEADERS: Mapping[str, str] = {}
 
 
 class ApiCalls:
@@ -41,7 +44,7 @@ class ApiCalls:
         self._broker = broker
         self._sampler = sampler
         self._log_tokens = log_tokens
-        self._routes = {(route.method, plain(route.path)): route for route in ROUTES}
+        self._routes = {(each.method, plain(each.path)): each for each in ROUTES + INNER_ROUTES}
         self.document = openapi_document(ROUTES, broker.node.version)
 
     async def carried_out(
@@ -82,10 +85,11 @@ class ApiCalls:
         parts: Mapping[str, str],
         query: Mapping[str, str],
         body: bytes,
+        headers: Mapping[str, str] = NO_HEADERS,
     ) -> Answer:
         """The answer to a request; an error that has no answer is raised."""
         decoded = PART.sub(lambda part: parts[part[1]], path)
-        request = _InnerRequest(f"/api{decoded}", parts, query, _Body(body))
+        request = _InnerRequest(f"/api{decoded}", parts, query, _Body(body), headers)
         try:
             return await self.carried_out(
                 self._routes[method, plain(path)], method, request, caller, address
@@ -131,4 +135,4 @@ class _InnerRequest:
     match_info: Mapping[str, str]
     query: Mapping[str, str]
     content: _Body
-    headers: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str]

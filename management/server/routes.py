@@ -9,6 +9,14 @@ from routelog.management.calls.call import Call
 from routelog.management.calls.caller import Need
 from routelog.management.calls.failures import Refused, vhost_or_user_not_found
 from routelog.management.calls.operation import Operation, operation_of
+from routelog.management.calls.other_statistics import (
+    EXCHANGE_STATISTICS,
+    EXCHANGE_STATISTICS_OF_VHOST,
+    VHOST_STATISTICS,
+    exchange_statistics_here,
+    vhost_statistics_here,
+)
+from routelog.management.findings.client_findings import TROUBLED, troubled_here
 from routelog.management.findings.findings import list_findings
 from routelog.management.views import (
     backup_views,
@@ -19,6 +27,7 @@ from routelog.management.views import (
     consumers,
     delayed,
     exchange_views,
+    flows,
     log_readers,
     log_views,
     messages,
@@ -339,4 +348,15 @@ ROUTES: tuple[Route, ...] = (
     _admin("POST", "/definitions", virtual_hosts.post_definitions),
     _admin("GET", "/definitions/{vhost}", virtual_hosts.get_definitions_of_vhost),
     _admin("POST", "/definitions/{vhost}", virtual_hosts.post_definitions_of_vhost),
+)
+# What nodes ask each other, and the page; no client does.
+INNER_ROUTES: tuple[Route, ...] = (
+    _get(node_views.CLIENT_TOTALS, node_views.get_client_totals),
+    _get(TROUBLED, troubled_here),
+    _get(VHOST_STATISTICS, vhost_statistics_here),
+    _get(EXCHANGE_STATISTICS, exchange_statistics_here),
+    _get(EXCHANGE_STATISTICS_OF_VHOST, exchange_statistics_here),
+    _get(consumers.CONSUMERS_OF_QUEUE, consumers.consumers_here),
+    _get(flows.DELIVERIES_OF_QUEUE, flows.deliveries_here),
+    _get(flows.PUBLISHES_TO_EXCHANGE, flows.publishes_here),
 )

@@ -35,6 +35,7 @@ from routelog.management.server.http_server import (
     fault,
     is_gone,
 )
+from routelog.management.server.node_answers import NodeAnswers
 from routelog.management.server.openapi import openapi_document
 from routelog.management.server.page_server import PageServer
 from routelog.management.server.routes import ROUTES, Route
@@ -64,6 +65,9 @@ HEADERS = {
 class ManagementServer(HttpServer):
     """The management of one broker over HTTP.
 
+    Attributes:
+        answers: what other nodes are told.
+
     Args:
         token: for local commands, allows everything.
         silent_seconds: for the first request of a connection.
@@ -76,6 +80,7 @@ class ManagementServer(HttpServer):
         self._stored_answers = StoredAnswers(broker.logs)
         self._sampler = Sampler(broker.vhosts, broker.clock, lambda: broker.space.free)
         self._calls = ApiCalls(broker, self._log_tokens, self._sampler)
+        self.answers = NodeAnswers(self._calls, broker.users.permissions)
         application = web.Application(
             client_max_size=DEFINITIONS_BYTES_MAX, middlewares=[self._answered]
         )
@@ -96,6 +101,10 @@ class ManagementServer(HttpServer):
         """Prepare for connections; call `stop` at the end."""
         await super().start()
         self._sampler.start()
+
+    def lead(self) -> None:
+        """The node leads: its queues are here from now on."""
+        self._sampler.count_queues()
 
     async def stop(self) -> None:
         """End the requests under way; listeners are closed before."""

@@ -10,8 +10,9 @@ from routelog.management.calls.answer import Answer, Empty, Listing, Value
 from routelog.management.calls.broker_side import BrokerSide
 from routelog.management.calls.call import STATISTICS, Call
 from routelog.management.calls.caller import Need
-from routelog.management.calls.failures import not_authorised, not_found
+from routelog.management.calls.failures import Refused, not_authorised, not_found
 from routelog.management.calls.operation import answers, changes, lists
+from routelog.management.calls.other_nodes import elsewhere, everywhere, other_nodes
 from routelog.management.sampling.statistics import Statistics
 from routelog.management.shapes.connection import (
     ChannelRow,
@@ -24,24 +25,29 @@ from routelog.management.views.flows import flows_of_channel
 
 REASON = "Closed via management plugin"  # RabbitMQ's words
 
+_CONNECTION = "/connections/{name}"
+_REASONS = ("x-reason",)  # why a connection is closed
+
 
 @lists(ConnectionRow, STATISTICS, has_pages=True)
 def list_connections(call: Call) -> Answer:
     """The connections that the caller sees: his own, or all."""
-    return _listing(call, _seen(call))
+    return everywhere(call, "/connections", _listing(call, _seen(call)))
 
 
 @lists(ConnectionRow, STATISTICS)
 def list_connections_of_vhost(call: Call) -> Answer:
     """The connections to a vhost."""
-    return _listing(call, _seen_in_vhost(call))
+    path = "/vhosts/{vhost}/connections"
+    return everywhere(call, path, _listing(call, _seen_in_vhost(call)))
 
 
 @lists(ConnectionRow, STATISTICS, has_pages=True)
 def list_connections_of_user(call: Call) -> Answer:
     """The connections of a user."""
     name = call.path("name")
-    return _listing(call, (each for each in _seen(call) if each.user == name))
+    found = _listing(call, (each for each in _seen(call) if each.user == name))
+    return everywhere(call, "/connections/username/{name}", found)
 
 
 def _listing(call: Call, connections: Iterator[Any]) -> Listing:
@@ -88,45 +94,58 @@ def connection_row(broker: BrokerSide, connection: Any, statistics: Statistics) 
 @answers(ConnectionRow, query=STATISTICS)
 async def get_connection(call: Call) -> Answer:
     """One connection."""
-    return Value(connection_row(call.broker, await _connection(call), call.statistics()))
+    connection = await _connection(call)
+    if connection is None:
+        return await elsewhere(call, _CONNECTION, _missing(call))
+    return Value(connection_row(call.broker, connection, call.statistics()))
 
 
 @changes()
 async def delete_connection(call: Call) -> Answer:
     """Close a connection; the header X-Reason says why."""
     connection = await _connection(call)
+    if connection is None:
+        return await elsewhere(call, _CONNECTION, _missing(call), "DELETE", _REASONS)
     _check_closes(call, connection)
     call.broker.connections.close(connection, call.header("x-reason") or REASON)
     return Empty()
 
 
 @changes()
-def delete_connections_of_user(call: Call) -> Answer:
+async def delete_connections_of_user(call: Call) -> Answer:
     """Close all connections of a user."""
     name, reason = call.path("name"), call.header("x-reason") or REASON
     for connection in call.broker.connections.connections():
         if connection.user == name:
             _check_closes(call, connection)
             call.broker.connections.close(connection, reason)
+    path = "/connections/username/{name}"
+    (await other_nodes(call, path, "DELETE", _REASONS)).check_all()
     return Empty()
 
 
 @lists(ChannelRow, STATISTICS, has_pages=True)
 def list_channels(call: Call) -> Answer:
     """The channels of the connections that the caller sees."""
-    return _channels(call, _seen(call))
+    return everywhere(call, "/channels", _channels(call, _seen(call)))
 
 
 @lists(ChannelRow, STATISTICS)
 def list_channels_of_vhost(call: Call) -> Answer:
     """The channels of the connections to a vhost."""
-    return _channels(call, _seen_in_vhost(call))
+    path = "/vhosts/{vhost}/channels"
+    return everywhere(call, path, _channels(call, _seen_in_vhost(call)))
 
 
 @lists(ChannelRow, STATISTICS)
 async def list_channels_of_connection(call: Call) -> Answer:
     """The channels of a connection."""
-    return _channels(call, iter([await _connection(call)]))
+    connection = await _connection(call)
+    if connection is None:
+        path = f"{_CONNECTION}/channels"
+        await elsewhere(call, path, _missing(call))
+        return everywhere(call, path, _channels(call, iter(())))
+    return _channels(call, iter([connection]))
 
 
 @answers(OneChannel, query=STATISTICS)
@@ -143,7 +162,7 @@ async def get_channel(call: Call) -> Answer:
                     flows = await flows_of_channel(call, connection.vhost, channel.counters)
                     said = msgspec.structs.asdict(row)
                     return Value(OneChannel(**said, consumer_details=consumers, **flows))
-    raise not_found("channel", name)
+    return await elsewhere(call, "/channels/{channel}", not_found("channel", name))
 
 
 def _channels(call: Call, connections: Iterator[Any]) -> Listing:
@@ -187,14 +206,18 @@ def channel_row(broker: BrokerSide, item: tuple[Any, Any], statistics: Statistic
 
 
 async def _connection(call: Call) -> Any:
-    # In turns: there may be thousands, and a page asks every few seconds.
+    # None: it is not here. In turns: there may be thousands, and a page asks every few seconds.
     name = call.path("name")
     async for connection in in_turns(call.broker.connections.connections(), Lane.OPERATORS):
         if call.broker.connections.name(connection) == name:
             if not _is_seen(call, connection):
                 raise not_authorised("User not authorised to access this connection")
             return connection
-    raise not_found("connection", name)
+    return None
+
+
+def _missing(call: Call) -> Refused:
+    return not_found("connection", call.path("name"))
 
 
 def _check_closes(call: Call, connection: Any) -> None:

@@ -8,31 +8,47 @@ from routelog.management.calls.answer import Answer, Listing
 from routelog.management.calls.broker_side import BrokerSide
 from routelog.management.calls.call import Call
 from routelog.management.calls.operation import lists
+from routelog.management.calls.other_nodes import everywhere, other_nodes
 from routelog.management.shapes.consumer import ChannelDetails, ConsumerRow, QueueName
 from routelog.vhosts import Queue
+
+CONSUMERS_OF_QUEUE = "/inner/consumers/{vhost}/{name}"
 
 
 @lists(ConsumerRow)
 def list_consumers(call: Call) -> Answer:
     """The consumers in the vhosts that the caller sees."""
-    return Listing(_all(call.broker), lambda item: _seen(call, item, ""))
+    found = Listing(_all(call.broker), lambda item: _seen(call, item, ""))
+    return everywhere(call, "/consumers", found)
 
 
 @lists(ConsumerRow)
 def list_consumers_of_vhost(call: Call) -> Answer:
     """The consumers in a vhost."""
-    return Listing(_all(call.broker), lambda item: _seen(call, item, call.vhost.name))
+    found = Listing(_all(call.broker), lambda item: _seen(call, item, call.vhost.name))
+    return everywhere(call, "/consumers/{vhost}", found)
 
 
-async def consumer_rows_of_queue(broker: BrokerSide, queue: Queue) -> list[ConsumerRow]:
-    """The consumers of a queue."""
-    rows: list[ConsumerRow] = []
+async def consumers_here(call: Call) -> Answer:
+    """The consumers of a queue that this node has: for the one that leads."""
+    rows = await _rows_of_queue(call.broker, call.vhost.name, call.path("name"))
+    return Listing(rows, lambda row: row)
+
+
+async def consumer_rows_of_queue(call: Call, queue: Queue) -> list[ConsumerRow]:
+    """The consumers of a queue, which the path of the call names."""
     if not queue.consumer_count:
-        return rows
+        return []
+    rows = await _rows_of_queue(call.broker, queue.vhost, queue.name)
+    return rows + await (await other_nodes(call, CONSUMERS_OF_QUEUE)).rows(ConsumerRow)
+
+
+async def _rows_of_queue(broker: BrokerSide, vhost: str, queue: str) -> list[ConsumerRow]:
+    rows: list[ConsumerRow] = []
     async for connection in in_turns(broker.connections.connections(), Lane.OPERATORS):
-        if connection.vhost.name == queue.vhost:
+        if connection.vhost.name == vhost:
             for consumer in broker.connections.consumers(connection):
-                if consumer.queue == queue.name:
+                if consumer.queue == queue:
                     rows.append(_row(broker, connection, consumer))
     return rows
 

@@ -11,6 +11,7 @@ from routelog.management.calls.answer import Answer, Empty, Listing, Row, Value,
 from routelog.management.calls.call import DISABLE_STATS, STATISTICS, Call, converted
 from routelog.management.calls.failures import Refused, bad_request, not_found, refused
 from routelog.management.calls.operation import Parameter, answers, changes, lists, puts
+from routelog.management.calls.other_statistics import added, other_exchanges
 from routelog.management.shapes.exchange import (
     BindingRow,
     ExchangeRow,
@@ -58,19 +59,19 @@ class PublishBody(msgspec.Struct):
 
 
 @lists(ExchangeRow, STATISTICS | DISABLE_STATS, has_pages=True)
-def list_exchanges(call: Call) -> Answer:
+async def list_exchanges(call: Call) -> Answer:
     """The exchanges of the vhosts that the caller sees."""
-    return _listing(call, call.seen_vhosts())
+    return await _listing(call, call.seen_vhosts())
 
 
 @lists(ExchangeRow, STATISTICS | DISABLE_STATS, has_pages=True)
-def list_exchanges_of_vhost(call: Call) -> Answer:
+async def list_exchanges_of_vhost(call: Call) -> Answer:
     """The exchanges of a vhost."""
-    return _listing(call, [call.vhost])
+    return await _listing(call, [call.vhost])
 
 
-def _listing(call: Call, vhosts: list[VirtualHost]) -> Listing:
-    described = _described(call)
+async def _listing(call: Call, vhosts: list[VirtualHost]) -> Listing:
+    described = await _described(call)
     items = ((vhost, exchange) for vhost in vhosts for exchange in vhost.routing.exchanges())
     return Listing(
         items,
@@ -80,14 +81,16 @@ def _listing(call: Call, vhosts: list[VirtualHost]) -> Listing:
     )
 
 
-def _described(call: Call) -> Callable[[VirtualHost, Exchange], ExchangeRow]:
+async def _described(call: Call) -> Callable[[VirtualHost, Exchange], ExchangeRow]:
     statistics = call.statistics()
     if call.flag("disable_stats"):
         return exchange_row
+    others = await other_exchanges(call)
 
     def described(vhost: VirtualHost, exchange: Exchange) -> ExchangeRow:
-        counters = vhost.counters.exchanges.get(exchange.name)
-        return exchange_row(vhost, exchange, statistics.messages(counters))
+        own = statistics.messages(vhost.counters.exchanges.get(exchange.name))
+        there = others.get((vhost.name, exchange.name), NOTHING)
+        return exchange_row(vhost, exchange, added(own, there))
 
     return described
 
@@ -114,7 +117,7 @@ def exchange_row(vhost: VirtualHost, exchange: Exchange, statistics: Row = NOTHI
 async def get_exchange(call: Call) -> Answer:
     """An exchange, with where its messages come from and go to."""
     exchange = _exchange(call)
-    row = _described(call)(call.vhost, exchange)
+    row = (await _described(call))(call.vhost, exchange)
     if call.flag("disable_stats"):
         return Value(row)
     flows = await flows_of_exchange(call, exchange.name)

@@ -8,10 +8,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from routelog.log_backend import Lane, in_turns
-from routelog.management.calls.answer import Row
+from routelog.management.calls.answer import Answer, Listing, Row
 from routelog.management.calls.broker_side import BrokerSide
 from routelog.management.calls.call import Call
 from routelog.management.calls.listing import SLICE_ITEMS, slices
+from routelog.management.calls.other_nodes import other_nodes
 from routelog.management.sampling.statistics import Statistics
 from routelog.management.shapes.consumer import QueueName
 from routelog.management.shapes.flow import (
@@ -24,8 +25,12 @@ from routelog.management.shapes.flow import (
     QueueFlow,
 )
 from routelog.management.shapes.statistics import Deliveries
+from routelog.management.views.bindings import exchange_name
 from routelog.management.views.consumers import channel_details
 from routelog.vhosts import ChannelSnapshot, MessageCounters, Queue, VirtualHost
+
+DELIVERIES_OF_QUEUE = "/inner/deliveries/{vhost}/{name}"
+PUBLISHES_TO_EXCHANGE = "/inner/publishes/{vhost}/{name}"
 
 
 async def flows_of_queue(call: Call, queue: Queue) -> Row:
@@ -33,15 +38,27 @@ async def flows_of_queue(call: Call, queue: Queue) -> Row:
     statistics, counters = call.statistics(), queue.counters
     deliveries: list[ConsumerFlow] = []
     if any((counters.deliver, counters.deliver_no_ack, counters.get, counters.get_no_ack)):
-        async for connection, channel in in_turns(
-            _channels(call.broker, queue.vhost), Lane.OPERATORS
-        ):
-            flow = channel.counters.from_queues.get(counters)
-            if flow is not None:
-                details = channel_details(call.broker, connection, channel.number)
-                deliveries.append(ConsumerFlow(details, Deliveries(**statistics.flow(flow))))
+        deliveries = await _deliveries(call, queue.name)
+        deliveries += await (await other_nodes(call, DELIVERIES_OF_QUEUE)).rows(ConsumerFlow)
     incoming = await _of_exchanges(call.vhost, counters, statistics)
     return {"incoming": incoming, "deliveries": deliveries}
+
+
+async def deliveries_here(call: Call) -> Answer:
+    """Which channels of this node a queue feeds: for the one that leads."""
+    return Listing(await _deliveries(call, call.path("name")), lambda row: row)
+
+
+async def _deliveries(call: Call, name: str) -> list[ConsumerFlow]:
+    statistics, vhost = call.statistics(), call.vhost.name
+    found: list[ConsumerFlow] = []
+    async for connection, channel in in_turns(_channels(call.broker, vhost), Lane.OPERATORS):
+        for of_queue, flow in list(channel.counters.from_queues.items()):
+            queue = of_queue.owner
+            if queue is not None and queue.name == name and queue.vhost == vhost:
+                details = channel_details(call.broker, connection, channel.number)
+                found.append(ConsumerFlow(details, Deliveries(**statistics.flow(flow))))
+    return found
 
 
 async def flows_of_channel(call: Call, vhost: VirtualHost, counters: MessageCounters) -> Row:
@@ -60,14 +77,10 @@ async def flows_of_channel(call: Call, vhost: VirtualHost, counters: MessageCoun
 async def flows_of_exchange(call: Call, name: str) -> Row:
     """What each channel published to an exchange, and each queue has of it."""
     statistics, key = call.statistics(), name.encode()
-    incoming: list[PublisherFlow] = []
+    incoming = await _publishes(call, name)
+    incoming += await (await other_nodes(call, PUBLISHES_TO_EXCHANGE)).rows(PublisherFlow)
     outgoing: list[ArrivalFlow] = []
     vhost = call.vhost
-    async for connection, channel in in_turns(_channels(call.broker, vhost.name), Lane.OPERATORS):
-        flow = channel.counters.from_exchanges.get(key)
-        if flow is not None:
-            details = channel_details(call.broker, connection, channel.number)
-            incoming.append(PublisherFlow(details, Publishes(**statistics.flow(flow))))
     fed: list[Queue] = []
     queues = list(vhost.queues.values())
     async for some in in_turns(slices(queues, SLICE_ITEMS), Lane.OPERATORS):
@@ -76,6 +89,23 @@ async def flows_of_exchange(call: Call, name: str) -> Row:
         stats = Publishes(**statistics.flow(queue.counters.from_exchanges[key]))
         outgoing.append(ArrivalFlow(QueueName(queue.name, queue.vhost), stats))
     return {"incoming": incoming, "outgoing": outgoing}
+
+
+async def publishes_here(call: Call) -> Answer:
+    """Which channels of this node publish to an exchange: for the one that leads."""
+    return Listing(await _publishes(call, exchange_name(call.path("name"))), lambda row: row)
+
+
+async def _publishes(call: Call, name: str) -> list[PublisherFlow]:
+    statistics, key = call.statistics(), name.encode()
+    found: list[PublisherFlow] = []
+    vhost = call.vhost.name
+    async for connection, channel in in_turns(_channels(call.broker, vhost), Lane.OPERATORS):
+        flow = channel.counters.from_exchanges.get(key)
+        if flow is not None:
+            details = channel_details(call.broker, connection, channel.number)
+            found.append(PublisherFlow(details, Publishes(**statistics.flow(flow))))
+    return found
 
 
 async def _of_exchanges(

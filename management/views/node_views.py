@@ -5,6 +5,7 @@ import os
 import re
 from datetime import UTC, datetime, timedelta
 from itertools import islice
+from typing import Any
 
 import msgspec
 
@@ -15,6 +16,8 @@ from routelog.management.calls.call import STATISTICS, Call
 from routelog.management.calls.caller import Need
 from routelog.management.calls.failures import Refused, bad_request, not_found
 from routelog.management.calls.operation import answers, changes, lists
+from routelog.management.calls.other_nodes import other_nodes
+from routelog.management.calls.other_statistics import added, other_vhosts
 from routelog.management.calls.process_usage import ProcessUsage, process_usage
 from routelog.management.sampling.history import DAY
 from routelog.management.shapes.node import (
@@ -42,6 +45,7 @@ from routelog.vhosts import (
     value_of,
 )
 
+CLIENT_TOTALS = "/inner/client-totals"
 ALIVENESS_QUEUE = "aliveness-test"  # RabbitMQ's
 CRITICAL_QUEUES_MAX = 100  # of all durable ones, which are concerned alike
 
@@ -70,6 +74,10 @@ async def overview(call: Call) -> Answer:
     statistics, counters = call.statistics(), broker.vhosts.counters
     sees_all = call.caller.has(Need.MONITORING)
     of = [counters] if sees_all else [vhost.counters for vhost in vhosts]
+    messages = {"message_stats": {}, **statistics.messages(*(each.channels for each in of))}
+    for other in (await other_vhosts(call)).values():
+        messages = added(messages, other)
+    totals = await client_totals(call)
     return Value(
         Overview(
             management_version=node.version,
@@ -83,12 +91,14 @@ async def overview(call: Call) -> Answer:
             disable_stats=False,
             exchange_types=_exchange_types(),
             queue_totals=Lengths(**statistics.lengths(of, ready, unacked)),
-            churn_rates=Churn(**statistics.churn(counters.churn)),
-            **{"message_stats": {}, **statistics.messages(*(each.channels for each in of))},
+            churn_rates=Churn(**totals.churn_rates),
+            **messages,
             object_totals=ObjectTotals(
                 queues=sum(len(vhost.queues) for vhost in vhosts),
                 exchanges=sum(len(vhost.routing.exchanges()) for vhost in vhosts),
-                **await _connection_totals(call),
+                connections=totals.connections,
+                channels=totals.channels,
+                consumers=totals.consumers,
             ),
             listeners=_listeners(call) if sees_all else msgspec.UNSET,
             contexts=_contexts(call) if sees_all else msgspec.UNSET,
@@ -96,14 +106,36 @@ async def overview(call: Call) -> Answer:
     )
 
 
-async def _connection_totals(call: Call) -> dict[str, int]:
-    totals = {"connections": 0, "channels": 0, "consumers": 0}
+class ClientTotals(msgspec.Struct):
+    """How much clients have that the caller sees, and how often such came and went."""
+
+    connections: int
+    channels: int
+    consumers: int
+    churn_rates: dict[str, Any]
+
+
+async def client_totals(call: Call) -> ClientTotals:
+    """The totals of all nodes, or in the vhost that the query names."""
+    churn = call.statistics().churn(call.broker.vhosts.counters.churn)
+    totals, vhost = ClientTotals(0, 0, 0, churn), call.query.get("vhost", "")
     async for connection in in_turns(call.broker.connections.connections(), Lane.OPERATORS):
-        if call.caller.has(Need.MONITORING) or connection.user == call.caller.name:
-            totals["connections"] += 1
-            totals["channels"] += len(connection.channels)
-            totals["consumers"] += connection.consumers
+        is_seen = call.caller.has(Need.MONITORING) or connection.user == call.caller.name
+        if is_seen and vhost in ("", connection.vhost.name):
+            totals.connections += 1
+            totals.channels += len(connection.channels)
+            totals.consumers += connection.consumers
+    for each in (await other_nodes(call, CLIENT_TOTALS)).values(ClientTotals):
+        totals.connections += each.connections
+        totals.channels += each.channels
+        totals.consumers += each.consumers
+        totals.churn_rates = added(totals.churn_rates, each.churn_rates)
     return totals
+
+
+async def get_client_totals(call: Call) -> Answer:
+    """The totals, for other nodes and the page."""
+    return Value(await client_totals(call))
 
 
 @lists(NodeRow, STATISTICS)

@@ -257,7 +257,7 @@ async def get_queue(call: Call) -> Answer:
     row = _described(call, STRETCHES_MAX)(queue)
     if row is None:
         raise not_found("queue", call.path("name"), call.vhost.name)
-    consumers = await consumer_rows_of_queue(call.broker, queue)
+    consumers = await consumer_rows_of_queue(call, queue)
     said = msgspec.structs.asdict(row)
     one = OneQueue(
         **said,

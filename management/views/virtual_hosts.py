@@ -11,6 +11,7 @@ from routelog.management.calls.call import DEFINITIONS_BYTES_MAX, STATISTICS, Ca
 from routelog.management.calls.failures import bad_request, not_found
 from routelog.management.calls.listing import SLICE_ITEMS, slices
 from routelog.management.calls.operation import Parameter, Query, answers, changes, lists, puts
+from routelog.management.calls.other_statistics import added, other_vhosts
 from routelog.management.shapes.definitions import VhostRow
 from routelog.mirror_cluster import ReplicaState
 from routelog.vhosts import (
@@ -84,14 +85,16 @@ class VhostBody(msgspec.Struct):
 
 
 @lists(VhostRow, STATISTICS, has_pages=True)
-def list_vhosts(call: Call) -> Answer:
+async def list_vhosts(call: Call) -> Answer:
     """The vhosts that the caller knows."""
+    others = await other_vhosts(call)
     vhosts = [each for each in call.broker.vhosts.all() if call.caller.knows(each.name)]
     replicas, statistics = call.broker.cluster.replicas(), call.statistics()
 
     def described(vhost: VirtualHost) -> VhostRow:
-        lengths = statistics.sampled_lengths(vhost)
-        return vhost_row(vhost, replicas, lengths | statistics.messages(vhost.counters.channels))
+        own = statistics.messages(vhost.counters.channels)
+        counts = statistics.sampled_lengths(vhost) | added(own, others.get(vhost.name, {}))
+        return vhost_row(vhost, replicas, counts)
 
     return Listing(
         vhosts,
@@ -119,7 +122,8 @@ async def get_vhost(call: Call) -> Answer:
     ready, unacked = await counted_messages([call.vhost])
     statistics = call.statistics()
     counts = statistics.lengths([call.vhost.counters], ready, unacked)
-    counts |= statistics.messages(call.vhost.counters.channels)
+    own, others = statistics.messages(call.vhost.counters.channels), await other_vhosts(call)
+    counts |= added(own, others.get(call.vhost.name, {}))
     return Value(vhost_row(call.vhost, call.broker.cluster.replicas(), counts))
 
 

@@ -2,7 +2,7 @@
 
 import socket
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import asdict
 from typing import Any, NoReturn
@@ -23,7 +23,12 @@ from routelog.mirror_cluster import (
     StandbyDoor,
     StandbyOptions,
 )
-from routelog.operators_door import load_door, operators_door, remove_left_door
+from routelog.operators_door import (
+    ManagedBroker,
+    load_door,
+    managed_broker,
+    remove_left_door,
+)
 from routelog.vhosts import Definitions
 
 
@@ -52,6 +57,7 @@ class Composition:
         self._front = AmqpFront(config, name, SystemClock())
         self._member: ClusterMember | None = None
         self._standby_door: StandbyDoor | None = None
+        self._managed: ManagedBroker | None = None
 
     def run(
         self,
@@ -90,19 +96,29 @@ class Composition:
                 doors.push_async_callback(door.aclose)
                 self._standby_door = door
                 listeners["standby"] = door.address
-            operators = operators_door(
-                broker,
-                self._front,
-                address,
-                listeners,
-                self,
-            )
-            await doors.enter_async_context(operators)
+            managed = self._managed
+            if managed is None:
+                managed = await doors.enter_async_context(self._manage(broker, address, listeners))
+            if managed is not None:
+                await doors.enter_async_context(managed.door())
             yield
 
-    def _watch(self, broker: Broker, address: BrokerAddress) -> AbstractAsyncContextManager[None]:
+    @asynccontextmanager
+    async def _watch(self, broker: Broker, address: BrokerAddress) -> AsyncIterator[None]:
         remove_left_door(address.data_dir)
-        return metrics_door(self._config, broker, self._front, address, self)
+        async with AsyncExitStack() as watches:
+            metrics = metrics_door(self._config, broker, self._front, address, self)
+            await watches.enter_async_context(metrics)
+            if self._member is not None:
+                listeners = {"clustering": self._member.listens}
+                managing = self._manage(broker, address, listeners)
+                self._managed = await watches.enter_async_context(managing)
+            yield
+
+    def _manage(
+        self, broker: Broker, address: BrokerAddress, listeners: Mapping[str, tuple[str, int]]
+    ) -> AbstractAsyncContextManager[ManagedBroker | None]:
+        return managed_broker(broker, self._front, address, listeners, self)
 
     def _join(self) -> ClusterMember:
         assert self._cluster is not None

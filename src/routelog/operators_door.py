@@ -1,21 +1,22 @@
-"""The HTTP API of a node that takes clients, and the file that lets this machine's command line in.
+"""The management of a node: its HTTP API, and the file that lets this machine's command line in.
+
+A node that does not lead has no door: clients of HTTP are passed on. It answers the leader about its clients.
 
 The code of `management` is loaded where the API is switched on: a broker without it starts faster. A node of a
 cluster loads it before it joins: when it begins to lead, its lease would have to wait for that.
 """
 
-import logging
 import os
 import socket
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, suppress
-from functools import partial
+from dataclasses import dataclass
 from importlib.metadata import version as distribution_version
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from routelog.amqp_front.publishing.firehose import Firehose
 from routelog.amqp_front.server.front import AmqpFront
 from routelog.broker.listeners.acceptor import ServedSocket
 from routelog.broker.node.configuration import BrokerConfig
@@ -26,9 +27,10 @@ from routelog.broker.sockets.proxy_header import Endpoint, PassedClient
 from routelog.broker.sockets.stalled_sockets import StalledSockets
 from routelog.log_backend import StoredLogs, SystemDisk, random_key, random_name
 from routelog.mirror_cluster import ClusterState
-from routelog.vhosts import VirtualHost
+from routelog.vhosts import unanswered
 
-log = logging.getLogger(__name__)
+if TYPE_CHECKING:
+    from routelog.management.server.server import ManagementServer
 
 # In the data directory.
 MANAGEMENT_FILE = "management.json"  # for the command line
@@ -43,15 +45,58 @@ def load_door(config: BrokerConfig) -> None:
         prepare(distribution_version("routelog-broker"))
 
 
+@dataclass(frozen=True, slots=True)
+class ManagedBroker:
+    """The management of a node that has clients.
+
+    Attributes:
+        listeners: by protocol, address and port.
+    """
+
+    broker: Broker
+    server: "ManagementServer"
+    token: str
+    listeners: dict[str, tuple[str, int]]
+    file: Path
+
+    @asynccontextmanager
+    async def door(self) -> AsyncIterator[None]:
+        """Keep the door open: the node leads, or is on its own."""
+        broker, server, services = self.broker, self.server, self.broker.services
+        server.lead()
+
+        def serve(accepted: AcceptedSocket, client: Endpoint | None) -> ServedSocket:
+            is_tls = isinstance(client, PassedClient) and client.is_tls
+            address = None if client is None else (client.address, client.port)
+            return server.serve(accepted, address, is_tls)
+
+        stalled = StalledSockets(
+            services.loop, services.scheduler, broker.http_sockets, server.stall_seconds
+        )
+        broker.serve_http(serve)
+        await broker.http.open(self.listeners["amqp"][0])
+        self.listeners.update(broker.http.addresses)
+        if "http" in self.listeners:
+            content = {"url": _local_url(*self.listeners["http"]), "token": self.token}
+            write_private(self.file, msgspec.json.encode(content))
+        try:
+            yield
+        finally:
+            self.file.unlink(missing_ok=True)
+            await broker.http.close()
+            stalled.stop()
+            await server.stop()
+
+
 @asynccontextmanager
-async def operators_door(
+async def managed_broker(
     broker: Broker,
     front: AmqpFront,
     address: BrokerAddress,
     other_listeners: Mapping[str, tuple[str, int]],
     cluster: ClusterState,
-) -> AsyncIterator[None]:
-    """Keep the door open, if the configuration wants it.
+) -> AsyncIterator[ManagedBroker | None]:
+    """Manage a node that has clients, and answer the one that leads; None: the configuration does not want it.
 
     Args:
         other_listeners: of the cluster and of standbys: by protocol, address and port.
@@ -59,7 +104,7 @@ async def operators_door(
     services = broker.services
     config = services.config
     if not config.management:
-        yield
+        yield None
         return
     from routelog.management.calls.broker_side import BrokerSide, FindingLimits, NodeFacts
     from routelog.management.calls.request_origin import HostNames
@@ -79,6 +124,7 @@ async def operators_door(
         passwords=services.passwords,
         parameters=services.parameters,
         connections=front.operators,
+        ask_nodes=broker.ask_nodes,
         messages=front.messages,
         node=NodeFacts(
             name=services.node_name,
@@ -103,7 +149,7 @@ async def operators_door(
         remote_failure=lambda: broker.remote_failure,
         space=broker.logs.space,
         intake_bytes=lambda: (services.intake.node.bytes, config.intake_bytes_max),
-        trace=partial(_trace, services.node_name),
+        trace=broker.trace,
         logs=logs,
         backups=backups,
         log_lines=broker.recent_log.lines,
@@ -114,28 +160,11 @@ async def operators_door(
     token = random_name()
     server = ManagementServer(side, token, config.handshake_seconds)
     await server.start()
-
-    def serve(accepted: AcceptedSocket, client: Endpoint | None) -> ServedSocket:
-        is_tls = isinstance(client, PassedClient) and client.is_tls
-        address = None if client is None else (client.address, client.port)
-        return server.serve(accepted, address, is_tls)
-
-    stalled = StalledSockets(
-        services.loop, services.scheduler, broker.http_sockets, server.stall_seconds
-    )
-    broker.serve_http(serve)
-    await broker.http.open(address.host)
-    listeners |= broker.http.addresses
-    file = address.data_dir / MANAGEMENT_FILE
-    if "http" in listeners:
-        content = {"url": _local_url(*listeners["http"]), "token": token}
-        write_private(file, msgspec.json.encode(content))
+    broker.answer = server.answers.pieces
     try:
-        yield
+        yield ManagedBroker(broker, server, token, listeners, address.data_dir / MANAGEMENT_FILE)
     finally:
-        file.unlink(missing_ok=True)
-        await broker.http.close()
-        stalled.stop()
+        broker.answer = unanswered
         await server.stop()
         await backups.aclose()
         logs.close()
@@ -157,12 +186,6 @@ def _own_names(config: BrokerConfig) -> Iterator[str]:
     for certificate in config.tls_names:
         yield certificate.partition("=")[0]
     yield from config.management_names
-
-
-def _trace(node: str, vhost: VirtualHost, wanted: bool) -> None:
-    if wanted != (vhost.firehose is not None):
-        log.info("firehose of vhost '%s': %s", vhost.name, "on" if wanted else "off")
-        vhost.firehose = Firehose(vhost, node) if wanted else None
 
 
 def write_private(file: Path, content: bytes) -> None:

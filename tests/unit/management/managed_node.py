@@ -22,6 +22,7 @@ from routelog.management.calls.answer import Answer, Empty, Listing, Pieces, Val
 from routelog.management.calls.broker_side import BrokerSide, FindingLimits, NodeFacts
 from routelog.management.calls.call import Call
 from routelog.management.calls.caller import Caller
+from routelog.management.calls.listing import items_of
 from routelog.management.calls.log_tokens import LogTokens
 from routelog.management.calls.operation import UNSAID, Query, operation_of
 from routelog.management.calls.request_origin import HostNames
@@ -29,6 +30,8 @@ from routelog.management.sampling.sampler import Sampler
 from routelog.mirror_cluster import ReplicaState
 from routelog.vhosts import (
     AccessRefused,
+    AnswerFailed,
+    AnswerPieces,
     BatchOutcome,
     BrowsedMessage,
     ChannelSnapshot,
@@ -40,6 +43,7 @@ from routelog.vhosts import (
     MovedMessage,
     MoveOrder,
     MoveReport,
+    NodeAnswer,
     Permission,
     Queue,
     QueueProperties,
@@ -256,6 +260,7 @@ class ManagedNode:
         cluster: its nodes, and who follows it.
         disk_free: as the sampler sees it.
         log_lines: see `BrokerSide`.
+        others, silent: other nodes by name, and what answers for them; names of those that do not answer.
     """
 
     def __init__(self, node: Node) -> None:
@@ -268,6 +273,8 @@ class ManagedNode:
         self.expiries: dict[str, dict[Path, datetime]] = {}
         self.log_lines: list[dict[str, Any]] = []
         self.cluster = Cluster()
+        self.others: dict[str, AnswerPieces] = {}
+        self.silent: list[str] = []
         passwords = Passwords()
         self.users = UserDirectory(node.writer, passwords.hash)
         logs = node.logs
@@ -277,6 +284,7 @@ class ManagedNode:
             passwords=cast(Any, passwords),
             parameters=(parameters := GlobalParameters(node.writer)),
             connections=self.connections,
+            ask_nodes=lambda question: self.ask_nodes(question),
             messages=self.messages,
             node=NodeFacts("routelog@here", "0.1", 17, "/data", 0.0, 1_024, 100, LISTENERS),
             cluster_name=lambda: parameters.cluster_name("routelog@here"),
@@ -317,6 +325,16 @@ class ManagedNode:
     @property
     def vhost(self) -> VirtualHost:
         return self.node.vhost
+
+    async def ask_nodes(self, question: bytes) -> Mapping[str, NodeAnswer | None]:
+        """See `BrokerSide`."""
+        answers: dict[str, NodeAnswer | None] = dict.fromkeys(self.silent)
+        for name, pieces in self.others.items():
+            try:
+                answers[name] = NodeAnswer([each async for each in pieces(question)])
+            except AnswerFailed as error:
+                answers[name] = NodeAnswer([error.content], has_failed=True)
+        return answers
 
     def caller(self, name: str, *tags: str, is_local: bool = False) -> Caller:
         """Somebody who asks; his user need not be there."""
@@ -388,7 +406,7 @@ async def told(answer: Answer) -> Any:
     if isinstance(answer, Pieces):
         return json.loads(b"".join([piece async for piece in answer.pieces]))
     assert isinstance(answer, Listing)
-    rows = [as_json(answer.describe(item)) for item in answer.items]
+    rows = [as_json(answer.describe(item)) for item in await items_of(answer)]
     return [row for row in rows if row is not None]
 
 

@@ -20,7 +20,8 @@ async def test_a_connection_is_closed(browser: Browser) -> None:
     page = await browser.page("/connections?name=10.0")
     (row,) = page.rows()
     assert row[:3] == ["the 10.0.0.9:1 -> here 10.0.0.9:1 -> here", "ann", "/"]
-    assert row[3].endswith("waits for memory")
+    assert row[3] == "routelog@here"
+    assert row[4].endswith("waits for memory")
     link = page.one("tbody").one("a")["href"]
     answer = await browser.send(f"{link}/danger", "/do/close-connection")
     assert answer.page.one("p", role="status").text == f"Connection {connection.name} is closed."
@@ -82,7 +83,7 @@ async def test_consumers_are_listed_with_queue_and_channel(browser: Browser) -> 
     node = browser.node
     node.connections.open.append(Connection("c", "ann", node.vhost, "q"))
     page = await browser.page("/consumers")
-    assert page.rows() == [["tag c (1)", "q", "", "ann", "up", "yes", "10", "2"]]
+    assert page.rows() == [["tag c (1)", "q", "", "ann", "routelog@here", "up", "yes", "10", "2"]]
     links = [each["href"] for each in page.one("tbody").all("a")]
     assert links == ["/channels/c%20%281%29", "/queues/%2F/q"]
 

@@ -117,7 +117,7 @@ async def test_consumers_of_a_queue_are_looked_for_when_it_has_some(busy: Manage
     class Consumed:
         name, vhost, consumer_count = "q", "/", 1
 
-    rows = await consumers.consumer_rows_of_queue(busy.broker, Consumed())
+    rows = await consumers.consumer_rows_of_queue(busy.call(), Consumed())
     assert [row.consumer_tag for row in rows] == ["tag"]
     Consumed.name = "another"
-    assert await consumers.consumer_rows_of_queue(busy.broker, Consumed()) == []
+    assert await consumers.consumer_rows_of_queue(busy.call(), Consumed()) == []
