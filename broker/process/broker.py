@@ -357,6 +357,8 @@ class Broker:
             log.info(text, *counts)
             if epoch is None:
                 epoch = claim_epoch(logs.metadata, logs.journal.recovered_epoch)
+            if self._front_node is not None:
+                self._front_node.route_here()
             logs.start(epoch)
             for first in range(0, len(gone), ENTRY_CHANGES):
                 unawaited(logs.metadata_writer.submit(gone[first : first + ENTRY_CHANGES]))

@@ -136,12 +136,16 @@ class FrontNode:
         return self._link.session
 
     async def end(self) -> None:
-        """This node is to lead: open its queues, then `hand_over`."""
+        """This node is to lead: open its queues, `route_here`, then `hand_over`."""
         self._vhosts.freeze()
         await self._seeker.aclose("this node leads")
 
+    def route_here(self) -> None:
+        """See `FrontVhosts`."""
+        self._vhosts.route_here()
+
     def hand_over(self, pressure: Set[str]) -> None:
-        """The queues are open here: clients go on with them.
+        """All is loaded here: clients go on with the queues of this node.
 
         Args:
             pressure: why publishers are to wait at this node.

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from routelog.log_backend import Octets, Progress, Reason, Records
 from routelog.vhosts.messages.delivery import DeliverySource
 from routelog.vhosts.messages.recipient import Recipient
+from routelog.vhosts.queues.queue import Queue
 from routelog.vhosts.sessions.front_session import FrontSession
 from routelog.vhosts.sessions.remote_partition import RemotePartition
 from routelog.vhosts.sessions.remote_queue import RemoteQueue
@@ -26,8 +27,8 @@ class FrontTransaction:
         return self._session.progress
 
     def publishes_to(self, recipient: Recipient) -> bool:
-        """See `RemoteTransaction`."""
-        return isinstance(recipient, RemoteQueue)
+        """See `RemoteTransaction`; a queue of this node: it is to lead, and the session will not open."""
+        return isinstance(recipient, RemoteQueue | Queue)
 
     def publish(self, queue: RemoteQueue, records: Records) -> None:
         """See `RemoteTransaction`."""

@@ -59,12 +59,20 @@ class FrontVhosts:
             vhost.stored.on_policies = lambda: None
             queues.freeze()
 
-    def lead(self) -> None:
-        """The queues are open: consumers and publishers go on with these."""
-        for vhost, queues in self._queues.items():
-            vhost.definitions = vhost
+    def route_here(self) -> None:
+        """The queues are open, and the journal is about to take entries.
+
+        From then on dead letters and due messages come. They must not go by way of a session that is over: they
+        would be settled, and lost. Clients still wait.
+        """
+        for vhost in self._queues:
             vhost.stateful_route = StatefulRoute
             vhost.targets.turn_to(vhost.queues, vhost.hosted.delays)
+
+    def lead(self) -> None:
+        """All is loaded: consumers and publishers go on with the queues of this node."""
+        for vhost, queues in self._queues.items():
+            vhost.definitions = vhost
             for handle in queues.made():
                 queue = vhost.queues.get(handle.name)
                 if queue is not None and queue.number == handle.number:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 from support.queue_samples import Node
 from unit.vhosts.sessions.session_pipe import ScriptedLeader
@@ -11,6 +13,7 @@ from routelog.log_backend import Durability
 from routelog.vhosts import FrontConnections, FrontVhosts, QueueProperties
 from routelog.vhosts.publishing.stateful_route import StatefulRoute
 from routelog.vhosts.sessions.remote_exchange import RemoteExchange, RemoteRoute
+from routelog.vhosts.sessions.remote_queue import RemoteQueue
 from routelog.vhosts.vhost.route_targets import AT_ONCE_MAX
 from routelog.vhosts.vhost.stored_topology import StoredQueue
 
@@ -38,10 +41,28 @@ async def test_exchanges_with_state_are_the_leaders_until_this_node_leads(
     assert isinstance(vhost.passage(), RemoteRoute)
     assert isinstance(vhost.targets.named(name), RemoteExchange)
     front.freeze()
-    front.lead()
+    assert isinstance(vhost.targets.named(name), RemoteExchange)
+    front.route_here()
     assert type(vhost.passage()) is StatefulRoute
     with pytest.raises(KeyError):
         vhost.targets.named(name)
+    front.lead()
+
+
+async def test_what_vhosts_publish_stays_here_before_clients_go_on(
+    node: Node, front: FrontVhosts
+) -> None:
+    declared = node.vhost.declare_queue(QueueProperties("q", durable=True), None)
+    queue = await declared if isinstance(declared, asyncio.Future) else declared
+    node.vhost.stored.queues["q"] = stored("q", queue.number)
+    front.begin()
+    assert isinstance(node.vhost.targets.named("q"), RemoteQueue)
+    front.freeze()
+    front.route_here()
+    assert node.vhost.targets.named("q") is queue
+    assert isinstance(node.vhost.definitions.queue("q", None), RemoteQueue)
+    front.lead()
+    assert node.vhost.definitions.queue("q", None) is queue
 
 
 async def test_a_route_to_many_queues_leads_to_all_that_were_there(

@@ -213,6 +213,7 @@ async def test_a_node_that_leads_serves_its_own_queues(front: Front) -> None:
     vhost.stored.queues.clear()
     assert front.definitions.queue("q", "c") is gone
     queue = await value_of(vhost.declare_queue(LASTING, "c"))
+    front.vhosts.route_here()
     front.vhosts.lead()
     assert vhost.definitions is vhost
     assert vhost.targets.named("q") is queue
