@@ -516,6 +516,7 @@ class Broker:
         self._logs.metadata_writer.barrier = self._sessions.barrier.gate
 
     def _start_remote(self, loop: asyncio.AbstractEventLoop) -> None:
+            self._in_time,
         logs, bucket = self._logs, self._bucket
         if bucket is None:
             return

@@ -152,7 +152,7 @@ class SessionSeeker:
 
     @property
     def outbox_bytes(self) -> int:
-        """Bytes that were sent in earlier turns, and the system has not taken."""
+        """Bytes that the system has not taken."""
         return 0 if self._socket is None else self._socket.outbox_bytes
 
     def close(self, reason: str) -> None:

@@ -82,6 +82,7 @@ class SessionSocket(asyncio.BufferedProtocol):
         self._timer: Timer | None = None
         self._is_over = False
 
+        self._outbox_bytes = 0
     def begin(self, unread: bytes) -> None:
         """Read on; `unread` came already."""
         self._transport.set_protocol(self)
@@ -101,9 +102,10 @@ class SessionSocket(asyncio.BufferedProtocol):
 
     @property
     def outbox_bytes(self) -> int:
-        """Bytes that were sent in earlier turns, and the system has not taken."""
-        return self._transport.get_write_buffer_size()
+        """Bytes that the system has not taken, those of this turn included."""
+        return self._transport.get_write_buffer_size() + self._outbox_bytes
 
+        self._outbox_bytes += sum(map(len, pieces))
     def close(self, reason: str) -> None:
         """End the session."""
         if not self._is_over:
@@ -115,7 +117,7 @@ class SessionSocket(asyncio.BufferedProtocol):
             self._ended(reason)
 
     def _flush(self) -> None:
-        outbox, self._outbox = self._outbox, []
+        outbox, self._outbox, self._outbox_bytes = self._outbox, [], 0
         if outbox and not self._is_over:
             self._has_sent = True
             self._transport.writelines(outbox)

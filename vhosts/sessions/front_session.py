@@ -413,9 +413,14 @@ class FrontSession:
             self.on_window(self._is_full)
 
     def _refused(self, message: SessionMessage) -> None:
+        number = message.number
         if not message.count:
-            raise BadSessionMessage(f"REFUSED {message.number}, no messages")
-        self._learn(message, message.count, 0)
+            raise BadSessionMessage(f"REFUSED {number}, no messages")
+        is_awaited = any(each.number == number for each in self._outcomes)
+        if is_awaited or not self.progress.written < number < self._next_batch:
+            self._learn(message, message.count, 0)
+        else:  # the queue has a limit of which this node did not know
+            self.progress.refuse(number)
 
     def _routed(self, message: SessionMessage) -> None:
         self._learn(message, message.first, message.count)

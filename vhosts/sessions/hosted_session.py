@@ -9,7 +9,7 @@ import asyncio
 import logging
 from array import array
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -51,6 +51,7 @@ from routelog.vhosts.sessions.hosted_transaction import CommitParts, Holder, Hos
 from routelog.vhosts.sessions.session_errors import FAULT, encode_error
 from routelog.vhosts.sessions.session_message import (
     FAILED,
+    HEAD_BYTES,
     MORE,
     OUTBOX_BYTES_MAX,
     PART,
@@ -94,6 +95,7 @@ class SessionHost:
         send_reply: sends a direct reply on to where its address is.
         is_reply_open: whether somebody may wait at an address for direct replies.
         commit: carries out transactions.
+        in_time: what is done, or fails when too few nodes store it in time.
     """
 
     vhosts: VhostDirectory
@@ -102,6 +104,7 @@ class SessionHost:
     send_reply: Callable[[bytes, Records], None]
     is_reply_open: Callable[[bytes], bool]
     commit: CommitParts
+    in_time: Callable[[Awaitable[object]], Awaitable[object]]
 
 
 class HostedSession:
@@ -143,6 +146,7 @@ class HostedSession:
         self._next_batch = 1
         self._confirms = BatchConfirms(host.progress, self._confirm, self._journal_failed)
         self._calls = 0
+        self._unread_bytes = 0  # of what was sent while much was unsent, as it cannot wait
         self._transaction = HostedTransaction()  # that comes
         # Sources that hand out nothing before more comes back; who is kept until then, with nothing unsettled
         self._paused: dict[DeliverySource, list[HostedConsumer]] = {}
@@ -157,6 +161,12 @@ class HostedSession:
             self._write(pieces)
 
     def _send(self, message: SessionMessage) -> None:
+        if self.outbox_bytes() <= OUTBOX_BYTES_MAX:
+            self._unread_bytes = 0
+        else:
+            self._unread_bytes += HEAD_BYTES + len(message.content)
+            if self._unread_bytes > OUTBOX_BYTES_MAX:
+                self.fail("it asks, and does not read what it is answered")
         self.write(message_pieces(message))
 
     # -- what its owner says
@@ -429,9 +439,7 @@ class HostedSession:
         if parts is None:
             self._answer(message.number, None, None)
             return
-        self._calls += 1
-        committed = self._host.commit(parts, self.counters)
-        committed.add_done_callback(partial(self._answered, message.number, None))
+        self._answer_later(message.number, None, self._host.commit(parts, self.counters))
 
     def consumer_ended(self, consumer: HostedConsumer, error: QueueStopped | None) -> None:
         """See `DeliveringSession`."""
@@ -469,10 +477,23 @@ class HostedSession:
             self._refuse(number, error)
             return
         if asyncio.isfuture(answer):
-            self._calls += 1
-            answer.add_done_callback(partial(self._answered, number, bound))
+            # A consumer whose front was told that it is none could begin later.
+            self._answer_later(number, bound, answer, in_time=method != "consume")
         else:
             self._answer(number, bound, answer)
+
+    def _answer_later(
+        self,
+        number: int,
+        bound: BoundQueue | None,
+        answer: "asyncio.Future[Any]",
+        *,
+        in_time: bool = True,
+    ) -> None:
+        self._calls += 1
+        if in_time:
+            answer = asyncio.ensure_future(self._host.in_time(answer))
+        answer.add_done_callback(partial(self._answered, number, bound))
 
     def _answered(
         self, number: int, bound: BoundQueue | None, answer: "asyncio.Future[object]"

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from routelog import exchanges
-from routelog.log_backend import JournalFailed, MetadataUnavailable
+from routelog.log_backend import JournalFailed, MetadataUnavailable, NotReplicated
 from routelog.vhosts import errors
 from routelog.vhosts.sessions.session_message import BadSessionMessage
 
@@ -30,6 +30,7 @@ _CLASSES: Mapping[str, type[Exception]] = {
         *vars(errors).values(),
         JournalFailed,
         MetadataUnavailable,
+        NotReplicated,
     )
     if isinstance(each, type) and issubclass(each, Exception)
 }

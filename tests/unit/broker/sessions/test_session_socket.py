@@ -116,6 +116,16 @@ async def test_messages_of_several_turns_come_whole_and_in_order() -> None:
 
 async def test_a_silent_peer_ends_the_session_and_one_that_beats_does_not() -> None:
     async with connected() as (near, far):
+async def test_what_was_written_in_this_turn_is_unsent() -> None:
+    async with connected() as (near, far):
+        written = message_pieces(SessionMessage(Kind.CALL, content=bytes(100)))
+        for count in (1, 2):
+            near.socket.write(written)
+            assert near.socket.outbox_bytes == count * sum(map(len, written))
+        await far.came(2)
+        assert near.socket.outbox_bytes == 0
+
+
         for _ in range(3 * BEAT_SHARE):
             far.timers.ring()  # its beat
             far.socket.write(message_pieces(SessionMessage(Kind.APPLIED)))

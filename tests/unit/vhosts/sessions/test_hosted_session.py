@@ -1,5 +1,7 @@
 """The leader's end of a session: batches, confirms, deliveries, settlements, and its end."""
 
+from collections.abc import Awaitable
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -7,8 +9,9 @@ import pytest
 from support.queue_samples import Node, Taker, bodies, delete_queue, got, numbered
 from unit.vhosts.sessions.hand_front import HandFront, declared
 
-from routelog.log_backend import JournalFailed, Reason
+from routelog.log_backend import JournalFailed, NotReplicated, Reason
 from routelog.vhosts import Queue, QueueProperties, ReturnReason
+from routelog.vhosts.sessions import hosted_session
 from routelog.vhosts.sessions.hosted_session import CALL_BYTES_MAX
 from routelog.vhosts.sessions.session_message import (
     OUTBOX_BYTES_MAX,
@@ -506,6 +509,29 @@ async def test_nothing_is_delivered_while_much_is_unsent(
     front.outbox = 0
     front.session.drained()
     assert front.bodies() == ["m"]
+
+
+async def test_who_asks_and_does_not_read_ends(
+    front: HandFront, subject: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hosted_session, "OUTBOX_BYTES_MAX", 10_000)
+    front.outbox = 10_001
+    for _ in range(300):
+        front.call("counts", subject=subject)
+    assert front.failures == ["it asks, and does not read what it is answered"]
+    assert 200 < len(front.take(Kind.ANSWER)) < 300
+
+
+async def test_who_asks_is_answered_in_time(front: HandFront, subject: int) -> None:
+    async def too_late(done: Awaitable[object]) -> object:
+        raise NotReplicated("too few nodes")
+
+    front.session._host = replace(front.session._host, in_time=too_late)
+    names = {"arguments": b"", "server_named": False, "auto_delete": False, "exclusive": False}
+    declared = front.define("declare_queue", name="late", durable=True, **names)
+    with pytest.raises(NotReplicated, match="too few nodes"):
+        await front.answered(declared)
+    assert front.session._calls == 0
 
 
 async def test_a_call_has_a_size(front: HandFront, subject: int) -> None:
