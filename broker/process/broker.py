@@ -36,6 +36,7 @@ from routelog.broker.process.open_files import open_files_limit, socket_limits
 from routelog.broker.process.services import NodeServices
 from routelog.broker.sessions.front_node import FrontNode
 from routelog.broker.sessions.hosted_sessions import HostedSessions
+from routelog.broker.sessions.leading_gate import LeadingGate
 from routelog.broker.sessions.session_seeker import Write
 from routelog.broker.sockets.accepted_sockets import AcceptedSocket, AcceptedSockets
 from routelog.broker.sockets.proxy_header import Endpoint
@@ -152,6 +153,7 @@ class Broker:
         self._remote: RemoteStorage | None = None
         self._front_node: FrontNode | None = None
         self._sessions: HostedSessions | None = None
+        self._leading: LeadingGate | None = None
         self._replies = DirectReplies("" if mirror is None else mirror.name)
         self._deadline: ConfirmDeadline | None = None
         self._leaving: set[asyncio.Task[None]] = set()
@@ -222,9 +224,18 @@ class Broker:
         front_node.hand_over(self._logs.pressures.reasons)
         self._front_node = None
         self._host_sessions(epoch)
+        self._lead_surely()
         self._is_loaded = True
         if not self._is_suspended:
             self.go_on()
+
+    def _lead_surely(self) -> None:
+        mirror, loop = self._mirror, asyncio.get_running_loop()
+        assert mirror is not None
+        self._leading = LeadingGate(
+            self._gate, lambda: mirror.leads_until, self._clock.monotonic, loop.call_later
+        )
+        self._leading.begin(self._logs.pressures.reasons)
 
     def suspend(self, reason: str) -> None:
         """Close all clients, and let others wait: another node leads soon, or this one goes on.
@@ -283,6 +294,8 @@ class Broker:
             self._sessions.close_all(reason)
         if self._front_node is not None:
             await self._front_node.aclose(reason)
+        if self._leading is not None:
+            self._leading.stop()
         await self.http.close()
         await self._passing.aclose(reason)
         await self._front.aclose(reason)
@@ -500,6 +513,7 @@ class Broker:
             replies.pass_on,
             replies.is_open,
             self._front.commit,
+            self._in_time,
         )
 
         def make(front: str, write: Write, outbox_bytes: Callable[[], int]) -> HostedSession:
@@ -507,16 +521,21 @@ class Broker:
             session.outbox_bytes = outbox_bytes
             return session
 
-        lease_seconds = self._config.cluster_lease_seconds
-        tell_committed = self._mirror.tell_committed
+        mirror, now = self._mirror, self._clock.monotonic
         self._sessions = HostedSessions(
-            epoch, lease_seconds, make, self._counts, self._traced, tell_committed
+            epoch,
+            self._config.cluster_lease_seconds,
+            make,
+            self._counts,
+            self._traced,
+            mirror.tell_committed,
+            age=lambda: max(0.0, now() + mirror.sure_seconds - mirror.leads_until),
         )
+        mirror.on_gone = self._sessions.barrier.gone
         self._replies.others = self._sessions
         self._logs.metadata_writer.barrier = self._sessions.barrier.gate
 
     def _start_remote(self, loop: asyncio.AbstractEventLoop) -> None:
-            self._in_time,
         logs, bucket = self._logs, self._bucket
         if bucket is None:
             return
@@ -678,8 +697,11 @@ class Broker:
 
     def _pressed(self, reasons: frozenset[str]) -> None:
         events, gate = self._vhosts.events, self._services.gate
-        before = frozenset(gate.reasons)
-        self._gate.close_for(reasons)
+        before = frozenset(gate.reasons) - {"leader"}
+        if self._leading is None:
+            self._gate.close_for(reasons)
+        else:
+            self._leading.pressed(reasons)
         if self._sessions is not None:
             self._sessions.pressed(reasons)
         for what, changed in (("alarm.set", reasons - before), ("alarm.cleared", before - reasons)):

@@ -9,7 +9,7 @@ from typing import Protocol
 from routelog.broker.loop.cork import Cork
 from routelog.broker.sessions.definition_feed import FedDefinitions
 from routelog.broker.sessions.session_seeker import Leaders, SessionSeeker, Write
-from routelog.broker.sessions.session_socket import SILENCE_SHARE
+from routelog.broker.sessions.session_socket import SILENCE_SHARE, STAMPS_PER_SECOND
 from routelog.broker.waiting.confirm_deadline import ConfirmDeadline
 from routelog.broker.waiting.gate import Gate
 from routelog.log_backend import Clock, Durability, Records
@@ -28,7 +28,6 @@ from routelog.vhosts import (
     session_message_pieces,
 )
 
-STAMPS_PER_SECOND = 1_000_000  # of beats
 DEFINITIONS_LATE = "its definitions are late"
 
 SEEKING_SECONDS_MAX = 5.0  # what clients do waits so long for a leader; then it fails
@@ -107,7 +106,8 @@ class FrontNode:
         self._is_full = False
         # A leader answers changes without a node that has not said for a lease that it knows them. So this one
         # routes for less than that behind the last beat that the leader has answered; of a change that it was
-        # asked for and does not know, behind the last one before.
+        # asked for and does not know, behind the last one before. So long a leader, too, is one behind the last
+        # word of other nodes, whose age its answers tell.
         self._is_fresh = False
         self._beaten_at = -inf
         self._unknown: dict[object, float] = {}
@@ -285,8 +285,8 @@ class FrontNode:
 
     # -- publishers wait
 
-    def _answered(self, number: int) -> None:
-        self._beaten_at = number / STAMPS_PER_SECOND
+    def _answered(self, number: int, age: int) -> None:
+        self._beaten_at = max(self._beaten_at, (number - age) / STAMPS_PER_SECOND)
         self._freshen()
 
     def _freshen(self) -> None:

@@ -11,7 +11,7 @@ import msgspec
 from routelog.broker.node.direct_reply import node_token, token_of
 from routelog.broker.sessions.definition_feed import DefinitionFeed
 from routelog.broker.sessions.session_seeker import Write
-from routelog.broker.sessions.session_socket import SessionSocket
+from routelog.broker.sessions.session_socket import STAMPS_PER_SECOND, SessionSocket
 from routelog.log_backend import Records
 from routelog.vhosts import (
     AskedNode,
@@ -76,6 +76,7 @@ class HostedSessions:
         traced: names the vhosts whose messages are copied to the firehose.
         tell_committed: has followers hear at once of what is committed.
         feed: of definitions, for fronts that have no journal; None: they have one.
+        age: seconds since it was sure that no other node leads.
     """
 
     def __init__(
@@ -87,12 +88,14 @@ class HostedSessions:
         traced: Callable[[], list[str]],
         tell_committed: Callable[[], None] = lambda: None,
         feed: DefinitionFeed | None = None,
+        age: Callable[[], float] = lambda: 0.0,
     ) -> None:
         self._epoch = epoch
         self._feed = feed
         self._lease_seconds = lease_seconds
         self._make = make
         self._tell_committed = tell_committed
+        self._age = age
         self._sockets: dict[LeaderEnd, SessionSocket] = {}
         self._ends: dict[str, LeaderEnd] = {}
         self._ending: dict[str, asyncio.Future[None]] = {}  # by front: of its last session
@@ -150,6 +153,7 @@ class HostedSessions:
             asyncio.get_running_loop().call_later,
             partial(self._over, front),
             lambda: end.drained(),
+            age=lambda: int(self._age() * STAMPS_PER_SECOND),
         )
         end = self._make(front, socket.write, lambda: socket.outbox_bytes)
         self._sockets[end], self._ends[front], socket.end = socket, end, end
@@ -227,8 +231,8 @@ class HostedSessions:
         if self._feed is not None:
             self._feed.end(end)
         del self._by_token[node_token(front)]
-        del self._sockets[end]
+        socket = self._sockets.pop(end)
         self._asked.pop(front).closed()
         self._counts.closed(self._counted.pop(front))
         self._ending[front] = end.closed()
-        self.barrier.closed(end)
+        self.barrier.closed(end, is_silent=socket.is_silent)

@@ -68,7 +68,7 @@ class SessionSeeker:
         lease_seconds: float,
         opened: Callable[[Write, int, int], FrontEnd],
         stamp: Callable[[], int] = lambda: 0,
-        answered: Callable[[int], None] = lambda number: None,
+        answered: Callable[[int, int], None] = lambda number, age: None,
     ) -> None:
         self._leaders = leaders
         self._silence_seconds = SILENCE_SHARE * lease_seconds

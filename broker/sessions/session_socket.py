@@ -19,6 +19,7 @@ from routelog.vhosts import (
 
 log = logging.getLogger(__name__)
 
+STAMPS_PER_SECOND = 1_000_000  # of beats
 BEAT_SHARE = 4  # messages of an idle end come as often in a lease
 # Of a lease that a front hears nothing: it takes the session for lost before the leader does, who waits for it
 # with answers to changes of definitions.
@@ -41,6 +42,7 @@ class SessionSocket(asyncio.BufferedProtocol):
 
     Attributes:
         end: takes the messages.
+        is_silent: it is over, as nothing has come for so long.
 
     Args:
         transport: reads nothing; see `NodeLink.give_away`.
@@ -49,7 +51,8 @@ class SessionSocket(asyncio.BufferedProtocol):
         ended: called once, with the reason in words.
         drained: called when the system has taken most of what was to be sent.
         stamp: the number of a beat that is sent; 0: it is not to be answered.
-        answered: called with the number of a beat that the peer has answered.
+        answered: called with the number of a beat that the peer has answered, and with its age.
+        age: microseconds, told with the answer to a beat: of what this end knows.
     """
 
     end: SessionEnd
@@ -63,7 +66,8 @@ class SessionSocket(asyncio.BufferedProtocol):
         ended: Callable[[str], None],
         drained: Callable[[], None] = lambda: None,
         stamp: Callable[[], int] = lambda: 0,
-        answered: Callable[[int], None] = lambda number: None,
+        answered: Callable[[int, int], None] = lambda number, age: None,
+        age: Callable[[], int] = lambda: 0,
     ) -> None:
         self._transport = transport
         self._peer = peer
@@ -75,14 +79,16 @@ class SessionSocket(asyncio.BufferedProtocol):
         self._drained = drained
         self._stamp = stamp
         self._answered = answered
+        self._age = age
         self._buffer = ReceiveBuffer(decode_session_message, session_message_bytes)
         self._outbox: list[Octets] = []
+        self._outbox_bytes = 0
         self._silent_beats = 0
+        self.is_silent = False
         self._has_sent = False
         self._timer: Timer | None = None
         self._is_over = False
 
-        self._outbox_bytes = 0
     def begin(self, unread: bytes) -> None:
         """Read on; `unread` came already."""
         self._transport.set_protocol(self)
@@ -99,13 +105,13 @@ class SessionSocket(asyncio.BufferedProtocol):
         if not self._outbox:
             self._loop.call_soon(self._flush)
         self._outbox += pieces
+        self._outbox_bytes += sum(map(len, pieces))
 
     @property
     def outbox_bytes(self) -> int:
         """Bytes that the system has not taken, those of this turn included."""
         return self._transport.get_write_buffer_size() + self._outbox_bytes
 
-        self._outbox_bytes += sum(map(len, pieces))
     def close(self, reason: str) -> None:
         """End the session."""
         if not self._is_over:
@@ -125,6 +131,7 @@ class SessionSocket(asyncio.BufferedProtocol):
     def _beat(self) -> None:
         self._silent_beats += 1
         if self._silent_beats > self._beats_max:
+            self.is_silent = True
             return self.close(f"node {self._peer} is silent")
         self._send_beat()
         self._has_sent = False
@@ -138,9 +145,9 @@ class SessionSocket(asyncio.BufferedProtocol):
     def _beaten(self, message: SessionMessage) -> None:
         number = message.number
         if message.flags & ANSWERED:
-            self._answered(number)
+            self._answered(number, message.first)
         elif number:
-            answer = SessionMessage(SessionKind.BEAT, ANSWERED, number=number)
+            answer = SessionMessage(SessionKind.BEAT, ANSWERED, number=number, first=self._age())
             self.write(session_message_pieces(answer))
 
     # -- asyncio's

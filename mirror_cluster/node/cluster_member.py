@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence, Set
 from dataclasses import asdict, dataclass
+from math import inf
 from pathlib import Path
 from socket import gaierror
 from typing import Any
@@ -33,7 +34,12 @@ from routelog.mirror_cluster.links.given_link import TakeConnection
 from routelog.mirror_cluster.links.node_door import DoorSockets
 from routelog.mirror_cluster.links.node_links import LinkSecurity, TakeNode
 from routelog.mirror_cluster.links.node_report import NodeReport, give_report
-from routelog.mirror_cluster.node.cluster_node import SILENT, ClusterNode, NodeSettings
+from routelog.mirror_cluster.node.cluster_node import (
+    LEASE_MARGIN,
+    SILENT,
+    ClusterNode,
+    NodeSettings,
+)
 from routelog.mirror_cluster.node.cluster_options import ClusterOptions, open_coordinator
 from routelog.mirror_cluster.node.copy_receiver import CopyReceiver
 from routelog.mirror_cluster.node.copy_sender import CopySender
@@ -84,6 +90,7 @@ class ClusterMember:
         on_stop_serving: the same; called with the reason, in words, when it takes no clients for a while or for
             good.
         ended: resolves with the reason why the process has to end and start again.
+        on_gone: the same; told of a node whose process has ended.
         certificates: that of this node; None: connections between nodes have no TLS.
         listens: for the others, host and port.
 
@@ -103,6 +110,7 @@ class ClusterMember:
     ) -> None:
         self.on_serve: Callable[[int], None] = lambda epoch: None
         self.on_stop_serving: Callable[[str], None] = lambda reason: None
+        self.on_gone: Callable[[str], None] = lambda node: None
         self.ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self.certificates = options.tls
         self.listens = options.listen
@@ -248,6 +256,7 @@ class ClusterMember:
             settings, self._clock, open_coordinator(options), probe.sync, self, self._sockets
         )
         node.on_view = self._on_view
+        node.on_gone = lambda name: self.on_gone(name)
         self._first_record = FirstRecord(node, SHARD, list(options.addresses))
         self._commands = OperatorCommands(node, SHARD, self._first_record.begin, self._repair)
         return node
@@ -345,9 +354,23 @@ class ClusterMember:
         """Of this node."""
         return self._options.node
 
+    @property
+    def leads_until(self) -> float:
+        """When another node may lead, by the clock, unless this one, which leads, hears of others."""
+        leader = self._node.replicas[SHARD].replica.leader
+        alone = -inf if leader is None else leader.alone_since
+        return max(self._node.lease_until, alone + self.sure_seconds)
+
+    @property
+    def sure_seconds(self) -> float:
+        """How long nobody else serves, behind the last word of nodes enough."""
+        return (1 - LEASE_MARGIN) * self._options.lease_seconds
+
     def other_nodes(self) -> Set[str]:
-        """The other nodes that are known to run."""
-        return self._alive() - {self._options.node}
+        """The other nodes, whether they run or not."""
+        record = self._record
+        names = self._options.addresses if record is None else record.replicas
+        return {*names} - {self._options.node}
 
     def _alive(self) -> Set[str]:
         """Who is known to run: as long as the coordinator is silent, who is connected."""

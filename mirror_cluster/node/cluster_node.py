@@ -94,6 +94,7 @@ class ClusterNode:
         view: what the coordinator held when it was read last.
         trouble: what the coordinator did at the last read, which failed; empty: that did not.
         on_view: set by the owner; called with each one.
+        on_gone: the same; told of a node whose process has ended.
         links: with the other nodes.
 
     Args:
@@ -119,6 +120,7 @@ class ClusterNode:
         self.view = ClusterView(0)
         self.replicas: dict[int, HostedReplica] = {}
         self.on_view: Callable[[ClusterView], None] = lambda view: None
+        self.on_gone: Callable[[str], None] = lambda node: None
         self._settings = settings
         self._probe = probe
         self._entry = entry = NodeEntry(
@@ -247,6 +249,11 @@ class ClusterNode:
             log.error("an error of the broker in the cluster's node", exc_info=error)
             self.owner.end(f"an error in the cluster's node: {error!r}")
 
+    @property
+    def lease_until(self) -> float:
+        """When the lease is given up, unless it is renewed before."""
+        return self._lease.until
+
     # -- what happens
 
     def _tell_all(self, event: Event) -> None:
@@ -269,6 +276,7 @@ class ClusterNode:
 
     def _gone(self, node: str) -> None:
         self._tell_all(NodeGone(node))
+        self.on_gone(node)
         self.read_soon()
 
     async def _keep_reading(self) -> None:

@@ -81,6 +81,11 @@ class LeaseKeeper:
         self._registered: NodeEntry | None = None
         self._is_asking = False  # two registrations at once would find each other's entry
 
+    @property
+    def until(self) -> float:
+        """See `Lease`."""
+        return self._lease.until
+
     def listed(self, entry: NodeEntry | None) -> None:
         """How the coordinator lists the node; None: it does not, though its lease may be there."""
         if entry != self._registered:

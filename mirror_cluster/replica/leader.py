@@ -5,6 +5,7 @@ leaders before it left, and it serves. It never cuts its own journal, and ends w
 """
 
 from dataclasses import dataclass
+from math import inf
 
 from routelog.log_backend import Mark, ShardBlock
 from routelog.mirror_cluster.protocol.messages import (
@@ -382,17 +383,24 @@ class Leader:
         return Propose(handed_over, f"{self._target} is to lead")
 
     def _is_alone_since(self, time: float) -> bool:
-        """Whether no other node can have served at that time.
+        return time <= self.alone_since
+
+    @property
+    def alone_since(self) -> float:
+        """The last time at which no other node can have served.
 
         Another leader serves when its in-sync set follows it: `min_in_sync` nodes at least, itself among them.
         None of these answers this leader any more, as nobody follows two epochs. And the first one to lead
         behind this leader is a member that this leader counts.
         """
-        own = self._identity.member.node
-        silent = {
-            node
+        own, size_min = self._identity.member.node, self._settings.min_in_sync
+        answered = {
+            node: self._answered.get(node, 0.0)
             for node in self._in_sync.record.replicas
-            if node != own and self._answered.get(node, 0.0) < time
+            if node != own
         }
         counted = {member.node for member in self._in_sync.counted}
-        return len(silent) < self._settings.min_in_sync or silent.isdisjoint(counted)
+        since = min((answered[node] for node in answered.keys() & counted), default=inf)
+        if len(answered) < size_min:
+            return inf
+        return max(since, sorted(answered.values())[size_min - 1])

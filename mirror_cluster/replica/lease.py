@@ -47,6 +47,11 @@ class Lease:
         self._worked_at: float | None = None  # when the newest probe that came back was sent
         self._asked_at = float("-inf")
 
+    @property
+    def until(self) -> float:
+        """When it is given up, unless it is renewed before."""
+        return self._deadline
+
     def tick(self, now: float) -> list[LeaseAction]:
         """Called by the event loop, several times a lease: a loop that hangs renews nothing."""
         actions: list[LeaseAction] = []

@@ -3,6 +3,9 @@
 A leader asks with each group of changes that is committed. A node that does not apply it in time has its
 session closed. It must not route any longer then: a node holds its publishers and declarations when it was
 asked for a position, or has heard nothing, for so long that its session may be closed.
+
+A node whose session ends otherwise may not know that yet. So it is waited for, until its next session begins,
+its process has ended, or it would have been silent for a lease.
 """
 
 import asyncio
@@ -49,25 +52,34 @@ class DefinitionBarrier(Generic[Session]):
         self._given_up: set[Session] = set()  # and not closed yet
         self._waits = deque[_Wait]()  # by position
         self._newest = 0
-        self._expected: set[str] = set()
-        self._expecting: Timer | None = None
+        self._nodes: dict[Session, str] = {}
+        # Nodes that may route by what they know, and have no session; each until a lease is over
+        self._expected: dict[str, Timer] = {}
 
     def expect(self, nodes: Collection[str], position: int) -> None:
-        """A leader begins: no change is answered before these nodes have a session, or their lease is over.
+        """A leader begins: no change is answered before these nodes have a session, or a lease is over.
 
-        Until then they may route by what the leader before had not told them.
+        Until then they may route by what the leader before had not told them, or take themselves for it.
 
         Args:
             position: of the journal's end: all that was answered before lies there.
         """
         self._newest = max(self._newest, position)
-        self._expected = set(nodes)
-        if self._expecting is not None:
-            self._expecting.cancel()
-        self._expecting = self._call_later(self._lease_seconds, self._expect_nobody)
+        for node in nodes:
+            self._expect(node)
 
-    def _expect_nobody(self) -> None:
-        self._expected.clear()
+    def _expect(self, node: str) -> None:
+        self._forget(node)
+        self._expected[node] = self._call_later(self._lease_seconds, partial(self.gone, node))
+
+    def _forget(self, node: str) -> None:
+        timer = self._expected.pop(node, None)
+        if timer is not None:
+            timer.cancel()
+
+    def gone(self, node: str) -> None:
+        """A node does not route: its process has ended, or it was silent for a lease."""
+        self._forget(node)
         self._release()
 
     def opened(self, session: Session, node: str, position: int) -> int:
@@ -77,7 +89,8 @@ class DefinitionBarrier(Generic[Session]):
             The position that it has to apply before it routes: nobody waits until it has.
         """
         self._applied[session] = max(position, self._newest)
-        self._expected.discard(node)
+        self._nodes[session] = node
+        self._forget(node)
         self._release()
         return self._newest
 
@@ -87,9 +100,16 @@ class DefinitionBarrier(Generic[Session]):
             self._applied[session] = position
             self._release()
 
-    def closed(self, session: Session) -> None:
-        """A session is closed: its node does not route."""
+    def closed(self, session: Session, *, is_silent: bool = False) -> None:
+        """A session is closed.
+
+        Args:
+            is_silent: its node has said nothing for a lease, so that it does not route.
+        """
+        node = self._nodes.pop(session, None)
         self._applied.pop(session, None)
+        if node is not None and not (is_silent or session in self._given_up):
+            self._expect(node)
         self._given_up.discard(session)
         self._release()
 
@@ -117,9 +137,8 @@ class DefinitionBarrier(Generic[Session]):
 
     def stop(self) -> None:
         """Time does not count any more: the node does not lead, or ends."""
-        for timer in (self._expecting, *(wait.timer for wait in self._waits)):
-            if timer is not None:
-                timer.cancel()
+        for timer in (*self._expected.values(), *(wait.timer for wait in self._waits)):
+            timer.cancel()
 
     def _give_up(self, position: int) -> None:
         for session, applied in [*self._applied.items()]:

@@ -329,6 +329,25 @@ async def test_a_process_that_stood_still_routes_when_its_leader_has_answered(
         await until(lambda: not gate.closed)
 
 
+async def test_a_leader_that_is_not_sure_itself_tells_how_old_its_knowledge_is(
+    tmp_path: Path,
+) -> None:
+    async with following(tmp_path) as (cluster, front, gate):
+        leader = cluster.host(1)
+        cluster.hosts[leader]._age = lambda: 20.0
+        cluster.lead(leader)
+        await until(lambda: not gate.closed)
+        aged = gate.lapses_at
+        cluster.hosts[leader]._age = lambda: 0.0
+        beat(front)
+        await until(lambda: gate.lapses_at > aged + 15.0)
+        cluster.hosts[leader]._age = lambda: 20.0  # what was known before is known
+        before = gate.lapses_at
+        beat(front)
+        await until(lambda: front._seeker._socket is not None)
+        assert gate.lapses_at >= before
+
+
 async def test_beats_do_not_count_behind_a_change_that_is_not_known_here(tmp_path: Path) -> None:
     clock = LateClock()
     async with following(tmp_path, clock=clock) as (cluster, front, gate):

@@ -63,7 +63,8 @@ class Side:
         self.timers = FakeTimers()
         self.over: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self.stamp = 0
-        self.answered: list[int] = []
+        self.answered: list[tuple[int, int]] = []
+        self.age = 0
 
     async def open(self, handle: socket.socket, peer: str) -> None:
         loop = asyncio.get_running_loop()
@@ -76,7 +77,8 @@ class Side:
             self.timers.call_later,
             self.over.set_result,
             stamp=lambda: self.stamp,
-            answered=self.answered.append,
+            answered=lambda number, age: self.answered.append((number, age)),
+            age=lambda: self.age,
         )
         self.socket.end = self.end
         self.socket.begin(b"")
@@ -114,8 +116,6 @@ async def test_messages_of_several_turns_come_whole_and_in_order() -> None:
         assert await far.came(len(sent)) == sent
 
 
-async def test_a_silent_peer_ends_the_session_and_one_that_beats_does_not() -> None:
-    async with connected() as (near, far):
 async def test_what_was_written_in_this_turn_is_unsent() -> None:
     async with connected() as (near, far):
         written = message_pieces(SessionMessage(Kind.CALL, content=bytes(100)))
@@ -126,6 +126,8 @@ async def test_what_was_written_in_this_turn_is_unsent() -> None:
         assert near.socket.outbox_bytes == 0
 
 
+async def test_a_silent_peer_ends_the_session_and_one_that_beats_does_not() -> None:
+    async with connected() as (near, far):
         for _ in range(3 * BEAT_SHARE):
             far.timers.ring()  # its beat
             far.socket.write(message_pieces(SessionMessage(Kind.APPLIED)))
@@ -136,17 +138,19 @@ async def test_what_was_written_in_this_turn_is_unsent() -> None:
         for _ in range(BEAT_SHARE + 1):
             near.timers.ring()
         assert await near.ended() == "node b is silent"
+        assert near.socket.is_silent
+        assert not far.socket.is_silent
         assert "has ended" in await far.ended()
 
 
 async def test_a_beat_with_a_number_is_answered() -> None:
     async with connected() as (near, far):
-        near.stamp = 17
+        near.stamp, far.age = 17, 5
         near.socket.write(message_pieces(SessionMessage(Kind.APPLIED)))
         near.timers.ring()  # though it has sent something
         await far.came(1)
         await until(lambda: near.answered)
-        assert near.answered == [17]
+        assert near.answered == [(17, 5)]
         assert far.answered == []
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from math import inf
 
 import pytest
 from unit.mirror_cluster.journals import SHARD, record
@@ -308,6 +309,15 @@ def test_without_its_lease_it_serves_while_enough_nodes_answer() -> None:
     assert not led.leader.serving
     led.leader.lease_lost = False
     assert Serve(1) in led.leader.tick(last + SETTINGS.lease_seconds + 0.2)
+
+
+def test_it_knows_since_when_another_node_may_have_served() -> None:
+    led = served()
+    led.acknowledge("b", 1, NOW + 1)
+    assert led.leader.alone_since == NOW + 1  # one is too few to follow another one
+    led.acknowledge("c", 1, NOW + 3)
+    assert led.leader.alone_since == NOW + 3
+    assert Led("a").leader.alone_since == inf  # nobody else may lead
 
 
 def test_it_is_handed_over_when_the_other_one_has_everything() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import random
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import pytest
 from support.queue_samples import Turns
@@ -144,6 +144,41 @@ async def test_time_does_not_count_for_a_node_that_leads_no_more(leader: Leader)
     assert leader.turns.waiting == 0
 
 
+async def test_a_node_whose_session_ends_is_waited_for_as_it_may_not_know(leader: Leader) -> None:
+    for session, node in ((1, "a"), (2, "b"), (3, "c")):
+        leader.barrier.opened(session, node, 0)
+    gate = leader.gate(1)
+    leader.barrier.closed(1)
+    leader.barrier.closed(2, is_silent=True)
+    leader.barrier.applied(3, 1)
+    assert not gate.done()
+    leader.turns.pass_seconds(LEASE_SECONDS - 0.01)
+    assert not gate.done()
+    leader.turns.pass_seconds(0.02)
+    assert gate.done()
+    assert leader.late == []
+
+
+async def test_a_node_whose_process_has_ended_is_not_waited_for(leader: Leader) -> None:
+    leader.barrier.opened(1, "a", 0)
+    leader.barrier.closed(1)
+    gate = leader.gate(1)
+    leader.barrier.gone("b")
+    assert not gate.done()
+    leader.barrier.gone("a")
+    assert gate.done()
+    assert leader.turns.waiting == 0
+
+
+async def test_a_node_that_begins_another_session_knows_that_the_one_before_has_ended(
+    leader: Leader,
+) -> None:
+    leader.barrier.opened(1, "a", 0)
+    leader.barrier.closed(1)
+    assert leader.barrier.opened(2, "a", 0) == 0
+    assert leader.barrier.gate(0) is None
+
+
 @dataclass
 class Wait:
     """One change, as a stupid model sees it: whom it waits for, and until when."""
@@ -152,7 +187,7 @@ class Wait:
     gate: asyncio.Future[None] | None
     sessions: set[int]
     ends: int
-    told: set[int] = field(default_factory=set)
+    is_over: bool = False
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))
@@ -160,9 +195,9 @@ async def test_it_does_what_a_list_of_all_that_was_said_says(seed: int) -> None:
     choice, leader = random.Random(seed), Leader()
     barrier, said, waits = leader.barrier, dict[int, int](), list[Wait]()
     asked, late, position, sessions, now = list[tuple[int, int]](), set[int](), 0, 0, 0
-    expected, expected_until = set[str](), 0
+    nodes, expected = dict[int, str](), dict[str, int]()  # until when
     if choice.random() < 0.5:
-        expected, expected_until = {"n0", "n1"}, 20
+        expected = {"n0": 20, "n1": 20}
         barrier.expect(sorted(expected), 0)
     for _ in range(STEPS):
         what = choice.randrange(6)
@@ -171,7 +206,8 @@ async def test_it_does_what_a_list_of_all_that_was_said_says(seed: int) -> None:
             node, applied = f"n{choice.randrange(4)}", choice.randint(0, position)
             assert barrier.opened(sessions, node, applied) == position
             said[sessions] = position
-            expected.discard(node)
+            nodes[sessions] = node
+            expected.pop(node, None)
         elif what == 1 and said:
             session = choice.choice([*said])
             said[session] = max(said[session], choice.randint(0, position + 2))
@@ -179,7 +215,14 @@ async def test_it_does_what_a_list_of_all_that_was_said_says(seed: int) -> None:
         elif what == 2 and said and choice.random() < 0.3:
             session = choice.choice([*said])
             del said[session]
-            barrier.closed(session)
+            is_silent = choice.random() < 0.3
+            if not is_silent and session not in late:
+                expected[nodes[session]] = now + 20
+            barrier.closed(session, is_silent=is_silent)
+        elif what == 2 and choice.random() < 0.1:
+            gone = f"n{choice.randrange(4)}"
+            expected.pop(gone, None)
+            barrier.gone(gone)
         elif what == 3:
             position += choice.randint(0, 2)
             behind = {session for session, applied in said.items() if applied < position}
@@ -192,14 +235,14 @@ async def test_it_does_what_a_list_of_all_that_was_said_says(seed: int) -> None:
         else:
             leader.turns.pass_seconds(0.1)
             now += 1
-            if now >= expected_until:
-                expected = set()
+            expected = {node: until for node, until in expected.items() if now < until}
         for wait in waits:
             open_behind = {s for s in wait.sessions if said.get(s, wait.position) < wait.position}
             if now >= wait.ends:
                 late |= open_behind
+            wait.is_over = wait.is_over or not (open_behind or expected)
             if wait.gate is not None:
-                assert wait.gate.done() is not bool(open_behind or expected)
+                assert wait.gate.done() is wait.is_over
         assert sorted(leader.asked) == sorted(asked)
         assert len(leader.late) == len(set(leader.late))
         assert set(leader.late) == late
