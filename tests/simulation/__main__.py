@@ -1,13 +1,18 @@
 """`python -m simulation --seeds 10000`: many histories; `--seed 17` shows one, step by step."""
 
 import argparse
+import os
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 
-from simulation.cluster import Outcome, run
+from simulation import cluster
+from simulation.cluster import Outcome
+from simulation.fronts import cluster as fronts_cluster
+
+Run = Callable[..., Outcome]
 
 
 def main() -> int:
@@ -17,27 +22,33 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=0, help="the first of them")
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--seed", type=int, help="only this one, with its timeline")
+    parser.add_argument("--fronts", action="store_true", help="clients at all nodes, and sessions")
     arguments = parser.parse_args()
+    run = fronts_cluster.run if arguments.fronts else cluster.run
     if arguments.seed is not None:
         return show(run(arguments.seed, traces=True))
     began = time.monotonic()
     counts: Counter[str] = Counter()
     seeds = range(arguments.first, arguments.first + arguments.seeds)
     failed = []
-    for outcome in outcomes(seeds, arguments.processes):
+    for outcome in outcomes(run, seeds, arguments.processes):
         counts.update(outcome.counts)
         if outcome.violation is not None:
             failed.append(outcome.seed)
             print(f"seed {outcome.seed}: {outcome.violation}", flush=True)
     seconds = time.monotonic() - began
-    print(f"{arguments.seeds:,} seeds in {seconds:.0f} s, {len(failed)} violations")
+    times = os.times()
+    used = times.user + times.system + times.children_user + times.children_system
+    text = f"{arguments.seeds:,} seeds in {seconds:.0f} s, {used:.0f} s of processors"
+    print(f"{text}, {len(failed)} violations")
     print(", ".join(f"{name} {count:,}" for name, count in sorted(counts.items())))
     if failed:
-        print(f"python -m simulation --seed {failed[0]} shows the first")
+        kind = " --fronts" if arguments.fronts else ""
+        print(f"python -m simulation --seed {failed[0]}{kind} shows the first")
     return bool(failed)
 
 
-def outcomes(seeds: range, processes: int) -> Iterator[Outcome]:
+def outcomes(run: Run, seeds: range, processes: int) -> Iterator[Outcome]:
     """What became of each seed."""
     if processes == 1:
         yield from map(run, seeds)

@@ -54,6 +54,10 @@ class Outcome:
 class Cluster:
     """Nodes, network, coordinator, clients and faults, all from one seed."""
 
+    node_type: type[Node] = Node
+    faults_type: type[Faults] = Faults
+    window_bytes = WINDOW_BYTES
+
     def __init__(self, seed: int, traces: bool = False, directory: Path | None = None) -> None:
         self.seed = seed
         self._randomness = Random(seed)
@@ -63,14 +67,14 @@ class Cluster:
         self.network = Network(self.scheduler, self._part())
         size = self._randomness.choice((3, 3, 3, 3, 5, 2))
         min_in_sync = 1 if size == 2 else self._randomness.choice((2, 2, (size + 1) // 2))
-        self.settings = ReplicaSettings(min_in_sync=min_in_sync, window_bytes=WINDOW_BYTES)
+        self.settings = ReplicaSettings(min_in_sync=min_in_sync, window_bytes=self.window_bytes)
         # What an operator gives up no client can count on.
         self.has_operator = self._randomness.random() < 0.3 and directory is None
         self.uses_wire_format = self._randomness.random() < 0.1
         self.wiped = 0
         self.nodes: dict[str, Node] = {}
         for name in "abcde"[:size]:
-            self.nodes[name] = Node(self, name, self._part())
+            self.nodes[name] = self.node_type(self, name, self._part())
         record = ShardRecord(
             shard=SHARD,
             leader="",
@@ -85,7 +89,7 @@ class Cluster:
         self.coordinator = Coordinator(self.scheduler, self.network, self._part(), record)
         self.checker = Checker(self)
         self.coordinator.changed = self._record_changed
-        self.faults = Faults(self, self._part())
+        self.faults = self.faults_type(self, self._part())
         self._directory = directory
         self.clients: Clients | None = None
         if directory is not None:

@@ -27,13 +27,12 @@ class Network:
         chance = self._randomness.random
         if not self.is_open(source, target) or (self.drop and chance() < self.drop):
             return
-        self._scheduler.after(self._delay(), call, *arguments)
+        self._scheduler.after(self.delay(), call, *arguments)
         if self.duplicate and chance() < self.duplicate:
-            self._scheduler.after(
-                self._delay() + self._randomness.uniform(0, 3.0), call, *arguments
-            )
+            self._scheduler.after(self.delay() + self._randomness.uniform(0, 3.0), call, *arguments)
 
-    def _delay(self) -> float:
+    def delay(self) -> float:
+        """How long something takes to arrive."""
         delay = self._randomness.uniform(0.0005, 0.003)
         if self.jitter:
             delay += self._randomness.expovariate(1 / self.jitter)

@@ -54,12 +54,17 @@ class Node:
         self._randomness = randomness
         self._blocks: dict[int, ShardBlock] = {}
         self._inbox: list[tuple[Callable[..., None], tuple[Any, ...]]] = []
-        self._lease = Lease(2.0, 0.3)
+        self.lease = Lease(2.0, 0.3)
         self._requests = 0
         self._open_requests: set[int] = set()
         self._copies = 0
         self._copying: tuple[int, int, DataCopy] | None = None
         self.broker: Broker | None = None
+
+    @property
+    def has_broker(self) -> bool:
+        """Whether its blocks have a meaning."""
+        return self.cluster.clients is not None
 
     @property
     def member(self) -> Member:
@@ -81,13 +86,13 @@ class Node:
         platter = self.disk.platter
         self.process = self._randomness.getrandbits(63)
         self.applied = platter.applied
-        if self.cluster.clients is not None:
+        if self.has_broker:
             self._open_broker(chain)
         self.waiting = []
         self._inbox = []
         self._open_requests.clear()
         self.drains = False
-        self._lease = Lease(2.0, 0.3)
+        self.lease = Lease(2.0, 0.3)
         self._copies += 1
         self.cluster.checker.recovered(self, chain)
         identity = Identity(SHARD, self.member, self.process)
@@ -195,7 +200,7 @@ class Node:
         if not self.is_paused:
             now = self.cluster.scheduler.now
             self._work()
-            self._keep_lease(self._lease.tick(now))
+            self._keep_lease(self.lease.tick(now))
             self.handle(on.Tick())
             self.cluster.checker.ticked(self)
 
@@ -215,7 +220,7 @@ class Node:
             self.handle(on.Appended(block))
 
     def _probed(self) -> None:
-        self._keep_lease(self._lease.probed(self.cluster.scheduler.now))
+        self._keep_lease(self.lease.probed(self.cluster.scheduler.now))
 
     def _keep_lease(self, actions: list[Any]) -> None:
         for action in actions:
@@ -251,7 +256,7 @@ class Node:
         coordinator.propose(self.name, wanted, lambda accepted: None)
 
     def _renewed(self, sent_at: float) -> None:
-        self._keep_lease(self._lease.renewed(sent_at, self.cluster.scheduler.now))
+        self._keep_lease(self.lease.renewed(sent_at, self.cluster.scheduler.now))
 
     def _reply(self, call: Callable[..., None], *first: Any) -> Callable[..., None]:
         process = self.process

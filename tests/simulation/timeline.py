@@ -24,7 +24,7 @@ def told(what: Any) -> str:
         case Mark(position, epoch, checksum):
             return f"{position}@{epoch}#{checksum:08x}"
         case ShardBlock():
-            return f"{told(what.mark)}={_content(what.payload)}"
+            return f"{told(what.mark)}={_content(bytes(what.payload))}"
         case tuple():
             return "[" + " ".join(told(each) for each in what) + "]"
         case _:

@@ -24,7 +24,7 @@ from routelog.broker.sessions.hosted_sessions import HostedSessions
 from routelog.broker.sessions.session_seeker import Write
 from routelog.broker.sessions.session_socket import SessionSocket
 from routelog.log_backend import Octets
-from routelog.vhosts import ConsumeOptions, Queue
+from routelog.vhosts import ConsumeOptions, Queue, SharedCounts
 from routelog.vhosts.sessions.hosted_session import HostedSession
 from routelog.vhosts.sessions.session_message import (
     MESSAGE_BYTES_MAX,
@@ -84,7 +84,7 @@ class Host:
 
     def __init__(self, node: Node) -> None:
         self.node = node
-        self.sessions = HostedSessions(1, LEASE_SECONDS, self._make, lambda: None)
+        self.sessions = HostedSessions(1, LEASE_SECONDS, self._make, SharedCounts(), list)
         self.made: list[HostedSession] = []
 
     def _make(self, front: str, write: Write, outbox_bytes: Callable[[], int]) -> HostedSession:
