@@ -325,7 +325,8 @@ class SystemDisk:
 
     def fill_with_zeros(self, file: int, size: int) -> None:
         """Write zeros from the start and sync them: later writes there change no metadata."""
-        for position in range(0, size, len(_ZEROS)):
+        done = self._direct.write_zeros(file, size)
+        for position in range(done, size, len(_ZEROS)):
             self.write(file, position, [_ZEROS[: size - position]])
         os.fsync(file)
 

@@ -10,6 +10,7 @@ from routelog.log_backend.doors.direct_writes import (
     DIRECT_BYTES_MAX,
     DIRECT_BYTES_MIN,
     PAGE_BYTES,
+    ZEROS_BYTES,
     DirectWrites,
 )
 
@@ -94,6 +95,46 @@ def test_a_file_system_that_opens_such_files_and_writes_none_is_asked_once(
         assert not writes.write_synced(file, 0, [bytes(DIRECT_BYTES_MIN)], DIRECT_BYTES_MIN)
     assert len(asked) <= 1
     assert writes._files == {file: None}
+
+
+@pytest.mark.parametrize("size", [0, 7, PAGE_BYTES, ZEROS_BYTES + 2 * PAGE_BYTES + 5])
+def test_zeros_are_written_past_the_cache_and_the_rest_through_it(
+    path: Path, file: int, size: int
+) -> None:
+    assert DirectWrites().write_zeros(file, size) == size - size % PAGE_BYTES
+    disk = SystemDisk()
+    disk.write(file, 0, [b"y" * size])
+    disk.fill_with_zeros(file, size)
+    assert path.read_bytes() == bytes(size) + b"z" * (FILE_BYTES - size)
+
+
+def test_zeros_are_left_to_the_cache_where_the_file_system_takes_no_others(
+    path: Path, file: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writes, size = DirectWrites(), 2 * ZEROS_BYTES
+
+    def refused(*_: object) -> int:
+        raise OSError(errno.EINVAL, "other places")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "pwrite", refused)
+        assert writes.write_zeros(file, size) == 0
+        assert writes._files == {file: None}
+        patched.setattr(SystemDisk, "_direct", writes)
+        SystemDisk().fill_with_zeros(file, size)
+    assert path.read_bytes() == bytes(size) + b"z" * (FILE_BYTES - size)
+
+
+def test_a_write_of_zeros_that_fails_is_an_error(
+    file: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failed(*_: object) -> int:
+        raise OSError(errno.EIO, "broken")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "pwrite", failed)
+        with pytest.raises(OSError, match="broken"):
+            DirectWrites().write_zeros(file, PAGE_BYTES)
 
 
 def test_a_descriptor_that_is_used_again_is_the_new_files(tmp_path: Path) -> None:
