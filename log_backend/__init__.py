@@ -76,7 +76,12 @@ from routelog.log_backend.partitions.log_end import PartitionClosed
 from routelog.log_backend.partitions.log_transaction import LogTransaction
 from routelog.log_backend.partitions.partition_log import PartitionLog
 from routelog.log_backend.partitions.settled_entries import SettledEntries, SettledPart
-from routelog.log_backend.records.checksum import crc32c, crc32c_between, crc32c_on
+from routelog.log_backend.records.checksum import (
+    crc32c,
+    crc32c_between,
+    crc32c_joined,
+    crc32c_on,
+)
 from routelog.log_backend.records.durability import Durability
 from routelog.log_backend.records.header_key import (
     TEXT_KINDS,

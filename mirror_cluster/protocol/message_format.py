@@ -28,7 +28,14 @@ side of a rolling upgrade decides what both speak.
 import struct
 from collections.abc import Callable, Mapping, Sequence
 
-from routelog.log_backend import Mark, ShardBlock, crc32c_between, crc32c_on
+from routelog.log_backend import (
+    Mark,
+    ShardBlock,
+    crc32c,
+    crc32c_between,
+    crc32c_joined,
+    crc32c_on,
+)
 from routelog.mirror_cluster.protocol.messages import (
     Acknowledge,
     Append,
@@ -68,21 +75,20 @@ def encode_message(message: Message) -> bytes:
 
 
 def message_pieces(message: Message) -> Sequence[bytes | memoryview]:
-    """The bytes of a message in pieces, so that large payloads are not copied."""
+    """The bytes of a message in pieces, so that large payloads are neither copied nor looked at."""
     kind = _KINDS[type(message)]
     head = _HEAD.pack(VERSION, kind, message.shard, message.epoch, message.session)
-    pieces: list[bytes | memoryview] = [head + _content(message)]
+    head += _content(message)
+    pieces: list[bytes | memoryview] = [head]
+    crc = crc32c(head)
     if isinstance(message, Append):
         for block in message.blocks:
-            pieces += _block_head(block), block.payload
+            block_head = _block_head(block)
+            pieces += block_head, block.payload
+            crc = _with_block(crc, block_head, block)
     length = 4 + sum(map(len, pieces))
-    if length <= JOINED_BYTES_MAX:
-        pieces = [b"".join(pieces)]
-    crc = 0
-    for piece in pieces:
-        crc = crc32c_on(crc, piece)
-    pieces[0] = _LENGTH.pack(length, crc) + bytes(pieces[0])
-    return pieces
+    pieces[0] = _LENGTH.pack(length, crc) + head
+    return [b"".join(pieces)] if length <= JOINED_BYTES_MAX else pieces
 
 
 def message_bytes(head: bytes | bytearray, at: int = 0) -> int:
@@ -115,14 +121,28 @@ def decode_message(buffer: bytearray, at: int, end: int) -> tuple[Message, int] 
         return None
     end = at + size
     _, crc = _LENGTH.unpack_from(buffer, at)
-    if crc32c_between(buffer, at + LENGTH_BYTES, end) != crc:
+    at += LENGTH_BYTES
+    try:
+        message = _decoded(buffer, at, end)
+        blocks = message.blocks if isinstance(message, Append) else ()
+        is_whole = _checksum(buffer, at, end, blocks) == crc
+    except BadMessage:
+        if crc32c_between(buffer, at, end) == crc:
+            raise
+        is_whole = False
+    if not is_whole:
         raise BadMessage("wrong checksum")
-    version, kind, shard, epoch, session = _HEAD.unpack_from(buffer, at + LENGTH_BYTES)
+    return message, size
+
+
+def _decoded(buffer: bytearray, at: int, end: int) -> Message:
+    """The message between two places, whatever its checksum is; its blocks are intact."""
+    version, kind, shard, epoch, session = _HEAD.unpack_from(buffer, at)
     if version != VERSION or kind not in _READERS:
         raise BadMessage(f"kind {kind} of version {version}")
     try:
-        content = _Content(memoryview(buffer)[at + _HEAD_END : end])
-        return _READERS[kind](content, shard, epoch, session), size
+        content = _Content(memoryview(buffer)[at + _HEAD.size : end])
+        return _READERS[kind](content, shard, epoch, session)
     except (struct.error, UnicodeDecodeError):
         raise BadMessage(f"content of kind {kind} ends too early") from None
 
@@ -143,6 +163,21 @@ def _content(message: Message) -> bytes:
             return _ACKNOWLEDGE.pack(message.durable, message.stamp)
         case _:
             return b""
+
+
+def _checksum(buffer: bytearray, at: int, end: int, blocks: Sequence[ShardBlock]) -> int:
+    """Of a place of a buffer that ends with blocks, which are intact: they are not looked at again."""
+    first = end - sum(_BLOCK.size + len(block.payload) for block in blocks)
+    crc: int = crc32c_between(buffer, at, first)
+    for block in blocks:
+        crc = _with_block(crc, bytes(buffer[first : first + _BLOCK.size]), block)
+        first += _BLOCK.size + len(block.payload)
+    return crc
+
+
+def _with_block(crc: int, head: bytes, block: ShardBlock) -> int:
+    checksum: int = crc32c_joined(crc32c_on(crc, head), block.payload_checksum, len(block.payload))
+    return checksum
 
 
 def _block_head(block: ShardBlock) -> bytes:

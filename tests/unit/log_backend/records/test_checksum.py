@@ -1,5 +1,6 @@
 import random
 from collections.abc import Callable
+from itertools import chain
 from typing import Any
 
 import pytest
@@ -7,9 +8,11 @@ from google_crc32c import value
 
 from routelog.log_backend.records.checksum import (
     PIECE_BYTES,
+    STRETCH_BYTES,
     UNLOCKED_BYTES_MIN,
     crc32c,
     crc32c_between,
+    crc32c_joined,
     crc32c_on,
 )
 
@@ -24,8 +27,9 @@ def test_it_is_the_one_of_the_standard() -> None:
 
 @pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
 def test_every_length_agrees_with_the_library(kind: type) -> None:
-    content = random.Random(5).randbytes(1_100)
-    for length in range(len(content)):
+    content = random.Random(5).randbytes(6 * STRETCH_BYTES + 20)
+    around = (range(at - 20, at + 20) for at in (3 * STRETCH_BYTES, 6 * STRETCH_BYTES))
+    for length in chain(range(1_100), *around):
         assert crc32c(kind(content[:length])) == value(content[:length])
 
 
@@ -47,3 +51,17 @@ def test_what_is_taken_in_pieces_or_without_the_lock_agrees_with_the_library(lim
 def test_a_checksum_goes_on_over_what_follows(size: int, kind: Callable[[bytes], Any]) -> None:
     begin, rest = b"what is before", random.Random(size).randbytes(size)
     assert crc32c_on(crc32c(begin), kind(rest)) == crc32c(begin + rest)
+
+
+@pytest.mark.parametrize("size", [0, 1, 8, STRETCH_BYTES, 100_003])
+def test_checksums_are_joined_without_the_octets(size: int) -> None:
+    begin, rest = b"what is before", random.Random(size).randbytes(size)
+    assert crc32c_joined(crc32c(begin), crc32c(rest), size) == crc32c(begin + rest)
+    assert crc32c_joined(0, crc32c(rest), size) == crc32c(rest)
+
+
+def test_a_checksum_goes_on_over_a_part_of_a_buffer_that_may_not_be_written() -> None:
+    content = bytearray(random.Random(7).randbytes(5_000))
+    part = memoryview(content)[3:4_444].toreadonly()
+    assert crc32c(part) == value(bytes(part))
+    assert crc32c_on(7, part) == crc32c_on(7, bytes(part))

@@ -91,8 +91,17 @@ def test_lengths_that_cannot_be_are_refused_at_once() -> None:
 def test_a_damaged_block_is_refused_though_the_message_is_whole() -> None:
     (block,) = blocks(1)
     message = Append(*HEAD, 0, 0, 0.0, (replace(block, payload=b"other"),))
+    octets = encode_message(message)
     with pytest.raises(BadMessage, match="damaged"):
-        decoded(encode_message(message))
+        decoded(forged(octets[8:]))
+    with pytest.raises(BadMessage, match="wrong checksum"):  # it was damaged before it was sent
+        decoded(octets)
+
+
+@pytest.mark.parametrize("message", MESSAGES, ids=lambda message: type(message).__name__)
+def test_the_checksum_of_a_message_is_that_of_its_bytes(message: Message) -> None:
+    octets = encode_message(message)
+    assert octets == forged(octets[8:])
 
 
 def test_large_payloads_are_sent_and_read_without_a_copy() -> None:
