@@ -255,6 +255,7 @@ class LogStore:
             self._look_at_segments,
             self._removal,
             run,
+            follows=lambda: self.follows,
             flush_seconds=options.flush_seconds,
             on_refused=lambda: self._disk_pressure.refused(),
             on_failure=self._failed,

@@ -63,6 +63,9 @@ log = logging.getLogger(__name__)
 CHANGES_MAX = 1_000
 CHANGES_BYTES_MAX = 1024 * 1024  # and one block more
 
+# A view keeps all that came with it. So a follower's, which are soon in a segment, have this size.
+VIEWED_BYTES_MIN = 16 * 1024
+
 
 class Recovery:
     """Brings partitions back: `load` each one, then `replay` the journal once.
@@ -338,7 +341,10 @@ class Recovery:
         change = entry.change
         if isinstance(change, RecordBatch):
             records = change.records
-            if isinstance(records.payload, memoryview):  # once: other partitions may share them
+            # Once: other partitions may share them.
+            if isinstance(records.payload, memoryview) and not _may_stay(
+                records.payload, partition
+            ):
                 records.payload = bytearray(records.payload)
             partition.recovered(change)
             return
@@ -352,6 +358,11 @@ class Recovery:
     def _know(self, partition: PartitionLog, offset: int) -> None:
         known = self._known_offsets.get(partition.number, 0)
         self._known_offsets[partition.number] = max(known, offset)
+
+
+def _may_stay(payload: memoryview, partition: PartitionLog) -> bool:
+    """Whether a follower's tail takes the view; readers of records want one that is writable."""
+    return partition.follows and len(payload) >= VIEWED_BYTES_MIN and not payload.readonly
 
 
 def _report_torn(opened: OpenedSegment) -> None:

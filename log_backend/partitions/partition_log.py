@@ -162,6 +162,11 @@ class PartitionLog(QuarantinedLog):
         self._awaiting_load: tuple[Callable[[], None], ...] = ()
         self._awaiting_visible: tuple[Callable[[], None], ...] = ()
 
+    @property
+    def follows(self) -> bool:
+        """See `LogOwner`."""
+        return self._owner.follows
+
     def retain(self, retention: Retention | None) -> None:
         """Keep records by another retention from now on; None: none that is settled."""
         self.retention, self.keeps_log = retention, retention is not None

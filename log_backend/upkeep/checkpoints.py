@@ -8,6 +8,7 @@ sync, store snapshots, recycle.
 
 import asyncio
 import logging
+import sys
 from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -44,6 +45,7 @@ class Checkpoints:
     Args:
         look: called with each partition that was flushed: it may have a sealed segment.
         run: has work done on the event loop.
+        follows: whether nobody reads here: then what is in segments leaves memory, which is used again.
         flush_seconds: between two flushes.
         on_refused: called when the disk has no room.
         on_failure: called with the error that no write may follow.
@@ -57,6 +59,7 @@ class Checkpoints:
         removal: PartitionRemoval,
         run: Callable[[Coroutine[None, None, None]], None],
         *,
+        follows: Callable[[], bool],
         flush_seconds: float,
         on_refused: Callable[[], None],
         on_failure: Callable[[Exception], None],
@@ -66,6 +69,7 @@ class Checkpoints:
         self._look = look
         self._removal = removal
         self._run = run
+        self._follows = follows
         self._flush_seconds = flush_seconds
         self._on_refused = on_refused
         self._on_failure = on_failure
@@ -184,6 +188,8 @@ class Checkpoints:
         self.refused = None
         async for partition in plan.flushed(self._shard.intake.let_go):
             self._look(partition)
+        if self._follows():
+            await evict([partition for partition, _ in plan.partitions], sys.maxsize)
         await plan.synced()
 
     async def _evict(self) -> None:

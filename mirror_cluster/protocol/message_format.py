@@ -210,7 +210,7 @@ class _Content:
 
     def block(self, shard: int) -> ShardBlock:
         epoch, position, previous, checksum, size = self.numbers(_BLOCK)
-        payload: bytes | memoryview = self._view(size).toreadonly()
+        payload: bytes | memoryview = self._view(size)
         if size <= COPIED_PAYLOAD_BYTES_MAX:
             payload = bytes(payload)
         block = ShardBlock(shard, epoch, position, previous, payload, checksum)

@@ -2,7 +2,7 @@ import asyncio
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from unit.log_backend.log_records import batch, records
+from unit.log_backend.log_records import batch, bodies_of, records
 from unit.log_backend.open_store import (
     QUIET,
     append,
@@ -15,7 +15,16 @@ from unit.log_backend.open_store import (
 )
 from unit.log_backend.test_metadata_recovery import without_metadata
 
-from routelog.log_backend import BlockApplier, Change, DeclaredPartition, LogStore, MetadataStore
+from routelog.log_backend import (
+    BlockApplier,
+    Change,
+    DeclaredPartition,
+    LogStore,
+    MetadataStore,
+    PartitionLog,
+    RecordBatch,
+    Records,
+)
 from routelog.log_backend.journal.journal_block import (
     NO_CURSOR,
     FileMark,
@@ -23,10 +32,13 @@ from routelog.log_backend.journal.journal_block import (
     MetadataChanges,
     Reason,
     Settlement,
+    decode_entries,
 )
 from routelog.log_backend.journal.journal_chain import Mark
 from routelog.log_backend.journal.journal_entry import JournalEntry
 from routelog.log_backend.journal.journal_extent import JournalExtent
+from routelog.log_backend.records.record_joining import slice_records
+from routelog.log_backend.recovery import VIEWED_BYTES_MIN
 from routelog.log_backend.segments.retention import Retention
 
 MARK = FileMark(1, 1)
@@ -71,6 +83,13 @@ def appended(partition: int, first: int, count: int) -> JournalEntry:
 
 def settled(partition: int, first: int, end: int, cursor: int = 0) -> JournalEntry:
     return JournalEntry(partition, Settlement(cursor, [(first, end)]))
+
+
+def content(log: PartitionLog, offset: int) -> Records:
+    """Of the batch at an offset that is in memory."""
+    found = log.read(offset)
+    assert found is not None
+    return found.records
 
 
 async def flushed(store: LogStore) -> None:
@@ -243,4 +262,53 @@ async def test_a_leader_says_what_a_kept_log_has_let_go(data: Path) -> None:
     ]
     told = [each for each in changes if isinstance(each, Settlement) and each.cursor == NO_CURSOR]
     assert [(list(each.ranges), each.reason) for each in told] == [([(0, 2)], Reason.EXPIRED)]
+    await store.aclose()
+
+
+async def test_what_a_follower_has_in_segments_leaves_memory(data: Path) -> None:
+    store, follower = followed(data)
+    follower.apply(1, [declared(1, b"q"), appended(1, 0, 3)])
+    log = store.partitions[1]
+    assert log.tail_bytes()
+    await flushed(store)
+    assert (log.tail_bytes(), store.intake.tail_bytes) == (0, 0)
+    follower.apply(2, [appended(1, 3, 2), settled(1, 0, 1)])
+    assert log.tail_bytes() == log.unflushed_bytes > 0
+    assert await unsettled(log) == numbered(*range(1, 5))
+    await store.aclose()
+    store, (log,) = start_store(data.with_name("of a leader"))
+    append(log, 2)
+    await flushed(store)
+    assert log.tail_bytes()  # consumers are given it from there
+    await store.aclose()
+
+
+async def test_a_follower_copies_no_large_batch(data: Path) -> None:
+    bodies = [b"%d" % place * VIEWED_BYTES_MIN for place in range(3)]
+    block = b"".join(
+        each.encode()
+        for each in (JournalEntry(1, batch(bodies)), JournalEntry(1, batch([b"small"], 3)))
+    )
+    received = bytearray(block)
+    store, follower = followed(data)
+    follower.apply(1, [declared(1, b"q")])
+    follower.apply(2, decode_entries(memoryview(received)))
+    log = store.partitions[1]
+    large, small = content(log, 0), content(log, 3)
+    assert isinstance(large.payload, memoryview)
+    assert large.payload.obj is received
+    assert isinstance(small.payload, bytearray)
+    # As when it leads: this is compiled for what may be written.
+    assert bodies_of(RecordBatch(slice_records(large, 1, 2), 1, 1)) == bodies[1:]
+    await flushed(store)
+    assert await unsettled(log) == list(enumerate([*bodies, b"small"]))
+    await store.aclose()
+
+
+async def test_what_may_not_be_written_is_copied(data: Path) -> None:
+    entry = JournalEntry(1, batch([bytes(VIEWED_BYTES_MIN)]))
+    store, follower = followed(data)
+    follower.apply(1, [declared(1, b"q")])
+    follower.apply(2, decode_entries(entry.encode()))
+    assert isinstance(content(store.partitions[1], 0).payload, bytearray)
     await store.aclose()
