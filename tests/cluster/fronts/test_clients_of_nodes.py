@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -164,6 +165,22 @@ def test_a_connection_of_another_node_is_closed(clients: Clients, door: Manageme
 
 def _quoted(name: str) -> str:
     return name.replace(" ", "%20").replace(">", "%3E")
+
+
+def test_lists_are_answered_without_a_node_that_is_silent(
+    nodes: MirroredBrokers, clients: Clients, door: ManagementDoor
+) -> None:
+    door.add_user("stalled")
+    for node in (clients.leader, *clients.fronts):
+        clients.connect(node, "stalled")
+    silent, other = clients.fronts
+    nodes.brokers[silent].signal(signal.SIGSTOP)
+    try:
+        found = rows(door, user="stalled")  # it waits for a moment, and not until the node goes on
+        assert sorted(found) == sorted(f"{node} of stalled" for node in (clients.leader, other))
+    finally:
+        nodes.brokers[silent].signal(signal.SIGCONT)
+    wait_until(lambda: len(rows(door, user="stalled")) == 3)
 
 
 def test_the_command_line_lists_and_closes(
