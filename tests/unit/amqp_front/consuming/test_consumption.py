@@ -228,6 +228,19 @@ async def test_a_consumer_that_comes_after_its_channel_has_gone_leaves_its_queue
     assert (consuming.consumers, channel.connection.consumers) == ({}, 0)
 
 
+async def test_a_consumer_that_another_queue_has_meanwhile_leaves_that_one(
+    consuming: Consumption,
+) -> None:
+    queue, local = LateQueue(), LateQueue()
+    front: Any = queue
+    answer = consuming.consume(front, "a", {}, pytest.fail, no_ack=False, exclusive=False)
+    consuming.close()
+    queue.attached[0].queue = local  # its node leads, and has handed it over
+    queue.coming.set_result(None)
+    await value_of(answer)
+    assert (queue.detached, local.detached) == ([], queue.attached)
+
+
 async def test_a_message_that_comes_after_its_channel_has_gone_goes_back(
     consuming: Consumption, connection: Any
 ) -> None:
