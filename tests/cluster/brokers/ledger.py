@@ -29,13 +29,13 @@ class Hearing:
     """What one client of a queue has heard over one connection.
 
     Attributes:
-        firsts: what came without a mark, in order.
+        firsts: what came without a mark, and when, in order.
     """
 
     lane: Lane
     queue: str
     reader: str
-    firsts: list[int] = field(default_factory=list)
+    firsts: list[tuple[int, float]] = field(default_factory=list)
 
 
 class Ledger:
@@ -87,7 +87,7 @@ class Ledger:
         now = self.last_delivery = time.monotonic()
         number = self._number(hearing, body)
         if not is_marked:
-            hearing.firsts.append(number)
+            hearing.firsts.append((number, now))
             self.unmarked[hearing.reader, hearing.queue, number].append(now)
         due = self.told[number].due
         if self.mind_early and now < due - EARLY_SECONDS_MAX:

@@ -44,7 +44,7 @@ class Verdict:
         invented: in a log, and not published.
         halved: in one of the queues of a transaction only.
         disordered: before one in the log that was confirmed when it was not published yet.
-        overtaken: delivered the first time behind one that stands behind it in the log.
+        overtaken: delivered the first time behind one that stands behind it in the log, and no fault between.
         unmarked: delivered twice without a mark, and there was no fault when it was delivered first.
         late: the same, around a fault.
         wrong: what clients saw that can never be right.
@@ -76,7 +76,7 @@ class Verdict:
         """
         ledger = load.ledger
         digests: dict[str, list[Piece]] = {}
-        found = _Found(ledger)
+        found = _Found(ledger, faults)
         for name, path in directories.items():
             with _opened(path) as data:
                 records = DeclaredPartitions(data.metadata)
@@ -143,8 +143,9 @@ def missing_in_backup(load: QueueLoad, restored: Path, confirmed: Set[int]) -> N
 class _Found:
     """What is in the logs of the nodes."""
 
-    def __init__(self, ledger: Ledger) -> None:
+    def __init__(self, ledger: Ledger, faults: Sequence[float]) -> None:
         self._ledger = ledger
+        self._faults = faults
         self.missing: set[int] = set()
         self.doubled: set[int] = set()
         self.invented: set[int] = set()
@@ -186,9 +187,11 @@ class _Found:
             if hearing.lane is not lane or hearing.queue != lane.home:
                 continue
             # What is not there was delivered before it was confirmed, by a leader that was deposed.
-            there = [number for number in hearing.firsts if number in places]
-            for before, after in pairwise(there):
-                if places[after] < places[before]:
+            there = [each for each in hearing.firsts if each[0] in places]
+            for (before, since), (after, until) in pairwise(there):
+                # A connection outlives a leader: what that one had handed to others comes from the next one.
+                is_late = any(since - LATE_SECONDS < fault < until for fault in self._faults)
+                if places[after] < places[before] and not is_late:
                     self.overtaken.add(after)
 
     def words(self, numbers: set[int]) -> list[str]:
