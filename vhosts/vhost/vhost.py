@@ -405,13 +405,11 @@ class VirtualHost:
         churn.queue_created += 1
         if durable is None:
             self.routing.add_queue(queue.name, durable=False)
-            tell_of_queue(self._tell, "queue.created", queue)
-            return queue
-        log.debug("queue '%s' in '%s': durability %s", queue.name, self.name, queue.durability)
-        declaring = unawaited(asyncio.ensure_future(self._admit(queue, durable)))
-        queue.declaring = declaring
+        else:
+            queue.declaring = unawaited(asyncio.ensure_future(self._admit(queue, durable)))
+            log.debug("queue '%s' in '%s': durability %s", queue.name, self.name, queue.durability)
         tell_of_queue(self._tell, "queue.created", queue)
-        return declaring
+        return queue.declaring or queue
 
     async def change_queue(self, queue: Queue, changes: Mapping[str, object]) -> None:
         """Change arguments of a queue; None removes one. Consumers and messages stay.
