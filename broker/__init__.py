@@ -3,9 +3,8 @@
 from routelog import log_backend  # first: it decides whether the kernel runs compiled
 from routelog.broker.identity.client_certificate import distinguished_name
 from routelog.broker.identity.login import LoginClient, Logins, proved_user
-from routelog.broker.loop.cork import Cork
 from routelog.broker.node.configuration import BrokerConfig
-from routelog.broker.node.direct_reply import ADDRESS_PREFIX, PSEUDO_QUEUE, DirectReplies
+from routelog.broker.node.direct_reply import ADDRESS_PREFIX, PSEUDO_QUEUE
 from routelog.broker.process.data_directory import StartError
 from routelog.broker.process.services import NodeServices
 from routelog.broker.sockets.accepted_sockets import AcceptedSocket

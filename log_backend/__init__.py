@@ -104,7 +104,6 @@ from routelog.log_backend.records.property_list import (
     UnknownFieldType,
     array_items,
     decode_table,
-    header_value,
     property_places,
     table_fields,
 )
@@ -129,7 +128,7 @@ from routelog.log_backend.records.record_selection import (
     split_records,
 )
 from routelog.log_backend.records.single_record import SingleRecord
-from routelog.log_backend.remote.bucket import BadBucket, Bucket, BucketFailed
+from routelog.log_backend.remote.bucket import BadBucket, BucketFailed
 from routelog.log_backend.remote.bucket_address import (
     check_address,
     check_outside,

@@ -158,8 +158,6 @@ from routelog.vhosts.people.client_address import (
     source_of,
 )
 from routelog.vhosts.people.imported_password import (
-    DEFAULT_ALGORITHM,
-    imported_hash,
     rabbitmq_hash,
 )
 from routelog.vhosts.people.password import PasswordVerifier
@@ -219,7 +217,6 @@ from routelog.vhosts.sessions.hosted_transaction import (
 )
 from routelog.vhosts.sessions.leader_link import LeaderLink
 from routelog.vhosts.sessions.remote_definitions import FrontConnections
-from routelog.vhosts.sessions.remote_queue import RemoteQueue
 from routelog.vhosts.sessions.session_message import ANSWERED as ANSWERED
 from routelog.vhosts.sessions.session_message import (
     OUTBOX_BYTES_MAX,
