@@ -41,7 +41,7 @@ LOCK :=
 # Versions and hashes for all systems and for every Python from 3.11 on.
 UV := $(BIN)/uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes --no-header --quiet $(LOCK)
 
-.PHONY: help setup java demo demo-cluster serve test test-long test-spark-all crash model simulate faults api interop check lint coverage lock wheel release-check format bench site screenshots clean
+.PHONY: help setup java demo demo-cluster serve test test-long test-spark-all crash model simulate faults api interop check lint unit coverage lock wheel release-check format bench site screenshots clean
 
 help: ## list the commands
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | while IFS=$$'\t' read -r name text; do printf '  make %-14s %s\n' "$$name" "$$text"; done
@@ -99,8 +99,11 @@ interop: setup ## BROKER=routelog: the integration suites of py-amqp, kombu and 
 	@.ci/system-packages interop
 	@PYTHONPATH=tests:. $(BIN)/python -m interop_suites --broker $(BROKER)
 
-check: lint ## what `make lint` does, and the unit tests
-	@$(IN_MEMORY) $(BIN)/python -m pytest -n "$$(nproc)" --dist worksteal -q tests/unit
+check: setup ## what `make lint` does, and the unit tests
+	@$(MAKE) --jobs=2 --output-sync=target lint unit
+
+unit: setup
+	@$(IN_MEMORY) $(BIN)/python -m pytest -n "$$(nproc)" --dist worksteal -q -p no:schemathesis tests/unit
 
 lint: setup ## format, lint, strict types, architecture, links of the documentation
 	@$(BIN)/ruff format --check .

@@ -21,6 +21,7 @@ from routelog.spark_bridge.reading.read_options import parse_read_options
 @pytest.fixture
 def log(tmp_path: Path) -> Iterator[LogFiles]:
     _exempt.cache_clear()
+    gc.unfreeze()  # of what the tests exempt themselves
     yield LogFiles(tmp_path)
     TaskContext._setTaskContext(None)
     gc.unfreeze()
