@@ -3,6 +3,7 @@
 from routelog import log_backend  # first: it decides whether the kernel runs compiled
 from routelog.broker.identity.client_certificate import distinguished_name
 from routelog.broker.identity.login import LoginClient, Logins, proved_user
+from routelog.broker.listeners.shared_page import ProcessState
 from routelog.broker.node.configuration import BrokerConfig
 from routelog.broker.node.direct_reply import ADDRESS_PREFIX, PSEUDO_QUEUE
 from routelog.broker.process.data_directory import StartError

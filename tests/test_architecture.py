@@ -410,6 +410,7 @@ DOORS = {
         # The command line reads the configuration file, and the token of this machine, which the operators'
         # door writes.
         files=(
+            "broker/listeners/shared_page.py",  # memory, of no file
             "log_backend/doors/direct_writes.py",
             "log_backend/doors/disk.py",
             "management/commands/api_address.py",

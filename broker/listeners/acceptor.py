@@ -11,6 +11,7 @@ from functools import partial
 from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address
 from typing import Protocol, cast
 
+from routelog.broker.listeners.accept_share import LOOK_SECONDS, AcceptShare
 from routelog.broker.sockets.accepted_sockets import AcceptedSocket, AcceptedSockets
 from routelog.broker.sockets.proxy_header import Endpoint, MalformedProxyHeader, proxied_client
 from routelog.vhosts import TellEvent
@@ -55,6 +56,7 @@ class Acceptor:
         serve: makes the protocol of a socket, given the client that a PROXY header names.
         note: writes to the log.
         ready: what a socket waits for before anything of it is read; then it is served.
+        share: of all processes that accept from the socket; None: no other one does.
     """
 
     def __init__(
@@ -68,6 +70,7 @@ class Acceptor:
         serve: Serve,
         note: TellEvent,
         ready: Callable[[], Awaitable[None]] = at_once,
+        share: AcceptShare | None = None,
     ) -> None:
         self._listening = listening
         self._loop = loop
@@ -76,6 +79,7 @@ class Acceptor:
         self._proxies = proxies
         self._serve = serve
         self._note = note
+        self._share = share
         self._ready = ready
         self._openings: set[asyncio.Task[None]] = set()
         self._resume_timer: asyncio.TimerHandle | None = None
@@ -92,14 +96,25 @@ class Acceptor:
         self._listening.close()
 
     def _accept(self) -> None:
+        share = self._share
         for _ in range(ACCEPTS_MAX):
+            if share is not None and not share.takes():
+                return self._pause(LOOK_SECONDS)
             try:
                 client, address = self._listening.accept()
             except BlockingIOError:
+                if share is not None:
+                    share.nobody_waits()
                 return
             except OSError as error:
+                if (
+                    error.errno == errno.EINVAL
+                ):  # it does not listen any more: see `ListeningSockets.refuse`
+                    self._loop.remove_reader(self._listening)
+                    return
                 if error.errno in _EXHAUSTED:
-                    return self._pause(error)
+                    log.warning("cannot accept: %s", error)
+                    return self._pause(ACCEPT_PAUSE_SECONDS)
                 continue  # the client was gone before it was accepted
             client.setblocking(False)
             peer = address[0] if isinstance(address, tuple) else None
@@ -112,11 +127,10 @@ class Acceptor:
             self._openings.add(task)
             task.add_done_callback(self._openings.discard)
 
-    def _pause(self, error: OSError) -> None:
+    def _pause(self, seconds: float) -> None:
         # The socket stays readable: without a pause the loop would do nothing else.
-        log.warning("cannot accept: %s", error)
         self._loop.remove_reader(self._listening)
-        self._resume_timer = self._loop.call_later(ACCEPT_PAUSE_SECONDS, self._resume)
+        self._resume_timer = self._loop.call_later(seconds, self._resume)
 
     def _resume(self) -> None:
         self._resume_timer = None

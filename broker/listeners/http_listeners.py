@@ -13,7 +13,8 @@ from dataclasses import replace
 
 from routelog.broker.listeners.acceptor import Acceptor, Serve, ServedSocket
 from routelog.broker.listeners.certificate_renewal import CertificateRenewal
-from routelog.broker.listeners.listeners import listening_sockets, tls_options
+from routelog.broker.listeners.listeners import tls_options
+from routelog.broker.listeners.listening_sockets import listening_sockets
 from routelog.broker.listeners.tls import CertificateUnusable, TlsCertificates
 from routelog.broker.node.configuration import BrokerConfig
 from routelog.broker.sockets.accepted_sockets import (

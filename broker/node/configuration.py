@@ -56,6 +56,9 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True):
     data_dir: Path = Path("data")
     node_name: NodeName = "routelog"  # without `@` the host's name is added
     unix_socket: str = ""
+    processes: Annotated[int, Meta(ge=1, le=64)] = (
+        1  # the first has the data, the others are its fronts
+    )
     proxy_protocol_sources: tuple[NetworkText, ...] = ()
 
     tls_port: Annotated[int, Meta(ge=0, le=65_535)] = 5671
@@ -223,6 +226,8 @@ def load_configuration(
         raise ConfigurationError('default_durability: "mirrored" needs a cluster: `cluster_nodes`')
     if found.on_leader and not found.cluster_nodes:
         raise ConfigurationError("on_leader: needs a cluster: `cluster_nodes`")
+    if found.processes > 1 and found.cluster_nodes:
+        raise ConfigurationError("processes: several are for a node without `cluster_nodes`")
     for key in ("tls_key", "tls_authorities", "tls_names"):
         if getattr(found, key) and not found.tls_certificate:
             raise ConfigurationError(f"{key}: without `tls_certificate` there is no TLS")

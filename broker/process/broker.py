@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import signal
 import socket
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
@@ -9,10 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from routelog.broker.identity.default_passwords import warn_of_default_passwords
+from routelog.broker.listeners.accept_share import AcceptShare
 from routelog.broker.listeners.acceptor import Serve, ServedSocket
 from routelog.broker.listeners.certificate_renewal import CertificateRenewal
 from routelog.broker.listeners.http_listeners import HttpListeners, MetricsListener
-from routelog.broker.listeners.listeners import CannotListen, Listeners
+from routelog.broker.listeners.listeners import Listeners
+from routelog.broker.listeners.listening_sockets import CannotListen
+from routelog.broker.listeners.shared_page import ProcessState
 from routelog.broker.loop.cork import Cork
 from routelog.broker.loop.loop_monitor import LoopMonitor
 from routelog.broker.node.configuration import BrokerConfig, node_name
@@ -33,10 +37,14 @@ from routelog.broker.process.log_exchange import LogExchange
 from routelog.broker.process.logs import RecentLog
 from routelog.broker.process.memory_allocator import MemoryTrim
 from routelog.broker.process.open_files import open_files_limit, socket_limits
+from routelog.broker.process.process_share import definitions_bytes
+from routelog.broker.process.processes import LEADER, ProcessPlace
 from routelog.broker.process.services import NodeServices
-from routelog.broker.sessions.front_node import FrontNode
+from routelog.broker.sessions.definition_feed import DefinitionFeed, FedDefinitions
+from routelog.broker.sessions.front_node import ClusterOfFront, FrontNode
 from routelog.broker.sessions.hosted_sessions import HostedSessions
 from routelog.broker.sessions.leading_gate import LeadingGate
+from routelog.broker.sessions.process_door import LeadingProcess, ProcessDoor, door_path
 from routelog.broker.sessions.session_seeker import Write
 from routelog.broker.sockets.accepted_sockets import AcceptedSocket, AcceptedSockets
 from routelog.broker.sockets.proxy_header import Endpoint
@@ -53,12 +61,12 @@ from routelog.log_backend import (
     DirectoryLocked,
     EpochBeginning,
     LogStore,
+    NoLogStore,
     RemoteStorage,
     SystemClock,
     SystemDisk,
     check_outside,
     keep_private,
-    memory_limit,
     narrow,
     open_bucket,
     random_below,
@@ -95,8 +103,12 @@ from routelog.vhosts import (
 log = logging.getLogger(__name__)
 
 ENTRY_CHANGES = 1_000  # of one entry of the journal: some 100 KB
-MEMORY_SHARE = 4  # of the memory that there is, definitions may have a quarter by default
+
+# Of several processes: one that has ended is noticed at once, so this is for one that stands still.
+PROCESS_LEASE_SECONDS = 5.0
+PROCESS_CONFIRM_SECONDS = 3_600.0  # a node on its own waits for its disk, too
 CHANGE_SECONDS = 3.0  # what a change of leader may take beside a lease
+AWAY = "the process that has the data is away: connect again"
 STOPPED = "broker forced connection closure with reason 'shutdown'"
 GONE = (
     "transient messages and queues that are not durable may be gone, "
@@ -128,6 +140,7 @@ class Broker:
     Args:
         front: what speaks with its clients.
         mirror: the cluster that it belongs to; None: it is on its own.
+        place: which of several processes of its node it is; None: it is the node.
     """
 
     def __init__(
@@ -136,12 +149,14 @@ class Broker:
         front: Front,
         definitions: Definitions | None = None,
         mirror: ClusterMember | None = None,
+        place: ProcessPlace | None = None,
     ) -> None:
         self._config = config
         self._front = front
         self._name = node_name(config.node_name, socket.gethostname())
         self._imported = definitions
         self._mirror = mirror
+        self._place = place
         self._wait_seconds = config.cluster_lease_seconds + CHANGE_SECONDS
         self._passing = None if mirror is None else Passing(mirror, self._wait_seconds)
         self._http_serve: Serve | None = None
@@ -154,7 +169,9 @@ class Broker:
         self._front_node: FrontNode | None = None
         self._sessions: HostedSessions | None = None
         self._leading: LeadingGate | None = None
-        self._replies = DirectReplies("" if mirror is None else mirror.name)
+        self._process_door: ProcessDoor | None = None
+        others_know = "" if mirror is None else mirror.name
+        self._replies = DirectReplies(others_know if place is None else place.name(self._name))
         self._deadline: ConfirmDeadline | None = None
         self._leaving: set[asyncio.Task[None]] = set()
         self._umask = 0  # of who started the process
@@ -172,6 +189,11 @@ class Broker:
         """
         loop = asyncio.get_running_loop()
         self._open(loop)
+        if self._place is not None and not self._place.leads:
+            self._begin_front(loop)
+            self._follow_process(self._place)
+            await self._serves.wait()
+            return await self._listen()
         try:
             self._logs.recover_metadata()
             await self._definitions.load()
@@ -180,6 +202,8 @@ class Broker:
         await self._recover(loop, None)
         self._begin_front(loop)
         self._wire(loop)
+        if self._place is not None:
+            await self._lead_processes(self._place)
         self._serves.set()
         return await self._listen()
 
@@ -203,7 +227,12 @@ class Broker:
         except START_FAULTS as error:
             raise self._unusable(error) from None
         self._begin_front(loop)
-        self._begin_following(mirror)
+        self._begin_following(
+            mirror,
+            mirror.name,
+            lease_seconds=self._config.cluster_lease_seconds,
+            confirm_seconds=self._config.cluster_confirm_seconds,
+        )
         address = await self._listen()
         if self._config.management:
             self.http.serve = self._passing.serve
@@ -223,7 +252,7 @@ class Broker:
         self._wire(loop)
         front_node.hand_over(self._logs.pressures.reasons)
         self._front_node = None
-        self._host_sessions(epoch)
+        self._lead_nodes(epoch)
         self._lead_surely()
         self._is_loaded = True
         if not self._is_suspended:
@@ -304,23 +333,17 @@ class Broker:
         return StartError(f"data directory {self._config.data_dir}: {in_words(error)}")
 
     def _open(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Take the data directory, and make what its contents are read into."""
-        config = self._config
+        """Take the data directory, if it is this process's, and make what definitions are read into."""
+        config, place = self._config, self._place
         logging.getLogger().addHandler(self.recent_log)
         self._umask = keep_private()
-        narrow(config.data_dir)
-        try:
-            url = config.remote_storage
-            self._bucket = open_bucket(url, SystemDisk()) if url else None
-            if url:
-                check_outside(url, config.data_dir)
-            self._logs = logs = open_logs(config, loop)
-        except BadBucket as error:
-            raise StartError(f"remote_storage: {error}") from None
-        except DirectoryLocked as error:
-            raise StartError(str(error)) from None
-        except START_FAULTS as error:
-            raise self._unusable(error) from None
+        if place is None or place.leads:
+            self._logs = logs = self._take_directory(loop)
+        else:
+            has_remote = bool(config.remote_storage)
+            self._logs = logs = NoLogStore(
+                self._clock, loop, config.memory_tail_bytes, has_remote=has_remote
+            )
         self._cork = Cork()
         scheduler = scheduler_of(loop)
         scheduler.around = self._cork.run
@@ -339,16 +362,34 @@ class Broker:
             disabled_types=config.disabled_queue_types,
             default_vhost=config.default_vhost,
             histories_bytes_max=config.histories_bytes_max,
-            definitions_bytes_max=config.definitions_bytes or memory_limit() // MEMORY_SHARE,
+            definitions_bytes_max=definitions_bytes(config),
             listeners_of=self._front.listeners_of,
             relaxed_redeclaration=config.relaxed_redeclaration,
+            has_fronts=place is not None,
         )
         self._vhosts.budget.limits_of = self._users.limits
-        self._definitions = NodeDefinitions(
-            self._vhosts, self._users, self._parameters, logs.metadata
-        )
+        if place is None or place.leads:
+            self._definitions = NodeDefinitions(
+                self._vhosts, self._users, self._parameters, logs.metadata
+            )
         self._event_log = EventLog(loop.call_later)
         self._vhosts.events.watch = self._event_log.write
+
+    def _take_directory(self, loop: asyncio.AbstractEventLoop) -> LogStore:
+        config = self._config
+        narrow(config.data_dir)
+        try:
+            url = config.remote_storage
+            self._bucket = open_bucket(url, SystemDisk()) if url else None
+            if url:
+                check_outside(url, config.data_dir)
+            return open_logs(config, loop)
+        except BadBucket as error:
+            raise StartError(f"remote_storage: {error}") from None
+        except DirectoryLocked as error:
+            raise StartError(str(error)) from None
+        except START_FAULTS as error:
+            raise self._unusable(error) from None
 
     async def _recover(self, loop: asyncio.AbstractEventLoop, epoch: int | None) -> None:
         """Open what is stored, replay the journal, and begin to write; the definitions are loaded.
@@ -454,9 +495,17 @@ class Broker:
 
     # -- a node of a cluster
 
-    def _begin_following(self, mirror: ClusterMember) -> None:
+    def _begin_following(
+        self,
+        leaders: ClusterOfFront,
+        name: str,
+        *,
+        lease_seconds: float,
+        confirm_seconds: float,
+        fed: FedDefinitions | None = None,
+    ) -> None:
         self._front_node = FrontNode(
-            mirror,
+            leaders,
             self._vhosts,
             self._clock,
             self._gate,
@@ -467,11 +516,12 @@ class Broker:
             lambda question: self.answer(question),
             self._counts,
             self._trace_in,
-            name=mirror.name,
+            name=name,
             process=random_below(1 << 40),
-            lease_seconds=self._config.cluster_lease_seconds,
-            confirm_seconds=self._config.cluster_confirm_seconds,
+            lease_seconds=lease_seconds,
+            confirm_seconds=confirm_seconds,
             default_durability=durability_level(self._config.default_durability),
+            fed=fed,
         )
         self._replies.others = self._front_node
         self._front_node.begin()
@@ -503,8 +553,63 @@ class Broker:
         else:
             self._serves.clear()
 
-    def _host_sessions(self, epoch: int) -> None:
-        assert self._mirror is not None
+    def _follow_process(self, place: ProcessPlace) -> None:
+        """Serve clients by way of the process that has the data."""
+
+        def failed(_: Exception) -> None:
+            # The parent starts another one, which begins with nothing.
+            signal.raise_signal(signal.SIGTERM)
+
+        fed = FedDefinitions(self._vhosts, self._users, self._parameters, failed)
+        leader, own = place.name(self._name, LEADER), place.name(self._name)
+        self._begin_following(
+            LeadingProcess(door_path(self._config.data_dir), leader, own, fed),
+            own,
+            lease_seconds=PROCESS_LEASE_SECONDS,
+            confirm_seconds=PROCESS_CONFIRM_SECONDS,
+            fed=fed,
+        )
+
+    async def _lead_processes(self, place: ProcessPlace) -> None:
+        """Take the sessions of the other processes, and feed them the definitions."""
+        logs = self._logs
+        feed = DefinitionFeed(logs.metadata, self._definitions.prefixes)
+        epoch = logs.intake.leader_epoch
+        sessions = self._host_sessions(epoch, PROCESS_LEASE_SECONDS, feed=feed)
+        fronts = [place.name(self._name, each) for each in place.page.all if each != LEADER]
+        # They may have other definitions, until they see that the process before this one has ended.
+        sessions.barrier.expect(fronts, feed.position)
+        logs.metadata_writer.on_applied = feed.changed
+        logs.metadata_writer.barrier = lambda position: sessions.barrier.gate(feed.position)
+        self._process_door = ProcessDoor(door_path(self._config.data_dir), fronts, sessions.take)
+        try:
+            await self._process_door.open()
+        except OSError as error:
+            await self._close_stores()
+            raise self._unusable(error) from None
+        self._tell_counts()
+
+    def _lead_nodes(self, epoch: int) -> None:
+        """Take the sessions of the other nodes of the cluster."""
+        mirror, now = self._mirror, self._clock.monotonic
+        assert mirror is not None
+        sessions = self._host_sessions(
+            epoch,
+            self._config.cluster_lease_seconds,
+            mirror.tell_committed,
+            age=lambda: max(0.0, now() + mirror.sure_seconds - mirror.leads_until),
+        )
+        mirror.on_gone = sessions.barrier.gone
+        self._logs.metadata_writer.barrier = sessions.barrier.gate
+
+    def _host_sessions(
+        self,
+        epoch: int,
+        lease_seconds: float,
+        tell_committed: Callable[[], None] = lambda: None,
+        feed: DefinitionFeed | None = None,
+        age: Callable[[], float] = lambda: 0.0,
+    ) -> HostedSessions:
         replies = self._replies
         host = SessionHost(
             self._vhosts,
@@ -521,19 +626,11 @@ class Broker:
             session.outbox_bytes = outbox_bytes
             return session
 
-        mirror, now = self._mirror, self._clock.monotonic
         self._sessions = HostedSessions(
-            epoch,
-            self._config.cluster_lease_seconds,
-            make,
-            self._counts,
-            self._traced,
-            mirror.tell_committed,
-            age=lambda: max(0.0, now() + mirror.sure_seconds - mirror.leads_until),
+            epoch, lease_seconds, make, self._counts, self._traced, tell_committed, feed, age
         )
-        mirror.on_gone = self._sessions.barrier.gone
         self._replies.others = self._sessions
-        self._logs.metadata_writer.barrier = self._sessions.barrier.gate
+        return self._sessions
 
     def _start_remote(self, loop: asyncio.AbstractEventLoop) -> None:
         logs, bucket = self._logs, self._bucket
@@ -592,6 +689,11 @@ class Broker:
         return len(self._amqp_sockets)
 
     @property
+    def processes(self) -> list[ProcessState]:
+        """The processes of the node, if it has several."""
+        return [] if self._place is None else self._place.page.states()
+
+    @property
     def alarms(self) -> list[str]:
         """Why publishers wait."""
         return sorted(self._gate.alarms)
@@ -646,6 +748,10 @@ class Broker:
             limits.nodes.all,
         )
         self._amqp_sockets = AcceptedSockets("AMQP", limits.amqp, self._clock.monotonic)
+        share = None
+        if self._place is not None:
+            share = AcceptShare(self._place.page, self._place.number)
+            self._amqp_sockets.on_count, self._amqp_sockets.elsewhere = share.has, share.elsewhere
         self.http_sockets = AcceptedSockets("HTTP", limits.http, self._clock.monotonic)
         self.renewal = CertificateRenewal(loop)
         if self._mirror is not None and self._mirror.certificates is not None:
@@ -659,6 +765,8 @@ class Broker:
             self._umask,
             self.note,
             self._until_served,
+            None if self._place is None else self._place.sockets,
+            share,
         )
         self.http = HttpListeners(config, loop, self.http_sockets, self.renewal, self.note)
         self.metrics = MetricsListener(config, loop, self._clock.monotonic, self.note)
@@ -688,6 +796,8 @@ class Broker:
         refusal = ""
         if self._mirror is not None and not self._serves.is_set():
             refusal = self._mirror.refusal
+        elif not self._serves.is_set():
+            refusal = AWAY
         return self._front.serve(accepted, proxied, refusal)
 
     @property
@@ -720,6 +830,12 @@ class Broker:
         await self._close_doors()
         logging.getLogger().removeHandler(self._log_exchange)
         await self._front.aclose(STOPPED)
+        if self._front_node is not None:
+            await self._front_node.aclose(STOPPED)
+        if self._process_door is not None:
+            self._process_door.close()
+        if self._sessions is not None:
+            self._sessions.close_all(STOPPED)
         self._services.scheduler.finish()
         self._event_log.stop()
         await self._close_stores()

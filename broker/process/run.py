@@ -14,6 +14,7 @@ from routelog.broker.loop.garbage_pace import GarbagePace
 from routelog.broker.node.configuration import BrokerConfig
 from routelog.broker.process.broker import GONE, STOPPED, Broker, BrokerAddress
 from routelog.broker.process.front import Front
+from routelog.broker.process.processes import ProcessPlace
 from routelog.log_backend import SystemClock
 from routelog.mirror_cluster import ClusterMember
 from routelog.vhosts import Definitions
@@ -37,6 +38,7 @@ def run(
     watch: Doors,
     join: Callable[[], ClusterMember] | None,
     on_end: Callable[[str], NoReturn],
+    place: ProcessPlace | None = None,
 ) -> None:
     """Run a broker until SIGTERM or SIGINT.
 
@@ -48,6 +50,7 @@ def run(
         watch: the same, while it listens: also as a node that follows.
         join: called on the event loop; makes the node of a cluster. None: the node is on its own.
         on_end: ends the process of such a node, and begins another one where there is a reason for that.
+        place: which of several processes of the node this one is; None: it is the node.
 
     Raises:
         StartError: it cannot start.
@@ -58,12 +61,19 @@ def run(
         loop = asyncio.get_running_loop()
         with GarbagePace(loop, SystemClock()) as garbage:
             stopped = asyncio.Event()
-            for number in (signal.SIGTERM, signal.SIGINT):
-                loop.add_signal_handler(number, stopped.set)
+
+            def heed() -> None:
+                for number in (signal.SIGTERM, signal.SIGINT):
+                    loop.add_signal_handler(number, stopped.set)
+
+            # A front that waits for its leader has nothing to be written: it ends by the signal.
+            if place is None or place.leads:
+                heed()
             mirror = join() if join is not None else None
-            broker = Broker(config, front, definitions, mirror)
+            broker = Broker(config, front, definitions, mirror, place)
 
             def ready(address: BrokerAddress) -> None:
+                heed()
                 loop.add_signal_handler(signal.SIGHUP, broker.renewal.reload_soon)
                 garbage.begin()
                 on_ready(address)

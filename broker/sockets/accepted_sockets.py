@@ -65,6 +65,10 @@ class AcceptedSocket:
 class AcceptedSockets:
     """The sockets of all ports of one protocol.
 
+    Attributes:
+        on_count: told how many there are, whenever that changes.
+        elsewhere: how many other processes have, which count for the limit of all.
+
     Args:
         protocol: its name, for the log.
         now: a monotonic clock, in seconds.
@@ -74,6 +78,8 @@ class AcceptedSockets:
         self._protocol = protocol
         self.limits = limits
         self._now = now
+        self.on_count: Callable[[int], None] = lambda count: None
+        self.elsewhere: Callable[[], int] = lambda: 0
         self._open_sockets: set[AcceptedSocket] = set()
         self._unauthenticated = 0
         # Sockets without a login by source, the oldest first
@@ -98,13 +104,15 @@ class AcceptedSockets:
             None: there are too many sockets, all with a login: close this one.
         """
         limits = self.limits
-        if self._unauthenticated >= limits.unauthenticated or len(self._open_sockets) >= limits.all:
+        count = len(self._open_sockets) + self.elsewhere()
+        if self._unauthenticated >= limits.unauthenticated or count >= limits.all:
             has_room = self._make_room()
             self._warn()
             if not has_room:
                 return None
         accepted = AcceptedSocket(self, handle, source_of(peer))
         self._open_sockets.add(accepted)
+        self.on_count(len(self._open_sockets))
         self._add(accepted)
         return accepted
 
@@ -142,6 +150,7 @@ class AcceptedSockets:
     def closed(self, accepted: AcceptedSocket) -> None:
         """The socket is closed; may be called more than once."""
         self._open_sockets.discard(accepted)
+        self.on_count(len(self._open_sockets))
         self._forget(accepted)
 
     def _add(self, accepted: AcceptedSocket) -> None:

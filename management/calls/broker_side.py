@@ -6,6 +6,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Protocol, Self
 
+from routelog.broker import ProcessState
 from routelog.log_backend import Backups, Clock, DiskSpace, Reason, StoredLogs
 from routelog.management.calls.request_origin import HostNames
 from routelog.mirror_cluster import ClusterState
@@ -173,6 +174,7 @@ class BrokerSide:
         reader_hold_bytes_max: the limit of bytes that a log keeps for a reader beyond its retention.
         log_token_key: signs the tokens for logs.
         findings: what is too little to be one.
+        processes: of the node; empty: this one is all.
     """
 
     vhosts: VhostDirectory
@@ -202,3 +204,4 @@ class BrokerSide:
     reader_hold_bytes_max: int
     log_token_key: bytes
     findings: FindingLimits
+    processes: Callable[[], Sequence[ProcessState]] = list

@@ -1,6 +1,6 @@
 """The resources that the broker's process uses, and their limits.
 
-Source: proc(5): statm, status, fd
+Source: proc(5): stat, statm, status, fd
 """
 
 import os
@@ -28,6 +28,29 @@ class ProcessUsage:
     threads: int
     threads_max: int
     files: int
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessCost:
+    """What a process has, and has taken.
+
+    Attributes:
+        memory_bytes: resident; what it shares with others counts in each.
+    """
+
+    memory_bytes: int
+    processor_seconds: float
+
+
+def process_cost(process: int, proc: Path = PROC) -> ProcessCost | None:
+    """The cost of any process; None: it is not there, or the system does not tell."""
+    try:
+        pages = int(_text(proc / str(process) / "statm").split()[1])
+        fields = _text(proc / str(process) / "stat").rpartition(")")[2].split()
+    except OSError:
+        return None
+    ticks = int(fields[11]) + int(fields[12])
+    return ProcessCost(pages * os.sysconf("SC_PAGE_SIZE"), ticks / os.sysconf("SC_CLK_TCK"))
 
 
 def process_usage(proc: Path = PROC, control_groups: Path = CONTROL_GROUPS) -> ProcessUsage | None:

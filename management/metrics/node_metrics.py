@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 
-from routelog.management.calls.process_usage import ProcessUsage
+from routelog.broker import ProcessState
+from routelog.management.calls.process_usage import ProcessUsage, process_cost
 from routelog.management.metrics.metric import (
     Groups,
     Metric,
@@ -187,6 +188,7 @@ def labelled_text(node: WatchedNode) -> Iterator[str]:
     ]
     name = "routelog_certificate_expiry_timestamp_seconds"
     yield _samples(name, "When a certificate that clients are shown expires", expiries)
+    yield from _processes_text(node.processes())
     broker = node.broker()
     yield histogram_text(
         "routelog_journal_sync_seconds",
@@ -216,6 +218,27 @@ def labelled_text(node: WatchedNode) -> Iterator[str]:
             "The body of a message, of one delivery of a consumer in 64",
             broker.message_sizes,
         )
+
+
+def _processes_text(processes: Sequence[ProcessState]) -> Iterator[str]:
+    known = [(each, process_cost(each.process) if each.process else None) for each in processes]
+    costs = [({"process": str(each.number)}, cost) for each, cost in known if cost is not None]
+    up = [({"process": str(each.number)}, float(each.is_ready)) for each in processes]
+    connections = [({"process": str(each.number)}, each.connections) for each in processes]
+    name = "routelog_process"
+    yield _samples(f"{name}_up", "1: this process of the node takes clients; 0: it is away", up)
+    yield _samples(f"{name}_connections", "AMQP clients of a process", connections)
+    yield _samples(
+        f"{name}_resident_memory_bytes",
+        "Resident memory of a process; what several share counts in each",
+        [(labels, cost.memory_bytes) for labels, cost in costs],
+    )
+    yield _samples(
+        f"{name}_cpu_seconds_total",
+        "Processor time that a process has taken",
+        [(labels, cost.processor_seconds) for labels, cost in costs],
+        "counter",
+    )
 
 
 def _samples(

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from routelog.broker import PublishRates
+from routelog.broker import ProcessState, PublishRates
 from routelog.log_backend import Clock, DiskSpace, Histogram, Journal, LogCompactor
 from routelog.management.calls.broker_side import Connections
 from routelog.mirror_cluster import ClusterState
@@ -41,6 +41,7 @@ class WatchedNode:
         held_seconds: how long the event loop was held at most, in the last minute.
         expiries: of certificates, by protocol and file.
         broker: None: it takes no clients.
+        processes: of the node; empty: this one is all.
     """
 
     name: str
@@ -59,3 +60,4 @@ class WatchedNode:
     cluster: ClusterState
     expiries: Callable[[], Mapping[str, Mapping[Path, datetime]]]
     broker: Callable[[], WatchedBroker | None]
+    processes: Callable[[], Sequence[ProcessState]] = list

@@ -142,7 +142,7 @@ ROUTES: tuple[Route, ...] = (
     _health(f"{_HEALTH}/local-alarms", node_views.check_alarms),
     _health(f"{_HEALTH}/certificate-expiration/{{within}}/{{unit}}", node_views.check_certificates),
     _health(f"{_HEALTH}/virtual-hosts", node_views.check_ok),
-    _health(f"{_HEALTH}/ready-to-serve-clients", node_views.check_ok),
+    _health(f"{_HEALTH}/ready-to-serve-clients", node_views.check_ready),
     _health(f"{_HEALTH}/node-is-quorum-critical", node_views.check_quorum),
     _health(f"{_HEALTH}/node-is-mirror-sync-critical", node_views.check_mirrors),
     _health(f"{_HEALTH}/port-listener/{{port}}", node_views.check_port),

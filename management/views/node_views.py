@@ -286,6 +286,16 @@ def check_ok(call: Call) -> Answer:
 
 
 @answers(Healthy, failure=Unhealthy)
+def check_ready(call: Call) -> Answer:
+    """Whether all processes of the node take clients; one that is alone does, or it would not answer."""
+    away = [each.number for each in call.broker.processes() if not each.is_ready]
+    if away:
+        numbers = ", ".join(map(str, away))
+        return failed(f"processes that are away, and about to start again: {numbers}")
+    return Value(Healthy(status="ok"))
+
+
+@answers(Healthy, failure=Unhealthy)
 def check_certificates(call: Call) -> Answer:
     """Whether no certificate that clients are shown expires within a time."""
     text, days = call.path("within"), _UNIT_DAYS.get(call.path("unit").lower())

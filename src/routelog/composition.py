@@ -12,6 +12,7 @@ from routelog.broker.node.configuration import BrokerConfig, node_name
 from routelog.broker.process.broker import Broker, BrokerAddress
 from routelog.broker.process.data_directory import StartError
 from routelog.broker.process.open_files import open_files_limit, socket_limits
+from routelog.broker.process.processes import ProcessPlace
 from routelog.broker.process.run import run
 from routelog.broker.sockets.accepted_sockets import AcceptedSockets
 from routelog.log_backend import SystemClock, SystemDisk
@@ -38,6 +39,7 @@ class Composition:
     Args:
         cluster: None: the node is on its own.
         standbys: where a node on its own listens for standbys; None: it has none.
+        place: which of several processes of the node this one is; None: it is the node.
 
     Raises:
         StartError: see `AmqpFront`.
@@ -48,8 +50,10 @@ class Composition:
         config: BrokerConfig,
         cluster: ClusterOptions | None,
         standbys: StandbyOptions | None,
+        place: ProcessPlace | None = None,
     ) -> None:
         self._config = config
+        self._place = place
         self._cluster = cluster
         self._standby_options = standbys
         name = node_name(config.node_name, socket.gethostname())
@@ -82,11 +86,15 @@ class Composition:
             watch=self._watch,
             join=self._join if self._cluster is not None else None,
             on_end=on_end,
+            place=self._place,
         )
 
     @asynccontextmanager
     async def doors(self, broker: Broker, address: BrokerAddress) -> AsyncIterator[None]:
         """Keep the doors for standbys and operators open, of a node that takes clients."""
+        if self._is_front:
+            yield
+            return
         member = self._member
         listeners = {} if member is None else {"clustering": member.listens}
         async with AsyncExitStack() as doors:
@@ -103,8 +111,16 @@ class Composition:
                 await doors.enter_async_context(managed.door())
             yield
 
+    @property
+    def _is_front(self) -> bool:
+        # The process that has the data serves operators.
+        return self._place is not None and not self._place.leads
+
     @asynccontextmanager
     async def _watch(self, broker: Broker, address: BrokerAddress) -> AsyncIterator[None]:
+        if self._is_front:
+            yield
+            return
         remove_left_door(address.data_dir)
         async with AsyncExitStack() as watches:
             metrics = metrics_door(self._config, broker, self._front, address, self)

@@ -74,6 +74,7 @@ async def metrics_door(
         cluster=cluster,
         expiries=broker.renewal.expiries,
         broker=watched,
+        processes=lambda: broker.processes,
     )
     server = MetricsServer(node, config.handshake_seconds, broker.note)
     await server.start()

@@ -13,6 +13,8 @@ from typing import Annotated, NoReturn
 
 import typer
 
+from routelog.broker.listeners.listening_sockets import CannotListen, ListeningSockets
+from routelog.broker.listeners.shared_page import SharedPage
 from routelog.broker.listeners.tls import warn_of_readers
 from routelog.broker.node.configuration import (
     BrokerConfig,
@@ -30,9 +32,16 @@ from routelog.broker.process.data_directory import (
 )
 from routelog.broker.process.logs import escape_control, set_up_logs
 from routelog.broker.process.memory_allocator import give_large_blocks_back
-from routelog.broker.process.open_files import make_room_for_open_files, raise_open_files_limit
+from routelog.broker.process.open_files import (
+    make_room_for_open_files,
+    open_files_limit,
+    raise_open_files_limit,
+)
+from routelog.broker.process.process_share import process_share
+from routelog.broker.process.processes import Processes, ProcessPlace
 from routelog.broker.process.service_manager import ServiceManager
 from routelog.broker.process.standby import run_standby
+from routelog.broker.sessions.process_door import PATH_BYTES_MAX, door_path
 from routelog.composition import Composition
 from routelog.log_backend import (
     DirectoryLocked,
@@ -40,8 +49,10 @@ from routelog.log_backend import (
     NoDataDirectory,
     SystemClock,
     SystemDisk,
+    keep_private,
 )
 from routelog.management.commands.terminal import complain
+from routelog.metrics_door import load_metrics_door
 from routelog.mirror_cluster import (
     BadClusterOption,
     CannotJoin,
@@ -56,6 +67,7 @@ from routelog.mirror_cluster import (
 )
 from routelog.mirror_cluster import promote as promote_standby
 from routelog.mirror_cluster.commands.cluster_commands import cluster_commands
+from routelog.operators_door import load_door
 from routelog.vhosts import (
     Definitions,
     InvalidDefinition,
@@ -100,6 +112,9 @@ def serve(
     management_port: Annotated[
         str | None, typer.Option(help="Port of the HTTP API; 0 takes a free one.")
     ] = None,
+    processes: Annotated[
+        str | None, typer.Option(help="Processes that serve clients, on one port.")
+    ] = None,
     log_level: Annotated[str | None, typer.Option(help="debug, info, warning or error.")] = None,
     settings: Annotated[
         list[str] | None,
@@ -115,6 +130,7 @@ def serve(
         "host": host,
         "port": port,
         "management_port": management_port,
+        "processes": processes,
         "log_level": log_level,
     }
     configuration = _configuration(config, options, settings or ())
@@ -123,7 +139,10 @@ def serve(
     standbys = listen_options(configuration)
     _set_up(configuration, config)
     _refuse_standby(configuration.data_dir)
-    _run(configuration, cluster, standbys, ServiceManager.from_environment(os.environ))
+    service_manager = ServiceManager.from_environment(os.environ)
+    if configuration.processes > 1:
+        raise typer.Exit(_run_processes(configuration, standbys, service_manager))
+    _run(configuration, cluster, standbys, service_manager)
 
 
 @_failing_in_words()
@@ -282,6 +301,60 @@ def _run(
     definitions = _definitions(configuration, is_member=cluster is not None)
     node.run(on_ready, definitions, partial(_end, service_manager))
     service_manager.stopping()
+
+
+def _run_processes(
+    configuration: BrokerConfig, standbys: StandbyOptions | None, service_manager: ServiceManager
+) -> int:
+    """Be the parent of the processes of this node; returns the exit status."""
+    path = door_path(configuration.data_dir)
+    if len(os.fsencode(path)) > PATH_BYTES_MAX:
+        raise StartError(f"{path}: more than {PATH_BYTES_MAX} bytes, too many for a Unix socket")
+    definitions = _definitions(configuration, is_member=False)
+    umask = keep_private()
+    try:
+        sockets = ListeningSockets.bind(configuration, 0o777 & ~umask)
+    except CannotListen as error:
+        raise StartError(str(error)) from None
+    # Once, for all processes, and those that come in their place.
+    load_door(configuration)
+    load_metrics_door(configuration)
+
+    def serve_as(place: ProcessPlace) -> int:
+        make_room_for_open_files(open_files_limit())
+        try:
+            _serve_as(place, process_share(configuration), standbys, definitions)
+        except typer.Exit as ended:
+            return ended.exit_code
+        return 0
+
+    def on_ready() -> None:
+        address = BrokerAddress(*sockets.address, configuration.data_dir)
+        typer.echo(ready_line(address, os.getpid()))
+        sys.stdout.flush()
+        service_manager.ready()
+
+    page = SharedPage(configuration.processes)
+    parent = Processes(page, sockets, serve_as, on_ready, service_manager.stopping, SystemClock())
+    return parent.run()
+
+
+@_failing_in_words()
+def _serve_as(
+    place: ProcessPlace,
+    configuration: BrokerConfig,
+    standbys: StandbyOptions | None,
+    definitions: Definitions | None,
+) -> None:
+    node = Composition(configuration, None, standbys if place.leads else None, place)
+
+    def on_ready(_: BrokerAddress) -> None:
+        place.page.ready(place.number)
+
+    def on_end(_: str) -> NoReturn:
+        raise AssertionError("only a node of a cluster ends so")
+
+    node.run(on_ready, definitions if place.leads else None, on_end)
 
 
 def _end(service_manager: ServiceManager, reason: str) -> NoReturn:

@@ -145,6 +145,7 @@ async def managed_broker(
         expiries=broker.renewal.expiries,
         alarms=lambda: broker.alarms,
         in_time=services.in_time,
+        processes=lambda: broker.processes,
         log_failure=lambda: str(broker.logs.journal.failure or ""),
         remote_failure=lambda: broker.remote_failure,
         space=broker.logs.space,

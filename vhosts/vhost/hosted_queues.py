@@ -50,6 +50,7 @@ class QueueStore:
         take_numbers: gives numbers to partitions, each once.
         memory_limit: of what exchanges remember.
         disabled_types: of queues that are not made any more.
+        has_fronts: other processes of this node route by its definitions.
     """
 
     logs: LogStore
@@ -60,11 +61,12 @@ class QueueStore:
     default_durability: Durability
     memory_limit: ExchangeMemoryLimit
     disabled_types: Collection[str]
+    has_fronts: bool = False
 
     @property
     def keeps_all(self) -> bool:
-        """Whether definitions that are not durable have records, too: other nodes route by them."""
-        return self.logs.journal.is_replicated
+        """Whether definitions that are not durable have records, too: others route by them."""
+        return self.has_fronts or self.logs.journal.is_replicated
 
 
 class HostedQueues:

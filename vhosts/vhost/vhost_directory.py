@@ -73,6 +73,7 @@ class VhostDirectory:
     Args:
         listeners_of: who is told of every message of a vhost, from its name.
         relaxed_redeclaration: see `VirtualHost`.
+        has_fronts: see `QueueStore`.
     """
 
     def __init__(
@@ -90,6 +91,7 @@ class VhostDirectory:
         definitions_bytes_max: int = BYTES_MAX,
         listeners_of: Callable[[str], Iterable[Any]] = no_listeners,
         relaxed_redeclaration: bool = False,
+        has_fronts: bool = False,
     ) -> None:
         self._store = QueueStore(
             logs,
@@ -100,6 +102,7 @@ class VhostDirectory:
             default_durability,
             ExchangeMemoryLimit(histories_bytes_max, logs.memory.hold),
             disabled_types,
+            has_fronts,
         )
         self._listeners_of = listeners_of
         self._relaxed_redeclaration = relaxed_redeclaration

@@ -17,6 +17,7 @@ from aiohttp import StreamReader
 from aiohttp.test_utils import make_mocked_request
 from support.queue_samples import Node, declare_queue, running_node
 
+from routelog.broker import ProcessState
 from routelog.log_backend import Backups, Reason, StoredLogs, SystemDisk
 from routelog.management.calls.answer import Answer, Empty, Listing, Pieces, Value, as_json
 from routelog.management.calls.broker_side import BrokerSide, FindingLimits, NodeFacts
@@ -269,6 +270,7 @@ class ManagedNode:
         self.alarms: list[str] = []
         self.disk_free = 1_000
         self.failure = self.remote_failure = ""
+        self.processes: list[ProcessState] = []
         self.traced: list[tuple[str, bool]] = []
         self.expiries: dict[str, dict[Path, datetime]] = {}
         self.log_lines: list[dict[str, Any]] = []
@@ -296,6 +298,7 @@ class ManagedNode:
             alarms=lambda: self.alarms,
             in_time=lambda answer: answer,
             log_failure=lambda: self.failure,
+            processes=lambda: self.processes,
             remote_failure=lambda: self.remote_failure,
             space=cast(
                 Any, SimpleNamespace(free=1_000, total=4_000, reserve=SimpleNamespace(size=100))

@@ -9,7 +9,7 @@ import pytest
 from support.waiting import until
 
 from routelog.broker.listeners.acceptor import Acceptor
-from routelog.broker.listeners.listeners import listening_sockets
+from routelog.broker.listeners.listening_sockets import listening_sockets
 from routelog.broker.sockets.accepted_sockets import AcceptedSocket, AcceptedSockets, SocketLimits
 from routelog.broker.sockets.proxy_header import Endpoint
 

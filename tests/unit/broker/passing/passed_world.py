@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable
 from typing import cast
 
 from routelog.broker.listeners.acceptor import Acceptor
-from routelog.broker.listeners.listeners import listening_sockets
+from routelog.broker.listeners.listening_sockets import listening_sockets
 from routelog.broker.passing.passed_door import PassedDoor
 from routelog.broker.passing.passing import Passing
 from routelog.broker.sockets.accepted_sockets import (

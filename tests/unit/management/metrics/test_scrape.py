@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 from support.queue_samples import fill
 from unit.management.managed_node import Connection, ManagedNode
 
+from routelog.broker import ProcessState
 from routelog.broker.node.delivery_samples import DeliverySamples
 from routelog.log_backend import Histogram
 from routelog.management.metrics import scrape
@@ -73,7 +75,9 @@ class Watched:
             cluster=managed.cluster,
             expiries=lambda: managed.expiries,
             broker=lambda: None if self.follows else broker,
+            processes=lambda: self.processes,
         )
+        self.processes: list[ProcessState] = []
 
     async def sums(self) -> Samples:
         return await samples(scrape.aggregated(self.node))
@@ -100,6 +104,21 @@ async def samples(texts: AsyncIterator[str]) -> Samples:
 @pytest.fixture
 def watched(node: ManagedNode) -> Watched:
     return Watched(node)
+
+
+async def test_processes_of_a_node_are_told_of_one_by_one(watched: Watched) -> None:
+    name = "routelog_process"
+    assert not [each for each in await watched.sums() if each.startswith(f"{name}_")]
+    watched.processes = [
+        ProcessState(1, os.getpid(), is_ready=True, connections=3),
+        ProcessState(2, 0, is_ready=False, connections=0),
+    ]
+    told = await watched.sums()
+    assert [told[f'{name}_up{{process="{number}"}}'] for number in (1, 2)] == [1, 0]
+    assert told[f'{name}_connections{{process="1"}}'] == 3
+    assert told[f'{name}_resident_memory_bytes{{process="1"}}'] > 1_000_000
+    assert told[f'{name}_cpu_seconds_total{{process="1"}}'] > 0
+    assert f'{name}_cpu_seconds_total{{process="2"}}' not in told
 
 
 async def test_a_scrape_tells_of_the_node_itself(watched: Watched) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from unit.management.managed_node import LISTENERS, Connection, ManagedNode
 
+from routelog.broker import ProcessState
 from routelog.management.calls.failures import Refused
 from routelog.management.views import node_views
 from routelog.management.views.health import Check, unless_log_failed
@@ -125,6 +126,17 @@ async def test_a_node_is_alive_when_a_message_comes_back(node: ManagedNode) -> N
         await node.ask(node_views.check_aliveness)
     with pytest.raises(AccessRefused):
         await node.ask(node_views.check_aliveness, await node.user("u"))
+
+
+async def test_a_node_is_ready_when_all_of_its_processes_are(node: ManagedNode) -> None:
+    assert await node.ask(node_views.check_ready) == {"status": "ok"}
+    there = [ProcessState(number, number, is_ready=True, connections=0) for number in (1, 2)]
+    node.processes = [*there, ProcessState(3, 9, is_ready=False, connections=0)]
+    status, row = await node.ask(node_views.check_ready)
+    assert status == 503
+    assert row["reason"] == "processes that are away, and about to start again: 3"
+    node.processes = there
+    assert await node.ask(node_views.check_ready) == {"status": "ok"}
 
 
 async def test_no_check_is_passed_when_the_log_has_failed(node: ManagedNode) -> None:

@@ -1,0 +1,242 @@
+"""A node of several processes: clients are served by whichever they meet, and it does not matter which."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pika
+import pytest
+from pika.adapters.blocking_connection import BlockingConnection
+from support.broker_process import BrokerFailed, BrokerProcess
+from support.pika_client import PERSISTENT, Clients, Inbox, drain, exists, let_stop
+from support.waiting import wait_until
+
+PROCESSES = 3
+CONNECTIONS_MAX = 40  # until each process has one
+
+
+class Family:
+    """A broker of several processes, and its clients."""
+
+    def __init__(self, data: Path) -> None:
+        self.broker = BrokerProcess(data, {"ROUTELOG_PROCESSES": str(PROCESSES)}).start()
+        self.clients = Clients(self.broker.url)
+
+    def pids(self, number: int) -> list[int]:
+        """The system's numbers of one of the processes, of each start."""
+        started = re.findall(rf"process {number} of {PROCESSES}: (\d+)", self.broker.log_text())
+        return [int(each) for each in started]
+
+    def pid(self, number: int) -> int:
+        """The number of one of them now."""
+        return self.pids(number)[-1]
+
+    def one_each(self) -> dict[int, BlockingConnection]:
+        """A connection with each process, by its number."""
+        found: dict[int, BlockingConnection] = {}
+        for _ in range(CONNECTIONS_MAX):
+            if len(found) == PROCESSES:
+                break
+            connection = self.clients.connect()
+            found.setdefault(self.process_of(connection), connection)
+        assert len(found) == PROCESSES, found
+        return found
+
+    def process_of(self, connection: BlockingConnection) -> int:
+        """Which process serves a client."""
+        inode = inode_of(connection)
+        for number in range(1, PROCESSES + 1):
+            if f"socket:[{inode}]" in open_files(self.pid(number)):
+                return number
+        raise AssertionError(f"nobody has socket {inode}")
+
+    def close(self) -> None:
+        """End all."""
+        self.clients.close()
+        self.broker.stop()
+
+
+def inode_of(connection: BlockingConnection) -> str:
+    """The broker's socket of a connection."""
+    client = connection._impl._transport._sock
+    own, theirs = (f":{port:04X}" for port in (client.getsockname()[1], client.getpeername()[1]))
+    for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
+        fields = line.split()
+        if fields[1].endswith(theirs) and fields[2].endswith(own):
+            return fields[9]
+    raise AssertionError("there is no such connection")
+
+
+def open_files(process: int) -> set[str]:
+    """What the files of a process are."""
+    found = set()
+    for entry in Path(f"/proc/{process}/fd").iterdir():
+        try:
+            found.add(os.readlink(entry))
+        except FileNotFoundError:  # closed meanwhile
+            continue
+    return found
+
+
+def is_lost(connection: BlockingConnection) -> bool:
+    """Whether the broker has closed a connection."""
+    try:
+        connection.process_data_events(time_limit=0.01)
+    except pika.exceptions.AMQPConnectionError:
+        return True
+    return not connection.is_open
+
+
+def is_there(process: int) -> bool:
+    """Whether a process runs."""
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+@pytest.fixture
+def family(tmp_path: Path) -> Iterator[Family]:
+    family = Family(tmp_path)
+    yield family
+    family.close()
+
+
+def test_what_one_declares_all_route_at_once(family: Family) -> None:
+    channels = {number: each.channel() for number, each in family.one_each().items()}
+    for channel in channels.values():
+        channel.confirm_delivery()
+    for round_number in range(10):
+        for declarer, channel in channels.items():
+            name = f"q{round_number}-{declarer}"
+            channel.queue_declare(name, durable=round_number % 2 == 0)
+            channel.exchange_declare(name, "fanout")
+            channel.queue_bind(name, name)
+            for number, other in channels.items():  # raises if it is returned, or not confirmed
+                other.basic_publish(name, "", b"%d" % number, PERSISTENT, mandatory=True)
+            assert drain(channel, name) == [b"%d" % number for number in channels]
+            channel.queue_delete(name)
+            channel.exchange_delete(name)
+
+
+def test_messages_go_from_any_process_to_any_other(family: Family) -> None:
+    connections = family.one_each()
+    publisher = connections[2].channel()
+    publisher.queue_declare("q", durable=True)
+    inboxes = [Inbox(each.channel(), "q", auto_ack=True) for each in connections.values()]
+    publisher.confirm_delivery()
+    for number in range(30):
+        publisher.basic_publish("", "q", b"%d" % number, PERSISTENT, mandatory=True)
+    wait_until(lambda: sum(len(inbox.bodies) for inbox in inboxes) >= 30, *connections.values())
+    assert sorted(int(body) for inbox in inboxes for body in inbox.bodies) == [*range(30)]
+    assert all(inbox.bodies for inbox in inboxes)
+
+
+def test_an_exclusive_queue_is_its_connections_alone(family: Family) -> None:
+    connections = family.one_each()
+    connections[2].channel().queue_declare("own", exclusive=True)
+    for number in (1, 3):
+        with pytest.raises(pika.exceptions.ChannelClosedByBroker) as refused:
+            connections[number].channel().queue_declare("own", passive=True)
+        assert refused.value.reply_code == 405
+    connections[2].close()
+    wait_until(lambda: not exists(connections[3], "own"))
+
+
+def test_direct_replies_find_their_process(family: Family) -> None:
+    connections = family.one_each()
+    connections[1].channel().queue_declare("requests")
+    for server, asker in ((3, 2), (1, 3), (2, 1)):
+        asks, answers = connections[asker].channel(), connections[server].channel()
+        replies = Inbox(asks, "amq.rabbitmq.reply-to", auto_ack=True)
+        properties = pika.BasicProperties(reply_to="amq.rabbitmq.reply-to")
+        asks.basic_publish("", "requests", b"ask", properties)
+        requests = Inbox(answers, "requests", auto_ack=True).wait_for(1)
+        address = requests.deliveries[0][1].reply_to
+        answers.basic_publish("", address, b"answer")
+        replies.wait_for(1)
+        answers.close()
+        asks.close()
+
+
+def test_the_death_of_one_process_is_its_clients_alone(family: Family) -> None:
+    connections = family.one_each()
+    inbox = Inbox(
+        connections[3].channel(), connections[3].channel().queue_declare("q").method.queue
+    )
+    killed = family.pid(2)
+    os.kill(killed, signal.SIGKILL)
+    wait_until(lambda: is_lost(connections[2]))
+    wait_until(lambda: len(family.pids(2)) == 2)
+    publisher = connections[1].channel()
+    publisher.basic_publish("", "q", b"on")
+    inbox.wait_for(1)
+    again = family.one_each()  # the new one takes clients
+    again[2].channel().basic_publish("", "q", b"again")
+    inbox.wait_for(2)
+
+
+def test_the_death_of_the_first_process_loses_and_doubles_nothing(family: Family) -> None:
+    connections = family.one_each()
+    publisher = connections[2].channel()
+    publisher.queue_declare("q", durable=True)
+    publisher.confirm_delivery()
+    inbox = Inbox(connections[3].channel(), "q")
+    confirmed, refused = [], []
+    for number in range(300):
+        if number == 100:
+            os.kill(family.pid(1), signal.SIGKILL)
+        body = b"%d" % number
+        try:
+            publisher.basic_publish("", "q", body, PERSISTENT, mandatory=True)
+            confirmed.append(body)
+        except pika.exceptions.NackError:  # it may be there
+            refused.append(body)
+    assert len(family.pids(1)) == 2
+    assert len(confirmed) >= 200
+    wait_until(lambda: set(confirmed) <= set(inbox.bodies), connections[3])
+    for body in refused:
+        confirmed += [body] * (body in inbox.bodies)
+    first = [body for (deliver, _, body) in inbox.deliveries if not deliver.redelivered]
+    assert len(first) == len(set(first))
+    assert set(inbox.bodies) == set(confirmed)
+    assert connections[2].is_open
+    assert connections[3].is_open
+    inbox.channel.basic_ack(0, multiple=True)
+    inbox.channel.close()
+    wait_until(lambda: is_lost(connections[1]))
+    assert set(drain(publisher, "q")) <= set(inbox.bodies)
+
+
+def test_all_end_in_order(family: Family) -> None:
+    connections = [*family.one_each().values()]
+    publisher = connections[0].channel()
+    publisher.queue_declare("q", durable=True)
+    publisher.basic_publish("", "q", b"kept", PERSISTENT)
+    pids = [family.pid(number) for number in range(1, PROCESSES + 1)]
+    statuses: list[int] = []
+    let_stop(lambda: statuses.append(family.broker.terminate()), *connections)
+    assert statuses == [0]
+    assert not any(map(is_there, pids))
+    assert not any(connection.is_open for connection in connections)
+    family.broker.start()
+    assert drain(family.clients.channel(), "q") == [b"kept"]
+
+
+def test_no_process_outlives_its_parent(family: Family) -> None:
+    family.broker.kill()
+    pids = [family.pid(number) for number in range(1, PROCESSES + 1)]
+    wait_until(lambda: not any(map(is_there, pids)))
+
+
+def test_data_of_another_broker_are_refused_in_words(family: Family, tmp_path: Path) -> None:
+    second = BrokerProcess(tmp_path, {"ROUTELOG_PROCESSES": "2"})
+    with pytest.raises(BrokerFailed, match="ended before it was ready"):
+        second.start()
+    assert "another process holds" in second.log_text()
+    assert "Traceback" not in second.log_text()

@@ -1,0 +1,140 @@
+"""A parent and its processes: starts, deaths and the end."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from support.broker_process import ROOT
+from support.waiting import wait_until
+
+PROGRAM = Path(__file__).with_name("family.py")
+
+
+class Family:
+    """A parent, and what it and its processes print."""
+
+    def __init__(self, output: Path, *arguments: str) -> None:
+        self._output = output
+        with output.open("wb") as file:
+            self.parent = subprocess.Popen(
+                [sys.executable, str(PROGRAM), *arguments],
+                stdout=file,
+                stderr=subprocess.DEVNULL,
+                cwd=ROOT,
+                env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
+            )
+
+    @property
+    def said(self) -> list[str]:
+        """The lines so far, without numbers of processes."""
+        return [re.sub(r" lives \d+", " lives", line) for line in self._lines()]
+
+    def pids(self, number: int) -> list[int]:
+        """The system's numbers of one of the processes, of each start."""
+        begin = f"{number} lives "
+        return [int(line[len(begin) :]) for line in self._lines() if line.startswith(begin)]
+
+    def _lines(self) -> list[str]:
+        return self._output.read_text().splitlines()
+
+    def wait_for(self, *lines: str) -> Family:
+        """Wait until all of these are said, each as often as it stands here."""
+        wait_until(
+            lambda: all(self.said.count(each) >= lines.count(each) for each in lines),
+            told=lambda: "\n".join(self.said),
+        )
+        return self
+
+    def end(self) -> int:
+        """SIGTERM to the parent; returns its status."""
+        self.parent.send_signal(signal.SIGTERM)
+        return self.parent.wait(30)
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Callable[..., Family]]:
+    """Starts families."""
+    families: list[Family] = []
+
+    def started(*arguments: str) -> Family:
+        families.append(Family(tmp_path / "output", *arguments))
+        return families[-1]
+
+    yield started
+    for family in families:
+        family.parent.kill()
+        family.parent.wait()
+
+
+def is_there(process: int) -> bool:
+    """Whether a process runs."""
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def test_the_others_start_behind_the_first_and_end_before_it(start: Callable[..., Family]) -> None:
+    family = start("3").wait_for("ready")
+    assert family.said[0] == "1 lives"
+    assert family.said[-1] == "ready"
+    assert family.end() == 0
+    said = family.said[family.said.index("ready") + 1 :]
+    assert said[0] == "stopping"
+    assert sorted(said[1:5]) == ["2 ends", "2 told SIGTERM", "3 ends", "3 told SIGTERM"]
+    assert said[5:] == ["1 told SIGTERM", "1 ends"]
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_who_dies_is_started_again_alone(start: Callable[..., Family], number: int) -> None:
+    family = start("2").wait_for("ready")
+    os.kill(family.pids(number)[0], signal.SIGKILL)
+    wait_until(lambda: len(family.pids(number)) == 2)
+    assert len(family.pids(3 - number)) == 1
+    assert is_there(family.pids(3 - number)[0])
+    assert family.said.count("ready") == 1
+    assert family.end() == 0
+
+
+def test_who_ends_by_itself_is_started_again(start: Callable[..., Family]) -> None:
+    family = start("2").wait_for("ready")
+    os.kill(family.pids(2)[0], signal.SIGTERM)
+    wait_until(lambda: len(family.pids(2)) == 2)
+    assert family.end() == 0
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_who_cannot_start_ends_all(start: Callable[..., Family], number: int) -> None:
+    family = start("2", f"{number} fails")
+    assert family.parent.wait(30) == 1
+    assert "ready" not in family.said
+    assert not any(is_there(each) for each in (*family.pids(1), *family.pids(2)))
+
+
+def test_who_does_not_end_is_ended(start: Callable[..., Family]) -> None:
+    family = start("2", "deaf").wait_for("ready")
+    assert family.end() == 0
+    assert family.said[-3:] == ["2 told SIGTERM", "1 told SIGTERM", "1 ends"]
+
+
+def test_a_signal_to_read_certificates_again_reaches_all(start: Callable[..., Family]) -> None:
+    family = start("2").wait_for("ready")
+    family.parent.send_signal(signal.SIGHUP)
+    family.wait_for("1 told SIGHUP", "2 told SIGHUP")
+    assert family.end() == 0
+
+
+def test_no_process_outlives_its_parent(start: Callable[..., Family]) -> None:
+    family = start("2").wait_for("ready")
+    family.parent.kill()
+    family.parent.wait()
+    wait_until(lambda: not any(is_there(each) for each in (*family.pids(1), *family.pids(2))))
+    assert "1 ends" not in family.said
