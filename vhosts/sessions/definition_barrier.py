@@ -65,7 +65,7 @@ class DefinitionBarrier(Generic[Session]):
             position: of the journal's end: all that was answered before lies there.
         """
         self._newest = max(self._newest, position)
-        for node in nodes:
+        for node in {*nodes, *self._expected}:  # of some, the time was stopped
             self._expect(node)
 
     def _expect(self, node: str) -> None:

@@ -267,3 +267,14 @@ async def test_a_leader_that_was_to_hand_over_expects_all_nodes_again(leader: Le
     assert not gate.done()
     leader.turns.pass_seconds(LEASE_SECONDS)
     assert gate.done()
+
+
+async def test_who_is_no_node_any_more_is_expected_for_a_lease_alone(leader: Leader) -> None:
+    leader.barrier.expect(["a", "b"], 0)
+    gate = leader.gate(4)
+    leader.barrier.stop()  # it was to hand over, and goes on; "b" was removed meanwhile
+    leader.barrier.expect(["a"], 4)
+    leader.barrier.gone("a")
+    assert not gate.done()
+    leader.turns.pass_seconds(LEASE_SECONDS)
+    assert gate.done()
