@@ -120,7 +120,7 @@ class HostedSessions:
     def pressed(self, reasons: Set[str]) -> None:
         """Tell all fronts why publishers are to wait; no reason: they are not."""
         self._pressure = reasons
-        for end in self._sockets:
+        for end in [*self._sockets]:  # one that does not read ends
             end.pressed(reasons)
 
     def take(self, front: str, transport: asyncio.Transport, unread: bytes) -> None:

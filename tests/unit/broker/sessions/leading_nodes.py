@@ -101,7 +101,10 @@ class Cluster:
         self.changed()
 
     async def connect_session(
-        self, leader: LeadingNode, take: Callable[[asyncio.Transport, bytes], None]
+        self,
+        leader: LeadingNode,
+        take: Callable[[asyncio.Transport, bytes], None],
+        node: str = "front",
     ) -> None:
         host = self.hosts.get(leader)
         if host is None:
@@ -109,7 +112,7 @@ class Cluster:
             raise ConnectionRefusedError
         near, far = socket.socketpair()
         loop = asyncio.get_running_loop()
-        for handle, taken in ((far, lambda t, u: host.take("front", t, u)), (near, take)):
+        for handle, taken in ((far, lambda t, u: host.take(node, t, u)), (near, take)):
             transport, _ = await loop.create_connection(asyncio.Protocol, sock=handle)
             transport.pause_reading()
             taken(transport, b"")

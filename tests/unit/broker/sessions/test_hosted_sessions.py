@@ -26,15 +26,15 @@ class Peer(asyncio.Protocol):
         self.is_lost = True
 
 
-async def connected(cluster: Cluster, leader: LeadingNode) -> Peer:
-    """The node connects with the leader."""
+async def connected(cluster: Cluster, leader: LeadingNode, node: str = "front") -> Peer:
+    """A node connects with the leader."""
     peer = Peer()
 
     def take(transport: asyncio.Transport, unread: bytes) -> None:
         transport.set_protocol(peer)
         transport.resume_reading()
 
-    await cluster.connect_session(leader, take)
+    await cluster.connect_session(leader, take, node)
     return peer
 
 
@@ -65,3 +65,16 @@ async def test_a_node_that_waits_for_its_session_gets_none_of_who_leads_no_more(
     before.ended.set_result(None)
     await until(lambda: second.is_lost)
     assert cluster.hosted == [before]
+
+
+async def test_a_session_may_end_as_it_is_told_to_wait() -> None:
+    cluster = Cluster()
+    leader = cluster.host(1)
+    await connected(cluster, leader, "a")
+    await connected(cluster, leader, "b")
+    first, second = cluster.hosted
+    first.pressed = lambda reasons: first.on_failed("it does not read")  # type: ignore[method-assign]
+    cluster.hosts[leader].pressed({"disk"})
+    assert first.is_closed
+    assert second.reasons == ["disk"]
+    cluster.hosts[leader].close_all("the test is over")
