@@ -477,8 +477,9 @@ class HostedSession:
             self._refuse(number, error)
             return
         if asyncio.isfuture(answer):
-            # A consumer whose front was told that it is none could begin later.
-            self._answer_later(number, bound, answer, in_time=method != "consume")
+            # A consumer could begin, and a message come, behind an answer that there is none: nobody's.
+            in_time = method not in ("consume", "get")
+            self._answer_later(number, bound, answer, in_time=in_time)
         else:
             self._answer(number, bound, answer)
 

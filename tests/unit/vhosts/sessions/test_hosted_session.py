@@ -1,5 +1,6 @@
 """The leader's end of a session: batches, confirms, deliveries, settlements, and its end."""
 
+import asyncio
 from collections.abc import Awaitable
 from dataclasses import replace
 from typing import Any
@@ -532,6 +533,25 @@ async def test_who_asks_is_answered_in_time(front: HandFront, subject: int) -> N
     with pytest.raises(NotReplicated, match="too few nodes"):
         await front.answered(declared)
     assert front.session._calls == 0
+
+
+async def test_a_message_that_is_got_late_is_its_fronts(
+    front: HandFront, queue: Queue, subject: int
+) -> None:
+    async def too_late(done: Awaitable[object]) -> object:
+        raise NotReplicated("too few nodes")
+
+    front.session._host = replace(front.session._host, in_time=too_late)
+    front.publish(subject, "m")
+    front.outbox = OUTBOX_BYTES_MAX + 1
+    got = front.call("get", False, subject=subject)
+    await asyncio.sleep(0)
+    front.outbox = 0
+    front.session.drained()
+    assert (await front.answered(got))["offset"] == 0
+    assert queue.ready == 0
+    front.close()
+    assert queue.ready == 1
 
 
 async def test_a_call_has_a_size(front: HandFront, subject: int) -> None:
