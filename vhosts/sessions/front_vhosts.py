@@ -42,7 +42,7 @@ class FrontVhosts:
 
     def begin(self) -> None:
         """Clients are taken from here on."""
-        self._vhosts.on_added = self._add
+        self._vhosts.on_added = self._added
         for vhost in self._vhosts.all():
             self._add(vhost)
 
@@ -82,9 +82,12 @@ class FrontVhosts:
         self._queues.clear()
         self._link.end("this node leads")  # behind consumers: the session has none any more
 
-    def _add(self, vhost: VirtualHost) -> None:
+    def _added(self, vhost: VirtualHost) -> None:
         for gone in self._queues.keys() - {*self._vhosts.all()}:
             del self._queues[gone]
+        self._add(vhost)
+
+    def _add(self, vhost: VirtualHost) -> None:
         stored = vhost.stored
         queues = FrontQueues(stored.queues, vhost.policies.book, partial(self._handle, vhost))
         self._queues[vhost] = queues
