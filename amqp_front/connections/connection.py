@@ -278,8 +278,7 @@ class Connection(asyncio.BufferedProtocol):
         services = self.services
         now = services.clock.monotonic()
         services.scheduler.deadline = now + CLIENT_SECONDS
-        if now >= services.gate.lapses_at:
-            services.gate.lapse()
+        services.gate.look(now)
         try:
             if self.state is not _AWAIT_HEADER or self._protocol_header():
                 self._commands()

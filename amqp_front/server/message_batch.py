@@ -63,6 +63,7 @@ class MessageBatch:
         self, services: Services, vhost: VirtualHost, user: str | None, exchange: str
     ) -> None:
         share = services.intake.share(user or "")
+        services.gate.look(services.clock.monotonic())
         for gate in (services.gate, share.closed_gate()):
             if gate is not None and gate.closed:
                 raise PublishersWait(f"publishers wait: {', '.join(sorted(gate.reasons))}")

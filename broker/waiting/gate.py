@@ -58,7 +58,7 @@ class Gate:
     Attributes:
         closed: publishers should wait.
         reasons: why.
-        lapses_at: by the monotonic clock, in seconds: whoever reads publishes from then on calls `lapse`.
+        lapses_at: by the monotonic clock, in seconds: from then on a `look` calls `lapse`.
         lapse: closes the gate, as what this node knows is too old to route by.
     """
 
@@ -76,6 +76,11 @@ class Gate:
     def alarms(self) -> Set[str]:
         """Why publishers wait, as far as somebody should know."""
         return self.reasons if self._tells else self.reasons & _ALARMING
+
+    def look(self, now: float) -> None:
+        """Somebody is about to publish: what this node knows may be too old."""
+        if now >= self.lapses_at:
+            self.lapse()
 
     def hold(self, held: Held) -> None:
         """Call `held.let_go` when the gate opens; before that maybe `tell_blocked`."""

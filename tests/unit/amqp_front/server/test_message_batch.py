@@ -79,6 +79,13 @@ async def test_none_begins_while_publishers_wait(services: Any, node: Node) -> N
     begun(services, node)
 
 
+async def test_none_begins_behind_what_its_node_may_not_know(services: Any, node: Node) -> None:
+    services.gate.lapses_at = services.clock.monotonic()
+    services.gate.lapse = lambda: services.gate.close_for({"leader"})
+    with pytest.raises(PublishersWait, match=r"^publishers wait: leader$"):
+        begun(services, node)
+
+
 async def test_a_user_who_has_too_much_under_way_waits(services: Any, node: Node) -> None:
     first = begun(services, node)
     first.receive(1_000)
