@@ -100,6 +100,7 @@ class FrontNode:
         self._counts = counts
         self._trace = trace
         self._told: FrontCounts | None = None  # of the session that a leader has taken
+        self._traced: Sequence[str] | None = None  # as it has said
         self._deadline: ConfirmDeadline | None = None
         self._is_over = False
         self._pressure: Set[str] = frozenset()
@@ -199,7 +200,7 @@ class FrontNode:
             self._loop.call_soon, self._clock.monotonic, partial(self._lost, replace, telling)
         )
         session.on_asked = telling.asked
-        session.on_traced = self._trace
+        session.on_traced = self._trace_in
         session.progress.around = self._cork.run
         session.on_pressure = self._pressed
         session.on_reply = self._deliver_reply
@@ -222,7 +223,7 @@ class FrontNode:
 
     def _opened(self, write: Write, epoch: int, position: int) -> FrontSession:
         session = self._link.session
-        self._told = FrontCounts(self._counts)
+        self._told, self._traced = FrontCounts(self._counts), None
         session.on_counts = self._told.told
         self._when_applied(session, position, partial(self._open, write, epoch))
         return session
@@ -233,8 +234,15 @@ class FrontNode:
         self._link.open(write, epoch)
         if self._told is not None:
             self._told.begin(lambda message: write(session_message_pieces(message)))
+        if self._traced is not None:
+            self._trace(self._traced)
         self._close_gate()
         self._serve(True)
+
+    def _trace_in(self, vhosts: Sequence[str]) -> None:
+        self._traced = vhosts
+        if self._link.session.is_open:  # else there may be fewer vhosts than the leader has
+            self._trace(vhosts)
 
     def _look(self, session: FrontSession) -> None:
         if session is self._link.session and not (session.is_open or self._is_over):

@@ -203,6 +203,24 @@ async def test_a_front_hears_where_messages_are_copied(tmp_path: Path) -> None:
         assert cluster.firehoses[-1] == []
 
 
+async def test_messages_are_copied_in_vhosts_that_come_before_the_session_opens(
+    tmp_path: Path,
+) -> None:
+    async with following(tmp_path) as (cluster, front, gate):
+        cluster.traced = ["later"]
+        leader = cluster.host(1)
+        cluster.hosts[leader].barrier.expect([], 5)
+        cluster.lead(leader)
+        await until(lambda: cluster.storage.waiting)
+        told = SessionMessage(Kind.PRESSURE, content=msgspec.msgpack.encode(["disk"]))
+        cluster.hosted[0].write(message_pieces(told))
+        await until(lambda: "disk" in gate.reasons)  # it has read what was sent before
+        assert cluster.firehoses == []
+        cluster.storage.apply(5)
+        assert front.session.is_open
+        assert cluster.firehoses == [["later"]]
+
+
 async def test_what_a_lost_session_was_asked_does_not_end_the_next_one(tmp_path: Path) -> None:
     async with following(tmp_path) as (cluster, front, _):
         leader = cluster.host(1)
