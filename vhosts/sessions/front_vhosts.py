@@ -83,8 +83,10 @@ class FrontVhosts:
         self._link.end("this node leads")  # behind consumers: the session has none any more
 
     def _added(self, vhost: VirtualHost) -> None:
-        for gone in self._queues.keys() - {*self._vhosts.all()}:
-            del self._queues[gone]
+        vhosts = self._vhosts.all()
+        if len(self._queues) >= len(vhosts):  # else none is deleted; thousands may come in a row
+            for gone in self._queues.keys() - {*vhosts}:
+                del self._queues[gone]
         self._add(vhost)
 
     def _add(self, vhost: VirtualHost) -> None:
