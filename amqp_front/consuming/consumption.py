@@ -248,7 +248,9 @@ class Consumption:
 
         def begin(source: ConsumerSource) -> None:
             if self._is_closed:  # meanwhile
-                consumer.queue.detach((consumer,))  # a front's may be another one, of a node that leads now
+                consumer.queue.detach(
+                    (consumer,)
+                )  # a front's may be another one, of a node that leads now
                 self.vhost.definitions.consumers_left(queue.name)
             else:
                 self._start(consumer, source, has_lease=not (no_ack or is_reader))

@@ -82,7 +82,8 @@ class Pursuit:
     async def _change(self, record: ShardRecord | None) -> None:
         # By compare-and-set: when a node has changed it meanwhile, the next view is another one.
         if record is not None:
-            await self._coordinator.propose(replace(record, changed_at=self._clock.now()))
+            changed = replace(record, changed_at=self._clock.now())
+            await self._coordinator.propose(changed, self.view.records.get(record.shard))
 
     async def _why(self) -> str:
         waits = [each for each in self._sent if await self._withdrawn(each)]

@@ -97,14 +97,22 @@ class EtcdCoordinator:
                 commands[name] = replace(command, revision=each.mod_revision)
         return ClusterView(found.header.revision, records, nodes, commands)
 
-    async def propose(self, record: ShardRecord) -> ShardRecord | None:
-        """Set a shard's record if its revision is still `record.revision`; 0: if there is none.
+    async def propose(
+        self, record: ShardRecord, seen: ShardRecord | None = None
+    ) -> ShardRecord | None:
+        """Set a shard's record if it is still the one that was seen; None: if there is none.
+
+        Revisions come again when etcd is set back to an older state, so the value is compared, too.
 
         Returns:
             The record with its new revision; None: another one is there.
         """
-        key = f"shards/{record.shard}"
-        done = await self._set(key, record.encode(), expected_revision=record.revision)
+        done = await self._set(
+            f"shards/{record.shard}",
+            record.encode(),
+            expected_revision=0 if seen is None else seen.revision,
+            expected_value=None if seen is None else seen.encode(),
+        )
         if not done.succeeded:
             return None
         return replace(record, revision=done.header.revision)
@@ -179,22 +187,31 @@ class EtcdCoordinator:
         return _decode(await self._gateway.request("lease/grant", body), _Lease)
 
     async def _set(
-        self, name: str, value: bytes, *, expected_revision: int, lease: int = 0
+        self,
+        name: str,
+        value: bytes,
+        *,
+        expected_revision: int,
+        expected_value: bytes | None = None,
+        lease: int = 0,
     ) -> _Transaction:
         put = {"value": encoded(value), "lease": lease}
-        return await self._change(name, expected_revision, "request_put", put)
+        return await self._change(name, expected_revision, "request_put", put, expected_value)
 
     async def _change(
-        self, name: str, expected_revision: int, request: str, more: dict[str, Any]
+        self,
+        name: str,
+        expected_revision: int,
+        request: str,
+        more: dict[str, Any],
+        expected_value: bytes | None = None,
     ) -> _Transaction:
         key = encoded((self._prefix + name).encode())
-        compared = {
-            "key": key,
-            "target": "MOD",
-            "result": "EQUAL",
-            "mod_revision": expected_revision,
-        }
-        body = {"compare": [compared], "success": [{request: {"key": key, **more}}]}
+        same = {"key": key, "result": "EQUAL"}
+        compared = [{**same, "target": "MOD", "mod_revision": expected_revision}]
+        if expected_value is not None:
+            compared.append({**same, "target": "VALUE", "value": encoded(expected_value)})
+        body = {"compare": compared, "success": [{request: {"key": key, **more}}]}
         return _decode(await self._gateway.request("kv/txn", body), _Transaction)
 
 

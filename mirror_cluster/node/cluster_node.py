@@ -197,6 +197,8 @@ class ClusterNode:
             Whether it was made; False: another one is there.
         """
         hosted, before = self.replicas[shard], self.view.records.get(shard)
+        if revision != (before.revision if before is not None else 0):
+            return False
         known = hosted.replica.known
         if before is not None and before.cluster == known.cluster:
             replicas = (*before.replicas, *{hosted.member.node}.difference(before.replicas))
@@ -211,7 +213,7 @@ class ClusterNode:
             max([before.epoch if before is not None else 0, *epochs]),
         )
         record = replace(record, changed_at=self.clock.now(), revision=revision)
-        made = await self.coordinator.propose(record)
+        made = await self.coordinator.propose(record, before)
         self.read_soon()
         return made is not None
 

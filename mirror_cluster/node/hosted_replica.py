@@ -17,7 +17,7 @@ from routelog.mirror_cluster.node.copy_receiver import CopyDamaged, CopyError
 from routelog.mirror_cluster.node.journal_storage import CopyWaits, JournalStorage, Notice
 from routelog.mirror_cluster.node.shipping import RecentBlocks, Shipping
 from routelog.mirror_cluster.protocol.messages import Message
-from routelog.mirror_cluster.protocol.shard_record import Member, ShardRecord
+from routelog.mirror_cluster.protocol.shard_record import Member
 from routelog.mirror_cluster.replica.actions import (
     AbortCopy,
     Action,
@@ -172,13 +172,13 @@ class HostedReplica:
         self._storage.truncate(action.position, action.keep)
 
     def _propose(self, action: Propose) -> None:
-        self._around.spawn(self._ask_coordinator(action.record, action.reason))
+        self._around.spawn(self._ask_coordinator(action))
 
-    async def _ask_coordinator(self, record: ShardRecord, reason: str) -> None:
-        accepted = None
+    async def _ask_coordinator(self, action: Propose) -> None:
+        accepted, record, reason = None, action.record, action.reason
         changed = replace(record, changed_at=self._around.clock.now())
         try:
-            accepted = await self._around.coordinator.propose(changed)
+            accepted = await self._around.coordinator.propose(changed, action.seen)
         except (CoordinatorUnavailable, CoordinatorRefused) as error:
             log.warning("shard %d: %s; nobody took that: %s", self.shard, reason, error)
             await asyncio.sleep(PROBLEM_PAUSE_SECONDS)

@@ -99,13 +99,15 @@ class Commit:
 
 @dataclass(frozen=True, slots=True)
 class Propose:
-    """Set the coordinator's record if its revision is still that of `record`; answered by `Proposed`.
+    """Set the coordinator's record if it is still the one that was seen; answered by `Proposed`.
 
     Attributes:
+        seen: whose revision `record` has. Revisions come again when a coordinator is set back.
         reason: in words, for a log.
     """
 
     record: ShardRecord
+    seen: ShardRecord
     reason: str = field(default="", compare=False)
 
 

@@ -336,9 +336,9 @@ class Leader:
         for _, peer in sorted(self._peers.items()):
             if peer.member not in record.members and self._can_join(peer, now):
                 joined = record.with_member(peer.member)
-                return Propose(joined, f"{peer.member.node} has everything: it is in sync")
+                return Propose(joined, record, f"{peer.member.node} has everything: it is in sync")
         shrunk = self._in_sync.shrunk(self._late(now), self._settings.min_in_sync)
-        return None if shrunk is None else Propose(shrunk, self._why_left(shrunk))
+        return None if shrunk is None else Propose(shrunk, record, self._why_left(shrunk))
 
     def _why_left(self, shrunk: ShardRecord) -> str:
         left = self._in_sync.record.members - shrunk.members
@@ -379,8 +379,9 @@ class Leader:
         peer, end = self._peers[self._target], self._log.chain.end_position
         if peer.durable != end or self._log.committed != end:
             return None
-        handed_over = self._in_sync.record.led_by(peer.member, claim=0)
-        return Propose(handed_over, f"{self._target} is to lead")
+        record = self._in_sync.record
+        handed_over = record.led_by(peer.member, claim=0)
+        return Propose(handed_over, record, f"{self._target} is to lead")
 
     def _is_alone_since(self, time: float) -> bool:
         return time <= self.alone_since

@@ -360,7 +360,7 @@ class Replica:
         size_min = self._settings.min_in_sync
         newest = self._with_newest_epoch(record)
         wanted = claimed(newest, member, self._identity.process, running, size_min)
-        return [Propose(wanted, claim_reason(record, wanted))]
+        return [Propose(wanted, record, claim_reason(record, wanted))]
 
     def _unable(self, record: ShardRecord) -> frozenset[str]:
         """Members that are damaged, or have another disk than the one that is in sync."""
@@ -434,4 +434,5 @@ class Replica:
         self._claim_revision = record.revision
         newest = self._with_newest_epoch(record)
         recovered = newest.recovered_by(self._identity.member, self._identity.process)
-        return [Propose(recovered, "this node leads with what it has: the operator accepts a loss")]
+        reason = "this node leads with what it has: the operator accepts a loss"
+        return [Propose(recovered, record, reason)]

@@ -61,11 +61,13 @@ class Coordinator:
         """What the nodes that have a lease tell of their replicas."""
         return {node: note for node, note in sorted(self._notes.items()) if node in self._leases}
 
-    def propose(self, node: str, record: ShardRecord, reply: Reply) -> None:
+    def propose(
+        self, node: str, record: ShardRecord, seen: ShardRecord | None, reply: Reply
+    ) -> None:
         """Compare and set; the reply has the new record or None."""
         self.under_way += 1
         self._scheduler.after(10.0, self._forget_proposal)
-        self._request(node, self._set, node, record, reply)
+        self._request(node, self._set, node, record, seen, reply)
 
     def read(self, node: str, reply: Reply) -> None:
         """The reply has the record, who is alive, and whether it is one that was on its way for long."""
@@ -137,10 +139,10 @@ class Coordinator:
         if not self.is_away:
             self._network.send(ETCD, node, reply, *arguments)
 
-    def _set(self, node: str, record: ShardRecord, reply: Reply) -> None:
+    def _set(self, node: str, record: ShardRecord, seen: ShardRecord | None, reply: Reply) -> None:
         if self.is_away:
             return
-        if not self.may_set(record):
+        if not self.may_set(seen):
             self._answer(node, reply, None)
             return
         self._revision += self._randomness.randrange(1, 4)  # other keys change, too
@@ -151,9 +153,9 @@ class Coordinator:
         self._answer(node, reply, self.record)
         self._notify(RecordSeen(self.record, is_fresh=False))
 
-    def may_set(self, record: ShardRecord) -> bool:
+    def may_set(self, seen: ShardRecord | None) -> bool:
         """The compare of compare-and-set."""
-        return record.revision == (self.record.revision if self.record is not None else 0)
+        return seen == self.record
 
     def _read(self, node: str, reply: Reply) -> None:
         is_late = self._randomness.random() < self.stale_reads and self.record is not None

@@ -216,7 +216,7 @@ MUTATIONS: dict[str, list[Patch]] = {
     "anybody may lead": [(election, "can_lead", lambda record, member: True)],
     "a process that was started again leads on": [(Replica, "_has_claimed", _leads_again)],
     "an epoch is used twice": [(ShardRecord, "led_by", _keeps_the_epoch)],
-    "the coordinator does not compare": [(Coordinator, "may_set", lambda self, record: True)],
+    "the coordinator does not compare": [(Coordinator, "may_set", lambda self, seen: True)],
     "the in-sync set becomes too small": [
         (InSyncSet, "shrunk", lambda self, late, size_min: _SHRUNK(self, late, 1))
     ],

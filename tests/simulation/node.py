@@ -253,7 +253,7 @@ class Node:
             max([*known, record.epoch if record is not None else 0]),
         )
         wanted = replace(begun, revision=record.revision if record is not None else 0)
-        coordinator.propose(self.name, wanted, lambda accepted: None)
+        coordinator.propose(self.name, wanted, record, lambda accepted: None)
 
     def _renewed(self, sent_at: float) -> None:
         self._keep_lease(self.lease.renewed(sent_at, self.cluster.scheduler.now))
@@ -447,7 +447,7 @@ class Node:
         self._requests += 1
         self._open_requests.add(self._requests)
         answered = self._reply(self._proposed, self._requests, action.record.revision)
-        self.cluster.coordinator.propose(self.name, action.record, answered)
+        self.cluster.coordinator.propose(self.name, action.record, action.seen, answered)
         self.cluster.scheduler.after(COORDINATOR_SECONDS, answered, None)
 
     def _proposed(self, request: int, revision: int, accepted: ShardRecord | None) -> None:

@@ -29,11 +29,12 @@ class MemoryCoordinator:
         held = self._held
         return ClusterView(held.revision, dict(held.records), dict(held.nodes))
 
-    async def propose(self, record: ShardRecord) -> ShardRecord | None:
+    async def propose(
+        self, record: ShardRecord, seen: ShardRecord | None = None
+    ) -> ShardRecord | None:
         """See `EtcdCoordinator`."""
         held = self._held
-        before = held.records.get(record.shard)
-        if record.revision != (before.revision if before is not None else 0):
+        if held.records.get(record.shard) != seen:
             return None
         held.revision += 1
         held.records[record.shard] = accepted = replace(record, revision=held.revision)

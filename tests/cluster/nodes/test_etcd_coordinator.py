@@ -66,9 +66,12 @@ async def test_a_record_is_set_once_for_each_revision(tmp_path: Path) -> None:
         assert made == replace(RECORD, revision=made.revision)
         assert await coordinator.propose(RECORD) is None, "there is one"
         next_epoch = replace(made, epoch=2)
-        changed = await coordinator.propose(next_epoch)
+        changed = await coordinator.propose(next_epoch, made)
         assert changed is not None
-        assert await coordinator.propose(next_epoch) is None, "it has changed since"
+        assert await coordinator.propose(next_epoch, made) is None, "it has changed since"
+        another = replace(changed, claim=changed.claim + 1)
+        set_back = "a coordinator that was set back has another record of the same revision"
+        assert await coordinator.propose(next_epoch, another) is None, set_back
         other = replace(RECORD, shard=1)
         assert await coordinator.propose(other)
         view = await coordinator.read()
@@ -82,7 +85,7 @@ async def test_of_many_that_propose_at_once_one_is_accepted(tmp_path: Path) -> N
         record = await coordinator.propose(RECORD)
         for _ in range(20):
             assert record is not None
-            asked = [coordinator.propose(replace(record, claim=each)) for each in range(8)]
+            asked = [coordinator.propose(replace(record, claim=each), record) for each in range(8)]
             accepted = [each for each in await asyncio.gather(*asked) if each is not None]
             assert len(accepted) == 1
             record = (await coordinator.read()).records[0]
@@ -167,7 +170,7 @@ async def set_epoch(coordinator: EtcdCoordinator, epoch: int) -> ShardRecord:
             record = (await coordinator.read()).records[0]
             if record.epoch == epoch:
                 return record
-            await coordinator.propose(replace(record, epoch=epoch))
+            await coordinator.propose(replace(record, epoch=epoch), record)
         except CoordinatorUnavailable:
             await asyncio.sleep(0.05)
 
@@ -201,7 +204,7 @@ async def test_without_a_majority_nothing_is_read_and_nothing_set(tmp_path: Path
         with pytest.raises(CoordinatorUnavailable):
             await coordinator.read()
         with pytest.raises(CoordinatorUnavailable):
-            await coordinator.propose(replace(made, epoch=2))
+            await coordinator.propose(replace(made, epoch=2), made)
 
 
 async def test_a_member_that_leads_etcd_hands_that_over_to_one_that_may(tmp_path: Path) -> None:
@@ -250,14 +253,14 @@ async def test_compaction_changes_nothing(tmp_path: Path) -> None:
         record = await coordinator.propose(RECORD)
         for epoch in range(2, 12):
             assert record is not None
-            record = await coordinator.propose(replace(record, epoch=epoch))
+            record = await coordinator.propose(replace(record, epoch=epoch), record)
         assert record is not None
         gateway = EtcdGateway(cluster.endpoints())
         body = {"revision": record.revision, "physical": True}
         await gateway.request("kv/compaction", body)
         await gateway.aclose()
         assert (await coordinator.read()).records == {0: record}
-        assert await coordinator.propose(replace(record, epoch=12))
+        assert await coordinator.propose(replace(record, epoch=12), record)
 
 
 async def test_a_record_that_somebody_else_wrote_is_not_guessed_at(tmp_path: Path) -> None:

@@ -90,7 +90,7 @@ class ReplicaSurroundings:
 
     # Its coordinator, owner and surroundings
 
-    async def propose(self, wanted: ShardRecord) -> ShardRecord | None:
+    async def propose(self, wanted: ShardRecord, seen: ShardRecord) -> ShardRecord | None:
         self.proposed.append(wanted)
         answer = self.answers.pop(0)
         if isinstance(answer, Exception):

@@ -130,8 +130,8 @@ class Cluster:
                 blocks = tuple(self.blocks[each] for each in range(after + 1, end + 1))
                 message = Append(SHARD, epoch, session, after, committed, stamp, blocks)
                 self.tell(to, Received(node, message))
-            case Propose(wanted) if node not in self.held:
-                if wanted.revision != self.record.revision:
+            case Propose(wanted, seen) if node not in self.held:
+                if seen != self.record:
                     self.tell(node, Proposed(wanted.revision, None), RecordSeen(self.record))
                     return
                 self.record = ShardRecord(**{**vars(wanted), "revision": wanted.revision + 1})
