@@ -142,9 +142,8 @@ async def list_channels_of_connection(call: Call) -> Answer:
     """The channels of a connection."""
     connection = await _connection(call)
     if connection is None:
-        path = f"{_CONNECTION}/channels"
-        await elsewhere(call, path, _missing(call))
-        return everywhere(call, path, _channels(call, iter(())))
+        await elsewhere(call, _CONNECTION, _missing(call))
+        return everywhere(call, f"{_CONNECTION}/channels", _channels(call, iter(())))
     return _channels(call, iter([connection]))
 
 
