@@ -19,6 +19,7 @@ from simulation.fronts.wire import Wire
 from routelog.amqp_front.server.front import AmqpFront
 from routelog.broker.node.configuration import BrokerConfig
 from routelog.broker.process import broker as process_broker
+from routelog.broker.process import process_share
 from routelog.broker.process.broker import Broker, BrokerAddress
 from routelog.log_backend import FollowedDefinitions, LogStore, PartitionRecords, ShardBlock
 from routelog.mirror_cluster import JournalStorage, LeadingNode
@@ -300,9 +301,9 @@ def simulated_processes(randomness: Random) -> Iterator[None]:
             "warn_of_default_passwords": _nothing,
             "random_below": lambda end: randomness.randrange(end),
             "random_key": lambda: randomness.randbytes(32),
-            "memory_limit": lambda: 1 << 32,
         }.items():
             stack.enter_context(change(process_broker, name, made))
+        stack.enter_context(change(process_share, "memory_limit", lambda: 1 << 32))
         number = count(1)
         stack.enter_context(change(queue_declaration, "random_name", lambda: f"{next(number)}"))
         for owner, name, size in LIMITS:

@@ -37,6 +37,7 @@ class FakeBroker:
         watch: object,
         join: object,
         on_end: object,
+        place: object,
     ) -> None:
         self.config = config
         self.definitions = definitions

@@ -225,8 +225,12 @@ async def test_a_block_larger_than_a_file_has_one_for_itself(owner: Owner, direc
 
 async def test_a_new_file_is_whole_and_synced_before_it_is_used(owner: Owner) -> None:
     await commit(owner, entry(0))
-    made = ["allocate", "write", "fill", "write", "sync", "rename", "sync_directory"]
-    assert [kind for kind, _ in owner.disk.events[:7]] == made
+    # A file system that does not take zeros past its cache gets them as a write, too.
+    kinds = [kind for kind, _ in owner.disk.events]
+    filled = kinds.index("fill")
+    assert set(kinds[:filled]) <= {"allocate", "write"}
+    made = ["write", "sync", "rename", "sync_directory"]
+    assert kinds[filled + 1 : filled + 5] == made
 
 
 async def test_closing_commits_what_is_pending(directory: Path, disk: WatchedDisk) -> None:
