@@ -125,6 +125,10 @@ class SessionSeeker:
             log.debug("no session with node %s: %s", leader.node, error or "it does not answer")
             session.close("it was not taken")
             return False
+        except Exception:  # a fault of ours: the next session may have none
+            log.exception("no session with node %s", leader.node)
+            session.close("it was not taken")
+            return False
         if session.end is None:
             return False
         await session.ended

@@ -79,6 +79,7 @@ class Cluster:
         self.hosted: list[Hosted] = []
         self.changed: Callable[[], None] = lambda: None
         self.refusals = 0
+        self.faults: list[Exception] = []
         self.counts = SharedCounts()  # of the leader
         self.traced: list[str] = []  # vhosts
 
@@ -106,6 +107,8 @@ class Cluster:
         take: Callable[[asyncio.Transport, bytes], None],
         node: str = "front",
     ) -> None:
+        if self.faults:
+            raise self.faults.pop()
         host = self.hosts.get(leader)
         if host is None:
             self.refusals += 1

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+import pytest
 from support.waiting import until
 from unit.broker.sessions.leading_nodes import LEASE_SECONDS, Cluster, octets
 
@@ -79,6 +80,17 @@ async def test_a_leader_that_cannot_be_reached_is_tried_again() -> None:
         await until(lambda: cluster.refusals >= 2)
         cluster.host(3)
         await until(lambda: front.write)
+
+
+async def test_an_error_of_ours_ends_one_session_and_not_the_seeking(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with seeking() as (cluster, front):
+        cluster.faults.append(RuntimeError("what nobody has thought of"))
+        cluster.lead(cluster.host(1))
+        await until(lambda: front.write)
+    (told,) = [each for each in caplog.records if each.exc_info]
+    assert "no session with node n1" in told.message
 
 
 async def test_a_session_that_ends_at_the_leader_is_lost_and_begun_anew() -> None:
