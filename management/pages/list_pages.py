@@ -100,7 +100,6 @@ CHANNELS = ListPage(
     "/channels",
     (
         Column("user", "User", "name"),
-        Column("node", "Node", "name"),
         Column("state", "State", "state"),
         Column("confirm", "Confirms", "yes"),
         Column("transactional", "Transactions", "yes"),

@@ -45,6 +45,9 @@ NOT_RUN: dict[str, dict[str, str]] = {
         "/opt/routelog/bin/pip": FROM_AN_INDEX,
         "systemctl daemon-reload": NEEDS_SYSTEMD,
     },
+    "docs/operating/processes.md": {
+        "routelog serve --processes": f"{GOES_ON}: the broker is there"
+    },
     "docs/operating/remote-storage.md": {
         "spark.read": "needs a bucket",
     },
