@@ -189,7 +189,12 @@ class MirroredBrokers:
     def ask(
         self, *command: str, environment: Mapping[str, str] | None = None
     ) -> tuple[dict[str, Any], int]:
-        """What `routelog cluster COMMAND --json` says, and its exit code; nothing without an etcd."""
+        """What `routelog cluster COMMAND --json` says, and its exit code; nothing without an etcd.
+
+        It waits longer than the command does by default: a node that starts again has its time.
+        """
+        if command[0] not in ("status", "verify") and "--timeout" not in command:
+            command = (*command, "--timeout", f"{3 * WAIT_SECONDS:g}")
         asked = self.command("cluster", *command, "--json", environment=environment)
         return json.loads(asked.stdout) if asked.stdout else {}, asked.returncode
 

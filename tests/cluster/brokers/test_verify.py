@@ -46,7 +46,8 @@ async def test_nodes_are_compared_under_load_and_one_that_has_something_else_is_
         assert told["summary"].endswith(f"`routelog cluster repair {name}@test`"), told
 
         # As a leader it hands over first.
-        assert cluster.ask("transfer", "--to", f"{name}@test")[1] == 0, cluster.log_text()
+        told, code = cluster.ask("transfer", "--to", f"{name}@test")
+        assert code == 0, (told, cluster.log_text())
         cluster.until_led(in_sync=3)
         told, code = cluster.ask("repair", f"{name}@test", "--timeout", "120")
         assert (told["done"], code) == (True, 0), (told, cluster.log_text())

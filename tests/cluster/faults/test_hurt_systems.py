@@ -182,7 +182,7 @@ def test_a_node_whose_journal_is_damaged_takes_a_copy_of_another_ones(
     assert "all is given up here, as other nodes have it" in hurt.log_text()
     assert list((hurt.data_dir / "aside").iterdir())
     deadline = time.monotonic() + WAIT_SECONDS
-    while cluster.ask("transfer", "--to", f"{name_of(hurt)}@test")[1]:
+    while cluster.ask("transfer", "--to", f"{name_of(hurt)}@test", "--timeout", "30")[1]:
         # The lease of what it was before has to end.
         assert time.monotonic() < deadline, cluster.status()
     assert drained(hurt) == [*map(str, range(20))]
