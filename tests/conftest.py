@@ -89,6 +89,11 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.write_line("\n".join(lines))
 
 
+def pytest_unconfigure() -> None:
+    """What is exempted from garbage collection is freed at the end: extensions report it as leaks otherwise."""
+    gc.unfreeze()
+
+
 @pytest.fixture(scope="module", autouse=True)
 def no_garbage_of_pytest() -> None:
     """Exempt all modules and tests from garbage collection: to look through them is a sixth of a test's time.
