@@ -218,13 +218,12 @@ from routelog.vhosts.sessions.hosted_transaction import (
 from routelog.vhosts.sessions.leader_link import LeaderLink
 from routelog.vhosts.sessions.remote_definitions import FrontConnections
 from routelog.vhosts.sessions.session_message import ANSWERED as ANSWERED
+from routelog.vhosts.sessions.session_message import OUTBOX_BYTES_MAX as SESSION_OUTBOX_BYTES_MAX
+from routelog.vhosts.sessions.session_message import VERSION as SESSION_VERSION
 from routelog.vhosts.sessions.session_message import (
-    OUTBOX_BYTES_MAX,
     BadSessionMessage,
     SessionMessage,
 )
-from routelog.vhosts.sessions.session_message import OUTBOX_BYTES_MAX as SESSION_OUTBOX_BYTES_MAX
-from routelog.vhosts.sessions.session_message import VERSION as SESSION_VERSION
 from routelog.vhosts.sessions.session_message import Kind as SessionKind
 from routelog.vhosts.sessions.session_message import decode_message as decode_session_message
 from routelog.vhosts.sessions.session_message import message_bytes as session_message_bytes

@@ -11,7 +11,6 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from routelog.benchmarks.brokers.broker_process import (
-    NOTHING,
     Broker,
     BrokerUnavailable,
     free_port,
@@ -26,13 +25,11 @@ _LED_SECONDS = 120  # on a busy machine; a quiet one takes 5 to 10
 @contextlib.contextmanager
 def mirrored_nodes(
     folder: Path,
-    environment: Mapping[str, str] = NOTHING,
     program: Callable[[str], Sequence[str]] = lambda name: ("routelog",),
 ) -> Iterator[tuple[str, Mapping[str, Broker]]]:
     """Nodes that run; gives the name of the leader, and each node by name.
 
     Args:
-        environment: added to that of this process.
         program: module that is run for a node, with its arguments before `serve`.
 
     Raises:
@@ -45,7 +42,6 @@ def mirrored_nodes(
     listed = ",".join(f"{name}@bench=127.0.0.1:{port}" for name, port in ports.items())
     common = {
         **os.environ,
-        **environment,
         "ROUTELOG_CLUSTER_NODES": listed,
         "ROUTELOG_CLUSTER_ETCD": "managed",
         "ROUTELOG_CLUSTER_SECRET": "a secret of this measurement",

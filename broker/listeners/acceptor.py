@@ -107,9 +107,7 @@ class Acceptor:
                     share.nobody_waits()
                 return
             except OSError as error:
-                if (
-                    error.errno == errno.EINVAL
-                ):  # it does not listen any more: see `ListeningSockets.refuse`
+                if error.errno == errno.EINVAL:  # see `ListeningSockets.refuse`
                     self._loop.remove_reader(self._listening)
                     return
                 if error.errno in _EXHAUSTED:

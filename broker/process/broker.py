@@ -51,7 +51,7 @@ from routelog.broker.sockets.proxy_header import Endpoint
 from routelog.broker.sockets.stalled_sockets import StalledSockets
 from routelog.broker.waiting.confirm_deadline import ConfirmDeadline
 from routelog.broker.waiting.consumer_gates import ConsumerGates
-from routelog.broker.waiting.gate import Gate
+from routelog.broker.waiting.gate import UNLED, Gate
 from routelog.broker.waiting.intake_budget import IntakeBudget, IntakeLimits
 from routelog.broker.waiting.publish_rates import PublishRates
 from routelog.exchanges import InvalidName
@@ -170,8 +170,8 @@ class Broker:
         self._sessions: HostedSessions | None = None
         self._leading: LeadingGate | None = None
         self._process_door: ProcessDoor | None = None
-        others_know = "" if mirror is None else mirror.name
-        self._replies = DirectReplies(others_know if place is None else place.name(self._name))
+        own = "" if mirror is None else mirror.name  # as other nodes, or processes, call this one
+        self._replies = DirectReplies(own if place is None else place.name(self._name))
         self._deadline: ConfirmDeadline | None = None
         self._leaving: set[asyncio.Task[None]] = set()
         self._umask = 0  # of who started the process
@@ -794,10 +794,8 @@ class Broker:
 
     def _serve(self, accepted: AcceptedSocket, proxied: Endpoint | None) -> ServedSocket:
         refusal = ""
-        if self._mirror is not None and not self._serves.is_set():
-            refusal = self._mirror.refusal
-        elif not self._serves.is_set():
-            refusal = AWAY
+        if not self._serves.is_set():
+            refusal = AWAY if self._mirror is None else self._mirror.refusal
         return self._front.serve(accepted, proxied, refusal)
 
     @property
@@ -807,7 +805,7 @@ class Broker:
 
     def _pressed(self, reasons: frozenset[str]) -> None:
         events, gate = self._vhosts.events, self._services.gate
-        before = frozenset(gate.reasons) - {"leader"}
+        before = frozenset(gate.reasons) - {UNLED}
         if self._leading is None:
             self._gate.close_for(reasons)
         else:

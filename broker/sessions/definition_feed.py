@@ -40,8 +40,7 @@ NOTHING_APPLIED = -1  # the first position of a feed is 0
 @dataclass(frozen=True, slots=True)
 class _Fed:
     write: Callable[[Sequence[Octets]], None]
-    outbox_bytes: Callable[[], int]
-    telling: "asyncio.Task[None]"
+    telling: "asyncio.Task[None]"  # the snapshot
 
 
 class DefinitionFeed:
@@ -77,7 +76,7 @@ class DefinitionFeed:
             outbox_bytes: how much is unsent: while it is much, the snapshot waits.
         """
         telling = asyncio.ensure_future(self._tell_all(write, outbox_bytes))
-        self._fed[session] = _Fed(write, outbox_bytes, telling)
+        self._fed[session] = _Fed(write, telling)
 
     def end(self, session: Hashable) -> None:
         """A session is over."""
@@ -102,9 +101,10 @@ class DefinitionFeed:
             start = b""
             # No turn of the loop may lie between the reading of a page and its sending.
             while page := list(islice(self._store.scan(prefix, start), PAGE_RECORDS)):
-                write(
-                    self._message(SessionKind.RECORDS, [x for k, e in page for x in (k, e.value)])
-                )
+                told: list[bytes | None] = []
+                for key, entry in page:
+                    told += key, entry.value
+                write(self._message(SessionKind.RECORDS, told))
                 start = page[-1][0] + b"\x00"
                 await pause(Lane.JOBS)
                 while outbox_bytes() > SESSION_OUTBOX_BYTES_MAX:  # noqa: ASYNC110 -- a rare case
@@ -228,9 +228,7 @@ class FedDefinitions:
             return
         try:
             self._definitions.apply(changes)
-        except (
-            Exception
-        ) as error:  # memory is not what the leader has: this front must not route by it
+        except Exception as error:  # memory differs from the leader's: nothing is routed by it
             self._has_failed = True
             log.exception("definitions of the leader cannot be carried out")
             self._failed(error)

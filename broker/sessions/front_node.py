@@ -11,10 +11,10 @@ from routelog.broker.sessions.definition_feed import FedDefinitions
 from routelog.broker.sessions.session_seeker import Leaders, SessionSeeker, Write
 from routelog.broker.sessions.session_socket import SILENCE_SHARE, STAMPS_PER_SECOND
 from routelog.broker.waiting.confirm_deadline import ConfirmDeadline
-from routelog.broker.waiting.gate import Gate
+from routelog.broker.waiting.gate import UNLED, Gate
 from routelog.log_backend import Clock, Durability, Records
 from routelog.vhosts import (
-    OUTBOX_BYTES_MAX,
+    SESSION_OUTBOX_BYTES_MAX,
     Answer,
     AnswerPieces,
     FrontConnections,
@@ -173,7 +173,7 @@ class FrontNode:
 
     def tell_counts(self) -> None:
         """Tell the leader how many clients this node has."""
-        if self._told is not None and self._seeker.outbox_bytes <= OUTBOX_BYTES_MAX:
+        if self._told is not None and self._seeker.outbox_bytes <= SESSION_OUTBOX_BYTES_MAX:
             self._told.tell()
 
     # -- direct replies: see `OtherNodes`
@@ -321,5 +321,5 @@ class FrontNode:
         # Without a session, others are answered what is not known here.
         full = {"journal"} if self._is_full else frozenset()
         is_led = self._link.session.is_open and self._is_fresh
-        unled = frozenset() if is_led else {"leader"}
+        unled = frozenset() if is_led else {UNLED}
         self._gate.close_for(self._pressure | full | unled)

@@ -146,21 +146,16 @@ class HostedSessions:
             self.take(front, transport, unread)
 
     def _take(self, front: str, transport: asyncio.Transport, unread: bytes) -> None:
+        call_later = asyncio.get_running_loop().call_later
         socket = SessionSocket(
             transport,
             front,
             self._lease_seconds,
-            asyncio.get_running_loop().call_later,
+            call_later,
             partial(self._over, front),
             lambda: end.drained(),
             age=lambda: int(self._age() * STAMPS_PER_SECOND),
         )
-        end = self._make(front, socket.write, lambda: socket.outbox_bytes)
-        self._sockets[end], self._ends[front], socket.end = socket, end, end
-        self._by_token[node_token(front)] = end
-        position = self.barrier.opened(end, front, 0)
-        end.on_applied = partial(self.barrier.applied, end)
-        end.on_failed = socket.close
 
         def send(message: SessionMessage) -> None:
             socket.write(session_message_pieces(message))
@@ -168,7 +163,12 @@ class HostedSessions:
         def outbox_bytes() -> int:
             return socket.outbox_bytes
 
-        call_later = asyncio.get_running_loop().call_later
+        end = self._make(front, socket.write, outbox_bytes)
+        self._sockets[end], self._ends[front], socket.end = socket, end, end
+        self._by_token[node_token(front)] = end
+        position = self.barrier.opened(end, front, 0)
+        end.on_applied = partial(self.barrier.applied, end)
+        end.on_failed = socket.close
         self._asked[front] = asked = AskedNode(send, outbox_bytes, call_later)
         self._counted[front] = counted = self._counts.opened(send, outbox_bytes)
         end.on_told, end.on_counts = asked.told, counted.told

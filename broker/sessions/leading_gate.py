@@ -3,7 +3,7 @@
 from collections.abc import Callable, Set
 from math import inf
 
-from routelog.broker.waiting.gate import Gate
+from routelog.broker.waiting.gate import UNLED, Gate
 from routelog.log_backend import CallLater, Timer
 
 LOOK_SECONDS = 0.05  # while publishers wait: the node hears of the others, or ends
@@ -62,5 +62,5 @@ class LeadingGate:
         self._close()
 
     def _close(self) -> None:
-        unsure = frozenset({"leader"} if self._is_unsure else ())
+        unsure = frozenset({UNLED} if self._is_unsure else ())
         self._gate.close_for(self._pressure | unsure)

@@ -17,13 +17,14 @@ from typing import Protocol
 # client can do nothing about it.
 TELL_SECONDS = 1.0
 
+UNLED = "leader"  # the reason of a node that does not know all that has been answered
 # In this order; "low on ..." are RabbitMQ's words, which clients may look for.
 _REASONS = {
     "disk": "low on disk",
     "memory": "low on memory",
     "files": "low on file descriptors",
     "journal": "waiting for a slow disk",
-    "leader": "waiting for the node that leads",
+    UNLED: "waiting for the node that leads",
     "consumers": "waiting for consumers",
 }
 _TOLD_AT_ONCE = {"disk"}

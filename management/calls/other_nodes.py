@@ -79,8 +79,8 @@ class OtherNodes:
         Raises:
             Refused: one has refused it, or is silent.
         """
-        for refusal in self.refusals:
-            raise refusal
+        if self.refusals:
+            raise self.refusals[0]
         if self.silent:
             raise Refused(*UNAVAILABLE, f"{' and '.join(self.silent)} did not answer")
 
@@ -155,7 +155,8 @@ async def elsewhere(
         Refused: none has it (`missing`), or that is not known; the one that has it refuses the call.
     """
     others = await other_nodes(call, path, method, headers)
-    for answer in others.found:
-        return Empty() if method != "GET" else Value(msgspec.json.decode(answer.pieces[0]))
+    if others.found:
+        is_read = method == "GET"
+        return Value(msgspec.json.decode(others.found[0].pieces[0])) if is_read else Empty()
     others.check_all()
     raise missing

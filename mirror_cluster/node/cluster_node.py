@@ -212,8 +212,8 @@ class ClusterNode:
             tuple(replicas),
             max([before.epoch if before is not None else 0, *epochs]),
         )
-        record = replace(record, changed_at=self.clock.now(), revision=revision)
-        made = await self.coordinator.propose(record, before)
+        changed = replace(record, changed_at=self.clock.now())
+        made = await self.coordinator.propose(changed, before)
         self.read_soon()
         return made is not None
 

@@ -53,6 +53,15 @@ class ForeignBroker:
         return ""
 
 
+def is_there(process: int) -> bool:
+    """Whether a process runs."""
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
 class BrokerProcess:
     """One `serve` process on a free port, with its own data directory.
 

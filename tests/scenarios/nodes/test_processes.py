@@ -12,7 +12,7 @@ from pathlib import Path
 import pika
 import pytest
 from pika.adapters.blocking_connection import BlockingConnection
-from support.broker_process import BrokerFailed, BrokerProcess
+from support.broker_process import BrokerFailed, BrokerProcess, is_there
 from support.pika_client import PERSISTENT, Clients, Inbox, drain, exists, let_stop
 from support.waiting import wait_until
 
@@ -90,15 +90,6 @@ def is_lost(connection: BlockingConnection) -> bool:
     except pika.exceptions.AMQPConnectionError:
         return True
     return not connection.is_open
-
-
-def is_there(process: int) -> bool:
-    """Whether a process runs."""
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    return True
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from support.broker_process import ROOT
+from support.broker_process import ROOT, is_there
 from support.waiting import wait_until
 
 PROGRAM = Path(__file__).with_name("family.py")
@@ -71,15 +71,6 @@ def start(tmp_path: Path) -> Iterator[Callable[..., Family]]:
     for family in families:
         family.parent.kill()
         family.parent.wait()
-
-
-def is_there(process: int) -> bool:
-    """Whether a process runs."""
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    return True
 
 
 def test_the_others_start_behind_the_first_and_end_before_it(start: Callable[..., Family]) -> None:
