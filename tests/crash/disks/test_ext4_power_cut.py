@@ -12,6 +12,7 @@ from crash.kills.loaded_history import (
     LIMITS,
     check_churned,
     check_counts,
+    check_filters,
     declare_all,
     drain_all,
     load_until_killed,
@@ -62,6 +63,7 @@ def test_nothing_confirmed_is_lost_by_power_cuts_on_ext4(
             image.cut_power()
             start_in_time(broker, history)
             check_counts(broker.url, history)
+            check_filters(broker.url, history)
             if cut % DRAIN_EVERY == 0 or cut == POWER_CUTS:
                 drain_all(broker.url, history)
                 check_churned(broker.url, history)

@@ -94,6 +94,7 @@ class Publisher(Client):
         most = max(1, RUN_BYTES_MAX // messages.body_bytes)
         first = ledger.published
         end = first + self._choice.randint(1, min(most, IN_FLIGHT_MAX))
+        end += -end % messages.cycle  # every filter matches the last one
         for sequence in range(first, end):
             self._tag += 1
             self._unconfirmed[self._tag] = queue, sequence

@@ -6,7 +6,7 @@ of the queue itself, and one of each consumer group.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 
 class PromiseBroken(Exception):
@@ -69,14 +69,23 @@ class MessageLedger:
 class CursorLedger:
     """What one cursor's consumers were given and acknowledged.
 
+    Args:
+        matches: whether they are to get a message.
+
     Attributes:
         acked: an acknowledgement was sent; it may be lost in a crash.
         settled: acknowledged, and a later confirm on the same channel says that the broker knows.
     """
 
-    def __init__(self, name: str, messages: MessageLedger) -> None:
+    def __init__(
+        self,
+        name: str,
+        messages: MessageLedger,
+        matches: Callable[[int], bool] = lambda sequence: True,
+    ) -> None:
         self.name = name
         self.messages = messages
+        self._matches = matches
         self.acked: set[int] = set()
         self.settled: set[int] = set()
         self._drained = messages.gone
@@ -98,6 +107,8 @@ class CursorLedger:
             raise PromiseBroken(f"{self.name}: {sequence} came after {earlier}")
         if sequence >= self.messages.published:
             raise PromiseBroken(f"{self.name}: {sequence} was never published")
+        if not self._matches(sequence):
+            raise PromiseBroken(f"{self.name}: {sequence} does not match")
         if sequence in self.settled or sequence < self._drained:
             raise PromiseBroken(f"{self.name}: {sequence} came back after it was settled")
 
@@ -130,4 +141,5 @@ class CursorLedger:
         self.settled.clear()
 
     def _confirmed(self) -> set[int]:
-        return {sequence for sequence in self.messages.confirmed if sequence >= self._drained}
+        confirmed = self.messages.confirmed
+        return {each for each in confirmed if each >= self._drained and self._matches(each)}

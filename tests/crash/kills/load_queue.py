@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import cycle
 
@@ -13,6 +13,31 @@ BODY_BYTES = (14, 100, 100, 1_000, 8_000, 60_000)
 COMPRESSIONS = ("none", "zstd", "lz4")
 KEYS = 11  # more than partitions, and not a multiple of them
 GROUP = "readers"
+FILTER_VALUES = ("eu", "", "us", "eu,us")  # of message n, by n modulo 4
+
+
+@dataclass(frozen=True)
+class Filter:
+    """Of a group.
+
+    Attributes:
+        arguments: of basic.consume.
+        matching: message n modulo 4.
+    """
+
+    arguments: Mapping[str, object]
+    matching: Collection[int]
+
+    def matches(self, sequence: int) -> bool:
+        """Whether the group is to get a message."""
+        return sequence % len(FILTER_VALUES) in self.matching
+
+
+FILTERS = (
+    Filter({"x-stream-filter": "eu"}, {0, 3}),
+    Filter({"x-stream-filter": ["us"], "x-stream-match-unfiltered": True}, {1, 2, 3}),
+    Filter({"x-filter": "[x-stream-filter-value] LIKE 'eu_us'"}, {3}),
+)
 
 
 @dataclass(frozen=True)
@@ -22,6 +47,7 @@ class Cursor:
     messages: NumberedMessages
     ledger: CursorLedger
     arguments: Mapping[str, object] = field(default_factory=dict)
+    is_filtered: bool = False
 
 
 class LoadQueue:
@@ -30,6 +56,7 @@ class LoadQueue:
     Args:
         number: in the body of each message.
         lost: the levels of `x-durability` that do not survive the crashes of this load.
+        filters: of a group each; its messages have FILTER_VALUES then.
     """
 
     def __init__(
@@ -39,13 +66,15 @@ class LoadQueue:
         body_bytes: int,
         arguments: Mapping[str, object],
         lost: Collection[str],
+        filters: Sequence[Filter] = (),
     ) -> None:
         self.name = name
         self.arguments = arguments
         self.is_stream = arguments.get("x-queue-type") == "stream"
         self.keeps_log = self.is_stream or "x-retention" in arguments
         keys = KEYS if "x-partitions" in arguments else 1
-        self.messages = NumberedMessages(name, number, body_bytes, keys)
+        values = FILTER_VALUES if filters else ("",)
+        self.messages = NumberedMessages(name, number, body_bytes, keys, filter_values=values)
         survives = arguments.get("x-durability") not in lost
         self.ledger = MessageLedger(name, keys=keys, survives=survives)
         self.cursors: list[Cursor] = []
@@ -53,8 +82,12 @@ class LoadQueue:
             self.cursors.append(Cursor(self.messages, CursorLedger(name, self.ledger)))
         if self.keeps_log:
             group = CursorLedger(f"group of {name}", self.ledger)
-            arguments = {"x-group": GROUP, "x-stream-offset": "first"}
-            self.cursors.append(Cursor(self.messages, group, arguments))
+            self.cursors.append(Cursor(self.messages, group, _from_first(GROUP)))
+        for each in filters:
+            group_name = f"{GROUP} of {each.arguments}"
+            ledger = CursorLedger(group_name, self.ledger, each.matches)
+            of_group = {**_from_first(group_name), **each.arguments}
+            self.cursors.append(Cursor(self.messages, ledger, of_group, is_filtered=True))
 
     def check_count(self, count: int) -> None:
         """Check how many messages the queue says it has, while nobody consumes.
@@ -64,6 +97,10 @@ class LoadQueue:
         """
         cursor = CursorLedger(self.name, self.ledger) if self.is_stream else self.cursors[0].ledger
         cursor.check_count(count)
+
+
+def _from_first(group: str) -> dict[str, object]:
+    return {"x-group": group, "x-stream-offset": "first"}
 
 
 def load_queues(lost: Collection[str]) -> list[LoadQueue]:
@@ -83,4 +120,6 @@ def load_queues(lost: Collection[str]) -> list[LoadQueue]:
         ("retention", 300, {"x-retention": "1D", "x-compression": "lz4"}),
         ("stream", 300, {"x-queue-type": "stream", "x-compression": "zstd"}),
     ]
-    return [LoadQueue(number, *kind, lost) for number, kind in enumerate(kinds)]
+    queues = [LoadQueue(number, *kind, lost) for number, kind in enumerate(kinds)]
+    stream = {"x-queue-type": "stream"}
+    return [*queues, LoadQueue(len(kinds), "filtered", 300, stream, lost, FILTERS)]

@@ -25,7 +25,10 @@ from crash.kills.ledger import PromiseBroken
 from crash.kills.load_queue import LoadQueue, load_queues
 from crash.kills.numbered_message import NumberedMessages
 from pamqp import commands
+from pika.adapters.blocking_connection import BlockingChannel
+from pika.exceptions import ChannelClosedByBroker
 from support.broker_process import BrokerProcess
+from support.pika_client import Clients
 
 from routelog.benchmarks.traffic.connection import Connection
 
@@ -142,6 +145,32 @@ def check_counts(url: str, history: History) -> None:
         if count != CHURN_MESSAGES:
             raise PromiseBroken(f"{churn_queue(number)}: {count} of {CHURN_MESSAGES} messages")
     connection.close()
+
+
+def check_filters(url: str, history: History) -> None:
+    """Each group with a filter has the stored one: consumers that name another, or none, are refused."""
+    clients = Clients(url)
+    connection = clients.connect()
+    filtered = [
+        cursor for queue in history.queues for cursor in queue.cursors if cursor.is_filtered
+    ]
+    for cursor in filtered:
+        unfiltered = {"x-group": cursor.arguments["x-group"]}
+        for arguments in (unfiltered, unfiltered | {"x-stream-filter": "another"}):
+            check_refused(connection.channel(), cursor.messages.queue, arguments)
+    clients.close()
+
+
+def check_refused(channel: BlockingChannel, queue: str, arguments: dict[str, object]) -> None:
+    """Raises PromiseBroken unless a consumer with these arguments is told that the group's are others."""
+    channel.basic_qos(prefetch_count=PREFETCH)
+    try:
+        channel.basic_consume(queue, lambda *_: None, arguments=arguments)
+    except ChannelClosedByBroker as closed:
+        if closed.reply_code == 406 and "inequivalent arg" in closed.reply_text:
+            return
+        raise
+    raise PromiseBroken(f"{queue}: a group took a consumer with {arguments}")
 
 
 def drain_all(url: str, history: History) -> None:

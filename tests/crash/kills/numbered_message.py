@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 import zlib
+from collections.abc import Sequence
 
 from pamqp import commands, frame, header
 
@@ -25,6 +26,10 @@ class NumberedMessages:
     Args:
         keys: with more than one, message n goes through an exchange of the queue's name, with the
             routing key `key-` and n modulo this; otherwise straight to the queue.
+        filter_values: message n has the one at n modulo their count, if that is not empty.
+
+    Attributes:
+        cycle: behind so many messages, their values begin again.
     """
 
     def __init__(
@@ -35,21 +40,30 @@ class NumberedMessages:
         keys: int = 1,
         *,
         persistent: bool = True,
+        filter_values: Sequence[str] = ("",),
     ) -> None:
         self.queue = queue
         self.number = number
         self.body_bytes = max(body_bytes, BODY_BYTES_MIN)
-        properties = commands.Basic.Properties(delivery_mode=2 if persistent else 1)
-        content_header = header.ContentHeader(body_size=self.body_bytes, properties=properties)
+        self.cycle = len(filter_values)
         ways = [("", queue)] if keys == 1 else [(queue, f"key-{key}") for key in range(keys)]
+        content_headers = [self._content_header(value, persistent) for value in filter_values]
         self._prefixes = [
             frame.marshal(commands.Basic.Publish(exchange=exchange, routing_key=key), CHANNEL)
             + frame.marshal(content_header, CHANNEL)
             + _BODY_FRAME.pack(3, CHANNEL, self.body_bytes)
             for exchange, key in ways
+            for content_header in content_headers
         ]
         filler_bytes = self.body_bytes - BODY_BYTES_MIN
         self._fillers = [bytes([value]) * filler_bytes for value in range(256)]
+
+    def _content_header(self, filter_value: str, persistent: bool) -> header.ContentHeader:
+        headers = {"x-stream-filter-value": filter_value} if filter_value else None
+        properties = commands.Basic.Properties(
+            delivery_mode=2 if persistent else 1, headers=headers
+        )
+        return header.ContentHeader(body_size=self.body_bytes, properties=properties)
 
     def encoded(self, first: int, end: int) -> bytes:
         """The frames of the publishes [first, end)."""

@@ -12,6 +12,7 @@ from crash.kills.loaded_history import (
     History,
     check_churned,
     check_counts,
+    check_filters,
     declare_all,
     drain_all,
     load_until_killed,
@@ -59,6 +60,7 @@ def test_nothing_confirmed_is_lost_doubled_or_reordered_by_sigkill(
             load_until_killed(ageing_broker, history)
             start_in_time(ageing_broker, history)
             check_counts(ageing_broker.url, history)
+            check_filters(ageing_broker.url, history)
         drain_all(ageing_broker.url, history)
         check_churned(ageing_broker.url, history)
     except BaseException:
