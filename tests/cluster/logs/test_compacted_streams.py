@@ -1,4 +1,4 @@
-"""Compacted streams of nodes: whoever leads, a reader finds the last value of each key, and no deleted one."""
+"""Compacted streams of nodes: a reader of any node, or of its files, finds the last value of each key only."""
 
 from __future__ import annotations
 
@@ -24,8 +24,12 @@ from cluster.brokers.test_standby_process import (
 from support.broker_process import BrokerProcess
 from support.pika_client import PERSISTENT
 from support.ports import free_port
-from support.waiting import WAIT_SECONDS
+from support.waiting import WAIT_SECONDS, wait_until
 
+from routelog.spark_bridge.logs.log_directory import LogDirectory
+from routelog.spark_bridge.logs.readable_logs import LogPartition, OffsetRange
+
+TABLE = LogPartition("/", "table", 0)
 SETTINGS = {
     "ROUTELOG_SEGMENT_BYTES": "65536",
     "ROUTELOG_FLUSH_SECONDS": "0.02",
@@ -86,21 +90,38 @@ class Table:
         connection.close()
 
     def check(self) -> int:
-        """Read from the first message on; returns how many there are.
-
-        Each offset has the record that it had before, and the last value of each key is a possible one.
-        """
+        """Read from the first message on; returns how many there are."""
         found: dict[int, Record] = {}
         while not found:
             with suppress(*CHANGES):
                 found = self._read()
+        self._check(found)
+        return len(found)
+
+    def check_files(self, broker: BrokerProcess) -> None:
+        """Read a node's own files, as soon as they have what readers got; nobody publishes."""
+        files, end = LogDirectory(broker.data_dir), max(self._records) + 1
+        wait_until(lambda: files.extents(TABLE)[-1].end == end)
+        everything = OffsetRange(TABLE, files.extents(TABLE)[0].start, end, 0)
+        self._check(
+            {
+                batch.base_offset + index: (
+                    batch.records.routing_key(index).decode(),
+                    bytes(batch.records.body(index)),
+                )
+                for batch in files.read(everything)
+                for index in range(batch.end_offset - batch.base_offset)
+            }
+        )
+
+    def _check(self, found: dict[int, Record]) -> None:
+        # Each offset has the record that it had before, and the last value of each key is a possible one.
         assert [*found] == sorted(found)
         for offset, record in found.items():
             assert self._records.setdefault(offset, record) == record, offset
         last = dict(found.values())
         for key, values in self.possible.items():
             assert last.get(key, b"") in values, key
-        return len(found)
 
     def _read(self) -> dict[int, Record]:
         connection = pika.BlockingConnection(pika.URLParameters(self.leader().url))
@@ -135,11 +156,13 @@ def compacts_on(*brokers: BrokerProcess) -> Callable[[], bool]:
     )
 
 
-def check_equal(cluster: MirroredBrokers) -> None:
-    """All nodes have the same, but for what some have compacted."""
+def check_nodes(cluster: MirroredBrokers, table: Table) -> None:
+    """All nodes have the same, but for what some have compacted: that is last values, too."""
     cluster.until_led(in_sync=3)
     told, code = cluster.ask("verify")
     assert (told["equal"], told["complete"], code) == (True, True, 0), told
+    for broker in cluster.brokers.values():
+        table.check_files(broker)
 
 
 def test_a_new_leader_compacts_on_where_others_have_not_compacted(tmp_path: Path) -> None:
@@ -155,7 +178,7 @@ def test_a_new_leader_compacts_on_where_others_have_not_compacted(tmp_path: Path
         table.publish(compacts_on(leader, other))  # takes deletions
         table.check()
         assert not compacted(lazy)
-        check_equal(cluster)
+        check_nodes(cluster, table)
 
         leader.kill()
         cluster.until_led(in_sync=2)
@@ -163,14 +186,14 @@ def test_a_new_leader_compacts_on_where_others_have_not_compacted(tmp_path: Path
         leader.start()
         table.publish(compacts_on(leader, other))
         table.check()
-        check_equal(cluster)
+        check_nodes(cluster, table)
         for node in (lazy, other, leader):
             name = f"{node.data_dir.name}@test"
             told, code = cluster.ask("transfer", "--to", name)
             assert code == 0, told
             found = table.check()
         assert found < table.published  # the last one was restarted, and reads its files
-        check_equal(cluster)
+        check_nodes(cluster, table)
 
 
 @pytest.mark.long
@@ -191,7 +214,7 @@ def test_leaders_that_are_killed_while_they_compact_lose_no_last_value(tmp_path:
             cluster.until_led(in_sync=3)
             table.publish(compacts_on(*cluster.brokers.values()))
             table.check()
-            check_equal(cluster)
+            check_nodes(cluster, table)
 
 
 def test_a_promoted_standby_and_a_restored_backup_have_the_last_values(tmp_path: Path) -> None:
@@ -220,6 +243,7 @@ def test_a_promoted_standby_and_a_restored_backup_have_the_last_values(tmp_path:
         restored_table.check()
 
         until_followed_behind(node, time.monotonic())
+        table.check_files(promoted)
         node.kill()
         follow.end()
         done = command("promote", "--data-dir", str(promoted.data_dir))
