@@ -342,7 +342,12 @@ class Broker:
         else:
             has_remote = bool(config.remote_storage)
             self._logs = logs = NoLogStore(
-                self._clock, loop, config.memory_tail_bytes, has_remote=has_remote
+                self._clock,
+                loop,
+                SystemDisk(),
+                config.data_dir,
+                config.memory_tail_bytes,
+                has_remote=has_remote,
             )
         self._cork = Cork()
         scheduler = scheduler_of(loop)

@@ -75,8 +75,7 @@ async def overview(call: Call) -> Answer:
     sees_all = call.caller.has(Need.MONITORING)
     of = [counters] if sees_all else [vhost.counters for vhost in vhosts]
     messages = {"message_stats": {}, **statistics.messages(*(each.channels for each in of))}
-    for other in (await other_vhosts(call)).values():
-        messages = added(messages, other)
+    messages = await _with_others(call, messages)
     totals = await client_totals(call)
     return Value(
         Overview(
@@ -104,6 +103,12 @@ async def overview(call: Call) -> Answer:
             contexts=_contexts(call) if sees_all else msgspec.UNSET,
         )
     )
+
+
+async def _with_others(call: Call, messages: Row) -> Row:
+    for other in (await other_vhosts(call)).values():
+        messages = added(messages, other)
+    return messages
 
 
 class ClientTotals(msgspec.Struct):
@@ -171,7 +176,6 @@ async def _replica_row(call: Call, replica: ReplicaState) -> NodeRow:
 async def _of_this_node(call: Call) -> Row:
     broker, node = call.broker, call.broker.node
     uptime = broker.clock.monotonic() - node.started_at
-    statistics, counters = call.statistics(), broker.vhosts.counters
     alarms = broker.alarms()
     intake_bytes, intake_bytes_max = broker.intake_bytes()
     return {
@@ -180,7 +184,6 @@ async def _of_this_node(call: Call) -> Row:
         "processors": os.cpu_count(),
         **_usage_row(await asyncio.to_thread(process_usage)),
         "fd_total": node.file_descriptors_max,
-        "sockets_used": broker.connections.count,
         "sockets_total": node.connections_max,
         "intake_bytes": intake_bytes,
         "intake_bytes_limit": intake_bytes_max,
@@ -196,12 +199,29 @@ async def _of_this_node(call: Call) -> Row:
         "db_dir": node.data_dir,
         "standbys": [Standby(**each) for each in broker.cluster.standbys()],
         "rates_mode": "basic",
-        **statistics.churn(counters.churn),
-        **statistics.messages(counters.channels),
+        **await _of_clients(call),
         "exchange_types": _exchange_types(),
         "auth_mechanisms": [Enabled(name, True) for name in ("PLAIN", "AMQPLAIN")],
         "applications": [Application("routelog", node.version)],
         "enabled_plugins": [],
+    }
+
+
+async def _of_clients(call: Call) -> Row:
+    """Of the clients of this node, in all of its processes."""
+    broker, statistics, counters = call.broker, call.statistics(), call.broker.vhosts.counters
+    messages = statistics.messages(counters.channels)
+    if broker.processes():  # then there are no other nodes, which have rows of their own
+        totals = await client_totals(call)
+        return {
+            "sockets_used": totals.connections,
+            **totals.churn_rates,
+            **await _with_others(call, messages),
+        }
+    return {
+        "sockets_used": broker.connections.count,
+        **statistics.churn(counters.churn),
+        **messages,
     }
 
 

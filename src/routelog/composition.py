@@ -119,7 +119,8 @@ class Composition:
     @asynccontextmanager
     async def _watch(self, broker: Broker, address: BrokerAddress) -> AsyncIterator[None]:
         if self._is_front:
-            yield
+            async with self._manage(broker, address, {}):
+                yield
             return
         remove_left_door(address.data_dir)
         async with AsyncExitStack() as watches:

@@ -1,6 +1,7 @@
 """The management of a node: its HTTP API, and the file that lets this machine's command line in.
 
-A node that does not lead has no door: clients of HTTP are passed on. It answers the leader about its clients.
+A node that does not lead has no door: clients of HTTP are passed on. It answers the leader about its clients,
+and so does a process that does not have the data.
 
 The code of `management` is loaded where the API is switched on: a broker without it starts faster. A node of a
 cluster loads it before it joins: when it begins to lead, its lease would have to wait for that.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import signal
 from collections import Counter
 from collections.abc import Iterator
@@ -12,75 +11,10 @@ from pathlib import Path
 import pika
 import pytest
 from pika.adapters.blocking_connection import BlockingConnection
+from scenarios.nodes.process_family import PROCESSES, Family
 from support.broker_process import BrokerFailed, BrokerProcess, is_there
-from support.pika_client import PERSISTENT, Clients, Inbox, drain, exists, let_stop
+from support.pika_client import PERSISTENT, Inbox, drain, exists, let_stop
 from support.waiting import wait_until
-
-PROCESSES = 3
-CONNECTIONS_MAX = 40  # until each process has one
-
-
-class Family:
-    """A broker of several processes, and its clients."""
-
-    def __init__(self, data: Path) -> None:
-        self.broker = BrokerProcess(data, {"ROUTELOG_PROCESSES": str(PROCESSES)}).start()
-        self.clients = Clients(self.broker.url)
-
-    def pids(self, number: int) -> list[int]:
-        """The system's numbers of one of the processes, of each start."""
-        started = re.findall(rf"process {number} of {PROCESSES}: (\d+)", self.broker.log_text())
-        return [int(each) for each in started]
-
-    def pid(self, number: int) -> int:
-        """The number of one of them now."""
-        return self.pids(number)[-1]
-
-    def one_each(self) -> dict[int, BlockingConnection]:
-        """A connection with each process, by its number."""
-        found: dict[int, BlockingConnection] = {}
-        for _ in range(CONNECTIONS_MAX):
-            if len(found) == PROCESSES:
-                break
-            connection = self.clients.connect()
-            found.setdefault(self.process_of(connection), connection)
-        assert len(found) == PROCESSES, found
-        return found
-
-    def process_of(self, connection: BlockingConnection) -> int:
-        """Which process serves a client."""
-        inode = inode_of(connection)
-        for number in range(1, PROCESSES + 1):
-            if f"socket:[{inode}]" in open_files(self.pid(number)):
-                return number
-        raise AssertionError(f"nobody has socket {inode}")
-
-    def close(self) -> None:
-        """End all."""
-        self.clients.close()
-        self.broker.stop()
-
-
-def inode_of(connection: BlockingConnection) -> str:
-    """The broker's socket of a connection."""
-    client = connection._impl._transport._sock
-    own, theirs = (f":{port:04X}" for port in (client.getsockname()[1], client.getpeername()[1]))
-    for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
-        fields = line.split()
-        if fields[1].endswith(theirs) and fields[2].endswith(own):
-            return fields[9]
-    raise AssertionError("there is no such connection")
-
-
-def open_files(process: int) -> set[str]:
-    """What the files of a process are."""
-    found = set()
-    for entry in Path(f"/proc/{process}/fd").iterdir():
-        try:
-            found.add(os.readlink(entry))
-        except FileNotFoundError:  # closed meanwhile
-            continue
-    return found
 
 
 def is_lost(connection: BlockingConnection) -> bool:

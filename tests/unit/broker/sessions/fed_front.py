@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from pathlib import Path
 
 from support.known_definitions import known_definitions
 from support.queue_samples import Node, Turns, no_hash
 from support.waiting import until
 
 from routelog.broker.sessions.definition_feed import DefinitionFeed, FedDefinitions
-from routelog.log_backend import NoLogStore, Octets, SystemClock
+from routelog.log_backend import NoLogStore, Octets, SystemClock, SystemDisk
 from routelog.vhosts import (
     GlobalParameters,
     SessionMessage,
@@ -30,7 +31,7 @@ class FedFront:
 
     def __init__(self) -> None:
         loop, turns = asyncio.get_running_loop(), Turns()
-        logs = NoLogStore(SystemClock(), loop, 1024 * 1024, has_remote=False)
+        logs = NoLogStore(SystemClock(), loop, SystemDisk(), Path(), 1024 * 1024, has_remote=False)
         writer = logs.metadata_writer
         self.vhosts = VhostDirectory(logs, writer, turns.scheduler, turns.call_later)
         self.users = UserDirectory(writer, no_hash)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from unit.management.managed_node import Connection, ManagedNode, managed_node
 
+from routelog.broker import ProcessState
 from routelog.management.calls.answer import Listing
 from routelog.management.calls.failures import Refused
 from routelog.management.calls.listing import list_query, listed
@@ -179,6 +180,19 @@ async def test_totals_are_those_of_all_nodes(leader: ManagedNode) -> None:
     assert (totals["connections"], totals["channels"], totals["consumers"]) == (3, 3, 2)
     own = await leader.ask(node_views.overview, leader.caller("other", "management"))
     assert own["object_totals"]["connections"] == 1
+
+
+async def test_a_node_has_the_clients_of_its_processes_and_not_of_other_nodes(
+    leader: ManagedNode, front: ManagedNode
+) -> None:
+    for node, count in ((leader, 2), (front, 5)):
+        node.connections.open[0].channels[0].counters.published_to(b"amq.topic", count)
+        node.node.vhosts.counters.churn.connection_created += count
+    for processes, expected in ((0, (1, 2, 2)), (2, (3, 7, 7))):
+        leader.processes = [ProcessState(each, each, True, 1) for each in range(processes)]
+        (row,) = await leader.ask(node_views.list_nodes)
+        counts = row["sockets_used"], row["connection_created"], row["message_stats"]["publish"]
+        assert counts == expected
 
 
 async def test_clients_of_all_nodes_are_told_of(leader: ManagedNode) -> None:
