@@ -12,7 +12,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 from urllib.parse import quote
@@ -158,6 +158,22 @@ def ready_url(process: subprocess.Popen[bytes], log: Path) -> str:
 @contextlib.contextmanager
 def rabbitmq(folder: Path) -> Iterator[Broker]:
     """A RabbitMQ of the installed package, without plugins."""
+    home = folder / "rabbitmq"
+    home.mkdir()
+    with port_mapper() as mapper, rabbitmq_node(home, "bench", mapper) as (broker, _):
+        yield replace(broker, another=functools.partial(_another, rabbitmq, folder))
+
+
+@contextlib.contextmanager
+def rabbitmq_node(
+    home: Path, name: str, mapper_port: int
+) -> Iterator[tuple[Broker, Mapping[str, str]]]:
+    """A node of RabbitMQ with its files in a folder, and the environment of its commands.
+
+    Args:
+        name: of the node, beside others of this process.
+        mapper_port: see `port_mapper`.
+    """
     program = (
         str(_RABBITMQ_SCRIPT) if _RABBITMQ_SCRIPT.exists() else shutil.which("rabbitmq-server")
     )
@@ -165,10 +181,8 @@ def rabbitmq(folder: Path) -> Iterator[Broker]:
         raise BrokerUnavailable(
             "rabbitmq-server is not installed; try: apt install rabbitmq-server"
         )
-    home = folder / "rabbitmq"
-    home.mkdir()
-    port, mapper_port = free_port(), free_port()
-    environment = _rabbitmq_environment(home, port, mapper_port)
+    port = free_port()
+    environment = _rabbitmq_environment(home, name, port, mapper_port)
     certificate, tls_port = make_certificate(home), free_port()
     if certificate is not None:
         (home / "rabbitmq.conf").write_text(
@@ -178,14 +192,24 @@ def rabbitmq(folder: Path) -> Iterator[Broker]:
         )
     log_path = home / "output.log"
     url = f"amqp://guest:guest@127.0.0.1:{port}/"
+    with log_path.open("wb") as log, running([program], environment, log.fileno()) as process:
+        _wait_until_it_answers(url, process, log_path)
+        tls_uri = None if certificate is None else certificate.uri(tls_port)
+        yield Broker(url, tls_uri, session=process.pid), environment
+
+
+@contextlib.contextmanager
+def port_mapper() -> Iterator[int]:
+    """A port for Erlang's port mapper, which RabbitMQ starts, and leaves behind: it is ended here."""
+    port = free_port()
     try:
-        with log_path.open("wb") as log, running([program], environment, log.fileno()) as process:
-            _wait_until_it_answers(url, process, log_path)
-            tls_uri = None if certificate is None else certificate.uri(tls_port)
-            another = functools.partial(_another, rabbitmq, folder)
-            yield Broker(url, tls_uri, session=process.pid, another=another)
+        yield port
     finally:
-        _stop_port_mapper(environment)
+        program = shutil.which("epmd")
+        if program:
+            command = [program, "-port", str(port), "-kill"]
+            environment = {"PATH": os.environ.get("PATH", "")}
+            subprocess.run(command, env=environment, capture_output=True, check=False, timeout=10)
 
 
 @contextlib.contextmanager
@@ -196,7 +220,7 @@ def _another(
         yield broker
 
 
-def _rabbitmq_environment(home: Path, port: int, mapper_port: int) -> dict[str, str]:
+def _rabbitmq_environment(home: Path, name: str, port: int, mapper_port: int) -> dict[str, str]:
     (home / "enabled_plugins").write_text("[].\n")
     return {
         "PATH": os.environ.get("PATH", ""),
@@ -205,7 +229,7 @@ def _rabbitmq_environment(home: Path, port: int, mapper_port: int) -> dict[str, 
         "ERL_CRASH_DUMP": str(home / "erl_crash.dump"),
         "ERL_EPMD_PORT": str(mapper_port),
         "ERL_EPMD_ADDRESS": "127.0.0.1",
-        "RABBITMQ_NODENAME": f"bench{os.getpid()}@localhost",
+        "RABBITMQ_NODENAME": f"{name}{os.getpid()}@localhost",
         "RABBITMQ_NODE_IP_ADDRESS": "127.0.0.1",
         "RABBITMQ_NODE_PORT": str(port),
         "RABBITMQ_DIST_PORT": str(free_port()),
@@ -226,14 +250,6 @@ def _wait_until_it_answers(url: str, process: subprocess.Popen[bytes], log: Path
         except (OSError, RunFailed):
             time.sleep(0.2)
     raise BrokerUnavailable(f"rabbitmq-server did not become ready:\n{_tail(log)}")
-
-
-def _stop_port_mapper(environment: dict[str, str]) -> None:
-    """RabbitMQ leaves Erlang's port mapper behind; ours has a port of its own, so it can go."""
-    program = shutil.which("epmd")
-    if program:
-        command = [program, "-port", environment["ERL_EPMD_PORT"], "-kill"]
-        subprocess.run(command, env=environment, capture_output=True, check=False, timeout=10)
 
 
 @contextlib.contextmanager

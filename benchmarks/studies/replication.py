@@ -1,10 +1,12 @@
 """Where a round's time goes, of three nodes and of one on its own: from a message's arrival to its confirm.
 
-    python -m routelog.benchmarks.studies.replication --seconds 3
+    python -m routelog.benchmarks.studies.replication --seconds 3 --peer rabbitmq
 
 Prints rates and processor time, then how long a block of the journal spends in each step, p50 and p90 in ms. A
 block is a round: what gathers while the one before it is written. Steps of followers are those of the follower
-that was last. Before it, the disk alone: writers beside each other, each syncs a block of that size.
+that was last. Before it, the disk alone: writers beside each other, each syncs a block of that size. Behind it,
+what a message takes by way of a follower; with a peer, rate and processor time of three nodes of RabbitMQ with
+a quorum queue.
 """
 
 import argparse
@@ -15,20 +17,24 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from routelog.benchmarks.brokers.broker_process import Broker, routelog
 from routelog.benchmarks.brokers.mirrored_nodes import mirrored_nodes
 from routelog.benchmarks.brokers.processor_clock import processor_clock
+from routelog.benchmarks.brokers.rabbitmq_cluster import rabbitmq_cluster
+from routelog.benchmarks.perf.latency import measure_latency
 from routelog.benchmarks.perf.throughput import between
 from routelog.benchmarks.studies import traced_node as steps
 from routelog.benchmarks.traffic.endpoint import Endpoint
-from routelog.benchmarks.traffic.run import Sample, started
+from routelog.benchmarks.traffic.run import CpuSeconds, Sample, started
 from routelog.benchmarks.traffic.workload import Workload
 
 TRACED = "routelog.benchmarks.studies.traced_node"
 DISK_FILE_BYTES = 64 * 1024 * 1024
+HOP_RATE = 1_000  # messages a second
+HOP_ROUNDS = 3
 
 Times = Mapping[str, float]  # of one block on one node, by step, in seconds
 
@@ -138,14 +144,21 @@ def _print_rounds(rounds: Sequence[Round], seconds: float) -> None:
         print(f"| {name} | {statistics.median(times):.2f} | {times[len(times) * 9 // 10]:.2f} |")
 
 
-def _loaded(
-    uri: str, workload: Workload, given: argparse.Namespace, nodes: Mapping[str, Broker]
-) -> tuple[Sample, Sample]:
-    """Run the workload, and print its rate, and what each node took for a message."""
-    clocks = {}
+def _clocks(nodes: Mapping[str, Broker]) -> dict[str, CpuSeconds]:
+    # Of the brokers, without their etcd.
+    found: dict[str, CpuSeconds] = {}
     for name, node in nodes.items():
         assert node.session is not None
-        clocks[name] = processor_clock(node.session, Endpoint.parse(node.uri))
+        clock = processor_clock(node.session, Endpoint.parse(node.uri))
+        assert clock is not None
+        found[name] = clock
+    return found
+
+
+def _loaded(
+    uri: str, workload: Workload, given: argparse.Namespace, clocks: Mapping[str, CpuSeconds]
+) -> tuple[Sample, Sample]:
+    """Run the workload, and print its rate, and what each node took for a message."""
     with started(uri, workload) as run:
         if workload.consumers:
             run.start_consumers()
@@ -153,11 +166,11 @@ def _loaded(
         run.go()
         run.until(lambda: run.sample().confirmed > 0)
         run.sleep(given.warm_up)
-        used = {name: clock() for name, clock in clocks.items() if clock is not None}
+        used = {name: clock() for name, clock in clocks.items()}
         before = run.sample()
         run.sleep(given.seconds)
         after = run.sample()
-        used = {name: clocks[name]() - each for name, each in used.items()}  # type: ignore[misc]
+        used = {name: clocks[name]() - each for name, each in used.items()}
         run.finish()
     found = between(before, after, 0.0)
     confirmed = max(1, after.confirmed - before.confirmed)
@@ -177,7 +190,7 @@ def measure_mirrored(folder: Path, workload: Workload, given: argparse.Namespace
         follower = next(name for name in nodes if name != leader)
         asked = leader if given.at == "leader" else follower
         print(f"{leader} leads, clients are connected with {asked}")
-        before, after = _loaded(nodes[asked].uri, workload, given, nodes)
+        before, after = _loaded(nodes[asked].uri, workload, given, _clocks(nodes))
     traces = {name: blocks_of((folder / f"{name}.trace").read_text()) for name in nodes}
     own = traces.pop(leader)
     rounds = [
@@ -189,11 +202,41 @@ def measure_mirrored(folder: Path, workload: Workload, given: argparse.Namespace
     _print_rounds(rounds, after.seconds - before.seconds)
 
 
+def measure_hop(folder: Path, given: argparse.Namespace) -> None:
+    """Latency of deliveries to and from a follower, beside those at the leader."""
+    workload = Workload(body_bytes=given.size)
+    found: dict[str, list[float]] = {"leader": [], "follower": []}
+    with mirrored_nodes(folder) as (leader, nodes):
+        follower = next(name for name in nodes if name != leader)
+        for name in ("leader", "follower") * HOP_ROUNDS:
+            uri = nodes[leader if name == "leader" else follower].uri
+            measured = measure_latency(uri, workload, HOP_RATE, given.warm_up, given.seconds)
+            found[name].append(measured.delivered.p50 * 1e6)
+    medians = {name: statistics.median(each) for name, each in found.items()}
+    print(
+        f"p50 at the leader {medians['leader']:.0f} µs, at a follower {medians['follower']:.0f} µs"
+    )
+
+
+def measure_peer(folder: Path, workload: Workload, given: argparse.Namespace) -> None:
+    """Three nodes of RabbitMQ with a quorum queue."""
+    quorum = replace(workload, queue_arguments=(("x-queue-type", "quorum"),))
+    with rabbitmq_cluster(folder) as nodes:
+        leader, follower, *_ = nodes
+        asked = leader if given.at == "leader" else follower
+        _loaded(
+            nodes[asked].uri,
+            quorum,
+            given,
+            {name: node.cpu_seconds for name, node in nodes.items()},
+        )
+
+
 def measure_alone(folder: Path, workload: Workload, given: argparse.Namespace) -> None:
     """A node on its own."""
     trace = folder / "alone.trace"
     with routelog(folder, program=(TRACED, str(trace))) as broker:
-        before, after = _loaded(broker.uri, workload, given, {"alone": broker})
+        before, after = _loaded(broker.uri, workload, given, _clocks({"alone": broker}))
     blocks = blocks_of(trace.read_text())
     rounds = [
         found
@@ -255,7 +298,8 @@ def main() -> None:
     parser.add_argument("--consumers", type=int, default=0)
     parser.add_argument("--each", action="store_true", help="each publish is a write of its own")
     parser.add_argument("--at", choices=("leader", "follower"), default="leader")
-    parser.add_argument("--only", choices=("mirrored", "alone", "disk"))
+    parser.add_argument("--only", choices=("mirrored", "alone", "disk", "hop", "rabbitmq"))
+    parser.add_argument("--peer", choices=("rabbitmq",), help="measured in the same run")
     parser.add_argument("--folder", type=Path, help="of the nodes' data; default: below /tmp")
     given = parser.parse_args()
     workload = Workload(
@@ -272,7 +316,10 @@ def main() -> None:
         "disk": lambda folder: measure_disk(folder, min(1.0, given.seconds)),
         "alone": lambda folder: measure_alone(folder, workload, given),
         "mirrored": lambda folder: measure_mirrored(folder, workload, given),
+        "hop": lambda folder: measure_hop(folder, given),
     }
+    if "rabbitmq" in (given.peer, given.only):
+        measures["rabbitmq"] = lambda folder: measure_peer(folder, workload, given)
     for name, measure in measures.items():
         if given.only in (None, name):
             print(f"\n{name}")
