@@ -16,7 +16,7 @@ from routelog.vhosts import BadSessionMessage, SessionKind, SessionMessage
 
 log = logging.getLogger(__name__)
 
-# Until a leader is tried again that could not be reached, twice as long each time
+# Until a leader is tried again, twice as long each time, until a session has lasted for the longest of them
 PAUSE_SECONDS_MIN = 0.05
 PAUSE_SECONDS_MAX = 1.0
 OPEN_SECONDS_MAX = 2.0  # for a node that was reached to take the session
@@ -105,16 +105,16 @@ class SessionSeeker:
             self._news.clear()
             leader = self._leaders.leader
             if leader is not None:
-                ended = await self._session(leader)
-                if ended:
+                lasted = await self._session(leader)
+                if lasted >= PAUSE_SECONDS_MAX:
                     pause = PAUSE_SECONDS_MIN
             with suppress(TimeoutError):
                 async with asyncio.timeout(pause if leader is not None else None):
                     await self._news.wait()
             pause = min(2 * pause, PAUSE_SECONDS_MAX)
 
-    async def _session(self, leader: LeadingNode) -> bool:
-        """Have a session with a leader, to its end; returns whether it was taken."""
+    async def _session(self, leader: LeadingNode) -> float:
+        """Have a session with a leader, to its end; returns how many seconds it lasted: 0: it was not taken."""
         session = _Session(self, leader.node)
         self._with = leader
         try:
@@ -124,15 +124,17 @@ class SessionSeeker:
         except (OSError, TimeoutError) as error:
             log.debug("no session with node %s: %s", leader.node, error or "it does not answer")
             session.close("it was not taken")
-            return False
+            return 0.0
         except Exception:  # a fault of ours: the next session may have none
             log.exception("no session with node %s", leader.node)
             session.close("it was not taken")
-            return False
+            return 0.0
         if session.end is None:
-            return False
+            return 0.0
+        loop = asyncio.get_running_loop()
+        opened_at = loop.time()
         await session.ended
-        return True
+        return loop.time() - opened_at
 
     def connected(self, socket: SessionSocket | None) -> None:
         """There is a connection with a leader, or none any more."""

@@ -78,7 +78,7 @@ class Cluster:
         self.hosts: dict[LeadingNode, HostedSessions] = {}
         self.hosted: list[Hosted] = []
         self.changed: Callable[[], None] = lambda: None
-        self.refusals = 0
+        self.attempts = self.refusals = 0
         self.faults: list[Exception] = []
         self.counts = SharedCounts()  # of the leader
         self.traced: list[str] = []  # vhosts
@@ -107,6 +107,7 @@ class Cluster:
         take: Callable[[asyncio.Transport, bytes], None],
         node: str = "front",
     ) -> None:
+        self.attempts += 1
         if self.faults:
             raise self.faults.pop()
         host = self.hosts.get(leader)

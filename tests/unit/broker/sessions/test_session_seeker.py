@@ -7,8 +7,14 @@ from contextlib import asynccontextmanager
 import pytest
 from support.waiting import until
 from unit.broker.sessions.leading_nodes import LEASE_SECONDS, Cluster, octets
+from unit.passing_time import pass_time
 
-from routelog.broker.sessions.session_seeker import SessionSeeker, Write
+from routelog.broker.sessions.session_seeker import (
+    PAUSE_SECONDS_MAX,
+    PAUSE_SECONDS_MIN,
+    SessionSeeker,
+    Write,
+)
 from routelog.mirror_cluster import LeadingNode
 from routelog.vhosts.sessions.session_message import Kind, SessionMessage, message_pieces
 
@@ -103,6 +109,31 @@ async def test_a_session_that_ends_at_the_leader_is_lost_and_begun_anew() -> Non
         await until(lambda: front.epochs == [1, 1])
         assert front.losses == ["the connection with node n1 has ended"]
         assert [each.is_closed for each in cluster.hosted] == [True, False]
+
+
+async def test_sessions_that_end_at_once_are_begun_more_and_more_rarely() -> None:
+    async def begun() -> float:
+        await until(lambda: front.write)
+        return asyncio.get_running_loop().time()
+
+    async def end() -> None:
+        cluster.hosted[-1].on_failed("enough")
+        await until(lambda: front.write is None)
+
+    async with seeking() as (cluster, front):
+        cluster.lead(cluster.host(1))
+        pause = PAUSE_SECONDS_MIN
+        while pause < PAUSE_SECONDS_MAX:
+            opened_at = await begun()
+            await end()
+            assert await begun() - opened_at > 0.9 * pause
+            pause *= 2
+        await pass_time(PAUSE_SECONDS_MAX)
+        attempts = cluster.attempts
+        await end()
+        await pass_time(PAUSE_SECONDS_MIN)
+        assert cluster.attempts == attempts + 1
+        await begun()
 
 
 async def test_a_node_has_one_session_the_newest() -> None:
