@@ -118,8 +118,9 @@ class MessageMoves:
         gate = self._services.gate
         if self._queue.deleted:
             raise MoveStopped(f"{self._queue} was deleted")
+        gate.look(self._services.clock.monotonic())
         if gate.closed and order.mode is not MoveMode.DELETE:
-            raise MoveStopped(f"publishers wait: {', '.join(sorted(gate.alarms))}")
+            raise MoveStopped(f"publishers wait: {', '.join(sorted(gate.reasons))}")
         routed = step
         if self.vhost.routing.version != self._version:
             anew = (_on_its_way(each.found, order, report) for each in step)

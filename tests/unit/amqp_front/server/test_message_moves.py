@@ -1,13 +1,16 @@
-"""Operators' moves, where a queue goes away: tests/scenarios/management/test_moved_messages.py has all else."""
+"""Operators' moves that stop: tests/scenarios/management/test_moved_messages.py has all else."""
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 from support.queue_samples import declare_queue, fill, running_node
 
 from routelog.amqp_front.server.message_moves import MessageMoves
+from routelog.broker.waiting.gate import Gate
 from routelog.vhosts import (
     MessageFilter,
     MessageSearch,
@@ -29,3 +32,17 @@ async def test_a_move_out_of_a_deleted_queue_has_no_rest(tmp_path: Path) -> None
         report = await moves.carry_out(search, MoveOrder(MoveMode.DELETE, nowhere, 10))
     assert (report.count, report.places) == (0, [])
     assert report.stopped == "queue 'q' in vhost '/' was deleted"
+
+
+async def test_a_move_stops_where_its_node_may_not_know_all_queues(tmp_path: Path) -> None:
+    async with running_node(tmp_path) as node:
+        queue = declare_queue(node.vhost, QueueProperties("q", durable=False), object())[0]
+        fill(queue, 3)
+        gate, clock = Gate(asyncio.get_running_loop()), node.logs.clock
+        gate.lapses_at, gate.lapse = clock.monotonic(), lambda: gate.close_for({"leader"})
+        services = SimpleNamespace(gate=gate, clock=clock)
+        moves = MessageMoves(cast(Any, services), node.vhost, queue)
+        search = MessageSearch(queue, MessageFilter(), [Place(0, 0, 3)])
+        report = await moves.carry_out(search, MoveOrder(MoveMode.MOVE, nowhere, 10))
+        gate.close_for(set())
+    assert (report.count, report.stopped) == (0, "publishers wait: leader")
