@@ -38,7 +38,7 @@ from routelog.broker.process.logs import RecentLog
 from routelog.broker.process.memory_allocator import MemoryTrim
 from routelog.broker.process.open_files import open_files_limit, socket_limits
 from routelog.broker.process.process_share import definitions_bytes
-from routelog.broker.process.processes import LEADER, ProcessPlace
+from routelog.broker.process.processes import END_SECONDS_MAX, LEADER, ProcessPlace
 from routelog.broker.process.services import NodeServices
 from routelog.broker.sessions.definition_feed import DefinitionFeed, FedDefinitions
 from routelog.broker.sessions.front_node import ClusterOfFront, FrontNode
@@ -838,6 +838,7 @@ class Broker:
         if self._process_door is not None:
             self._process_door.close()
         if self._sessions is not None:
+            await self._sessions.until_ended(END_SECONDS_MAX)  # the other processes end, too
             self._sessions.close_all(STOPPED)
         self._services.scheduler.finish()
         self._event_log.stop()

@@ -4,7 +4,8 @@
             ├─ process 2 ─┐
             └─ process … ─┴ fronts: they serve clients by way of process 1
 
-They inherit the listening sockets. The parent has no event loop and no threads: it waits for signals.
+They inherit the listening sockets. The parent has no event loop and no threads: it waits for signals. All are
+told to end at the same time; process 1 closes its clients, and waits for the fronts to close theirs.
 """
 
 import ctypes
@@ -25,7 +26,7 @@ log = logging.getLogger(__name__)
 LEADER = 1  # number of the process that has the data
 
 RESTART_SECONDS_MIN = 1.0  # between two starts of a process
-# For fronts to tell their clients; the one that has the data takes as long as it takes.
+# For fronts to end, as the one that has the data waits for them; that one takes as long as it takes.
 END_SECONDS_MAX = 15.0
 LOOK_SECONDS = 0.02  # at what starts
 IDLE_SECONDS = 3600.0
@@ -94,7 +95,6 @@ class Processes:
         self._clock = clock
         self._children = {number: _Child(number) for number in page.all}
         self._is_ready = False
-        self._is_leader_told = False  # to end
         self._status = 0
         self._end_by: float | None = None  # None: nobody has asked for the end
 
@@ -107,8 +107,10 @@ class Processes:
             if self._end_by is None:
                 self._start_due()
                 self._look_ready()
-            elif self._is_over():
+            elif not any(child.process for child in self._children.values()):
                 return self._status
+            elif self._clock.monotonic() >= self._end_by:
+                self._tell(signal.SIGKILL, fronts_only=True)
             got = signal.sigtimedwait(_SIGNALS, self._wait_seconds())
             if got is not None:
                 self._take(signal.Signals(got.si_signo))
@@ -202,26 +204,11 @@ class Processes:
             self._end_by = self._clock.monotonic() + END_SECONDS_MAX
             self._on_stop()
             self._sockets.refuse()  # or clients would go from one process to the next
-            self._tell(signal.SIGTERM, fronts=True)
+            self._tell(signal.SIGTERM)
 
-    def _is_over(self) -> bool:
-        assert self._end_by is not None
-        fronts = [
-            each for each in self._children.values() if each.process and each.number != LEADER
-        ]
-        leader = self._children[LEADER]
-        if fronts:
-            if self._clock.monotonic() >= self._end_by:
-                self._tell(signal.SIGKILL, fronts=True)
-            return False
-        if leader.process and not self._is_leader_told:
-            self._is_leader_told = True
-            self._tell(signal.SIGTERM, fronts=False)
-        return not leader.process
-
-    def _tell(self, number: signal.Signals, *, fronts: bool) -> None:
+    def _tell(self, number: signal.Signals, *, fronts_only: bool = False) -> None:
         for child in self._children.values():
-            if child.process and fronts is (child.number != LEADER):
+            if child.process and not (fronts_only and child.number == LEADER):
                 os.kill(child.process, number)
 
     def _wait_seconds(self) -> float:

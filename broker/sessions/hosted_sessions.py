@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable, Hashable, Iterable, Mapping, Set
+from contextlib import suppress
 from functools import partial
 from typing import Protocol
 
@@ -100,6 +101,8 @@ class HostedSessions:
         self._ends: dict[str, LeaderEnd] = {}
         self._ending: dict[str, asyncio.Future[None]] = {}  # by front: of its last session
         self._closings = 0  # of all
+        self._none_left = asyncio.Event()
+        self._none_left.set()
         self._asked: dict[str, AskedNode] = {}  # by front
         self._counts = LeaderCounts(counts)
         self._counted: dict[str, CountedFront] = {}  # likewise
@@ -165,6 +168,7 @@ class HostedSessions:
 
         end = self._make(front, socket.write, outbox_bytes)
         self._sockets[end], self._ends[front], socket.end = socket, end, end
+        self._none_left.clear()
         self._by_token[node_token(front)] = end
         position = self.barrier.opened(end, front, 0)
         end.on_applied = partial(self.barrier.applied, end)
@@ -218,6 +222,12 @@ class HostedSessions:
         if end is not None:
             end.send_reply(address, records)
 
+    async def until_ended(self, seconds: float) -> None:
+        """Wait until no front has a session, but not for longer than this."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._none_left.wait()
+
     def close_all(self, reason: str) -> None:
         """End all sessions."""
         self._closings += 1
@@ -232,6 +242,8 @@ class HostedSessions:
             self._feed.end(end)
         del self._by_token[node_token(front)]
         socket = self._sockets.pop(end)
+        if not self._sockets:
+            self._none_left.set()
         self._asked.pop(front).closed()
         self._counts.closed(self._counted.pop(front))
         self._ending[front] = end.closed()

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 
 from support.waiting import until
-from unit.broker.sessions.leading_nodes import Cluster
+from unit.broker.sessions.leading_nodes import LEASE_SECONDS, Cluster
+from unit.passing_time import take_turns
 
 from routelog.mirror_cluster import LeadingNode
 
@@ -78,3 +79,20 @@ async def test_a_session_may_end_as_it_is_told_to_wait() -> None:
     assert first.is_closed
     assert second.reasons == ["disk"]
     cluster.hosts[leader].close_all("the test is over")
+
+
+async def test_who_stops_waits_for_the_fronts_to_end_but_not_for_ever() -> None:
+    cluster = Cluster()
+    leader = cluster.host(1)
+    host = cluster.hosts[leader]
+    await host.until_ended(LEASE_SECONDS)
+    for front in ("a", "b"):
+        await connected(cluster, leader, front)
+    await host.until_ended(0.001)
+    assert not any(each.is_closed for each in cluster.hosted)
+    waiting = asyncio.create_task(host.until_ended(LEASE_SECONDS))
+    cluster.hosted[0].on_failed("it ends")
+    await take_turns()
+    assert not waiting.done()
+    cluster.hosted[1].on_failed("it ends")
+    await waiting
