@@ -449,7 +449,8 @@ def trees() -> Iterator[None]:
     """Lets go of the syntax trees at the end: each later look at all garbage would go through them."""
     yield
     for module in MODULES:
-        vars(module).pop("tree", None)
+        for name in ("tree", "nodes"):
+            vars(module).pop(name, None)
 
 
 def kernel_modules() -> set[str]:
@@ -940,7 +941,7 @@ def hidden_overrides(modules: Iterable[SourceModule], kernel: set[str]) -> Itera
     compiled: dict[str, set[str]] = {}
     ordinary: dict[str, set[str]] = {}
     for module in modules:
-        for each in ast.walk(module.tree):
+        for each in module.nodes:
             if isinstance(each, ast.ClassDef):
                 methods = [item for item in each.body if isinstance(item, ast.FunctionDef)]
                 in_c = {item.name for item in methods if _is_cfunc(item)}

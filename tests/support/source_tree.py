@@ -58,7 +58,7 @@ class SourceModule:
         return len(written - set(self._docstring_lines()))
 
     def _docstring_lines(self) -> Iterator[int]:
-        for node in ast.walk(self.tree):
+        for node in self.nodes:
             owns = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
             if isinstance(node, owns) and ast.get_docstring(node, clean=False) is not None:
                 first = node.body[0]
@@ -70,12 +70,17 @@ class SourceModule:
         return ast.parse(self.text, self.path)
 
     @cached_property
+    def nodes(self) -> tuple[ast.AST, ...]:
+        """All that the tree consists of: to walk it takes longer than to parse it."""
+        return tuple(ast.walk(self.tree))
+
+    @cached_property
     def imports(self) -> tuple[Import, ...]:
         """Every import, wherever it stands, by absolute name."""
         return tuple(self._imports())
 
     def _imports(self) -> Iterator[Import]:
-        for node in ast.walk(self.tree):
+        for node in self.nodes:
             if isinstance(node, ast.Import):
                 for item in node.names:
                     yield Import(node.lineno, _declared(item.name), "", item.asname or item.name)
@@ -97,7 +102,7 @@ class SourceModule:
 
     def _outside_names(self) -> Iterator[tuple[int, str]]:
         full_names = self._full_names()
-        for node in ast.walk(self.tree):
+        for node in self.nodes:
             if isinstance(node, ast.Name):
                 yield node.lineno, full_names.get(node.id, node.id)
             elif isinstance(node, ast.Attribute):
