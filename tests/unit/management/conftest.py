@@ -1,16 +1,11 @@
 from collections.abc import AsyncIterator
-from functools import cache
 from pathlib import Path
 
 import pytest
 from unit.management.managed_node import ManagedNode, managed_node
-from unit.management.page_browser import Browser, browsing
+from unit.management.page_browser import Browser, browsing, rendering
 
-from routelog.management.pages.rendering import Rendering
 from routelog.management.server import page_server
-
-# Templates keep nothing of a page, and take a tenth of a second to compile.
-rendering = cache(Rendering)
 
 
 @pytest.fixture(autouse=True)

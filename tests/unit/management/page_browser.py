@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from functools import cache
 from typing import Any
 
 import aiohttp
@@ -12,10 +13,14 @@ from support.html_document import Element, read_html
 from unit.management.managed_node import ManagedNode
 from yarl import URL
 
+from routelog.management.pages.rendering import Rendering
 from routelog.management.server.server import ManagementServer
 from routelog.vhosts import Permission, User
 
 ALL = Permission(".*", ".*", ".*")
+
+# Templates keep nothing of a page, and take long to compile.
+rendering = cache(Rendering)
 
 
 class _Counted:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from routelog.management.pages.rendering import Rendering, as_json, as_part
+from unit.management.page_browser import rendering
+
+from routelog.management.pages.rendering import as_json, as_part
 
 
 def test_names_and_values() -> None:
@@ -12,7 +14,7 @@ def test_names_and_values() -> None:
 
 async def test_values_are_escaped() -> None:
     """Whatever a client calls its queue, it is no markup."""
-    environment = Rendering()._environment
+    environment = rendering()._environment
     template = environment.from_string('<a title="{{ name }}">{{ name }}</a>')
     assert template.render(name='"><script>') == (
         '<a title="&#34;&gt;&lt;script&gt;">&#34;&gt;&lt;script&gt;</a>'
@@ -20,7 +22,7 @@ async def test_values_are_escaped() -> None:
 
 
 async def test_times_are_elements_that_the_browser_writes_in_its_own_zone() -> None:
-    environment = Rendering()._environment
+    environment = rendering()._environment
     template = environment.from_string("{{ 60 | moment }} {{ 60 | clock }} {{ 60 | ago }}")
     exact = "1970-01-01 00:01:00 UTC"
     assert template.render(now=8_100) == (

@@ -90,7 +90,7 @@ async def test_a_group_goes_when_nobody_used_it_for_long(
     clock.pass_by(2 * SWEEP_SECONDS)
     assert short.deleted
     assert list(queue.groups.values()) == [for_ever]
-    clock.pass_by(20 * 86_400)
+    clock.pass_by(86_400)
     assert not for_ever.deleted
     await declare_queue(node.vhost, QueueProperties("later", durable=True), object())[1]
     stored = [key for key, _ in node.logs.metadata.scan(b"groups/")]
@@ -104,7 +104,7 @@ async def test_the_time_begins_when_the_last_consumer_leaves(
     taker = Taker()
     clock.pass_by(3_000)
     queue.join_group(group, taker)
-    clock.pass_by(100_000)
+    clock.pass_by(10_000)
     queue.detach([taker])
     clock.pass_by(3_600 - SWEEP_SECONDS)
     queue.join_group(group, taker)  # between two looks
@@ -124,7 +124,7 @@ async def test_deliveries_that_may_still_be_acknowledged_keep_a_group(
     queue.join_group(group, taker)
     node.turns.run()
     queue.detach([taker])
-    clock.pass_by(100_000)
+    clock.pass_by(10_000)
     assert not group.deleted
     settle(taker.deliveries[0])
     clock.pass_by(3_600 + 2 * SWEEP_SECONDS)
