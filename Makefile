@@ -103,7 +103,7 @@ check: setup ## what `make lint` does, and the unit tests
 	@$(MAKE) --jobs=2 --output-sync=target lint unit
 
 unit: setup
-	@$(IN_MEMORY) $(BIN)/python -m pytest -n "$$(nproc)" --dist worksteal -q -p no:schemathesis tests/unit
+	@$(IN_MEMORY) ROUTELOG_TEST_EXAMPLE_EVERY=4 $(BIN)/python -m pytest -n "$$(nproc)" --dist worksteal -q -p no:schemathesis tests/unit
 
 lint: setup ## format, lint, strict types, architecture, links of the documentation
 	@$(BIN)/ruff format --check .

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from functools import cache
+from functools import cache, cached_property
 from typing import Any
 
 import aiohttp
@@ -41,7 +41,7 @@ class Answer:
         self.headers = headers
         self.text = text
 
-    @property
+    @cached_property
     def page(self) -> Element:
         """Its content."""
         return read_html(self.text)

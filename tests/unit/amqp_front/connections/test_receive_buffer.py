@@ -10,6 +10,7 @@ from typing import Any, cast
 import pytest
 from pamqp import commands
 from support.intake_samples import share
+from support.sampling import examples
 
 from routelog.amqp_front.connections.body_receiver import DIRECT_BYTES_MIN, NEXT_BYTES_MAX
 from routelog.amqp_front.connections.receive_buffer import ReceiveBuffer
@@ -109,7 +110,7 @@ def cut(total: int, chance: random.Random) -> list[int]:
     return sizes
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", range(examples(30)))
 def test_messages_are_the_same_whatever_the_reads_and_frames(seed: int) -> None:
     chance = random.Random(seed)
     bodies = [chance.randbytes(chance.choice((0, 10, 70_000, 300_000))) for _ in range(12)]

@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.sampling import examples
 
 from routelog.amqp_front.publishing.confirms import Confirms
 from routelog.log_backend import NOTHING, Progress, Receipt
@@ -129,7 +130,7 @@ def journals(draw: st.DrawFn) -> list[tuple[int, int]]:
     return [(w, min(w, d)) for w, d in zip(written, durable, strict=False)]
 
 
-@settings(max_examples=150, deadline=None, derandomize=True)
+@settings(max_examples=examples(150), deadline=None, derandomize=True)
 @given(publishes=publishes, reached=journals())
 def test_a_tag_is_confirmed_once_it_and_all_before_it_have_what_they_need(
     publishes: list[tuple[int, tuple[int, int]]], reached: list[tuple[int, int]]

@@ -8,6 +8,7 @@ import pytest
 from support.frame_samples import publish, some_properties
 from support.intake_samples import share
 from support.queue_samples import Node
+from support.sampling import examples
 from unit.amqp_front.publishing_channel import Channel, carry_out, held, runs
 
 from routelog.amqp_front.publishing.publisher import Publisher
@@ -92,7 +93,7 @@ def test_what_nobody_gets_is_returned_in_order(
     assert [each.routing_key for each in channel.sent()] == [f"{at}" for at in range(6)]
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(examples(40)))
 def test_each_queue_gets_what_it_would_get_of_single_publishes(
     node: Node,
     publisher: Publisher,

@@ -7,6 +7,7 @@ from typing import Any, cast
 import pytest
 from support.frame_samples import publish, some_properties
 from support.queue_samples import Node, SetClock
+from support.sampling import examples
 from unit.amqp_front.publishing_channel import Channel, carry_out, held, runs
 
 from routelog.amqp_front.publishing.publisher import Publisher
@@ -67,7 +68,7 @@ class _Told:
         self.traces.append((run.body(index), queues))
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", range(examples(60)))
 def test_a_plan_does_what_publishing_at_once_would_do(
     node: Node, channel: Channel, publisher: Publisher, planner: RunPlanner, seed: int
 ) -> None:

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pamqp import base, commands
 from pamqp import frame as pamqp_frame
+from support.sampling import examples
 
 from routelog.amqp_front.wire.errors import (
     CHANNEL_ERROR,
@@ -215,7 +216,7 @@ def test_short_strings_have_255_octets_at_most() -> None:
         encode_method(1, commands.Queue.DeclareOk, queue="é" * 128)
 
 
-@settings(max_examples=500, deadline=None, derandomize=True)
+@settings(max_examples=examples(500), deadline=None, derandomize=True)
 @given(index=st.sampled_from(sorted(commands.INDEX_MAPPING)), rest=st.binary(max_size=40))
 def test_noise_behind_a_method_is_refused_or_read(index: int, rest: bytes) -> None:
     payload = index.to_bytes(4, "big") + rest

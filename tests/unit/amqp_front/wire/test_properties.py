@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pamqp import commands, encode
+from support.sampling import examples
 
 from routelog.amqp_front.wire.errors import (
     FRAME_ERROR,
@@ -163,7 +164,7 @@ def test_a_user_id_is_the_users_own() -> None:
     assert check("guest", user_id="root") == reason
 
 
-@settings(max_examples=200, deadline=None, derandomize=True)
+@settings(max_examples=examples(200), deadline=None, derandomize=True)
 @given(
     others=st.dictionaries(
         st.sampled_from(["a", "CC", "B", "BCCC"]), st.integers(0, 9) | st.text()
@@ -208,7 +209,7 @@ def test_copies_of_any_other_type_are_refused(name: str, value: object) -> None:
     assert caught.value.code == PRECONDITION_FAILED
 
 
-@settings(max_examples=500, deadline=None, derandomize=True)
+@settings(max_examples=examples(500), deadline=None, derandomize=True)
 @given(raw=st.binary(max_size=40))
 def test_noise_is_refused_or_read(raw: bytes) -> None:
     try:
@@ -377,13 +378,13 @@ def same(one: object, other: object) -> bool:
     return type(one) is type(other) and one == other
 
 
-@settings(max_examples=100, deadline=None, derandomize=True)
+@settings(max_examples=examples(100), deadline=None, derandomize=True)
 @given(fields=st.dictionaries(st.text(max_size=9), field_values, max_size=5))
 def test_what_pamqp_writes_is_read(fields: dict[str, object]) -> None:
     assert same(read(encode.field_table(fields)[4:]), fields)
 
 
-@settings(max_examples=500, deadline=None, derandomize=True)
+@settings(max_examples=examples(500), deadline=None, derandomize=True)
 @given(data=st.binary(max_size=60))
 def test_noise_is_refused_or_is_a_table(data: bytes) -> None:
     try:

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pamqp import encode
+from support.sampling import examples
 
 from routelog.amqp_front.wire.sasl import MECHANISMS, MalformedResponse, credentials
 
@@ -61,7 +62,7 @@ def test_a_mechanism_that_is_not_offered_is_refused(mechanism: str) -> None:
         credentials(mechanism, b"\0guest\0guest")
 
 
-@settings(max_examples=300, deadline=None, derandomize=True)
+@settings(max_examples=examples(300), deadline=None, derandomize=True)
 @given(mechanism=st.sampled_from(MECHANISMS), response=st.binary(max_size=60))
 def test_noise_is_refused_or_gives_a_name_and_a_password(mechanism: str, response: bytes) -> None:
     try:

@@ -6,6 +6,7 @@ from functools import partial
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.sampling import examples
 
 from routelog.log_backend.journal.receipt import NOTHING, Progress, Receipt
 
@@ -269,7 +270,7 @@ def test_publishes_of_one_block_share_a_receipt(progress: Progress) -> None:
 places = st.tuples(st.integers(0, 1), st.integers(0, 9), st.integers(0, 9))
 
 
-@settings(max_examples=200, deadline=None, derandomize=True)
+@settings(max_examples=examples(200), deadline=None, derandomize=True)
 @given(pairs=st.lists(places, max_size=6), advances=st.lists(places, max_size=12))
 def test_a_receipt_is_covered_exactly_when_all_that_joined_it_are(
     pairs: list[tuple[int, int, int]], advances: list[tuple[int, int, int]]

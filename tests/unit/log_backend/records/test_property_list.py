@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pamqp import commands, encode
 from support.frame_samples import source_module
+from support.sampling import examples
 
 from routelog.log_backend.records import property_list
 from routelog.log_backend.records.property_list import (
@@ -201,7 +202,7 @@ def same(one: object, other: object) -> bool:
     return one == other
 
 
-@settings(max_examples=200, deadline=None, derandomize=True)
+@settings(max_examples=examples(200), deadline=None, derandomize=True)
 @given(fields=st.dictionaries(st.text(max_size=9), field_values, max_size=5))
 def test_what_pamqp_writes_is_read(fields: dict[str, object]) -> None:
     data = encode.field_table(fields)
@@ -211,7 +212,7 @@ def test_what_pamqp_writes_is_read(fields: dict[str, object]) -> None:
     assert listed[-2:] == b"\x01x"
 
 
-@settings(max_examples=200, deadline=None, derandomize=True)
+@settings(max_examples=examples(200), deadline=None, derandomize=True)
 @given(
     values=st.fixed_dictionaries(
         {},
@@ -240,7 +241,7 @@ def test_the_places_are_those_where_pamqp_puts_properties(values: dict[str, obje
             assert found[name] == bytes((value,))
 
 
-@settings(max_examples=500, deadline=None, derandomize=True)
+@settings(max_examples=examples(500), deadline=None, derandomize=True)
 @given(data=st.binary(min_size=2, max_size=60))
 def test_noise_is_refused_or_read_compiled_as_uncompiled(data: bytes) -> None:
     def seen(module: object) -> list[object]:

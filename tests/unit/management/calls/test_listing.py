@@ -10,6 +10,7 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.sampling import examples
 
 from routelog.log_backend import Scheduler
 from routelog.management.calls import listing as listing_module
@@ -194,7 +195,7 @@ async def test_others_have_their_turn_while_a_hard_pattern_is_matched(
     assert longest == 1
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(st.lists(st.integers(0, 50) | st.none() | st.text(max_size=2), max_size=400), st.booleans())
 async def test_sorting_in_slices_is_sorting(values: list[Any], reverse: bool) -> None:
     rows = [{"name": str(at), "v": value} for at, value in enumerate(values)]
@@ -224,7 +225,7 @@ async def test_all_names_share_the_time_of_a_request(monkeypatch: pytest.MonkeyP
     assert len(given) == 1
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     st.lists(st.integers(0, 9), max_size=40),
     st.integers(1, 7),

@@ -16,6 +16,7 @@ from pyspark.sql.types import (
     StructField,
     StructType,
 )
+from support.sampling import examples
 from unit.spark_bridge.log_files import TIME, records
 
 from routelog.log_backend.records.record_batch import RecordBatch, Records
@@ -140,7 +141,7 @@ def one_by_one(batches: Sequence[RecordBatch], start: int, end: int) -> list[tup
     ]
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", range(examples(30)))
 def test_any_mixture_of_batches_reads_as_record_by_record(seed: int) -> None:
     chance = random.Random(seed)
     batches = []

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from support.sampling import examples
 from unit.log_backend.compressed_bytes import packed
 from unit.log_backend.partitions.test_quarantine import flip
 from unit.spark_bridge.log_files import LogFiles, batch_bytes, numbered, records, write_index
@@ -179,7 +180,7 @@ def test_a_cut_takes_one_record_at_least(log: LogFiles) -> None:
     assert cut(path, 3, 8, 1) == Cut(8, 9)
 
 
-@settings(max_examples=50)  # each writes a file
+@settings(max_examples=examples(50))  # each writes a file
 @given(
     batches=st.lists(st.lists(st.integers(0, 9), min_size=1, max_size=5), min_size=1, max_size=5),
     bounds=st.tuples(st.integers(0, 24), st.integers(0, 24)),

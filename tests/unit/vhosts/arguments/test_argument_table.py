@@ -8,6 +8,7 @@ from decimal import Decimal
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.sampling import examples
 
 from routelog.vhosts.arguments.argument_table import decode_arguments, encode_arguments
 
@@ -99,7 +100,7 @@ values = st.recursive(
 )
 
 
-@settings(max_examples=100, deadline=None, derandomize=True)
+@settings(max_examples=examples(100), deadline=None, derandomize=True)
 @given(arguments=st.dictionaries(st.text(max_size=60), values, max_size=5))
 def test_tables_come_back_and_give_the_same_bytes_again(arguments: dict[str, object]) -> None:
     encoded = encode_arguments(arguments)

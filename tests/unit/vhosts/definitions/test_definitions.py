@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.queue_samples import Node, running_node
+from support.sampling import examples
 
 from routelog.vhosts import (
     DefinitionsImport,
@@ -223,14 +224,14 @@ KINDS = (
 )
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(st.dictionaries(st.sampled_from(KINDS), json_values | st.lists(json_values, max_size=3)))
 def test_any_json_is_read_or_refused_as_definitions(document: Any) -> None:
     with suppress(InvalidDefinition):
         read_definitions(document)
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(st.sampled_from(KINDS), st.data())
 def test_an_entry_with_one_value_exchanged_is_read_or_refused(kind: str, data: Any) -> None:
     entry = dict(data.draw(st.sampled_from(json.loads(RABBITMQ.read_text())[kind])))

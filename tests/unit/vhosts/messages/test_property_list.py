@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pamqp import commands, encode
+from support.sampling import examples
 
 from routelog.log_backend import EXPIRATION, MalformedProperties
 from routelog.vhosts.messages.property_list import PropertyList, expiration, priority
@@ -69,7 +70,7 @@ def test_what_is_no_list_is_malformed(octets: bytes) -> None:
     assert expiration(octets) is None or octets.startswith(raw(FULL))
 
 
-@settings(max_examples=500, deadline=None, derandomize=True)
+@settings(max_examples=examples(500), deadline=None, derandomize=True)
 @given(st.binary(max_size=60))
 def test_any_bytes_are_a_list_or_malformed(octets: bytes) -> None:
     assert expiration(octets) is None or octets[0] & 1

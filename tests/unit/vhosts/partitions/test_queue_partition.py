@@ -17,6 +17,7 @@ from support.queue_samples import (
     records,
     running_node,
 )
+from support.sampling import examples
 from unit.log_backend.open_store import flushed
 
 from routelog.exchanges import QueueNotFound
@@ -160,7 +161,7 @@ class PartitionAgainstList(RuleBasedStateMachine):
 
 TestPartitionAgainstList = PartitionAgainstList.TestCase
 TestPartitionAgainstList.settings = settings(
-    max_examples=60, stateful_step_count=40, deadline=None, derandomize=True
+    max_examples=examples(60), stateful_step_count=40, deadline=None, derandomize=True
 )
 
 

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.queue_samples import Turns
+from support.sampling import examples
 
 from routelog.log_backend import Progress
 from routelog.vhosts.sessions.batch_confirms import BatchConfirms
@@ -112,7 +113,7 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(STEPS)
 def test_confirms_are_what_the_journal_promises(steps: list[tuple[str, int, int]]) -> None:
     confirmed = Confirmed()

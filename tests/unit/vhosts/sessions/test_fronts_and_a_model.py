@@ -16,6 +16,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support.queue_samples import Node, got, running_node
+from support.sampling import examples
 from unit.vhosts.sessions.hand_front import Delivered, HandFront, declared, delivered
 
 from routelog.log_backend import Reason
@@ -306,7 +307,7 @@ async def _agree(data: Path, kind: str, steps: list[tuple[str, int, int]]) -> No
 
 @pytest.mark.parametrize("kind", KINDS)
 @given(steps=st.lists(STEP, min_size=40, max_size=100))
-@settings(max_examples=40, deadline=None, suppress_health_check=[*HealthCheck])
+@settings(max_examples=examples(40), deadline=None, suppress_health_check=[*HealthCheck])
 def test_a_queue_and_a_dictionary_agree(kind: str, steps: list[tuple[str, int, int]]) -> None:
     with tempfile.TemporaryDirectory() as data:
         asyncio.run(_agree(Path(data), kind, steps))

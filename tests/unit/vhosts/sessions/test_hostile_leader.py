@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.queue_samples import numbered, records
+from support.sampling import examples
 from unit.vhosts.sessions.session_pipe import RemoteTaker, ScriptedLeader
 
 from routelog.vhosts import ConsumeOptions
@@ -63,7 +64,7 @@ MESSAGE = st.builds(
 
 
 @given(st.lists(MESSAGE, max_size=12))
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=examples(600), deadline=None)
 def test_what_comes_is_taken_or_refused(messages: list[SessionMessage]) -> None:
     asyncio.run(_taken(messages))
 

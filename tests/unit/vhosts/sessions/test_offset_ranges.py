@@ -2,6 +2,7 @@
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.sampling import examples
 
 from routelog.vhosts.sessions import offset_ranges
 from routelog.vhosts.sessions.offset_ranges import OffsetRanges
@@ -20,7 +21,7 @@ def ranges_of(offsets: set[int]) -> list[tuple[int, int]]:
     return found
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=examples(500), deadline=None)
 @given(STEPS)
 def test_ranges_are_those_of_a_set(steps: list[tuple[bool, int, int]]) -> None:
     ranges, model = OffsetRanges(), set[int]()

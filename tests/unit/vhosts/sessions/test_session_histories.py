@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.queue_samples import Node, bodies, declare_queue, records, running_node
+from support.sampling import examples
 from unit.vhosts.sessions.session_pipe import PipedFront, RemoteTaker
 
 from routelog.log_backend import Receipt
@@ -272,7 +273,7 @@ class History:
 @given(
     steps=st.lists(STEP, min_size=5, max_size=50), seed=st.integers(0, 99), is_whole=st.booleans()
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_sessions_lose_nothing_and_doubles_are_marked(
     arguments: dict[str, Any], steps: list[tuple[str, int, int]], seed: int, is_whole: bool
 ) -> None:
