@@ -25,6 +25,7 @@ from routelog.broker.sessions.session_seeker import Write
 from routelog.broker.sessions.session_socket import SessionSocket
 from routelog.log_backend import Octets
 from routelog.vhosts import ConsumeOptions, Queue, SharedCounts
+from routelog.vhosts.sessions import hosted_session
 from routelog.vhosts.sessions.hosted_session import HostedSession
 from routelog.vhosts.sessions.session_message import (
     MESSAGE_BYTES_MAX,
@@ -219,7 +220,11 @@ async def test_a_front_that_does_not_read_costs_16_mib_and_a_message(
         await until(lambda: host.is_free)
 
 
-async def test_a_front_that_calls_and_does_not_read_ends(tmp_path: Path) -> None:
+async def test_a_front_that_calls_and_does_not_read_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limit = 2 * MIB  # small answers of 32 MiB would be a million
+    monkeypatch.setattr(hosted_session, "OUTBOX_BYTES_MAX", limit)
     async with hosting(tmp_path) as host:
         queue = await declared(host.node, "q")
         front = await host.connect()
@@ -229,7 +234,7 @@ async def test_a_front_that_calls_and_does_not_read_ends(tmp_path: Path) -> None
         while host.sessions._ends:
             await sent(host, front, asked, reads=False)
             most = max(most, host.made[0].outbox_bytes())
-        assert most <= 2 * OUTBOX_BYTES_MAX + MIB
+        assert most <= 2 * limit + MIB
         front.close()
         await until(lambda: host.is_free)
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from crash.disks.powered_disk import DiskStill, PoweredDisk
+from support.sampling import examples
 from support.waiting import until
 from unit.log_backend.journal_owner import entry
 from unit.log_backend.journal_replica import SHARD, Replica, history, marks_of
@@ -360,7 +361,7 @@ async def test_nothing_committed_is_cut(replica: Replica) -> None:
 async def test_a_cut_outlives_a_power_cut_and_one_in_its_midst_leaves_a_journal(
     tmp_path: Path,
 ) -> None:
-    for seed in range(20):
+    for seed in range(examples(20)):
         choice = random.Random(seed)
         root = tmp_path / f"disk-{seed}"
         (root / "journal").mkdir(parents=True)
