@@ -690,8 +690,8 @@ class Broker:
 
     @property
     def sockets(self) -> int:
-        """How many clients of AMQP are connected."""
-        return len(self._amqp_sockets)
+        """How many clients of AMQP are connected, with all processes of the node."""
+        return len(self._amqp_sockets) + self._amqp_sockets.elsewhere()
 
     @property
     def processes(self) -> list[ProcessState]:

@@ -6,8 +6,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Protocol, Self
 
-from routelog.broker import ProcessState
-from routelog.log_backend import Backups, Clock, DiskSpace, Reason, StoredLogs
+from routelog.broker import ProcessState, PublishRates
+from routelog.log_backend import Backups, Clock, DiskSpace, Histogram, Reason, StoredLogs
 from routelog.management.calls.request_origin import HostNames
 from routelog.mirror_cluster import ClusterState
 from routelog.vhosts import (
@@ -117,6 +117,24 @@ class Messages(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class WatchedBroker:
+    """A broker that takes clients; the leader alone has queues.
+
+    Attributes:
+        confirm_latencies: see `Progress`.
+        delivery_waits, message_sizes: see `DeliverySamples`.
+        publish_rates: those that are limited.
+    """
+
+    vhosts: VhostDirectory
+    connections: Connections
+    confirm_latencies: Histogram
+    delivery_waits: Histogram
+    message_sizes: Histogram
+    publish_rates: PublishRates
+
+
+@dataclass(frozen=True, slots=True)
 class NodeFacts:
     """Facts of the node that do not change while it runs.
 
@@ -174,6 +192,7 @@ class BrokerSide:
         reader_hold_bytes_max: the limit of bytes that a log keeps for a reader beyond its retention.
         log_token_key: signs the tokens for logs.
         findings: what is too little to be one.
+        watched: what its clients have made, for metrics.
         processes: of the node; empty: this one is all.
     """
 
@@ -204,4 +223,5 @@ class BrokerSide:
     reader_hold_bytes_max: int
     log_token_key: bytes
     findings: FindingLimits
+    watched: WatchedBroker
     processes: Callable[[], Sequence[ProcessState]] = list

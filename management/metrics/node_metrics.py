@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from routelog.broker import ProcessState
+from routelog.management.calls.broker_side import WatchedBroker
 from routelog.management.calls.process_usage import ProcessUsage, process_cost
 from routelog.management.metrics.metric import (
     Groups,
@@ -189,35 +190,37 @@ def labelled_text(node: WatchedNode) -> Iterator[str]:
     name = "routelog_certificate_expiry_timestamp_seconds"
     yield _samples(name, "When a certificate that clients are shown expires", expiries)
     yield from _processes_text(node.processes())
-    broker = node.broker()
     yield histogram_text(
         "routelog_journal_sync_seconds",
         "Writing and syncing of a block of the journal",
         node.journal.sync_times,
     )
-    if broker is not None:
-        waits = [
-            ({"kind": rate.kind, "name": rate.name}, rate.waited_seconds)
-            for rate in broker.publish_rates.limited
-        ]
-        name = "routelog_publish_rate_waited_seconds_total"
-        meaning = "Time that connections have waited for the publish rate of a user or a vhost"
-        yield _samples(name, meaning, waits, "counter")
-        yield histogram_text(
-            "routelog_publish_confirm_seconds",
-            "From a run of publishes to its confirm, of one run at a time",
-            broker.confirm_latencies,
-        )
-        yield histogram_text(
-            "routelog_message_delivery_seconds",
-            "From publishing to the first delivery, of one delivery of a consumer in 64",
-            broker.delivery_waits,
-        )
-        yield histogram_text(
-            "routelog_message_size_bytes",
-            "The body of a message, of one delivery of a consumer in 64",
-            broker.message_sizes,
-        )
+
+
+def measures_text(broker: WatchedBroker) -> Iterator[str]:
+    """How long clients waited, and what for."""
+    waits = [
+        ({"kind": rate.kind, "name": rate.name}, rate.waited_seconds)
+        for rate in broker.publish_rates.limited
+    ]
+    name = "routelog_publish_rate_waited_seconds_total"
+    meaning = "Time that connections have waited for the publish rate of a user or a vhost"
+    yield _samples(name, meaning, waits, "counter")
+    yield histogram_text(
+        "routelog_publish_confirm_seconds",
+        "From a run of publishes to its confirm, of one run at a time",
+        broker.confirm_latencies,
+    )
+    yield histogram_text(
+        "routelog_message_delivery_seconds",
+        "From publishing to the first delivery, of one delivery of a consumer in 64",
+        broker.delivery_waits,
+    )
+    yield histogram_text(
+        "routelog_message_size_bytes",
+        "The body of a message, of one delivery of a consumer in 64",
+        broker.message_sizes,
+    )
 
 
 def _processes_text(processes: Sequence[ProcessState]) -> Iterator[str]:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Generic, TypeVar
 
+from routelog.management.calls.broker_side import WatchedBroker
 from routelog.management.metrics.counter_metrics import (
     OF_CHANNELS,
     OF_CONNECTIONS,
@@ -13,7 +14,6 @@ from routelog.management.metrics.counter_metrics import (
     within,
 )
 from routelog.management.metrics.metric import Groups, Metric
-from routelog.management.metrics.watched import WatchedBroker
 from routelog.vhosts import (
     ChannelSnapshot,
     ConsumerGroup,
@@ -272,4 +272,5 @@ CHANNELS: ObjectKind[WatchedChannel] = ObjectKind(
     labels=lambda channel: {"channel": channel.name},
 )
 
-KINDS: tuple[ObjectKind[Any], ...] = (QUEUES, GROUPS, EXCHANGES, CONNECTIONS, CHANNELS)
+OF_QUEUES_AND_GROUPS: tuple[ObjectKind[Any], ...] = (QUEUES, GROUPS)
+OF_CLIENTS: tuple[ObjectKind[Any], ...] = (EXCHANGES, CONNECTIONS, CHANNELS)

@@ -1,33 +1,15 @@
-"""What metrics are read from: a node in any state, and what clients have made on one that takes them."""
+"""What metrics are read from: a node in any state."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from routelog.broker import ProcessState, PublishRates
-from routelog.log_backend import Clock, DiskSpace, Histogram, Journal, LogCompactor
-from routelog.management.calls.broker_side import Connections
+from routelog.broker import ProcessState
+from routelog.log_backend import Clock, DiskSpace, Journal, LogCompactor
+from routelog.management.calls.broker_side import WatchedBroker
 from routelog.mirror_cluster import ClusterState
-from routelog.vhosts import VhostDirectory
-
-
-@dataclass(frozen=True, slots=True)
-class WatchedBroker:
-    """A broker that takes clients; the leader alone has queues.
-
-    Attributes:
-        confirm_latencies: see `Progress`.
-        delivery_waits, message_sizes: see `DeliverySamples`.
-        publish_rates: those that are limited.
-    """
-
-    vhosts: VhostDirectory
-    connections: Connections
-    confirm_latencies: Histogram
-    delivery_waits: Histogram
-    message_sizes: Histogram
-    publish_rates: PublishRates
+from routelog.vhosts import NodeAnswer
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +23,7 @@ class WatchedNode:
         held_seconds: how long the event loop was held at most, in the last minute.
         expiries: of certificates, by protocol and file.
         broker: None: it takes no clients.
+        ask_nodes: asks the other processes of the node; see `all_clients_text`.
         processes: of the node; empty: this one is all.
     """
 
@@ -60,4 +43,5 @@ class WatchedNode:
     cluster: ClusterState
     expiries: Callable[[], Mapping[str, Mapping[Path, datetime]]]
     broker: Callable[[], WatchedBroker | None]
+    ask_nodes: Callable[[bytes], Awaitable[Mapping[str, NodeAnswer | None]]]
     processes: Callable[[], Sequence[ProcessState]] = list

@@ -18,6 +18,7 @@ from routelog.management.calls.other_statistics import (
 )
 from routelog.management.findings.client_findings import TROUBLED, troubled_here
 from routelog.management.findings.findings import list_findings
+from routelog.management.metrics.process_metrics import CLIENT_METRICS, client_metrics_here
 from routelog.management.views import (
     backup_views,
     bindings,
@@ -351,6 +352,7 @@ ROUTES: tuple[Route, ...] = (
 )
 # What nodes ask each other, and the page; no client does.
 INNER_ROUTES: tuple[Route, ...] = (
+    _get(CLIENT_METRICS, client_metrics_here, Need.MONITORING),
     _get(node_views.CLIENT_TOTALS, node_views.get_client_totals),
     _get(TROUBLED, troubled_here),
     _get(VHOST_STATISTICS, vhost_statistics_here),

@@ -135,7 +135,9 @@ class Composition:
     def _manage(
         self, broker: Broker, address: BrokerAddress, listeners: Mapping[str, tuple[str, int]]
     ) -> AbstractAsyncContextManager[ManagedBroker | None]:
-        return managed_broker(broker, self._front, address, listeners, self)
+        return managed_broker(
+            broker, self._front, address, listeners, self, is_front=self._is_front
+        )
 
     def _join(self) -> ClusterMember:
         assert self._cluster is not None

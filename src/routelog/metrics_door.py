@@ -9,6 +9,7 @@ import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from importlib.metadata import version as distribution_version
+from typing import TYPE_CHECKING
 
 from routelog.amqp_front.server.front import AmqpFront
 from routelog.broker.node.configuration import BrokerConfig, node_name
@@ -18,11 +19,29 @@ from routelog.broker.sockets.stalled_sockets import StalledSockets
 from routelog.log_backend import scheduler_of
 from routelog.mirror_cluster import ClusterState
 
+if TYPE_CHECKING:
+    from routelog.management.calls.broker_side import WatchedBroker
+
 
 def load_metrics_door(config: BrokerConfig) -> None:
     """Load what the door needs, if the configuration wants it."""
     if config.prometheus:
         import routelog.management  # noqa: F401
+
+
+def watched_broker(broker: Broker, front: AmqpFront) -> "WatchedBroker":
+    """What metrics tell of the clients of this process."""
+    from routelog.management.calls.broker_side import WatchedBroker
+
+    services = broker.services
+    return WatchedBroker(
+        services.vhosts,
+        front.operators,
+        services.progress.latencies,
+        services.deliveries.waits,
+        services.deliveries.sizes,
+        services.publish_rates,
+    )
 
 
 @asynccontextmanager
@@ -37,21 +56,8 @@ async def metrics_door(
     if not config.prometheus:
         yield
         return
-    from routelog.management.metrics.watched import WatchedBroker, WatchedNode
+    from routelog.management.metrics.watched import WatchedNode
     from routelog.management.server.metrics_server import MetricsServer
-
-    def watched() -> WatchedBroker | None:
-        if not broker.takes_clients:
-            return None
-        services = broker.services
-        return WatchedBroker(
-            services.vhosts,
-            front.operators,
-            services.progress.latencies,
-            services.deliveries.waits,
-            services.deliveries.sizes,
-            services.publish_rates,
-        )
 
     def cluster_name() -> str:
         return broker.services.cluster_name() if broker.takes_clients else config.cluster_name
@@ -73,7 +79,8 @@ async def metrics_door(
         held_seconds=lambda: broker.loop_monitor.longest_ms_last_minute / 1_000,
         cluster=cluster,
         expiries=broker.renewal.expiries,
-        broker=watched,
+        broker=lambda: watched_broker(broker, front) if broker.takes_clients else None,
+        ask_nodes=broker.ask_nodes,
         processes=lambda: broker.processes,
     )
     server = MetricsServer(node, config.handshake_seconds, broker.note)

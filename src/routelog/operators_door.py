@@ -27,6 +27,7 @@ from routelog.broker.sockets.accepted_sockets import AcceptedSocket
 from routelog.broker.sockets.proxy_header import Endpoint, PassedClient
 from routelog.broker.sockets.stalled_sockets import StalledSockets
 from routelog.log_backend import StoredLogs, SystemDisk, random_key, random_name
+from routelog.metrics_door import watched_broker
 from routelog.mirror_cluster import ClusterState
 from routelog.vhosts import unanswered
 
@@ -96,15 +97,18 @@ async def managed_broker(
     address: BrokerAddress,
     other_listeners: Mapping[str, tuple[str, int]],
     cluster: ClusterState,
+    *,
+    is_front: bool = False,
 ) -> AsyncIterator[ManagedBroker | None]:
     """Manage a node that has clients, and answer the one that leads; None: the configuration does not want it.
 
     Args:
         other_listeners: of the cluster and of standbys: by protocol, address and port.
+        is_front: it does not have the data: what has them may ask for metrics, too.
     """
     services = broker.services
     config = services.config
-    if not config.management:
+    if not (config.management or (is_front and config.prometheus)):
         yield None
         return
     from routelog.management.calls.broker_side import BrokerSide, FindingLimits, NodeFacts
@@ -158,6 +162,7 @@ async def managed_broker(
         reader_hold_bytes_max=config.reader_hold_bytes_max,
         log_token_key=_kept_key(address.data_dir / LOG_TOKEN_FILE),
         findings=FindingLimits(config.findings_messages, config.findings_age_seconds),
+        watched=watched_broker(broker, front),
     )
     token = random_name()
     server = ManagementServer(side, token, config.handshake_seconds)

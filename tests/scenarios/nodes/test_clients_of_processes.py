@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from typing import Any
+from urllib.request import urlopen
 
 import pika
 import pytest
@@ -133,6 +134,27 @@ def test_what_clients_of_all_processes_publish_and_get_adds_up(
     assert {row["channel_details"]["connection_name"] for row in taken} == {
         name_of(each) for each in connections.values()
     }
+
+
+def test_metrics_have_the_clients_of_each_process(family: Family, door: ManagementDoor) -> None:
+    connections = family.one_each()
+    for connection in connections.values():
+        connection.channel().basic_publish("amq.fanout", "", b"")
+    (port,) = (
+        each["port"] for each in door.get("overview")["listeners"] if "prom" in each["protocol"]
+    )
+
+    def scraped(form: str) -> list[str]:
+        with urlopen(f"http://127.0.0.1:{port}/metrics{form}") as answer:
+            return str(answer.read().decode()).split("\n")
+
+    sums = scraped("")
+    for number in connections:
+        assert f'rabbitmq_connections{{process="{number}"}} 1' in sums
+    assert "rabbitmq_process_open_tcp_sockets 3" in sums
+    name = "rabbitmq_connection_channels"
+    each = {f'{name}{{process="{n}",connection="{name_of(c)}"}} 1' for n, c in connections.items()}
+    assert each <= set(scraped("/per-object"))
 
 
 def test_rates_are_measured_in_each_process(family: Family, door: ManagementDoor) -> None:

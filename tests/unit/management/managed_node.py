@@ -18,9 +18,15 @@ from aiohttp.test_utils import make_mocked_request
 from support.queue_samples import Node, declare_queue, running_node
 
 from routelog.broker import ProcessState
-from routelog.log_backend import Backups, Reason, StoredLogs, SystemDisk
+from routelog.broker.node.delivery_samples import DeliverySamples
+from routelog.log_backend import Backups, Histogram, Reason, StoredLogs, SystemDisk
 from routelog.management.calls.answer import Answer, Empty, Listing, Pieces, Value, as_json
-from routelog.management.calls.broker_side import BrokerSide, FindingLimits, NodeFacts
+from routelog.management.calls.broker_side import (
+    BrokerSide,
+    FindingLimits,
+    NodeFacts,
+    WatchedBroker,
+)
 from routelog.management.calls.call import Call
 from routelog.management.calls.caller import Caller
 from routelog.management.calls.listing import items_of
@@ -261,6 +267,7 @@ class ManagedNode:
         cluster: its nodes, and who follows it.
         disk_free: as the sampler sees it.
         log_lines: see `BrokerSide`.
+        confirms, deliveries, rates: see `WatchedBroker`.
         others, silent: other nodes by name, and what answers for them; names of those that do not answer.
     """
 
@@ -277,6 +284,9 @@ class ManagedNode:
         self.cluster = Cluster()
         self.others: dict[str, AnswerPieces] = {}
         self.silent: list[str] = []
+        self.confirms = Histogram((1.0,))
+        self.deliveries = DeliverySamples(node.logs.clock)
+        self.rates: Any = SimpleNamespace(limited=set())
         passwords = Passwords()
         self.users = UserDirectory(node.writer, passwords.hash)
         logs = node.logs
@@ -320,6 +330,14 @@ class ManagedNode:
             reader_hold_bytes_max=10_000,
             log_token_key=b"key",
             findings=FindingLimits(messages=3, age_seconds=600.0),
+            watched=WatchedBroker(
+                node.vhosts,
+                self.connections,
+                self.confirms,
+                self.deliveries.waits,
+                self.deliveries.sizes,
+                self.rates,
+            ),
         )
         self.tokens = LogTokens(b"key", logs.clock)
         self.sampler = Sampler(node.vhosts, logs.clock, lambda: self.disk_free)

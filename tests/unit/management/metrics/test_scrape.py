@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,16 +11,14 @@ from typing import Any
 import pytest
 from support.queue_samples import fill
 from unit.management.managed_node import Connection, ManagedNode
+from unit.management.metrics.metric_samples import Samples, samples
 
 from routelog.broker import ProcessState
-from routelog.broker.node.delivery_samples import DeliverySamples
 from routelog.log_backend import Histogram
 from routelog.management.metrics import scrape
-from routelog.management.metrics.watched import WatchedBroker, WatchedNode
+from routelog.management.metrics.watched import WatchedNode
 from routelog.mirror_cluster import ReplicaState
 from routelog.vhosts import GROUP, RABBITMQ_VERSION, wanted_group
-
-Samples = dict[str, float]
 
 # In each answer, for joins.
 WHO = {
@@ -42,17 +39,6 @@ class Watched:
         self.managed = managed
         self.follows = False
         side = managed.broker
-        self.confirms = Histogram((1.0,))
-        self.deliveries = DeliverySamples(side.clock)
-        self.rates: Any = SimpleNamespace(limited=set())
-        broker = WatchedBroker(
-            side.vhosts,
-            side.connections,
-            self.confirms,
-            self.deliveries.waits,
-            self.deliveries.sizes,
-            self.rates,
-        )
         times = Histogram((1.0,))
         self.journal = SimpleNamespace(
             written=9, durable=8, committed=7, sync_times=times, failure=None
@@ -74,10 +60,10 @@ class Watched:
             held_seconds=lambda: 0.25,
             cluster=managed.cluster,
             expiries=lambda: managed.expiries,
-            broker=lambda: None if self.follows else broker,
-            processes=lambda: self.processes,
+            broker=lambda: None if self.follows else side.watched,
+            ask_nodes=managed.ask_nodes,
+            processes=lambda: managed.processes,
         )
-        self.processes: list[ProcessState] = []
 
     async def sums(self) -> Samples:
         return await samples(scrape.aggregated(self.node))
@@ -89,18 +75,6 @@ class Watched:
         return await samples(scrape.detailed(self.node, groups, vhosts))
 
 
-async def samples(texts: AsyncIterator[str]) -> Samples:
-    """The value of each sample, by name with labels."""
-    found: Samples = {}
-    async for text in texts:
-        for line in text.splitlines():
-            if not line.startswith("#"):
-                name, _, value = line.rpartition(" ")
-                assert name not in found
-                found[name] = float(value)
-    return found
-
-
 @pytest.fixture
 def watched(node: ManagedNode) -> Watched:
     return Watched(node)
@@ -109,7 +83,7 @@ def watched(node: ManagedNode) -> Watched:
 async def test_processes_of_a_node_are_told_of_one_by_one(watched: Watched) -> None:
     name = "routelog_process"
     assert not [each for each in await watched.sums() if each.startswith(f"{name}_")]
-    watched.processes = [
+    watched.managed.processes = [
         ProcessState(1, os.getpid(), is_ready=True, connections=3),
         ProcessState(2, 0, is_ready=False, connections=0),
     ]
@@ -157,12 +131,6 @@ async def test_replicas_and_standbys_are_told_with_what_they_lack(watched: Watch
     assert told['routelog_standby_seconds_behind{standby="d"}'] == 1.5
 
 
-async def test_who_waited_for_a_publish_rate_is_told(watched: Watched) -> None:
-    watched.rates.limited = [SimpleNamespace(kind="user", name="ann", waited_seconds=2.5)]
-    told = await watched.sums()
-    assert told['routelog_publish_rate_waited_seconds_total{kind="user",name="ann"}'] == 2.5
-
-
 async def test_a_node_that_follows_tells_of_itself_alone(watched: Watched) -> None:
     await watched.managed.queue("q")
     watched.follows = True
@@ -200,21 +168,6 @@ async def test_only_queues_with_messages_have_an_oldest_one(watched: Watched) ->
     assert told[f'{name}{{vhost="/",queue="full"}}'] == 0  # the time of these records
     assert f'{name}{{vhost="/",queue="empty"}}' not in told
     assert name not in await watched.sums()  # a sum of times would say nothing
-
-
-async def test_connections_and_channels_are_counted_and_told(watched: Watched) -> None:
-    node = watched.managed
-    node.connections.open = [
-        Connection("a", "u", node.vhost, "q"),
-        Connection("b", "u", node.vhost),
-    ]
-    sums, each = await watched.sums(), await watched.each()
-    for name, count in {"connections": 2, "channels": 2, "consumers": 1}.items():
-        assert sums[f"rabbitmq_{name}"] == each[f"rabbitmq_{name}"] == count
-    assert sums["rabbitmq_channel_consumers"] == 1
-    assert sums["rabbitmq_channel_messages_unacked"] == 4
-    assert each['rabbitmq_channel_consumers{channel="a (1)"}'] == 1
-    assert each['rabbitmq_connection_channels{connection="b"}'] == 1
 
 
 async def test_groups_are_told_with_what_they_lack(watched: Watched) -> None:
@@ -259,16 +212,6 @@ async def test_each_group_of_details_is_known_and_answered(watched: Watched) -> 
     assert 'routelog_detailed_queue_segment_bytes{vhost="/",queue="q"}' in await watched.detailed(
         "routelog_queue_metrics"
     )
-
-
-async def test_more_objects_than_a_turn_takes_are_all_told(
-    watched: Watched, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(scrape, "SLICE_SAMPLES", 2)
-    for number in range(5):
-        await watched.managed.queue(f"q{number}")
-    told = await watched.detailed("queue_consumer_count")
-    assert len(told) == 5 + len(WHO)
 
 
 async def test_what_was_counted_is_told_in_sum_and_of_each(watched: Watched) -> None:
