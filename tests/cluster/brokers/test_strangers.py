@@ -160,5 +160,5 @@ def test_strangers_at_the_port_of_nodes_take_no_file_from_anybody(cramped: Mirro
     assert not told
     lines = leader.log_text().splitlines()[before:]
     assert len(lines) < LINES_MAX, lines
-    assert sum("too many connections of nodes" in each for each in lines) == 1
+    assert any("too many connections of nodes" in each for each in lines)
     assert not any("ERROR" in each or "Too many open files" in each for each in lines), lines

@@ -82,9 +82,8 @@ def test_a_flood_of_connections_takes_no_file_from_the_log(cramped):
     assert ready_count(channel, "q") == BODIES
     clients.close()
     said = cramped.log_text()
-    assert said.count("too many connections of HTTP") == 1
-    assert said.count("too many connections of AMQP") == 1
-    assert said.count("too many connections of nodes") == 1
+    for protocol in ("HTTP", "AMQP", "nodes"):  # again when the machine takes more than ten seconds
+        assert 1 <= said.count(f"too many connections of {protocol}") < FLOOD // 10
     assert "ERROR" not in said
     assert "Traceback" not in said
 
