@@ -10,6 +10,7 @@ import pika
 from pika.adapters.blocking_connection import BlockingConnection
 from support.broker_process import BrokerProcess
 from support.pika_client import Clients
+from support.waiting import wait_until
 
 PROCESSES = 3
 CONNECTIONS_MAX = 40  # until each process has one
@@ -18,8 +19,9 @@ CONNECTIONS_MAX = 40  # until each process has one
 class Family:
     """A broker of several processes, and its clients."""
 
-    def __init__(self, data: Path) -> None:
-        self.broker = BrokerProcess(data, {"ROUTELOG_PROCESSES": str(PROCESSES)}).start()
+    def __init__(self, data: Path, **environment: str) -> None:
+        environment["ROUTELOG_PROCESSES"] = str(PROCESSES)
+        self.broker = BrokerProcess(data, environment).start()
         self.clients = Clients(self.broker.url)
 
     def pids(self, number: int) -> list[int]:
@@ -44,8 +46,11 @@ class Family:
             else:
                 found[number] = connection
         assert len(found) == PROCESSES, found
+        gone = {f"socket:[{inode_of(other)}]" for other in others}
         for other in others:
             other.close()
+        pids = [self.pid(number) for number in found]
+        wait_until(lambda: all(gone.isdisjoint(open_files(each)) for each in pids))
         return found
 
     def process_of(self, connection: BlockingConnection) -> int:

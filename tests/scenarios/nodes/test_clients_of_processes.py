@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 from urllib.request import urlopen
 
@@ -17,6 +18,7 @@ from pika.adapters.blocking_connection import BlockingConnection
 from scenarios.nodes.process_family import PROCESSES, Family
 from support.broker_process import ROOT
 from support.management_door import ManagementDoor
+from support.ports import free_port
 from support.waiting import WAIT_SECONDS, wait_until
 
 TRACE = "amq.rabbitmq.trace"
@@ -136,25 +138,34 @@ def test_what_clients_of_all_processes_publish_and_get_adds_up(
     }
 
 
+def scraped(port: int, form: str = "") -> list[str]:
+    """The lines of metrics."""
+    with urlopen(f"http://127.0.0.1:{port}/metrics{form}") as answer:
+        return str(answer.read().decode()).split("\n")
+
+
 def test_metrics_have_the_clients_of_each_process(family: Family, door: ManagementDoor) -> None:
     connections = family.one_each()
-    for connection in connections.values():
-        connection.channel().basic_publish("amq.fanout", "", b"")
-    (port,) = (
-        each["port"] for each in door.get("overview")["listeners"] if "prom" in each["protocol"]
-    )
-
-    def scraped(form: str) -> list[str]:
-        with urlopen(f"http://127.0.0.1:{port}/metrics{form}") as answer:
-            return str(answer.read().decode()).split("\n")
-
-    sums = scraped("")
+    listeners = {each["protocol"]: each["port"] for each in door.get("overview")["listeners"]}
+    port = listeners["http/prometheus"]
+    sums = scraped(port)
     for number in connections:
         assert f'rabbitmq_connections{{process="{number}"}} 1' in sums
-    assert "rabbitmq_process_open_tcp_sockets 3" in sums
+    assert f"rabbitmq_process_open_tcp_sockets {PROCESSES}" in sums
     name = "rabbitmq_connection_channels"
-    each = {f'{name}{{process="{n}",connection="{name_of(c)}"}} 1' for n, c in connections.items()}
-    assert each <= set(scraped("/per-object"))
+    each = {f'{name}{{process="{n}",connection="{name_of(c)}"}} 0' for n, c in connections.items()}
+    assert each <= set(scraped(port, "/per-object"))
+
+
+def test_metrics_have_all_clients_without_the_http_api(tmp_path: Path) -> None:
+    port = free_port()
+    family = Family(tmp_path, ROUTELOG_MANAGEMENT="false", ROUTELOG_PROMETHEUS_PORT=str(port))
+    try:
+        connections = family.one_each()
+        wanted = {f'rabbitmq_connections{{process="{number}"}} 1' for number in connections}
+        wait_until(lambda: wanted <= set(scraped(port)))
+    finally:
+        family.close()
 
 
 def test_rates_are_measured_in_each_process(family: Family, door: ManagementDoor) -> None:
