@@ -30,6 +30,8 @@ IN_MEMORY := $(shell \
 	free=$$(df --output=avail /dev/shm 2>/dev/null | tail -n 1); \
 	if [ "$${free:-0}" -gt 1048576 ]; then echo TMPDIR=/dev/shm; fi)
 
+SHARES := $(shell seq "$$(nproc)")
+
 N := 2000
 STEPS := 1000000
 SEEDS := 10000
@@ -41,7 +43,7 @@ LOCK :=
 # Versions and hashes for all systems and for every Python from 3.11 on.
 UV := $(BIN)/uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes --no-header --quiet $(LOCK)
 
-.PHONY: help setup java demo demo-cluster serve test test-long test-spark-all crash model simulate faults api interop check lint unit coverage lock wheel release-check format bench site screenshots clean
+.PHONY: help setup java demo demo-cluster serve test test-long test-spark-all crash model simulate faults api interop check lint coverage lock wheel release-check format bench site screenshots clean
 
 help: ## list the commands
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | while IFS=$$'\t' read -r name text; do printf '  make %-14s %s\n' "$$name" "$$text"; done
@@ -100,10 +102,13 @@ interop: setup ## BROKER=routelog: the integration suites of py-amqp, kombu and 
 	@PYTHONPATH=tests:. $(BIN)/python -m interop_suites --broker $(BROKER)
 
 check: setup ## what `make lint` does, and the unit tests
-	@$(MAKE) --jobs=2 --output-sync=target lint unit
+	@$(MAKE) --jobs --output-sync=target lint $(SHARES:%=unit-%)
 
-unit: setup
-	@$(IN_MEMORY) ROUTELOG_TEST_EXAMPLE_EVERY=4 $(BIN)/python -m pytest -n "$$(nproc)" --dist worksteal -q -p no:schemathesis tests/unit
+# A share of the files for each processor. Workers of pytest-xdist would each collect all tests, and take longer to
+# tell of a unit test than it takes.
+unit-%: setup
+	@$(IN_MEMORY) ROUTELOG_TEST_EXAMPLE_EVERY=4 $(BIN)/python -m pytest -q -p no:schemathesis -p no:xdist \
+		$$(find tests/unit -name 'test_*.py' | LC_ALL=C sort | awk 'NR % $(words $(SHARES)) == $* - 1')
 
 lint: setup ## format, lint, strict types, architecture, links of the documentation
 	@$(BIN)/ruff format --check .
