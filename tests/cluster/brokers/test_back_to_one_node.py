@@ -44,6 +44,7 @@ def run(*command: object) -> None:
     assert done.exit_code == 0, (done.stdout, done.stderr)
 
 
+@pytest.mark.long
 def test_a_node_of_a_cluster_goes_on_alone_with_everything(ended: EndedCluster) -> None:
     alone = BrokerProcess(ended.data_dir)
     try:

@@ -95,6 +95,7 @@ def test_certificates_of_the_operators_own_are_switched_on_later(tmp_path: Path)
         cluster.stop()
 
 
+@pytest.mark.long
 def test_a_standby_follows_over_tls(tmp_path: Path) -> None:
     authority, port = trustme.CA(), free_port()
     own = node_environment(node_files(authority, tmp_path / "tls" / "a"))

@@ -397,6 +397,7 @@ def test_a_node_that_is_told_to_stop_while_it_is_about_to_start_again_stops(
     leader.start()
 
 
+@pytest.mark.long
 def test_a_node_on_its_own_grows_to_three_in_place(tmp_path: Path) -> None:
     small = {"ROUTELOG_JOURNAL_FILE_BYTES": "1048576"}
     alone = BrokerProcess(tmp_path / "a", {"ROUTELOG_NODE_NAME": "a@test"} | small)

@@ -67,6 +67,7 @@ def until_damaged(cluster: MirroredBrokers, *names: str) -> dict[str, Any]:
         time.sleep(0.05)
 
 
+@pytest.mark.long
 def test_a_damaged_follower_takes_a_copy_and_may_lead_then(tmp_path: Path) -> None:
     with mirrored_brokers(tmp_path, **SMALL) as cluster:
         cluster.until_led(in_sync=3)

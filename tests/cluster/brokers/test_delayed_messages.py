@@ -52,6 +52,7 @@ def publish(channel: BlockingChannel, name: str) -> list[str]:
     return bodies
 
 
+@pytest.mark.long
 def test_all_that_was_confirmed_comes_and_nothing_else(cluster: MirroredBrokers) -> None:
     networks = cluster.networks
     assert networks is not None

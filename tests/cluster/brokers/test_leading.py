@@ -60,6 +60,7 @@ def refused_answer(broker: BrokerProcess) -> tuple[int, str]:
     return refused.value.code, json.load(refused.value)["reason"]
 
 
+@pytest.mark.long
 def test_a_node_that_begins_to_lead_has_loaded_everything_before(cluster: MirroredBrokers) -> None:
     leader = cluster.leader()
     publish(leader, "1")

@@ -93,6 +93,7 @@ def restored(cluster: MirroredBrokers, command: list[str]) -> list[str]:
     return drained(cluster.brokers["b"])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "loses_leader", sampled([False, True], 2), ids=["one leader", "another leader"]
 )

@@ -126,6 +126,7 @@ def cramped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Mirrore
         yield cluster
 
 
+@pytest.mark.long
 def test_strangers_at_the_port_of_nodes_take_no_file_from_anybody(cramped: MirroredBrokers) -> None:
     cramped.until_led(in_sync=3)
     leader = cramped.leader()

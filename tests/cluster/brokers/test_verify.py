@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+import pytest
 from cluster.brokers.lanes import QUEUE
 from cluster.brokers.mirrored_brokers import mirrored_brokers
 from cluster.brokers.queue_load import QueueLoad
@@ -13,6 +14,7 @@ from routelog.log_backend import crc32c
 from routelog.log_backend.records.record_batch import HEADER_BYTES, batch_bytes, decode_batch
 
 
+@pytest.mark.long
 async def test_nodes_are_compared_under_load_and_one_that_has_something_else_is_repaired(
     tmp_path: Path,
 ) -> None:

@@ -64,6 +64,7 @@ def name_of(broker: BrokerProcess) -> str:
     return broker.data_dir.name
 
 
+@pytest.mark.long
 def test_a_leader_whose_disk_hangs_is_followed_by_another_one(cluster: MirroredBrokers) -> None:
     leader = cluster.leader()
     publish(leader, "1")

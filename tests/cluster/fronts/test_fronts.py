@@ -20,7 +20,7 @@ from support.broker_process import BrokerProcess
 from support.pika_client import PERSISTENT
 from support.waiting import WAIT_SECONDS, until
 
-MESSAGES = 2_000
+MESSAGES = 1_000
 INPUTS = 300
 
 
@@ -187,6 +187,7 @@ def test_a_transaction_by_way_of_a_front_is_whole(fronts: MirroredBrokers) -> No
             channel.queue_delete(name)
 
 
+@pytest.mark.long
 async def test_each_input_has_one_output_when_the_leader_dies(tmp_path: Path) -> None:
     with mirrored_brokers(tmp_path) as nodes:
         await asyncio.to_thread(nodes.until_led, in_sync=3)

@@ -165,6 +165,7 @@ def check_nodes(cluster: MirroredBrokers, table: Table) -> None:
         table.check_files(broker)
 
 
+@pytest.mark.long
 def test_a_new_leader_compacts_on_where_others_have_not_compacted(tmp_path: Path) -> None:
     with mirrored_brokers(tmp_path, **SETTINGS) as cluster:
         table = Table(cluster.leader)

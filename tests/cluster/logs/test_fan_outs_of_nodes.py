@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
+import pytest
 from cluster.brokers.mirrored_brokers import mirrored_brokers
 from cluster.brokers.test_brokers import client
 from cluster.brokers.test_standby_process import (
@@ -64,6 +65,7 @@ def test_nodes_write_a_message_once_and_have_it_in_each_queue(tmp_path: Path) ->
         check(cluster.leader())
 
 
+@pytest.mark.long
 def test_a_promoted_standby_and_a_restored_backup_have_it_in_each_queue(tmp_path: Path) -> None:
     port = free_port()
     node = BrokerProcess(

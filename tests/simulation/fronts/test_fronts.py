@@ -6,7 +6,7 @@ from collections import Counter
 import pytest
 from simulation.fronts.cluster import run
 
-SEEDS = int(os.environ.get("ROUTELOG_TEST_SEEDS", "40"))
+SEEDS = int(os.environ.get("ROUTELOG_TEST_SEEDS", "20"))
 FIRST = int(os.environ.get("ROUTELOG_TEST_SEED", "0")) * SEEDS
 PIECE = 10
 
