@@ -177,7 +177,7 @@ async def check_fault(fault: Fault, workload: str, root: Path, choice: random.Ra
         await node.stop()
 
 
-@pytest.mark.parametrize(("workload", "committer"), sampled(product(WORKLOADS, COMMITTERS), 3))
+@pytest.mark.parametrize(("workload", "committer"), sampled(product(WORKLOADS, COMMITTERS), 5))
 async def test_a_failed_call_costs_nothing_that_was_confirmed(
     workload: str,
     committer: str,

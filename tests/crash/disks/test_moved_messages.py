@@ -180,7 +180,7 @@ async def check(node: Node, way: DeadLetters, confirmed: frozenset[int]) -> None
         assert not lost, f"in neither: {sorted(lost)}"
 
 
-@pytest.mark.parametrize(("way", "size"), sampled(product(WAYS, (100, 900)), 3))
+@pytest.mark.parametrize(("way", "size"), sampled(product(WAYS, (100, 900)), 5))
 async def test_a_power_cut_before_any_call_leaves_a_moved_message_in_one_place(
     way: str, size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -79,7 +79,7 @@ async def check_cut(still: NodeStill, root: Path, choice: random.Random) -> None
     await node.stop()
 
 
-@pytest.mark.parametrize(("workload", "committer"), sampled(product(WORKLOADS, COMMITTERS), 5))
+@pytest.mark.parametrize(("workload", "committer"), sampled(product(WORKLOADS, COMMITTERS), 7))
 async def test_what_was_confirmed_outlives_a_power_cut_before_any_call(
     workload: str,
     committer: str,

@@ -13,6 +13,7 @@ import pytest
 from interop.documented.page_exceptions import NOT_RUN, READERS_HAVE
 from interop.documented.page_snippets import snippets, users_pages, words
 from interop.documented.readers_machine import visited
+from support.sampling import sampled
 
 pytestmark = [pytest.mark.interop, pytest.mark.differs_from_rabbitmq("its own commands")]
 
@@ -34,7 +35,14 @@ def read(*pages: str) -> None:
         pytest.fail(done.stderr, pytrace=False)
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if page not in OF_SPARK])
+@pytest.mark.parametrize(
+    "page",
+    [
+        *(page for page in PAGES if not page.startswith(DEVELOPERS_PAGES) and page not in OF_SPARK),
+        # The last test runs all of these, too.
+        *sampled((page for page in PAGES if page.startswith(DEVELOPERS_PAGES)), len(PAGES)),
+    ],
+)
 def test_snippets_of_a_page_run_as_they_stand_there(page: str) -> None:
     read(page)
 
