@@ -46,6 +46,7 @@ class Faults:
         self._ended = True
         cluster = self._cluster
         cluster.network.cuts.clear()
+        cluster.network.lost.clear()
         cluster.network.drop = cluster.network.duplicate = cluster.network.jitter = 0.0
         cluster.coordinator.slowness = cluster.coordinator.stale_reads = 0.0
         cluster.coordinator.deaf.clear()

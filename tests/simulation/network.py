@@ -8,10 +8,16 @@ from simulation.scheduler import Scheduler
 
 
 class Network:
-    """Paths between nodes, and to the coordinator, which is called `etcd` here."""
+    """Paths between nodes, and to the coordinator, which is called `etcd` here.
+
+    Attributes:
+        cuts: paths on which nothing arrives.
+        lost: on these, messages of replicas do not.
+    """
 
     def __init__(self, scheduler: Scheduler, randomness: Random) -> None:
         self.cuts: set[tuple[str, str]] = set()
+        self.lost: set[tuple[str, str]] = set()
         self.drop = 0.0
         self.duplicate = 0.0
         self.jitter = 0.0
@@ -25,7 +31,9 @@ class Network:
     def send(self, source: str, target: str, call: Callable[..., Any], *arguments: Any) -> None:
         """Let something happen at the other end, if it arrives."""
         chance = self._randomness.random
-        if not self.is_open(source, target) or (self.drop and chance() < self.drop):
+        if (source, target) in self.lost or not self.is_open(source, target):
+            return
+        if self.drop and chance() < self.drop:
             return
         self._scheduler.after(self.delay(), call, *arguments)
         if self.duplicate and chance() < self.duplicate:

@@ -19,6 +19,7 @@ class FrontFaults(Faults):
 
     _cluster: Any
     _has_begun = False
+    _strikes_from = 0.0  # until then a fault that needs clients that go on stays alone
 
     def begin(self) -> None:
         """See `Faults`."""
@@ -29,6 +30,12 @@ class FrontFaults(Faults):
         """See `Faults`."""
         if self._has_begun:
             super().tempt(node, action)
+
+    def _strike(self) -> None:
+        if self._cluster.scheduler.now < self._strikes_from:
+            self.begin()
+        else:
+            super()._strike()
 
     def end(self) -> None:
         """See `Faults`."""
@@ -122,6 +129,54 @@ class FrontFaults(Faults):
         node.lags(True)
         self._heals(self._randomness.uniform(0.1, 4.0), node.lags, False)
 
+    def _lone(self, node: "FrontsNode") -> None:
+        """It does not reach its leader for longer than a lease, or stands still for so long."""
+        nodes = self._cluster.nodes
+        leader = nodes.get(self._cluster.coordinator.last.leader)
+        if leader is None or leader.is_paused:
+            return
+        node = self._randomness.choice([each for each in nodes.values() if each is not leader])
+        self._note(f"lone: {node.name}")
+        seconds = LEASE_SECONDS + self._randomness.uniform(0.3, 2.0)
+        self._strikes_from = self._cluster.scheduler.now + seconds
+        if self._randomness.random() < 0.7:
+            node.pause()
+            self._heals(seconds, node.resume)
+        else:
+            cuts = {(node.name, leader.name), (leader.name, node.name)}
+            self._cluster.network.cuts |= cuts
+            self._heals(seconds, self._mend, cuts)
+
+    def _asked_late(self, node: "FrontsNode") -> None:
+        """What it is asked comes late, and it knows that later still; then it does not hear of its end."""
+        wire = self._session(node)
+        if wire is None or wire.near.host is not node.host:
+            return
+        self._note(f"asked late: {node.name}")
+        seconds = LEASE_SECONDS + self._randomness.uniform(0.5, 2.0)
+        self._strikes_from = self._cluster.scheduler.now + seconds
+        node.lags(True)
+        self._heals(seconds, node.lags, False)
+        self._hold_back(wire, self._randomness.uniform(0.5, 1.5))
+        self._heals(LEASE_SECONDS, self._hold_back, wire, 0.3)
+
+    def _hold_back(self, wire: "Wire", seconds: float) -> None:
+        wire.back.stalled = True
+        self._heals(seconds, self._go_on, wire)
+
+    def _unstored(self, node: "FrontsNode") -> None:
+        """Its sessions go on, and no other node stores what it has until it is killed."""
+        self._note(f"unstored: {node.name}")
+        lost = {(node.name, other) for other in self._cluster.nodes}
+        self._cluster.network.lost |= lost
+        seconds = self._randomness.uniform(0.02, 0.5)
+        self._heals(seconds, self._store_again, lost)
+        if self._randomness.random() < 0.7:
+            self._heals(seconds, self._kill, node)
+
+    def _store_again(self, lost: set[tuple[str, str]]) -> None:
+        self._cluster.network.lost -= lost
+
     _KINDS = cast(
         "tuple[Callable[[Faults, Any], None], ...]",
         (
@@ -144,5 +199,8 @@ class FrontFaults(Faults):
             _late,
             _quiet_end,
             _quiet_change,
+            _lone,
+            _asked_late,
+            _unstored,
         ),
     )

@@ -18,7 +18,9 @@ from routelog.mirror_cluster.replica.chain import Chain
 if TYPE_CHECKING:
     from simulation.fronts.cluster import FrontsCluster
 
-SLACK_BYTES = 64 * 1024  # what one turn adds, and what cannot wait
+# What one turn adds, and what cannot wait
+UNCONFIRMED_SLACK_BYTES = 32 * 1024
+UNSENT_SLACK_BYTES = 64 * 1024
 
 
 class ProcessHost:
@@ -140,7 +142,7 @@ class FrontsNode(Node):
         """SIGCONT: what its clients have sent may be read before anything of other nodes, or after."""
         if not self.is_paused:
             return
-        if self._randomness.random() < 0.6:
+        if self._randomness.random() < 0.8:
             inbox, self._inbox = self._inbox, []
             self.is_paused = False
             for wire in self.wires:
@@ -152,18 +154,16 @@ class FrontsNode(Node):
             self._inbox = inbox + self._inbox
         super().resume()
 
-    def _tick(self, process: int) -> None:
-        super()._tick(process)
-        if self.broker is not None and process == self.process:
-            self._check_limits()
-
     def _check_limits(self) -> None:
         session = self.session
         unconfirmed = getattr(session, "unconfirmed_bytes", 0)
         unsent = max(
             (each.unsent_bytes(self.host) for each in self.wires if each.is_session), default=0
         )
-        if max(unconfirmed - WINDOW_BYTES, unsent - OUTBOX_BYTES) > SLACK_BYTES:
+        if (
+            unconfirmed > WINDOW_BYTES + UNCONFIRMED_SLACK_BYTES
+            or unsent > OUTBOX_BYTES + UNSENT_SLACK_BYTES
+        ):
             text = f"{self.name} has {unconfirmed} bytes unconfirmed, {unsent} bytes unsent"
             raise Violation(text)
 
@@ -192,6 +192,7 @@ class FrontsNode(Node):
             self._hand_over()
         finally:
             self._is_turning = False
+        self._check_limits()
         self._plan()
 
     def _plan(self) -> None:

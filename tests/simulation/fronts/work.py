@@ -44,6 +44,7 @@ ROUTES: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("top", "a.b", ("s0", "s1")),
     ("past", "", ("s1",)),
 )
+BURSTS = (1, 1, 1, 1, 3, 3, 10, 30)  # the last one, of long messages, is more than a front's window
 PROOF_SECONDS = 0.02  # behind an ack: what is published then is behind it in the session
 
 
@@ -75,7 +76,7 @@ class Work:
     """See the module."""
 
     def __init__(self, cluster: "FrontsCluster", randomness: Random) -> None:
-        self.ledger = Ledger(randomness.choice((0, 0, 0, 300, 3_000)))
+        self.ledger = Ledger(randomness.choice((0, 0, 300, 3_000)))
         self.machine = Machine(lambda: cluster.scheduler.now, cluster.scheduler.after)
         self.consumed: set[str] = set()  # they go with their last consumer
         self.stops = self.is_set_up = False
@@ -180,7 +181,7 @@ class Work:
             (self._consume, (0, 1, 2)),
             (self._get, (0, 1)),
             (self._transact, (0, 1)),
-            (self._live, (0, 1, 2)),
+            (self._live, (0, 1, 2, 3)),
             (self._own, (0, 1)),
         ):
             for number in range(choice(counts)):
@@ -212,7 +213,7 @@ class Work:
         lane = self._new_lane()
         published = self._send(place, lane)
         while not self.stops:
-            for _ in range(self._randomness.choice((1, 1, 3, 10))):
+            for _ in range(self._randomness.choice(BURSTS)):
                 published = self._send(place, lane)
                 if self._randomness.random() < 0.3:
                     self._sent(place, lane, "", "in", ("in",))
@@ -269,7 +270,23 @@ class Work:
                 held.clear()
                 await client.call(consume, commands.Basic.ConsumeOk)
             await self._perhaps_leave(place, 0.03)
+        while held:
+            delivered, sent = held.pop()
+            self._settle(place, delivered, sent, queue)
+        await self._is_served(place, queue, lane, held)
         await client.close()
+
+    async def _is_served(
+        self, place: Place, queue: str, lane: int, held: list[tuple[Delivered, Sent]]
+    ) -> None:
+        """Wait until a consumer gets something, or other ones have got all."""
+        left = 1
+        while left and not held and place.client.is_open:
+            await self._sent(place, lane, "", queue, (queue,)).outcome
+            await asyncio.sleep(0.1)
+            passive = commands.Queue.Declare(queue=queue, passive=True)
+            declared = await place.client.call(passive, commands.Queue.DeclareOk)
+            left = declared.message_count
 
     def _came(self, place: Place, queue: str, delivered: Delivered) -> Sent:
         text = f"gets {delivered.body.strip().decode()} of {queue} at {place.node.name}"
@@ -344,12 +361,17 @@ class Work:
                 self._came(place, "in", delivered)
                 client.publish("", "out", delivered.body, mandatory=False)
                 client.settle(delivered.tag)
+            published = list[Publish]()
+            if self._randomness.random() < 0.3:  # it may be full: then nothing is done
+                published.append(self._sent(place, self._new_lane(), "", "full", ("full",)))
             client.forget_publishes()
             if self._randomness.random() < 0.15:
                 await client.call(commands.Tx.Rollback(), commands.Tx.RollbackOk)
                 return await client.close()
             epoch = place.node.epoch
             await client.call(commands.Tx.Commit(), commands.Tx.CommitOk)
+            for each in published:
+                each.outcome.set_result(True)
             for delivered in moved:
                 self.ledger.sent[delivered.body].settled["in"] = epoch
                 self.ledger.counts["moves"] += 1
