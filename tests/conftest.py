@@ -18,6 +18,7 @@ from hypothesis import settings
 from pika.adapters.blocking_connection import BlockingChannel, BlockingConnection
 from support.broker_process import BrokerProcess, ForeignBroker
 from support.pika_client import Clients
+from support.sampling import examples
 
 from routelog import log_backend  # noqa: F401 -- with ROUTELOG_PURE=1, hot modules of all packages are their sources from here on
 
@@ -28,7 +29,8 @@ HANGS_AFTER = 10
 HANGS_AGAIN_SECONDS = 60  # what is done behind a failure may hang, too
 
 # The same examples in each run, however long one takes; `--hypothesis-profile default` goes on looking.
-settings.load_profile("ci")
+settings.register_profile("same", settings.get_profile("ci"), max_examples=examples(100))
+settings.load_profile("same")
 
 OLD_OBJECTS_MAX = 100_000  # a tenth of what is loaded for all tests
 
