@@ -41,7 +41,7 @@ from routelog.broker.process.process_share import definitions_bytes
 from routelog.broker.process.processes import END_SECONDS_MAX, LEADER, ProcessPlace
 from routelog.broker.process.services import NodeServices
 from routelog.broker.sessions.definition_feed import DefinitionFeed, FedDefinitions
-from routelog.broker.sessions.front_node import ClusterOfFront, FrontNode
+from routelog.broker.sessions.front_node import ClusterOfFront, FrontHost, FrontNode
 from routelog.broker.sessions.hosted_sessions import HostedSessions
 from routelog.broker.sessions.leading_gate import LeadingGate
 from routelog.broker.sessions.process_door import LeadingProcess, ProcessDoor, door_path
@@ -509,25 +509,24 @@ class Broker:
         confirm_seconds: float,
         fed: FedDefinitions | None = None,
     ) -> None:
-        self._front_node = FrontNode(
-            leaders,
-            self._vhosts,
-            self._clock,
-            self._gate,
-            self._front.close_some,
-            self._serve_as_front,
-            self._cork,
-            self._replies.deliver,
-            lambda question: self.answer(question),
-            self._counts,
-            self._trace_in,
+        host = FrontHost(
             name=name,
             process=random_below(1 << 40),
             lease_seconds=lease_seconds,
             confirm_seconds=confirm_seconds,
             default_durability=durability_level(self._config.default_durability),
-            fed=fed,
+            vhosts=self._vhosts,
+            clock=self._clock,
+            cork=self._cork,
+            gate=self._gate,
+            close=self._front.close_some,
+            serve=self._serve_as_front,
+            deliver_reply=self._replies.deliver,
+            answer=lambda question: self.answer(question),
+            counts=self._counts,
+            trace=self._trace_in,
         )
+        self._front_node = FrontNode(host, leaders, fed)
         self._replies.others = self._front_node
         self._front_node.begin()
         self._tell_counts()

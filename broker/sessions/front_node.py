@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence, Set
+from dataclasses import dataclass
 from functools import partial
 from math import inf
 from typing import Protocol
@@ -48,13 +49,16 @@ class ClusterOfFront(Leaders, Protocol):
         """What says what is applied here."""
 
 
-class FrontNode:
-    """Serves the clients of a node by way of the leader, until the node leads itself.
+@dataclass(frozen=True, slots=True)
+class FrontHost:
+    """What a front needs of its process.
 
-    Args:
-        confirm_seconds: see `ConfirmDeadline`.
+    Attributes:
         name: of this node.
         process: a number that no other process of it has.
+        lease_seconds: see `SessionSeeker`.
+        confirm_seconds: see `ConfirmDeadline`.
+        default_durability: of queues whose arguments name none.
         gate: where publishers wait.
         close: closes connections, for a reason in words.
         serve: called with True when a session is open: users and vhosts are those of the leader; with False
@@ -63,42 +67,40 @@ class FrontNode:
         answer: answers what the leader asks about clients of this node.
         counts: of clients of this node, and others.
         trace: has messages copied to the firehose in these vhosts, and in no other one.
+    """
+
+    name: str
+    process: int
+    lease_seconds: float
+    confirm_seconds: float
+    default_durability: Durability
+    vhosts: VhostDirectory
+    clock: Clock
+    cork: Cork
+    gate: Gate
+    close: Callable[[Set[object], str], None]
+    serve: Callable[[bool], None]
+    deliver_reply: Callable[[bytes, Records], None]
+    answer: AnswerPieces
+    counts: SharedCounts
+    trace: Callable[[Sequence[str]], None]
+
+
+class FrontNode:
+    """Serves the clients of a node by way of the leader, until the node leads itself.
+
+    Args:
         fed: takes definitions from the leader; None: a journal has them.
     """
 
     def __init__(
-        self,
-        cluster: ClusterOfFront,
-        vhosts: VhostDirectory,
-        clock: Clock,
-        gate: Gate,
-        close: Callable[[Set[object], str], None],
-        serve: Callable[[bool], None],
-        cork: Cork,
-        deliver_reply: Callable[[bytes, Records], None],
-        answer: AnswerPieces,
-        counts: SharedCounts,
-        trace: Callable[[Sequence[str]], None],
-        *,
-        name: str,
-        process: int,
-        lease_seconds: float,
-        confirm_seconds: float,
-        default_durability: Durability,
-        fed: FedDefinitions | None = None,
+        self, host: FrontHost, cluster: ClusterOfFront, fed: FedDefinitions | None = None
     ) -> None:
+        self._host = host
         self._cluster = cluster
         self._fed = fed
-        self._clock = clock
-        self._gate = gate
+        self._gate = gate = host.gate
         self._loop = asyncio.get_running_loop()
-        self._serve = serve
-        self._confirm_seconds = confirm_seconds
-        self._cork = cork
-        self._deliver_reply = deliver_reply
-        self._answer = answer
-        self._counts = counts
-        self._trace = trace
         self._told: FrontCounts | None = None  # of the session that a leader has taken
         self._traced: Sequence[str] | None = None  # as it has said
         self._deadline: ConfirmDeadline | None = None
@@ -114,14 +116,16 @@ class FrontNode:
         self._unknown: dict[object, float] = {}
         gate.lapse = self._lapse
         self._link = LeaderLink(self._session)
-        connections = FrontConnections(name, process)
-        self._vhosts = FrontVhosts(vhosts, self._link, connections, default_durability, close)
-        self._apply_seconds = SILENCE_SHARE * lease_seconds
+        connections = FrontConnections(host.name, host.process)
+        self._vhosts = FrontVhosts(
+            host.vhosts, self._link, connections, host.default_durability, host.close
+        )
+        self._apply_seconds = SILENCE_SHARE * host.lease_seconds
         self._seeker = SessionSeeker(
             cluster,
-            lease_seconds,
+            host.lease_seconds,
             self._opened,
-            lambda: int(clock.monotonic() * STAMPS_PER_SECOND),
+            lambda: int(host.clock.monotonic() * STAMPS_PER_SECOND),
             self._answered,
         )
 
@@ -194,16 +198,16 @@ class FrontNode:
 
     def _session(self, replace: Callable[[], None]) -> FrontSession:
         telling = TellingNode(
-            lambda message: session.write(session_message_pieces(message)), self._answer
+            lambda message: session.write(session_message_pieces(message)), self._host.answer
         )
         session = FrontSession(
-            self._loop.call_soon, self._clock.monotonic, partial(self._lost, replace, telling)
+            self._loop.call_soon, self._host.clock.monotonic, partial(self._lost, replace, telling)
         )
         session.on_asked = telling.asked
         session.on_traced = self._trace_in
-        session.progress.around = self._cork.run
+        session.progress.around = self._host.cork.run
         session.on_pressure = self._pressed
-        session.on_reply = self._deliver_reply
+        session.on_reply = self._host.deliver_reply
         session.outbox_bytes = lambda: self._seeker.outbox_bytes
         session.on_window = self._filled
         session.on_apply = partial(self._apply, session)
@@ -214,8 +218,8 @@ class FrontNode:
         self._deadline = ConfirmDeadline(
             session.progress,
             lambda: session.last_batch,
-            self._confirm_seconds,
-            lambda seconds, look: self._loop.call_later(seconds, self._cork.run, look),
+            self._host.confirm_seconds,
+            lambda seconds, look: self._loop.call_later(seconds, self._host.cork.run, look),
         )
         self._deadline.start()
         self._loop.call_later(SEEKING_SECONDS_MAX, self._look, session)
@@ -223,7 +227,7 @@ class FrontNode:
 
     def _opened(self, write: Write, epoch: int, position: int) -> FrontSession:
         session = self._link.session
-        self._told, self._traced = FrontCounts(self._counts), None
+        self._told, self._traced = FrontCounts(self._host.counts), None
         session.on_counts = self._told.told
         self._when_applied(session, position, partial(self._open, write, epoch))
         return session
@@ -235,20 +239,20 @@ class FrontNode:
         if self._told is not None:
             self._told.begin(lambda message: write(session_message_pieces(message)))
         if self._traced is not None:
-            self._trace(self._traced)
+            self._host.trace(self._traced)
         self._close_gate()
-        self._serve(True)
+        self._host.serve(True)
 
     def _trace_in(self, vhosts: Sequence[str]) -> None:
         self._traced = vhosts
         if self._link.session.is_open:  # else there may be fewer vhosts than the leader has
-            self._trace(vhosts)
+            self._host.trace(vhosts)
 
     def _look(self, session: FrontSession) -> None:
         if session is self._link.session and not (session.is_open or self._is_over):
             self._seeker.close(DEFINITIONS_LATE)  # the one that is about to open
             self._link.give_up("nobody leads")
-            self._serve(False)
+            self._host.serve(False)
 
     def _lost(self, replace: Callable[[], None], telling: TellingNode) -> None:
         telling.closed()
@@ -300,7 +304,7 @@ class FrontNode:
     def _freshen(self) -> None:
         behind = next(iter(self._unknown.values()), self._beaten_at)
         lapses_at = behind + self._apply_seconds
-        self._is_fresh = self._clock.monotonic() < lapses_at
+        self._is_fresh = self._host.clock.monotonic() < lapses_at
         self._gate.lapses_at = lapses_at if self._is_fresh else inf
         self._close_gate()
 

@@ -17,7 +17,7 @@ from unit.broker.sessions.leading_nodes import Cluster
 
 from routelog.broker.loop.cork import Cork
 from routelog.broker.node.direct_reply import DirectReplies, node_token
-from routelog.broker.sessions.front_node import FrontNode
+from routelog.broker.sessions.front_node import FrontHost, FrontNode
 from routelog.broker.waiting.gate import Gate
 from routelog.log_backend import Clock, Durability, JournalFailed, Records, SystemClock
 from routelog.vhosts import (
@@ -83,24 +83,26 @@ async def following(
             queue = vhost.declare_queue(properties := QueueProperties(name, durable=True), None)
             opened = await queue if asyncio.isfuture(queue) else queue
             vhost.stored.queues[name] = StoredQueue(properties, [opened.number], False)
-        front = FrontNode(
-            cluster,
-            node.vhosts,
-            clock or SystemClock(),
-            gate,
-            lambda connections, reason: None,
-            lambda serves: cluster.ready.append(serves and front.session.is_open),
-            Cork(),
-            lambda address, records: cluster.replies.append((address, records.body(0))),
-            cluster.answer,
-            cluster.own,
-            cluster.firehoses.append,
+        front_host = FrontHost(
             name="front",
             process=1,
             lease_seconds=60.0,
             confirm_seconds=60.0,
             default_durability=Durability.DISK,
+            vhosts=node.vhosts,
+            clock=clock or SystemClock(),
+            cork=Cork(),
+            gate=gate,
+            close=lambda connections, reason: None,
+            serve=lambda serves: cluster.ready.append(serves and front.session.is_open),
+            deliver_reply=lambda address, records: cluster.replies.append(
+                (address, records.body(0))
+            ),
+            answer=cluster.answer,
+            counts=cluster.own,
+            trace=cluster.firehoses.append,
         )
+        front = FrontNode(front_host, cluster)
         front.begin()
         yield cluster, front, gate
         await front.aclose("the test is over")
