@@ -2,10 +2,15 @@
 
 import asyncio
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from routelog.broker.node.configuration import BrokerConfig
+from routelog.exchanges import InvalidName
 from routelog.log_backend import (
     BALLAST_BYTES,
+    BadBucket,
+    DirectoryLocked,
     JournalDamaged,
     LogOptions,
     LogStore,
@@ -50,6 +55,25 @@ class StartError(Exception):
 def bad_definitions(file: str, error: InvalidDefinition) -> StartError:
     """What is wrong with the definitions of the start, a line for each problem."""
     return StartError(*(f"definitions {file}: {problem}" for problem in error.problems))
+
+
+@contextmanager
+def usable(config: BrokerConfig) -> Iterator[None]:
+    """Say in words why the data directory, or what is to be imported into it, cannot be used.
+
+    Raises:
+        StartError: it cannot.
+    """
+    try:
+        yield
+    except BadBucket as error:
+        raise StartError(f"remote_storage: {error}") from None
+    except (DirectoryLocked, InvalidName) as error:
+        raise StartError(str(error)) from None
+    except START_FAULTS as error:
+        raise StartError(f"data directory {config.data_dir}: {in_words(error)}") from None
+    except InvalidDefinition as error:
+        raise bad_definitions(config.definitions_file, error) from None
 
 
 def open_logs(config: BrokerConfig, loop: asyncio.AbstractEventLoop) -> LogStore:

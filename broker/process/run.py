@@ -1,4 +1,4 @@
-"""A broker's process, from its start until SIGTERM or SIGINT: on its own, or as a node of a cluster."""
+"""A broker's process, from its start until SIGTERM or SIGINT."""
 
 import asyncio
 import logging
@@ -11,13 +11,10 @@ from typing import NoReturn
 import uvloop
 
 from routelog.broker.loop.garbage_pace import GarbagePace
-from routelog.broker.node.configuration import BrokerConfig
-from routelog.broker.process.broker import GONE, STOPPED, Broker, BrokerAddress
-from routelog.broker.process.front import Front
-from routelog.broker.process.processes import ProcessPlace
+from routelog.broker.process.broker import STOPPED, Broker, BrokerAddress
+from routelog.broker.process.mirrored_broker import GONE, MirroredBroker
+from routelog.broker.process.process_brokers import ProcessFront
 from routelog.log_backend import SystemClock
-from routelog.mirror_cluster import ClusterMember
-from routelog.vhosts import Definitions
 
 log = logging.getLogger(__name__)
 
@@ -29,28 +26,21 @@ Doors = Callable[[Broker, BrokerAddress], AbstractAsyncContextManager[None]]
 
 
 def run(
-    config: BrokerConfig,
-    front: Front,
+    make: Callable[[], Broker],
     on_ready: Callable[[BrokerAddress], None],
     *,
-    definitions: Definitions | None,
     doors: Doors,
     watch: Doors,
-    join: Callable[[], ClusterMember] | None,
     on_end: Callable[[str], NoReturn],
-    place: ProcessPlace | None = None,
 ) -> None:
     """Run a broker until SIGTERM or SIGINT.
 
     Args:
-        front: what speaks with clients.
+        make: called on the event loop; makes it.
         on_ready: called when connections are accepted.
-        definitions: what to import at the start; None: the default user and vhost are made.
         doors: what else to open while it takes clients, and to close before it stops.
         watch: the same, while it listens: also as a node that follows.
-        join: called on the event loop; makes the node of a cluster. None: the node is on its own.
-        on_end: ends the process of such a node, and begins another one where there is a reason for that.
-        place: which of several processes of the node this one is; None: it is the node.
+        on_end: ends the process of a node of a cluster, and begins another one where there is reason to.
 
     Raises:
         StartError: it cannot start.
@@ -66,20 +56,19 @@ def run(
                 for number in (signal.SIGTERM, signal.SIGINT):
                     loop.add_signal_handler(number, stopped.set)
 
+            broker = make()
             # A front that waits for its leader has nothing to be written: it ends by the signal.
-            if place is None or place.leads:
+            if not isinstance(broker, ProcessFront):
                 heed()
-            mirror = join() if join is not None else None
-            broker = Broker(config, front, definitions, mirror, place)
 
             def ready(address: BrokerAddress) -> None:
                 heed()
-                loop.add_signal_handler(signal.SIGHUP, broker.renewal.reload_soon)
+                loop.add_signal_handler(signal.SIGHUP, broker.listeners.renewal.reload_soon)
                 garbage.begin()
                 on_ready(address)
 
-            if mirror is not None:
-                reason = await _run_mirrored(broker, mirror, doors, watch, ready, stopped)
+            if isinstance(broker, MirroredBroker):
+                reason = await _run_mirrored(broker, doors, watch, ready, stopped)
                 on_end(reason)  # what a thread waits for may never come
             address = await broker.start()
             try:
@@ -94,15 +83,14 @@ def run(
 
 
 async def _run_mirrored(
-    broker: Broker,
-    mirror: ClusterMember,
+    broker: MirroredBroker,
     doors: Doors,
     watch: Doors,
     ready: Callable[[BrokerAddress], None],
     stopped: asyncio.Event,
 ) -> str:
     """Follow, lead when that is decided, and end; returns why the process has to start again, or nothing."""
-    loop, clock = asyncio.get_running_loop(), SystemClock()
+    mirror, loop, clock = broker.mirror, asyncio.get_running_loop(), SystemClock()
     begun, elected_at = loop.time(), 0.0
     epoch: asyncio.Future[int] = loop.create_future()
     ends = asyncio.Event()
@@ -125,7 +113,7 @@ async def _run_mirrored(
             await ends.wait()
 
     mirror.on_serve, mirror.on_stop_serving = serve, broker.suspend
-    address = await broker.follow(mirror)
+    address = await broker.follow()
     if address is None:
         await mirror.part(starts_again=True)
         return mirror.ended.result()

@@ -10,9 +10,9 @@ import uvloop
 
 from routelog.broker.listeners.certificate_renewal import CertificateRenewal
 from routelog.broker.node.configuration import BrokerConfig
-from routelog.broker.process.data_directory import START_FAULTS, StartError, in_words, open_logs
+from routelog.broker.process.data_directory import open_logs, usable
 from routelog.broker.process.run import RESTART_SECONDS_MIN, SWITCH_SECONDS
-from routelog.log_backend import DirectoryLocked, LogStore, keep_private, narrow
+from routelog.log_backend import LogStore, keep_private, narrow
 from routelog.mirror_cluster import StandbyNode
 from routelog.vhosts import DeclaredPartitions
 
@@ -42,14 +42,10 @@ def run_standby(
         begun = loop.time()
         keep_private()
         narrow(config.data_dir)
-        try:
+        with usable(config):
             logs = open_logs(config, loop)
             standby = make(logs)
             await standby.start(DeclaredPartitions(logs.metadata))
-        except DirectoryLocked as error:
-            raise StartError(str(error)) from None
-        except START_FAULTS as error:
-            raise StartError(f"data directory {config.data_dir}: {in_words(error)}") from None
         renewal = CertificateRenewal(loop)
         if standby.certificates is not None:
             renewal.watch("standby", standby.certificates)

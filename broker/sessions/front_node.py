@@ -13,7 +13,7 @@ from routelog.broker.sessions.session_seeker import Leaders, SessionSeeker, Writ
 from routelog.broker.sessions.session_socket import SILENCE_SHARE, STAMPS_PER_SECOND
 from routelog.broker.waiting.confirm_deadline import ConfirmDeadline
 from routelog.broker.waiting.gate import UNLED, Gate
-from routelog.log_backend import Clock, Durability, Records
+from routelog.log_backend import Clock, Records
 from routelog.vhosts import (
     SESSION_OUTBOX_BYTES_MAX,
     Answer,
@@ -58,7 +58,6 @@ class FrontHost:
         process: a number that no other process of it has.
         lease_seconds: see `SessionSeeker`.
         confirm_seconds: see `ConfirmDeadline`.
-        default_durability: of queues whose arguments name none.
         gate: where publishers wait.
         close: closes connections, for a reason in words.
         serve: called with True when a session is open: users and vhosts are those of the leader; with False
@@ -73,7 +72,6 @@ class FrontHost:
     process: int
     lease_seconds: float
     confirm_seconds: float
-    default_durability: Durability
     vhosts: VhostDirectory
     clock: Clock
     cork: Cork
@@ -117,9 +115,7 @@ class FrontNode:
         gate.lapse = self._lapse
         self._link = LeaderLink(self._session)
         connections = FrontConnections(host.name, host.process)
-        self._vhosts = FrontVhosts(
-            host.vhosts, self._link, connections, host.default_durability, host.close
-        )
+        self._vhosts = FrontVhosts(host.vhosts, self._link, connections, host.close)
         self._apply_seconds = SILENCE_SHARE * host.lease_seconds
         self._seeker = SessionSeeker(
             cluster,

@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Hashable, Iterable, Mapping, Set
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
@@ -66,37 +67,42 @@ class LeaderEnd(Hashable, Protocol):
 MakeEnd = Callable[[str, Write, Callable[[], int]], LeaderEnd]
 
 
-class HostedSessions:
-    """Takes the sessions of fronts, one for each node, until it is closed.
+@dataclass(frozen=True, slots=True)
+class Leadership:
+    """How a node leads.
 
-    Args:
-        epoch: in which this node leads.
+    Attributes:
         lease_seconds: of the cluster.
-        make: see `MakeEnd`.
-        counts: of clients of this node, and others.
-        traced: names the vhosts whose messages are copied to the firehose.
         tell_committed: has followers hear at once of what is committed.
         feed: of definitions, for fronts that have no journal; None: they have one.
         age: seconds since it was sure that no other node leads.
     """
 
+    epoch: int
+    lease_seconds: float
+    tell_committed: Callable[[], None] = lambda: None
+    feed: DefinitionFeed | None = None
+    age: Callable[[], float] = lambda: 0.0
+
+
+class HostedSessions:
+    """Takes the sessions of fronts, one for each node, until it is closed.
+
+    Args:
+        make: see `MakeEnd`.
+        counts: of clients of this node, and others.
+        traced: names the vhosts whose messages are copied to the firehose.
+    """
+
     def __init__(
         self,
-        epoch: int,
-        lease_seconds: float,
+        leadership: Leadership,
         make: MakeEnd,
         counts: SharedCounts,
         traced: Callable[[], list[str]],
-        tell_committed: Callable[[], None] = lambda: None,
-        feed: DefinitionFeed | None = None,
-        age: Callable[[], float] = lambda: 0.0,
     ) -> None:
-        self._epoch = epoch
-        self._feed = feed
-        self._lease_seconds = lease_seconds
+        self._leadership = leadership
         self._make = make
-        self._tell_committed = tell_committed
-        self._age = age
         self._sockets: dict[LeaderEnd, SessionSocket] = {}
         self._ends: dict[str, LeaderEnd] = {}
         self._ending: dict[str, asyncio.Future[None]] = {}  # by front: of its last session
@@ -113,12 +119,12 @@ class HostedSessions:
             self._ask,
             lambda end: self._sockets[end].close("it does not apply definitions in time"),
             asyncio.get_running_loop().call_later,
-            lease_seconds,
+            leadership.lease_seconds,
         )
 
     def _ask(self, end: LeaderEnd, position: int) -> None:
         end.ask_applied(position)
-        self._tell_committed()
+        self._leadership.tell_committed()
 
     def pressed(self, reasons: Set[str]) -> None:
         """Tell all fronts why publishers are to wait; no reason: they are not."""
@@ -153,11 +159,11 @@ class HostedSessions:
         socket = SessionSocket(
             transport,
             front,
-            self._lease_seconds,
+            self._leadership.lease_seconds,
             call_later,
             partial(self._over, front),
             lambda: end.drained(),
-            age=lambda: int(self._age() * STAMPS_PER_SECOND),
+            age=lambda: int(self._leadership.age() * STAMPS_PER_SECOND),
         )
 
         def send(message: SessionMessage) -> None:
@@ -176,9 +182,9 @@ class HostedSessions:
         self._asked[front] = asked = AskedNode(send, outbox_bytes, call_later)
         self._counted[front] = counted = self._counts.opened(send, outbox_bytes)
         end.on_told, end.on_counts = asked.told, counted.told
-        send(SessionMessage(SessionKind.OPENED, number=self._epoch, first=position))
-        if self._feed is not None:
-            self._feed.begin(end, socket.write, outbox_bytes)
+        send(SessionMessage(SessionKind.OPENED, number=self._leadership.epoch, first=position))
+        if self._leadership.feed is not None:
+            self._leadership.feed.begin(end, socket.write, outbox_bytes)
         send(self._traced_message())
         counted.tell()
         if self._pressure:
@@ -238,8 +244,8 @@ class HostedSessions:
     def _over(self, front: str, reason: str) -> None:
         log.warning("the session with node %s has ended: %s", front, reason)
         end = self._ends.pop(front)
-        if self._feed is not None:
-            self._feed.end(end)
+        if self._leadership.feed is not None:
+            self._leadership.feed.end(end)
         del self._by_token[node_token(front)]
         socket = self._sockets.pop(end)
         if not self._sockets:

@@ -5,13 +5,16 @@ import sys
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import asdict
+from functools import partial
 from typing import Any, NoReturn
 
 from routelog.amqp_front.server.front import AmqpFront
 from routelog.broker.node.configuration import BrokerConfig, node_name
 from routelog.broker.process.broker import Broker, BrokerAddress
 from routelog.broker.process.data_directory import StartError
+from routelog.broker.process.mirrored_broker import MirroredBroker
 from routelog.broker.process.open_files import open_files_limit, socket_limits
+from routelog.broker.process.process_brokers import ProcessFront, ProcessLeader
 from routelog.broker.process.processes import ProcessPlace
 from routelog.broker.process.run import run
 from routelog.broker.sockets.accepted_sockets import AcceptedSockets
@@ -78,16 +81,28 @@ class Composition:
             load_door(self._config)
             load_metrics_door(self._config)
         run(
-            self._config,
-            self._front,
+            partial(self._make, definitions),
             on_ready,
-            definitions=definitions,
             doors=self.doors,
             watch=self._watch,
-            join=self._join if self._cluster is not None else None,
             on_end=on_end,
-            place=self._place,
         )
+
+    def _make(self, definitions: Definitions | None) -> Broker:
+        config, front, place = self._config, self._front, self._place
+        if self._cluster is not None:
+            self._member = ClusterMember(
+                self._cluster,
+                config.data_dir,
+                SystemDisk(),
+                SystemClock(),
+                [sys.executable, "-m", "routelog.broker.process.copy_digest"],
+                _node_sockets(config),
+            )
+            return MirroredBroker(config, front, self._member, definitions)
+        if place is None:
+            return Broker(config, front, definitions)
+        return (ProcessLeader if place.leads else ProcessFront)(config, front, definitions, place)
 
     @asynccontextmanager
     async def doors(self, broker: Broker, address: BrokerAddress) -> AsyncIterator[None]:
@@ -139,18 +154,6 @@ class Composition:
             broker, self._front, address, listeners, self, is_front=self._is_front
         )
 
-    def _join(self) -> ClusterMember:
-        assert self._cluster is not None
-        self._member = ClusterMember(
-            self._cluster,
-            self._config.data_dir,
-            SystemDisk(),
-            SystemClock(),
-            [sys.executable, "-m", "routelog.broker.process.copy_digest"],
-            _node_sockets(self._config),
-        )
-        return self._member
-
     # -- the cluster, for operators: `ClusterState`
 
     @property
@@ -179,9 +182,9 @@ def _node_sockets(config: BrokerConfig) -> AcceptedSockets:
 async def _open_standby_door(
     options: StandbyOptions, broker: Broker, sockets: AcceptedSockets
 ) -> StandbyDoor:
-    door = StandbyDoor(options, broker.logs, broker.services.clock, sockets)
+    door = StandbyDoor(options, broker.store.logs, broker.services.clock, sockets)
     if options.tls is not None:
-        broker.renewal.watch("standby", options.tls)
+        broker.listeners.renewal.watch("standby", options.tls)
     try:
         await door.open()
     except OSError as error:

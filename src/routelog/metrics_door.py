@@ -62,7 +62,8 @@ async def metrics_door(
     def cluster_name() -> str:
         return broker.services.cluster_name() if broker.takes_clients else config.cluster_name
 
-    loop, clock = asyncio.get_running_loop(), broker.logs.clock
+    loop, clock = asyncio.get_running_loop(), broker.store.logs.clock
+    sockets = broker.listeners.amqp_sockets
     node = WatchedNode(
         name=node_name(config.node_name, socket.gethostname()),
         version=distribution_version("routelog-broker"),
@@ -70,26 +71,30 @@ async def metrics_door(
         clock=clock,
         started_at=clock.monotonic(),
         file_descriptors_max=open_files_limit(),
-        sockets=lambda: broker.sockets,
-        sockets_max=broker.connections_max,
-        space=broker.logs.space,
-        journal=broker.logs.journal,
-        compactor=broker.logs.compactor,
-        alarms=lambda: broker.alarms,
+        sockets=lambda: len(sockets) + sockets.elsewhere(),
+        sockets_max=sockets.limits.all,
+        space=broker.store.logs.space,
+        journal=broker.store.logs.journal,
+        compactor=broker.store.logs.compactor,
+        alarms=lambda: sorted(broker.store.gate.alarms),
         held_seconds=lambda: broker.loop_monitor.longest_ms_last_minute / 1_000,
         cluster=cluster,
-        expiries=broker.renewal.expiries,
+        expiries=broker.listeners.renewal.expiries,
         broker=lambda: watched_broker(broker, front) if broker.takes_clients else None,
-        ask_nodes=broker.ask_nodes,
+        ask_nodes=broker.sessions.ask,
         processes=lambda: broker.processes,
     )
-    server = MetricsServer(node, config.handshake_seconds, broker.note)
+    server = MetricsServer(node, config.handshake_seconds, broker.store.vhosts.events.note)
     await server.start()
-    stalled = StalledSockets(loop, scheduler_of(loop), broker.metrics.sockets, server.stall_seconds)
-    await broker.metrics.open(address.host, lambda accepted, client: server.serve(accepted))
+    stalled = StalledSockets(
+        loop, scheduler_of(loop), broker.listeners.metrics.sockets, server.stall_seconds
+    )
+    await broker.listeners.metrics.open(
+        address.host, lambda accepted, client: server.serve(accepted)
+    )
     try:
         yield
     finally:
-        await broker.metrics.close()
+        await broker.listeners.metrics.close()
         stalled.stop()
         await server.stop()

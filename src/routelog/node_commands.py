@@ -29,6 +29,7 @@ from routelog.broker.process.data_directory import (
     StartError,
     bad_definitions,
     in_words,
+    usable,
 )
 from routelog.broker.process.logs import escape_control, set_up_logs
 from routelog.broker.process.memory_allocator import give_large_blocks_back
@@ -138,7 +139,7 @@ def serve(
     cluster = _cluster_options(configuration)
     standbys = listen_options(configuration)
     _set_up(configuration, config)
-    _refuse_standby(configuration.data_dir)
+    _refuse_standby(configuration)
     service_manager = ServiceManager.from_environment(os.environ)
     if configuration.processes > 1:
         raise typer.Exit(_run_processes(configuration, standbys, service_manager))
@@ -190,11 +191,10 @@ def promote(
     typer.echo("The node that it followed must not come back: both would take clients.")
 
 
-def _refuse_standby(data: Path) -> None:
-    try:
+def _refuse_standby(configuration: BrokerConfig) -> None:
+    data = configuration.data_dir
+    with usable(configuration):  # or it is no directory, or somebody else's
         follows = is_standby(data, SystemDisk())
-    except OSError as error:  # it is no directory, or somebody else's
-        raise StartError(f"data directory {data}: {in_words(error)}") from None
     if follows:
         raise StartError(f"{data} is a standby's: 'routelog promote' it first")
 

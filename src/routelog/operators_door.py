@@ -73,11 +73,11 @@ class ManagedBroker:
             return server.serve(accepted, address, is_tls)
 
         stalled = StalledSockets(
-            services.loop, services.scheduler, broker.http_sockets, server.stall_seconds
+            services.loop, services.scheduler, broker.listeners.http_sockets, server.stall_seconds
         )
         broker.serve_http(serve)
-        await broker.http.open(self.listeners["amqp"][0])
-        self.listeners.update(broker.http.addresses)
+        await broker.listeners.http.open(self.listeners["amqp"][0])
+        self.listeners.update(broker.listeners.http.addresses)
         if "http" in self.listeners:
             content = {"url": _local_url(*self.listeners["http"]), "token": self.token}
             write_private(self.file, msgspec.json.encode(content))
@@ -85,7 +85,7 @@ class ManagedBroker:
             yield
         finally:
             self.file.unlink(missing_ok=True)
-            await broker.http.close()
+            await broker.listeners.http.close()
             stalled.stop()
             await server.stop()
 
@@ -116,20 +116,20 @@ async def managed_broker(
     from routelog.management.server.server import ManagementServer
 
     listeners = {"amqp": (address.host, address.port)}
-    if broker.tls_address is not None:
-        listeners["amqp/ssl"] = broker.tls_address
+    if broker.listeners.amqp.tls_address is not None:
+        listeners["amqp/ssl"] = broker.listeners.amqp.tls_address
     listeners |= other_listeners
-    if broker.metrics.address is not None:
-        listeners["http/prometheus"] = broker.metrics.address
+    if broker.listeners.metrics.address is not None:
+        listeners["http/prometheus"] = broker.listeners.metrics.address
     logs = StoredLogs(SystemDisk(), services.loop)
-    backups = broker.backups(distribution_version("routelog-broker"))
+    backups = broker.store.backups(services.node_name, distribution_version("routelog-broker"))
     side = BrokerSide(
         vhosts=services.vhosts,
         users=services.users,
         passwords=services.passwords,
         parameters=services.parameters,
         connections=front.operators,
-        ask_nodes=broker.ask_nodes,
+        ask_nodes=broker.sessions.ask,
         messages=front.messages,
         node=NodeFacts(
             name=services.node_name,
@@ -138,7 +138,7 @@ async def managed_broker(
             data_dir=str(address.data_dir),
             started_at=services.clock.monotonic(),
             file_descriptors_max=open_files_limit(),
-            connections_max=broker.connections_max,
+            connections_max=broker.listeners.amqp_sockets.limits.all,
             listeners=listeners,
             banner=config.management_banner,
         ),
@@ -147,15 +147,15 @@ async def managed_broker(
         clock=services.clock,
         loopback_rule=config.loopback_rule,
         host_names=HostNames(_own_names(config)),
-        expiries=broker.renewal.expiries,
-        alarms=lambda: broker.alarms,
+        expiries=broker.listeners.renewal.expiries,
+        alarms=lambda: sorted(broker.store.gate.alarms),
         in_time=services.in_time,
         processes=lambda: broker.processes,
-        log_failure=lambda: str(broker.logs.journal.failure or ""),
-        remote_failure=lambda: broker.remote_failure,
-        space=broker.logs.space,
+        log_failure=lambda: str(broker.store.logs.journal.failure or ""),
+        remote_failure=lambda: broker.store.remote_failure,
+        space=broker.store.logs.space,
         intake_bytes=lambda: (services.intake.node.bytes, config.intake_bytes_max),
-        trace=broker.trace,
+        trace=broker.sessions.trace,
         logs=logs,
         backups=backups,
         log_lines=broker.recent_log.lines,
@@ -167,11 +167,11 @@ async def managed_broker(
     token = random_name()
     server = ManagementServer(side, token, config.handshake_seconds)
     await server.start()
-    broker.answer = server.answers.pieces
+    broker.sessions.answer = server.answers.pieces
     try:
         yield ManagedBroker(broker, server, token, listeners, address.data_dir / MANAGEMENT_FILE)
     finally:
-        broker.answer = unanswered
+        broker.sessions.answer = unanswered
         await server.stop()
         await backups.aclose()
         logs.close()

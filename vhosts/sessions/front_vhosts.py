@@ -3,7 +3,6 @@
 from collections.abc import Callable, Set
 from functools import partial
 
-from routelog.log_backend import Durability
 from routelog.vhosts.counters.counters import UNWATCHED, MessageCounters
 from routelog.vhosts.publishing.stateful_route import StatefulRoute
 from routelog.vhosts.sessions.front_queues import FrontQueues
@@ -30,13 +29,11 @@ class FrontVhosts:
         vhosts: VhostDirectory,
         link: LeaderLink,
         connections: FrontConnections,
-        default_durability: Durability,
         close: Callable[[Set[object], str], None],
     ) -> None:
         self._vhosts = vhosts
         self._link = link
         self._connections = connections
-        self._default_durability = default_durability
         self._close = close
         self._queues: dict[VirtualHost, FrontQueues] = {}
 
@@ -121,5 +118,5 @@ class FrontVhosts:
             stored.partitions,
             self._link,
             MessageCounters(UNWATCHED),  # the leader samples and sums those of queues
-            self._default_durability,
+            self._vhosts.default_durability,
         )

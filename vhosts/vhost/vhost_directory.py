@@ -64,6 +64,7 @@ class VhostDirectory:
         disabled_types: of queues that are not made any more.
         has_remote: the node has remote storage for logs.
         default_vhost: name of the vhost in which the node publishes logs and events.
+        default_durability: of queues whose arguments name none.
         events: emits the events of the node.
         counters: of the node.
         on_deleted, on_added: called with the name of each vhost that is deleted, and each that comes.
@@ -111,6 +112,7 @@ class VhostDirectory:
         self.disabled_types = disabled_types
         self.has_remote = logs.has_remote
         self.default_vhost = default_vhost
+        self.default_durability = default_durability
         self._next_partition = 1
         self.counters = NodeCounters()
         self.events = EventFeed(lambda: self._vhosts.get(default_vhost), logs.now)

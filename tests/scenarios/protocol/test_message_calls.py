@@ -96,7 +96,7 @@ async def test_a_message_alone_takes_no_more_calls_than_it_did(tmp_path: Path) -
     pair: Pair | None = None
     try:
         pair = await asyncio.to_thread(Pair, address.host, address.port)
-        (vhost,) = broker._vhosts.all()
+        (vhost,) = broker.store.vhosts.all()
         queue = vhost.queues["q"]
         rounds = []
         for _ in range(ROUNDS):

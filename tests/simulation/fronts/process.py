@@ -19,8 +19,9 @@ from simulation.fronts.wire import Wire
 from routelog.amqp_front.server.front import AmqpFront
 from routelog.broker.node.configuration import BrokerConfig
 from routelog.broker.process import broker as process_broker
-from routelog.broker.process import process_share
-from routelog.broker.process.broker import Broker, BrokerAddress
+from routelog.broker.process import node_sessions, node_store, process_share
+from routelog.broker.process.broker import BrokerAddress
+from routelog.broker.process.mirrored_broker import MirroredBroker
 from routelog.log_backend import FollowedDefinitions, LogStore, PartitionRecords, ShardBlock
 from routelog.mirror_cluster import JournalStorage, LeadingNode
 from routelog.mirror_cluster.node.copy_receiver import CopyReceiver
@@ -140,14 +141,14 @@ class Member:
         take(wire.near, b"")
 
 
-class Process(Broker):
+class Process(MirroredBroker):
     """The real broker; it listens nowhere, and its doors are the simulation's."""
 
     def __init__(self, config: BrokerConfig, clock: Any, member: Member) -> None:
         front = AmqpFront(config, member.name, clock)
-        super().__init__(config, front, mirror=cast(Any, member))
+        super().__init__(config, front, cast(Any, member))
         self._clock = clock
-        self.http = cast(Any, _Listeners())
+        self.listeners = cast(Any, _Listeners())
 
     async def _listen(self) -> BrokerAddress:
         return BrokerAddress("", 0, self._config.data_dir)
@@ -161,15 +162,15 @@ class Process(Broker):
     @property
     def leads(self) -> bool:
         """Whether sessions of fronts are taken."""
-        return self._is_loaded and not self._is_suspended
+        return self._leading is not None and not self._is_suspended
 
     def parts(self) -> Mapping[str, Any]:
         """What checks look at."""
         return {
-            "front": self._front_node,
-            "sessions": self._sessions,
-            "gate": self._gate,
-            "vhosts": self._vhosts,
+            "front": self.sessions.front_node,
+            "sessions": self.sessions.hosted,
+            "gate": self.store.gate,
+            "vhosts": self.store.vhosts,
             "connections": cast(Any, self._front)._connections,
         }
 
@@ -182,8 +183,12 @@ class _Accepted:
         pass
 
 
-class _Listeners:
+class _Http:
     serve = None
+
+
+class _Listeners:
+    http = _Http()
 
 
 class _InOrder(set[Any]):
@@ -249,9 +254,9 @@ class NodeProcess(LoopBroker):
         )
         self.member = Member(self._node, self.data, self._files)
         self.process = Process(config, self._clock, self.member)
-        with patch.object(process_broker, "open_logs", self._open_logs):
-            await self.process.follow(cast(Any, self.member))
-        self.logs = self.process.logs
+        with patch.object(node_store, "open_logs", self._open_logs):
+            await self.process.follow()
+        self.logs = self.process.store.logs
         self.storage = self.member.storage
         self.storage.start(self._noticed)
         self.member.look()
@@ -292,17 +297,17 @@ def simulated_processes(randomness: Random) -> Iterator[None]:
     with ExitStack() as stack:
         change = patch.object
         stack.enter_context(change(password, "_HASHER", _CheapHasher()))
-        for name, made in {
-            "SystemClock": lambda: None,
-            "LogExchange": _NoHandler,
-            "RecentLog": _NoHandler,
-            "keep_private": lambda: 0,
-            "narrow": lambda path: None,
-            "warn_of_default_passwords": _nothing,
-            "random_below": lambda end: randomness.randrange(end),
-            "random_key": lambda: randomness.randbytes(32),
-        }.items():
-            stack.enter_context(change(process_broker, name, made))
+        for owner, name, made in (
+            (process_broker, "SystemClock", lambda: None),
+            (process_broker, "LogExchange", _NoHandler),
+            (process_broker, "RecentLog", _NoHandler),
+            (process_broker, "keep_private", lambda: 0),
+            (node_store, "narrow", lambda path: None),
+            (node_store, "warn_of_default_passwords", _nothing),
+            (node_sessions, "random_below", lambda end: randomness.randrange(end)),
+            (node_store, "random_key", lambda: randomness.randbytes(32)),
+        ):
+            stack.enter_context(change(owner, name, made))
         stack.enter_context(change(process_share, "memory_limit", lambda: 1 << 32))
         number = count(1)
         stack.enter_context(change(queue_declaration, "random_name", lambda: f"{next(number)}"))

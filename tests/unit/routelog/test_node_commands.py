@@ -19,37 +19,32 @@ OnReady = Callable[[BrokerAddress], None]
 
 
 class FakeBroker:
-    """Stands in for `run`: keeps the configuration, reports an address or fails."""
+    """Stands in for a broker and its `run`: keeps the configuration, reports an address or fails."""
 
     def __init__(self) -> None:
         self.config: BrokerConfig | None = None
         self.definitions: Definitions | None = None
         self.failure: StartError | None = None
 
-    def __call__(
-        self,
-        config: BrokerConfig,
-        front: object,
-        on_ready: Callable[[BrokerAddress], None],
-        *,
-        definitions: Definitions | None,
-        doors: object,
-        watch: object,
-        join: object,
-        on_end: object,
-        place: object,
-    ) -> None:
+    def make(
+        self, config: BrokerConfig, front: object, definitions: Definitions | None
+    ) -> BrokerAddress:
         self.config = config
         self.definitions = definitions
+        return BrokerAddress(host=config.host, port=config.port, data_dir=config.data_dir)
+
+    def run(self, make: Callable[[], BrokerAddress], on_ready: OnReady, **_: object) -> None:
+        address = make()
         if self.failure:
             raise self.failure
-        on_ready(BrokerAddress(host=config.host, port=config.port, data_dir=config.data_dir))
+        on_ready(address)
 
 
 @pytest.fixture
 def broker(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeBroker:
     fake = FakeBroker()
-    monkeypatch.setattr(composition, "run", fake)
+    monkeypatch.setattr(composition, "Broker", fake.make)
+    monkeypatch.setattr(composition, "run", fake.run)
     monkeypatch.setattr(command, "set_up_logs", lambda level, form: None)
     monkeypatch.chdir(tmp_path)
     for variable in [name for name in os.environ if name.startswith("ROUTELOG_")]:

@@ -12,7 +12,10 @@ from routelog.broker.process import run
 class HungBroker:
     """A broker whose clients, or whose disk, it would wait for."""
 
-    async def follow(self, mirror: object) -> object:
+    def __init__(self, mirror: object) -> None:
+        self.mirror = mirror
+
+    async def follow(self) -> object:
         return "address"
 
     def suspend(self) -> None: ...
@@ -47,8 +50,7 @@ async def test_the_clusters_node_is_closed_whatever_the_broker_waits_for(
     monkeypatch.setattr(run, "RESTART_SECONDS_MIN", 0.0)
     mirror = DeposedMirror()
     reason = await run._run_mirrored(
-        cast(Any, HungBroker()),
-        cast(Any, mirror),
+        cast(Any, HungBroker(mirror)),
         lambda broker, address: nullcontext(),
         lambda broker, address: nullcontext(),
         lambda address: None,

@@ -6,7 +6,7 @@ import asyncio
 import socket
 from collections.abc import Callable, Iterable
 
-from routelog.broker.sessions.hosted_sessions import HostedSessions
+from routelog.broker.sessions.hosted_sessions import HostedSessions, Leadership
 from routelog.broker.sessions.session_seeker import Write
 from routelog.log_backend import Octets, Records
 from routelog.mirror_cluster import LeadingNode
@@ -82,6 +82,7 @@ class Cluster:
         self.faults: list[Exception] = []
         self.counts = SharedCounts()  # of the leader
         self.traced: list[str] = []  # vhosts
+        self.age = 0.0  # seconds since the leader was sure
 
     def watch(self, changed: Callable[[], None]) -> None:
         self.changed = changed
@@ -89,7 +90,10 @@ class Cluster:
     def host(self, epoch: int) -> LeadingNode:
         node = LeadingNode(f"n{epoch}", epoch)
         self.hosts[node] = HostedSessions(
-            epoch, LEASE_SECONDS, self._make, self.counts, lambda: self.traced
+            Leadership(epoch, LEASE_SECONDS, age=lambda: self.age),
+            self._make,
+            self.counts,
+            lambda: self.traced,
         )
         return node
 

@@ -19,7 +19,7 @@ from routelog.broker.loop.cork import Cork
 from routelog.broker.node.direct_reply import DirectReplies, node_token
 from routelog.broker.sessions.front_node import FrontHost, FrontNode
 from routelog.broker.waiting.gate import Gate
-from routelog.log_backend import Clock, Durability, JournalFailed, Records, SystemClock
+from routelog.log_backend import Clock, JournalFailed, Records, SystemClock
 from routelog.vhosts import (
     ConsumeOptions,
     CountOf,
@@ -88,7 +88,6 @@ async def following(
             process=1,
             lease_seconds=60.0,
             confirm_seconds=60.0,
-            default_durability=Durability.DISK,
             vhosts=node.vhosts,
             clock=clock or SystemClock(),
             cork=Cork(),
@@ -354,14 +353,14 @@ async def test_a_leader_that_is_not_sure_itself_tells_how_old_its_knowledge_is(
 ) -> None:
     async with following(tmp_path) as (cluster, front, gate):
         leader = cluster.host(1)
-        cluster.hosts[leader]._age = lambda: 20.0
+        cluster.age = 20.0
         cluster.lead(leader)
         await until(lambda: not gate.closed)
         aged = gate.lapses_at
-        cluster.hosts[leader]._age = lambda: 0.0
+        cluster.age = 0.0
         beat(front)
         await until(lambda: gate.lapses_at > aged + 15.0)
-        cluster.hosts[leader]._age = lambda: 20.0  # what was known before is known
+        cluster.age = 20.0  # what was known before is known
         before = gate.lapses_at
         beat(front)
         await until(lambda: front._seeker._socket is not None)

@@ -20,7 +20,7 @@ from unit.broker.sessions.leading_nodes import LEASE_SECONDS
 from unit.vhosts.sessions.hand_front import consume_call, declared
 from unit.vhosts.sessions.session_pipe import RemoteTaker, ScriptedLeader, session_host
 
-from routelog.broker.sessions.hosted_sessions import HostedSessions
+from routelog.broker.sessions.hosted_sessions import HostedSessions, Leadership
 from routelog.broker.sessions.session_seeker import Write
 from routelog.broker.sessions.session_socket import SessionSocket
 from routelog.log_backend import Octets
@@ -85,7 +85,9 @@ class Host:
 
     def __init__(self, node: Node) -> None:
         self.node = node
-        self.sessions = HostedSessions(1, LEASE_SECONDS, self._make, SharedCounts(), list)
+        self.sessions = HostedSessions(
+            Leadership(1, LEASE_SECONDS), self._make, SharedCounts(), list
+        )
         self.made: list[HostedSession] = []
 
     def _make(self, front: str, write: Write, outbox_bytes: Callable[[], int]) -> HostedSession:

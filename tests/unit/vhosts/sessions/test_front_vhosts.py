@@ -9,7 +9,6 @@ from support.queue_samples import Node
 from unit.vhosts.sessions.session_pipe import ScriptedLeader
 
 from routelog.exchanges import held_name
-from routelog.log_backend import Durability
 from routelog.vhosts import FrontConnections, FrontVhosts, QueueProperties
 from routelog.vhosts.publishing.stateful_route import StatefulRoute
 from routelog.vhosts.sessions.remote_exchange import RemoteExchange, RemoteRoute
@@ -23,9 +22,7 @@ def front(node: Node) -> FrontVhosts:
     """A front whose leader is nobody."""
     connections = FrontConnections("front", 1)
     link = ScriptedLeader().link
-    return FrontVhosts(
-        node.vhosts, link, connections, Durability.DISK, lambda connections, reason: None
-    )
+    return FrontVhosts(node.vhosts, link, connections, lambda connections, reason: None)
 
 
 def stored(name: str, number: int) -> StoredQueue:

@@ -11,7 +11,7 @@ from support.queue_samples import Node, running_node
 from unit.vhosts.sessions.session_pipe import ScriptedLeader, call_of, settled_down
 
 from routelog.exchanges import ExchangeNotFound, QueueNotFound
-from routelog.log_backend import Change, Durability
+from routelog.log_backend import Change
 from routelog.vhosts import Policy, QueueInUse, QueueLocked, QueueProperties
 from routelog.vhosts.errors import SessionLost
 from routelog.vhosts.queues.queue_handle import value_of
@@ -37,7 +37,6 @@ class Front:
             node.vhosts,
             self.leader.link,
             self.connections,
-            Durability.DISK,
             lambda connections, reason: self.closed.append((connections, reason)),
         )
         self.vhosts.begin()

@@ -1,0 +1,52 @@
+"""What a node keeps: begun, opened again, and refused in words."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from routelog.amqp_front.server.front import AmqpFront
+from routelog.broker.node.configuration import BrokerConfig
+from routelog.broker.process.data_directory import StartError
+from routelog.broker.process.node_store import NodeStore
+from routelog.log_backend import SystemClock
+
+
+def opened(data: Path, **settings: str) -> NodeStore:
+    config, clock = BrokerConfig(data_dir=data, **settings), SystemClock()
+    return NodeStore(config, clock, AmqpFront(config, "node", clock), None)
+
+
+async def begun(data: Path, epoch: int) -> NodeStore:
+    store = opened(data)
+    store.logs.recover_metadata()
+    await store.definitions.load()
+    await store.recover()
+    await store.begin(epoch, None)
+    return store
+
+
+async def test_what_it_keeps_is_there_when_it_is_opened_again(tmp_path: Path) -> None:
+    store = await begun(tmp_path, 1)
+    name = store.parameters.cluster_name("")
+    await store.vhosts.add("other")
+    await store.aclose()
+    store = await begun(tmp_path, 2)
+    assert sorted(vhost.name for vhost in store.vhosts.all()) == ["/", "other"]
+    assert store.parameters.cluster_name("") == name
+    assert [user.name for user in store.users.users()] == ["guest"]
+    await store.aclose()
+
+
+async def test_a_directory_that_cannot_be_used_is_refused_in_words(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.touch()
+    with pytest.raises(StartError, match=rf"^data directory {file}: "):
+        opened(file)
+    with pytest.raises(StartError, match=r"^remote_storage: "):
+        opened(tmp_path / "data", remote_storage=f"file://{tmp_path}/data/bucket")
+    store = await begun(tmp_path / "data", 1)
+    with pytest.raises(StartError, match="another process"):
+        opened(tmp_path / "data")
+    await store.aclose()
