@@ -176,10 +176,7 @@ class Broker:
             node_name=self._name,
             replies=self._replies,
         )
-        serves = self._serves
-        self.sessions = NodeSessions(
-            services, counts, self._front, lambda served: (serves.set if served else serves.clear)()
-        )
+        self.sessions = NodeSessions(services, counts, self._front, self._serves)
         self._front.begin(services)
         self._log_exchange = LogExchange(vhosts, loop, services.node_name)
         logging.getLogger().addHandler(self._log_exchange)

@@ -34,7 +34,7 @@ class NodeSessions:
 
     Args:
         counts: of clients of this node, and others.
-        serve: see `FrontHost`.
+        serves: set while there is a leader for its clients, or was lately.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class NodeSessions:
         services: NodeServices,
         counts: SharedCounts,
         front: Front,
-        serve: Callable[[bool], None],
+        serves: asyncio.Event,
     ) -> None:
         self.front_node: FrontNode | None = None
         self.hosted: HostedSessions | None = None
@@ -51,7 +51,7 @@ class NodeSessions:
         self._services = services
         self._counts = counts
         self._front = front
-        self._serve = serve
+        self._serves = serves
         self._timer: asyncio.TimerHandle | None = None
 
     def follow(
@@ -78,7 +78,7 @@ class NodeSessions:
             cork=services.cork,
             gate=services.gate,
             close=self._front.close_some,
-            serve=self._serve,
+            serve=lambda served: (self._serves.set if served else self._serves.clear)(),
             deliver_reply=services.replies.deliver,
             answer=lambda question: self.answer(question),
             counts=self._counts,
