@@ -43,7 +43,7 @@ class ConfirmSender:
             self._confirms.add_refused(count, refused, needed)
         else:
             self._confirms.add(count, needed)
-        self._progress.measure(needed)
+        (needed.progress or self._progress).measure(needed)
         if not self._waits:
             self._waits = True
             self._progress.wait(self, needed)

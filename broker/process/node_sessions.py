@@ -83,6 +83,7 @@ class NodeSessions:
             answer=lambda question: self.answer(question),
             counts=self._counts,
             trace=self._trace_in,
+            latencies=services.progress.latencies,
         )
         self.front_node = services.replies.others = FrontNode(host, leaders, fed)
         self.front_node.begin()

@@ -13,7 +13,7 @@ from routelog.broker.sessions.session_seeker import Leaders, SessionSeeker, Writ
 from routelog.broker.sessions.session_socket import SILENCE_SHARE, STAMPS_PER_SECOND
 from routelog.broker.waiting.confirm_deadline import ConfirmDeadline
 from routelog.broker.waiting.gate import UNLED, Gate
-from routelog.log_backend import Clock, Records
+from routelog.log_backend import Clock, Histogram, Records
 from routelog.vhosts import (
     SESSION_OUTBOX_BYTES_MAX,
     Answer,
@@ -66,6 +66,7 @@ class FrontHost:
         answer: answers what the leader asks about clients of this node.
         counts: of clients of this node, and others.
         trace: has messages copied to the firehose in these vhosts, and in no other one.
+        latencies: takes the times of confirms.
     """
 
     name: str
@@ -82,6 +83,7 @@ class FrontHost:
     answer: AnswerPieces
     counts: SharedCounts
     trace: Callable[[Sequence[str]], None]
+    latencies: Histogram
 
 
 class FrontNode:
@@ -202,6 +204,7 @@ class FrontNode:
         session.on_asked = telling.asked
         session.on_traced = self._trace_in
         session.progress.around = self._host.cork.run
+        session.progress.latencies = self._host.latencies
         session.on_pressure = self._pressed
         session.on_reply = self._host.deliver_reply
         session.outbox_bytes = lambda: self._seeker.outbox_bytes

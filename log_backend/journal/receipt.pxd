@@ -11,7 +11,7 @@ cdef class Progress:
     cdef readonly long long durable
     cdef readonly long long late
     cdef public object around
-    cdef readonly object latencies
+    cdef public object latencies
     cdef object _call_soon
     cdef object _now
     cdef bint _has_failed

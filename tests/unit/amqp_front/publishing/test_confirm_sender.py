@@ -173,3 +173,14 @@ def test_what_waits_at_a_gate_hears_of_a_failure_and_of_the_end_only(
     assert channel.sent() == [("ack", 2, False)]
     gate.close_for(frozenset())
     assert channel.sent() == []
+
+
+def test_the_time_is_that_of_the_journal_which_a_publish_waits_for(channel: Channel) -> None:
+    sender, session = ConfirmSender(cast(Any, channel)), Progress(channel.turns.append, float)
+    sender.published(1, (), session.receipt(0, 1))
+    session.advance(1, 1)
+    channel.run_turns()
+    sender.published(1, (), NOTHING)
+    channel.run_turns()
+    assert [sum(each.latencies.counts) for each in (session, channel.progress)] == [1, 1]
+    assert channel.sent() == [("ack", 1, False), ("ack", 2, False)]

@@ -19,7 +19,7 @@ from routelog.broker.loop.cork import Cork
 from routelog.broker.node.direct_reply import DirectReplies, node_token
 from routelog.broker.sessions.front_node import FrontHost, FrontNode
 from routelog.broker.waiting.gate import Gate
-from routelog.log_backend import Clock, JournalFailed, Records, SystemClock
+from routelog.log_backend import Clock, Histogram, JournalFailed, Records, SystemClock
 from routelog.vhosts import (
     ConsumeOptions,
     CountOf,
@@ -64,6 +64,7 @@ class FollowingCluster(Cluster):
         self.replies: list[tuple[bytes, bytes]] = []
         self.own = SharedCounts()  # of the front
         self.firehoses: list[Sequence[str]] = []
+        self.latencies = Histogram()  # of the front's confirms
 
     async def answer(self, question: bytes) -> AsyncGenerator[bytes, None]:
         """What the front says when it is asked."""
@@ -100,6 +101,7 @@ async def following(
             answer=cluster.answer,
             counts=cluster.own,
             trace=cluster.firehoses.append,
+            latencies=cluster.latencies,
         )
         front = FrontNode(front_host, cluster)
         front.begin()
@@ -123,6 +125,16 @@ async def test_a_session_is_used_when_its_leaders_definitions_are_known(tmp_path
         assert front.session.is_open
         assert front.session.leader == "n1"  # for errors
         assert cluster.ready == [True]
+
+
+async def test_confirms_of_all_sessions_are_measured_together(tmp_path: Path) -> None:
+    async with following(tmp_path) as (cluster, front, _):
+        cluster.lead(cluster.host(1))
+        await until(lambda: front.session.is_open)
+        first = front.session
+        cluster.lead(None)
+        await until(lambda: front.session is not first)
+        assert first.progress.latencies is front.session.progress.latencies is cluster.latencies
 
 
 async def test_clients_are_let_in_while_there_was_a_session_lately(
