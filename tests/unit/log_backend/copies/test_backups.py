@@ -158,7 +158,7 @@ async def test_the_next_backup_copies_what_the_target_lacks(
     assert first.bytes_kept == 0
     written = {each.name: each.stat().st_mtime_ns for each in (target / "segments").iterdir()}
     assert len(written) >= 3
-    append(store.partitions[1])
+    await durable(store, append(store.partitions[1]))
     second = await made(backups, target, "second")
     assert second.bytes_kept == sum(
         each.size for each in opened(target).manifest("first").objects[1:]
