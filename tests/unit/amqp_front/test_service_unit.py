@@ -33,7 +33,8 @@ def test_its_command_is_one_that_the_command_line_takes(
         monkeypatch.delenv(variable)
     (tmp_path / "routelog.toml").write_text("port = 4711")
     configurations: list[BrokerConfig] = []
-    monkeypatch.setattr(composition, "run", lambda config, *_, **__: configurations.append(config))
+    monkeypatch.setattr(composition, "run", lambda make, *_, **__: make())
+    monkeypatch.setattr(composition, "Broker", lambda config, *_: configurations.append(config))
     monkeypatch.setattr(command, "set_up_logs", lambda level, form: None)
     words = service["ExecStart"].replace("/etc/routelog", str(tmp_path)).replace("%S", "/var/lib")
     program, *arguments = words.split()
