@@ -31,6 +31,7 @@ from routelog.broker.process.processes import END_SECONDS_MAX, ProcessPlace
 from routelog.broker.process.services import NodeServices
 from routelog.broker.sockets.accepted_sockets import AcceptedSocket
 from routelog.broker.sockets.proxy_header import Endpoint
+from routelog.broker.waiting.confirm_deadline import ConfirmDeadline
 from routelog.broker.waiting.consumer_gates import ConsumerGates
 from routelog.broker.waiting.gate import UNLED
 from routelog.broker.waiting.intake_budget import IntakeBudget, IntakeLimits
@@ -193,6 +194,18 @@ class Broker:
         logs = self.store.logs
         logs.progress.around = self.store.cork.run
         logs.pressures.on_change = partial(self._pressed, close_gate)
+        if logs.journal.is_replicated:
+            self._begin_deadline()
+
+    def _begin_deadline(self) -> None:
+        logs, cork, loop = self.store.logs, self.store.cork, self.services.loop
+        self.sessions.deadline = ConfirmDeadline(
+            logs.progress,
+            lambda: logs.journal.end.position,
+            self._config.cluster_confirm_seconds,
+            lambda seconds, look: loop.call_later(seconds, cork.run, look),
+        )
+        self.sessions.deadline.start()
 
     async def _listen(self) -> BrokerAddress:
         """Accept connections, and begin to watch the process."""

@@ -10,7 +10,6 @@ from routelog.broker.process.data_directory import usable
 from routelog.broker.process.front import Front
 from routelog.broker.sessions.hosted_sessions import Leadership
 from routelog.broker.sessions.leading_gate import LeadingGate
-from routelog.broker.waiting.confirm_deadline import ConfirmDeadline
 from routelog.mirror_cluster import ClusterMember
 from routelog.vhosts import DeclaredPartitions, Definitions
 
@@ -85,8 +84,6 @@ class MirroredBroker(Broker):
             await store.recover()
             front_node.route_here()
             await store.begin(epoch, self._imported)
-        self.sessions.deadline = deadline = self._confirm_deadline()
-        deadline.start()
         front_node.hand_over(logs.pressures.reasons)
         self._lead_nodes(epoch)
         self._leading = LeadingGate(
@@ -99,15 +96,6 @@ class MirroredBroker(Broker):
         self._watch_log(self._leading.pressed)
         if not self._is_suspended:
             self.go_on()
-
-    def _confirm_deadline(self) -> ConfirmDeadline:
-        logs, cork, loop = self.store.logs, self.store.cork, self.services.loop
-        return ConfirmDeadline(
-            logs.progress,
-            lambda: logs.journal.end.position,
-            self._config.cluster_confirm_seconds,
-            lambda seconds, look: loop.call_later(seconds, cork.run, look),
-        )
 
     def _lead_nodes(self, epoch: int) -> None:
         """Take the sessions of the other nodes of the cluster."""
