@@ -29,8 +29,9 @@ _START_SECONDS = 180  # on a busy machine; a quiet one takes 2 to 10
 _STOP_SECONDS = 30
 _READY = "routelog ready "
 NOTHING: Mapping[str, str] = MappingProxyType({})
-# The distribution's own wrapper in /usr/sbin changes the user; this one does not.
+# The distribution's own wrappers in /usr/sbin change the user; these do not.
 _RABBITMQ_SCRIPT = Path("/usr/lib/rabbitmq/bin/rabbitmq-server")
+RABBITMQ_CONTROL = _RABBITMQ_SCRIPT.with_name("rabbitmqctl")
 # Fields of /proc/PID/stat after the name, from the state on
 _SESSION, _USER, _SYSTEM, _PAGES = 3, 11, 12, 21
 
@@ -200,7 +201,7 @@ def rabbitmq_node(
 
 @contextlib.contextmanager
 def port_mapper() -> Iterator[int]:
-    """A port for Erlang's port mapper, which RabbitMQ starts, and leaves behind: it is ended here."""
+    """A port for an Erlang port mapper of our own: RabbitMQ starts it, and leaves it behind."""
     port = free_port()
     try:
         yield port

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from routelog.benchmarks.brokers.broker_process import (
+    RABBITMQ_CONTROL,
     Broker,
     BrokerUnavailable,
     port_mapper,
@@ -44,12 +45,7 @@ def rabbitmq_cluster(folder: Path) -> Iterator[Mapping[str, Broker]]:
 
 
 def _control(arguments: list[str], environment: Mapping[str, str]) -> None:
-    command = [
-        "/usr/lib/rabbitmq/bin/rabbitmqctl",
-        "-n",
-        environment["RABBITMQ_NODENAME"],
-        *arguments,
-    ]
+    command = [str(RABBITMQ_CONTROL), "-n", environment["RABBITMQ_NODENAME"], *arguments]
     done = subprocess.run(
         command, env=environment, capture_output=True, text=True, check=False, timeout=_JOIN_SECONDS
     )

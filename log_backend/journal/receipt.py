@@ -37,7 +37,7 @@ class Progress:
     Attributes:
         written, durable: positions of blocks; `durable` is never the higher one.
         late: where the journal should have been long ago: see `refuse`; when it has failed, all is late.
-        latencies: seconds from a run of publishes to its confirm, of one run at a time; several may share it.
+        latencies: seconds from a run of publishes to its confirm, of one run at a time; sessions share one.
         around: runs a function that tells many waiters.
 
     Args:
