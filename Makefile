@@ -24,11 +24,11 @@ KERNEL := $(wildcard $(HOT_SOURCES:=.py) $(HOT_SOURCES:=.pxd))
 # folders, as the long ones come first.
 TESTS := $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
-# Unit tests would wait for the disk as long as they work: their files are in memory where there is a GiB for
-# them. `make test` has them on the disk.
+# Tests would wait for the disk as long as they work: their files are in memory where there are 4 GiB for them.
+# Tests of the disk have them on one all the same: tests/support/disk_directories.py.
 IN_MEMORY := $(shell \
 	free=$$(df --output=avail /dev/shm 2>/dev/null | tail -n 1); \
-	if [ "$${free:-0}" -gt 1048576 ]; then echo TMPDIR=/dev/shm; fi)
+	if [ "$${free:-0}" -gt 4194304 ]; then echo TMPDIR=/dev/shm; fi)
 
 SHARES := $(shell seq "$$(nproc)")
 
@@ -61,7 +61,7 @@ serve: $(COMPILED) ## run a broker on 127.0.0.1:5672 with its data in ./data
 	@exec $(BIN)/routelog serve --host 127.0.0.1 --port 5672 --data-dir ./data
 
 test: setup java ## tests of every kind, and samples of the long ones: half an hour on two cores
-	@$(TESTS) -m "not long"
+	@$(IN_MEMORY) $(TESTS) -m "not long"
 
 test-long: setup java ## every test, with larger samples of crashes, histories and requests: an hour
 	@.ci/system-packages long
