@@ -1,7 +1,10 @@
 """The command line: what it offers, and what a command of it loads."""
 
+import gc
 import subprocess
 import sys
+from importlib import import_module
+from types import ModuleType
 
 import pytest
 import typer
@@ -128,6 +131,21 @@ def test_a_command_that_asks_a_broker_loads_nothing_of_one(line: str) -> None:
     light = ("routelog.management.commands", "routelog.management.shapes", "routelog.__main__")
     assert not {name for name in ours if not name.startswith(light)}
     assert not found & {"aiohttp", "argon2", "asyncio", "rocksdict", "uvloop", *EXTRAS}
+
+
+def test_nobody_looks_for_garbage_while_a_command_is_loaded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looking = []
+
+    def load(name: str) -> ModuleType:
+        looking.append(gc.isenabled())
+        return import_module(name)
+
+    monkeypatch.setattr("routelog.__main__.import_module", load)
+    assert CliRunner().invoke(command_line, ["user", "--help"]).exit_code == 0
+    assert looking == [False]
+    assert gc.isenabled()
 
 
 def test_the_command_line_starts_without_the_extras() -> None:
