@@ -21,6 +21,9 @@ OF_SPARK = {
     "docs/spark/spark.md",
     "docs/spark/lake.md",
 }  # a JVM starts in 10 s, or in a minute beside others
+OF_BENCHMARKS = {
+    "docs/performance.md"
+}  # takes as long as all others; scenarios/benchmarks runs them, too
 WORDS_MAX = 33_000  # of prose, in all pages
 DEVELOPERS_PAGES = ("docs/getting-started.md", "README.md", "docs/clients.md", "docs/messaging/")
 PAGES = [page for page in users_pages() if snippets(page)]
@@ -38,7 +41,11 @@ def read(*pages: str) -> None:
 @pytest.mark.parametrize(
     "page",
     [
-        *(page for page in PAGES if not page.startswith(DEVELOPERS_PAGES) and page not in OF_SPARK),
+        *(
+            pytest.param(page, marks=pytest.mark.long) if page in OF_BENCHMARKS else page
+            for page in PAGES
+            if not page.startswith(DEVELOPERS_PAGES) and page not in OF_SPARK
+        ),
         # The last test runs all of these, too.
         *sampled((page for page in PAGES if page.startswith(DEVELOPERS_PAGES)), len(PAGES)),
     ],

@@ -11,6 +11,7 @@ import pytest
 from pika.spec import BasicProperties
 from scenarios.benchmarks.tls_proxy import tls_proxy
 from support.management_door import ManagementDoor
+from support.sampling import sampled
 from support.waiting import wait_until
 from typer.testing import CliRunner
 
@@ -36,25 +37,28 @@ def perf(*arguments: str):
 
 @pytest.mark.parametrize(
     "options",
-    [
-        "--messages 0",
-        "--durable --confirms 50 --ack-every 1 --prefetch 20",
-        "--durable --confirms 200 --ack-every 20 --prefetch 100 --producers 2 --consumers 2 --queues 4",
-        "--producers 3 --queues 2 --consumers 5",
-        "--messages 100000 --producers 4 --run-ahead 200",
-        "--exchange direct --queues 3 --bindings 9 --keys 7 --confirms 10",
-        "--exchange direct --queues 4 --fan-out 2 --consumers 4",
-        "--exchange fanout --queues 7 --consumers 2",
-        "--exchange topic --bindings 20 --keys 300 --producers 2",
-        "--exchange headers --queues 2 --bindings 6 --headers 3 --properties",
-        "--consumers 0 --queues 20 --confirms 100",
-        "--messages 3000 --ack-every 1 --prefetch 1",
-        "--messages 3 --size 5000000",
-        "--size 300000 --confirms 2",
-        "--argument x-max-priority=5 --size 6",
-        "--each --durable --confirms 50 --ack-every 1 --prefetch 20",
-        "--each --producers 4 --consumers 3 --confirms 10 --ack-every 4 --prefetch 10",
-    ],
+    sampled(
+        [
+            "--messages 0",
+            "--durable --confirms 50 --ack-every 1 --prefetch 20",
+            "--durable --confirms 200 --ack-every 20 --prefetch 100 --producers 2 --consumers 2 --queues 4",
+            "--producers 3 --queues 2 --consumers 5",
+            "--messages 100000 --producers 4 --run-ahead 200",
+            "--exchange direct --queues 3 --bindings 9 --keys 7 --confirms 10",
+            "--exchange direct --queues 4 --fan-out 2 --consumers 4",
+            "--exchange fanout --queues 7 --consumers 2",
+            "--exchange topic --bindings 20 --keys 300 --producers 2",
+            "--exchange headers --queues 2 --bindings 6 --headers 3 --properties",
+            "--consumers 0 --queues 20 --confirms 100",
+            "--messages 3000 --ack-every 1 --prefetch 1",
+            "--messages 3 --size 5000000",
+            "--size 300000 --confirms 2",
+            "--argument x-max-priority=5 --size 6",
+            "--each --durable --confirms 50 --ack-every 1 --prefetch 20",
+            "--each --producers 4 --consumers 3 --confirms 10 --ack-every 4 --prefetch 10",
+        ],
+        2,
+    ),
 )
 def test_every_message_of_a_workload_is_accounted_for(broker, options, tmp_path):
     written = tmp_path / "figures.json"
