@@ -1,4 +1,4 @@
-"""What the crash tests counted, for the summary that `tests/conftest.py` prints; and a disk."""
+"""What the crash tests counted, for the summary that `tests/conftest.py` prints."""
 
 from __future__ import annotations
 
@@ -7,9 +7,6 @@ from functools import partial
 
 import pytest
 from conftest import FIGURES
-from support.disk_directories import tmp_path_factory
-
-__all__ = ["figures", "tmp_path_factory"]
 
 
 @pytest.fixture

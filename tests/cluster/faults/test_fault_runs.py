@@ -9,7 +9,7 @@ from cluster.brokers.mirrored_brokers import NODES
 from cluster.faults.broker_faults import GROUPS
 from cluster.node_networks import NoNetworks, node_networks
 
-SECONDS = os.environ.get("ROUTELOG_TEST_FAULT_SECONDS", "30")
+SECONDS = os.environ.get("ROUTELOG_TEST_FAULT_SECONDS", "15")
 TESTS = Path(__file__).resolve().parents[2]
 
 

@@ -218,6 +218,7 @@ def test_leaders_that_are_killed_while_they_compact_lose_no_last_value(tmp_path:
             check_nodes(cluster, table)
 
 
+@pytest.mark.long
 def test_a_promoted_standby_and_a_restored_backup_have_the_last_values(tmp_path: Path) -> None:
     port = free_port()
     settings = {**SETTINGS, "ROUTELOG_CLUSTER_SECRET": SECRET}

@@ -183,6 +183,7 @@ async def until_answering(cluster: EtcdCluster, member: object) -> None:
     await alone.aclose()
 
 
+@pytest.mark.long
 async def test_nothing_is_lost_when_all_members_are_killed(tmp_path: Path) -> None:
     async with running(tmp_path, 3) as cluster, ready(cluster) as coordinator:
         made = await coordinator.propose(RECORD)
@@ -195,6 +196,7 @@ async def test_nothing_is_lost_when_all_members_are_killed(tmp_path: Path) -> No
         assert [each.starts for each in cluster.children] == [2, 2, 2]
 
 
+@pytest.mark.long
 async def test_without_a_majority_nothing_is_read_and_nothing_set(tmp_path: Path) -> None:
     async with running(tmp_path, 3) as cluster, ready(cluster) as coordinator:
         made = await coordinator.propose(RECORD)

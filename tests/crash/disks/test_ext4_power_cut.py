@@ -19,9 +19,11 @@ from crash.kills.loaded_history import (
     new_history,
     start_in_time,
 )
+from support import disk_directories
 from support.broker_process import BrokerProcess
 
 pytestmark = pytest.mark.crash
+tmp_path_factory = disk_directories.tmp_path_factory
 
 POWER_CUTS = int(os.environ.get("ROUTELOG_TEST_EXT4_CUTS", "1"))
 DRAIN_EVERY = 5

@@ -9,10 +9,12 @@ import pytest
 from conftest import BrokerFactory
 from crash.disks.syscall_fault import syscall_fault
 from pika.adapters.blocking_connection import BlockingChannel
+from support import disk_directories
 from support.pika_client import PERSISTENT, Clients
 from support.waiting import wait_until
 
 pytestmark = pytest.mark.crash
+tmp_path_factory = disk_directories.tmp_path_factory
 
 QUEUE = "faults"
 PUBLISHES_MAX = 1_000  # until one is refused: the first one after the fault should be

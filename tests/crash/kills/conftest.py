@@ -1,4 +1,4 @@
-"""A broker to kill."""
+"""A broker to kill, on a disk."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ from pathlib import Path
 
 import pytest
 from support.broker_process import BrokerProcess
+from support.disk_directories import tmp_path_factory
+
+__all__ = ["broker", "tmp_path_factory"]
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ from support.broker_process import BrokerProcess
 
 pytestmark = pytest.mark.crash
 
-KILLS = int(os.environ.get("ROUTELOG_TEST_KILLS", "20"))
+KILLS = int(os.environ.get("ROUTELOG_TEST_KILLS", "12"))
 DRAIN_EVERY = 20
 
 
