@@ -172,6 +172,7 @@ def test_the_partitions_of_a_queue_are_read_as_the_broker_filled_them(
         assert places == [(partition, offset) for offset in own]
 
 
+@pytest.mark.long
 def test_a_schema_is_the_choice_of_columns(spark: SparkSession, tmp_path: Path) -> None:
     LogFiles(tmp_path).numbered_segment(0, 2)
     frame = load(
@@ -184,6 +185,7 @@ def test_a_schema_is_the_choice_of_columns(spark: SparkSession, tmp_path: Path) 
     assert sorted(map(tuple, frame.collect())) == [(b"0", 0, (None,)), (b"1", 1, (None,))]
 
 
+@pytest.mark.long
 def test_starting_and_ending_offsets(spark: SparkSession, tmp_path: Path) -> None:
     LogFiles(tmp_path, partition=0).numbered_segment(10, 5, 5)
     LogFiles(tmp_path, partition=1).numbered_segment(0, 4)
@@ -219,6 +221,7 @@ def test_a_damaged_sealed_segment_fails_the_query(spark: SparkSession, tmp_path:
     assert f"{path} is damaged at position " in message
 
 
+@pytest.mark.long
 def test_many_partitions_of_many_queues(spark: SparkSession, tmp_path: Path) -> None:
     for queue in ("audit.eu", "audit.us", "orders"):
         for partition in range(20):
@@ -230,6 +233,7 @@ def test_many_partitions_of_many_queues(spark: SparkSession, tmp_path: Path) -> 
     assert limited.rdd.getNumPartitions() == 120
 
 
+@pytest.mark.long
 def test_an_empty_queue_has_no_records(spark: SparkSession, tmp_path: Path) -> None:
     LogFiles(tmp_path, "never written")
     LogFiles(tmp_path, "preallocated").segment(0, tail=bytes(4096))

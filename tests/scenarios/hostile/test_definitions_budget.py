@@ -58,7 +58,7 @@ def bind_until_refused(
 
 @pytest.mark.parametrize(
     ("arguments", "exchange"),
-    sampled(product((long_text, many_fields, long_list), ("amq.headers", "amq.fanout")), 5),
+    sampled(product((long_text, many_fields, long_list), ("amq.headers", "amq.fanout")), 6),
 )
 def test_bindings_beyond_the_budget_are_refused_and_a_start_needs_little_more(
     tmp_path: Path, arguments: Callable[[int], dict[str, object]], exchange: str
