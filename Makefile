@@ -25,7 +25,7 @@ KERNEL := $(wildcard $(HOT_SOURCES:=.py) $(HOT_SOURCES:=.pxd))
 TESTS := $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 # Tests would wait for the disk as long as they work: their files are in memory where there are 4 GiB for them.
-# Tests of the disk have them on one all the same: tests/support/disk_directories.py.
+# Tests of the disk have them on one all the same: tests/crash/disks/disk_directories.py.
 IN_MEMORY := $(shell \
 	free=$$(df --output=avail /dev/shm 2>/dev/null | tail -n 1); \
 	if [ "$${free:-0}" -gt 4194304 ]; then echo TMPDIR=/dev/shm; fi)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from crash.disks import disk_directories
 from crash.disks.ext4_image import Ext4Image
 from crash.kills.loaded_history import (
     LIMITS,
@@ -19,7 +20,6 @@ from crash.kills.loaded_history import (
     new_history,
     start_in_time,
 )
-from support import disk_directories
 from support.broker_process import BrokerProcess
 
 pytestmark = pytest.mark.crash

@@ -7,9 +7,9 @@ import re
 import pika.exceptions
 import pytest
 from conftest import BrokerFactory
+from crash.disks import disk_directories
 from crash.disks.syscall_fault import syscall_fault
 from pika.adapters.blocking_connection import BlockingChannel
-from support import disk_directories
 from support.pika_client import PERSISTENT, Clients
 from support.waiting import wait_until
 

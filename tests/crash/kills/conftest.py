@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from crash.disks.disk_directories import tmp_path_factory
 from support.broker_process import BrokerProcess
-from support.disk_directories import tmp_path_factory
 
 __all__ = ["broker", "tmp_path_factory"]
 

@@ -1,5 +1,5 @@
 """Data directories of tests of the disk are on one."""
 
-from support.disk_directories import tmp_path_factory
+from crash.disks.disk_directories import tmp_path_factory
 
 __all__ = ["tmp_path_factory"]
