@@ -530,7 +530,9 @@ class Connection(asyncio.BufferedProtocol):
         under_way = self.channels.release()
         if self.admitted:
             with acts(Actor(self.user, self.name, PROTOCOL)):
-                self.vhost.definitions.connection_closed(self)
+                gone = self.vhost.definitions.connection_closed(self)
+            if gone is not None:
+                under_way.append(gone)
         return under_way
 
     def end(self, *, leaves: bool = False) -> None:

@@ -2,8 +2,9 @@
 
 import asyncio
 from collections.abc import Callable, Collection, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol, TypeVar, Union
+from typing import Any, NamedTuple, Protocol, TypeVar, Union
 
 from routelog.vhosts.arguments.group_options import GroupOptions
 from routelog.vhosts.arguments.policy import EffectiveArguments
@@ -47,6 +48,16 @@ async def _used(
 def pending(answer: Answer[_Value]) -> "asyncio.Future[_Value] | None":
     """What an answer has to wait for; None: it is there."""
     return answer if asyncio.isfuture(answer) else None
+
+
+def decided(answer: "asyncio.Future[Any]") -> "asyncio.Future[None]":
+    """When an answer has come, or has failed."""
+    return answer.get_loop().create_task(_decided(answer))
+
+
+async def _decided(answer: "asyncio.Future[Any]") -> None:
+    with suppress(Exception):
+        await answer
 
 
 async def value_of(answer: Answer[_Value]) -> _Value:

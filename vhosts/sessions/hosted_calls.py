@@ -81,8 +81,8 @@ class CallingSession(Protocol):
     def owner(self, number: int, vhost: VirtualHost) -> FrontConnection:
         """A connection of the front that is to own a queue."""
 
-    def connection_closed(self, number: int) -> None:
-        """A connection of the front is closed: its exclusive queues end."""
+    def connection_closed(self, number: int) -> Answer[object]:
+        """A connection of the front is closed: its exclusive queues end, and all nodes know it."""
 
     def is_reply_open(self, address: bytes) -> bool:
         """Whether somebody may wait at an address for direct replies."""
@@ -503,8 +503,7 @@ def call_vhost(session: CallingSession, method: str, arguments: list[Any]) -> An
     """Call a method of a vhost, or of none; see `call_queue`."""
     if method == "connection_closed":
         _, number = _shaped(method, arguments, tuple[str, _Count])
-        session.connection_closed(number)
-        return None
+        return session.connection_closed(number)
     if method == "is_reply_open":
         return session.is_reply_open(*_shaped(method, arguments, tuple[bytes]))
     shape, carry_out = _found(_VHOST_METHODS, method)

@@ -34,7 +34,7 @@ from routelog.vhosts.counters.counters import ChangedCounters, MessageCounters
 from routelog.vhosts.errors import PublishRefused, QueueStopped, Untaken, VhostNotFound
 from routelog.vhosts.messages.delivery import Delivery, DeliverySource, ReturnReason, put_back
 from routelog.vhosts.queues.queue import Queue
-from routelog.vhosts.queues.queue_handle import ConsumerSource
+from routelog.vhosts.queues.queue_handle import Answer, ConsumerSource
 from routelog.vhosts.sessions.batch_confirms import BatchConfirms
 from routelog.vhosts.sessions.bound_queue import FORGOTTEN, BoundQueue, found_queue
 from routelog.vhosts.sessions.exchange_batch import RoutedBatch, route_batch
@@ -580,12 +580,13 @@ class HostedSession:
             self._connections[number] = connection
         return connection
 
-    def connection_closed(self, number: int) -> None:
+    def connection_closed(self, number: int) -> Answer[object]:
         """See `CallingSession`."""
         connection = self._connections.pop(number, None)
-        if connection is not None:
-            connection.is_closed = True
-            connection.vhost.connection_closed(connection)
+        if connection is None:
+            return None
+        connection.is_closed = True
+        return connection.vhost.connection_closed(connection)
 
     def new_consumer(self, wanted: ConsumeCall, vhost: VirtualHost, queue: Queue) -> HostedConsumer:
         """See `CallingSession`."""

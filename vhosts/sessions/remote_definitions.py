@@ -10,7 +10,7 @@ from routelog.vhosts.actor import current_actor
 from routelog.vhosts.arguments.json_arguments import encoded_arguments
 from routelog.vhosts.arguments.queue_properties import QueueProperties
 from routelog.vhosts.errors import SessionLost
-from routelog.vhosts.queues.queue_handle import Answer, QueueHandle, then
+from routelog.vhosts.queues.queue_handle import Answer, QueueHandle, decided, then
 from routelog.vhosts.sessions.front_queues import FrontQueues
 from routelog.vhosts.sessions.front_transaction import FrontTransaction
 from routelog.vhosts.sessions.leader_link import LeaderLink
@@ -202,11 +202,17 @@ class RemoteDefinitions:
     def consumers_left(self, name: str) -> None:
         """See `VhostDefinitions`: as `delete_left`."""
 
-    def connection_closed(self, connection: object) -> None:
+    def connection_closed(self, connection: object) -> Done:
         """See `VhostDefinitions`."""
+        is_owner = connection in self._connections.owners
         number = self._connections.closed(connection)
-        if number is not None:
-            self._link.session.tell("connection_closed", self._vhost.name, number)
+        if number is None:
+            return None
+        said = ("connection_closed", self._vhost.name, number)
+        if is_owner:  # else nothing goes with it that others may still publish to
+            return decided(self._link.session.call(*said))
+        self._link.session.tell(*said)
+        return None
 
     # -- the leader
 

@@ -53,7 +53,7 @@ from routelog.vhosts.queues.queue_declaration import (
     check_redeclared,
     with_type,
 )
-from routelog.vhosts.queues.queue_handle import Answer, pending, then
+from routelog.vhosts.queues.queue_handle import Answer, decided, pending, then
 from routelog.vhosts.stored.kept_definitions import KeptDefinitions
 from routelog.vhosts.stored.topology_record import VhostRecord, queue_change
 from routelog.vhosts.vhost.definitions_budget import DefinitionsBudget, definition_bytes
@@ -547,21 +547,45 @@ class VirtualHost:
         if queue is not None and queue.is_unwanted:
             self._delete_unasked(queue)
 
-    def connection_closed(self, connection: object) -> None:
-        """Delete the exclusive queues of a connection, many in several turns; it may be told twice."""
-        queues = self._owned.pop(connection, NameTable[Queue]())
-        if self._delete_owned(queues):
-            self._store.scheduler.call(Lane.JOBS, lambda: self._delete_owned(queues))
+    def connection_closed(self, connection: object) -> "asyncio.Future[None] | None":
+        """Delete the exclusive queues of a connection, many in several turns; it may be told twice.
 
-    def _delete_owned(self, queues: NameTable[Queue]) -> bool:
+        Returns:
+            Done when all nodes know that they are gone; it does not fail.
+        """
+        queues = self._owned.pop(connection, NameTable[Queue]())
+        last = self._delete_owned(queues)
+        if not queues:
+            return None if last is None else decided(last)
+        gone: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._store.scheduler.call(Lane.JOBS, lambda: self._delete_more(queues, gone))
+        return gone
+
+    def _delete_more(self, queues: NameTable[Queue], gone: "asyncio.Future[None]") -> bool:
         # Some of them; returns whether there are more.
-        deleted = 0
+        last = self._delete_owned(queues)
+        if queues:
+            return True
+
+        def resolve(_: object) -> None:
+            if not gone.done():
+                gone.set_result(None)
+
+        if last is None:
+            resolve(None)
+        else:
+            last.add_done_callback(resolve)
+        return False
+
+    def _delete_owned(self, queues: NameTable[Queue]) -> Durable:
+        # Some of them.
+        deleted, last = 0, None
         while queues and deleted < DELETIONS_MAX:
             _, queue = queues.popitem()
             if not queue.deleted:
                 deleted += len(queue.partitions)
-                self._delete_unasked(queue)
-        return bool(queues)
+                last = self._delete_unasked(queue)
+        return last
 
     def _expire(self, name: str) -> None:
         queue = self.queues.get(name)
@@ -594,12 +618,13 @@ class VirtualHost:
             await durable
         await self._keeper.all_removed()
 
-    def _delete_unasked(self, queue: Queue) -> None:
+    def _delete_unasked(self, queue: Queue) -> Durable:
         # Nobody is there to be told, and whatever else ends with the connection must go on.
         try:
-            self.delete_queue(queue)
+            return pending(self.delete_queue(queue))
         except MetadataUnavailable as error:
             log.error("%s has lost its last consumer, and stays: %s", queue, error)
+            return None
 
     def _add_queue(
         self, properties: QueueProperties, owner: object | None, logs: Sequence[PartitionLog]

@@ -123,5 +123,5 @@ class VhostDefinitions(Protocol):
     def consumers_left(self, name: str) -> None:
         """See `VirtualHost`."""
 
-    def connection_closed(self, connection: object) -> None:
+    def connection_closed(self, connection: object) -> Done:
         """See `VirtualHost`."""

@@ -100,6 +100,25 @@ def test_what_is_answered_at_one_node_is_known_at_all(fronts: MirroredBrokers) -
         node.close()
 
 
+def test_no_node_routes_to_exclusive_queues_of_a_connection_that_has_closed(
+    fronts: MirroredBrokers,
+) -> None:
+    nodes = [connected(each) for each in fronts.brokers.values()]
+    channels = [each.channel() for each in nodes]
+    for channel in channels:
+        channel.confirm_delivery()
+    for n, broker in enumerate([*fronts.brokers.values()] * 5):
+        owner = connected(broker)
+        for each in range(n % 7):  # more than are deleted in one turn
+            owner.channel().queue_declare(f"beside {n}.{each}", exclusive=True)
+        owner.channel().queue_declare(f"owned {n}", exclusive=True)
+        owner.close()
+        with pytest.raises(pika.exceptions.UnroutableError):
+            channels[n // 3 % 3].basic_publish("", f"owned {n}", b"to nobody", mandatory=True)
+    for node in nodes:
+        node.close()
+
+
 def test_an_exclusive_queue_is_its_connections_wherever_that_is(fronts: MirroredBrokers) -> None:
     front, other = followers(fronts)
     connection = connected(front)

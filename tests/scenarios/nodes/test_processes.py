@@ -13,7 +13,7 @@ import pytest
 from pika.adapters.blocking_connection import BlockingConnection
 from scenarios.nodes.process_family import PROCESSES, Family
 from support.broker_process import BrokerFailed, BrokerProcess, is_there
-from support.pika_client import PERSISTENT, Inbox, drain, exists, let_stop
+from support.pika_client import PERSISTENT, Inbox, drain, let_stop
 from support.waiting import wait_until
 
 
@@ -71,7 +71,11 @@ def test_an_exclusive_queue_is_its_connections_alone(family: Family) -> None:
             connections[number].channel().queue_declare("own", passive=True)
         assert refused.value.reply_code == 405
     connections[2].close()
-    wait_until(lambda: not exists(connections[3], "own"))
+    for number in (1, 3):
+        channel = connections[number].channel()
+        channel.confirm_delivery()
+        with pytest.raises(pika.exceptions.UnroutableError):
+            channel.basic_publish("", "own", b"to nobody", mandatory=True)
 
 
 def test_direct_replies_find_their_process(family: Family) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pika
 import pytest
-from pika.exceptions import ChannelClosedByBroker
+from pika.exceptions import ChannelClosedByBroker, UnroutableError
 from support.pika_client import Clients, cut, declare, drain, exists, send
 from support.waiting import wait_until
 
@@ -124,6 +124,23 @@ def test_an_exclusive_queue_goes_with_its_connection_not_with_its_channel(client
     assert exists(connection, queue)
     owner.close()
     wait_until(lambda: not exists(connection, queue))
+
+
+@pytest.mark.parametrize("count", [1, 9])
+def test_nothing_is_routed_to_the_exclusive_queues_of_a_connection_that_has_closed(
+    clients, channel, name, count
+):
+    channel.confirm_delivery()
+    for turn in range(5):
+        owner = clients.connect()
+        declaring = owner.channel()
+        queues = [f"{name}.{turn}.{number}" for number in range(count)]
+        for queue in queues:
+            declaring.queue_declare(queue, exclusive=True)
+        owner.close()
+        for queue in queues:
+            with pytest.raises(UnroutableError):
+                channel.basic_publish("", queue, b"to nobody", mandatory=True)
 
 
 def test_an_exclusive_queue_goes_when_its_connection_is_cut(clients, connection):

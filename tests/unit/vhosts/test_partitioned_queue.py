@@ -156,17 +156,20 @@ async def test_queues_that_are_not_stored_have_partitions_too(node: Node) -> Non
         assert_ordered(taker.bodies(), 5)
 
 
-def test_exclusive_queues_of_many_partitions_go_in_several_turns(node: Node) -> None:
+async def test_exclusive_queues_of_many_partitions_go_in_several_turns(node: Node) -> None:
     for number in range(5):
         declare(node, DELETIONS_MAX // 2, name=f"mine{number}", durable=False, exclusive=True)
-    node.vhost.connection_closed(CONNECTION)
+    closed = node.vhost.connection_closed(CONNECTION)
     assert len(node.vhost.queues) == 3
     node.turns.hurry()
     while len(node.vhost.queues) == 3:
         node.turns.one()
     assert len(node.vhost.queues) == 1
+    assert closed is not None
+    assert not closed.done()
     node.turns.run()
     assert not node.vhost.queues
+    await closed
 
 
 # -- consuming

@@ -354,11 +354,11 @@ async def test_an_exclusive_queue_is_of_one_connection(node: Node, front: HandFr
     other = HandFront(node, "other")
     with pytest.raises(QueueLocked):
         await other.answered(other.define("declare_queue", 5, **said))
-    front.call("connection_closed", "/", 6)
+    await front.answered(front.call("connection_closed", "/", 6))
     assert not queue.deleted
-    front.call("connection_closed", "/", 5)
+    await front.answered(front.call("connection_closed", "/", 5))
     assert queue.deleted
-    front.call("connection_closed", "/", 5)
+    await front.answered(front.call("connection_closed", "/", 5))
 
 
 async def test_a_queue_is_deleted(node: Node, front: HandFront, queue: Queue, subject: int) -> None:

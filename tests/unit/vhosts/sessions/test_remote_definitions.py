@@ -165,6 +165,26 @@ async def test_the_leader_hears_of_connections_that_it_knows(front: Front) -> No
     assert declared is not None
 
 
+@pytest.mark.parametrize("end", ["answered", "lost"])
+async def test_an_owner_has_closed_when_its_queues_are_gone(front: Front, end: str) -> None:
+    mine = QueueProperties("mine", exclusive=True)
+    declared = front.definitions.declare_queue(mine, "c")
+    front.leader.answers(await front.asked(), ["mine", [9], 0, 0])
+    front.defined(mine, owner="b/100")
+    await value_of(declared)
+    closed = front.definitions.connection_closed("c")
+    assert closed is not None
+    call = await front.asked()
+    assert call_of(call) == ["connection_closed", "/", 100]
+    assert not closed.done()
+    if end == "answered":
+        front.leader.answers(call, None)
+    else:
+        front.leader.session.lost("another node leads")
+    await closed
+    assert front.definitions.connection_closed("c") is None
+
+
 async def test_what_is_not_there_is_refused_here(front: Front) -> None:
     with pytest.raises(QueueNotFound):
         front.definitions.declared_queue("none", "c")
