@@ -97,7 +97,7 @@ api: setup ## EXAMPLES=200: requests of each operation of the HTTP API, against 
 	@ROUTELOG_TEST_API_EXAMPLES=$(EXAMPLES) $(BIN)/python -m pytest -q -o faulthandler_timeout=0 \
 		--hypothesis-profile default tests/scenarios/management/test_openapi.py
 
-interop: setup ## BROKER=routelog: the integration suites of py-amqp, kombu and celery; an hour
+interop: setup ## BROKER=routelog (or -follower, -processes): the integration suites of py-amqp, kombu and celery; an hour
 	@.ci/system-packages interop
 	@PYTHONPATH=tests:. $(BIN)/python -m interop_suites --broker $(BROKER)
 

@@ -2,6 +2,7 @@
 
 `ROUTELOG_TEST_URL=amqp://...` runs them against a broker that is already there. That is how the
 tests themselves are checked: whatever they claim of AMQP has to be true of RabbitMQ too.
+`ROUTELOG_TEST_BROKER` names another one of `BROKER_KINDS`, whose clients have to find the same.
 """
 
 from __future__ import annotations
@@ -11,9 +12,11 @@ import os
 import signal
 import uuid
 from collections.abc import Callable, Generator, Iterator
+from itertools import product
 from pathlib import Path
 
 import pytest
+from cluster.fronts.broker_kinds import BROKER_KINDS, ONE_PROCESS
 from hypothesis import settings
 from pika.adapters.blocking_connection import BlockingChannel, BlockingConnection
 from support.broker_process import BrokerProcess, ForeignBroker
@@ -23,6 +26,7 @@ from support.sampling import examples
 from routelog import log_backend  # noqa: F401 -- with ROUTELOG_PURE=1, hot modules of all packages are their sources from here on
 
 FOREIGN_URL = os.environ.get("ROUTELOG_TEST_URL", "")
+KIND = os.environ.get("ROUTELOG_TEST_BROKER", ONE_PROCESS)
 
 # Times `faulthandler_timeout`, for a test with its fixtures; 0 is no limit for either.
 HANGS_AFTER = 10
@@ -40,20 +44,24 @@ BrokerFactory = Callable[..., BrokerProcess]
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Announce the marker that names where RabbitMQ 3.10 deliberately answers otherwise."""
+    """Announce the markers that name where RabbitMQ 3.10, or a front, deliberately answers otherwise."""
     config.addinivalue_line(
         "markers", "differs_from_rabbitmq(reason): our answer; skipped against a foreign broker"
+    )
+    config.addinivalue_line(
+        "markers", "differs_at_fronts(reason): of one process; skipped against the other kinds"
     )
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip what is our own decision when a foreign broker is under test."""
-    if not FOREIGN_URL:
-        return
-    for item in items:
-        marker = item.get_closest_marker("differs_from_rabbitmq")
+    """Skip what is our own decision when a foreign broker is under test, and what a front does otherwise."""
+    skipped = {"differs_from_rabbitmq": "RabbitMQ 3.10"} if FOREIGN_URL else {}
+    if KIND != ONE_PROCESS:
+        skipped["differs_at_fronts"] = KIND
+    for item, (name, broker) in product(items, skipped.items()):
+        marker = item.get_closest_marker(name)
         if marker is not None:
-            item.add_marker(pytest.mark.skip(reason=f"RabbitMQ 3.10: {marker.args[0]}"))
+            item.add_marker(pytest.mark.skip(reason=f"{broker}: {marker.args[0]}"))
 
 
 @pytest.hookimpl(wrapper=True)
@@ -137,13 +145,8 @@ def broker(
     if FOREIGN_URL:
         yield ForeignBroker(FOREIGN_URL)
         return
-    process = BrokerProcess(tmp_path_factory.mktemp("broker")).start()
-    try:
+    with BROKER_KINDS[KIND](tmp_path_factory.mktemp("broker"), {}) as process:
         yield process
-        assert process.alive, f"the broker died on the way; it printed:\n{process.log_text()}"
-        assert process.terminate() == 0
-    finally:
-        process.stop()
 
 
 @pytest.fixture
@@ -152,7 +155,7 @@ def fresh_broker(tmp_path: Path) -> Iterator[BrokerFactory]:
 
     Keyword arguments become environment variables of the process.
     """
-    if FOREIGN_URL:
+    if FOREIGN_URL or KIND != ONE_PROCESS:
         pytest.skip("needs control over the broker process")
     processes: list[BrokerProcess] = []
 

@@ -46,7 +46,8 @@ def main() -> int:
     failed = 0
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="interop-")))
-        services = dict(stack.enter_context(BROKERS[options.broker](folder, certificates)))
+        started = BROKERS[options.broker](folder, certificates, FOLDER / f"{options.broker}.log")
+        services = dict(stack.enter_context(started))
         services["redis_port"] = stack.enter_context(redis())
         for suite in chosen:
             print(
@@ -70,7 +71,7 @@ def main() -> int:
             failed += len(result.failed)
             minutes = (time.monotonic() - began) / 60
             ended.append(f"{suite.name}: {result.counts}; {minutes:.0f} minutes")
-    print("\n".join(["all together:", *ended]))
+        print("\n".join(["all together:", *ended]), flush=True)
     return SOMETHING_FAILED if failed else NOTHING_FAILED
 
 

@@ -6,12 +6,13 @@ import contextlib
 import socket
 import subprocess
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from cluster.fronts.broker_kinds import BROKER_KINDS
 from interop_suites.certificates import write_certificates
-from support.broker_process import BrokerProcess
 from support.ports import free_port
 
 from routelog.benchmarks.brokers.broker_process import rabbitmq
@@ -21,8 +22,12 @@ NO_TLS = "1"  # a port where nobody listens
 
 
 @contextlib.contextmanager
-def routelog(folder: Path, certificates: Path) -> Iterator[Mapping[str, str]]:
-    """A RouteLog of this source tree; gives what `Suite.environment` asks for."""
+def routelog(kind: str, folder: Path, certificates: Path, log: Path) -> Iterator[Mapping[str, str]]:
+    """A RouteLog of this source tree, one of `BROKER_KINDS`; gives what `Suite.environment` asks for.
+
+    Args:
+        log: where to write what it has logged.
+    """
     write_certificates(certificates)
     tls_port = free_port()
     environment = {
@@ -31,16 +36,15 @@ def routelog(folder: Path, certificates: Path) -> Iterator[Mapping[str, str]]:
         "ROUTELOG_TLS_AUTHORITIES": str(certificates / "ca_certificate.pem"),
         "ROUTELOG_TLS_VERIFY": "optional",
     }
-    broker = BrokerProcess(folder / "routelog", environment).start()
-    try:
-        yield {"host": "localhost", "port": str(broker.port), "tls_port": str(tls_port)}
-    finally:
-        (folder / "routelog.log").write_text(broker.log_text())
-        broker.stop()
+    with BROKER_KINDS[kind](folder, environment) as broker:
+        try:
+            yield {"host": "localhost", "port": str(broker.port), "tls_port": str(tls_port)}
+        finally:
+            log.write_text(broker.log_text())
 
 
 @contextlib.contextmanager
-def installed_rabbitmq(folder: Path, certificates: Path) -> Iterator[Mapping[str, str]]:
+def installed_rabbitmq(folder: Path, certificates: Path, _log: Path) -> Iterator[Mapping[str, str]]:
     """The RabbitMQ of this machine, to see what it does with the same tests; without TLS."""
     write_certificates(certificates)
     with rabbitmq(folder) as broker:
@@ -48,7 +52,11 @@ def installed_rabbitmq(folder: Path, certificates: Path) -> Iterator[Mapping[str
         yield {"host": "localhost", "port": str(port), "tls_port": NO_TLS}
 
 
-BROKERS = {"routelog": routelog, "rabbitmq": installed_rabbitmq}
+Started = Callable[[Path, Path, Path], contextlib.AbstractContextManager[Mapping[str, str]]]
+BROKERS: Mapping[str, Started] = {
+    **{kind: partial(routelog, kind) for kind in BROKER_KINDS},
+    "rabbitmq": installed_rabbitmq,
+}
 
 
 @contextlib.contextmanager

@@ -34,6 +34,7 @@ def publisher(clients: Clients) -> tuple[pika.BlockingConnection, list[str]]:
     return connection, told
 
 
+@pytest.mark.differs_at_fronts("each node has a share of the rate, and HTTP is the leader's")
 def test_who_is_too_fast_waits_until_the_limit_is_lifted(
     broker: BrokerProcess, door: ManagementDoor, clients: Clients
 ) -> None:
