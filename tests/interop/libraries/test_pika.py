@@ -316,6 +316,9 @@ def test_prefetch_limits_each_consumer_for_itself(channel):
     assert len(second.bodies) == 2
 
 
+@pytest.mark.differs_at_fronts(
+    "what exceeds a prefetch of the channel waits there, and is not ready"
+)
 def test_global_prefetch_is_shared_by_the_consumers_of_a_channel(channel):
     queue = declare(channel)
     send(channel, queue, *[b"%d" % number for number in range(10)])

@@ -218,6 +218,9 @@ def test_get_takes_no_notice_of_prefetch(channel, queue):
     assert [channel.basic_get(queue)[2] for _ in range(3)] == NUMBERS[1:4]
 
 
+@pytest.mark.differs_at_fronts(
+    "what exceeds a prefetch of the channel waits there, and is not ready"
+)
 def test_a_prefetch_of_its_own_and_one_of_the_channel_both_hold(channel, queue):
     channel.basic_qos(prefetch_count=2)
     channel.basic_qos(prefetch_count=3, global_qos=True)
