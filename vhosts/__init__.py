@@ -202,6 +202,7 @@ from routelog.vhosts.queues.queue_handle import (
     QueueCounts,
     QueueHandle,
     after,
+    decided,
     pending,
     then,
     value_of,

@@ -58,7 +58,7 @@ from routelog.broker import (
     ends_for,
 )
 from routelog.log_backend import CLIENT_SECONDS, Lane, Octets
-from routelog.vhosts import Actor, PermissionCache, VirtualHost, acts
+from routelog.vhosts import Actor, PermissionCache, VirtualHost, acts, decided
 
 
 class ConnectionKeeper(Protocol):
@@ -531,8 +531,8 @@ class Connection(asyncio.BufferedProtocol):
         if self.admitted:
             with acts(Actor(self.user, self.name, PROTOCOL)):
                 gone = self.vhost.definitions.connection_closed(self)
-            if gone is not None:
-                under_way.append(gone)
+            if gone is not None:  # without enough nodes it takes as long as they are away
+                under_way.append(decided(self.services.in_time(gone)))
         return under_way
 
     def end(self, *, leaves: bool = False) -> None:

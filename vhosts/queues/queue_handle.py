@@ -1,10 +1,10 @@
 """A queue as front ends see it, and the answers that it gives."""
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol, TypeVar, Union
+from typing import NamedTuple, Protocol, TypeVar, Union
 
 from routelog.vhosts.arguments.group_options import GroupOptions
 from routelog.vhosts.arguments.policy import EffectiveArguments
@@ -50,12 +50,12 @@ def pending(answer: Answer[_Value]) -> "asyncio.Future[_Value] | None":
     return answer if asyncio.isfuture(answer) else None
 
 
-def decided(answer: "asyncio.Future[Any]") -> "asyncio.Future[None]":
+def decided(answer: Awaitable[object]) -> "asyncio.Future[None]":
     """When an answer has come, or has failed."""
-    return answer.get_loop().create_task(_decided(answer))
+    return asyncio.ensure_future(_decided(answer))
 
 
-async def _decided(answer: "asyncio.Future[Any]") -> None:
+async def _decided(answer: Awaitable[object]) -> None:
     with suppress(Exception):
         await answer
 

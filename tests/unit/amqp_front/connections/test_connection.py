@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from routelog.amqp_front.wire.errors import HardError
 from routelog.broker.process.broker import Broker
 from routelog.broker.sockets.client_socket import OUTBOX_BYTES_MAX
 from routelog.broker.waiting import consumer_gates
+from routelog.log_backend import NotReplicated
 from routelog.vhosts import Queue
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -162,6 +164,23 @@ async def test_both_may_close_at_the_same_time(broker: Broker) -> None:
     assert client.transport.end is None
     await client.send(CLOSE_OK)
     await client.expect_end("eof")
+
+
+async def test_a_close_is_answered_when_too_few_nodes_store_what_ends_with_it(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = await ByteClient(broker).open()
+    connection, late = client.connection, asyncio.get_running_loop().create_future()
+    monkeypatch.setattr(
+        connection.vhost.definitions, "connection_closed", lambda _: asyncio.Future()
+    )
+    monkeypatch.setattr(
+        connection, "services", replace(connection.services, in_time=lambda _: late)
+    )
+    await client.send(CLOSE)
+    assert not client.was_closed
+    late.set_exception(NotReplicated("too few nodes have stored it in 5 s"))
+    await client.expect(CLOSE_OK)
 
 
 async def test_who_has_not_logged_in_is_dropped_when_the_broker_stops(broker: Broker) -> None:
