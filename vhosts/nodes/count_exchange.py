@@ -131,7 +131,7 @@ class LeaderCounts:
         counts.forget_others()
         counts.is_told = True
         self.counts = counts
-        self._fronts: set[CountedFront] = set()
+        self._fronts: dict[CountedFront, None] = {}  # in their order, the same one each time
 
     @property
     def nodes(self) -> int:
@@ -142,13 +142,13 @@ class LeaderCounts:
         """A session begins."""
         front = CountedFront(self, send, outbox_bytes)
         front.untold |= self.counts.own.keys() | self.counts.others.keys()
-        self._fronts.add(front)
+        self._fronts[front] = None
         self.changed((), front)
         return front
 
     def closed(self, front: CountedFront) -> None:
         """A session has ended: what its front has had does not count."""
-        self._fronts.discard(front)
+        self._fronts.pop(front, None)
         self.changed(front.own, front)
 
     def changed(self, keys: Collection[Key], by: CountedFront) -> None:

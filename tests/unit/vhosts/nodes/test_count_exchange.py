@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import msgspec
 import pytest
 from hypothesis import given
@@ -118,6 +120,18 @@ def test_a_front_is_not_told_what_it_has_said(cluster: Cluster) -> None:
     first.counts.add(USER, "ann", 1)
     cluster.pass_seconds()
     assert (len(first.told), len(second.told)) == (0, 1)
+
+
+def _note(told: list[int], number: int, message: SessionMessage) -> None:
+    told.append(number)
+
+
+def test_fronts_are_told_in_the_order_of_their_sessions() -> None:
+    leader, told = LeaderCounts(SharedCounts()), list[int]()
+    for number in range(20):
+        leader.opened(partial(_note, told, number), lambda: 0)
+    leader.tell()
+    assert told == [*range(20)]
 
 
 def test_a_node_that_is_gone_does_not_count(cluster: Cluster) -> None:
