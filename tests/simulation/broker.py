@@ -5,14 +5,15 @@ any more: it leaves what its files have.
 """
 
 import asyncio
-import time
 import weakref
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, MutableMapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
+from simulation.loop import CommitThread, Loop
 from support.known_definitions import known_topology
 from support.log_states import states_of
 from support.queue_samples import no_hash
@@ -44,7 +45,6 @@ from routelog.vhosts import (
 )
 
 BEGIN = 1_000_000_000_000  # us since 1970, when a history begins
-TURNS_MAX = 20_000  # of a loop that comes to no rest
 # A file has some 15 blocks, so that files are full, and checkpoints are taken, all the time.
 OPTIONS = LogOptions(
     journal_file_bytes=64 * 1024,
@@ -55,6 +55,7 @@ OPTIONS = LogOptions(
     emptied_seconds=3.0,
 )
 FIRST = ScheduledRecord(0, 0, 0)
+SCHEDULERS: MutableMapping[Any, scheduler.Scheduler] = cast(Any, scheduler)._schedulers
 
 Declare = Callable[[VirtualHost], Coroutine[Any, Any, None]]
 Result = TypeVar("Result")
@@ -127,42 +128,6 @@ class Clock:
         """See `Clock`."""
 
 
-class Loop(asyncio.SelectorEventLoop):
-    """An event loop that turns when it is told; what is for a thread is done at once."""
-
-    def __init__(self, seconds: Callable[[], float]) -> None:
-        self.time = seconds  # type: ignore[method-assign]
-        super().__init__()
-        self.errors: list[BaseException] = []
-        self.set_exception_handler(self._noted)
-
-    def run_in_executor(  # type: ignore[override]
-        self, executor: Any, call: Callable[..., Any], *arguments: Any
-    ) -> asyncio.Future[Any]:
-        """See the event loop's method of this name."""
-        executor = executor or ThreadPoolExecutor()
-        return asyncio.wrap_future(executor.submit(call, *arguments), loop=self)
-
-    def _check_closed(self) -> None:
-        """What a killed process has left may ask for more, which never comes."""
-
-    @property
-    def is_idle(self) -> bool:
-        """Whether another turn would do nothing, at this time."""
-        own = cast(Any, self)
-        timers = own._scheduled
-        return not (own._ready or (timers and timers[0].when() <= self.time()))
-
-    def turn(self) -> None:
-        """Turn once."""
-        self.stop()
-        self.run_forever()
-
-    def _noted(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        if (error := context.get("exception")) is not None:
-            self.errors.append(error)
-
-
 class Broker:
     """One process: it follows, until it is to serve.
 
@@ -179,13 +144,13 @@ class Broker:
         self.loop = Loop(seconds)
         self._is_loaded = False
         self._background: list[asyncio.Task[None]] = []
-        schedulers = cast(Any, scheduler)._schedulers  # whose clock is the system's otherwise
-        schedulers[self.loop] = scheduler.Scheduler(weakref.proxy(self.loop), self._clock)
+        own = scheduler.Scheduler(weakref.proxy(self.loop), self._clock)
+        SCHEDULERS[self.loop] = own  # whose clock is the system's otherwise
         self.do(self._open())
 
     async def _open(self) -> None:
         loop = self.loop
-        self.logs = LogStore(self.data, self._files, self._clock, loop, OPTIONS)
+        self.logs = self.open_logs()
         store = FollowedStore(
             self.logs,
             self.data,
@@ -206,6 +171,12 @@ class Broker:
         self.storage = store.storage
         self.storage.start(self._noticed)
 
+    def open_logs(self) -> LogStore:
+        """Its logs, which use no thread."""
+        logs = LogStore(self.data, self._files, self._clock, self.loop, OPTIONS)
+        CommitThread(logs.journal, self.loop)
+        return logs
+
     def _noticed(self, notice: object) -> None:
         if isinstance(notice, Appended):
             self.made.append(notice.block)
@@ -218,39 +189,35 @@ class Broker:
         self.settle()
         return task.result()
 
+    def call(self, call: Callable[..., object], *arguments: Any) -> None:
+        """Call something in its loop."""
+        self.loop.call_soon(call, *arguments)
+        self.settle()
+
     def begin(self, work: Coroutine[Any, Any, None]) -> None:
         """Begin something that others have to answer."""
         self._background.append(self.loop.create_task(work))
 
     def settle(self) -> None:
         """Let it do all that it can do now."""
-        for _ in range(TURNS_MAX):
-            self.loop.turn()
-            if self.loop.is_idle:
-                if not (hasattr(self, "logs") and cast(Any, self.logs.journal)._committing):
-                    break
-                time.sleep(0.0001)  # for the journal's thread
-        else:
-            raise AssertionError("a broker comes to no rest")
-        for task in self._background:
-            if task.done():
-                task.result()
-        self._background = [each for each in self._background if not each.done()]
+        self.loop.settle()
+        if self._background:
+            for task in self._background:
+                if task.done():
+                    task.result()
+            self._background = [each for each in self._background if not each.done()]
         if self.loop.errors:
             raise self.loop.errors[0]
 
     def kill(self) -> None:
         """The process ends, and its files stay as they are."""
-        logs = cast(Any, self.logs)
-        if logs.journal._thread.is_alive():
-            logs.journal._jobs.put(None)
-            logs.journal._thread.join()
         with suppress(Exception):
             self.logs.metadata.close()
         self._files.close_all()
         self.loop.errors.clear()
         self.loop.set_exception_handler(lambda loop, context: None)
         self.loop.close()
+        SCHEDULERS.pop(self.loop, None)  # the clock knows the whole history
 
     # -- as its replica says
 
@@ -273,20 +240,20 @@ class Broker:
     def store(self, blocks: Sequence[ShardBlock]) -> None:
         """Store blocks of a leader."""
         if blocks:
-            self.do(_called(lambda: self.storage.store(blocks)))
+            self.call(self.storage.store, blocks)
 
     def truncate(self, position: int) -> None:
         """Cut what is behind."""
-        self.do(_called(lambda: self.storage.truncate(position, keep=False)))
+        self.call(partial(self.storage.truncate, position, keep=False))
 
     def commit(self, position: int) -> None:
         """Blocks are committed."""
         if position > self.applied:
-            self.do(_called(lambda: self.storage.commit(position)))
+            self.call(self.storage.commit, position)
 
     def begin_epoch(self, epoch: int) -> None:
         """Make blocks from here on."""
-        self.do(_called(lambda: self.storage.begin_epoch(epoch)))
+        self.call(self.storage.begin_epoch, epoch)
 
     def load(self, epoch: int) -> bool:
         """Load the queues, if they were not loaded; returns whether that is so."""
@@ -337,7 +304,7 @@ class Broker:
 
     def end_copy(self, copy: DataCopy) -> None:
         """Let go of a copy."""
-        self.do(_called(copy.end))
+        self.call(copy.end)
 
     def take_copy(self, copy: DataCopy) -> None:
         """Take a copy of another broker's data; the next start begins with it."""

@@ -105,10 +105,9 @@ class Checker:
         """A message leaves."""
         if isinstance(message, Hello | Acknowledge):
             before = self._promised.get(node.name, 0)
-            self._must(
-                message.epoch >= before,
-                f"I4: {node.name} follows epoch {message.epoch} after epoch {before}",
-            )
+            if message.epoch < before:
+                text = f"I4: {node.name} follows epoch {message.epoch} after epoch {before}"
+                raise Violation(text)
             self._promised[node.name] = message.epoch
         elif not isinstance(message, Fenced) and node.replica and node.replica.leader:
             self._leads(node, message.epoch)
@@ -125,10 +124,8 @@ class Checker:
             self._blocks[block.position, block.checksum] = block
             key = (block.epoch, block.position)
             same = self._made.setdefault(key, block.checksum) == block.checksum
-            self._must(
-                same or self._was_set_back,
-                f"I2: two blocks {block.position} of epoch {block.epoch}",
-            )
+            if not (same or self._was_set_back):
+                raise Violation(f"I2: two blocks {block.position} of epoch {block.epoch}")
             gone.discard(block.checksum)
 
     def truncated(self, node: "Node", position: int, erased: list[ShardBlock]) -> None:
@@ -150,27 +147,27 @@ class Checker:
         leader = replica.leader
         epoch = leader.epoch if leader else replica.promise.epoch
         before = self._committed_of.get(node.process, 0)
-        self._must(position >= before, f"I5: committed falls at {node.name} to {position}")
+        if position < before:
+            raise Violation(f"I5: committed falls at {node.name} to {position}")
         self._committed_of[node.process] = position
         mark = replica.log.chain.mark(position)
         if mark is None or self._is_outdated(epoch):
             return
-        self._must(position <= replica.log.durable, f"I12: {node.name} applies what is not durable")
+        if position > replica.log.durable:
+            raise Violation(f"I12: {node.name} applies what is not durable")
         for each in range(applied + 1, position + 1):
             here = replica.log.chain.mark(each)
             if here is None:
                 continue
             known = self.history.setdefault(each, here)
-            self._must(known == here, f"I2: {node.name} has another committed block {each}: {here}")
+            if known != here:
+                raise Violation(f"I2: {node.name} has another committed block {each}: {here}")
             if each in blocks:
                 self.payloads[each] = bytes(blocks[each].payload)
         if leader is not None:
             self._is_on_disks(node, mark, epoch)
-        else:
-            self._must(
-                position <= self._committed_end,
-                f"I10: {node.name} applies {position}, no leader had committed that",
-            )
+        elif position > self._committed_end:
+            raise Violation(f"I10: {node.name} applies {position}, no leader had committed that")
 
     def confirmed(self, node: "Node", position: int, payload: bytes) -> None:
         """A client gets its confirm."""
@@ -179,8 +176,10 @@ class Checker:
         if self._is_outdated(node.replica.leader.epoch):
             return
         self.counts["confirms"] += 1
-        self._must(payload not in self.confirms, f"I6: {payload!r} is confirmed twice")
-        self._must(self.payloads.get(position) == payload, f"I6: {payload!r} is not at {position}")
+        if payload in self.confirms:
+            raise Violation(f"I6: {payload!r} is confirmed twice")
+        if self.payloads.get(position) != payload:
+            raise Violation(f"I6: {payload!r} is not at {position}")
         self.confirms[payload] = position
         self.confirmed_end = max(self.confirmed_end, position)
 
@@ -248,10 +247,11 @@ class Checker:
             return
         now = self._cluster.scheduler.now
         since = self._deposed_at.setdefault(node.process, now)
-        self._must(
-            now - since < DEPOSED_SECONDS,
-            f"I14: {node.name} serves epoch {replica.leader.epoch}, long after {served} was served",
-        )
+        if now - since >= DEPOSED_SECONDS:
+            epoch = replica.leader.epoch
+            raise Violation(
+                f"I14: {node.name} serves epoch {epoch}, long after {served} was served"
+            )
 
     # Steps of the coordinator
 
@@ -356,10 +356,8 @@ class Checker:
 
     def _leads(self, node: "Node", epoch: int) -> None:
         known = self._leaders.setdefault(epoch, (node.name, node.process))
-        self._must(
-            known == (node.name, node.process) or self._was_set_back,
-            f"I1: {node.name} and {known[0]} both lead epoch {epoch}",
-        )
+        if known != (node.name, node.process) and not self._was_set_back:
+            raise Violation(f"I1: {node.name} and {known[0]} both lead epoch {epoch}")
 
     def _is_on_disks(self, node: "Node", mark: Mark, epoch: int) -> None:
         """What a leader calls committed is on the disk of every member of the in-sync set."""
@@ -369,17 +367,16 @@ class Checker:
         if self._was_set_back:
             return
         for name in sorted(record.in_sync):
-            has = self._has(name, record, mark)
-            self._must(has, f"I6: {node.name} commits {mark}, {name} does not have it")
+            if not self._has(name, record, mark):
+                raise Violation(f"I6: {node.name} commits {mark}, {name} does not have it")
         if record.epoch != epoch:
             return
         counted = replica.leader.counted
-        self._must(counted >= record.members, f"I7: {node.name} counts {sorted(counted)} only")
-        copies = [each for each in self._cluster.nodes.values() if each.disk.has(mark)]
-        self._must(
-            len(copies) >= self._cluster.settings.min_in_sync - self._cluster.wiped,
-            f"I6: {node.name} commits {mark} with {len(copies)} copies",
-        )
+        if not counted >= record.members:
+            raise Violation(f"I7: {node.name} counts {sorted(counted)} only")
+        copies = sum(each.disk.has(mark) for each in self._cluster.nodes.values())
+        if copies < self._cluster.settings.min_in_sync - self._cluster.wiped:
+            raise Violation(f"I6: {node.name} commits {mark} with {copies} copies")
 
     def _has(self, name: str, record: ShardRecord, mark: Mark) -> bool:
         """Whether a member has a block; one whose disk was wiped since is no member."""
@@ -394,7 +391,7 @@ class Checker:
 
         What is left to be true: what is committed, what is confirmed, and who serves.
         """
-        return self.counts["set back"] > 0
+        return self.counts.get("set back", 0) > 0
 
     def _is_outdated(self, epoch: int) -> bool:
         """Whether an operator has given up what this epoch's leader still says."""

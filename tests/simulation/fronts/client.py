@@ -2,12 +2,12 @@
 
 import asyncio
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 
 from pamqp import body, commands, header
 from pamqp import frame as pamqp_frame
-from simulation.broker import Loop
 from simulation.fronts.wire import CLIENTS
+from simulation.loop import Loop
 
 PROTOCOL_HEADER = b"AMQP\x00\x00\x09\x01"
 TOO_FEW = "too few nodes have stored it"
@@ -67,19 +67,18 @@ class Machine:
     def turn(self) -> None:
         """Let clients do all that they can do now."""
         loop = self.loop
-        loop.turn()
-        while not loop.is_idle:
-            loop.turn()
+        loop.settle()
         if loop.errors:
             raise loop.errors[0]
-        timers = cast(Any, loop)._scheduled
-        if timers and timers[0].when() < self._wakes_at:
-            self._wakes_at = timers[0].when()
-            self._after(max(0.0, self._wakes_at - self._seconds()), self._wake)
+        when = loop.next_timer()
+        if when is not None and when < self._wakes_at:
+            self._wakes_at = when
+            self._after(max(0.0, when - self._seconds()), self._wake, when)
 
-    def _wake(self) -> None:
-        self._wakes_at = float("inf")
-        self.turn()
+    def _wake(self, when: float) -> None:
+        if when == self._wakes_at:  # else another one has come before it
+            self._wakes_at = float("inf")
+            self.turn()
 
 
 class Publish:

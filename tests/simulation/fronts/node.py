@@ -155,11 +155,12 @@ class FrontsNode(Node):
         super().resume()
 
     def _check_limits(self) -> None:
-        session = self.session
-        unconfirmed = getattr(session, "unconfirmed_bytes", 0)
-        unsent = max(
-            (each.unsent_bytes(self.host) for each in self.wires if each.is_session), default=0
-        )
+        unsent = 0
+        for wire in self.wires:
+            if wire.is_session:
+                unsent = max(unsent, wire.unsent_bytes(self.host))
+        front = self.broker.process.sessions.front_node if self.broker is not None else None
+        unconfirmed = front.session.unconfirmed_bytes if front is not None else 0
         if (
             unconfirmed > WINDOW_BYTES + UNCONFIRMED_SLACK_BYTES
             or unsent > OUTBOX_BYTES + UNSENT_SLACK_BYTES
@@ -186,26 +187,28 @@ class FrontsNode(Node):
     def _work(self) -> None:
         if self.broker is None or self._is_turning:
             return
-        self._is_turning = True
-        try:
-            self.broker.settle()
-            self._hand_over()
-        finally:
-            self._is_turning = False
-        self._check_limits()
+        if self.broker.made or not self.broker.loop.is_idle:
+            self._is_turning = True
+            try:
+                self.broker.settle()
+                self._hand_over()
+            finally:
+                self._is_turning = False
+            self._check_limits()
         self._plan()
 
     def _plan(self) -> None:
         broker = self.broker
-        when = None if broker is None else broker.next_timer()
+        when = None if broker is None else broker.loop.next_timer()
         if when is not None and when < self._wakes_at:
             self._wakes_at = when
             delay = max(0.0, when - self.cluster.scheduler.now)
-            self.cluster.scheduler.after(delay, self._in_turn, self.process, self._wake)
+            self.cluster.scheduler.after(delay, self._in_turn, self.process, self._wake, when)
 
-    def _wake(self) -> None:
-        self._wakes_at = float("inf")
-        self._work()
+    def _wake(self, when: float) -> None:
+        if when == self._wakes_at:  # else another one has come before it
+            self._wakes_at = float("inf")
+            self._work()
 
     def handle(self, event: on.Event) -> None:
         """See `Node`."""

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, cast
 from unittest.mock import patch
 
 from argon2 import PasswordHasher
-from simulation.broker import OPTIONS, Files, Loop
 from simulation.broker import Broker as LoopBroker
+from simulation.broker import Files
 from simulation.fronts.wire import Wire
 
 from routelog.amqp_front.server.front import AmqpFront
@@ -262,7 +262,7 @@ class NodeProcess(LoopBroker):
         self.member.look()
 
     def _open_logs(self, config: BrokerConfig, loop: asyncio.AbstractEventLoop) -> LogStore:
-        logs = LogStore(self.data, self._files, self._clock, loop, OPTIONS)
+        logs = self.open_logs()
         for name in ("with_state", "_with_unflushed", "_changed"):
             setattr(logs.checkpoints, name, _InOrder())
         return logs
@@ -279,11 +279,6 @@ class NodeProcess(LoopBroker):
         """The process ends, and its files stay as they are."""
         logging.getLogger().removeHandler(self.process.recent_log)
         super().kill()
-
-    def next_timer(self) -> float | None:
-        """When the loop has something to do."""
-        timers = cast(Any, self.loop)._scheduled
-        return timers[0].when() if timers else None
 
     def drop_blocks(self) -> list[ShardBlock]:
         """Blocks that were made, and not handed over."""
@@ -320,4 +315,4 @@ async def _nothing(*arguments: object) -> None:
     pass
 
 
-__all__ = ["Loop", "Member", "NodeProcess", "Process", "simulated_processes"]
+__all__ = ["Member", "NodeProcess", "Process", "simulated_processes"]

@@ -4,11 +4,14 @@ import os
 from collections import Counter
 
 import pytest
+from simulation.broker import SCHEDULERS
 from simulation.fronts.cluster import run
+from simulation.loop import Loop
 
 SEEDS = int(os.environ.get("ROUTELOG_TEST_SEEDS", "20"))
 FIRST = int(os.environ.get("ROUTELOG_TEST_SEED", "0")) * SEEDS
 PIECE = 10
+OF_ONE_HISTORY = (0, 3)  # where the threads of a process, or the order of its sets, would tell
 
 # What a sample must have been through, or it has shown nothing.
 FAULTS = ("kill", "pause", "cut", "command", "break", "stall", "slow", "late")
@@ -26,6 +29,18 @@ def test_clients_of_all_nodes_are_told_what_is_true(first: int) -> None:
         _counts.update(outcome.counts)
         if outcome.violation is not None:
             pytest.fail("\n".join([*run(seed, traces=True).timeline[-200:], f"seed {seed}"]))
+
+
+@pytest.mark.parametrize("seed", OF_ONE_HISTORY)
+def test_a_seed_has_one_history(seed: int) -> None:
+    first, second = run(seed, traces=True), run(seed, traces=True)
+    assert len(first.timeline) > 100
+    assert first == second
+
+
+def test_nothing_is_left_of_a_history() -> None:
+    run(8)
+    assert not [each for each in SCHEDULERS if isinstance(each, Loop)]
 
 
 def test_the_faults_were_there() -> None:

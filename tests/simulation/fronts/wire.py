@@ -118,7 +118,7 @@ class Way:
             taken = bytes(self.sent[:size])
             del self.sent[:size]
             target.host.enter(target.take, taken)
-            if self.source.host.is_there:
+            if self.source.waits and self.source.host.is_there:
                 self.source.host.enter(self.source.carried)
         elif self._ending is not None:
             ending, self._ending = self._ending, None
@@ -182,6 +182,11 @@ class End(asyncio.Transport):
             self.is_over = self._is_closing = True
             self.way.sent.clear()
             self._protocol.connection_lost(None)
+
+    @property
+    def waits(self) -> bool:
+        """Whether it is to know that some of what was sent is over."""
+        return self._is_stalled or self._is_closing
 
     def carried(self) -> None:
         """Some of what was sent is over."""
@@ -288,11 +293,8 @@ class Wire:
 
     def unsent_bytes(self, host: Host) -> int:
         """What a process has sent, and the system has not taken."""
-        return sum(
-            end.get_write_buffer_size()
-            for end in (self.near, self.far)
-            if end.host is host and not end.is_over
-        )
+        end = self.near if self.near.host is host else self.far
+        return 0 if end.host is not host or end.is_over else end.get_write_buffer_size()
 
     def process_ended(self, host: Host) -> None:
         """A process has ended, and its machine says so."""

@@ -116,16 +116,15 @@ class Work:
         while not self.stops:
             try:
                 await work()
-                if name == "setup":
-                    return
             except Gone:
                 self.ledger.counts["connections lost"] += 1
             except Refused as error:
                 self.ledger.counts[f"channels closed: {error.code}"] += 1
-            finally:
-                place = self._places.pop(asyncio.current_task(), None)
-                if place is not None and not place.client.is_gone:
-                    place.client.drop()
+            place = self._places.pop(asyncio.current_task(), None)
+            if place is not None and not place.client.is_gone:
+                place.client.drop()
+            if name == "setup" and self.is_set_up:
+                return
             await self._pause(0.1)
 
     async def _pause(self, seconds: float) -> None:
