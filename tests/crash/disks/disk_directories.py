@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import shutil
-import tempfile
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -14,11 +12,12 @@ DISK = "/var/tmp"  # what is there outlives a restart of the machine
 
 @pytest.fixture(scope="session")
 def tmp_path_factory(request: pytest.FixtureRequest) -> Iterator[pytest.TempPathFactory]:
-    """pytest's own, on the disk; its `tmp_path` follows it."""
-    directory = tempfile.mkdtemp(prefix="routelog-tests-", dir=DISK)
+    """pytest's own, on the disk, where it keeps what the last runs that failed have left."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(request.config.option, "basetemp", Path(directory, "run"))
+        patch.setenv("PYTEST_DEBUG_TEMPROOT", DISK)
+        patch.setattr(request.config.option, "basetemp", None)
         factory = pytest.TempPathFactory.from_config(request.config, _ispytest=True)
+        directory = factory.getbasetemp()
     yield factory
     if not request.session.testsfailed:
         shutil.rmtree(directory)
