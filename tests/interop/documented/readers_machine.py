@@ -50,7 +50,8 @@ case $1 in stop | restart)
     while kill -0 "$(cat $pid)" 2>/dev/null; do sleep 0.05; done
 esac
 case $1 in start | restart)
-    routelog serve --host 127.0.0.1 --data-dir /var/lib/routelog >$log 2>&1 </dev/null &
+    : >$log  # at once: it has the ready line of the start before
+    routelog serve --host 127.0.0.1 --data-dir /var/lib/routelog >>$log 2>&1 </dev/null &
     echo $! >$pid
     until grep -q '^routelog ready' $log; do
         kill -0 $! || { cat $log >&2; exit 1; }
