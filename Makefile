@@ -20,9 +20,9 @@ PACKAGES := $(wildcard amqp_front benchmarks broker exchanges log_backend manage
 HOT_SOURCES := $(shell sed -nE 's/^    "routelog\.([a-z_.]+)",$$/\1/p' pyproject.toml | tr . /)
 KERNEL := $(wildcard $(HOT_SOURCES:=.py) $(HOT_SOURCES:=.pxd))
 
-# On two cores, file by file: the tests of one share brokers, Spark or an ageing directory. In the order of the
-# folders, as the long ones come first.
-TESTS := $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+# Three tests at a time, as one often waits; file by file: the tests of one share brokers, Spark or an ageing
+# directory. In the order of the folders, as the long ones come first.
+TESTS := $(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
 
 # Tests would wait for the disk as long as they work: their files are in memory where there are 4 GiB for them.
 # Tests of the disk have them on one all the same: tests/crash/disks/disk_directories.py.
@@ -60,7 +60,7 @@ demo-cluster: setup ## three nodes: a leader killed, one cut off, a disk wiped, 
 serve: $(COMPILED) ## run a broker on 127.0.0.1:5672 with its data in ./data
 	@exec $(BIN)/routelog serve --host 127.0.0.1 --port 5672 --data-dir ./data
 
-test: setup java ## tests of every kind, and samples of the long ones: half an hour on two cores
+test: setup java ## tests of every kind, and samples of the long ones: a quarter of an hour
 	@$(IN_MEMORY) $(TESTS) -m "not long"
 
 test-long: setup java ## every test, with larger samples of crashes, histories and requests: an hour
