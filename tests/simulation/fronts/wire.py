@@ -164,12 +164,16 @@ class End(asyncio.Transport):
         if not isinstance(protocol, asyncio.BufferedProtocol):
             protocol.data_received(octets)
             return
-        while octets and not self.is_over:
+        while octets and self.reads and not self.is_over:
             room = memoryview(protocol.get_buffer(len(octets)))
+            if not room:
+                raise RuntimeError("get_buffer() returned an empty buffer")  # as asyncio has it
             size = min(len(room), len(octets))
             room[:size] = octets[:size]
             octets = octets[size:]
             protocol.buffer_updated(size)
+        if not self.is_over:
+            self.back.sent[:0] = octets  # it does not read on for now
 
     def ended(self) -> None:
         """The other end sends nothing more."""
