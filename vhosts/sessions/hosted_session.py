@@ -390,12 +390,17 @@ class HostedSession:
         reason = _RETURN_REASONS.get(message.flags & ~MORE)
         if reason is None:
             raise BadSessionMessage(f"returned for reason {message.flags}")
-        holder, count = self._holder(message.subject), message.count
+        count = message.count
+        if not count and self._is_forgotten(message.subject):
+            return
+        holder = self._holder(message.subject)
         first, end = message.first, message.first + count
         if count:
             source = holder.unsettled.take(message.partition, first, end)
+        elif (known := holder.unsettled.source(message.partition)) is not None:
+            source = known
         else:
-            source = holder.unsettled.source(message.partition)
+            return
         if message.flags & MORE and source not in self._paused:
             self._paused[source] = []
             source.pause()
@@ -408,6 +413,11 @@ class HostedSession:
                 self._drop_settled(kept)
         if holder.is_gone:
             self._drop_settled(holder)
+
+    def _is_forgotten(self, subject: int) -> bool:
+        # Its queue may be deleted, of which the front has not heard.
+        is_known = subject in self._consumers or subject in self._queues
+        return 0 < subject <= self._last_subject and not is_known
 
     def _resumed(self, source: DeliverySource, holder: Holder) -> Sequence[HostedConsumer]:
         # All has come back.

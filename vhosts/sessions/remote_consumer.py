@@ -130,7 +130,8 @@ class RemoteConsumer:
     def partitions_in_order(self) -> Sequence[RemotePartition]:
         """The partitions of which its follower is handed nothing before what it had is back."""
         is_followed = self._queue.is_single or self._consumer.exclusive
-        return list(self.partitions.values()) if is_followed and not self._is_reader else ()
+        keeps_none = self._is_reader or self._consumer.no_ack
+        return list(self.partitions.values()) if is_followed and not keeps_none else ()
 
     # -- its sessions
 

@@ -36,6 +36,9 @@ class PartitionReturns:
         self._session = session
         self._index = index
         self._pauses = 0
+        self._pausing = (
+            0  # the subject that the pause names, and its end: the leader may have forgotten others
+        )
         self._is_gathered = False
         # By source, in the order of their coming; of each the ranges for a reason
         self._ranges: dict[tuple[int, ReturnReason], Ranges] = {}
@@ -51,16 +54,17 @@ class PartitionReturns:
         """More messages come back than those of one turn, until `resume`."""
         self._pauses += 1
         if self._pauses == 1:  # ahead of what makes others want them
+            self._pausing = subject
             self._session.flush()
             self._session.write(self._returned(subject, ReturnReason.UNUSED, 0, 0, MORE))
 
-    def resume(self, subject: int) -> None:
+    def resume(self) -> None:
         """That was all of one consumer."""
         self._pauses -= 1
         if self._pauses:
             return
         if not self._ranges:
-            self._session.write(self._returned(subject, ReturnReason.UNUSED, 0, 0, 0))
+            self._session.write(self._returned(self._pausing, ReturnReason.UNUSED, 0, 0, 0))
         elif not self._is_gathered:
             self._is_gathered = True
             self._session.gather(self)
@@ -216,7 +220,7 @@ class RemotePartition:
         """See `DeliverySource`."""
         if self._is_paused and not self.session.is_lost:
             self._is_paused = False
-            self._returns.resume(self._subject)
+            self._returns.resume()
         self.on_ready()
 
     def begin_leaving(self) -> None:
@@ -226,7 +230,7 @@ class RemotePartition:
     def end_leaving(self) -> None:
         """All that was on the way to its consumer has come back."""
         if not self.session.is_lost:
-            self._returns.resume(self._subject)
+            self._returns.resume()
 
     def redeliver(
         self, first: int, end: int, bytes_max: int, when_loaded: Callable[[], None]

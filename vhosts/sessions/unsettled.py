@@ -45,16 +45,10 @@ class Unsettled:
         self.count -= end - first
         return part[0]
 
-    def source(self, partition: int) -> DeliverySource:
-        """Where deliveries of a partition came from.
-
-        Raises:
-            BadSessionMessage: there have been none.
-        """
+    def source(self, partition: int) -> DeliverySource | None:
+        """Where deliveries of a partition came from; None: there have been none."""
         part = self._parts.get(partition)
-        if part is None:
-            raise BadSessionMessage(f"nothing was delivered of partition {partition}")
-        return part[0]
+        return None if part is None else part[0]
 
     @property
     def sources(self) -> Iterator[DeliverySource]:

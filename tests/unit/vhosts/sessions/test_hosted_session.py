@@ -312,7 +312,7 @@ async def test_returned_messages_come_again(front: HandFront, queue: Queue, cons
 @pytest.mark.parametrize("kind", [Kind.SETTLE, Kind.RETURN])
 @pytest.mark.parametrize(
     ("first", "count", "partition"),
-    [(0, 11, 0), (10, 1, 0), (4, (1 << 64) - 1, 0), ((1 << 64) - 1, 2, 0), (0, 1, 1), (0, 0, 1)],
+    [(0, 11, 0), (10, 1, 0), (4, (1 << 64) - 1, 0), ((1 << 64) - 1, 2, 0), (0, 1, 1)],
 )
 async def test_only_what_was_delivered_is_settled(
     front: HandFront,
@@ -400,8 +400,33 @@ async def test_a_series_of_returns_may_end_with_nothing(
     assert is_paused(queue)
     front.give_back(consumer, 0, 0)
     assert ready(queue) == numbered(0, 10)
+
+
+async def test_a_series_without_a_message_may_be_of_whom_the_leader_has_forgotten(
+    node: Node, front: HandFront, queue: Queue, consumer: int
+) -> None:
+    front.settle(consumer, 0, 10)
+    deleted = delete_queue(node.vhost, queue)
+    assert deleted is not None
+    await deleted
+    front.run()
+    for more in (True, False):
+        front.give_back(consumer, 0, 0, more=more)
     with pytest.raises(BadSessionMessage, match=r"nothing unsettled"):
-        front.give_back(consumer, 0, 0)
+        front.give_back(consumer, 0, 1)
+    with pytest.raises(BadSessionMessage, match=r"nothing unsettled"):
+        front.give_back(consumer + 1, 0, 0)
+
+
+@pytest.mark.parametrize("partition", [0, 1])
+async def test_a_series_without_a_message_may_be_of_whom_had_none(
+    front: HandFront, queue: Queue, subject: int, partition: int
+) -> None:
+    consumer = front.consume(subject, no_ack=True)
+    front.publish(subject, "m")
+    for more in (True, False):
+        front.give_back(consumer, 0, 0, more=more, partition=partition)
+        assert not is_paused(queue)
 
 
 async def test_a_series_goes_over_consumers(front: HandFront, queue: Queue, subject: int) -> None:

@@ -136,6 +136,39 @@ async def test_without_acks_all_of_it_is_settled(place: Place) -> None:
     assert await place.value(queue.counts()) == (0, 0)
 
 
+@pytest.mark.parametrize("kind", ["exclusive", "single active"])
+async def test_who_has_the_queue_alone_and_acknowledges_nothing_makes_room(
+    place: Place, kind: str
+) -> None:
+    queue = await place.queue(single_active_consumer=kind == "single active")
+    taker = RemoteTaker(no_ack=True, exclusive=kind == "exclusive")
+    await place.attach(queue, taker)
+    await place.publish(queue, "a")
+    assert await place.took(taker) == ["a"]
+    queue.detach([taker])
+    await place.publish(queue, "b")
+    await place.attach(queue, other := RemoteTaker(exclusive=kind == "exclusive"))
+    assert await place.took(other) == ["b"]
+
+
+@pytest.mark.parametrize("no_ack", [False, True])
+async def test_who_has_the_queue_alone_leaves_while_it_is_deleted(
+    place: Place, no_ack: bool
+) -> None:
+    queue, taker = await place.queue(), RemoteTaker(exclusive=True, no_ack=no_ack)
+    await place.attach(queue, taker)
+    await place.publish(queue, "a")
+    await place.rest()
+    for delivery in taker.take() if not no_ack else ():
+        settle(delivery)
+    await place.rest()
+    deleted = delete_queue(place.node.vhost, place.node.vhost.queues["q"])
+    place.node.turns.run()
+    queue.detach([taker])  # a front has not heard of it
+    await place.value(deleted)
+    await place.rest()
+
+
 async def test_single_messages_are_got(place: Place) -> None:
     queue = await place.queue()
     assert await place.get(queue) is None

@@ -107,6 +107,15 @@ def test_a_pause_lasts_over_turns_until_all_consumers_have_returned_theirs(front
     assert front.source.woken == 2
 
 
+def test_a_pause_ends_by_whom_it_began(front: Front) -> None:
+    # The leader may have forgotten one of them, and takes its series for none.
+    front.one.pause()
+    front.other.pause()
+    front.one.resume()
+    front.other.resume()
+    assert front.returned() == [(11, UNUSED.value | MORE, 0, 0), (11, UNUSED.value, 0, 0)]
+
+
 def test_a_pause_without_returns_ends(front: Front) -> None:
     front.one.pause()
     front.one.resume()
