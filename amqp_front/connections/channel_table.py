@@ -3,13 +3,12 @@ the other.
 """
 
 from collections.abc import Awaitable, Iterable, Iterator
-from typing import Protocol
 
 from pamqp import commands
 
 from routelog.amqp_front.connections.channel import Channel
 from routelog.amqp_front.connections.channel_connection import ChannelConnection
-from routelog.amqp_front.consuming.settling import LEAVING_MAX, Settling
+from routelog.amqp_front.consuming.settling import LEAVING_MAX
 from routelog.amqp_front.node.services import Services
 from routelog.amqp_front.publishing.content import PartialContent
 from routelog.amqp_front.wire.command import BegunPublish, Command, Frame, PublishRun, SettleRun
@@ -189,17 +188,7 @@ def _commits_publishes(channel: Channel) -> bool:
 CHANNELS_MAX = 8  # that leave at once: some 30 us each, and a turn may have several connections
 
 
-class StoppedChannel(Protocol):
-    """A channel that was stopped: it delivers and confirms nothing more."""
-
-    def leave(self) -> Settling:
-        """End its consumers; what it held comes back as this goes on."""
-
-    def end(self) -> None:
-        """All is done."""
-
-
-def torn_down(channels: Iterable[StoppedChannel], services: Services) -> Iterator[None]:
+def torn_down(channels: Iterable[Channel], services: Services) -> Iterator[None]:
     """Let the channels of one connection leave in this order; it yields when the turn is over.
 
     Raises:

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 from pamqp import commands
 
+from routelog.amqp_front.connections.channel_connection import ChannelConnection
 from routelog.amqp_front.connections.channel_table import ChannelTable
 from routelog.amqp_front.connections.handshake import (
     RETURN_REFUSED,
@@ -19,10 +20,8 @@ from routelog.amqp_front.connections.handshake import (
     client_identity,
     tune_frame,
 )
-from routelog.amqp_front.connections.publishing_hold import PublishingHold
 from routelog.amqp_front.connections.receive_buffer import ReceiveBuffer
-from routelog.amqp_front.node.services import Services
-from routelog.amqp_front.sockets.heartbeat import Heartbeat
+from routelog.amqp_front.sockets.heartbeat import Heartbeat, HeartbeatOwner
 from routelog.amqp_front.wire.command import Frame
 from routelog.amqp_front.wire.errors import (
     ACCESS_REFUSED,
@@ -33,8 +32,8 @@ from routelog.amqp_front.wire.errors import (
 )
 from routelog.amqp_front.wire.methods import decode_method, encode_method
 from routelog.amqp_front.wire.sasl import EXTERNAL, MECHANISMS, MalformedResponse, credentials
-from routelog.broker import ClientSocket, IntakeShare, LoginClient, Logins, PublishPace, ends_for
-from routelog.vhosts import AuthenticationRefused, PermissionCache, User, VirtualHost
+from routelog.broker import LoginClient, Logins, ends_for
+from routelog.vhosts import AuthenticationRefused, PermissionCache, User
 
 REFUSED = "Login was refused using authentication mechanism {}. For details see the broker logfile."
 
@@ -99,50 +98,26 @@ HANDSHAKE = (
 )
 
 
-class MethodConnection(Protocol):
+class MethodConnection(ChannelConnection, HeartbeatOwner, Protocol):
     """What these methods need of their connection."""
 
-    services: Services
     refusal: str
-    socket: ClientSocket | None
     state: State
-    name: str
-    user: str
-    vhost: VirtualHost
-    permissions: PermissionCache
     admitted: bool
     told_refusals: bool
-    cancel_notify: bool
-    returns_refused: bool
     heartbeat: Heartbeat | None
     heartbeat_seconds: int
-    body_frame_max: int
     channels: ChannelTable
     receive_buffer: ReceiveBuffer
-    hold: PublishingHold
-    intake: IntakeShare
-    pace: PublishPace
-
-    def write(self, frames: bytes) -> None:
-        """Send frames to the client."""
 
     def send_method(self, kind: type[Any], **values: Any) -> None:
         """Send a method on channel 0."""
-
-    def wait_for(self, done: Awaitable[object], then: Callable[[], None]) -> None:
-        """Read no further commands until `done`, then call `then`."""
-
-    def rest(self, then: Callable[[], None]) -> None:
-        """Carry out no further commands until others had their turns, then call `then`."""
 
     def limit_runs(self) -> None:
         """Let no run of publishes be larger than its pace says."""
 
     def opened(self) -> None:
         """The client is in its vhost."""
-
-    def fail(self, error: Exception, class_id: int = 0, method_id: int = 0) -> None:
-        """Answer an error."""
 
     def release(self) -> list[Awaitable[None]]:
         """Let go of the channels, and of the vhost."""
@@ -152,12 +127,6 @@ class MethodConnection(Protocol):
 
     def end(self, *, leaves: bool = False) -> None:
         """Both sides have said that they close."""
-
-    def send_heartbeat(self) -> None:
-        """See `HeartbeatOwner`."""
-
-    def missed_heartbeats(self) -> None:
-        """See `HeartbeatOwner`."""
 
 
 _OPEN_OK = encode_method(0, commands.Connection.OpenOk)

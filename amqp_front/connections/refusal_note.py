@@ -1,27 +1,16 @@
 """What the log says of a channel or a connection that ends with an error."""
 
-from typing import Any, Protocol
+from typing import Any
 
 from pamqp import commands
 
+from routelog.amqp_front.connections.connection_methods import MethodConnection
 from routelog.amqp_front.consuming.client_channel import RefusingChannel
-from routelog.amqp_front.node.services import Services
 from routelog.amqp_front.wire.errors import AmqpError, LoginRefused, SoftError
-from routelog.vhosts import VirtualHost
-
-
-class RefusedConnection(Protocol):
-    """What is said in the log of a connection that is refused something."""
-
-    services: Services
-    name: str
-    user: str
-    vhost: VirtualHost
-    admitted: bool
 
 
 def note_refusal(
-    connection: RefusedConnection,
+    connection: MethodConnection,
     answer: AmqpError,
     index: int,
     channel: RefusingChannel | None,

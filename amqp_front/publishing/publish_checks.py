@@ -5,7 +5,7 @@ from typing import Protocol
 
 from routelog.amqp_front.wire.command import CARBON_COPY, PublishRun
 from routelog.amqp_front.wire.errors import PRECONDITION_FAILED, AmqpError, SoftError
-from routelog.amqp_front.wire.properties import REPLY_TO, USER_ID, Properties, copies
+from routelog.amqp_front.wire.properties import REPLY_TO, USER_ID, Identity, Properties, copies
 from routelog.amqp_front.wire.single_run import single_run
 from routelog.broker import PSEUDO_QUEUE
 from routelog.log_backend import EXPIRATION
@@ -14,17 +14,12 @@ from routelog.vhosts import AccessRefused, MatchBudget, PermissionCache, Verb, V
 INSPECTED = EXPIRATION | USER_ID | REPLY_TO | CARBON_COPY
 
 
-class CheckedChannel(Protocol):
+class CheckedChannel(Identity, Protocol):
     """What is asked of the channel."""
 
     vhost: VirtualHost
-    user: str
     permissions: PermissionCache
     reply_address: str | None
-
-    @property
-    def impersonates(self) -> bool:
-        """Its user may publish in another's name."""
 
 
 def is_checked(run: PublishRun, channel: CheckedChannel) -> bool:

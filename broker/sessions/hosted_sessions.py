@@ -2,11 +2,10 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Hashable, Iterable, Mapping, Set
+from collections.abc import Callable, Mapping, Set
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
 
 import msgspec
 
@@ -19,6 +18,7 @@ from routelog.vhosts import (
     AskedNode,
     CountedFront,
     DefinitionBarrier,
+    HostedSession,
     LeaderCounts,
     NodeAnswer,
     SessionKind,
@@ -30,41 +30,8 @@ from routelog.vhosts import (
 log = logging.getLogger(__name__)
 
 
-class LeaderEnd(Hashable, Protocol):
-    """The leader's end of a session: see `HostedSession`.
-
-    Attributes:
-        on_applied: told up to which position the front has applied definitions.
-        on_failed: told why the session has to end.
-        on_told, on_counts: take what the front says of its clients.
-    """
-
-    on_applied: Callable[[int], None]
-    on_failed: Callable[[str], None]
-    on_told: Callable[[SessionMessage], None]
-    on_counts: Callable[[SessionMessage], None]
-
-    def received(self, message: SessionMessage) -> None:
-        """See `SessionEnd`."""
-
-    def send_reply(self, address: bytes, records: Records) -> None:
-        """Send a direct reply to a client of the front; it is lost if the front does not read."""
-
-    def drained(self) -> None:
-        """The system has taken most of what was to be sent."""
-
-    def pressed(self, reasons: Iterable[str]) -> None:
-        """Tell the front why publishers are to wait; no reason: they are not."""
-
-    def ask_applied(self, position: int) -> None:
-        """Ask for `on_applied` when the front has applied definitions up to a position."""
-
-    def closed(self) -> "asyncio.Future[None]":
-        """The session has ended; done when what its front had is back, and its consumers have left."""
-
-
 # Makes the leader's end: from the name of the front, what sends to it, and how much is unsent.
-MakeEnd = Callable[[str, Write, Callable[[], int]], LeaderEnd]
+MakeEnd = Callable[[str, Write, Callable[[], int]], HostedSession]
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,8 +70,8 @@ class HostedSessions:
     ) -> None:
         self._leadership = leadership
         self._make = make
-        self._sockets: dict[LeaderEnd, SessionSocket] = {}
-        self._ends: dict[str, LeaderEnd] = {}
+        self._sockets: dict[HostedSession, SessionSocket] = {}
+        self._ends: dict[str, HostedSession] = {}
         self._ending: dict[str, asyncio.Future[None]] = {}  # by front: of its last session
         self._closings = 0  # of all
         self._none_left = asyncio.Event()
@@ -113,16 +80,16 @@ class HostedSessions:
         self._counts = LeaderCounts(counts)
         self._counted: dict[str, CountedFront] = {}  # likewise
         self._traced = traced
-        self._by_token: dict[bytes, LeaderEnd] = {}  # as addresses of direct replies name nodes
+        self._by_token: dict[bytes, HostedSession] = {}  # as addresses of direct replies name nodes
         self._pressure: Set[str] = frozenset()
-        self.barrier = DefinitionBarrier[LeaderEnd](
+        self.barrier = DefinitionBarrier[HostedSession](
             self._ask,
             lambda end: self._sockets[end].close("it does not apply definitions in time"),
             asyncio.get_running_loop().call_later,
             leadership.lease_seconds,
         )
 
-    def _ask(self, end: LeaderEnd, position: int) -> None:
+    def _ask(self, end: HostedSession, position: int) -> None:
         end.ask_applied(position)
         self._leadership.tell_committed()
 

@@ -12,7 +12,7 @@ from typing import Protocol
 from routelog.broker.sessions.session_socket import SILENCE_SHARE, SessionSocket
 from routelog.log_backend import Octets
 from routelog.mirror_cluster import LeadingNode
-from routelog.vhosts import BadSessionMessage, SessionKind, SessionMessage
+from routelog.vhosts import BadSessionMessage, FrontSession, SessionKind, SessionMessage
 
 log = logging.getLogger(__name__)
 
@@ -38,16 +38,6 @@ class Leaders(Protocol):
         """Connect with a leader for a session."""
 
 
-class FrontEnd(Protocol):
-    """The front's end of a session: see `FrontSession`."""
-
-    def received(self, message: SessionMessage) -> None:
-        """See `SessionEnd`."""
-
-    def lost(self, reason: str) -> None:
-        """The session has ended."""
-
-
 Write = Callable[[Sequence[Octets]], None]
 
 
@@ -66,7 +56,7 @@ class SessionSeeker:
         self,
         leaders: Leaders,
         lease_seconds: float,
-        opened: Callable[[Write, int, int], FrontEnd],
+        opened: Callable[[Write, int, int], FrontSession],
         stamp: Callable[[], int] = lambda: 0,
         answered: Callable[[int, int], None] = lambda number, age: None,
     ) -> None:
@@ -152,7 +142,7 @@ class SessionSeeker:
             answered=self._answered,
         )
 
-    def open(self, write: Write, epoch: int, position: int) -> FrontEnd:
+    def open(self, write: Write, epoch: int, position: int) -> FrontSession:
         """The leader has taken a session."""
         return self._opened(write, epoch, position)
 
@@ -174,7 +164,7 @@ class _Session:
         self.leader = leader
         self.decided: asyncio.Future[None] = loop.create_future()
         self.ended: asyncio.Future[None] = loop.create_future()
-        self.end: FrontEnd | None = None
+        self.end: FrontSession | None = None
         self._seeker = seeker
         self._socket: SessionSocket | None = None
 

@@ -4,28 +4,19 @@ A request that cannot be parsed may contain a password, so nothing of it goes in
 """
 
 import asyncio
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
+from routelog.broker import AcceptedSocket
 from routelog.management.calls.failures import Refused
 from routelog.vhosts import TellEvent
 
 MALFORMED = Refused(400, "bad_request", "malformed request")
 FAILED = Refused(500, "internal_server_error", "the broker failed; see its log")
 UNEXPECTED = Refused(417, "expectation_failed", "the only Expect is 100-continue")
-
-
-class CountedSocket(Protocol):
-    """The count of accepted sockets, as a connection sees it."""
-
-    def authenticated(self) -> None:
-        """The client has logged in."""
-
-    def closed(self) -> None:
-        """The socket is closed."""
 
 
 class HttpConnection(web.RequestHandler):
@@ -47,7 +38,7 @@ class HttpConnection(web.RequestHandler):
     def __init__(
         self,
         server: web.Server,
-        counted: CountedSocket,
+        counted: AcceptedSocket,
         seconds: float,
         note: TellEvent,
         client: tuple[str, int] | None,

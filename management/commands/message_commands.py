@@ -68,13 +68,7 @@ def browse(
     as_json: AsJson = False,
 ) -> None:
     """Show messages as they lie in a queue; nothing becomes of them."""
-    wanted = _filter(
-        begin,
-        until,
-        **conditions,
-        state=state,
-        partition=partition,
-    )
+    wanted = _filter(begin, until, **conditions, state=state, partition=partition)
     if not as_json:
         wanted["truncate"] = str(SHOWN_BYTES)
     rows: list[dict[str, Any]] = []
@@ -101,12 +95,7 @@ def tail(
 
     Of a queue without retention, those are missed that are settled within half a second.
     """
-    wanted = _filter(
-        "next",
-        None,
-        **conditions,
-        state="all",
-    )
+    wanted = _filter("next", None, **conditions, state="all")
     while True:
         page = _page(broker, vhost, name, wanted)
         for row in page["items"]:
@@ -146,12 +135,7 @@ def move(
     as_json: AsJson = False,
 ) -> None:
     """Move messages to another queue or exchange; copy or delete them. Those that consumers have stay."""
-    wanted = _filter(
-        begin,
-        until,
-        **conditions,
-        partition=partition,
-    )
+    wanted = _filter(begin, until, **conditions, partition=partition)
     if bool(message) + bool(wanted) + everything != 1:
         raise typer.BadParameter("expected --message, a filter such as --key, or --all")
     if copy and delete:
@@ -183,13 +167,7 @@ def redrive(
     as_json: AsJson = False,
 ) -> None:
     """Send dead letters back to the queues in which they died."""
-    body = {
-        "filter": _filter(
-            begin,
-            until,
-            **conditions,
-        )
-    }
+    body = {"filter": _filter(begin, until, **conditions)}
     path = ("queues", vhost, name, "redrive")
     _carry_out(broker, path, body, "sent back", limit, dry_run, yes, as_json)
 
@@ -213,11 +191,7 @@ def replay(
     as_json: AsJson = False,
 ) -> None:
     """Publish again what the log of a queue holds, consumed or not."""
-    wanted = _filter(
-        begin,
-        until,
-        **conditions,
-    )
+    wanted = _filter(begin, until, **conditions)
     body = {"filter": wanted, "to": _target(to_queue, to_exchange, routing_key)}
     path = ("queues", vhost, name, "replay")
     _carry_out(broker, path, body, "published again", limit, dry_run, yes, as_json)

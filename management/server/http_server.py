@@ -5,8 +5,9 @@ from collections.abc import Awaitable, Callable
 
 from aiohttp import web
 
+from routelog.broker import AcceptedSocket
 from routelog.management.calls.failures import Refused
-from routelog.management.calls.http_connection import FAILED, CountedSocket, HttpConnection
+from routelog.management.calls.http_connection import FAILED, HttpConnection
 from routelog.vhosts import TellEvent
 
 KEEP_ALIVE_SECONDS = 60.0  # between two requests, as RabbitMQ's
@@ -43,7 +44,7 @@ class HttpServer:
         await self._runner.setup()
 
     def serve(
-        self, counted: CountedSocket, client: tuple[str, int] | None = None, is_tls: bool = False
+        self, counted: AcceptedSocket, client: tuple[str, int] | None = None, is_tls: bool = False
     ) -> HttpConnection:
         """The protocol for an accepted socket.
 

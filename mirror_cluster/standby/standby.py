@@ -126,7 +126,6 @@ class StandbyNode:
         self._journal = logs.journal
         self._data = data
         self._disk = disk
-        self._clock = clock
         reserve = logs.space.reserve.size
         receiver = CopyReceiver(
             self._connect_copy,
