@@ -57,7 +57,6 @@ from routelog.log_backend.metadata.metadata import (
     MetadataCorrupt,
     MetadataStore,
     MetadataUnavailable,
-    RevisionConflict,
 )
 from routelog.log_backend.metadata.schedule import Schedule
 from routelog.log_backend.metadata.schedule_store import (

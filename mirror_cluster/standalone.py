@@ -25,11 +25,7 @@ def claim_epoch(store: MetadataStore, journal_epoch: int) -> int:
     Args:
         journal_epoch: of the journal's last block: other nodes have begun it, where this one followed in a
             cluster or as a standby. A block of a lower epoch would be no part of the journal.
-
-    Raises:
-        RevisionConflict: somebody else began one at the same time.
     """
-    entry = store.get(EPOCH_KEY)
     own = epoch_alone(store)
     if journal_epoch > own:
         log.warning(
@@ -38,6 +34,5 @@ def claim_epoch(store: MetadataStore, journal_epoch: int) -> int:
             journal_epoch + 1,
         )
     epoch = max(own, journal_epoch) + 1
-    revision = entry.revision if entry else 0
-    store.apply([Change(EPOCH_KEY, b"%d" % epoch, expected_revision=revision)])
+    store.apply([Change(EPOCH_KEY, b"%d" % epoch)])
     return epoch

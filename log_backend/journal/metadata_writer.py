@@ -80,9 +80,6 @@ class MetadataWriter:
     def submit(self, changes: Sequence[Change]) -> asyncio.Future[int]:
         """Add changes that belong together to the journal.
 
-        Args:
-            changes: without conditions.
-
         Returns:
             Resolves to their position in the journal once they are durable there, the store has them and
             `barrier` lets them, or raises `MetadataUnavailable` (they may come back after a restart).
@@ -208,9 +205,7 @@ class MetadataWriter:
     def _apply(self, group: deque[_Submission]) -> Exception | None:
         following = self._submitted[0].position if self._submitted else None
         try:
-            for outcome in self._store.apply_each(list(_batches(group, following))):
-                if isinstance(outcome, Exception):
-                    raise outcome
+            self._store.apply_each(list(_batches(group, following)))
         except Exception as error:
             if self._refusal is None:
                 self._refusal = MetadataUnavailable(str(error))

@@ -13,7 +13,7 @@ that begin with a zero byte belong to the store itself.
 
 import struct
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
@@ -64,16 +64,6 @@ class MetadataCorrupt(Exception):
     """The data on the disk cannot be read: it is damaged, or a later version has written it."""
 
 
-class RevisionConflict(Exception):
-    """A change expected another revision of its key; nothing of its batch was written."""
-
-    def __init__(self, key: bytes, expected_revision: int, found_revision: int) -> None:
-        super().__init__(f"{key!r} has revision {found_revision}, expected {expected_revision}")
-        self.key = key
-        self.expected_revision = expected_revision
-        self.found_revision = found_revision
-
-
 @dataclass(frozen=True, slots=True)
 class Entry:
     """A value and the revision of the batch that wrote it (1 or more)."""
@@ -84,15 +74,10 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A key to write, or to delete if `value` is None.
-
-    `expected_revision` makes it conditional: the entry must have this revision; 0 means that
-    the key must not exist; None accepts whatever is there.
-    """
+    """A key to write, or to delete if `value` is None."""
 
     key: bytes
     value: bytes | None
-    expected_revision: int | None = None
 
 
 class MetadataStore:
@@ -176,48 +161,40 @@ class MetadataStore:
         """Write `changes` as one batch; this blocks for the sync.
 
         Args:
-            changes: of several changes of one key, the last counts; conditions are all compared with the
-                state before the batch. An empty batch writes nothing.
+            changes: of several changes of one key, the last counts. An empty batch writes nothing.
             synced: False returns before the batch is durable; call `sync()` for that.
 
         Returns:
             The revision of the batch.
 
         Raises:
-            RevisionConflict: a condition does not hold; nothing was written.
             MetadataUnavailable: closed or failed; if it failed just now, the batch may or may
                 not be there after a restart.
 
         Guarantees:
             All of the batch survives a crash, or none of it, and batches survive in order.
         """
-        (outcome,) = self.apply_each([changes])
-        if isinstance(outcome, Exception):
-            raise outcome
+        self.apply_each([changes])
         if synced:
             self.sync()
-        return outcome
+        return self._revision
 
-    def apply_each(self, batches: Iterable[Sequence[Change]]) -> list[int | Exception]:
+    def apply_each(self, batches: Iterable[Sequence[Change]]) -> None:
         """Write several batches, unsynced: see `apply`, which writes one.
 
         It writes some batches in one step, which holds the GIL, and rests between the steps.
-
-        Returns:
-            For each batch its revision, or the error because of which nothing of it was written; conditions
-            are compared with the state after the batches before it.
 
         Raises:
             MetadataUnavailable: closed or failed; if it failed just now, the first of them may be
                 there after a restart, in their order.
         """
-        outcomes: list[int | Exception] = []
         left = iter(batches)
-        while together := list(islice(left, BATCHES_MAX)):
-            if outcomes:
+        together = list(islice(left, BATCHES_MAX))
+        while together:
+            self._apply_together(together)
+            together = list(islice(left, BATCHES_MAX))
+            if together:
                 self._clock.pause(REST_SECONDS)
-            outcomes += self._apply_together(together)
-        return outcomes
 
     def delete_range(self, first: bytes, end: bytes) -> None:
         """Delete the entries with keys in [first, end); as durable as the next sync.
@@ -318,39 +295,17 @@ class MetadataStore:
             cursor.status()
         return page
 
-    def _apply_together(self, batches: Sequence[Sequence[Change]]) -> list[int | Exception]:
+    def _apply_together(self, batches: Sequence[Sequence[Change]]) -> None:
         with self._lock:
             self._refuse_if_unavailable()
-            gathered = _PendingBatch(self._revision)
-            outcomes = [self._gather(changes, gathered) for changes in batches]
-            if gathered.revision > self._revision:
-                record = _STORE_RECORD.pack(FORMAT_VERSION, gathered.revision)
-                gathered.writes.put(STORE_KEY, record)
-                self._write_batch(gathered.writes)
-                self._revision = gathered.revision
-        return outcomes
-
-    def _gather(self, changes: Sequence[Change], gathered: "_PendingBatch") -> int | Exception:
-        try:
-            self._check(changes, gathered.revisions)
-        except (RevisionConflict, MetadataCorrupt, ValueError) as error:
-            return error
-        if changes:
-            gathered.add(changes)
-        return gathered.revision
-
-    def _check(self, changes: Sequence[Change], gathered: Mapping[bytes, int]) -> None:
-        for change in changes:
-            if change.key < FIRST_FREE_KEY:
-                raise ValueError(f"the key {change.key!r} belongs to the store")
-            if change.expected_revision is None:
-                continue
-            found_revision = gathered.get(change.key)
-            if found_revision is None:
-                entry = self._get(change.key)
-                found_revision = 0 if entry is None else entry.revision
-            if found_revision != change.expected_revision:
-                raise RevisionConflict(change.key, change.expected_revision, found_revision)
+            revision, writes = self._revision, WriteBatch(raw_mode=True)
+            for changes in filter(None, batches):
+                revision += 1
+                _put(changes, revision, writes)
+            if revision > self._revision:
+                writes.put(STORE_KEY, _STORE_RECORD.pack(FORMAT_VERSION, revision))
+                self._write_batch(writes)
+                self._revision = revision
 
     def _write_batch(self, batch: WriteBatch) -> None:
         try:
@@ -384,28 +339,15 @@ class MetadataStore:
             raise MetadataUnavailable("the metadata store is closed")
 
 
-class _PendingBatch:
-    """Batches to be written in one go.
-
-    Attributes:
-        revision: of the latest batch.
-        revisions: of the keys that it writes; 0 for those that it deletes.
-    """
-
-    def __init__(self, revision: int) -> None:
-        self.revision = revision
-        self.revisions: dict[bytes, int] = {}
-        self.writes = WriteBatch(raw_mode=True)
-
-    def add(self, changes: Sequence[Change]) -> None:
-        self.revision += 1
-        stamp = _REVISION.pack(self.revision)
-        for change in changes:
-            if change.value is None:
-                self.writes.delete(change.key)
-            else:
-                self.writes.put(change.key, stamp + change.value)
-            self.revisions[change.key] = 0 if change.value is None else self.revision
+def _put(changes: Sequence[Change], revision: int, writes: WriteBatch) -> None:
+    stamp = _REVISION.pack(revision)
+    for change in changes:
+        if change.key < FIRST_FREE_KEY:
+            raise ValueError(f"the key {change.key!r} belongs to the store")
+        if change.value is None:
+            writes.delete(change.key)
+        else:
+            writes.put(change.key, stamp + change.value)
 
 
 def _within(prefix: bytes) -> ReadOptions:

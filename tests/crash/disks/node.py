@@ -404,16 +404,12 @@ class WatchedMetadata:
         store._apply_together = self.apply_together  # type: ignore[method-assign]
         store.sync = self.sync  # type: ignore[method-assign]
 
-    def apply_together(self, batches: Sequence[Sequence[Change]]) -> list[int | Exception]:
+    def apply_together(self, batches: Sequence[Sequence[Change]]) -> None:
         """See `MetadataStore`."""
         with self._disk.paused():
             self._pass("metadata_apply")
-            outcomes = self._apply(batches)
-            written = zip(batches, outcomes, strict=True)
-            self._unsynced.append(
-                [each for batch, outcome in written if isinstance(outcome, int) for each in batch]
-            )
-        return outcomes
+            self._apply(batches)
+            self._unsynced.append([each for batch in batches for each in batch])
 
     def sync(self) -> None:
         """See `MetadataStore`."""

@@ -195,10 +195,10 @@ class WatchedMetadata:
         store._apply_together = self.apply_together  # type: ignore[method-assign]
         store.sync = self.sync  # type: ignore[method-assign]
 
-    def apply_together(self, batches: Sequence[Sequence[Change]]) -> list[int | Exception]:
+    def apply_together(self, batches: Sequence[Sequence[Change]]) -> None:
         """See `MetadataStore`."""
         with self._disk.paused():
-            return self._apply(batches)
+            self._apply(batches)
 
     def sync(self) -> None:
         """See `MetadataStore`."""

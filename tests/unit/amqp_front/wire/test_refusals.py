@@ -77,7 +77,6 @@ NOT_CAUSED_BY_CLIENTS = {
     "log_backend.records.record_batch.CorruptBatch": "a damaged disk: a fault of ours",
     "log_backend.settlement.cursor_snapshot.SnapshotDamaged": "at start",
     "log_backend.metadata.metadata.MetadataCorrupt": "at start",
-    "log_backend.metadata.metadata.RevisionConflict": "only claiming an epoch compares revisions",
 }
 
 

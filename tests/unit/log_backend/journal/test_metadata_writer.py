@@ -24,10 +24,10 @@ class FailingStore(MetadataStore):
 
     fails: bool
 
-    def apply_each(self, batches: Iterable[Sequence[Change]]) -> list[int | Exception]:
+    def apply_each(self, batches: Iterable[Sequence[Change]]) -> None:
         if self.fails:
             raise self._failed("write", OSError("Input/output error"))
-        return super().apply_each(batches)
+        super().apply_each(batches)
 
 
 class FakeJournal:

@@ -1,7 +1,6 @@
 import os
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,13 +11,11 @@ from rocksdict import Options, Rdict, ReadOptions
 from routelog.log_backend.metadata.metadata import (
     BATCHES_MAX,
     PAGE_ENTRIES_MAX,
-    STORE_KEY,
     Change,
     Entry,
     MetadataCorrupt,
     MetadataStore,
     MetadataUnavailable,
-    RevisionConflict,
 )
 
 PROJECT = Path(__file__).parents[4]
@@ -177,29 +174,6 @@ def test_the_very_next_key_after_a_page_is_not_skipped(store: MetadataStore) -> 
     assert keys(store, b"k") == expected
 
 
-def test_a_condition_that_holds_lets_the_batch_through(store: MetadataStore) -> None:
-    first = store.apply([Change(b"a", b"1", expected_revision=0)])
-    second = store.apply([Change(b"a", b"2", expected_revision=first)])
-    store.apply([Change(b"a", None, expected_revision=second)])
-    store.apply([Change(b"a", b"3", expected_revision=0)])
-
-
-@pytest.mark.parametrize(("key", "expected", "found"), [(b"a", 0, 2), (b"a", 1, 2), (b"b", 1, 0)])
-def test_a_condition_that_fails_names_its_key_and_nothing_is_written(
-    store: MetadataStore, key: bytes, expected: int, found: int
-) -> None:
-    store.apply([Change(b"a", b"1")])
-    store.apply([Change(b"a", b"2")])
-    with pytest.raises(RevisionConflict) as conflict:
-        store.apply([Change(b"other", b"x"), Change(key, b"3", expected_revision=expected)])
-    assert conflict.value.key == key
-    assert conflict.value.expected_revision == expected
-    assert conflict.value.found_revision == found
-    assert keys(store, b"") == [b"a"]
-    assert store.get(b"a") == Entry(b"2", 2)
-    assert store.revision == 2
-
-
 def test_entries_and_revisions_survive_a_reopening(path: Path) -> None:
     store = MetadataStore.open(path)
     store.apply([Change(b"a", b"1")])
@@ -207,7 +181,7 @@ def test_entries_and_revisions_survive_a_reopening(path: Path) -> None:
     store.close()
     store = MetadataStore.open(path)
     assert list(store.scan(b"")) == [(b"a", Entry(b"1", 1)), (b"b", Entry(b"2", 2))]
-    assert store.apply([Change(b"a", b"3", expected_revision=1)]) == 3
+    assert store.apply([Change(b"a", b"3")]) == 3
     store.close()
 
 
@@ -350,29 +324,6 @@ def test_unsynced_changes_cost_no_sync_until_one_is_asked_for(path: Path) -> Non
     store.close()
 
 
-def test_of_many_threads_that_compare_and_set_each_step_is_won_by_one(store: MetadataStore) -> None:
-    store.apply([Change(b"n", b"0")])
-
-    def count_up() -> None:
-        done = 0
-        while done < 50:
-            entry = store.get(b"n")
-            assert entry is not None
-            change = Change(b"n", b"%d" % (int(entry.value) + 1), entry.revision)
-            try:
-                store.apply([change], synced=False)
-            except RevisionConflict:
-                continue
-            done += 1
-
-    threads = [threading.Thread(target=count_up) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert store.get(b"n") == Entry(b"200", 201)
-
-
 def test_a_scan_may_begin_within_a_prefix(store: MetadataStore) -> None:
     store.apply([Change(b"a%d" % number, b"") for number in range(5)])
     assert [key for key, _ in store.scan(b"a", b"a3")] == [b"a3", b"a4"]
@@ -397,32 +348,9 @@ def test_a_range_is_deleted_and_nothing_beside_it(path: Path) -> None:
         store.delete_range(b"a", b"b")
 
 
-def test_batches_that_are_written_together_are_compared_with_those_before_them(
-    store: MetadataStore,
-) -> None:
-    store.apply([Change(b"kept", b"1")])
-    first, again, gone, anew, foreign, last = store.apply_each(
-        [
-            [Change(b"a", b"1", expected_revision=0)],
-            [Change(b"a", b"2", expected_revision=0), Change(b"b", b"")],
-            [Change(b"kept", None, expected_revision=1)],
-            [Change(b"kept", b"2", expected_revision=0)],
-            [Change(b"b", b""), Change(STORE_KEY, b"")],
-            [Change(b"a", b"3", expected_revision=2)],
-        ]
-    )
-    assert (first, gone, anew, last) == (2, 3, 4, 5)
-    assert isinstance(again, RevisionConflict)
-    assert again.found_revision == 2
-    assert isinstance(foreign, ValueError)
-    assert store.get(b"a") == Entry(b"3", 5)
-    assert store.get(b"kept") == Entry(b"2", 4)
-    assert store.get(b"b") is None
-    assert store.revision == 5
-
-
 def test_many_batches_are_as_many_revisions(store: MetadataStore) -> None:
     batches = [[Change(b"%d" % number, b"")] for number in range(3 * BATCHES_MAX + 1)]
-    assert store.apply_each([*batches, []]) == [*range(1, len(batches) + 1), len(batches)]
-    assert store.apply_each([]) == []
+    store.apply_each([*batches, []])
+    store.apply_each([])
+    assert [entry.revision for _, entry in store.scan(b"1")][:2] == [2, 11]
     assert store.revision == len(batches)
