@@ -3,7 +3,7 @@
 unopened ──► open ──► lost
 
 What is sent before it opens is kept, and goes first, in its order. Settlements and returns of a turn of the
-event loop are gathered, and sent after it, or before anything that must not overtake them.
+event loop are gathered, and sent after it, or before whatever else clients send: in their order, too.
 """
 
 import asyncio
@@ -148,6 +148,7 @@ class FrontSession:
         self._is_full = False
         self._outcomes: deque[_Outcome] = deque()
         self._gathered: list[Gathered] = []
+        self._is_flush_due = False
         self._actions: Mapping[Kind, Callable[[SessionMessage], None]] = {
             Kind.CONFIRM: self._confirmed,
             Kind.REFUSED: self._refused,
@@ -259,6 +260,7 @@ class FrontSession:
         subject = self._queues.get(queue) or self.subject_of(queue)
         number, self._next_batch = self._next_batch, self._next_batch + 1
         flags = WAITED if waited else 0
+        self.flush()
         self.write(batch_pieces(SessionMessage(Kind.PUBLISH, flags, 0, subject, number), records))
         size = records.batch_bytes
         self._sizes.append(size)
@@ -323,6 +325,7 @@ class FrontSession:
     def send_reply(self, address: bytes, records: Records) -> None:
         """Send a direct reply to a client of another node; it is lost if the leader does not read."""
         if self.is_open and self.outbox_bytes() <= OUTBOX_BYTES_MAX:
+            self.flush()
             self.write(reply_pieces(address, records))
 
     def commit(
@@ -360,10 +363,15 @@ class FrontSession:
         self._send(SessionMessage(Kind.APPLIED, number=position))
 
     def gather(self, gathered: Gathered) -> None:
-        """Take what something gathers at the end of this turn, or before the next call."""
-        if not self._gathered:
-            self.call_soon(self.flush)
+        """Take what something gathers at the end of this turn, or before what clients send next."""
+        if not self._is_flush_due:
+            self._is_flush_due = True
+            self.call_soon(self._end_turn)
         self._gathered.append(gathered)
+
+    def _end_turn(self) -> None:
+        self._is_flush_due = False
+        self.flush()
 
     def flush(self) -> None:
         """Send what has been gathered."""

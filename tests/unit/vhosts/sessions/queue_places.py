@@ -10,7 +10,7 @@ import pytest
 from support.queue_samples import Node, declare_queue, records
 from unit.vhosts.sessions.session_pipe import PipedFront, RemoteTaker
 
-from routelog.log_backend import Receipt
+from routelog.log_backend import Receipt, Records
 from routelog.vhosts import (
     ConsumeOptions,
     Delivery,
@@ -68,8 +68,12 @@ class Place:
 
     async def publish(self, queue: Any, *contents: str) -> tuple[Receipt, list[int]]:
         """Publish a batch; returns what its confirm waits for, and what the queue refuses."""
+        return await self.publish_batch(queue, records(*contents))
+
+    async def publish_batch(self, queue: Any, batch: Records) -> tuple[Receipt, list[int]]:
+        """As `publish`."""
         self.appending.begin(True)
-        receipt = self.appending.append_run(records(*contents), (queue,), range(len(contents)))
+        receipt = self.appending.append_run(batch, (queue,), range(batch.count))
         async with asyncio.timeout(30):
             while not self.appending.learn_outcomes():
                 await self.rest()

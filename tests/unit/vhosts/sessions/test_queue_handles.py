@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from support.exchange_samples import batch
 from support.queue_samples import (
     bodies,
     delete_queue,
@@ -49,6 +50,27 @@ async def test_a_full_queue_says_what_it_refuses(place: Place, overflow: str) ->
     await place.confirmed(receipt)
     assert (await place.publish(queue, "m5"))[1] == [0]
     assert await place.value(queue.counts()) == (3, 0)
+
+
+async def test_what_is_returned_first_fills_the_queue_before_the_next_publish(place: Place) -> None:
+    queue = await place.queue(max_length=1, overflow="reject-publish")
+    await place.publish(queue, "a")
+    got = await place.get(queue)
+    assert got is not None
+    give_back(got)
+    assert (await place.publish(queue, "b"))[1] == [0]
+    assert await place.value(queue.counts()) == (1, 0)
+
+
+async def test_what_is_settled_first_frees_its_key_for_the_next_publish(place: Place) -> None:
+    queue = await place.queue(message_deduplication=True)
+    message = batch(("k", "a", {"x-deduplication-header": "1"}))
+    await place.publish_batch(queue, message)
+    got = await place.get(queue)
+    assert got is not None
+    settle(got)
+    await place.publish_batch(queue, message)
+    assert await place.value(queue.counts()) == (1, 0)
 
 
 async def test_consumers_get_their_prefetch_and_more_when_they_settle(place: Place) -> None:

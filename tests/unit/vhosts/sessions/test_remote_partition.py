@@ -1,13 +1,17 @@
 """What is settled and returned over a session."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import pytest
+from support.queue_samples import records
 from unit.vhosts.sessions.session_pipe import ScriptedLeader, call_of
 
+from routelog.exchanges import held_name
 from routelog.log_backend import Reason
 from routelog.vhosts import UNCOUNTED, ReturnReason
 from routelog.vhosts.counters.counters import ChangedCounters, MessageCounters
+from routelog.vhosts.errors import OutcomePending
+from routelog.vhosts.sessions.remote_exchange import RemoteExchanges
 from routelog.vhosts.sessions.remote_partition import PartitionReturns, RemotePartition
 from routelog.vhosts.sessions.session_message import MORE, Kind, SessionMessage
 
@@ -69,12 +73,33 @@ def test_neighbours_are_settled_as_one_and_reasons_apart(front: Front) -> None:
     assert settled(front.leader.said()) == [(11, Reason.ACKED, 20, 30)]
 
 
-def test_what_was_settled_goes_ahead_of_calls(front: Front) -> None:
+def _publish_to_an_exchange(front: Front) -> None:
+    exchange = RemoteExchanges("/", front.leader.link).recipient(held_name("x"))
+    assert exchange is not None
+    with pytest.raises(OutcomePending):
+        exchange.publish(records("a"), True)
+
+
+@pytest.mark.parametrize(
+    ("kind", "say"),
+    [
+        (Kind.CALL, lambda front: front.session.tell("get")),
+        (Kind.PUBLISH, lambda front: front.leader.queue().publish(records("a"), True)),
+        (Kind.PUBLISH, _publish_to_an_exchange),
+        (Kind.REPLY, lambda front: front.session.send_reply(b"address", records("a"))),
+        (Kind.TRANSACTION, lambda front: front.session.commit([], 0, print, print)),
+    ],
+    ids=["call", "publish", "publish to an exchange", "reply", "transaction"],
+)
+async def test_what_was_settled_goes_ahead_of_what_is_sent_next(
+    front: Front, kind: Kind, say: Callable[[Front], object]
+) -> None:
     front.one.settle(5, 6)
     front.one.give_back(6, 7, RETURNED)
-    front.session.tell("get")
-    kinds = [Kind.SETTLE, Kind.RETURN, Kind.CALL]
-    assert [each.kind for each in front.leader.said()] == kinds
+    say(front)
+    front.one.settle(7, 8)
+    said = [each.kind for each in front.leader.said() if each.kind is not Kind.QUEUE]
+    assert said == [Kind.SETTLE, Kind.RETURN, kind, Kind.SETTLE]
 
 
 def test_of_several_returns_the_last_lets_the_partition_go_on(front: Front) -> None:
