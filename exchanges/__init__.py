@@ -48,7 +48,6 @@ from routelog.exchanges.indexes.fanout_index import (
     history_length,
     whole_number,
 )
-from routelog.exchanges.routes.route_cache import StaleRoutes
 from routelog.exchanges.routes.routing_table import RoutingTable
 from routelog.exchanges.topology.binding_graph import NO_CHANGE, TopologyChange
 from routelog.exchanges.topology.topology import NODE_EXCHANGES, PREDECLARED

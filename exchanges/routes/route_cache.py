@@ -1,57 +1,16 @@
 """Routes found before, by exchange and routing key, until the topology changes."""
 
-from typing import Any
-
 from routelog.exchanges.bindings.destinations import Route
 from routelog.exchanges.routes.route_walk import WalkTraits
-
-# Weight that is freed at once, see ROUTE_CACHE_WEIGHT_MAX: 256 routes of one queue take 0.1 ms. A route of
-# 20,000 queues takes 0.1 to 0.7 ms.
-LET_GO_FROM = 512
 
 # Of one exchange. An application uses a few thousand keys at most, unless keys contain an id, and then they do
 # not repeat. A full cache takes about 15 MB, and starting over costs little.
 ROUTE_CACHE_ENTRIES_MAX = 65_536
-# Of all exchanges of a vhost; the weight of a route is one, and one more for each of its queues. About 100 MB
-# at most, with the stale routes that are not freed yet.
-ROUTE_CACHE_WEIGHT_MAX = 262_144
+# Of all exchanges of a vhost; the weight of a route is one, and one more for each of its queues. About 50 MB at
+# most. They are freed at once: 65,536 routes of one queue take 2 to 5 ms.
+ROUTE_CACHE_WEIGHT_MAX = 131_072
 # Of a short string. Keys of CC and BCC headers may be longer; their routes are not cached.
 ROUTE_CACHE_KEY_BYTES_MAX = 255
-
-
-class StaleRoutes:
-    """Dicts of routes, or by routes, that nothing else refers to, freed a few at a time.
-
-    To free all at once would block the event loop: 65,536 routes of one queue for some 5 ms, 256 routes of
-    20,000 queues for 18 ms.
-
-    Each addition to the cache frees the same weight here, so both together are at most twice the cache's limit.
-
-    Attributes:
-        tables: dicts that are not freed yet.
-    """
-
-    def __init__(self) -> None:
-        self.tables: list[dict[Any, Any]] = []
-        self._arrivals = 0  # weight added to the cache since routes were last freed
-
-    def add(self, table: dict[Any, Any]) -> None:
-        """Take a dict that nothing else refers to, and free its entries over time."""
-        if table:
-            self.tables.append(table)
-
-    def free(self, came: int) -> None:
-        """Free the weight that was added to the cache, now or with a later call."""
-        self._arrivals += came
-        if self._arrivals < LET_GO_FROM:
-            return
-        left, self._arrivals = self._arrivals, 0
-        while self.tables and left > 0:
-            table = self.tables[-1]
-            while table and left > 0:
-                left -= 1 + len(table.popitem()[1])
-            if not table:
-                self.tables.pop()
 
 
 class RouteCache:
@@ -63,7 +22,6 @@ class RouteCache:
         self.traits: dict[str, WalkTraits] = {}
         self._weights: dict[str, int] = {}  # of the routes of each exchange
         self._weight = 0
-        self._stale_routes = StaleRoutes()
 
     def open(self, exchange: str, traits: WalkTraits) -> dict[bytes, Route] | None:
         """Begin to cache routes of an exchange; returns its dict, or None if routes cannot be cached."""
@@ -86,8 +44,6 @@ class RouteCache:
             routes[routing_key] = route
             self._weights[exchange] = self._weights.get(exchange, 0) + weight
             self._weight += weight
-            if self._stale_routes.tables:
-                self._stale_routes.free(weight)
 
     def drop(self) -> None:
         """Forget all routes and traits; dicts that were handed out are not updated any more."""
@@ -101,5 +57,4 @@ class RouteCache:
         routes = self.routes[exchange]
         if routes:
             self._weight -= self._weights.pop(exchange)
-            self._stale_routes.add(routes)
             self.routes[exchange] = {}

@@ -3,13 +3,13 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Protocol
 
-from routelog.exchanges import Route, RoutingTable, StaleRoutes
+from routelog.exchanges import Route, RoutingTable
 from routelog.vhosts.messages.recipient import Recipient
 
 AT_ONCE_MAX = 256  # names that are looked up at once: 0.1 ms
 
 # A route counts one and each queue in it one, as in the cache of routes: headers give very many routes.
-KNOWN_WEIGHT_MAX = 262_144
+KNOWN_WEIGHT_MAX = 131_072
 
 
 class NumberedQueue(Recipient, Protocol):
@@ -42,7 +42,6 @@ class RouteTargets:
         self._holders = holders
         self._targets: dict[Route, tuple[Recipient, ...]] = {}
         self._weight = 0
-        self._stale_routes = StaleRoutes()
         self._version = -1
         self.newest = 0
 
@@ -107,12 +106,9 @@ class RouteTargets:
             self._start_over()
         self.known()[route] = queues
         self._weight += weight
-        if self._stale_routes.tables:
-            self._stale_routes.free(weight)
         return queues
 
     def _start_over(self) -> None:
-        self._stale_routes.add(self._targets)
         self._targets = {}
         self._weight = 0
 

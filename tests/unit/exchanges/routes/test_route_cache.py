@@ -4,7 +4,7 @@ import pytest
 
 from routelog.exchanges.bindings.destinations import Route
 from routelog.exchanges.routes import route_cache
-from routelog.exchanges.routes.route_cache import LET_GO_FROM, RouteCache, StaleRoutes
+from routelog.exchanges.routes.route_cache import RouteCache
 from routelog.exchanges.routes.route_walk import WalkTraits
 
 BY_KEY = WalkTraits(key_decides=True, reads_headers=False)
@@ -61,47 +61,6 @@ def test_weight_is_given_back_with_what_is_forgotten(monkeypatch: pytest.MonkeyP
     assert cache.routes["y"] == {b"stays": ()}
 
 
-def test_what_was_dropped_is_let_go_of_while_others_come(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(route_cache, "LET_GO_FROM", 2)
-    cache = RouteCache()
-    routes, other = opened(cache, "x"), opened(cache, "y")
-    for number in range(3):
-        cache.keep("x", b"%d" % number, ("q",))
-    cache.keep("y", b"k", ("q",))
-    cache.drop()
-    assert cache.routes == {}
-    again = opened(cache, "x")
-    assert again is not routes
-    left = []
-    for number in range(3):
-        cache.keep("x", b"%d" % number, ("q",))
-        left.append(len(routes) + len(other))
-    assert left == [3, 2, 1]
-    assert len(again) == 3
-
-
-def test_a_topology_that_changes_all_the_time_leaves_no_more_behind_than_a_lot() -> None:
-    cache = RouteCache()
-    dropped: list[dict[bytes, Route]] = []
-    for number in range(2_000):
-        dropped.append(opened(cache, "x"))
-        cache.keep("x", b"%d" % number, ("q",))
-        cache.drop()
-    assert sum(map(len, dropped)) <= route_cache.LET_GO_FROM / 2
-
-
-def test_what_gave_its_place_is_let_go_of_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(route_cache, "LET_GO_FROM", 2)
-    monkeypatch.setattr(route_cache, "ROUTE_CACHE_ENTRIES_MAX", 4)
-    cache = RouteCache()
-    first = opened(cache, "x")
-    left = []
-    for number in range(7):
-        cache.keep("x", b"%d" % number, ("q",))
-        left.append(len(first))
-    assert left == [1, 2, 3, 4, 3, 2, 1]
-
-
 def test_a_key_longer_than_a_short_string_is_not_kept() -> None:
     cache = RouteCache()
     routes = opened(cache, "x")
@@ -120,38 +79,3 @@ def test_exchanges_start_over_with_a_weight_of_their_own(monkeypatch: pytest.Mon
                 cache.keep(exchange, b"%d" % number, ("q",))
         assert [len(routes or ()) for routes in cache.routes.values()] == [3, 3]
         cache.drop()
-
-
-def test_as_much_goes_as_comes_and_very_long_ones_one_by_one() -> None:
-    stale, long = StaleRoutes(), ("q",) * 20_000
-    table = dict.fromkeys(range(5), long)
-    stale.add(table)
-    left = []
-    for _ in range(6):
-        stale.free(1 + len(long))
-        left.append(len(table))
-    assert left == [4, 3, 2, 1, 0, 0]
-
-
-def test_short_ones_go_many_at_a_time() -> None:
-    stale = StaleRoutes()
-    tables = [dict.fromkeys(range(100), ("q",)) for _ in range(5)]
-    for table in tables:
-        stale.add(table)
-    stale.add({})
-    for _ in range(LET_GO_FROM // 2 - 1):
-        stale.free(2)
-    assert sum(map(len, tables)) == 500
-    stale.free(2)
-    assert sum(map(len, tables)) == 500 - LET_GO_FROM // 2
-    stale.free(LET_GO_FROM)
-    assert not any(tables)
-
-
-def test_what_came_before_there_was_anything_stale_does_not_count() -> None:
-    stale = StaleRoutes()
-    stale.free(1_000_000)
-    table = dict.fromkeys(range(1000), ())
-    stale.add(table)
-    stale.free(LET_GO_FROM)
-    assert len(table) == 1_000 - LET_GO_FROM

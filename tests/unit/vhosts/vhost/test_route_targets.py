@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 from support.queue_samples import Node, declare_queue, running_node
 
-from routelog.exchanges.routes import route_cache
 from routelog.vhosts import QueueProperties
 from routelog.vhosts.vhost import route_targets
 from routelog.vhosts.vhost.route_targets import AT_ONCE_MAX
@@ -56,18 +55,3 @@ def test_what_is_known_has_a_limit(node: Node, monkeypatch: pytest.MonkeyPatch) 
         assert [each.name for each in targets.of(route)] == list(route)
         known.append([len(each) for each in targets.known()])
     assert known == [[3], [1], [1, 1], [7]]
-
-
-def test_what_was_known_is_let_go_of_as_other_routes_come(node: Node) -> None:
-    targets = node.vhost.targets
-    long = ROUTE[: route_cache.LET_GO_FROM // 2]
-    ways = [(*long, name) for name in ROUTE[-3:]]
-    for route in ways:
-        targets.of(route)
-    known = targets.known()
-    node.vhost.declare_queue(QueueProperties("other"), object())
-    left = []
-    for route in ways:
-        targets.of(route)
-        left.append(len(known))
-    assert left == [3, 1, 1]  # as much as came, from LET_GO_FROM on
