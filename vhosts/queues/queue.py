@@ -224,13 +224,13 @@ class Queue(Dispatcher):
             if self.rules is not None:
                 self.rules.expiry.expected = True
 
-    def _publish_by_rules(self, records: Records, waited: bool) -> int:
+    def _publish_by_rules(self, records: Records, waited: bool, *, may_refuse: bool = True) -> int:
         if records.attributes & EXPIRING:
             self._expects_expiry()
         rules = self.rules
         if rules is None:
             return self._append(records, waited)
-        admitted, refused = rules.admit(records)
+        admitted, refused = rules.admit(records, may_refuse=may_refuse)
         position = 0
         if admitted is not None:
             if rules.unique_keys is None:
@@ -381,6 +381,12 @@ class Queue(Dispatcher):
         if log.open_from == _NOTHING_OPEN and (self.consumers or self._readers or self.groups):
             self._wake_all()
         return position
+
+    def publish_all(self, records: Records, waited: bool) -> int:
+        """As `publish`, of records that were sent before their node knew that the queue refuses any."""
+        if self.may_refuse:
+            return self._publish_by_rules(records, waited, may_refuse=False)
+        return self.publish(records, waited)
 
     def takes(self, count: int, size: int) -> bool:
         """Whether all of so many messages, of so many bytes of bodies, would be accepted at once."""

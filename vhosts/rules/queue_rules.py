@@ -119,17 +119,18 @@ class QueueRules:
         under_way = self.expiry.expected or self.dead_letters.waiting or self.backoff.count
         return not under_way and all(each is None for each in asked)
 
-    def admit(self, records: Records) -> tuple[Records | None, Sequence[int]]:
+    def admit(self, records: Records, *, may_refuse: bool) -> tuple[Records | None, Sequence[int]]:
         """The records that may be appended, and the indexes of refused ones, which are dead-lettered."""
         self.expiry.publishing()
-        refused = () if self.length is None else self.length.refused(records)
-        if self.length is None or not refused:
+        length = self.length if may_refuse else None
+        refused = () if length is None else length.refused(records)
+        if length is None or not refused:
             return records, ()
         places = array("i", bytes(4 * records.count))
         for index in refused:
             places[index] = 1
         parts = dict(split_records(records, places, 2))
-        if self.length.options.keeps_refused:
+        if length.options.keeps_refused:
             self._queue.counters.dropped(DeathReason.MAXLEN, len(refused))
             self.dead_letters.refuse(parts[1])
         return parts.get(0), refused

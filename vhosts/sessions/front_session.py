@@ -20,6 +20,7 @@ from routelog.log_backend import JournalFailed, Octets, Progress, Records
 from routelog.vhosts.errors import SessionLost, Untaken
 from routelog.vhosts.sessions.session_errors import decode_error
 from routelog.vhosts.sessions.session_message import (
+    ASKED,
     FAILED,
     OUTBOX_BYTES_MAX,
     WAITED,
@@ -67,6 +68,10 @@ class SessionQueue(Protocol):
     @property
     def number(self) -> int:
         """The number of its first partition."""
+
+    @property
+    def may_refuse(self) -> bool:
+        """See `Recipient`, as far as this node knows."""
 
 
 class Gathered(Protocol):
@@ -259,7 +264,7 @@ class FrontSession:
             raise JournalFailed(SessionLost(str(queue), self.leader))
         subject = self._queues.get(queue) or self.subject_of(queue)
         number, self._next_batch = self._next_batch, self._next_batch + 1
-        flags = WAITED if waited else 0
+        flags = (WAITED if waited else 0) | (ASKED if queue.may_refuse else 0)
         self.flush()
         self.write(batch_pieces(SessionMessage(Kind.PUBLISH, flags, 0, subject, number), records))
         size = records.batch_bytes
@@ -421,14 +426,9 @@ class FrontSession:
             self.on_window(self._is_full)
 
     def _refused(self, message: SessionMessage) -> None:
-        number = message.number
         if not message.count:
-            raise BadSessionMessage(f"REFUSED {number}, no messages")
-        is_awaited = any(each.number == number for each in self._outcomes)
-        if is_awaited or not self.progress.written < number < self._next_batch:
-            self._learn(message, message.count, 0)
-        else:  # the queue has a limit of which this node did not know
-            self.progress.refuse(number)
+            raise BadSessionMessage(f"REFUSED {message.number}, no messages")
+        self._learn(message, message.count, 0)
 
     def _routed(self, message: SessionMessage) -> None:
         self._learn(message, message.first, message.count)

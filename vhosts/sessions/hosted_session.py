@@ -50,6 +50,7 @@ from routelog.vhosts.sessions.hosted_leaving import leaving
 from routelog.vhosts.sessions.hosted_transaction import CommitParts, Holder, HostedTransaction
 from routelog.vhosts.sessions.session_errors import FAULT, encode_error
 from routelog.vhosts.sessions.session_message import (
+    ASKED,
     FAILED,
     HEAD_BYTES,
     MORE,
@@ -291,7 +292,8 @@ class HostedSession:
             self._confirms.add(number, 0, False)  # as routing: what a deleted queue gets is gone
             return
         try:
-            position = queue.publish(records, message.flags & WAITED != 0)
+            publish = queue.publish if message.flags & ASKED else queue.publish_all
+            position = publish(records, message.flags & WAITED != 0)
         except PublishRefused as refused:
             position = refused.position
             indexes = array("I", refused.refused)

@@ -14,7 +14,7 @@
     kind                subject   number       first         count          flags, content
     1  OPENED           ←         epoch        position
     2  QUEUE            → queue   partition                                 msgpack: vhost, name
-    3  PUBLISH          → queue   batch                                     WAITED, PART; a batch
+    3  PUBLISH          → queue   batch                                     WAITED, ASKED, PART; a batch
     4  CONFIRM          ←         written      durable
     5  REFUSED          ←         batch                      refused        count * u32: indexes in the batch
     6  CREDIT           → consumer bytes       messages
@@ -45,7 +45,8 @@ What is not drawn is zero. OPENED is the first message: the leader takes the ses
 `position` has to be known before the front routes. QUEUE comes before what names its subject: `partition` is
 the number of the queue's first partition, so that a queue declared again is another one. An exchange has its
 `held_name`, and partition 0: the leader routes what comes for it, and ROUTED says, before its CONFIRM, what of
-a batch queues refused, and what no queue gets. REPLY is a direct reply to a client of another node. The batches
+a batch queues refused, and what no queue gets. A queue refuses nothing of a batch without ASKED: that was sent
+before its front knew of a limit. REPLY is a direct reply to a client of another node. The batches
 of a session are numbered from 1. CONFIRM: each batch up to `durable` that was not refused is what its queue
 promises; each up to `written` is, as far as that does not take the disk. CREDIT counts all that the front has
 handed on to its client since the consumer began. SETTLE and RETURN have a consumer as their source, or a
@@ -129,6 +130,7 @@ _KINDS = {int(kind): kind for kind in Kind}
 
 # Flags
 WAITED = 1  # PUBLISH: somebody waits until it is as safe as its queue promises
+ASKED = 2  # PUBLISH: the front learns what is refused
 PART = 64  # PUBLISH, SETTLE: of a transaction
 REDELIVERED = 1  # DELIVER
 COUNTED = 2  # DELIVER: with how often each message was delivered again

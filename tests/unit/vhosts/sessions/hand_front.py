@@ -17,6 +17,7 @@ from routelog.vhosts import Queue, QueueProperties, ReturnReason
 from routelog.vhosts.sessions.hosted_session import HostedSession
 from routelog.vhosts.sessions.session_errors import decode_error
 from routelog.vhosts.sessions.session_message import (
+    ASKED,
     COUNTED,
     FAILED,
     MORE,
@@ -115,14 +116,18 @@ class HandFront:
         self.send(Kind.QUEUE, subject=subject, number=queue.number, content=content)
         return subject
 
-    def publish(self, subject: int, *bodies: str | bytes, persistent: bool = True) -> int:
+    def publish(
+        self, subject: int, *bodies: str | bytes, persistent: bool = True, asked: bool = False
+    ) -> int:
         """A batch; returns its number."""
-        return self.publish_records(subject, records(*bodies, persistent=persistent))
+        return self.publish_records(subject, records(*bodies, persistent=persistent), asked=asked)
 
-    def publish_records(self, subject: int, batch: Records, *, waited: bool = True) -> int:
+    def publish_records(
+        self, subject: int, batch: Records, *, waited: bool = True, asked: bool = False
+    ) -> int:
         """A batch; returns its number."""
         self._batches += 1
-        flags = WAITED if waited else 0
+        flags = WAITED * waited | ASKED * asked
         head = SessionMessage(Kind.PUBLISH, flags, subject=subject, number=self._batches)
         self._deliver(batch_pieces(head, batch))
         return self._batches

@@ -14,6 +14,7 @@ from routelog.vhosts.errors import OutcomePending, SessionLost, Untaken
 from routelog.vhosts.sessions import front_session
 from routelog.vhosts.sessions.remote_exchange import RemoteExchanges
 from routelog.vhosts.sessions.session_message import (
+    ASKED,
     OUTBOX_BYTES_MAX,
     WAITED,
     BadSessionMessage,
@@ -129,22 +130,17 @@ async def test_refusals_are_known_before_the_confirm_that_covers_them(
     assert pending[2].result() == Untaken()
 
 
-async def test_a_refusal_that_nobody_expected_refuses_the_batch(leader: ScriptedLeader) -> None:
-    session, queue = (
-        leader.open(),
-        leader.queue(),
-    )  # that has a limit by now, and this node does not know
-    progress, waiters = session.progress, [Waiter() for _ in range(3)]
-    for waiter in waiters:
-        number = queue.publish(records("a", "b"), True)
-        progress.wait(waiter, progress.receipt(0, number))
-    leader.says(Kind.CONFIRM, number=1, first=1)
-    leader.says(Kind.REFUSED, b"\1\0\0\0", number=2, count=1)
-    assert [waiter.told for waiter in waiters] == [["reached"], ["late"], []]
-    leader.says(Kind.CONFIRM, number=3, first=3)
-    assert [waiter.told for waiter in waiters] == [["reached"], ["late"], ["reached"]]
-    with pytest.raises(BadSessionMessage, match="REFUSED 2"):
-        leader.says(Kind.REFUSED, b"\1\0\0\0", number=2, count=1)
+async def test_refusals_are_asked_for_by_who_knows_of_the_limit(
+    leader: ScriptedLeader,
+) -> None:
+    leader.open()
+    limited = leader.queue(8, max_length=1, overflow="reject-publish")
+    leader.queue().publish(records("a"), True)
+    for waited in (True, False):
+        with pytest.raises(OutcomePending):
+            limited.publish(records("a"), waited)
+    flags = [each.flags for each in leader.said() if each.kind is Kind.PUBLISH]
+    assert flags == [WAITED, WAITED | ASKED, ASKED]
 
 
 async def test_an_exchange_says_of_each_batch_what_it_does_not_take(leader: ScriptedLeader) -> None:
@@ -187,6 +183,7 @@ async def test_a_reply_is_lost_when_the_leader_does_not_read(leader: ScriptedLea
 @pytest.mark.parametrize(
     "message",
     [
+        SessionMessage(Kind.REFUSED, number=1, count=1, content=b"\0\0\0\0"),
         SessionMessage(Kind.REFUSED, number=3, count=1, content=b"\0\0\0\0"),
         SessionMessage(Kind.REFUSED, number=2, count=2, content=b"\0\0\0\0"),
         SessionMessage(Kind.REFUSED, number=2, count=1, content=b"\5\0\0\0"),

@@ -179,18 +179,30 @@ async def test_deleted_queues_are_forgotten(node: Node, front: HandFront) -> Non
 async def test_a_full_queue_says_what_it_refuses(node: Node, front: HandFront) -> None:
     queue = await declared(node, x_max_length=2, x_overflow="reject-publish")
     subject = front.bind(queue)
-    front.publish(subject, *numbered(0, 4))
+    front.publish(subject, *numbered(0, 4), asked=True)
     (refused,) = front.take(Kind.REFUSED)
     assert (refused.number, refused.count) == (1, 2)
     assert bytes(refused.content) == b"\2\0\0\0\3\0\0\0"
     await front.confirmed_up_to(1)
     kinds = [message.kind for message in front.told]
     assert kinds == [Kind.CONFIRM]
-    front.publish(subject, "m")
+    front.publish(subject, "m", asked=True)
     (refused,) = front.take(Kind.REFUSED)
     assert (refused.number, refused.count) == (2, 1)
     await front.confirmed_up_to(2)
     assert ready(queue) == numbered(0, 2)
+
+
+async def test_a_full_queue_takes_what_was_sent_before_its_front_knew_of_the_limit(
+    node: Node, front: HandFront
+) -> None:
+    queue = await declared(node, x_max_length=2, x_overflow="reject-publish-dlx")
+    subject = front.bind(queue)
+    front.publish(subject, *numbered(0, 3))
+    front.publish(subject, "m3")
+    await front.confirmed_up_to(2)
+    assert not front.take(Kind.REFUSED)
+    assert ready(queue) == numbered(0, 4)
 
 
 async def test_a_failed_journal_ends_the_session(
@@ -216,7 +228,7 @@ class _Failing:
 
     def __init__(self, name: str, publish: Any) -> None:
         self.name = name
-        self.publish = publish
+        self.publish = self.publish_all = publish
 
 
 async def test_when_the_journal_comes_no_further_the_session_ends(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from support.exchange_samples import batch
 from support.queue_samples import (
+    Node,
     bodies,
     delete_queue,
     give_back,
@@ -12,11 +13,12 @@ from support.queue_samples import (
     settle,
 )
 from unit.vhosts.sessions.queue_places import Place
-from unit.vhosts.sessions.session_pipe import RemoteTaker
+from unit.vhosts.sessions.session_pipe import PipedFront, RemoteTaker
 
 from routelog.log_backend import NOTHING, Reason
 from routelog.vhosts import (
     GroupOptions,
+    QueueProperties,
     ReturnReason,
     value_of,
 )
@@ -71,6 +73,25 @@ async def test_what_is_settled_first_frees_its_key_for_the_next_publish(place: P
     settle(got)
     await place.publish_batch(queue, message)
     assert await place.value(queue.counts()) == (1, 0)
+
+
+async def test_a_limit_that_a_node_learns_late_refuses_nothing_of_other_queues(
+    node: Node,
+) -> None:
+    place = Place(node, PipedFront(node))
+    assert place.front is not None
+    other, limited = await place.queue("other"), await place.queue("limited")
+    length = {"x-max-length": 1, "x-overflow": "reject-publish"}
+    properties = QueueProperties("limited", durable=True, arguments=length)
+    node.vhost.queues["limited"].change(properties, None, None)
+    first, _ = await place.publish(other, "a")
+    assert (await place.publish(limited, "b", "c"))[1] == []
+    await place.confirmed((await place.publish(other, "d"))[0])
+    assert (first.is_covered(), place.front.session.progress.late) == (True, 0)
+    limited.change(properties, None, None)
+    assert (await place.publish(limited, "e"))[1] == [0]
+    counts = [await place.value(each.counts()) for each in (other, limited)]
+    assert counts == [(2, 0), (2, 0)]
 
 
 async def test_consumers_get_their_prefetch_and_more_when_they_settle(place: Place) -> None:
