@@ -21,7 +21,6 @@ from routelog.vhosts import (
     Durable,
     PermissionCache,
     QueueCounts,
-    QueueHandle,
     QueueProperties,
     ResourceKind,
     Verb,
@@ -133,7 +132,7 @@ def queue_declare(channel: TopologyChannel, method: Any) -> None:
     if method.passive:
         name = queue_name(channel, method.queue)
         channel.permissions.authorize_any(QUEUE, name)
-        answer = definitions.declared_queue(name, channel.connection)
+        counts = definitions.queue_declared(name, channel.connection)
     else:
         name = method.queue.translate(_LINE_ENDS) or server_name(method.arguments)
         channel.permissions.authorize(QUEUE, name, CONFIGURE)
@@ -146,23 +145,15 @@ def queue_declare(channel: TopologyChannel, method: Any) -> None:
             name, durable, method.exclusive, method.auto_delete, method.arguments
         )
         is_ours = not method.queue
-        answer = definitions.declare_queue(properties, channel.connection, server_named=is_ours)
+        counts = definitions.declare_queue_of(properties, channel.connection, server_named=is_ours)
 
-    channel.when(answer, partial(_declared, channel, method), method)
+    channel.when(counts, partial(_declared, channel, method, name), method)
 
 
-def _declared(channel: TopologyChannel, method: Any, queue: QueueHandle) -> None:
-    channel.last_queue = queue.name
-
-    def counted(counts: QueueCounts) -> None:
-        said = {
-            "queue": queue.name,
-            "message_count": counts.ready,
-            "consumer_count": counts.consumers,
-        }
-        channel.reply(None, method.nowait, commands.Queue.DeclareOk, **said)
-
-    channel.when(queue.counts(), counted, method)
+def _declared(channel: TopologyChannel, method: Any, name: str, counts: QueueCounts) -> None:
+    channel.last_queue = name
+    said = {"queue": name, "message_count": counts.ready, "consumer_count": counts.consumers}
+    channel.reply(None, method.nowait, commands.Queue.DeclareOk, **said)
 
 
 def _reply_queue(channel: TopologyChannel, method: Any) -> None:

@@ -676,7 +676,7 @@ class Queue(Dispatcher):
         return WithheldMessages(self.partitions[partition])
 
     def counts(self) -> QueueCounts:
-        """See `QueueHandle`."""
+        """Count what is left when all that is due is done."""
         self.serve_due()
         return QueueCounts(self.ready, self.consumer_count)
 

@@ -203,6 +203,3 @@ class QueueHandle(Recipient, ConsumerSource, Protocol):
 
     def purge(self) -> Answer[int]:
         """Settle all ready messages; returns how many."""
-
-    def counts(self) -> Answer[QueueCounts]:
-        """Count what is left when all that is due is done."""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
-from typing import Annotated, Any, Protocol, cast
+from typing import Annotated, Any, Protocol
 
 import msgspec
 
@@ -26,7 +26,14 @@ from routelog.vhosts.filters.filter_arguments import filter_arguments
 from routelog.vhosts.filters.reader_filter import ReaderFilter, reader_filter
 from routelog.vhosts.messages.delivery import Delivery
 from routelog.vhosts.queues.queue import Queue
-from routelog.vhosts.queues.queue_handle import Answer, ConsumeOptions, ConsumerSource, after, then
+from routelog.vhosts.queues.queue_handle import (
+    Answer,
+    ConsumeOptions,
+    ConsumerSource,
+    QueueCounts,
+    after,
+    then,
+)
 from routelog.vhosts.sessions.bound_queue import BoundQueue
 from routelog.vhosts.sessions.hosted_consumer import HostedConsumer
 from routelog.vhosts.sessions.session_message import BadSessionMessage, value_in
@@ -265,15 +272,11 @@ def _purge(session: CallingSession, bound: BoundQueue) -> int:
     return queue.purge()
 
 
-def _counts(session: CallingSession, bound: BoundQueue) -> list[int]:
-    _, queue = bound.opened()
-    return [*queue.counts()]
-
-
-def _declared(session: CallingSession, bound: BoundQueue) -> Answer[list[int]]:
+def _counts(session: CallingSession, bound: BoundQueue) -> Answer[QueueCounts]:
+    # Of a passive declaration.
     _, queue = bound.opened()
     queue.used()
-    return after(queue.declaring or queue, lambda queue: [*queue.counts()])
+    return after(queue.declaring or queue, Queue.counts)
 
 
 # -- of a vhost
@@ -398,18 +401,12 @@ def _declare_queue(caller: _Caller, wanted: DeclareQueueCall) -> Answer[object]:
     if wanted.exclusive:
         connection = caller.session.owner(caller.number, vhost)
 
-    def declare() -> Answer[Queue]:
+    def declare() -> Answer[QueueCounts]:
         if connection is not None and connection.is_closed:  # meanwhile
             raise QueueNotFound(wanted.name, vhost.name)
-        return vhost.declare_queue(properties, connection, server_named=wanted.server_named)
+        return vhost.declare_queue_of(properties, connection, server_named=wanted.server_named)
 
-    declared = _when_free(vhost, "queue", wanted.name, declare)
-    return after(cast("Answer[Queue]", declared), _described)
-
-
-def _described(queue: Queue) -> list[object]:
-    numbers = [partition.log.number for partition in queue.partitions]
-    return [queue.name, numbers, *queue.counts()]
+    return _when_free(vhost, "queue", wanted.name, declare)
 
 
 def _delete_queue(caller: _Caller, wanted: DeleteQueueCall) -> Answer[object]:
@@ -458,7 +455,6 @@ _QUEUE_METHODS: Mapping[str, _Method] = {
     "get": (tuple[bool], _get),
     "purge": (tuple[()], _purge),
     "counts": (tuple[()], _counts),
-    "declared": (tuple[()], _declared),
 }
 
 _VHOST_METHODS: Mapping[str, _Method] = {

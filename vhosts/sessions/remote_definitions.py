@@ -10,10 +10,11 @@ from routelog.vhosts.actor import current_actor
 from routelog.vhosts.arguments.json_arguments import encoded_arguments
 from routelog.vhosts.arguments.queue_properties import QueueProperties
 from routelog.vhosts.errors import SessionLost
-from routelog.vhosts.queues.queue_handle import Answer, QueueHandle, decided, then
+from routelog.vhosts.queues.queue_handle import Answer, QueueCounts, decided, then
 from routelog.vhosts.sessions.front_queues import FrontQueues
 from routelog.vhosts.sessions.front_transaction import FrontTransaction
 from routelog.vhosts.sessions.leader_link import LeaderLink
+from routelog.vhosts.sessions.remote_queue import RemoteQueue, counts_of
 from routelog.vhosts.vhost.vhost import VirtualHost
 from routelog.vhosts.vhost.vhost_definitions import Done
 
@@ -150,7 +151,7 @@ class RemoteDefinitions:
         """See `VhostDefinitions`."""
         return FrontTransaction(self._link.session)
 
-    def queue(self, name: str, connection: object) -> QueueHandle:
+    def queue(self, name: str, connection: object) -> RemoteQueue:
         """See `VhostDefinitions`."""
         handle = self._queues.get(name)
         if handle is None:
@@ -164,13 +165,13 @@ class RemoteDefinitions:
         if stored is not None:
             stored.check_access(self._vhost.name, self._connections.owner_name(connection))
 
-    def declared_queue(self, name: str, connection: object) -> Answer[Any]:
+    def queue_declared(self, name: str, connection: object) -> Answer[QueueCounts]:
         """See `VhostDefinitions`."""
-        return self.queue(name, connection)
+        return self.queue(name, connection).counts()
 
-    def declare_queue(
+    def declare_queue_of(
         self, properties: QueueProperties, connection: object, *, server_named: bool = False
-    ) -> Answer[Any]:
+    ) -> Answer[QueueCounts]:
         """See `VhostDefinitions`."""
         said = {
             "name": properties.name,
@@ -182,9 +183,11 @@ class RemoteDefinitions:
         }
         if properties.exclusive:
             self._connections.owners.add(connection)
-        here = partial(self._vhost.declare_queue, properties, connection, server_named=server_named)
+        here = partial(
+            self._vhost.declare_queue_of, properties, connection, server_named=server_named
+        )
         declared = self._change("declare_queue", said, here, connection)
-        return then(declared, lambda _: self._vhost.definitions.queue(properties.name, connection))
+        return then(declared, counts_of)
 
     def delete_queue_of(
         self, name: str, connection: object, *, if_unused: bool, if_empty: bool

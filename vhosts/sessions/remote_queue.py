@@ -338,16 +338,12 @@ class RemoteQueue:
         return self._call("purge", _count)
 
     def counts(self) -> "asyncio.Future[QueueCounts]":
-        """See `QueueHandle`.
+        """Count what it has, for a passive declaration: the queue is used by that.
 
         Raises:
             SessionLost: or the future has it.
         """
-        return self._call("counts", _counts)
-
-    def declared(self) -> "asyncio.Future[QueueCounts]":
-        """As `counts`, for a passive declaration: the queue was used."""
-        return self._call("declared", _counts)
+        return self._call("counts", counts_of)
 
     def _call(
         self, method: str, use: Callable[[Any], Any], *arguments: object
@@ -406,7 +402,12 @@ def _count(value: Any) -> int:
     return value
 
 
-def _counts(value: Any) -> QueueCounts:
+def counts_of(value: Any) -> QueueCounts:
+    """The counts that the leader has answered.
+
+    Raises:
+        BadSessionMessage: it has not.
+    """
     try:
         return QueueCounts(*msgspec.convert(value, tuple[int, int]))
     except msgspec.ValidationError as error:

@@ -53,7 +53,7 @@ from routelog.vhosts.queues.queue_declaration import (
     check_redeclared,
     with_type,
 )
-from routelog.vhosts.queues.queue_handle import Answer, decided, pending, then
+from routelog.vhosts.queues.queue_handle import Answer, QueueCounts, after, decided, pending, then
 from routelog.vhosts.stored.kept_definitions import KeptDefinitions
 from routelog.vhosts.stored.topology_record import VhostRecord, queue_change
 from routelog.vhosts.vhost.definitions_budget import DefinitionsBudget, definition_bytes
@@ -349,11 +349,14 @@ class VirtualHost:
         if name in self.queues:
             self.queue(name, connection)
 
-    def declared_queue(self, name: str, connection: object) -> Answer[Queue]:
-        """A queue that a connection may use, when its declaration is durable; see `queue`."""
+    def queue_declared(self, name: str, connection: object) -> Answer[QueueCounts]:
+        """Count what a queue has that a connection may use, when its declaration is durable.
+
+        Raises: see `queue`.
+        """
         queue = self.queue(name, connection)
         queue.used()
-        return queue.declaring or queue
+        return after(queue.declaring or queue, Queue.counts)
 
     def declare_queue(
         self, properties: QueueProperties, connection: object, *, server_named: bool = False
@@ -410,6 +413,13 @@ class VirtualHost:
             log.debug("queue '%s' in '%s': durability %s", queue.name, self.name, queue.durability)
         tell_of_queue(self._tell, "queue.created", queue)
         return queue.declaring or queue
+
+    def declare_queue_of(
+        self, properties: QueueProperties, connection: object, *, server_named: bool = False
+    ) -> Answer[QueueCounts]:
+        """Declare a queue for a client, and count what it has; see `declare_queue`."""
+        declared = self.declare_queue(properties, connection, server_named=server_named)
+        return after(declared, Queue.counts)
 
     async def change_queue(self, queue: Queue, changes: Mapping[str, object]) -> None:
         """Change arguments of a queue; None removes one. Consumers and messages stay.

@@ -9,7 +9,7 @@ from routelog.log_backend import Progress, Reason, Records
 from routelog.vhosts.arguments.queue_properties import QueueProperties
 from routelog.vhosts.messages.delivery import DeliverySource
 from routelog.vhosts.messages.recipient import Recipient
-from routelog.vhosts.queues.queue_handle import Answer, QueueHandle
+from routelog.vhosts.queues.queue_handle import Answer, QueueCounts, QueueHandle
 
 Done = asyncio.Future[Any] | None  # None: it is durable, or need not be
 
@@ -104,13 +104,13 @@ class VhostDefinitions(Protocol):
     def check_access(self, name: str, connection: object) -> None:
         """See `VirtualHost`."""
 
-    def declared_queue(self, name: str, connection: object) -> Answer[Any]:
-        """See `VirtualHost`; the answer is a `QueueHandle`."""
+    def queue_declared(self, name: str, connection: object) -> Answer[QueueCounts]:
+        """See `VirtualHost`."""
 
-    def declare_queue(
+    def declare_queue_of(
         self, properties: QueueProperties, connection: object, *, server_named: bool = False
-    ) -> Answer[Any]:
-        """See `VirtualHost`; the answer is a `QueueHandle`."""
+    ) -> Answer[QueueCounts]:
+        """See `VirtualHost`."""
 
     def delete_queue_of(
         self, name: str, connection: object, *, if_unused: bool, if_empty: bool

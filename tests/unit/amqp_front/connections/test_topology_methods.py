@@ -8,9 +8,21 @@ from typing import Any
 import pytest
 from pamqp import commands
 from support.queue_samples import Node, SlowDisk, running_node
+from unit.vhosts.sessions.session_pipe import ScriptedLeader, call_of, settled_down
 
 from routelog.amqp_front.connections import topology_methods
-from routelog.vhosts import AccessRefused, Answer, ResourceKind, Verb, VirtualHost, after
+from routelog.vhosts import (
+    AccessRefused,
+    Answer,
+    FrontConnections,
+    FrontVhosts,
+    QueueProperties,
+    ResourceKind,
+    Verb,
+    VirtualHost,
+    after,
+)
+from routelog.vhosts.stored.topology_record import queue_change
 
 
 @pytest.fixture
@@ -98,6 +110,30 @@ async def test_who_asks_for_a_declaration_waits_as_who_made_it(node: Node) -> No
     topology_methods.queue_declare(other, commands.Queue.Declare(queue="q", passive=True))
     topology_methods.exchange_declare(other, commands.Exchange.Declare(exchange="x", passive=True))
     assert [durable for durable, _ in other.answers[2:]] == [None, None]
+
+
+async def test_a_declaration_at_a_front_is_one_call_of_the_leader(node: Node) -> None:
+    leader = ScriptedLeader()
+    leader.open()
+    vhosts = FrontVhosts(node.vhosts, leader.link, FrontConnections("b", 1), lambda *_: None)
+    vhosts.begin()
+    channel, stored = Channel(node.vhost), node.vhost.stored
+    topology_methods.queue_declare(channel, commands.Queue.Declare(queue="q", durable=True))
+    await settled_down()
+    (call,) = leader.said()
+    assert call_of(call)[0] == "declare_queue"
+    leader.answers(call, [3, 1])  # and somebody else has deleted it
+    await gather(*channel.waits)
+    said = {"queue": "q", "message_count": 3, "consumer_count": 1}
+    assert channel.answers == [(None, said)]
+    stored.apply(queue_change("/", QueueProperties("q", durable=True), [9]), None)
+    topology_methods.queue_declare(channel, commands.Queue.Declare(queue="q", passive=True))
+    _, call = leader.said()
+    assert call_of(call) == ["counts"]
+    leader.answers(call, [3, 1])
+    await gather(*channel.waits)
+    assert channel.answers[1:] == [(None, said)]
+    leader.session.lost("the test is over")
 
 
 async def test_who_deletes_what_another_one_is_deleting_waits_with_it(node: Node) -> None:

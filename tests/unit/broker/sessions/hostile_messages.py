@@ -25,7 +25,6 @@ CALLS: list[tuple[str, list[Any]]] = [
     ("get", [True]),
     ("purge", []),
     ("counts", []),
-    ("declared", []),
     ("cancel", [3]),
     ("detach", [[3, 4]]),
     ("stand_aside", [4]),

@@ -70,18 +70,37 @@ LASTING = QueueProperties("q", durable=True)
 
 
 async def test_a_declaration_is_the_leaders_and_its_answer_is_known_here(front: Front) -> None:
-    declared = asyncio.ensure_future(value_of(front.definitions.declare_queue(LASTING, "c")))
+    declared = asyncio.ensure_future(value_of(front.definitions.declare_queue_of(LASTING, "c")))
     call = await front.asked()
     method, vhost, actor, number, said = call_of(call)
     assert (method, vhost, actor, number) == ("declare_queue", "/", ["", "", ""], 100)
     assert (said["name"], said["durable"], said["exclusive"]) == ("q", True, False)
     front.defined(LASTING)
-    front.leader.answers(call, ["q", [9], 0, 0])
-    handle = await declared
+    front.leader.answers(call, [3, 1])
+    assert await declared == (3, 1)
+    handle = front.definitions.queue("q", "other")
     assert isinstance(handle, RemoteQueue)
     assert handle.number == 9
-    assert front.definitions.queue("q", "other") is handle
     assert front.node.vhost.targets.named("q") is handle
+
+
+async def test_a_declared_queue_is_counted_by_the_same_answer(front: Front) -> None:
+    declared = asyncio.ensure_future(value_of(front.definitions.declare_queue_of(LASTING, "c")))
+    call = await front.asked()
+    front.defined(LASTING)
+    front.leader.answers(call, [0, 0])
+    front.gone("q")  # somebody else was quick
+    assert await declared == (0, 0)
+    assert not front.leader.said()
+
+
+async def test_a_passive_declaration_uses_the_queue_where_it_is_led(front: Front) -> None:
+    front.defined(LASTING)
+    declared = front.definitions.queue_declared("q", "c")
+    _, call = front.leader.said()
+    assert call_of(call) == ["counts"]
+    front.leader.answers(call, [5, 2])
+    assert await value_of(declared) == (5, 2)
 
 
 async def test_a_refusal_of_the_leader_is_the_clients(front: Front) -> None:
@@ -113,7 +132,7 @@ async def test_what_a_closed_connection_wanted_for_itself_is_not_asked_again(
     front: Front,
 ) -> None:
     properties = QueueProperties("mine", exclusive=True)
-    declared = asyncio.ensure_future(value_of(front.definitions.declare_queue(properties, "c")))
+    declared = asyncio.ensure_future(value_of(front.definitions.declare_queue_of(properties, "c")))
     await front.asked()
     front.leader.session.lost("another node leads")
     front.definitions.connection_closed("c")
@@ -139,10 +158,10 @@ async def test_an_exclusive_queue_is_its_connections_and_goes_with_the_leader(
     front: Front,
 ) -> None:
     mine = QueueProperties("mine", exclusive=True)
-    declared = front.definitions.declare_queue(mine, "c")
+    declared = front.definitions.declare_queue_of(mine, "c")
     call = await front.asked()
     front.defined(mine, owner="b/100")
-    front.leader.answers(call, ["mine", [9], 0, 0])
+    front.leader.answers(call, [0, 0])
     await value_of(declared)
     front.definitions.check_access("mine", "c")
     for check in (front.definitions.queue, front.definitions.check_access):
@@ -155,7 +174,7 @@ async def test_an_exclusive_queue_is_its_connections_and_goes_with_the_leader(
 
 async def test_the_leader_hears_of_connections_that_it_knows(front: Front) -> None:
     front.definitions.connection_closed("stranger")
-    declared = front.definitions.declare_queue(LASTING, "c")
+    declared = front.definitions.declare_queue_of(LASTING, "c")
     await front.asked()
     front.definitions.connection_closed("c")
     (told,) = front.leader.said()
@@ -168,8 +187,8 @@ async def test_the_leader_hears_of_connections_that_it_knows(front: Front) -> No
 @pytest.mark.parametrize("end", ["answered", "lost"])
 async def test_an_owner_has_closed_when_its_queues_are_gone(front: Front, end: str) -> None:
     mine = QueueProperties("mine", exclusive=True)
-    declared = front.definitions.declare_queue(mine, "c")
-    front.leader.answers(await front.asked(), ["mine", [9], 0, 0])
+    declared = front.definitions.declare_queue_of(mine, "c")
+    front.leader.answers(await front.asked(), [0, 0])
     front.defined(mine, owner="b/100")
     await value_of(declared)
     closed = front.definitions.connection_closed("c")
@@ -187,7 +206,7 @@ async def test_an_owner_has_closed_when_its_queues_are_gone(front: Front, end: s
 
 async def test_what_is_not_there_is_refused_here(front: Front) -> None:
     with pytest.raises(QueueNotFound):
-        front.definitions.declared_queue("none", "c")
+        front.definitions.queue_declared("none", "c")
     with pytest.raises(ExchangeNotFound):
         front.definitions.exchange_declared("none")
     front.definitions.check_access("none", "c")

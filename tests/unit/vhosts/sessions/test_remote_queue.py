@@ -219,16 +219,15 @@ async def test_messages_of_a_lost_session_are_not_settled_in_the_next_one(
 async def test_it_is_purged_and_counted(leader: ScriptedLeader) -> None:
     leader.open()
     queue = leader.queue()
-    purged, counted, declared = queue.purge(), queue.counts(), queue.declared()
+    purged, counted = queue.purge(), queue.counts()
     wrong: list[asyncio.Future[Any]] = [queue.counts(), queue.purge()]
     calls = leader.said()[1:]
-    methods = ["purge", "counts", "declared", "counts", "purge"]
+    methods = ["purge", "counts", "counts", "purge"]
     assert [call_of(each) for each in calls] == [[method] for method in methods]
     leader.answers(calls[0], 8)
     leader.answers(calls[1], [1, 2])
-    leader.answers(calls[2], [3, 4])
-    assert [await purged, await counted, await declared] == [8, (1, 2), (3, 4)]
-    for call in calls[3:]:
+    assert [await purged, await counted] == [8, (1, 2)]
+    for call in calls[2:]:
         with pytest.raises(BadSessionMessage):
             leader.answers(call, "no counts")
     assert not any(each.done() for each in wrong)
