@@ -36,6 +36,17 @@ class Loop(asyncio.BaseEventLoop):
         """See the event loop's method of this name."""
         return self.call_soon(callback, *args, context=context)
 
+    def call_at(  # type: ignore[override]
+        self, when: float, callback: Callable[..., Any], *args: Any, context: Any = None
+    ) -> asyncio.TimerHandle:
+        """See the event loop's method of this name.
+
+        It may run early by less than the resolution. Who sets it again then for what is left would do so for
+        ever, as time stands still meanwhile.
+        """
+        when = max(when, self.time() + RESOLUTION_SECONDS)
+        return super().call_at(when, callback, *args, context=context)
+
     def run_in_executor(  # type: ignore[override]
         self, executor: Any, call: Callable[..., Any], *arguments: Any
     ) -> asyncio.Future[Any]:
