@@ -44,9 +44,14 @@ class FrontVhosts:
             self._add(vhost)
 
     def session_lost(self) -> None:
-        """Exclusive queues went with the leader."""
-        owners, self._connections.owners = self._connections.owners, set()
-        self._close(owners, "the node of its exclusive queues does not lead any more")
+        """Exclusive queues went with the leader: close the connections that had one.
+
+        What the next leader commits is not known here yet.
+        """
+        vhosts = self._vhosts.all()
+        owners = {queue.owner for vhost in vhosts for queue in vhost.stored.queues.values()}
+        had_one = self._connections.named(owners)
+        self._close(had_one, "the node of its exclusive queues does not lead any more")
 
     def freeze(self) -> None:
         """This node is to lead, and opens its queues: clients wait."""

@@ -1,7 +1,7 @@
 """The definitions of a virtual host at a node that does not lead: the leader changes them."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Set
 from functools import partial
 from typing import Any
 
@@ -22,10 +22,7 @@ TRIES_MAX = 3  # a change may meet one leader's end, and the next one's
 
 
 class FrontConnections:
-    """The connections of this node's clients, as the leader knows them.
-
-    Attributes:
-        owners: those that have declared an exclusive queue, which goes with the leader.
+    """The connections of this node's clients that the leader knows: those that may own exclusive queues.
 
     Args:
         node: name of this node, which begins the names of owners.
@@ -33,31 +30,31 @@ class FrontConnections:
     """
 
     def __init__(self, node: str, first: int) -> None:
-        self.owners: set[object] = set()
         self._node = node
         self._next = first
         self._numbers: dict[object, int] = {}
 
-    def number(self, connection: object) -> int:
-        """The number of a connection."""
-        number = self._numbers.get(connection)
-        if number is None:
-            number = self._numbers[connection] = self._next
+    def add(self, connection: object) -> None:
+        """A connection asks for an exclusive queue: it has a number from here on."""
+        if connection not in self._numbers:
+            self._numbers[connection] = self._next
             self._next += 1
-        return number
+
+    def number(self, connection: object) -> int:
+        """The number of a connection; 0: it has none, or is closed."""
+        return self._numbers.get(connection, 0)
 
     def owner_name(self, connection: object) -> str:
         """What the record of an exclusive queue calls its owner."""
-        return f"{self._node}/{self._numbers.get(connection, 0)}"
+        return f"{self._node}/{self.number(connection)}"
 
-    def knows(self, connection: object) -> bool:
-        """Whether a connection has a number, and is not closed."""
-        return connection in self._numbers
+    def named(self, owners: Set[str]) -> set[object]:
+        """The connections that are called so."""
+        return {each for each in self._numbers if self.owner_name(each) in owners}
 
-    def closed(self, connection: object) -> int | None:
-        """Forget a connection; returns its number if it had one."""
-        self.owners.discard(connection)
-        return self._numbers.pop(connection, None)
+    def closed(self, connection: object) -> int:
+        """Forget a connection; returns its number, or 0."""
+        return self._numbers.pop(connection, 0)
 
 
 class RemoteDefinitions:
@@ -182,7 +179,7 @@ class RemoteDefinitions:
             "server_named": server_named,
         }
         if properties.exclusive:
-            self._connections.owners.add(connection)
+            self._connections.add(connection)
         here = partial(
             self._vhost.declare_queue_of, properties, connection, server_named=server_named
         )
@@ -207,15 +204,10 @@ class RemoteDefinitions:
 
     def connection_closed(self, connection: object) -> Done:
         """See `VhostDefinitions`."""
-        is_owner = connection in self._connections.owners
         number = self._connections.closed(connection)
-        if number is None:
-            return None
-        said = ("connection_closed", self._vhost.name, number)
-        if is_owner:  # else nothing goes with it that others may still publish to
-            return decided(self._link.session.call(*said))
-        self._link.session.tell(*said)
-        return None
+        if not number:
+            return None  # nothing goes with it
+        return decided(self._link.session.call("connection_closed", self._vhost.name, number))
 
     # -- the leader
 
@@ -229,20 +221,24 @@ class RemoteDefinitions:
         # `here` does the same at this node, when it leads.
         actor = current_actor()
         who = ["", "", ""] if actor is None else [actor.user, actor.address, actor.door]
-        number = 0 if connection is None else self._connections.number(connection)
-        call = self._called(connection, here, method, self._vhost.name, who, number, dict(said))
-        return asyncio.ensure_future(call)
+        number = self._connections.number(connection)
+        arguments = method, self._vhost.name, who, number, dict(said)
+        return asyncio.ensure_future(self._called(connection, number, here, *arguments))
 
     async def _called(
-        self, connection: object, here: Callable[[], Answer[Any]], method: str, *arguments: object
+        self,
+        connection: object,
+        number: int,
+        here: Callable[[], Answer[Any]],
+        *arguments: Any,
     ) -> Any:
         """Call the leader, and the next one when that is lost: what is declared twice is there once."""
         for tries_left in reversed(range(TRIES_MAX)):
             try:
-                return await self._link.session.call(method, *arguments)
+                return await self._link.session.call(*arguments)
             except SessionLost:
                 # What a connection declares for itself behind its end, nobody would delete.
-                is_closed = connection is not None and not self._connections.knows(connection)
+                is_closed = self._connections.number(connection) < number
                 if is_closed or not tries_left:
                     raise
                 if self._vhost.definitions is not self:

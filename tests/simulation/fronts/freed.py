@@ -48,8 +48,7 @@ def _of_front(front: Any) -> Iterable[str]:
     for name in ("_calls", "_consumers", "_outcomes", "_sizes", "_gathered", "unconfirmed_bytes"):
         if getattr(session, name):
             yield f"{name} of its session: {getattr(session, name)}"
-    connections = front._vhosts._connections
-    if connections._numbers or connections.owners:
+    if front._vhosts._connections._numbers:
         yield "numbers of connections"
     if front._unknown:
         yield "changes that it does not know"

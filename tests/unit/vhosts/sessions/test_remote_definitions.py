@@ -53,9 +53,9 @@ class Front:
         change = queue_change("/", properties, [number], owner=owner)
         self.node.vhost.stored.apply(change, None)
 
-    def gone(self, name: str) -> None:
+    def gone(self, properties: QueueProperties) -> None:
         """The leader's journal has it no more."""
-        change = queue_change("/", QueueProperties(name, durable=True), [9], deleted=True)
+        change = queue_change("/", properties, [9], deleted=True)
         self.node.vhost.stored.apply(Change(change.key, None), None)
 
 
@@ -73,7 +73,7 @@ async def test_a_declaration_is_the_leaders_and_its_answer_is_known_here(front: 
     declared = asyncio.ensure_future(value_of(front.definitions.declare_queue_of(LASTING, "c")))
     call = await front.asked()
     method, vhost, actor, number, said = call_of(call)
-    assert (method, vhost, actor, number) == ("declare_queue", "/", ["", "", ""], 100)
+    assert (method, vhost, actor, number) == ("declare_queue", "/", ["", "", ""], 0)
     assert (said["name"], said["durable"], said["exclusive"]) == ("q", True, False)
     front.defined(LASTING)
     front.leader.answers(call, [3, 1])
@@ -89,7 +89,7 @@ async def test_a_declared_queue_is_counted_by_the_same_answer(front: Front) -> N
     call = await front.asked()
     front.defined(LASTING)
     front.leader.answers(call, [0, 0])
-    front.gone("q")  # somebody else was quick
+    front.gone(LASTING)  # somebody else was quick
     assert await declared == (0, 0)
     assert not front.leader.said()
 
@@ -168,20 +168,39 @@ async def test_an_exclusive_queue_is_its_connections_and_goes_with_the_leader(
         with pytest.raises(QueueLocked):
             check("mine", "other")
     front.vhosts.session_lost()
-    front.vhosts.session_lost()
-    assert [connections for connections, _ in front.closed] == [{"c"}, set()]
+    assert [connections for connections, _ in front.closed] == [{"c"}]
 
 
-async def test_the_leader_hears_of_connections_that_it_knows(front: Front) -> None:
-    front.definitions.connection_closed("stranger")
-    declared = front.definitions.declare_queue_of(LASTING, "c")
+async def test_who_owns_nothing_stays_when_the_leader_is_lost(front: Front) -> None:
+    mine = QueueProperties("mine", exclusive=True)
+    made = front.definitions.declare_queue_of(mine, "maker")
+    call = await front.asked()
+    front.defined(mine, owner="b/100")
+    front.leader.answers(call, [0, 0])
+    await value_of(made)
+    front.gone(mine)
+    refused = front.definitions.declare_queue_of(mine, "refused")
+    front.leader.answers(await front.asked(), QueueLocked("mine", "/"))
+    with pytest.raises(QueueLocked):
+        await value_of(refused)
+    asking = front.definitions.declare_queue_of(mine, "asking")
     await front.asked()
-    front.definitions.connection_closed("c")
-    (told,) = front.leader.said()
-    assert (told.number, call_of(told)) == (0, ["connection_closed", "/", 100])
-    front.leader.session.lost("the test is over")
-    front.leader.link.give_up("the test is over")
-    assert declared is not None
+    front.vhosts.session_lost()
+    assert [connections for connections, _ in front.closed] == [set()]
+    front.leader.session.lost("another node leads")
+    await settled_down()
+    front.leader.open()
+    front.leader.answers(await front.asked(), [0, 0])
+    assert await value_of(asking) == (0, 0)
+
+
+async def test_the_leader_hears_of_connections_that_may_own_queues(front: Front) -> None:
+    assert front.definitions.connection_closed("stranger") is None
+    declared = front.definitions.declare_queue_of(LASTING, "c")
+    front.leader.answers(await front.asked(), [0, 0])
+    await value_of(declared)
+    assert front.definitions.connection_closed("c") is None
+    assert not front.leader.said()
 
 
 @pytest.mark.parametrize("end", ["answered", "lost"])
@@ -218,7 +237,7 @@ async def test_a_queue_that_is_declared_again_is_another_one(front: Front) -> No
     front.defined(LASTING)
     before = front.definitions.queue("q", "c")
     assert isinstance(before, RemoteQueue)
-    front.gone("q")
+    front.gone(LASTING)
     assert before.deleted
     front.defined(LASTING, 12)
     after = front.definitions.queue("q", "c")
