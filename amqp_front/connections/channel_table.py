@@ -2,6 +2,7 @@
 the other.
 """
 
+import asyncio
 from collections.abc import Awaitable, Iterable, Iterator
 
 from pamqp import commands
@@ -17,6 +18,7 @@ from routelog.amqp_front.wire.frame_cutter import FRAME_HEADER, FRAME_METHOD
 from routelog.amqp_front.wire.methods import AccessRequest, decode_method, encode_method
 from routelog.broker import Gate, PublishPace
 from routelog.log_backend import Lane
+from routelog.vhosts import decided, then
 
 _CLASS_CONNECTION = b"\x00\x0a"
 _CHANNEL_CLOSE = b"\x00\x14\x00\x28"
@@ -150,8 +152,10 @@ class ChannelTable:
                     under_way.append(done)
                 channel.end()
         if in_turns:
-            teardown = torn_down(open_ones, connection.services)
-            under_way.append(connection.services.scheduler.run(teardown, Lane.JOBS))
+            unknown: list[asyncio.Future[None]] = []
+            teardown = torn_down(open_ones, connection.services, unknown)
+            done = connection.services.scheduler.run(teardown, Lane.JOBS)
+            under_way.append(then(done, lambda _: decided(asyncio.gather(*unknown))))
         return under_way
 
     def end(self) -> None:
@@ -188,8 +192,13 @@ def _commits_publishes(channel: Channel) -> bool:
 CHANNELS_MAX = 8  # that leave at once: some 30 us each, and a turn may have several connections
 
 
-def torn_down(channels: Iterable[Channel], services: Services) -> Iterator[None]:
+def torn_down(
+    channels: Iterable[Channel], services: Services, unknown: list[asyncio.Future[None]]
+) -> Iterator[None]:
     """Let the channels of one connection leave in this order; it yields when the turn is over.
+
+    Args:
+        unknown: takes what is to be awaited then: see `Settling.known`.
 
     Raises:
         Exception: what the first channel raised that did; all others have left nevertheless.
@@ -200,6 +209,8 @@ def torn_down(channels: Iterable[Channel], services: Services) -> Iterator[None]
             settling = channel.leave()
             services.settlings.append(settling)
             yield from settling.steps()
+            if (known := settling.known()) is not None:
+                unknown.append(known)
         except Exception as error:
             first_error = first_error or error
         channel.end()

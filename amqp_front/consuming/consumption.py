@@ -65,6 +65,7 @@ from routelog.vhosts import (
     filter_arguments,
     put_back,
     reader_filter,
+    then,
     wanted_group,
 )
 
@@ -521,7 +522,7 @@ class Consumption:
                 source.on_ready()
 
     def close(self, taken: Sequence[list[UnackedRun]] = ()) -> asyncio.Future[None] | None:
-        """Return everything unsettled and end all consumers; None: that is done, else it is when this is.
+        """Return everything unsettled and end all consumers; None: all nodes know it, or see `Settling.known`.
 
         Args:
             taken: see `leave`.
@@ -531,8 +532,8 @@ class Consumption:
         settling = self.leave(taken)
         if is_first and few and settling.are_few:
             settling.at_once()
-            return None
-        return settled_in_turns(settling)
+            return settling.known()
+        return then(settled_in_turns(settling), lambda _: settling.known())
 
     def stop(self) -> None:
         """Deliver nothing more; what is unsettled and the consumers stay until they `leave`."""

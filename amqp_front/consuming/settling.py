@@ -10,7 +10,7 @@ too early; they are handed nothing.
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from typing import Protocol
 
 from routelog.amqp_front.consuming.channel_consumer import ChannelConsumer
@@ -25,6 +25,7 @@ from routelog.vhosts import (
     RemoteTransaction,
     ReturnReason,
     VirtualHost,
+    decided,
 )
 
 RUNS_MAX = 256  # that are settled at once: 1 to 6 us each
@@ -156,6 +157,8 @@ class Settling:
             self._leaving[consumer.queue].add(consumer)
         self._due: list[_Share] = []  # of one queue
         self._left: QueueHandle | None = None  # what its consumers had is not back yet
+        self._is_empty = not (runs or order or self._leaving)
+        self._unknown: list[Awaitable[object]] = []  # departures that not all nodes know of
         self._error: Exception | None = None
 
     def at_once(self) -> None:
@@ -303,7 +306,7 @@ class Settling:
                 self._begin(share)
         self._left = queue
         if not queue.deleted:
-            queue.detach(gone)
+            self._wait_for(queue.detach(gone))
 
     def _begin_share(self) -> None:
         # None of its consumers leaves: they stay, were cancelled, or it was basic.get; or the queue is deleted.
@@ -342,7 +345,32 @@ class Settling:
     def _tell_left(self) -> None:
         queue, self._left = self._left, None
         if queue is not None:
-            self._holdings.vhost.definitions.consumers_left(queue.name)
+            self._wait_for(self._holdings.vhost.definitions.consumers_left(queue.name))
+
+    def _wait_for(self, departure: Awaitable[object] | None) -> None:
+        if departure is not None:
+            self._unknown.append(departure)
+
+    def known(self) -> "asyncio.Future[None] | None":
+        """When all of it has left, or is back, at the node that leads, and all nodes know what went with it.
+
+        Returns:
+            Done then, or when the time for an answer is over; it does not fail. None: it is so.
+        """
+        definitions = self._holdings.vhost.definitions
+        if self._unknown:
+            done: Awaitable[object] | None = self._until_known()
+        else:
+            done = None if self._is_empty else definitions.carried_out()
+        return None if done is None else decided(self.services.in_time(done))
+
+    async def _until_known(self) -> None:
+        for departure in self._unknown:
+            await decided(departure)
+        # Behind what was on the way to its consumers, and came back
+        done = self._holdings.vhost.definitions.carried_out()
+        if done is not None:
+            await done
 
 
 def settled_in_turns(settling: Settling) -> asyncio.Future[None]:

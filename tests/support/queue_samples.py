@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from array import array
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -113,7 +113,9 @@ class Turns:
         return sum(not alarm.cancelled for alarm in self._alarms)
 
     def create_future(self) -> asyncio.Future[None]:
-        """See the event loop's method of this name."""
+        """See the event loop's method of this name; of the loop that runs, if one does, it may be awaited."""
+        with suppress(RuntimeError):
+            return asyncio.get_running_loop().create_future()
         return asyncio.Future(loop=cast(Any, self))
 
     def get_debug(self) -> bool:

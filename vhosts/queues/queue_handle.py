@@ -179,8 +179,12 @@ class QueueHandle(Recipient, ConsumerSource, Protocol):
             FilterRefused: the consumer has a filter, and reads no log.
         """
 
-    def detach(self, gone: Collection[Consumer]) -> None:
-        """Deliver no more to some consumers; unknown ones are ignored."""
+    def detach(self, gone: Collection[Consumer]) -> Answer[None]:
+        """Deliver no more to some consumers; unknown ones are ignored.
+
+        Returns:
+            Done when nothing is on the way to them any more; it does not fail.
+        """
 
     def cancel(self, consumer: Consumer) -> Answer[None]:
         """Deliver what is due, and then no more to a consumer."""

@@ -3,7 +3,8 @@
 A call of a queue (its subject) has arguments of its own. One of no queue begins with the name of a vhost, the
 actor [user, address, protocol], and the number of the front's connection; keywords follow, as methods of
 `VirtualHost` have them, but arguments of AMQP are bytes (`decode_arguments`). `connection_closed` has a vhost
-and a number, `is_reply_open` an address. Whatever else comes is the fault of the front: BadSessionMessage.
+and a number, `is_reply_open` an address, `carried_out` nothing. Whatever else comes is the fault of the front:
+BadSessionMessage.
 """
 
 import asyncio
@@ -229,14 +230,14 @@ def _cancel(session: CallingSession, bound: BoundQueue, number: int) -> Durable:
     return vhost.delete_left(queue.name) if consumers else None
 
 
-def _detach(session: CallingSession, bound: BoundQueue, numbers: list[int]) -> None:
-    if bound.is_open:
-        vhost, queue = bound.opened()
-        consumers = session.consumers_of(queue, numbers)
-        queue.detach({*consumers})
-        session.leave(consumers)
-        if consumers:
-            vhost.consumers_left(queue.name)
+def _detach(session: CallingSession, bound: BoundQueue, numbers: list[int]) -> Durable:
+    if not bound.is_open:
+        return None
+    vhost, queue = bound.opened()
+    consumers = session.consumers_of(queue, numbers)
+    queue.detach({*consumers})
+    session.leave(consumers)
+    return vhost.consumers_left(queue.name) if consumers else None
 
 
 def _stand_aside(session: CallingSession, bound: BoundQueue, number: int) -> None:
@@ -500,6 +501,9 @@ def call_vhost(session: CallingSession, method: str, arguments: list[Any]) -> An
     if method == "connection_closed":
         _, number = _shaped(method, arguments, tuple[str, _Count])
         return session.connection_closed(number)
+    if method == "carried_out":  # all that came before is, or has an answer of its own
+        _shaped(method, arguments, tuple[()])
+        return None
     if method == "is_reply_open":
         return session.is_reply_open(*_shaped(method, arguments, tuple[bytes]))
     shape, carry_out = _found(_VHOST_METHODS, method)

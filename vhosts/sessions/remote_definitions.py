@@ -199,8 +199,13 @@ class RemoteDefinitions:
     def delete_left(self, name: str) -> Done:
         """See `VhostDefinitions`: the leader sees that consumers leave."""
 
-    def consumers_left(self, name: str) -> None:
+    def consumers_left(self, name: str) -> Done:
         """See `VhostDefinitions`: as `delete_left`."""
+
+    def carried_out(self) -> Done:
+        """See `VhostDefinitions`: the leader answers behind all that it was sent before."""
+        session = self._link.session
+        return decided(session.call("carried_out")) if session.is_open else None
 
     def connection_closed(self, connection: object) -> Done:
         """See `VhostDefinitions`."""

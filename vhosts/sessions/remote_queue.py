@@ -215,16 +215,19 @@ class RemoteQueue:
         """See `ConsumedQueue`."""
         self._consumers.pop(consumer, None)
 
-    def detach(self, gone: Collection[Consumer]) -> None:
-        """See `QueueHandle`."""
+    def detach(self, gone: Collection[Consumer]) -> "asyncio.Future[None] | None":
+        """See `QueueHandle`: all nodes know then, too, if it was deleted for that."""
         leaving = [self._consumers[each] for each in gone if each in self._consumers]
-        if leaving:
-            self._say_gone(leaving)
-            for each in leaving:
-                each.leave()
+        if not leaving:
+            return None
+        left = self._say_gone(leaving)
+        for each in leaving:
+            each.leave()
+        return left if self.link.session.is_open else None
 
-    def _say_gone(self, leaving: Sequence[RemoteConsumer]) -> None:
+    def _say_gone(self, leaving: Sequence[RemoteConsumer]) -> "asyncio.Future[None]":
         session, subjects = self.link.session, [each.subject for each in leaving]
+        left: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         partitions = [part for each in leaving for part in each.partitions_in_order]
         for partition in partitions:
             partition.begin_leaving()
@@ -234,8 +237,12 @@ class RemoteQueue:
                 session.forget_consumer(subject)
             for partition in partitions:
                 partition.end_leaving()
+            if not left.done():
+                left.set_result(None)
 
-        self._ask("detach", gone, lambda error: None, subjects)
+        # They have left, too, when the session is lost, or too few nodes have stored what went with them.
+        self._ask("detach", gone, gone, subjects)
+        return left
 
     def cancel(self, consumer: Consumer) -> "asyncio.Future[None] | None":
         """See `QueueHandle`."""

@@ -551,11 +551,13 @@ class VirtualHost:
             return None
         return pending(self.delete_queue(queue))
 
-    def consumers_left(self, name: str) -> None:
+    def consumers_left(self, name: str) -> Durable:
         """Consumers went with their channel, which may delete an auto-delete queue."""
         queue = self.queues.get(name)
-        if queue is not None and queue.is_unwanted:
-            self._delete_unasked(queue)
+        return self._delete_unasked(queue) if queue is not None and queue.is_unwanted else None
+
+    def carried_out(self) -> None:
+        """When what clients here have settled or returned is so at the node that leads: this is it."""
 
     def connection_closed(self, connection: object) -> "asyncio.Future[None] | None":
         """Delete the exclusive queues of a connection, many in several turns; it may be told twice.

@@ -120,7 +120,10 @@ class VhostDefinitions(Protocol):
     def delete_left(self, name: str) -> Done:
         """See `VirtualHost`."""
 
-    def consumers_left(self, name: str) -> None:
+    def consumers_left(self, name: str) -> Done:
+        """See `VirtualHost`."""
+
+    def carried_out(self) -> Done:
         """See `VirtualHost`."""
 
     def connection_closed(self, connection: object) -> Done:

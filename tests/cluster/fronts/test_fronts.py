@@ -16,6 +16,8 @@ import aio_pika
 import pika
 import pytest
 from cluster.brokers.mirrored_brokers import MirroredBrokers, mirrored_brokers
+from pamqp import commands
+from scenarios.clients.raw_client import RawClient
 from support.broker_process import BrokerProcess
 from support.pika_client import PERSISTENT
 from support.waiting import WAIT_SECONDS, until
@@ -115,6 +117,79 @@ def test_no_node_routes_to_exclusive_queues_of_a_connection_that_has_closed(
         owner.close()
         with pytest.raises(pika.exceptions.UnroutableError):
             channels[n // 3 % 3].basic_publish("", f"owned {n}", b"to nobody", mandatory=True)
+    for node in nodes:
+        node.close()
+
+
+class Consumer:
+    """A client that consumes from a queue, and ends without a basic.cancel."""
+
+    def __init__(self, broker: BrokerProcess, queue: str, **options: bool) -> None:
+        self.client = RawClient("127.0.0.1", broker.port).open()
+        self.client.open_channel()
+        consume = commands.Basic.Consume(queue=queue, **options)
+        self.client.call(consume, commands.Basic.ConsumeOk)
+
+    def close(self, what: str) -> None:
+        """Close its channel, or connection, and await the answer behind deliveries."""
+        if what == "channel":
+            self.client.send(commands.Channel.Close(200, "", 0, 0), 1)
+        else:
+            self.client.send(commands.Connection.Close(200, "", 0, 0))
+        answers = commands.Channel.CloseOk, commands.Connection.CloseOk
+        while not isinstance(self.client.receive()[1], answers):
+            pass
+
+
+@pytest.mark.parametrize("what", ["channel", "connection"])
+def test_no_node_routes_to_a_queue_whose_last_consumer_has_closed(
+    fronts: MirroredBrokers, what: str
+) -> None:
+    nodes = [connected(each) for each in fronts.brokers.values()]
+    channels = [each.channel() for each in nodes]
+    for channel in channels:
+        channel.confirm_delivery()
+    for n, broker in enumerate([*fronts.brokers.values()] * 6):
+        name, publishing = f"auto {n}", channels[n // 3 % 3]
+        publishing.queue_declare(name, auto_delete=True)
+        consumer = Consumer(broker, name)
+        publishing.basic_publish("", name, b"in", mandatory=True)
+        consumer.close(what)
+        with pytest.raises(pika.exceptions.UnroutableError):
+            publishing.basic_publish("", name, b"to nobody", mandatory=True)
+        publishing.queue_declare(name, auto_delete=True)
+        publishing.basic_publish("", name, b"to the next one", mandatory=True)
+        publishing.queue_delete(name)
+        consumer.client.socket.close()
+    for node in nodes:
+        node.close()
+
+
+@pytest.mark.parametrize("what", ["channel", "connection"])
+def test_what_a_consumer_had_that_has_closed_is_there_at_all_nodes(
+    fronts: MirroredBrokers, what: str
+) -> None:
+    nodes = [connected(each) for each in fronts.brokers.values()]
+    channels = [each.channel() for each in nodes]
+    channels[0].confirm_delivery()
+    channels[0].queue_declare("held")
+    channels[0].basic_publish("", "held", b"m", mandatory=True)
+    for n, broker in enumerate([*fronts.brokers.values()] * 6):
+        getting = channels[n // 3 % 3]
+        consumer = Consumer(broker, "held", exclusive=True)
+        consumer.client.expect(commands.Basic.Deliver)
+        consumer.close(what)
+        method, _, _ = getting.basic_get("held")
+        assert method is not None
+        getting.basic_nack(method.delivery_tag)
+        consumer.client.socket.close()
+        # And nobody else stands in the way of another exclusive one
+        consumer = Consumer(broker, "held", exclusive=True)
+        consumer.close(what)
+        getting.basic_consume("held", lambda *_: None, exclusive=True, consumer_tag="next")
+        getting.basic_cancel("next")
+        consumer.client.socket.close()
+    channels[0].queue_delete("held")
     for node in nodes:
         node.close()
 

@@ -1,5 +1,6 @@
 """The channels of a connection: which of them wait for content."""
 
+import asyncio
 from collections import deque
 from collections.abc import Iterator
 from types import SimpleNamespace
@@ -109,6 +110,7 @@ class Channel:
         self.number = number
         self.closing = False
         self.fails = False
+        self.is_known: asyncio.Future[None] = asyncio.Future()
         self._services = services
         self._log = log
 
@@ -135,6 +137,9 @@ class Channel:
         if self.fails:
             raise ValueError(self.number)
 
+    def known(self) -> "asyncio.Future[None]":
+        return self.is_known
+
     def end(self) -> None:
         self._log.append(f"end {self.number}")
 
@@ -142,7 +147,7 @@ class Channel:
 @pytest.fixture
 def services() -> Any:
     turns: list[Any] = []
-    loop = SimpleNamespace(create_future=Done, call_soon=turns.append, turns=turns)
+    loop = SimpleNamespace(create_future=asyncio.Future, call_soon=turns.append, turns=turns)
     admission = SimpleNamespace(channel_closed=lambda user: None)
     clock = SetClock()
     return SimpleNamespace(
@@ -154,29 +159,13 @@ def services() -> Any:
     )
 
 
-class Done:
-    """A future, as far as a job needs one."""
-
-    error: Exception | None = None
-    is_done = False
-
-    def done(self) -> bool:
-        return self.is_done
-
-    def set_result(self, value: object) -> None:
-        self.is_done = True
-
-    def set_exception(self, error: Exception) -> None:
-        self.is_done, self.error = True, error
-
-
 def channels(services: Any, log: list[str], count: int = COUNT) -> list[Any]:
     return [Channel(number, services, log) for number in range(count)]
 
 
-def test_they_leave_in_their_order_and_few_of_them_in_a_turn(services: Any) -> None:
+async def test_they_leave_in_their_order_and_few_of_them_in_a_turn(services: Any) -> None:
     log: list[str] = []
-    teardown = torn_down(channels(services, log), services)
+    teardown = torn_down(channels(services, log), services, [])
     turns, most, before = 0, 0, 0
     while not ended_in_turn(teardown, services.scheduler):
         turns += 1
@@ -188,9 +177,9 @@ def test_they_leave_in_their_order_and_few_of_them_in_a_turn(services: Any) -> N
     assert not services.settlings
 
 
-def test_a_broker_that_stops_lets_all_leave_at_once(services: Any) -> None:
+async def test_a_broker_that_stops_lets_all_leave_at_once(services: Any) -> None:
     log: list[str] = []
-    teardown = torn_down(channels(services, log), services)
+    teardown = torn_down(channels(services, log), services, [])
     assert not ended_in_turn(teardown, services.scheduler)
     services.scheduler.run(teardown, Lane.JOBS)
     services.scheduler.finish()
@@ -198,20 +187,20 @@ def test_a_broker_that_stops_lets_all_leave_at_once(services: Any) -> None:
     assert not services.settlings
 
 
-def test_they_wait_for_what_settled_before(services: Any) -> None:
+async def test_they_wait_for_what_settled_before(services: Any) -> None:
     log: list[str] = []
     services.settlings.append(object())
-    teardown = torn_down(channels(services, log), services)
+    teardown = torn_down(channels(services, log), services, [])
     assert not ended_in_turn(teardown, services.scheduler)
     assert not ended_in_turn(teardown, services.scheduler)
     assert log == ["leave 0"]
 
 
-def test_one_that_fails_keeps_none_of_the_others(services: Any) -> None:
+async def test_one_that_fails_keeps_none_of_the_others(services: Any) -> None:
     log: list[str] = []
     crowd = channels(services, log, 3)
     crowd[0].fails = True
-    teardown = torn_down(crowd, services)
+    teardown = torn_down(crowd, services, [])
     with pytest.raises(ValueError, match="0"):
         deque(teardown)
     assert [each for each in log if each.startswith("end")] == ["end 0", "end 1", "end 2"]
@@ -226,13 +215,14 @@ def test_one_that_fails_keeps_none_of_the_others(services: Any) -> None:
         (1, LEAVING_MAX + 1, True),
     ],
 )
-def test_many_channels_or_consumers_are_stopped_at_once_and_leave_later(
+async def test_many_channels_or_consumers_are_stopped_at_once_and_leave_later(
     services: Any, count: int, consumers: int, in_turns: bool
 ) -> None:
     log: list[str] = []
     connection = SimpleNamespace(services=services, user="u", consumers=consumers)
     table = ChannelTable(cast(Any, connection))
-    table._channels = dict(enumerate(channels(services, log, count)))
+    crowd = channels(services, log, count)
+    table._channels = dict(enumerate(crowd))
     assert are_many(count, consumers) is in_turns
     under_way = table.release()
     assert len(table) == 0
@@ -240,8 +230,14 @@ def test_many_channels_or_consumers_are_stopped_at_once_and_leave_later(
         assert log == [f"stop {n}" for n in range(count)]
         while services.loop.turns:
             services.loop.turns.pop(0)()
-        assert cast(Any, under_way[0]).done()
         assert [each for each in log if "end" in each] == [f"end {n}" for n in range(count)]
+        (left,) = under_way
+        for each in crowd:
+            assert not cast(Any, left).done()
+            each.is_known.set_result(None)
+            await asyncio.sleep(0)
+        async with asyncio.timeout(30):
+            await left
     else:
         assert not under_way
         assert log == [f"{what} {n}" for n in range(count) for what in ("release", "end")]

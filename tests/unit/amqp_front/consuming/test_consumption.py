@@ -72,7 +72,8 @@ class Channel:
         )
         self.left: list[str] = []
         self.vhost: Any = SimpleNamespace(
-            listeners=(), definitions=SimpleNamespace(consumers_left=self.left.append)
+            listeners=(),
+            definitions=SimpleNamespace(consumers_left=self.left.append, carried_out=lambda: None),
         )
 
     def cancelled(self, frame: bytes) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -20,8 +21,10 @@ from routelog.amqp_front.consuming.consumption import Consumption
 from routelog.amqp_front.wire.command import ACK, DISCARD, REQUEUE, SettleRun
 from routelog.broker.node.delivery_samples import DeliverySamples
 from routelog.broker.node.direct_reply import DirectReplies
-from routelog.log_backend import Octets
+from routelog.log_backend import NotReplicated, Octets
+from routelog.vhosts import QueueProperties
 from routelog.vhosts.errors import SessionLost
+from routelog.vhosts.sessions.remote_definitions import RemoteDefinitions
 
 
 class Connection:
@@ -74,12 +77,10 @@ class Channel:
             deliveries=DeliverySamples(turns.clock),
             scheduler=turns.scheduler,
             vhosts=place.node.vhosts,
+            in_time=lambda done: done,
         )
-        definitions = (
-            vhost.definitions
-            if place.front is None
-            else SimpleNamespace(consumers_left=lambda name: None)
-        )
+        link, here = None if place.front is None else place.front.link, cast(Any, vhost)
+        definitions = here if link is None else RemoteDefinitions(here, here, link, here)
         self.vhost: Any = SimpleNamespace(listeners=(), definitions=definitions)
         self.consumption = Consumption(cast(Any, self))
 
@@ -90,12 +91,18 @@ class Channel:
     # -- what its client does
 
     async def consume(
-        self, queue: Any, tag: str = "t", *, no_ack: bool = False, **arguments: object
+        self,
+        queue: Any,
+        tag: str = "t",
+        *,
+        no_ack: bool = False,
+        exclusive: bool = False,
+        **arguments: object,
     ) -> None:
         """Consume, and get what is ready."""
         named = {f"x-{key.replace('_', '-')}": value for key, value in arguments.items()}
         answer = self.consumption.consume(
-            queue, tag, named, self.begun, no_ack=no_ack, exclusive=False
+            queue, tag, named, self.begun, no_ack=no_ack, exclusive=exclusive
         )
         await self.place.value(answer)
         await self.place.rest()
@@ -131,10 +138,19 @@ class Channel:
 
     async def close(self) -> None:
         """Close the channel."""
-        settling = self.consumption.close()
-        while settling is not None and not settling.done():
-            await self.place.rest()
+        await self.place.value(self.consumption.close())
         await self.place.rest()
+
+    async def close_only(self) -> None:
+        """Close the channel, and do no more than that takes."""
+        closing = self.consumption.close()
+        async with asyncio.timeout(30):
+            while closing is not None and not closing.done():
+                self.place.node.turns.run()
+                if self.place.front is not None:
+                    self.place.front.carry()
+                await asyncio.sleep(0)
+        assert closing is not None or self.place.front is None
 
 
 @pytest.fixture
@@ -284,6 +300,67 @@ async def test_a_cancelled_consumer_gets_nothing_more(place: Place, channel: Cha
     assert (await channel.bodies()) == ["a"]
     await channel.settle(1)
     assert await place.value(queue.counts()) == (1, 0)
+
+
+@pytest.mark.parametrize("how", ["exclusive", "single active", "with others", "cancelled", "got"])
+@pytest.mark.parametrize("prefetch", [0, 2])
+async def test_when_a_channel_is_closed_all_that_it_had_is_back(
+    place: Place, channel: Channel, how: str, prefetch: int
+) -> None:
+    queue = await place.queue(single_active_consumer=how == "single active")
+    channel.consumption.prefetch = prefetch
+    if how == "got":
+        await place.publish(queue, "m0")
+        await place.value(channel.consumption.get(queue, no_ack=False))
+    else:
+        await channel.consume(queue, exclusive=how == "exclusive")
+    if how == "cancelled":
+        await place.publish(queue, "m0")
+        await place.value(queue.cancel(channel.consumption.consumers["t"]))
+        channel.consumption.cancel("t")
+    await place.publish(queue, *numbered(1, 8))  # some are on their way
+    await channel.close_only()
+    at_its_node = place.node.vhost.queues["q"]
+    assert (at_its_node.unacked, at_its_node.consumer_count) == (0, 0)
+
+
+async def test_a_channel_that_had_nothing_asks_nobody(place: Place, channel: Channel) -> None:
+    queue = await place.queue()
+    await place.publish(queue, "m0")
+    assert channel.consumption.close() is None
+
+
+async def test_a_channel_has_closed_when_queues_that_go_with_it_are_gone(
+    place: Place, channel: Channel
+) -> None:
+    properties = QueueProperties("auto", durable=True, auto_delete=True)
+    queue = await place.value(place.node.vhost.declare_queue(properties, object()))
+    await channel.consume(place.handle(queue))
+    closing = channel.consumption.close()
+    assert closing is not None
+    await place.value(closing)
+    assert queue.deleted
+    assert place.node.vhost.undecided() is None
+
+
+async def test_a_channel_closes_when_too_few_nodes_store_what_goes_with_it(
+    place: Place, channel: Channel
+) -> None:
+    async def too_late(done: Awaitable[object]) -> None:
+        asyncio.ensure_future(done).cancel()
+        raise NotReplicated("too few nodes")
+
+    channel.services.in_time = too_late
+    queue = await place.queue()
+    await channel.consume(queue)
+    channel.vhost = SimpleNamespace(
+        listeners=(),
+        definitions=SimpleNamespace(consumers_left=lambda name: asyncio.Future()),
+    )
+    channel.consumption.vhost = channel.vhost
+    closing = channel.consumption.close()
+    assert closing is not None
+    await closing
 
 
 async def test_a_consumer_is_told_that_its_queue_is_gone(place: Place, channel: Channel) -> None:

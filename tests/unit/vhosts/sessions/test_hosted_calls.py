@@ -371,6 +371,29 @@ async def test_an_exclusive_queue_is_of_one_connection(node: Node, front: HandFr
     await front.answered(front.call("connection_closed", "/", 5))
 
 
+@pytest.mark.parametrize("method", ["detach", "cancel"])
+async def test_consumers_have_left_when_the_queue_that_goes_with_them_is_gone(
+    node: Node, front: HandFront, method: str
+) -> None:
+    properties = QueueProperties("auto", durable=True, auto_delete=True)
+    queue, durable = declare_queue(node.vhost, properties, object())
+    assert durable is not None
+    await durable
+    subject = front.bind(queue)
+    consumers = [front.consume(subject) for _ in range(2)]
+    argument = [[each] for each in consumers] if method == "detach" else consumers
+    assert front.answer(front.call(method, argument[0], subject=subject)) is None
+    left = front.call(method, argument[1], subject=subject)
+    assert queue.deleted
+    assert not front.has_answer(left)
+    await front.answered(left)
+    assert node.vhost.undecided() is None
+
+
+async def test_what_was_sent_before_is_carried_out(front: HandFront) -> None:
+    assert front.answer(front.call("carried_out")) is None
+
+
 async def test_a_queue_is_deleted(node: Node, front: HandFront, queue: Queue, subject: int) -> None:
     front.publish(subject, "m0")
     consumer = front.consume(subject, prefetch=1)

@@ -9,6 +9,7 @@ from support.queue_samples import give_back, numbered, records, settle
 from unit.vhosts.sessions.session_pipe import RemoteTaker, ScriptedLeader, call_of
 
 from routelog.exchanges import QueueNotFound
+from routelog.log_backend import NotReplicated
 from routelog.vhosts import ConsumeOptions, GroupOptions, ReturnReason, value_of
 from routelog.vhosts.errors import (
     ConsumptionRefused,
@@ -201,6 +202,34 @@ async def test_who_is_detached_gives_back_what_waits_and_what_comes_yet(
     assert leader.said() == []
     with pytest.raises(BadSessionMessage):
         leader.delivers(subject, 5, records("a"))
+
+
+@pytest.mark.parametrize("end", ["answered", "refused", "lost"])
+async def test_who_is_detached_has_left_when_the_leader_says_so(
+    leader: ScriptedLeader, end: str
+) -> None:
+    leader.open()
+    queue, taker = leader.queue(single_active_consumer=True), RemoteTaker()
+    subject = subject_of(attached(leader, queue, taker))
+    leader.delivers(subject, 0, records("m0"))
+    left = queue.detach([taker])
+    assert left is not None
+    call = leader.said()[-1]
+    assert not left.done()
+    if end == "lost":
+        leader.session.lost("cut")
+    else:
+        late = NotReplicated("too few nodes have stored that its queue went with it")
+        leader.answers(call, None if end == "answered" else late)
+        assert [each.flags & MORE for each in leader.said()] == [0]
+    assert await left is None
+    assert queue.detach([taker]) is None
+
+
+async def test_without_a_session_who_is_detached_has_left(leader: ScriptedLeader) -> None:
+    queue, taker = leader.queue(), RemoteTaker()
+    queue.attach(taker, ConsumeOptions(), taker.begin)
+    assert queue.detach([taker]) is None
 
 
 async def test_who_follows_gets_nothing_before_all_is_back_that_was_on_the_way(

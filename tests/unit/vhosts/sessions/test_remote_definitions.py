@@ -223,6 +223,22 @@ async def test_an_owner_has_closed_when_its_queues_are_gone(front: Front, end: s
     assert front.definitions.connection_closed("c") is None
 
 
+@pytest.mark.parametrize("end", ["answered", "lost"])
+async def test_what_was_sent_is_carried_out_when_the_leader_says_so(front: Front, end: str) -> None:
+    done = front.definitions.carried_out()
+    assert done is not None
+    call = await front.asked()
+    assert call_of(call) == ["carried_out"]
+    assert not done.done()
+    if end == "answered":
+        front.leader.answers(call, None)
+    else:
+        front.leader.session.lost("another node leads")
+    await done
+    if end == "lost":
+        assert front.definitions.carried_out() is None
+
+
 async def test_what_is_not_there_is_refused_here(front: Front) -> None:
     with pytest.raises(QueueNotFound):
         front.definitions.queue_declared("none", "c")
