@@ -192,7 +192,9 @@ class Processes:
                 self._status = status
             return
         reason = f"signal {-status}" if status < 0 else f"status {status}"
-        if status in CANNOT_START or not self._is_ready:
+        # A front may start when what it lacks is mended, certificates for instance: the others serve on.
+        is_hopeless = status in CANNOT_START and child.number == LEADER
+        if is_hopeless or not self._is_ready:
             log.error("process %d has ended, %s: all end", child.number, reason)
             self._end(status if status > 0 else FAILED)
         else:

@@ -118,6 +118,21 @@ def test_who_cannot_start_ends_all(start: Callable[..., Family], number: int) ->
     assert not any(is_there(each) for each in (*family.pids(1), *family.pids(2)))
 
 
+def test_a_front_that_cannot_start_later_is_tried_again(start: Callable[..., Family]) -> None:
+    family = start("2", "2 fails later").wait_for("ready")
+    os.kill(family.pids(2)[0], signal.SIGKILL)
+    wait_until(lambda: len(family.pids(2)) == 4 or family.parent.poll() is not None)
+    assert family.parent.poll() is None
+    assert is_there(family.pids(1)[0])
+
+
+def test_the_first_process_that_cannot_start_later_ends_all(start: Callable[..., Family]) -> None:
+    family = start("2", "1 fails later").wait_for("ready")
+    os.kill(family.pids(1)[0], signal.SIGKILL)
+    assert family.parent.wait(30) == 1
+    assert not is_there(family.pids(2)[0])
+
+
 def test_who_does_not_end_is_ended(start: Callable[..., Family]) -> None:
     family = start("2", "deaf").wait_for("ready")
     assert family.end() == 0
