@@ -56,9 +56,9 @@ class QueueBody(msgspec.Struct):
     arguments: dict[str, Any] = {}
 
 
-# What becomes of messages that are taken: as a client's basic.ack, basic.reject, or nothing.
+# What becomes of messages that are taken: as a client's basic.ack or basic.reject, or when its channel ends.
 _OUTCOMES: Mapping[str, Reason | ReturnReason] = {
-    "ack_requeue_true": ReturnReason.UNUSED,
+    "ack_requeue_true": ReturnReason.EXCUSED,
     "ack_requeue_false": Reason.ACKED,
     "reject_requeue_true": ReturnReason.FAILED,
     "reject_requeue_false": Reason.REJECTED,

@@ -23,8 +23,8 @@ from support.waiting import until
 from unit.log_backend.open_store import MIB, copy_of, durable
 from unit.log_backend.open_store import flushed as flush_visible
 
-from routelog.log_backend import LogOptions, PartitionLog, SystemClock
-from routelog.vhosts import GroupOptions, Queue, QueueProperties, ReaderFilter
+from routelog.log_backend import LogOptions, PartitionLog, Reason, SystemClock
+from routelog.vhosts import GroupOptions, Queue, QueueProperties, ReaderFilter, ReturnReason
 from routelog.vhosts.filters.sql import parsed_sql
 from routelog.vhosts.queues.dispatcher import Dispatcher
 
@@ -255,8 +255,8 @@ class GroupMachine(RuleBasedStateMachine):
                 assert body.partition(b":")[0] == b"%d" % offsets[-1]
         return offsets
 
-    @rule(data=st.data(), is_settled=st.booleans())
-    def finish(self, data: st.DataObject, is_settled: bool) -> None:
+    @rule(data=st.data(), outcome=st.sampled_from([Reason.ACKED, *ReturnReason]))
+    def finish(self, data: st.DataObject, outcome: Reason | ReturnReason) -> None:
         """Settle or return some messages in a row."""
         names = sorted(name for name, model in self.models.items() if model.held)
         if not names:
@@ -270,11 +270,14 @@ class GroupMachine(RuleBasedStateMachine):
 
         async def finished() -> None:
             partition = self._reader(name).partitions[0]
-            (partition.settle if is_settled else partition.give_back)(first, end)
+            if isinstance(outcome, ReturnReason):
+                partition.give_back(first, end, outcome)
+            else:
+                partition.settle(first, end, outcome)
 
         self._run(finished())
         model.held.difference_update(range(first, end))
-        if not is_settled:
+        if isinstance(outcome, ReturnReason):
             model.returned.update(range(first, end))
 
     @precondition(lambda self: not self.is_stream)

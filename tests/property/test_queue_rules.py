@@ -29,7 +29,14 @@ from routelog.log_backend.journal.journal_groups import JournalGroups
 from routelog.log_backend.journal.receipt import Progress
 from routelog.log_backend.partitions.loaded_pieces import PieceBudget
 from routelog.log_backend.partitions.log_intake import LogIntake
-from routelog.vhosts import Delivery, PublishRefused, Queue, QueuePartition, QueueProperties
+from routelog.vhosts import (
+    Delivery,
+    PublishRefused,
+    Queue,
+    QueuePartition,
+    QueueProperties,
+    ReturnReason,
+)
 from routelog.vhosts.partitions.priority_order import prioritize
 from routelog.vhosts.publishing.internal_publish import Posted, Settle
 from routelog.vhosts.publishing.internal_publisher import Done
@@ -251,16 +258,17 @@ class QueueAgainstList(RuleBasedStateMachine):
         assert got(self.queue) is None
 
     @precondition(lambda self: self.held)
-    @rule(data=st.data(), what=st.sampled_from(["ack", "reject", "return"]))
-    def finish(self, data: st.DataObject, what: str) -> None:
+    @rule(data=st.data(), what=st.sampled_from(["ack", "reject", *ReturnReason]))
+    def finish(self, data: st.DataObject, what: str | ReturnReason) -> None:
         offset = data.draw(st.sampled_from(sorted(self.held)))
         message = self.held.pop(offset)
         partition = self.deliveries.pop(offset).partition
-        if what == "return":
+        if isinstance(what, ReturnReason):
             limit = self.queue_rules.number("x-delivery-limit")
-            partition.give_back(offset, offset + 1)
-            message.returns += 1
-            if limit is not None and 0 <= limit < message.returns:
+            partition.give_back(offset, offset + 1, what)
+            message.returns += what is not ReturnReason.UNUSED
+            is_blamed = what in (ReturnReason.FAILED, ReturnReason.RETURNED)
+            if is_blamed and limit is not None and 0 <= limit < message.returns:
                 self._die(message, "delivery_limit")
             else:
                 self.ready.append(message)

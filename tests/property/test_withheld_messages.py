@@ -25,6 +25,7 @@ STEPS = st.lists(
         st.tuples(st.just("put back"), st.integers(0, 9), st.just(0)),
         st.tuples(st.just("take"), st.integers(1, 5), st.just(0)),
         st.tuples(st.just("return"), st.integers(0, 9), st.just(0)),
+        st.tuples(st.just("unused"), st.integers(0, 9), st.just(0)),
         st.tuples(st.just("ack"), st.integers(0, 9), st.just(0)),
         st.tuples(st.just("purge"), st.just(0), st.just(0)),
     ),
@@ -53,7 +54,7 @@ async def _agree(
         partition = queue.partitions[0]
         source = WithheldMessages(partition)
         state = dict.fromkeys(range(COUNT), READY)
-        again: set[int] = set()  # what may be marked redelivered
+        again: set[int] = set()  # what is marked redelivered
         held: list[tuple[int, int]] = []
         given_out: list[tuple[int, int]] = []
 
@@ -76,7 +77,6 @@ async def _agree(
                     source.settle(first, end, Reason.PURGED)
                     mark(first, end, SETTLED)
                 else:
-                    again.update(range(first, end))
                     source.give_back(first, end, ReturnReason.FAILED)
                     mark(first, end, READY)
             elif what == "take":
@@ -86,14 +86,18 @@ async def _agree(
                 if delivery is not None:
                     end = delivery.offset + delivery.count
                     assert list(range(delivery.offset, end)) == ready[: delivery.count]
-                    assert not delivery.redelivered or again.issuperset(range(delivery.offset, end))
+                    marked = {o in again for o in range(delivery.offset, end)}
+                    assert marked == {delivery.redelivered}
                     mark(delivery.offset, end, GIVEN)
                     given_out.append((delivery.offset, end))
-            elif what in ("return", "ack") and given_out:
+            elif what in ("return", "unused", "ack") and given_out:
                 first, end = given_out.pop(one % len(given_out))
                 if what == "return":
                     again.update(range(first, end))
-                    partition.give_back(first, end)
+                    partition.give_back(first, end, ReturnReason.RETURNED)
+                    mark(first, end, READY)
+                elif what == "unused":
+                    partition.give_back(first, end, ReturnReason.UNUSED)
                     mark(first, end, READY)
                 else:
                     partition.settle(first, end)

@@ -31,6 +31,7 @@ from routelog.vhosts import (
     Queue,
     QueueProperties,
     QueueStopped,
+    ReturnReason,
     UserDirectory,
     VhostDirectory,
     VhostRecord,
@@ -209,7 +210,8 @@ def settle(delivery: Delivery) -> None:
 
 def give_back(delivery: Delivery) -> None:
     """Return a delivery to its queue."""
-    delivery.partition.give_back(delivery.offset, delivery.offset + delivery.count)
+    end = delivery.offset + delivery.count
+    delivery.partition.give_back(delivery.offset, end, ReturnReason.RETURNED)
     delivery.partition.on_ready()
 
 

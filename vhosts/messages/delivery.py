@@ -17,12 +17,14 @@ from routelog.vhosts.counters.counters import MessageCounters
 class ReturnReason(Enum):
     """Why delivered messages come back to their queue; sessions send the numbers.
 
-    RabbitMQ's quorum queues count the first kind as failures of the consumer.
+    RabbitMQ's quorum queues count the first kind as failures of the consumer. What comes back counts as
+    delivered when it is handed out again, but for the third kind; only the first two can be too often.
     """
 
     FAILED = 1  # rejected, or their channel ended
     RETURNED = 2  # nacked, recovered, or not settled in time
-    UNUSED = 3  # only looked at
+    UNUSED = 3  # no client was given them
+    EXCUSED = 4  # a client may have been, and is not to blame: its node is gone, or an operator looked at them
 
 
 class DeliverySource(Protocol):

@@ -37,8 +37,8 @@ class _Level:
                 return True
         return False
 
-    def take_out(self, first: int, end: int) -> list[tuple[int, int]]:
-        taken: list[tuple[int, int]] = []
+    def take_out(self, first: int, end: int) -> list[ReadyRange]:
+        taken: list[ReadyRange] = []
         for ranges in (self.fresh, self.returned):
             at = max(0, bisect_right(ranges, first, key=_first) - 1)
             while at < len(ranges) and ranges[at].first < end:
@@ -47,7 +47,7 @@ class _Level:
                 if begin >= behind:
                     at += 1
                     continue
-                taken.append((begin, behind))
+                taken.append(each._replace(first=begin, end=behind))
                 del ranges[at]
                 for part in (each._replace(end=begin), each._replace(first=behind)):
                     if part.first < part.end:
@@ -147,10 +147,10 @@ class PriorityLevels:
         """Whether a message is in any range."""
         return any(level.has(offset) for level in self._all())
 
-    def take_out(self, first: int, end: int) -> list[tuple[int, int]]:
+    def take_out(self, first: int, end: int) -> list[ReadyRange]:
         """Remove all messages of [first, end): their ranges, in any order."""
         taken = [each for level in self._all() for each in level.take_out(first, end)]
-        self.count -= sum(behind - begin for begin, behind in taken)
+        self.count -= sum(each.end - each.first for each in taken)
         return taken
 
     def pass_head(self, end: int) -> None:

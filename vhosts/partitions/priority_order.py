@@ -125,7 +125,7 @@ class PriorityOrder:
         """See `ReadyOrder`."""
         self._levels.put_back(first, end)
 
-    def take_out(self, first: int, end: int) -> list[tuple[int, int]]:
+    def take_out(self, first: int, end: int) -> list[ReadyRange]:
         """See `ReadyOrder`."""
         return sorted(self._levels.take_out(first, end))
 

@@ -20,6 +20,7 @@ cdef class QueuePartition:
     cdef public long long _returned_count
     cdef public tuple _until_resumed
     cdef public object _withheld
+    cdef public list _unused
     cdef public object purged
     cdef public long long _settled_ahead
     cpdef long long count_ready(self) except? -1

@@ -203,6 +203,7 @@ class GroupPartition(QueuePartition):
         left = [(max(first, end), behind) for first, behind in self.returned if behind > end]
         self.returned = left
         self._returned_count = sum(behind - first for first, behind in left)
+        self._no_longer_unused(0, end)
         self.next_offset = max(self.next_offset, end)
         self._settled_ahead = self.cursor.settled.count_from(self.next_offset, self.log.next_offset)
         return lost

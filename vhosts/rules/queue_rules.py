@@ -162,7 +162,7 @@ class QueueRules:
     ) -> Iterable[tuple[int, int]]:
         """See `PartitionRules`."""
         kept = [(first, end)]
-        if self.delivery_limit is not None:
+        if self.delivery_limit is not None and reason is not ReturnReason.EXCUSED:
             kept, over = within_limit(partition, first, end, self.delivery_limit)
             for each in over:
                 self._discard(partition, *each, DeathReason.DELIVERY_LIMIT)

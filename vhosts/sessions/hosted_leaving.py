@@ -85,7 +85,8 @@ def _return(source: DeliverySource, parts: list[OffsetRanges]) -> Iterator[None]
         first = begin
         while first < end:
             piece = min(end, first + PIECE_MESSAGES)
-            source.give_back(first, piece, ReturnReason.FAILED)
+            # How much of it clients were given, nobody knows
+            source.give_back(first, piece, ReturnReason.EXCUSED)
             count += piece - first
             first = piece
             if count >= PIECE_MESSAGES:

@@ -293,6 +293,18 @@ def test_what_comes_back_over_http_is_counted_and_a_rejection_waits_for_its_retr
     assert (queue["messages_ready"], queue["messages_delayed"]) == (0, 1)
 
 
+def test_no_limit_drops_a_message_that_operators_look_at(door, name):
+    arguments = {"x-delivery-limit": 1}
+    door.do("PUT", "queues", "/", name, body={"durable": True, "arguments": arguments})
+    message = {"properties": {}, "routing_key": name, "payload": "", "payload_encoding": "string"}
+    door.do("POST", "exchanges", "/", "amq.default", "publish", body=message)
+    take = {"count": 1, "encoding": "auto", "ackmode": "ack_requeue_true"}
+    for count in range(4):
+        (taken,) = door.do("POST", "queues", "/", name, "get", body=take)
+        assert taken["properties"]["headers"]["x-delivery-count"] == count
+    assert door.get("queues", "/", name)["messages_ready"] == 1
+
+
 def test_a_message_whose_headers_cannot_be_read_is_shown_and_stays(world, door, name):
     door.do("PUT", "queues", "/", name, body={})
     table = short(b"\xff\xfe") + b"t\x01"

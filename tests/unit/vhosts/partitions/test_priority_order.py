@@ -108,7 +108,7 @@ def test_forgotten_priorities_leave_the_order_of_the_log_and_who_was_redelivered
     assert levels.head() == ReadyRange(0, 2, False)
     levels.pass_head(2)
     assert levels.head() == ReadyRange(2, 3, True)
-    assert sorted(levels.take_out(0, 5)) == [(2, 3), (3, 5)]
+    assert sorted(levels.take_out(0, 5)) == [(2, 3, True), (3, 5, False)]
     assert levels.count == 0
 
 

@@ -26,7 +26,14 @@ from routelog.log_backend.journal.journal_groups import JournalGroups
 from routelog.log_backend.partitions.loaded_pieces import PieceBudget
 from routelog.log_backend.partitions.log_intake import LogIntake
 from routelog.log_backend.upkeep.partition_snapshot import snapshot
-from routelog.vhosts import Delivery, Queue, QueuePartition, QueueProperties, value_of
+from routelog.vhosts import (
+    Delivery,
+    Queue,
+    QueuePartition,
+    QueueProperties,
+    ReturnReason,
+    value_of,
+)
 
 READY, HELD, RETURNED, SETTLED = "ready", "held", "returned", "settled"
 
@@ -60,6 +67,7 @@ class PartitionAgainstList(RuleBasedStateMachine):
         self.partition = memory_partition()
         self.fates: list[str] = []
         self.deliveries: list[int] = []  # of each message
+        self.unused: set[int] = set()  # the last of them was none
 
     def places(self, fate: str) -> list[int]:
         return [offset for offset, each in enumerate(self.fates) if each == fate]
@@ -92,8 +100,10 @@ class PartitionAgainstList(RuleBasedStateMachine):
         assert list(taken) == expected[: delivery.count]
         assert bodies(delivery) == [f"m{offset}" for offset in taken]
         for offset in taken:
+            self.deliveries[offset] -= offset in self.unused
             assert delivery.redelivered == (self.deliveries[offset] > 0)
             self.deliveries[offset] += 1
+        self.unused.difference_update(taken)
         self.fates[taken.start : taken.stop] = [HELD] * delivery.count
 
     @precondition(lambda self: HELD in self.fates)
@@ -104,11 +114,21 @@ class PartitionAgainstList(RuleBasedStateMachine):
         self.fates[first:end] = [SETTLED] * (end - first)
 
     @precondition(lambda self: HELD in self.fates)
-    @rule(data=st.data())
-    def give_back(self, data: st.DataObject) -> None:
+    @rule(data=st.data(), reason=st.sampled_from(ReturnReason))
+    def give_back(self, data: st.DataObject, reason: ReturnReason) -> None:
         first, end = self.held_run(data)
-        self.partition.give_back(first, end)
+        self.partition.give_back(first, end, reason)
         self.fates[first:end] = [RETURNED] * (end - first)
+        if reason is ReturnReason.UNUSED:
+            self.unused.update(range(first, end))
+
+    @precondition(lambda self: RETURNED in self.fates or READY in self.fates)
+    @rule(data=st.data())
+    def withdraw(self, data: st.DataObject) -> None:
+        gone = self.partition.withdraw(data.draw(st.integers(1, 4)), len(self.fates))
+        assert gone is not None
+        self.partition.finish(*gone, Reason.EXPIRED)
+        self.fates[slice(*gone)] = [SETTLED] * (gone[1] - gone[0])
 
     @precondition(lambda self: HELD in self.fates)
     @rule(data=st.data())
@@ -135,6 +155,7 @@ class PartitionAgainstList(RuleBasedStateMachine):
         """As after a restart: what is not settled is ready, and nothing is held."""
         self.partition = QueuePartition(self.partition.log, never)
         self.fates = [fate if fate == SETTLED else READY for fate in self.fates]
+        self.unused.clear()  # nobody knows
 
     @invariant()
     def both_say_the_same(self) -> None:
@@ -151,6 +172,11 @@ class PartitionAgainstList(RuleBasedStateMachine):
         for offset, deliveries in enumerate(self.deliveries):
             if self.fates[offset] != SETTLED:
                 assert self.partition.delivery_count(offset) == max(0, deliveries - 1)
+
+    @invariant()
+    def what_was_unused_is_known_as_long_as_it_is_ready(self) -> None:
+        unused = {o for first, end in self.partition._unused or () for o in range(first, end)}
+        assert unused == {offset for offset in self.unused if self.fates[offset] == RETURNED}
 
     @invariant()
     def returned_ranges_are_disjoint_and_ascending(self) -> None:
@@ -258,7 +284,7 @@ async def test_what_was_settled_out_of_order_is_skipped_after_a_restart(tmp_path
             pass
         for first, end in ((2, 5), (7, 8), (9, 15)):
             partition.settle(first, end)
-        partition.give_back(5, 6)
+        partition.give_back(5, 6, ReturnReason.RETURNED)
     async with running_node(tmp_path) as node:
         queue = node.vhost.queues["q"]
         assert (queue.ready, queue.unacked) == (10, 0)
@@ -280,7 +306,7 @@ async def test_what_was_handed_out_comes_as_redelivered_after_a_restart(tmp_path
         assert [each.redelivered for each in before if each] == [False] * 3
         assert partition.take(1, 1 << 20)
         partition.settle(2, 6)
-        partition.give_back(7, 9)
+        partition.give_back(7, 9, ReturnReason.RETURNED)
         again = partition.take(9, 1 << 20)
         assert again is not None
         assert (again.offset, again.count, again.redelivered) == (7, 2, True)
@@ -321,7 +347,7 @@ async def test_a_purge_takes_the_counts_of_what_it_takes(tmp_path: Path) -> None
         for _ in range(2):
             delivery = partition.take(4, 1 << 20)
             assert delivery is not None
-            partition.give_back(1, 4)
+            partition.give_back(1, 4, ReturnReason.RETURNED)
         assert [partition.delivery_count(offset) for offset in range(4)] == [0, 1, 1, 1]
         partition.purge()
         assert partition.cursor.delivery_counts.chunks == {}

@@ -17,7 +17,14 @@ from support.queue_samples import (
 )
 
 from routelog.log_backend import Lane, PartitionClosed
-from routelog.vhosts import ConsumptionRefused, Delivery, Queue, QueueLocked, QueueProperties
+from routelog.vhosts import (
+    ConsumptionRefused,
+    Delivery,
+    Queue,
+    QueueLocked,
+    QueueProperties,
+    ReturnReason,
+)
 from routelog.vhosts.queues.dispatcher import (
     DELIVERY_BYTES_MAX,
     DELIVERY_BYTES_MIN,
@@ -208,8 +215,8 @@ def test_what_comes_back_is_redelivered_in_its_old_place(node: Node, queue: Queu
     fill(queue, 6, 6)
     node.turns.run()
     (delivery,) = taker.take()
-    delivery.partition.give_back(1, 2)
-    delivery.partition.give_back(3, 4)
+    delivery.partition.give_back(1, 2, ReturnReason.FAILED)
+    delivery.partition.give_back(3, 4, ReturnReason.RETURNED)
     assert (queue.ready, queue.unacked) == (4, 2)
     taker.unacked = 0
     taker.prefetch = None

@@ -3,7 +3,7 @@
 import pytest
 from support.queue_samples import Node, bodies, declare_queue, fill, give_back, got, numbered
 
-from routelog.vhosts import Queue, QueueProperties
+from routelog.vhosts import Queue, QueueProperties, ReturnReason
 from routelog.vhosts.rules.delivery_limit import QUORUM_DEFAULT, delivery_limit
 
 
@@ -50,11 +50,11 @@ async def test_only_those_that_came_too_often_leave(node: Node) -> None:
     delivery = queue._take(10)
     assert delivery is not None
     for first, end in ((2, 4), (6, 7)):  # these are given back and taken again
-        partition.give_back(first, end)
+        partition.give_back(first, end, ReturnReason.RETURNED)
         again = queue._take(10)
         assert again is not None
         assert (again.offset, again.count) == (first, end - first)
-    partition.give_back(0, 10)
+    partition.give_back(0, 10, ReturnReason.FAILED)
     assert queue.unacked == 0
     assert list(partition.ready_ranges()) == [(0, 2), (4, 6), (7, 10)]
     left = []

@@ -61,9 +61,9 @@ def test_arguments_say_what_waits_and_how_long() -> None:
     assert [options.wait(count) for count in (1, 2)] == [5_000, 9_000]
 
 
-def test_what_was_only_looked_at_never_waits() -> None:
+def test_what_no_consumer_failed_with_never_waits() -> None:
     _, backoff, _ = waiting(type="all", min=1_000)
-    assert [backoff.holds(each) for each in ReturnReason] == [True, True, False]
+    assert [backoff.holds(each) for each in ReturnReason] == [True, True, False, False]
 
 
 def test_a_wait_grows_with_the_deliveries_and_none_ends_early() -> None:

@@ -71,6 +71,7 @@ class Model:
         self.serials: dict[Place, int] = {}
         self.ready: list[set[int]] = [set() for _ in queue.partitions]
         self.delivered: set[Place] = set()
+        self.first_time: set[Place] = set()  # of these, who had their first delivery last
         self.holdings: list[Holding] = []
         self.paused: tuple[int, int, int] | None = None  # front, partition, holding's number
         self.published = 0
@@ -100,6 +101,7 @@ class Model:
             assert self.serials[place] == int(body)
             if place in holding.again:
                 assert delivery.redelivered
+                self.first_time.discard(place)
                 holding.again.remove(place)
                 holding.places.add(place)
             else:
@@ -111,7 +113,11 @@ class Model:
         assert offset == min(self.ready[partition])
         self.ready[partition].remove(offset)
         assert redelivered is (place in self.delivered)
-        self.delivered.add(place)
+        if redelivered:
+            self.first_time.discard(place)
+        else:
+            self.delivered.add(place)
+            self.first_time.add(place)
         if holding.no_ack:
             del self.serials[place]
         else:
@@ -212,6 +218,8 @@ class Model:
             more = what == "more"
             front.give_back(holding.number, first, end, reason, more=more, **place)
             self.paused = (at, partition, holding.number) if more else None
+            if reason is ReturnReason.UNUSED:
+                self.delivered -= places & self.first_time
             self._make_ready(set(places))
         else:
             return

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from support.queue_samples import Node, Taker, bodies, delete_queue, got, numbered
+from support.queue_samples import Node, Taker, bodies, delete_queue, fill, got, numbered
 from unit.vhosts.sessions.hand_front import HandFront, declared
 
 from routelog.log_backend import JournalFailed, NotReplicated, Reason
@@ -372,7 +372,7 @@ async def test_unknown_reasons_are_refused(
 ) -> None:
     with pytest.raises(BadSessionMessage, match=r"for reason"):
         front.send(Kind.SETTLE, flags=flags, subject=consumer, count=1)
-    if flags != 3:
+    if flags not in (3, 4):
         with pytest.raises(BadSessionMessage, match=r"for reason"):
             front.send(Kind.RETURN, flags=flags, subject=consumer, count=1)
     assert queue.unacked == 10
@@ -478,6 +478,19 @@ async def test_nothing_goes_to_others_before_all_is_back(
     front.close()
     assert taker.bodies() == numbered(0, 10)
     assert {delivery.redelivered for delivery in taker.deliveries} == {True}
+
+
+async def test_nothing_that_a_lost_front_had_is_dropped_by_a_limit(node: Node) -> None:
+    queue = await declared(node, "limited", x_delivery_limit=1)
+    fill(queue, 3, 3)
+    for count in range(4):
+        front = HandFront(node)
+        front.consume(front.bind(queue))
+        (delivery,) = front.deliveries()
+        assert delivery.redelivered == (count > 0)
+        assert delivery.counts == (() if count == 0 else (count,) * 3)
+        front.close()
+    assert queue.ready == 3
 
 
 async def test_very_much_comes_back_in_turns(node: Node, front: HandFront, subject: int) -> None:

@@ -155,6 +155,32 @@ async def test_who_stalls_or_leaves_costs_no_message(place: Place) -> None:
     assert await place.value(queue.counts()) == (0, 1)
 
 
+@pytest.mark.parametrize("priorities", [None, 3])
+async def test_what_no_client_was_given_is_not_counted_as_delivered(
+    place: Place, priorities: int | None
+) -> None:
+    named = {} if priorities is None else {"max_priority": priorities}
+    queue, taker = await place.queue(delivery_limit=1, **named), RemoteTaker()
+    await place.publish(queue, *numbered(0, 6))
+    first = RemoteTaker(2)
+    await place.attach(queue, first)
+    assert await place.took(first) == numbered(0, 2)
+    for end in (queue.cancel, lambda each: queue.detach([each])) * 2:
+        idle = RemoteTaker()
+        idle.is_stalled = True
+        await place.attach(queue, idle)
+        await place.value(end(idle))
+        await place.rest()
+    await place.attach(queue, taker)
+    queue.detach([first])
+    for delivery in first.take():
+        give_back(delivery)
+    assert await place.took(taker) == [*numbered(2, 6), *numbered(0, 2)]
+    marks = [each.redelivered for each in taker.deliveries for _ in range(each.count)]
+    assert marks == [False] * 4 + [True] * 2
+    assert taker.counts == [0] * 4 + [1] * 2
+
+
 async def test_a_cancelled_consumer_settles_what_it_has(place: Place) -> None:
     queue, taker = await place.queue(), RemoteTaker(2)
     await place.publish(queue, *numbered(0, 4))
