@@ -197,6 +197,7 @@ from routelog.vhosts.queues.queue import Queue
 from routelog.vhosts.queues.queue_declaration import REPLICATED, server_name
 from routelog.vhosts.queues.queue_handle import (
     Answer,
+    ChannelPrefetch,
     ConsumeOptions,
     ConsumerSource,
     QueueCounts,

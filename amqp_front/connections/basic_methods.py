@@ -40,8 +40,7 @@ def _qos(channel: BasicChannel, method: Any) -> None:
     if method.prefetch_size:
         raise HardError(NOT_IMPLEMENTED, f"prefetch_size!=0 ({method.prefetch_size})")
     if method.global_:
-        channel.consumption.channel_prefetch = method.prefetch_count
-        channel.consumption.wake()
+        channel.consumption.limit_channel(method.prefetch_count)
     else:
         channel.consumption.prefetch = method.prefetch_count
     channel.reply(None, False, commands.Basic.QosOk)

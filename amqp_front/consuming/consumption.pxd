@@ -12,6 +12,7 @@ cdef class Consumption:
     cdef public long long next_tag
     cdef public long long prefetch
     cdef public long long channel_prefetch
+    cdef object _shared
     cdef public Unacked unacked
     cdef set _partitioned
     cdef long long _held

@@ -7,6 +7,7 @@ import struct
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import count
 
 import cython
 from pamqp import commands
@@ -55,6 +56,7 @@ from routelog.vhosts import (
     CREDIT_UNLIMITED,
     GROUP,
     Answer,
+    ChannelPrefetch,
     ConsumeOptions,
     ConsumerSource,
     Delivery,
@@ -73,6 +75,8 @@ STREAM_OFFSET = "x-stream-offset"
 CANCEL_ON_FAILOVER = "x-cancel-on-ha-failover"
 CONSUMERS_MAX = 4_096  # of one channel; each costs memory on the word of a stranger
 CONNECTION_CONSUMERS_MAX = 16_384  # of all channels: when they go at once, nobody else has a turn
+
+_CHANNELS = count(1)
 
 _OUTCOMES: Mapping[int, Reason | ReturnReason] = {
     ACK: Reason.ACKED,
@@ -97,7 +101,7 @@ class Consumption:
         consumers: by tag; changed only here.
         next_tag: delivery tag of the next delivery.
         prefetch: for consumers that begin from now on.
-        channel_prefetch: for all consumers together; 0 is no limit.
+        channel_prefetch: for all consumers together; 0 is no limit. `limit_channel` changes it.
     """
 
     def __init__(self, channel: ClientChannel) -> None:
@@ -109,6 +113,7 @@ class Consumption:
         self.next_tag = 1
         self.prefetch = 0
         self.channel_prefetch = 0
+        self._shared: ChannelPrefetch | None = None  # what consumers know of it
         self.unacked = Unacked()
         self._partitioned: set[Holder] = set()  # consumers of queues with several partitions
         self._held = 0  # unsettled deliveries of consumers, not of basic.get
@@ -244,6 +249,7 @@ class Consumption:
             place,
             self._channel.services.clock.now(),
             cancel_on_failover=arguments.get(CANCEL_ON_FAILOVER) is True,
+            shared=self._share_prefetch(),
         )
         filtering = filter_arguments(arguments)
 
@@ -262,6 +268,19 @@ class Consumption:
         # No function in here has `begin`: compiled, it would be a cycle, and a channel wait for the collector.
         attach = partial(_attach_filtered, queue, consumer, options, begin)
         return after(reader_filter(filtering), attach)
+
+    def limit_channel(self, prefetch: int) -> None:
+        """Let all consumers together have so many deliveries unsettled from now on; 0: any number."""
+        self.channel_prefetch = prefetch
+        self._share_prefetch()
+        self.wake()
+
+    def _share_prefetch(self) -> ChannelPrefetch:
+        shared = self._shared
+        if shared is None:
+            shared = self._shared = ChannelPrefetch(next(_CHANNELS), 0)
+        shared.count = self.channel_prefetch
+        return shared
 
     def _check_reader(self, queue: QueueHandle, *, no_ack: bool) -> None:
         if no_ack:

@@ -65,6 +65,19 @@ async def value_of(answer: Answer[_Value]) -> _Value:
     return await asyncio.shield(answer) if asyncio.isfuture(answer) else answer
 
 
+@dataclass(eq=False, slots=True)
+class ChannelPrefetch:
+    """The prefetch count of a channel, which its consumers share.
+
+    Attributes:
+        number: of the channel, which no other one of this process has.
+        count: deliveries that they may have unsettled together; 0 is no limit.
+    """
+
+    number: int
+    count: int
+
+
 @dataclass(frozen=True, slots=True)
 class ConsumeOptions:
     """How a consumer takes the messages of a queue.
@@ -75,7 +88,7 @@ class ConsumeOptions:
         now: microseconds since 1970, for a place that is an age.
         wanted: which messages of the log it is given; None: all.
         cancel_on_failover: it ends when another node leads the queue.
-        connection: the number of its connection.
+        shared: the prefetch count of its channel; None: it has none, and will have none.
     """
 
     group: GroupOptions | None = None
@@ -83,7 +96,7 @@ class ConsumeOptions:
     now: int = 0
     wanted: ReaderFilter | None = None
     cancel_on_failover: bool = False
-    connection: int = 0
+    shared: ChannelPrefetch | None = None
 
 
 class QueueCounts(NamedTuple):

@@ -117,6 +117,9 @@ class CallingSession(Protocol):
             BadSessionMessage: there is none of this number.
         """
 
+    def share_prefetch(self, consumer: HostedConsumer, number: int, prefetch: int) -> None:
+        """The channel of a consumer has a prefetch count, which its consumers share; 0 is no limit."""
+
     def consumers_of(self, queue: Queue, numbers: Sequence[int]) -> list[HostedConsumer]:
         """Consumers of a queue, by their numbers; without those that have gone.
 
@@ -140,6 +143,7 @@ class ConsumeCall(_Call):
         group: name, expires, hold_bytes: see `GroupOptions`; None: none.
         place: see `stream_position`; a time is ["time", seconds since 1970].
         filter: see `filter_arguments`.
+        channel: its number, and the prefetch count that its consumers share; None: there is none.
     """
 
     consumer: _Subject
@@ -152,7 +156,7 @@ class ConsumeCall(_Call):
     place: Any
     now: _Count
     filter: dict[str, Any] | None
-    connection: _Count
+    channel: tuple[_Count, _Count] | None
 
 
 class RedeliverCall(_Call):
@@ -244,6 +248,14 @@ def _stand_aside(session: CallingSession, bound: BoundQueue, number: int) -> Non
     _, queue = bound.opened()
     for consumer in session.consumers_of(queue, [number]):
         queue.stand_aside(consumer)
+
+
+def _qos(
+    session: CallingSession, bound: BoundQueue, number: int, channel: int, prefetch: int
+) -> None:
+    _, queue = bound.opened()
+    for consumer in session.consumers_of(queue, [number]):
+        session.share_prefetch(consumer, channel, prefetch)
 
 
 def _redeliver(session: CallingSession, _: BoundQueue, wanted: RedeliverCall) -> None:
@@ -452,6 +464,7 @@ _QUEUE_METHODS: Mapping[str, _Method] = {
     "cancel": (tuple[_Subject], _cancel),
     "detach": (tuple[list[_Subject]], _detach),
     "stand_aside": (tuple[_Subject], _stand_aside),
+    "qos": (tuple[_Subject, _Count, _Count], _qos),
     "redeliver": (tuple[RedeliverCall], _redeliver),
     "get": (tuple[bool], _get),
     "purge": (tuple[()], _purge),

@@ -55,6 +55,46 @@ class DeliveringSession(Protocol):
         """Its queue delivers no more to it."""
 
 
+class HostedChannel:
+    """A channel of a front with a prefetch count, which its consumers share.
+
+    Attributes:
+        number: the front's.
+        prefetch: deliveries that they may have unsettled together; 0 is no limit.
+        unacked: deliveries that they have unsettled.
+        consumers: those included that have gone, and have something unsettled.
+    """
+
+    __slots__ = ("consumers", "number", "prefetch", "unacked")
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.prefetch = self.unacked = 0
+        self.consumers: dict[HostedConsumer, None] = {}
+
+    def credit(self) -> int:
+        """How many deliveries the channel as a whole takes now."""
+        return self.prefetch - self.unacked if self.prefetch else CREDIT_UNLIMITED
+
+    def let_go(self, count: int) -> None:
+        """A consumer has so many deliveries less."""
+        had_credit = self.credit() > 0
+        self.unacked -= count
+        if not had_credit and self.credit() > 0:
+            self.wake()
+
+    def wake(self) -> None:
+        """There may be credit again: let the queues of all consumers look, another one first each time."""
+        consumers = self.consumers
+        if consumers:
+            first = next(iter(consumers))
+            consumers[first] = consumers.pop(first)
+        for consumer in consumers:
+            if not consumer.is_gone:
+                consumer.source.has_credit(consumer)
+                consumer.source.on_ready()
+
+
 class HostedConsumer:
     """A consumer of a front.
 
@@ -63,6 +103,7 @@ class HostedConsumer:
         vhost, queue: where it consumes.
         source: what it is served by: its queue, or a group of it.
         prefetch: deliveries it may have unsettled; 0 is no limit.
+        channel: shares its prefetch count; None: it has none.
         unacked: deliveries it has unsettled, those included that are to be delivered again.
         unsettled: deliveries that the front may settle or return.
         is_gone: it is delivered nothing more; what it has unsettled may still be settled.
@@ -78,6 +119,7 @@ class HostedConsumer:
         "_session",
         "_window",
         "_window_bytes",
+        "channel",
         "exclusive",
         "is_gone",
         "no_ack",
@@ -115,6 +157,7 @@ class HostedConsumer:
         self.exclusive = exclusive
         self.priority = priority
         self.prefetch = prefetch
+        self.channel: HostedChannel | None = None
         self.unacked = 0
         self.unsettled = Unsettled()
         self.is_gone = False
@@ -130,9 +173,10 @@ class HostedConsumer:
         """See `Consumer`."""
         if self.is_gone or self._window_bytes >= WINDOW_BYTES or not self._session.takes_from(self):
             return 0
-        if self.prefetch and not self.no_ack:
-            return self.prefetch - self.unacked
-        return CREDIT_UNLIMITED
+        credit = CREDIT_UNLIMITED if self.channel is None else self.channel.credit()
+        if self.no_ack:
+            return CREDIT_UNLIMITED if credit > 0 else 0
+        return min(credit, self.prefetch - self.unacked) if self.prefetch else credit
 
     def deliver(self, delivery: Delivery) -> None:
         """See `Consumer`."""
@@ -140,6 +184,8 @@ class HostedConsumer:
         first, partition = delivery.offset, delivery.partition_index or 0
         if not self.no_ack:
             self.unacked += count
+            if self.channel is not None:
+                self.channel.unacked += count
             self.unsettled.add(partition, delivery.partition, first, first + count)
         try:
             pieces = self._pieces(delivery, partition)
@@ -187,6 +233,15 @@ class HostedConsumer:
         """The front has settled or returned messages, or they are not unsettled any more."""
         self.unacked -= count
         self.source.has_credit(self)
+        if self.channel is not None:
+            self.channel.let_go(count)
+
+    def share(self, channel: HostedChannel) -> None:
+        """Its channel has a prefetch count."""
+        if self.channel is None:
+            self.channel = channel
+            channel.consumers[self] = None
+            channel.unacked += self.unacked
 
     def handed_on(self, messages: int) -> None:
         """The front has handed deliveries to its client.

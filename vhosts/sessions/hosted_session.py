@@ -45,7 +45,7 @@ from routelog.vhosts.sessions.hosted_calls import (
     call_vhost,
     decode_call,
 )
-from routelog.vhosts.sessions.hosted_consumer import HostedConsumer
+from routelog.vhosts.sessions.hosted_consumer import HostedChannel, HostedConsumer
 from routelog.vhosts.sessions.hosted_leaving import leaving
 from routelog.vhosts.sessions.hosted_transaction import CommitParts, Holder, HostedTransaction
 from routelog.vhosts.sessions.session_errors import FAULT, encode_error
@@ -141,6 +141,7 @@ class HostedSession:
         self._exchanges: dict[int, tuple[str, str]] = {}  # vhost and name
         self._sweep_at = SWEEP_MIN
         self._consumers: dict[int, HostedConsumer] = {}
+        self._channels: dict[int, HostedChannel] = {}  # with a prefetch count
         self._stalled: dict[HostedConsumer, None] = {}  # they wait for `drained`
         self._gets: deque[asyncio.Future[bool]] = deque()  # likewise
         self._connections: dict[int, FrontConnection] = {}
@@ -615,7 +616,18 @@ class HostedSession:
             prefetch=wanted.prefetch,
         )
         self._consumers[wanted.consumer] = consumer
+        if wanted.channel is not None:
+            self.share_prefetch(consumer, *wanted.channel)
         return consumer
+
+    def share_prefetch(self, consumer: HostedConsumer, number: int, prefetch: int) -> None:
+        """See `CallingSession`."""
+        channel = consumer.channel or self._channels.get(number)
+        if channel is None:
+            channel = self._channels[number] = HostedChannel(number)
+        consumer.share(channel)
+        channel.prefetch = prefetch
+        channel.wake()
 
     def begun(self, consumer: HostedConsumer, source: ConsumerSource) -> None:
         """See `CallingSession`."""
@@ -629,6 +641,11 @@ class HostedSession:
         consumer.is_gone = True
         if self._consumers.get(consumer.number) is consumer:  # the number may be another one's
             del self._consumers[consumer.number]
+        channel = consumer.channel
+        if channel is not None:
+            channel.consumers.pop(consumer, None)
+            if not channel.consumers and self._channels.get(channel.number) is channel:
+                del self._channels[channel.number]
 
     def consumer(self, number: int) -> HostedConsumer:
         """See `CallingSession`."""

@@ -26,6 +26,7 @@ from routelog.vhosts.messages.consumer import Consumer
 from routelog.vhosts.messages.delivery import Delivery
 from routelog.vhosts.queues.queue_handle import (
     AttachedConsumer,
+    ChannelPrefetch,
     ConsumeOptions,
     ConsumerSource,
     QueueHandle,
@@ -160,8 +161,20 @@ class RemoteConsumer:
             "place": _sent_place(self._place()),
             "now": options.now,
             "filter": None if wanted is None else wanted.arguments,
-            "connection": options.connection,
+            "channel": self._channel(),
         }
+
+    def _channel(self) -> tuple[int, int] | None:
+        # Without a prefetch count of its own, the leader knows of no channel.
+        shared = self._options.shared
+        self._told_prefetch = 0 if shared is None else shared.count
+        return None if shared is None or not shared.count else (shared.number, shared.count)
+
+    def _tell_prefetch(self, shared: ChannelPrefetch) -> None:
+        self._told_prefetch = shared.count
+        session = self._session
+        told = self.subject, shared.number, shared.count
+        session.tell("qos", *told, subject=session.subject_of(self._queue))
 
     def _place(self) -> object:
         # A reader goes on where it was; of several partitions, it passes over what it has handed on.
@@ -310,7 +323,10 @@ class RemoteConsumer:
         came.partition.settle(came.offset, came.offset + came.index)
 
     def has_credit(self, consumer: Consumer) -> None:
-        """See `ConsumerSource`."""
+        """See `ConsumerSource`; `basic.qos` may have changed what its channel takes."""
+        shared = self._options.shared
+        if shared is not None and shared.count != self._told_prefetch and not self.has_left:
+            self._tell_prefetch(shared)
         if self._waiting and not self._is_due:
             self._is_due = True
             self._session.call_soon(self._hand_on_due)

@@ -112,12 +112,12 @@ def test_a_channel_that_holds_more_than_its_new_prefetch_takes_nothing(
 ) -> None:
     acking = begin(consuming, queue, "a", no_ack=False)
     other = begin(consuming, queue, "b", no_ack=True)
-    consuming.channel_prefetch = 5
+    consuming.limit_channel(5)
     consuming.add_unacked(UnackedRun(1, 6, cast(Any, None), 0, acking))
     for prefetch in (5, 3):
-        consuming.channel_prefetch = prefetch
+        consuming.limit_channel(prefetch)
         assert (consuming.credit(), acking.credit(), other.credit()) == (0, 0, 0)
-    consuming.channel_prefetch = 6
+    consuming.limit_channel(6)
     assert (acking.credit(), other.credit()) == (1, CREDIT_UNLIMITED)
 
 

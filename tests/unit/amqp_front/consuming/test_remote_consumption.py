@@ -217,18 +217,78 @@ async def test_prefetch_counts_of_consumers_and_channels_hold(
     await place.publish(queue, *numbered(0, 20))
     channel.consumption.prefetch = 3
     await channel.consume(queue, "a")
-    channel.consumption.channel_prefetch = 4
+    channel.consumption.limit_channel(4)
     channel.consumption.prefetch = 0
     await channel.consume(queue, "b")
     assert await channel.bodies() == numbered(0, 4)
     await channel.settle(2, multiple=True)
     assert len(await channel.bodies()) == 2
-    channel.consumption.channel_prefetch = 0
-    channel.consumption.wake()
+    channel.consumption.limit_channel(0)
     assert len(await channel.bodies()) == 14
     await channel.close()
     assert await ready(place, queue) == 18
     assert place.node.vhost.queues["q"].unacked == 0
+
+
+async def test_what_exceeds_the_prefetch_count_of_a_channel_stays_ready(
+    place: Place, channel: Channel
+) -> None:
+    queues = [await place.queue("q"), await place.queue("r")]
+    local = [place.node.vhost.queues[each.name] for each in queues]
+    for queue in queues:
+        await place.publish(queue, *numbered(0, 10))
+    channel.consumption.limit_channel(3)
+    for queue in queues:
+        await channel.consume(queue, queue.name)
+    held = [tag for _, tag, body, _ in await channel.got() if body]
+    for prefetch in (3, 3, 5, 2, 2, 1, 4):
+        channel.consumption.limit_channel(prefetch)
+        held += [tag for _, tag, body, _ in await channel.got() if body]
+        assert len(held) >= prefetch
+        assert sum(each.unacked for each in local) == len(held)
+        assert [await ready(place, each) for each in queues] == [each.ready for each in local]
+        await channel.settle(held.pop(0))
+        held += [tag for _, tag, body, _ in await channel.got() if body]
+        assert sum(each.unacked for each in local) == len(held)
+    left = sum(each.ready for each in local)
+    assert sum([await place.value(each.purge()) for each in queues]) == left > 0
+    await place.publish(queues[0], *numbered(0, 9))
+    channel.consumption.limit_channel(0)
+    assert len(await channel.bodies()) == 9
+    await channel.close()
+
+
+async def test_a_channel_with_full_hands_gets_what_comes_back_as_it_has_room(
+    place: Place, channel: Channel
+) -> None:
+    queue = await place.queue(max_priority=3, delivery_limit=1)
+    await place.publish(queue, *numbered(0, 5))
+    await channel.consume(queue)
+    channel.consumption.limit_channel(1)
+    await place.publish(queue, *numbered(5, 9))
+    assert await channel.bodies() == numbered(0, 5)
+    channel.consumption.recover()
+    assert await channel.bodies() == ["m0+"]
+    assert await ready(place, queue) == 8
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+async def test_a_channel_with_full_hands_takes_nothing_without_acks(
+    place: Place, channel: Channel, is_first: bool
+) -> None:
+    full, queue = await place.queue("full"), await place.queue("q")
+    await place.publish(full, "m0", "m1")
+    if is_first:
+        channel.consumption.limit_channel(1)
+    await channel.consume(full, "full")
+    await channel.consume(queue, "q", no_ack=True)
+    channel.consumption.limit_channel(1)
+    await channel.bodies()
+    await place.publish(queue, "a", "b")
+    assert await channel.bodies() == []
+    assert await ready(place, queue) == 2
+    channel.consumption.limit_channel(3)
+    assert {"a", "b"} <= {*await channel.bodies()}
 
 
 @pytest.mark.parametrize("what", ["flow", "socket"])

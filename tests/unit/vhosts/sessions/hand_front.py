@@ -282,7 +282,7 @@ def consume_call(**keywords: Any) -> dict[str, Any]:
         "place": None,
         "now": 0,
         "filter": None,
-        "connection": 1,
+        "channel": None,
     }
     return usual | keywords
 

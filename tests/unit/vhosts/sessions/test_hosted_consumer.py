@@ -402,6 +402,48 @@ async def test_the_single_active_consumer_is_followed_by_the_next(
     assert [each.consumer for each in front.deliveries()] == [first]
 
 
+async def test_consumers_of_a_channel_share_its_prefetch_count(
+    node: Node, front: HandFront, subject: int
+) -> None:
+    first = front.consume(subject, channel=(5, 3))
+    second = front.consume(subject, channel=(5, 3), prefetch=1)
+    other = front.consume(subject, channel=(6, 1))
+    channels = front.session._channels
+    front.publish(subject, *numbered(0, 20))
+
+    def got() -> dict[int, int]:
+        counts = {5: 0, 6: 0}
+        for each in front.deliveries():
+            counts[6 if each.consumer == other else 5] += len(each.bodies)
+        return counts
+
+    def settle_all(consumer: int) -> None:
+        for _, ranges in front.session._consumers[consumer].unsettled._parts.values():
+            for begin, end in [*ranges]:
+                front.settle(consumer, begin, end)
+
+    assert got() == {5: 3, 6: 1}
+    front.call("qos", first, 5, 4, subject=subject)
+    assert got() == {5: 1, 6: 0}
+    front.call("qos", second, 5, 2, subject=subject)
+    settle_all(other)
+    assert got() == {5: 0, 6: 1}
+    front.call("detach", [first], subject=subject)
+    front.call("qos", first, 5, 9, subject=subject)  # it has gone
+    front.call("qos", 99, 5, 9, subject=subject)
+    assert got() == {5: 0, 6: 0}
+    assert [each.unacked for each in channels.values()] == [4, 1]
+    settle_all(first)
+    settle_all(second)
+    assert got() == {5: 1, 6: 0}  # as the second one has a count of its own
+    front.call("qos", second, 5, 0, subject=subject)
+    front.call("cancel", second, subject=subject)
+    settle_all(second)
+    assert channels.keys() == {6}
+    front.call("qos", other, 6, 0, subject=subject)
+    assert got() == {5: 0, 6: 13}
+
+
 async def test_a_higher_priority_is_served_first(front: HandFront, subject: int) -> None:
     front.consume(subject, priority=-1)
     high = front.consume(subject, priority=7, prefetch=2)

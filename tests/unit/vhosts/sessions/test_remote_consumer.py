@@ -10,7 +10,7 @@ from unit.vhosts.sessions.session_pipe import RemoteTaker, ScriptedLeader, call_
 
 from routelog.exchanges import QueueNotFound
 from routelog.log_backend import NotReplicated
-from routelog.vhosts import ConsumeOptions, GroupOptions, ReturnReason, value_of
+from routelog.vhosts import ChannelPrefetch, ConsumeOptions, GroupOptions, ReturnReason, value_of
 from routelog.vhosts.errors import (
     ConsumptionRefused,
     InvalidStreamOffset,
@@ -79,13 +79,37 @@ async def test_what_a_consumer_wants_is_sent_and_it_begins_with_the_answer(
         "place": ["time", 9.0],
         "now": 70,
         "filter": None,
-        "connection": 0,
+        "channel": None,
     }
     leader.delivers(subject_of(call), 0, records("m0"))
     assert (taker.source, taker.deliveries) == (None, [])
     leader.answers(call, None)
     assert (taker.source.group, taker.bodies()) == ("g", ["m0"])
     assert await attaching is None
+
+
+async def test_the_leader_is_told_of_the_prefetch_count_of_a_channel_and_of_changes(
+    leader: ScriptedLeader,
+) -> None:
+    leader.open()
+    queue, taker, shared = leader.queue(), RemoteTaker(), ChannelPrefetch(7, 0)
+    call = attached(leader, queue, taker, shared=shared)
+    assert call_of(call)[1]["channel"] is None
+    for prefetch in (3, 0):
+        shared.count = prefetch
+        taker.has_credit()
+        taker.has_credit()
+        (told,) = leader.said()
+        assert (told.subject, told.number) == (call.subject, 0)
+        assert call_of(told) == ["qos", subject_of(call), 7, prefetch]
+    shared.count = 2
+    leader.session.lost("")
+    leader.open()
+    assert call_of(leader.said()[-1])[1]["channel"] == [7, 2]
+    queue.detach([taker])
+    shared.count = 1
+    taker.has_credit()
+    assert [call_of(each)[0] for each in leader.said() if each.kind is Kind.CALL] == ["detach"]
 
 
 async def test_an_attachment_that_is_refused_leaves_nothing(leader: ScriptedLeader) -> None:
