@@ -99,6 +99,7 @@ class NodeSessions:
             services.replies.pass_on,
             services.replies.is_open,
             self._front.commit,
+            services.clock.now,
             services.in_time,
         )
 

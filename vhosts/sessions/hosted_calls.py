@@ -73,6 +73,9 @@ class CallingSession(Protocol):
 
     counters: MessageCounters
 
+    def now(self) -> int:
+        """Microseconds since 1970: fronts may have other clocks."""
+
     def room(self) -> "asyncio.Future[bool] | None":
         """What an answer of any size waits for while much is unsent; it tells whether the session is open."""
 
@@ -154,7 +157,6 @@ class ConsumeCall(_Call):
     prefetch: _Count
     group: tuple[str, _Count | None, _Count | None] | None
     place: Any
-    now: _Count
     filter: dict[str, Any] | None
     channel: tuple[_Count, _Count] | None
 
@@ -178,7 +180,7 @@ def _consume(
     vhost, queue = bound.opened()
     filtering = None if wanted.filter is None else filter_arguments(wanted.filter)
     group = None if wanted.group is None else GroupOptions(*wanted.group)
-    options = ConsumeOptions(group, _place(wanted.place), wanted.now)
+    options = ConsumeOptions(group, _place(wanted.place), session.now())
     consumer = session.new_consumer(wanted, vhost, queue)
     attach = partial(_attach, session, consumer, queue, options)
     try:

@@ -96,6 +96,7 @@ class SessionHost:
         send_reply: sends a direct reply on to where its address is.
         is_reply_open: whether somebody may wait at an address for direct replies.
         commit: carries out transactions.
+        now: microseconds since 1970: when messages came in, whatever the clocks of fronts say.
         in_time: what is done, or fails when too few nodes store it in time.
     """
 
@@ -105,6 +106,7 @@ class SessionHost:
     send_reply: Callable[[bytes, Records], None]
     is_reply_open: Callable[[bytes], bool]
     commit: CommitParts
+    now: Callable[[], int]
     in_time: Callable[[Awaitable[object]], Awaitable[object]]
 
 
@@ -276,7 +278,7 @@ class HostedSession:
 
     def _publish(self, message: SessionMessage) -> None:
         if message.flags & PART:
-            self._transaction.publish(self._bound(message.subject), message)
+            self._transaction.publish(self._bound(message.subject), message, self.now())
             return
         number = message.number
         if number != self._next_batch:
@@ -284,7 +286,7 @@ class HostedSession:
         exchange = self._exchanges.get(message.subject)
         bound = None if exchange else self._bound(message.subject)
         queue = None if bound is None else bound.queue
-        records = records_of(message.content)
+        records = records_of(message.content, self.now())
         self._next_batch = number + 1
         if exchange is not None:
             self._route(message, *exchange, records)
@@ -572,6 +574,10 @@ class HostedSession:
         if self._gets and not self._is_over and self.outbox_bytes() <= OUTBOX_BYTES_MAX:
             _resolve(self._gets.popleft(), True)
             self._host.scheduler.call(Lane.CLIENTS, self._next_get)
+
+    def now(self) -> int:
+        """See `CallingSession`."""
+        return self._host.now()
 
     def vhost(self, name: str) -> VirtualHost:
         """See `CallingSession`."""

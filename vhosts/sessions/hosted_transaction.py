@@ -80,14 +80,14 @@ class HostedTransaction:
         self._settled: list[tuple[Holder, SessionMessage, Reason]] = []
         self._bytes = 0
 
-    def publish(self, bound: BoundQueue | None, message: SessionMessage) -> None:
-        """A batch; what a deleted queue gets is gone.
+    def publish(self, bound: BoundQueue | None, message: SessionMessage, time: int) -> None:
+        """A batch that comes in at a time (us since 1970); what a deleted queue gets is gone.
 
         Raises:
             BadSessionMessage: the content is none, or it is too much.
         """
         self._grow(message)
-        records = records_of(message.content)
+        records = records_of(message.content, time)
         if bound is not None and bound.queue is not None:
             self._vhost = bound.vhost
             self._batches.append((records, bound.queue))

@@ -159,7 +159,6 @@ class RemoteConsumer:
             "prefetch": consumer.prefetch,
             "group": None if group is None else [group.name, group.expires, group.hold_bytes],
             "place": _sent_place(self._place()),
-            "now": options.now,
             "filter": None if wanted is None else wanted.arguments,
             "channel": self._channel(),
         }

@@ -46,14 +46,14 @@ What is not drawn is zero. OPENED is the first message: the leader takes the ses
 the number of the queue's first partition, so that a queue declared again is another one. An exchange has its
 `held_name`, and partition 0: the leader routes what comes for it, and ROUTED says, before its CONFIRM, what of
 a batch queues refused, and what no queue gets. A queue refuses nothing of a batch without ASKED: that was sent
-before its front knew of a limit. REPLY is a direct reply to a client of another node. The batches
-of a session are numbered from 1. CONFIRM: each batch up to `durable` that was not refused is what its queue
-promises; each up to `written` is, as far as that does not take the disk. CREDIT counts all that the front has
-handed on to its client since the consumer began. SETTLE and RETURN have a consumer as their source, or a
-queue for what `get` gave. A RETURN with MORE is followed by another one of the same partition, before which
-nothing of it is delivered. A call of number 0 is not answered. In batches, offset and epoch are zero, and the
-checksum of the payload is what the front, or the log, knows. A BEAT with a number is answered at once, with
-the same number and ANSWERED.
+before its front knew of a limit. REPLY is a direct reply to a client of another node. The batches of a session
+are numbered from 1. CONFIRM: each batch up to `durable` that was not refused is what its queue promises; each
+up to `written` is, as far as that does not take the disk. CREDIT counts all that the front has handed on to its
+client since the consumer began. SETTLE and RETURN have a consumer as their source, or a queue for what `get`
+gave. A RETURN with MORE is followed by another one of the same partition, before which nothing of it is
+delivered. A call of number 0 is not answered. In batches, offset and epoch are zero, and the checksum of the
+payload is what the front, or the log, knows; the time of what is published is the leader's. A BEAT with a
+number is answered at once, with the same number and ANSWERED.
 
 A front that has no journal is fed the definitions, as records of the metadata: RECORDS are all that there are,
 SNAPSHOT ends them, CHANGES come behind that, or between them. Then `position` is the feed's. Such a front is
@@ -233,16 +233,22 @@ def reply_of(message: SessionMessage) -> tuple[bytes, Records]:
     return bytes(view[: message.number]), records_of(view[message.number :])
 
 
-def records_of(content: Octets) -> Records:
+def records_of(content: Octets, time: int | None = None) -> Records:
     """The batch that content is.
+
+    Args:
+        time: when it comes in, us since 1970; None: it keeps what it says.
 
     Raises:
         BadSessionMessage: it is none, or damaged.
     """
     try:
-        return decode_batch(content, 0).records
+        records: Records = decode_batch(content, 0).records
     except (CorruptBatch, struct.error) as error:
         raise BadSessionMessage(f"a batch: {error}") from None
+    if time is not None:
+        records.time = records.last_time = time
+    return records
 
 
 def value_in(content: Octets, kind: Any = Any) -> Any:

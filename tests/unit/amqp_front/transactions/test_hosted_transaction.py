@@ -65,6 +65,16 @@ async def test_nothing_happens_before_the_end_and_then_all(node: Node, front: Ha
     assert queue.partitions[0].in_flight == 2
 
 
+async def test_its_messages_come_in_when_the_leader_has_them(node: Node, front: HandFront) -> None:
+    queue = await declared(node)
+    before = node.logs.now()
+    batch(front, front.bind(queue), "a")
+    await front.answered(end(front))
+    stored = queue.partitions[0].log.read(0)
+    assert stored is not None
+    assert before <= stored.records.time == stored.records.last_time <= node.logs.now()
+
+
 async def test_its_batches_have_no_number(node: Node, front: HandFront) -> None:
     subject = front.bind(await declared(node))
     batch(front, subject, "a")

@@ -280,7 +280,6 @@ def consume_call(**keywords: Any) -> dict[str, Any]:
         "prefetch": 0,
         "group": None,
         "place": None,
-        "now": 0,
         "filter": None,
         "channel": None,
     }

@@ -205,6 +205,7 @@ def session_host(node: Node, replies: list[tuple[bytes, bytes]]) -> SessionHost:
         lambda address, records: replies.append((address, records.body(0))),
         lambda address: address == b"open",
         HostedCommits(services),
+        node.logs.clock.now,
         lambda done: done,
     )
 

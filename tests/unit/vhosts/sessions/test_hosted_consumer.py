@@ -62,13 +62,17 @@ async def test_a_delivery_is_a_slice_of_its_batch(front: HandFront, subject: int
     assert (delivery.offset, delivery.bodies) == (4, ("m4", "m5"))
 
 
-async def test_messages_keep_keys_and_times(front: HandFront, subject: int) -> None:
+async def test_messages_keep_keys_and_have_the_time_of_the_leader(
+    node: Node, front: HandFront, subject: int
+) -> None:
+    before = node.logs.now()
     front.consume(subject, prefetch=1)
     front.publish_records(subject, records("a", "b", time=77))
     front.run()
     (message,) = front.take(Kind.DELIVER)
     batch = front.records_of(message)
-    assert (batch.routing_key(0), batch.time, batch.persistent) == (b"k", 77, True)
+    assert (batch.routing_key(0), batch.persistent) == (b"k", True)
+    assert before <= batch.time == batch.last_time <= node.logs.now()
 
 
 async def test_prefetch_limits_what_is_unsettled(
@@ -507,8 +511,16 @@ async def test_places(front: HandFront, stream: Queue, place: object, count: int
     batch = records(*numbered(0, 5), time=int(seconds * 1_000_000))
     front.publish_records(subject, batch)
     await front.confirmed_up_to(1)
-    front.consume(subject, place=place, prefetch=10, now=int(seconds * 1_000_000))
+    front.consume(subject, place=place, prefetch=10)
     assert len(front.bodies()) == count
+
+
+async def test_an_age_is_by_the_clock_of_the_leader(front: HandFront, stream: Queue) -> None:
+    subject = front.bind(stream)
+    front.publish(subject, "m")
+    await front.confirmed_up_to(1)
+    front.consume(subject, place="1m", prefetch=10)
+    assert front.bodies() == ["m"]
 
 
 @pytest.mark.parametrize("place", [["time"], ["when", 1], ["time", 1e300], 1.5, {}, 1 << 63, [1]])

@@ -77,7 +77,6 @@ async def test_what_a_consumer_wants_is_sent_and_it_begins_with_the_answer(
         "prefetch": 5,
         "group": ["g", None, 10],
         "place": ["time", 9.0],
-        "now": 70,
         "filter": None,
         "channel": None,
     }

@@ -17,6 +17,7 @@ from unit.vhosts.sessions.queue_places import Place
 from unit.vhosts.sessions.session_pipe import PipedFront, ScriptedLeader
 
 from routelog.exchanges import held_name
+from routelog.log_backend import PartitionLog
 from routelog.vhosts import VirtualHost
 from routelog.vhosts.publishing.appending import Appending
 from routelog.vhosts.sessions.remote_exchange import RemoteExchange, RemoteExchanges
@@ -49,6 +50,36 @@ async def test_a_front_learns_what_no_queue_takes(
         appending.returned.clear()
         await place.confirmed(receipt)
     assert held(vhost, "a") == [b"a"] * 3
+
+
+async def test_messages_come_in_when_the_leader_has_them(
+    node: Node, vhost: VirtualHost, place: Place
+) -> None:
+    if place.front is None:
+        return
+    exchange(vhost, DELAYED, "a", **{"x-delayed-type": "direct"})
+    delayed = vhost.hosted.delays.held("x")
+    exchanges = RemoteExchanges("/", place.front.link)
+    assert delayed is not None
+    before = node.logs.now()
+    for recipient, headers in (
+        (place.handle(vhost.queues["a"]), {}),
+        (exchanges.recipient(held_name("x")), {}),
+        (exchanges.recipient(held_name("x")), {"x-delay": 60_000}),
+    ):
+        messages = batch(("a", "m", headers))  # by a clock of 1970
+        place.appending.begin(True)
+        place.appending.append_run(messages, (recipient,), range(1))
+    await place.rest()
+    queued, held_log = vhost.queues["a"].partitions[0].log, next(filter(ended, delayed.logs))
+    for log, offset in ((queued, 0), (queued, 1), (held_log, 0)):
+        stored = log.read(offset)
+        assert stored is not None
+        assert before <= stored.records.time == stored.records.last_time <= node.logs.now()
+
+
+def ended(log: PartitionLog) -> bool:
+    return log.next_offset > 0
 
 
 async def test_a_lost_session_refuses_nothing_and_confirms_nothing() -> None:
