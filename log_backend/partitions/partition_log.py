@@ -290,7 +290,8 @@ class PartitionLog(QuarantinedLog):
             batch.
         """
         batch = self._tail.find_time(time)
-        if batch is None or batch is self._tail.first:  # segments may hold an earlier one
+        # Segments may hold an earlier one
+        if batch is None or batch is self._tail.first or self._tail.is_unordered:
             remote = self._remote_offset_at(time)
             if remote is not None:
                 return remote
@@ -507,6 +508,8 @@ class PartitionLog(QuarantinedLog):
         return position
 
     def _has_unflushed(self) -> None:
+        if self.segments:
+            self._tail.comes_behind(self.segments[-1].last_time)
         self._owner.has_unflushed(self)
 
     def _has_state(self) -> None:

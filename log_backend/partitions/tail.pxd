@@ -10,6 +10,8 @@ cdef class Tail:
     cdef LogIntake _intake
     cdef public long long bytes
     cdef public long long unflushed_bytes
+    cdef public bint is_unordered
+    cdef long long _latest
     cpdef bint append(self, RecordBatch batch) except *
     cpdef RecordBatch find(self, long long offset)
     cpdef long long drop_up_to(self, long long end, let_go) except? -1

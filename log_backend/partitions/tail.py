@@ -26,6 +26,8 @@ class Tail:
     Attributes:
         bytes: memory of the batches.
         unflushed_bytes: memory of the unflushed batches.
+        is_unordered: some batch may have an earlier time than one before: the clock was set back, or another
+            node led before, with another clock.
 
     Args:
         intake: its `unflushed_bytes` are kept up to date, too.
@@ -38,6 +40,8 @@ class Tail:
         self._unflushed = 0  # index of the first unflushed batch, or of the list's end
         self.bytes = 0
         self.unflushed_bytes = 0
+        self.is_unordered = False
+        self._latest = 0  # time of all batches so far, those that were removed included
 
     def __len__(self) -> int:
         return len(self._batches) - self._start
@@ -45,14 +49,28 @@ class Tail:
     @cython.ccall
     @cython.returns(cython.bint)
     @cython.exceptval(check=True)
-    @cython.locals(batch=RecordBatch, size=cython.longlong)
+    @cython.locals(batch=RecordBatch, size=cython.longlong, time=cython.longlong)
     def append(self, batch: RecordBatch) -> bool:
         """Add an unflushed batch at the end; returns whether it is the only unflushed one."""
         size = 64 + len(batch.records.payload)
+        time = batch.records.last_time
+        if self._start == len(self._batches):
+            self.is_unordered = False
+        if time < self._latest:
+            self.is_unordered = True
+        else:
+            self._latest = time
         self._batches.append(batch)
         self.bytes += size
         self._count_unflushed(size)
         return self._unflushed + 1 == len(self._batches)
+
+    def comes_behind(self, time: int) -> None:
+        """Batches that were never in this tail lie before it, the latest of them of a time."""
+        if time > self._latest:
+            self._latest = time
+            first = self.first
+            self.is_unordered |= first is not None and first.records.last_time < time
 
     @property
     def first(self) -> RecordBatch | None:
@@ -95,6 +113,10 @@ class Tail:
     def find_time(self, time: int) -> RecordBatch | None:
         """The first batch whose last record came in at a time or later; None when all are older."""
         low, high = self._start, len(self._batches)
+        if self.is_unordered:  # one by one: 15 ns each, and few ask for times
+            while low < high and _batch(self._batches, low).records.last_time < time:
+                low += 1
+            high = low
         while low < high:
             at = (low + high) // 2
             if _batch(self._batches, at).records.last_time < time:

@@ -218,7 +218,7 @@ def _built_index(content: RemoteContent, segment: RemoteSegment, size: int) -> S
             reach = content.fetch(at + length, size)
         index.offsets.append(batch.base_offset - base)
         index.positions.append(at)
-        index.times.append(batch.records.time)
+        index.times.append(max(batch.records.time, index.times[-1] if index.times else 0))
         index.end_offset = batch.end_offset
     return index
 

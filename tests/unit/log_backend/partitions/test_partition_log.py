@@ -329,6 +329,27 @@ async def test_transient_partitions_spill_only_when_memory_is_full(store: LogSto
     assert [offset for offset, _ in await unsettled(spilled)] == list(range(122))
 
 
+@pytest.mark.parametrize("flushed_at", [-1, 9, 14, 19, 24])
+@pytest.mark.parametrize("is_restarted", [False, True])
+async def test_no_record_of_a_time_is_passed_over_when_the_clock_was_set_back(
+    tmp_path: Path, flushed_at: int, is_restarted: bool
+) -> None:
+    times = [*range(100, 200, 10), *range(50, 150, 10), *range(150, 250, 10)]
+    store, (log,) = start_store(tmp_path / "data", options=OPTIONS, retention=Retention(0))
+    for number, time in enumerate(times):
+        log.append(records([bytes(1_000)], time=time))
+        if number == flushed_at:
+            await flushed(store)
+            log.evict(10**9)
+            if is_restarted:
+                await store.aclose()
+                store, (log,) = start_store(tmp_path / "data", options=OPTIONS)
+    for time in range(0, 260, 5):
+        first = next((at for at, each in enumerate(times) if each >= time), len(times))
+        assert max(0, first - 5) <= log.offset_at(time) <= first, time
+    await store.aclose()
+
+
 async def test_a_time_is_found_in_segments_and_in_the_tail(tmp_path: Path) -> None:
     store, (log,) = start_store(tmp_path / "data", options=OPTIONS, retention=Retention(0))
     assert log.offset_at(0) == 0

@@ -75,6 +75,15 @@ def test_the_first_batch_of_a_time_or_later_is_found() -> None:
     assert found == [batches[1], batches[1], batches[2], batches[4], None]
 
 
+def test_times_that_go_back_hide_no_batch() -> None:
+    tail, times = Tail(), (100, 200, 50, 60, 300)
+    batches = [batch([b""], at, time=time) for at, time in enumerate(times)]
+    for each in batches:
+        tail.append(each)
+    found = [tail.find_time(time) for time in (0, 101, 150, 201, 301)]
+    assert found == [batches[0], batches[1], batches[1], batches[4], None]
+
+
 # Flushing
 
 
