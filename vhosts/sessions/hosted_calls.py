@@ -8,7 +8,7 @@ BadSessionMessage.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
@@ -110,8 +110,11 @@ class CallingSession(Protocol):
     def begun(self, consumer: HostedConsumer, source: ConsumerSource) -> None:
         """The queue has a consumer; the session may be closed by now, or the consumer gone."""
 
-    def forget(self, consumer: HostedConsumer) -> None:
-        """The queue does not take a consumer."""
+    def in_time(self, done: Awaitable[Any]) -> Awaitable[Any]:
+        """See `SessionHost`."""
+
+    def refused(self, consumer: HostedConsumer) -> None:
+        """The queue does not take a consumer, or not in time: then it may begin yet, or has begun."""
 
     def consumer(self, number: int) -> HostedConsumer:
         """A consumer, that may be gone, and has something unsettled then.
@@ -186,11 +189,13 @@ def _consume(
     try:
         answer = attach(None) if filtering is None else after(reader_filter(filtering), attach)
     except Exception:
-        session.forget(consumer)
+        session.refused(consumer)
         raise
-    if asyncio.isfuture(answer):
-        answer.add_done_callback(partial(_attached, session, consumer))
-    return answer
+    if not asyncio.isfuture(answer):
+        return answer
+    attached = asyncio.ensure_future(session.in_time(answer))
+    attached.add_done_callback(partial(_attached, session, consumer))
+    return attached
 
 
 def _attach(
@@ -209,7 +214,7 @@ def _attached(
     session: CallingSession, consumer: HostedConsumer, answer: "asyncio.Future[list[int] | None]"
 ) -> None:
     if answer.cancelled() or answer.exception() is not None:
-        session.forget(consumer)
+        session.refused(consumer)
 
 
 def _place(place: object) -> object:

@@ -106,6 +106,7 @@ class HostedConsumer:
         channel: shares its prefetch count; None: it has none.
         unacked: deliveries it has unsettled, those included that are to be delivered again.
         unsettled: deliveries that the front may settle or return.
+        has_begun: the queue has it, or had it.
         is_gone: it is delivered nothing more; what it has unsettled may still be settled.
 
     Invariant: `unacked` is the count of `unsettled`, of all `_again`, and of what transactions settle that are
@@ -121,6 +122,7 @@ class HostedConsumer:
         "_window_bytes",
         "channel",
         "exclusive",
+        "has_begun",
         "is_gone",
         "no_ack",
         "number",
@@ -160,7 +162,7 @@ class HostedConsumer:
         self.channel: HostedChannel | None = None
         self.unacked = 0
         self.unsettled = Unsettled()
-        self.is_gone = False
+        self.has_begun = self.is_gone = False
         self._again: deque[_Redelivery] = deque()
         self._sent = self._handed = 0  # messages: to the front, and by it to its client
         # Of deliveries that the front has: where each ends, counted as `_sent`; its bytes

@@ -441,7 +441,7 @@ class HostedSession:
             if source in self._paused:
                 self._paused[source].append(holder)
                 return
-        self.forget(holder)
+        self._forget(holder)
 
     def _commit(self, message: SessionMessage) -> None:
         if self._calls >= CALLS_MAX:
@@ -492,7 +492,7 @@ class HostedSession:
             self._refuse(number, error)
             return
         if asyncio.isfuture(answer):
-            # A consumer could begin, and a message come, behind an answer that there is none: nobody's.
+            # A message could come behind an answer that there is none: nobody's. `consume` sees to it.
             in_time = method not in ("consume", "get")
             self._answer_later(number, bound, answer, in_time=in_time)
         else:
@@ -637,13 +637,23 @@ class HostedSession:
 
     def begun(self, consumer: HostedConsumer, source: ConsumerSource) -> None:
         """See `CallingSession`."""
-        consumer.source = source
+        consumer.source, consumer.has_begun = source, True
         if self._is_closed or consumer.is_gone:
             consumer.queue.detach((consumer,))
             consumer.vhost.consumers_left(consumer.queue.name)
 
-    def forget(self, consumer: HostedConsumer) -> None:
+    def in_time(self, done: Awaitable[Any]) -> Awaitable[Any]:
         """See `CallingSession`."""
+        return self._host.in_time(done)
+
+    def refused(self, consumer: HostedConsumer) -> None:
+        """See `CallingSession`."""
+        if not consumer.has_begun:
+            self._forget(consumer)
+        elif not consumer.is_gone:
+            self._after_end(consumer)
+
+    def _forget(self, consumer: HostedConsumer) -> None:
         consumer.is_gone = True
         if self._consumers.get(consumer.number) is consumer:  # the number may be another one's
             del self._consumers[consumer.number]

@@ -8,7 +8,8 @@ from typing import Any
 import msgspec
 import pytest
 from support.queue_samples import Node, Taker, bodies, delete_queue, fill, got, numbered
-from unit.vhosts.sessions.hand_front import HandFront, declared
+from support.waiting import until
+from unit.vhosts.sessions.hand_front import HandFront, consume_call, declared
 
 from routelog.log_backend import JournalFailed, NotReplicated, Reason
 from routelog.vhosts import Queue, QueueProperties, ReturnReason
@@ -583,6 +584,40 @@ async def test_who_asks_is_answered_in_time(front: HandFront, subject: int) -> N
     with pytest.raises(NotReplicated, match="too few nodes"):
         await front.answered(declared)
     assert front.session._calls == 0
+
+
+@pytest.mark.parametrize("is_there_first", [True, False])
+async def test_a_consumer_that_is_refused_in_time_has_left(
+    node: Node, front: HandFront, is_there_first: bool
+) -> None:
+    late: asyncio.Future[object] = asyncio.get_running_loop().create_future()
+    attaching: list[asyncio.Future[object]] = []
+
+    def in_time(done: asyncio.Future[object]) -> Awaitable[object]:
+        attaching.append(done)
+        return late
+
+    front.session._host = replace(front.session._host, in_time=in_time)
+    stream = await declared(node, "s", x_queue_type="stream")
+    subject = front.bind(stream)
+    front.publish(subject, "m")
+    await front.confirmed_up_to(1)
+    consumer = front.subject()
+    call = consume_call(consumer=consumer, place="first", group=["g", None, None], prefetch=1)
+    called = front.call("consume", call, subject=subject)
+    if is_there_first:
+        await until(attaching[0].done)
+        front.run()
+    late.set_exception(NotReplicated("too few nodes"))
+    with pytest.raises(NotReplicated):
+        await front.answered(called)
+    await until(attaching[0].done)
+    front.run()
+    group = stream.groups["g"]
+    assert not group.consumers
+    for each in front.deliveries():  # as the front does with what it does not know any more
+        front.give_back(consumer, each.offset, each.end)
+    assert (group.ready, front.session._consumers) == (1, {})
 
 
 async def test_a_message_that_is_got_late_is_its_fronts(
