@@ -156,8 +156,8 @@ class FrontSession:
         self._is_flush_due = False
         self._actions: Mapping[Kind, Callable[[SessionMessage], None]] = {
             Kind.CONFIRM: self._confirmed,
-            Kind.REFUSED: self._refused,
-            Kind.ROUTED: self._routed,
+            Kind.REFUSED: lambda message: self._learn(message, message.count, 0),
+            Kind.ROUTED: lambda message: self._learn(message, message.first, message.count),
             Kind.REPLY: lambda message: self.on_reply(*reply_of(message)),
             Kind.DELIVER: self._delivered,
             Kind.ENDED: self._ended,
@@ -406,15 +406,14 @@ class FrontSession:
 
     def _confirmed(self, message: SessionMessage) -> None:
         progress, written, durable = self.progress, message.number, message.first
+        outcomes = self._outcomes
+        is_learned = not outcomes or written < outcomes[0].number
         is_ahead = progress.written <= written and progress.durable <= durable <= written
-        if not is_ahead or written >= self._next_batch:
+        if not (is_ahead and is_learned) or written >= self._next_batch:
             raise BadSessionMessage(f"CONFIRM {written}, {durable} of {self._next_batch - 1}")
         freed = 0
         for _ in range(written - progress.written):
             freed += self._sizes.popleft()
-        outcomes = self._outcomes
-        while outcomes and outcomes[0].number <= written:
-            _resolve(outcomes.popleft().untaken, Untaken())
         progress.advance(written, durable)
         self._count_unconfirmed(-freed)
 
@@ -425,24 +424,15 @@ class FrontSession:
             self._is_full = not self._is_full
             self.on_window(self._is_full)
 
-    def _refused(self, message: SessionMessage) -> None:
-        if not message.count:
-            raise BadSessionMessage(f"REFUSED {message.number}, no messages")
-        self._learn(message, message.count, 0)
-
-    def _routed(self, message: SessionMessage) -> None:
-        self._learn(message, message.first, message.count)
-
     def _learn(self, message: SessionMessage, refused: int, returned: int) -> None:
         outcomes, about = self._outcomes, f"{message.kind.name} {message.number}"
-        # Those before were answered by nothing yet: their confirm says that nothing was refused.
-        outcome = next((each for each in outcomes if each.number == message.number), None)
         indexes = numbers_of(message.content)
-        if outcome is None or len(indexes) != refused + returned:
+        is_next = bool(outcomes) and outcomes[0].number == message.number
+        if not is_next or len(indexes) != refused + returned:
             raise BadSessionMessage(f"{about}, {refused} and {returned} messages")
-        if max(indexes, default=0) >= outcome.count:
-            raise BadSessionMessage(f"{about}: {outcome.count} messages")
-        outcomes.remove(outcome)
+        if max(indexes, default=0) >= outcomes[0].count:
+            raise BadSessionMessage(f"{about}: {outcomes[0].count} messages")
+        outcome = outcomes.popleft()
         _resolve(outcome.untaken, Untaken(indexes[:refused], indexes[refused:]))
 
     def _consumer(self, message: SessionMessage) -> SessionConsumer:

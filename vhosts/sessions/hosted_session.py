@@ -291,21 +291,22 @@ class HostedSession:
         if exchange is not None:
             self._route(message, *exchange, records)
             return
-        if queue is None or queue.deleted:
-            self._confirms.add(number, 0, False)  # as routing: what a deleted queue gets is gone
-            return
-        try:
-            publish = queue.publish if message.flags & ASKED else queue.publish_all
-            position = publish(records, message.flags & WAITED != 0)
-        except PublishRefused as refused:
-            position = refused.position
-            indexes = array("I", refused.refused)
-            content = indexes.tobytes()
+        position, on_disk, is_asked = 0, False, message.flags & ASKED
+        indexes: Sequence[int] = ()
+        if queue is not None and not queue.deleted:  # as routing: what a deleted queue gets is gone
+            publish = queue.publish if is_asked else queue.publish_all
+            try:
+                position = publish(records, message.flags & WAITED != 0)
+            except PublishRefused as refused:
+                position, indexes = refused.position, refused.refused
+            except (JournalFailed, PartitionClosed) as error:
+                self.fail(str(error))
+                return
+            on_disk = queue.durability is _DISK
+        if is_asked:
+            content = array("I", indexes).tobytes()
             self._send(SessionMessage(Kind.REFUSED, 0, 0, 0, number, 0, len(indexes), content))
-        except (JournalFailed, PartitionClosed) as error:
-            self.fail(str(error))
-            return
-        self._confirms.add(number, position, queue.durability is _DISK)
+        self._confirms.add(number, position, on_disk)
 
     def _route(self, message: SessionMessage, vhost: str, exchange: str, records: Records) -> None:
         host, waited = self._host, message.flags & WAITED != 0

@@ -45,15 +45,15 @@ What is not drawn is zero. OPENED is the first message: the leader takes the ses
 `position` has to be known before the front routes. QUEUE comes before what names its subject: `partition` is
 the number of the queue's first partition, so that a queue declared again is another one. An exchange has its
 `held_name`, and partition 0: the leader routes what comes for it, and ROUTED says, before its CONFIRM, what of
-a batch queues refused, and what no queue gets. A queue refuses nothing of a batch without ASKED: that was sent
-before its front knew of a limit. REPLY is a direct reply to a client of another node. The batches of a session
-are numbered from 1. CONFIRM: each batch up to `durable` that was not refused is what its queue promises; each
-up to `written` is, as far as that does not take the disk. CREDIT counts all that the front has handed on to its
-client since the consumer began. SETTLE and RETURN have a consumer as their source, or a queue for what `get`
-gave. A RETURN with MORE is followed by another one of the same partition, before which nothing of it is
-delivered. A call of number 0 is not answered. In batches, offset and epoch are zero, and the checksum of the
-payload is what the front, or the log, knows; the time of what is published is the leader's. A BEAT with a
-number is answered at once, with the same number and ANSWERED.
+a batch queues refused, and what no queue gets. Of a batch for a queue, with ASKED, REFUSED says it; without,
+nothing is refused, as it was sent before its front knew of a limit. REPLY is a direct reply to a client of
+another node. The batches of a session are numbered from 1. CONFIRM: each batch up to `durable` that was not
+refused is what its queue promises; each up to `written` is, as far as that does not take the disk. CREDIT
+counts all that the front has handed on to its client since the consumer began. SETTLE and RETURN have a
+consumer as their source, or a queue for what `get` gave. A RETURN with MORE is followed by another one of the
+same partition, before which nothing of it is delivered. A call of number 0 is not answered. In batches, offset
+and epoch are zero, and the checksum of the payload is what the front, or the log, knows; the time of what is
+published is the leader's. A BEAT with a number is answered at once, with the same number and ANSWERED.
 
 A front that has no journal is fed the definitions, as records of the metadata: RECORDS are all that there are,
 SNAPSHOT ends them, CHANGES come behind that, or between them. Then `position` is the feed's. Such a front is

@@ -122,9 +122,12 @@ async def test_refusals_are_known_before_the_confirm_that_covers_them(
             queue.publish(records("a", "b"), True)
         pending.append(raised.value.untaken)
         assert raised.value.position == len(pending)
+    leader.says(Kind.REFUSED, number=1)
     leader.says(Kind.REFUSED, b"\1\0\0\0", number=2, count=1)
-    assert [each.done() for each in pending] == [False, True, False]
+    assert [each.done() for each in pending] == [True, True, False]
     leader.says(Kind.CONFIRM, number=2, first=0)
+    with pytest.raises(BadSessionMessage, match="CONFIRM 3"):
+        leader.says(Kind.CONFIRM, number=3, first=0)
     assert [list(each.result().refused) for each in pending[:2]] == [[], [1]]
     leader.session.lost("cut")
     assert pending[2].result() == Untaken()
@@ -188,7 +191,8 @@ async def test_a_reply_is_lost_when_the_leader_does_not_read(leader: ScriptedLea
         SessionMessage(Kind.REFUSED, number=2, count=2, content=b"\0\0\0\0"),
         SessionMessage(Kind.REFUSED, number=2, count=1, content=b"\5\0\0\0"),
         SessionMessage(Kind.REFUSED, number=2, count=1, content=b"\0\0\0"),
-        SessionMessage(Kind.REFUSED, number=2),
+        SessionMessage(Kind.REFUSED, number=2, content=b"\0\0\0\0"),
+        SessionMessage(Kind.CONFIRM, number=2),
         SessionMessage(Kind.ROUTED, number=1),
         SessionMessage(Kind.ROUTED, number=2, first=1, content=b"\1\0\0\0"),
         SessionMessage(Kind.ROUTED, number=2, count=1),

@@ -194,6 +194,22 @@ async def test_a_full_queue_says_what_it_refuses(node: Node, front: HandFront) -
     assert ready(queue) == numbered(0, 2)
 
 
+@pytest.mark.parametrize("is_deleted", [False, True])
+async def test_who_asks_what_is_refused_does_not_wait_until_it_is_stored(
+    node: Node, front: HandFront, is_deleted: bool
+) -> None:
+    queue = await declared(node, x_max_length=2, x_overflow="reject-publish")
+    subject = front.bind(queue)
+    if is_deleted:
+        delete_queue(node.vhost, queue)
+    for number in (1, 2):
+        front.publish(subject, "m", asked=True)
+        (told,) = front.told
+        assert (told.kind, told.number, told.count) == (Kind.REFUSED, number, 0)
+        front.told.clear()
+    await front.confirmed_up_to(2)
+
+
 async def test_a_full_queue_takes_what_was_sent_before_its_front_knew_of_the_limit(
     node: Node, front: HandFront
 ) -> None:

@@ -107,7 +107,7 @@ async def test_what_queues_refuse_is_learned_when_all_have_said_it(leader: Scrip
     assert (receipt.durable, appending.learn_outcomes()) == (3, False)
     leader.says(Kind.REFUSED, array("I", [1]).tobytes(), number=1, count=1)
     assert not appending.learn_outcomes()
-    leader.says(Kind.CONFIRM, number=3, first=3)
+    leader.says(Kind.REFUSED, number=3)
     assert appending.learn_outcomes()
     assert appending.refused == {2: queue}
 
