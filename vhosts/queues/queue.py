@@ -3,7 +3,7 @@
 """A queue: records in, deliveries out."""
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import chain
 
@@ -443,7 +443,7 @@ class Queue(Dispatcher):
         if options.group is not None and self._join_group is not None:
             return self._join_group(self, consumer, options, begin)
         if options.place is not None:
-            self.add_reader(consumer, options.place, options.now, options.wanted)
+            self.add_reader(consumer, options.place, options.now, options.wanted, options.places)
         elif options.wanted is not None:
             raise FilterRefused(self.name, self.vhost)
         else:
@@ -467,7 +467,12 @@ class Queue(Dispatcher):
         self.had_consumer = True
 
     def add_reader(
-        self, consumer: Consumer, place: object, now: int, wanted: ReaderFilter | None = None
+        self,
+        consumer: Consumer,
+        place: object,
+        now: int,
+        wanted: ReaderFilter | None = None,
+        places: Sequence[int] = (),
     ) -> None:
         """Begin to deliver from a place in the log, without effect on other consumers.
 
@@ -475,6 +480,7 @@ class Queue(Dispatcher):
             place: see `stream_position`.
             now: microseconds since 1970.
             wanted: which messages it is given; None: all.
+            places: see `ConsumeOptions`.
 
         Raises:
             NotReadable: the queue keeps no log.
@@ -482,10 +488,11 @@ class Queue(Dispatcher):
             QueueQuarantined: it is at or behind a damage.
         """
         readers: list[StreamReader] = []
-        for partition in self.partitions:
+        for index, partition in enumerate(self.partitions):
             if partition.log.retention is None:
                 raise NotReadable(self.name, self.vhost)
-            position = stream_position(partition.log, place, now)
+            begin = places[index] if places else place
+            position = stream_position(partition.log, begin, now)
             log, scheduler = partition.log, self._scheduler
             readers.append(
                 StreamReader(

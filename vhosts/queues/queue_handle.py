@@ -1,7 +1,7 @@
 """A queue as front ends see it, and the answers that it gives."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol, TypeVar, Union
@@ -85,6 +85,7 @@ class ConsumeOptions:
     Attributes:
         group: the consumer group that it joins; None: none.
         place: where in the log it begins to read, or a new group does; None: it takes ready messages.
+        places: of a reader that goes on: the next offset of each partition, in the place of `place`.
         now: microseconds since 1970, for a place that is an age.
         wanted: which messages of the log it is given; None: all.
         cancel_on_failover: it ends when another node leads the queue.
@@ -97,6 +98,7 @@ class ConsumeOptions:
     wanted: ReaderFilter | None = None
     cancel_on_failover: bool = False
     shared: ChannelPrefetch | None = None
+    places: Sequence[int] = ()
 
 
 class QueueCounts(NamedTuple):

@@ -10,6 +10,7 @@ BadSessionMessage.
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import Annotated, Any, Protocol
@@ -148,6 +149,7 @@ class ConsumeCall(_Call):
         consumer: its number from here on.
         group: name, expires, hold_bytes: see `GroupOptions`; None: none.
         place: see `stream_position`; a time is ["time", seconds since 1970].
+        places: see `ConsumeOptions`.
         filter: see `filter_arguments`.
         channel: its number, and the prefetch count that its consumers share; None: there is none.
     """
@@ -162,6 +164,7 @@ class ConsumeCall(_Call):
     place: Any
     filter: dict[str, Any] | None
     channel: tuple[_Count, _Count] | None
+    places: tuple[_Count, ...] = ()
 
 
 class RedeliverCall(_Call):
@@ -183,7 +186,10 @@ def _consume(
     vhost, queue = bound.opened()
     filtering = None if wanted.filter is None else filter_arguments(wanted.filter)
     group = None if wanted.group is None else GroupOptions(*wanted.group)
-    options = ConsumeOptions(group, _place(wanted.place), session.now())
+    places = wanted.places
+    if places and len(places) != queue.partition_count:
+        raise BadSessionMessage(f"{len(places)} places in {queue}")
+    options = ConsumeOptions(group, _place(wanted.place), session.now(), places=places)
     consumer = session.new_consumer(wanted, vhost, queue)
     attach = partial(_attach, session, consumer, queue, options)
     try:
@@ -205,7 +211,7 @@ def _attach(
     options: ConsumeOptions,
     wanted: ReaderFilter | None,
 ) -> Answer[list[int] | None]:
-    options = ConsumeOptions(options.group, options.place, options.now, wanted)
+    options = replace(options, wanted=wanted)
     attached = queue.attach(consumer, options, partial(session.begun, consumer))
     return after(attached, lambda _: queue.places(consumer) or None)
 

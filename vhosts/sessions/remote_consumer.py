@@ -115,7 +115,7 @@ class RemoteConsumer:
         self.has_left = self._has_begun = self._is_due = self.is_cancelled = False
         self._waiting: deque[_Waiting] = deque()
         # Of a reader, by partition: behind what was handed on, or where the leader let it begin
-        self._passed: dict[int, int] = {}
+        self._passed: list[int] = []
 
     @property
     def group(self) -> str:
@@ -158,7 +158,8 @@ class RemoteConsumer:
             "priority": consumer.priority,
             "prefetch": consumer.prefetch,
             "group": None if group is None else [group.name, group.expires, group.hold_bytes],
-            "place": _sent_place(self._place()),
+            "place": _sent_place(options.place),
+            "places": self._passed,
             "filter": None if wanted is None else wanted.arguments,
             "channel": self._channel(),
         }
@@ -175,16 +176,12 @@ class RemoteConsumer:
         told = self.subject, shared.number, shared.count
         session.tell("qos", *told, subject=session.subject_of(self._queue))
 
-    def _place(self) -> object:
-        # A reader goes on where it was; of several partitions, it passes over what it has handed on.
-        return min(self._passed.values()) if self._passed else self._options.place
-
     def _answered(self, value: object) -> None:
         if self.has_left:
             return
         if self._is_reader:
-            for index, place in enumerate(_places(value, len(self._queue.numbers))):
-                self._passed.setdefault(index, place)
+            places = _places(value, len(self._queue.numbers))
+            self._passed = self._passed or places
         if not self._has_begun:
             self._has_begun = True
             self._begin(self)
@@ -217,7 +214,7 @@ class RemoteConsumer:
         """See `SessionConsumer`: what it had of the session is the leader's again."""
         if self.has_left:
             return
-        if self._consumer.no_ack:  # but what is settled
+        if self._consumer.no_ack and not self._is_reader:  # but what is settled
             for each in self._waiting:
                 each.size = 0
         else:
@@ -233,7 +230,7 @@ class RemoteConsumer:
         """A queue of this node has the messages from here on: let it serve the consumer."""
         if self.has_left:
             return
-        options = replace(self._options, place=self._place())
+        options = replace(self._options, places=self._passed)
         self.end()
         try:
             attaching = queue.attach(self._consumer, options, partial(self._move, queue))
@@ -284,8 +281,6 @@ class RemoteConsumer:
             counts,
             len(message.content),
         )
-        if self._is_reader and message.first < self._passed.get(message.partition, 0):
-            self._pass_over(came)
         self._waiting.append(came)
         if self.has_left:
             self._put_back()
@@ -315,11 +310,6 @@ class RemoteConsumer:
                 returns,
             )
         return partition
-
-    def _pass_over(self, came: _Waiting) -> None:
-        passed = self._passed[came.partition.index]
-        came.index = min(came.records.count, passed - came.offset)
-        came.partition.settle(came.offset, came.offset + came.index)
 
     def has_credit(self, consumer: Consumer) -> None:
         """See `ConsumerSource`; `basic.qos` may have changed what its channel takes."""

@@ -532,6 +532,17 @@ async def test_a_place_that_is_none_is_refused(
     assert not front.session._consumers
 
 
+async def test_places_are_one_for_each_partition(front: HandFront, stream: Queue) -> None:
+    subject = front.bind(stream)
+    front.publish(subject, *numbered(0, 5))
+    await front.confirmed_up_to(1)
+    front.consume(subject, place="first", places=[3], prefetch=10)
+    assert front.bodies() == ["m3", "m4"]
+    for places in ([1, 2], [-1], ["first"]):
+        with pytest.raises(BadSessionMessage, match=r"places"):
+            front.consume(subject, place="first", places=places)
+
+
 async def test_a_place_that_the_queue_refuses(
     front: HandFront, queue: Queue, stream: Queue
 ) -> None:

@@ -5,8 +5,9 @@ from typing import Any
 
 import msgspec
 import pytest
-from support.queue_samples import give_back, numbered, records, settle
-from unit.vhosts.sessions.session_pipe import RemoteTaker, ScriptedLeader, call_of
+from support.queue_samples import Node, give_back, numbered, records, settle
+from unit.vhosts.sessions.queue_places import Place
+from unit.vhosts.sessions.session_pipe import PipedFront, RemoteTaker, ScriptedLeader, call_of
 
 from routelog.exchanges import QueueNotFound
 from routelog.log_backend import NotReplicated
@@ -79,6 +80,7 @@ async def test_what_a_consumer_wants_is_sent_and_it_begins_with_the_answer(
         "place": ["time", 9.0],
         "filter": None,
         "channel": None,
+        "places": [],
     }
     leader.delivers(subject_of(call), 0, records("m0"))
     assert (taker.source, taker.deliveries) == (None, [])
@@ -436,43 +438,54 @@ async def test_an_attachment_is_asked_for_again_until_there_is_no_leader(
         await attaching
 
 
-@pytest.mark.parametrize(("partitions", "place"), [((7,), 3), ((7, 8), 3)])
-async def test_a_reader_goes_on_where_it_was(
-    leader: ScriptedLeader, partitions: tuple[int, ...], place: int
-) -> None:
-    leader.open()
-    queue, taker = leader.queue(*partitions, queue_type="stream"), RemoteTaker(100)
-    begins = [0] * len(partitions)
-    subject = subject_of(attached(leader, queue, taker, begins, place="first"))
-    for partition in range(len(partitions)):
-        leader.delivers(subject, 0, records(*numbered(0, place + 2 * partition)), partition)
-    leader.session.lost("cut")
-    leader.open()
-    call = leader.said()[-1]
-    assert call_of(call)[1]["place"] == place
-    leader.answers(call, [place] * len(partitions))
-    taker.take()
-    last = len(partitions) - 1
-    leader.delivers(subject_of(call), 3, records(*numbered(3, 7)), last)
-    assert taker.bodies() == numbered(3 + 2 * last, 7)
-    said = [] if len(partitions) == 1 else [(Kind.SETTLE, subject_of(call), 3, 5)]
-    assert ranges(leader.said()) == said
-
-
-async def test_a_reader_that_was_given_nothing_goes_on_where_it_began(
-    leader: ScriptedLeader,
-) -> None:
+async def test_a_reader_goes_on_where_it_was(leader: ScriptedLeader) -> None:
     leader.open()
     queue, taker = leader.queue(7, 8, queue_type="stream"), RemoteTaker(100)
-    attached(leader, queue, taker, [40, 30], place="next")
-    leader.session.lost("cut")
-    leader.open()
-    call = leader.said()[-1]
-    assert call_of(call)[1]["place"] == 30
-    leader.answers(call, [30, 30])
-    leader.delivers(subject_of(call), 30, records(*numbered(30, 42)), 0)
-    leader.delivers(subject_of(call), 30, records(*numbered(30, 32)), 1)
-    assert taker.bodies() == ["m40", "m41", "m30", "m31"]
+    subject = subject_of(attached(leader, queue, taker, [40, 30], place="next"))
+    leader.delivers(subject, 30, records(*numbered(30, 35)), 1)
+    for _ in range(2):
+        leader.session.lost("cut")
+        leader.open()
+        call = leader.said()[-1]
+        said = call_of(call)[1]
+        assert (said["place"], said["places"]) == ("next", [40, 35])
+        leader.answers(call, [40, 35])
+
+
+@pytest.mark.parametrize("no_ack", [False, True])
+@pytest.mark.parametrize("led", ["here", "elsewhere"])
+async def test_a_reader_of_partitions_gets_each_message_once(
+    node: Node, led: str, no_ack: bool
+) -> None:
+    front, taker = PipedFront(node), RemoteTaker(100, no_ack=no_ack)
+    place = Place(node, front)
+    handle = await place.queue(queue_type="stream", partitions=3, durability="memory")
+    await place.attach(handle, taker, place="first")
+    queue = node.vhost.queues["q"]
+
+    async def published(*counts: int) -> None:
+        for partition, count in zip(queue.partitions, counts, strict=True):
+            for _ in range(count):
+                partition.log.append(records("m"), True)
+        queue.on_ready()
+        await place.rest()
+
+    await published(1, 5, 9)
+    assert len(taker.bodies()) == 15
+    taker.is_stalled = True
+    await published(1, 1, 1)  # it waits at the front
+    front.cut()
+    if led == "here":
+        handle.hand_over(queue)
+    else:
+        front.open()
+    await place.rest()
+    taker.is_stalled = False
+    taker.has_credit()
+    await published(1, 1, 1)
+    assert len(taker.bodies()) == 21
+    queue.detach([taker])
+    front.cut()
 
 
 @pytest.mark.parametrize("places", [None, [1], [1, 2, 3], ["a", 1], 5])
