@@ -102,6 +102,7 @@ class FrontSession:
         epoch: of the leader.
         leader: name of its node, for errors; empty: unknown.
         is_open, is_lost: see the states.
+        was_open: the leader may have carried out what was sent.
         unconfirmed_bytes: of batches that are not confirmed, those of transactions included.
         on_window: told when WINDOW_BYTES are not confirmed, and when half of them are: publishers wait between.
         on_apply: told of a position of definitions that the leader waits for: answer with `applied`.
@@ -129,7 +130,7 @@ class FrontSession:
         self.progress = Progress(call_soon, now)
         self.epoch = 0
         self.leader = ""
-        self.is_open = self.is_lost = False
+        self.is_open = self.was_open = self.is_lost = False
         self.unconfirmed_bytes = 0
         self.on_window: Callable[[bool], None] = lambda is_full: None
         self.on_apply: Callable[[int], None] = lambda position: None
@@ -179,7 +180,7 @@ class FrontSession:
         Args:
             write: sends pieces of messages, with all others of this turn of the event loop.
         """
-        self.epoch, self.is_open = epoch, True
+        self.epoch, self.is_open, self.was_open = epoch, True, True
         unsent, self._unsent = self._unsent, []
         self.write = write
         if unsent:
@@ -195,7 +196,7 @@ class FrontSession:
         """
         if self.is_lost:
             return
-        was_open, self.is_open, self.is_lost = self.is_open, False, True
+        self.is_open, self.is_lost = False, True
         self.write = lambda pieces: None
         self._unsent.clear()
         self._gathered.clear()
@@ -211,7 +212,7 @@ class FrontSession:
         for call in calls.values():
             call.failed(SessionLost(call.about, self.leader))
         for consumer in consumers.values():
-            consumer.lost(was_open=was_open)
+            consumer.lost(was_open=self.was_open)
         self.progress.fail()
 
     # -- what the front sends

@@ -353,11 +353,12 @@ class DeclareQueueCall(_Call):
 
 
 class DeleteQueueCall(_Call):
-    """The name of a queue, and keywords of `VirtualHost.delete_queue`."""
+    """The name of a queue, and keywords of `VirtualHost.delete_queue_of`."""
 
     name: str
     if_unused: bool
     if_empty: bool
+    number: _Count | None = None
 
 
 class _Caller:
@@ -436,13 +437,13 @@ def _declare_queue(caller: _Caller, wanted: DeclareQueueCall) -> Answer[object]:
 
 
 def _delete_queue(caller: _Caller, wanted: DeleteQueueCall) -> Answer[object]:
-    vhost = caller.vhost
-    queue = vhost.queues.get(wanted.name)
-    if queue is None:  # as good as deleted, when that cannot be undone any more
-        undecided = vhost.undecided()
-        return 0 if undecided is None else then(undecided, lambda _: 0)
-    queue.check_access(caller.connection)
-    return vhost.delete_queue(queue, if_unused=wanted.if_unused, if_empty=wanted.if_empty)
+    return caller.vhost.delete_queue_of(
+        wanted.name,
+        caller.connection,
+        if_unused=wanted.if_unused,
+        if_empty=wanted.if_empty,
+        number=wanted.number,
+    )
 
 
 def _when_free(

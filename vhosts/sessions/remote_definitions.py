@@ -12,6 +12,7 @@ from routelog.vhosts.arguments.queue_properties import QueueProperties
 from routelog.vhosts.errors import SessionLost
 from routelog.vhosts.queues.queue_handle import Answer, QueueCounts, decided, then
 from routelog.vhosts.sessions.front_queues import FrontQueues
+from routelog.vhosts.sessions.front_session import FrontSession
 from routelog.vhosts.sessions.front_transaction import FrontTransaction
 from routelog.vhosts.sessions.leader_link import LeaderLink
 from routelog.vhosts.sessions.remote_queue import RemoteQueue, counts_of
@@ -101,7 +102,8 @@ class RemoteDefinitions:
     def delete_exchange(self, name: str, *, if_unused: bool) -> Done:
         """See `VhostDefinitions`."""
         here = partial(self._vhost.delete_exchange, name, if_unused=if_unused)
-        return self._change("delete_exchange", {"name": name, "if_unused": if_unused}, here)
+        said = {"name": name, "if_unused": if_unused}
+        return self._change("delete_exchange", said, here, repeats=False)
 
     def bind_queue(
         self, queue: str, exchange: str, routing_key: str, arguments: Mapping[str, object]
@@ -137,7 +139,8 @@ class RemoteDefinitions:
     ) -> Done:
         ends = {"destination": destination, "source": source, "routing_key": routing_key}
         here = partial(getattr(self._vhost, method), destination, source, routing_key, arguments)
-        return self._change(method, {**ends, "arguments": encoded_arguments(arguments)}, here)
+        said = {**ends, "arguments": encoded_arguments(arguments)}
+        return self._change(method, said, here, repeats=method.startswith("bind"))
 
     def wait_for_free(self, kind: DestinationKind, name: str) -> Awaitable[None] | None:
         """See `VhostDefinitions`: the leader waits before it declares."""
@@ -164,6 +167,12 @@ class RemoteDefinitions:
 
     def queue_declared(self, name: str, connection: object) -> Answer[QueueCounts]:
         """See `VhostDefinitions`."""
+        self.queue(name, connection)
+        here = partial(self._vhost.queue_declared, name, connection)
+        counts = partial(self._counts, name, connection)
+        return asyncio.ensure_future(self._called(counts, here))
+
+    def _counts(self, name: str, connection: object, _: FrontSession) -> Awaitable[QueueCounts]:
         return self.queue(name, connection).counts()
 
     def declare_queue_of(
@@ -190,11 +199,19 @@ class RemoteDefinitions:
         self, name: str, connection: object, *, if_unused: bool, if_empty: bool
     ) -> Answer[int]:
         """See `VhostDefinitions`."""
-        said = {"name": name, "if_unused": if_unused, "if_empty": if_empty}
+        number: int | None = None
+        if is_known := self._link.session.is_open:  # what others were answered
+            number = self._queues.number(name) if name in self._queues else 0
         here = partial(
-            self._vhost.delete_queue_of, name, connection, if_unused=if_unused, if_empty=if_empty
+            self._vhost.delete_queue_of,
+            name,
+            connection,
+            if_unused=if_unused,
+            if_empty=if_empty,
+            number=number,
         )
-        return self._change("delete_queue", said, here, connection)
+        said = {"name": name, "if_unused": if_unused, "if_empty": if_empty, "number": number}
+        return self._change("delete_queue", said, here, connection, repeats=is_known)
 
     def delete_left(self, name: str) -> Done:
         """See `VhostDefinitions`: the leader sees that consumers leave."""
@@ -222,29 +239,41 @@ class RemoteDefinitions:
         said: Mapping[str, object],
         here: Callable[[], Answer[Any]],
         connection: object = None,
+        *,
+        repeats: bool = True,
     ) -> "asyncio.Future[Any]":
-        # `here` does the same at this node, when it leads.
+        # `here` does the same at this node, when it leads. What `repeats` not is asked of one leader only.
         actor = current_actor()
         who = ["", "", ""] if actor is None else [actor.user, actor.address, actor.door]
         number = self._connections.number(connection)
         arguments = method, self._vhost.name, who, number, dict(said)
-        return asyncio.ensure_future(self._called(connection, number, here, *arguments))
+
+        def ask(session: FrontSession) -> Awaitable[Any]:
+            return session.call(*arguments)
+
+        def may_repeat(session: FrontSession) -> bool:
+            # What a connection declares for itself behind its end, nobody would delete.
+            is_closed = self._connections.number(connection) < number
+            return not is_closed and (repeats or not session.was_open)
+
+        return asyncio.ensure_future(self._called(ask, here, may_repeat))
 
     async def _called(
         self,
-        connection: object,
-        number: int,
+        ask: Callable[[FrontSession], Awaitable[Any]],
         here: Callable[[], Answer[Any]],
-        *arguments: Any,
+        may_repeat: Callable[[FrontSession], bool] = lambda session: True,
     ) -> Any:
-        """Call the leader, and the next one when that is lost: what is declared twice is there once."""
+        """Call the leader, and the next one when that is lost: what is declared twice is there once.
+
+        What was removed, others may have made since: it is not removed again.
+        """
         for tries_left in reversed(range(TRIES_MAX)):
+            session = self._link.session
             try:
-                return await self._link.session.call(*arguments)
+                return await ask(session)
             except SessionLost:
-                # What a connection declares for itself behind its end, nobody would delete.
-                is_closed = self._connections.number(connection) < number
-                if is_closed or not tries_left:
+                if not (tries_left and may_repeat(session)):
                     raise
                 if self._vhost.definitions is not self:
                     break

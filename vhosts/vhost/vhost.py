@@ -528,14 +528,24 @@ class VirtualHost:
         return count if whole is None else unawaited(then(whole, lambda _: count))
 
     def delete_queue_of(
-        self, name: str, connection: object, *, if_unused: bool, if_empty: bool
+        self,
+        name: str,
+        connection: object,
+        *,
+        if_unused: bool,
+        if_empty: bool,
+        number: int | None = None,
     ) -> Answer[int]:
         """Delete a queue that a connection may use; one that is not there is as good as deleted.
 
+        Args:
+            number: of the queue that is meant: one that was declared later stays. None: whichever there is.
+
         Returns, Raises: see `queue` and `delete_queue`.
         """
-        if name in self.queues:
-            queue = self.queue(name, connection)
+        queue = self.queues.get(name)
+        if queue is not None and number in (None, queue.number):
+            queue.check_access(connection)
             return self.delete_queue(queue, if_unused=if_unused, if_empty=if_empty)
         undecided = self.undecided()
         return 0 if undecided is None else then(undecided, lambda _: 0)

@@ -128,6 +128,7 @@ async def test_a_declaration_at_a_front_is_one_call_of_the_leader(node: Node) ->
     assert channel.answers == [(None, said)]
     stored.apply(queue_change("/", QueueProperties("q", durable=True), [9]), None)
     topology_methods.queue_declare(channel, commands.Queue.Declare(queue="q", passive=True))
+    await settled_down()
     _, call = leader.said()
     assert call_of(call) == ["counts"]
     leader.answers(call, [3, 1])

@@ -5,17 +5,20 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Set
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.queue_samples import Node, running_node
-from unit.vhosts.sessions.session_pipe import ScriptedLeader, call_of, settled_down
+from support.waiting import WAIT_SECONDS
+from unit.vhosts.sessions.session_pipe import PipedFront, ScriptedLeader, call_of, settled_down
 
 from routelog.exchanges import ExchangeNotFound, QueueNotFound
 from routelog.log_backend import Change
 from routelog.vhosts import Policy, QueueInUse, QueueLocked, QueueProperties
 from routelog.vhosts.errors import SessionLost
-from routelog.vhosts.queues.queue_handle import value_of
+from routelog.vhosts.queues.queue_handle import pending, value_of
 from routelog.vhosts.sessions.front_vhosts import FrontVhosts
+from routelog.vhosts.sessions.leader_link import LeaderLink
 from routelog.vhosts.sessions.remote_definitions import TRIES_MAX, FrontConnections
 from routelog.vhosts.sessions.remote_queue import RemoteQueue
 from routelog.vhosts.sessions.session_message import SessionMessage
@@ -27,7 +30,7 @@ from routelog.vhosts.vhost.route_targets import AT_ONCE_MAX
 class Front:
     """A node whose vhost `/` is led elsewhere; the test is the leader."""
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: Node, link: LeaderLink | None = None) -> None:
         self.node = node
         self.leader = ScriptedLeader()
         self.leader.open()
@@ -35,7 +38,7 @@ class Front:
         self.connections = FrontConnections("b", 100)
         self.vhosts = FrontVhosts(
             node.vhosts,
-            self.leader.link,
+            link or self.leader.link,
             self.connections,
             lambda connections, reason: self.closed.append((connections, reason)),
         )
@@ -97,6 +100,7 @@ async def test_a_declared_queue_is_counted_by_the_same_answer(front: Front) -> N
 async def test_a_passive_declaration_uses_the_queue_where_it_is_led(front: Front) -> None:
     front.defined(LASTING)
     declared = front.definitions.queue_declared("q", "c")
+    await settled_down()
     _, call = front.leader.said()
     assert call_of(call) == ["counts"]
     front.leader.answers(call, [5, 2])
@@ -126,6 +130,75 @@ async def test_a_change_that_meets_the_end_of_a_session_is_asked_of_the_next_one
     front.leader.answers(call, 3)
     assert bound is not None
     assert await bound == 3
+
+
+async def test_a_passive_declaration_is_asked_of_the_next_leader(front: Front) -> None:
+    front.defined(LASTING)
+    declared = front.definitions.queue_declared("q", "c")
+    await settled_down()
+    front.leader.session.lost("another node leads")
+    front.leader.open()
+    await settled_down()
+    front.leader.answers(front.leader.said()[-1], [5, 2])
+    assert await value_of(declared) == (5, 2)
+
+
+@pytest.mark.parametrize("is_open", [True, False])
+async def test_a_queue_of_others_is_not_deleted_in_the_place_of_one_that_is(
+    tmp_path: Path, is_open: bool
+) -> None:
+    async with running_node(tmp_path / "leader") as leader, running_node(tmp_path / "b") as node:
+        piped = PipedFront(leader)
+        front = Front(node, piped.link)
+        queue = await value_of(leader.vhost.declare_queue(LASTING, None))
+        front.defined(LASTING, queue.number)
+        if not is_open:
+            piped.cut()
+        deleted = front.definitions.delete_queue_of("q", "c", if_unused=False, if_empty=False)
+        if not is_open:
+            piped.open()
+        await settled_down()
+        piped._to_leader.carry()
+        assert queue.deleted
+        piped.cut()  # before it is answered
+        other = await value_of(leader.vhost.declare_queue(LASTING, None))
+        piped.open()
+        async with asyncio.timeout(WAIT_SECONDS):
+            while not pending(deleted).done():
+                leader.turns.run()
+                piped.carry()
+                await asyncio.sleep(0)
+        if is_open:
+            assert await value_of(deleted) == 0
+        else:
+            with pytest.raises(SessionLost):
+                await value_of(deleted)
+        assert not other.deleted
+        piped.cut()
+        leader.turns.run()
+
+
+@pytest.mark.parametrize("method", ["delete_exchange", "unbind_queue", "unbind_exchange"])
+async def test_what_others_may_have_made_since_is_not_removed(front: Front, method: str) -> None:
+    def removed() -> asyncio.Future[Any]:
+        definitions: Any = front.definitions
+        if method == "delete_exchange":
+            return definitions.delete_exchange("x", if_unused=False)
+        return getattr(definitions, method)("q", "x", "key", {})
+
+    first = removed()
+    await front.asked()
+    front.leader.session.lost("another node leads")
+    unsent = removed()
+    await settled_down()
+    assert isinstance(first.exception(), SessionLost)
+    front.leader.link.session.lost("nobody leads")
+    await settled_down()
+    front.leader.open()
+    call = await front.asked()
+    assert call_of(call)[0] == method
+    front.leader.answers(call, 3)
+    assert await unsent == 3
 
 
 async def test_what_a_closed_connection_wanted_for_itself_is_not_asked_again(
