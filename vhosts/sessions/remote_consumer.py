@@ -113,6 +113,7 @@ class RemoteConsumer:
         self._is_partitioned = len(queue.numbers) > 1
         self.attached: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.has_left = self._has_begun = self._is_due = self.is_cancelled = False
+        self._successor: ConsumerSource | None = None  # serves its consumer when this node leads
         self._waiting: deque[_Waiting] = deque()
         # Of a reader, by partition: behind what was handed on, or where the leader let it begin
         self._passed: list[int] = []
@@ -124,7 +125,9 @@ class RemoteConsumer:
 
     @property
     def ready(self) -> int:
-        """See `ConsumerSource`: what waits here."""
+        """See `ConsumerSource`: what waits here, or in the queue of this node that serves its consumer."""
+        if self._successor is not None:
+            return self._successor.ready
         return sum(each.records.count - each.index for each in self._waiting)
 
     @property
@@ -240,7 +243,7 @@ class RemoteConsumer:
             attaching.add_done_callback(self._moved)
 
     def _move(self, queue: QueueHandle, source: ConsumerSource) -> None:
-        self._consumer.queue = queue
+        self._consumer.queue, self._successor = queue, source
         if self._has_begun:
             self._consumer.source = source
         else:
@@ -322,7 +325,10 @@ class RemoteConsumer:
 
     def on_ready(self) -> None:
         """See `ConsumerSource`."""
-        self.has_credit(self._consumer)
+        if self._successor is not None:
+            self._successor.on_ready()
+        else:
+            self.has_credit(self._consumer)
 
     def _hand_on_due(self) -> None:
         self._is_due = False

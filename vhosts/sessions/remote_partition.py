@@ -21,6 +21,10 @@ Ranges = list[tuple[int, int]]
 class RemoteSource(Protocol):
     """What a partition's deliveries are for: a consumer, or a queue for basic.get."""
 
+    @property
+    def ready(self) -> int:
+        """See `ConsumerSource`."""
+
     def on_ready(self) -> None:
         """See `ConsumerSource`."""
 
@@ -106,7 +110,7 @@ class PartitionReturns:
 class RemotePartition:
     """A partition of a remote queue as one consumer sees it (`DeliverySource`), until its session is lost.
 
-    What is settled or returned afterwards is the leader's already: nothing happens.
+    What is settled or returned afterwards is the leader's already: its consumer has room, no more happens.
 
     Attributes:
         number: of the partition.
@@ -149,8 +153,8 @@ class RemotePartition:
 
     @property
     def ready(self) -> int:
-        """See `DeliverySource`: what waits lies at the leader, which knows who has credit."""
-        return 0
+        """See `DeliverySource`: what waits lies at the leader, which knows who has credit in this session."""
+        return self._source.ready if self.session.is_lost else 0
 
     def on_ready(self) -> None:
         """See `DeliverySource`."""

@@ -538,6 +538,40 @@ async def test_a_reader_misses_nothing_while_there_is_no_session(
     assert sorted(came) == sorted(expected)
 
 
+@pytest.mark.parametrize("outcome", ["acked", "returned", "recovered"])
+@pytest.mark.parametrize("kind", ["classic", "quorum", "single", "parts", "reader", "group"])
+async def test_who_holds_its_prefetch_when_this_node_begins_to_lead_is_served_as_it_settles(
+    node: Node, remote: Place, front: PipedFront, client: Channel, kind: str, outcome: str
+) -> None:
+    arguments: dict[str, dict[str, object]] = {
+        "quorum": {"queue_type": "quorum"},
+        "single": {"single_active_consumer": True},
+        "parts": {"partitions": 2, "partition_strategy": "round-robin"},
+        "reader": {"queue_type": "stream"},
+        "group": {"queue_type": "stream"},
+    }
+    place = {
+        "reader": {"stream_offset": "first"},
+        "group": {"stream_offset": "first", "group": "g"},
+    }
+    queue = await remote.queue(**arguments.get(kind, {}))
+    await remote.confirmed((await remote.publish(queue, *numbered(0, 12)))[0])
+    client.consumption.prefetch = 4
+    await client.consume(queue, **place.get(kind, {}))
+    first = await client.bodies()
+    assert len(first) == 4
+    front.cut()
+    queue.hand_over(node.vhost.queues["q"])
+    assert await client.bodies() == []  # it holds four
+    if outcome == "recovered":
+        assert client.consumption.recover() is None
+    else:
+        await client.settle(4, ACK if outcome == "acked" else REQUEUE, multiple=True)
+    came = [body.strip("+") for body in await client.bodies()]
+    assert len(came) == 4
+    assert (came == numbered(4, 8)) if kind == "reader" else (sorted(came) == sorted(first))
+
+
 async def test_a_channel_that_closes_without_a_session_just_leaves(
     remote: Place, front: PipedFront, client: Channel
 ) -> None:
