@@ -255,7 +255,6 @@ WITHOUT_PARTNER = {
     },
     "mirror_cluster": {
         "child_process",
-        "cluster_member",
         "cluster_status",
         "copy_sender",
         "digest_sender",

@@ -343,7 +343,8 @@ class SessionLost(Exception):
     """The node that leads a queue cannot be reached; what it was asked for may have been done."""
 
     def __init__(self, what: str, node: str) -> None:
-        super().__init__(f"home node '{node}' of {what} is down or inaccessible")
+        home = f"home node '{node}'" if node else "the home node"
+        super().__init__(f"{home} of {what} is down or inaccessible")
 
 
 class TransactionRefused(Exception):

@@ -17,6 +17,7 @@ GONE = (
     "transient messages and queues that are not durable may be gone, "
     "what was not confirmed may be lost; connect again"
 )
+LEFT = "this node has no copy any more: connect to another one"
 
 
 class MirroredBroker(Broker):
@@ -62,6 +63,7 @@ class MirroredBroker(Broker):
         self.sessions.follow(
             mirror, mirror.name, config.cluster_lease_seconds, config.cluster_confirm_seconds
         )
+        mirror.on_left = self.lose_copy
         address = await self._listen()
         if mirror.certificates is not None:
             self.listeners.renewal.watch("clustering", mirror.certificates)
@@ -109,6 +111,13 @@ class MirroredBroker(Broker):
         hosted = self.sessions.lead(leadership)
         mirror.on_gone = hosted.barrier.gone
         self.store.logs.metadata_writer.barrier = hosted.barrier.gate
+
+    def lose_copy(self) -> None:
+        """Close all clients, and take none: this node has left, until it joins again."""
+        if self.sessions.front_node is not None:
+            self.sessions.front_node.let_go(LEFT)
+        self._serves.clear()
+        self._front.shut_down(LEFT)
 
     def suspend(self, reason: str) -> None:
         """Close all clients, and let others wait: another node leads soon, or this one goes on.

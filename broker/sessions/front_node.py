@@ -147,6 +147,10 @@ class FrontNode:
         """See `FrontVhosts`."""
         self._vhosts.route_here()
 
+    def let_go(self, reason: str) -> None:
+        """End the session: clients are closed, and another one is sought."""
+        self._seeker.close(reason)
+
     def hand_over(self, pressure: Set[str]) -> None:
         """All is loaded here: clients go on with the queues of this node.
 

@@ -67,6 +67,7 @@ class SessionSeeker:
         self._answered = answered
         self._news = asyncio.Event()
         self._with: LeadingNode | None = None
+        self._session: _Session | None = None  # the last one
         self._socket: SessionSocket | None = None
         self._task: asyncio.Task[None] | None = None
         leaders.watch(self._changed)
@@ -95,7 +96,7 @@ class SessionSeeker:
             self._news.clear()
             leader = self._leaders.leader
             if leader is not None:
-                lasted = await self._session(leader)
+                lasted = await self._have_session(leader)
                 if lasted >= PAUSE_SECONDS_MAX:
                     pause = PAUSE_SECONDS_MIN
             with suppress(TimeoutError):
@@ -103,9 +104,9 @@ class SessionSeeker:
                     await self._news.wait()
             pause = min(2 * pause, PAUSE_SECONDS_MAX)
 
-    async def _session(self, leader: LeadingNode) -> float:
+    async def _have_session(self, leader: LeadingNode) -> float:
         """Have a session with a leader, to its end; returns how many seconds it lasted: 0: it was not taken."""
-        session = _Session(self, leader.node)
+        self._session = session = _Session(self, leader.node)
         self._with = leader
         try:
             await self._leaders.connect_session(leader, session.take)
@@ -152,9 +153,9 @@ class SessionSeeker:
         return 0 if self._socket is None else self._socket.outbox_bytes
 
     def close(self, reason: str) -> None:
-        """End the session that there is, and begin another one."""
-        if self._socket is not None:
-            self._socket.close(reason)
+        """End the session that there is, or is about to be, and begin another one."""
+        if self._session is not None:
+            self._session.close(reason)
 
 
 class _Session:
@@ -169,6 +170,8 @@ class _Session:
         self._socket: SessionSocket | None = None
 
     def take(self, transport: asyncio.Transport, unread: bytes) -> None:
+        if self.ended.done():  # closed while it was connecting
+            return transport.abort()
         self._socket = self._seeker.made(transport, self)
         self._socket.end = self
         self._seeker.connected(self._socket)
@@ -188,6 +191,9 @@ class _Session:
         if self.end is not None:
             log.warning("the session with node %s is lost: %s", self.leader, reason)
             self.end.lost(reason)
+        self._set_ended()
+
+    def _set_ended(self) -> None:
         for future in (self.decided, self.ended):
             if not future.done():
                 future.set_result(None)
@@ -195,3 +201,4 @@ class _Session:
     def close(self, reason: str) -> None:
         if self._socket is not None:
             self._socket.close(reason)
+        self._set_ended()

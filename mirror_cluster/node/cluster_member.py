@@ -91,6 +91,7 @@ class ClusterMember:
             good.
         ended: resolves with the reason why the process has to end and start again.
         on_gone: the same; told of a node whose process has ended.
+        on_left: the same; called when this node is to have no copy any more.
         certificates: that of this node; None: connections between nodes have no TLS.
         listens: for the others, host and port.
 
@@ -111,6 +112,7 @@ class ClusterMember:
         self.on_serve: Callable[[int], None] = lambda epoch: None
         self.on_stop_serving: Callable[[str], None] = lambda reason: None
         self.on_gone: Callable[[str], None] = lambda node: None
+        self.on_left: Callable[[], None] = lambda: None
         self.ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self.certificates = options.tls
         self.listens = options.listen
@@ -123,6 +125,7 @@ class ClusterMember:
         self._drained = asyncio.Event()
         self._watchers: list[Callable[[], None]] = []
         self._leader: LeadingNode | None = None
+        self._had_copy = True
         self._etcd: OwnEtcd | None = None
         self._history = LeadershipHistory()
         self._hook = LeaderHook(options.on_leader, options.node)
@@ -328,6 +331,10 @@ class ClusterMember:
     def refusal(self) -> str:
         """What a client is told that this node cannot serve, in words."""
         leader = self._leader
+        if not self._has_copy():
+            return (
+                "this node takes no clients: it has no copy, `routelog cluster join` gives it one"
+            )
         if leader is not None and leader.node in self._node.links.connected:
             return f"this node takes no clients: it lacks what {leader.node} has"
         return f"no node takes clients: {self.trouble}"
@@ -429,7 +436,8 @@ class ClusterMember:
         """Connect with a leader for a session; see `connect`.
 
         Raises:
-            OSError: also while this node has not caught up: changes of definitions would wait for it.
+            OSError: also while this node has no copy or has not caught up: changes of definitions would wait
+                for it.
         """
         if not self._node.replicas[SHARD].replica.has_caught_up:
             raise ConnectionError("this node has not caught up")
@@ -477,6 +485,9 @@ class ClusterMember:
                 self._hook.leads(leader.node)
             for changed in self._watchers:
                 changed()
+        had_copy, self._had_copy = self._had_copy, self._has_copy()
+        if had_copy and not self._had_copy:
+            self.on_left()
 
     # -- see `ShardOwner`
 

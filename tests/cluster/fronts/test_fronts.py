@@ -88,6 +88,29 @@ def test_a_client_of_a_front_has_what_it_has_at_the_leader(fronts: MirroredBroke
             channel.queue_declare("work", passive=True)
 
 
+def test_behind_leave_a_node_serves_nobody_until_it_joins(fronts: MirroredBrokers) -> None:
+    front, other = followers(fronts)
+    name = next(name for name, each in fronts.brokers.items() if each is front)
+    told = "this node has no copy any more"
+    with contextlib.closing(connected(other)) as staying:
+        channel = staying.channel()
+        channel.queue_declare("left", durable=True)
+        consuming, publishing = connected(front), connected(front)
+        consuming.channel().basic_consume("left", lambda *message: None)
+        publishing.channel().confirm_delivery()
+        assert fronts.ask("leave", f"{name}@test")[1] == 0, fronts.log_text()
+        for connection in (consuming, publishing):
+            with pytest.raises(pika.exceptions.ConnectionClosedByBroker, match=told):
+                connection.process_data_events(time_limit=WAIT_SECONDS)
+        channel.queue_delete("left")
+        with pytest.raises(pika.exceptions.AMQPConnectionError) as refused:
+            connected(front)
+        assert "it has no copy" in repr(refused.value)
+        assert fronts.ask("join", f"{name}@test")[1] == 0, fronts.log_text()
+        fronts.until_led(in_sync=3)
+        connected(front).close()
+
+
 def test_what_is_answered_at_one_node_is_known_at_all(fronts: MirroredBrokers) -> None:
     nodes = [connected(each) for each in fronts.brokers.values()]
     channels = [each.channel() for each in nodes]

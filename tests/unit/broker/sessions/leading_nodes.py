@@ -82,6 +82,8 @@ class Cluster:
         self.faults: list[Exception] = []
         self.counts = SharedCounts()  # of the leader
         self.traced: list[str] = []  # vhosts
+        self.holds: asyncio.Event | None = None  # connections that are made wait for it
+        self.on_reached: Callable[[], None] = lambda: None
         self.age = 0.0  # seconds since the leader was sure
 
     def watch(self, changed: Callable[[], None]) -> None:
@@ -118,6 +120,9 @@ class Cluster:
         if host is None:
             self.refusals += 1
             raise ConnectionRefusedError
+        self.on_reached()
+        if self.holds is not None:
+            await self.holds.wait()
         near, far = socket.socketpair()
         loop = asyncio.get_running_loop()
         for handle, taken in ((far, lambda t, u: host.take(node, t, u)), (near, take)):

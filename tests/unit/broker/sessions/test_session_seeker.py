@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
-from support.waiting import until
+from support.waiting import WAIT_SECONDS, until
 from unit.broker.sessions.leading_nodes import LEASE_SECONDS, Cluster, octets
 from unit.passing_time import pass_time
 
@@ -109,6 +109,19 @@ async def test_a_session_that_ends_at_the_leader_is_lost_and_begun_anew() -> Non
         await until(lambda: front.epochs == [1, 1])
         assert front.losses == ["the connection with node n1 has ended"]
         assert [each.is_closed for each in cluster.hosted] == [True, False]
+
+
+async def test_a_session_that_is_closed_while_it_connects_is_not_begun() -> None:
+    async with seeking() as (cluster, front):
+        reached, cluster.holds = asyncio.Event(), asyncio.Event()
+        cluster.on_reached = reached.set
+        cluster.lead(cluster.host(1))
+        await asyncio.wait_for(reached.wait(), WAIT_SECONDS)
+        cluster.lead(None)
+        cluster.holds.set()
+        await until(lambda: cluster.hosted and cluster.hosted[0].is_closed)
+        assert not front.epochs
+        assert not front.losses
 
 
 async def test_sessions_that_end_at_once_are_begun_more_and_more_rarely() -> None:
