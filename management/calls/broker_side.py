@@ -139,6 +139,7 @@ class NodeFacts:
     """Facts of the node that do not change while it runs.
 
     Attributes:
+        process_id: which process signals are sent to.
         started_at: seconds of the monotonic clock.
         connections_max: the limit of AMQP connections.
         listeners: by protocol, address and port.

@@ -134,7 +134,8 @@ async def managed_broker(
         node=NodeFacts(
             name=services.node_name,
             version=distribution_version("routelog-broker"),
-            process_id=os.getpid(),
+            # Of several, their parent: it is told to end, or to read certificates again.
+            process_id=os.getppid() if broker.processes else os.getpid(),
             data_dir=str(address.data_dir),
             started_at=services.clock.monotonic(),
             file_descriptors_max=open_files_limit(),

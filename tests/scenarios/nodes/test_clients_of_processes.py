@@ -229,6 +229,14 @@ def test_commands_list_and_close(family: Family, door: ManagementDoor) -> None:
     assert until_closed(connections[2]).reply_code == 320
 
 
+def test_operators_are_shown_the_process_that_signals_end(
+    family: Family, door: ManagementDoor
+) -> None:
+    (node,) = door.get("nodes")
+    assert node["os_pid"] == str(family.broker.pid)
+    assert str(family.broker.pid) in command(family, "status").split()
+
+
 def test_a_deleted_user_and_a_deleted_vhost_have_no_clients(
     family: Family, door: ManagementDoor
 ) -> None:
