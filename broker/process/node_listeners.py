@@ -47,8 +47,9 @@ class NodeListeners:
         note = services.vhosts.events.note
         files = open_files_limit()
         limits = socket_limits(config, files)
-        text = "of %d open files %d are for AMQP, %d for HTTP, %d for nodes, the rest for the log"
-        log.info(text, files, limits.amqp.all, limits.http.all, limits.nodes.all)
+        whose = "" if place is None else " in all processes together"
+        text = "of %d open files %d are for AMQP%s, %d for HTTP, %d for nodes, the rest for the log"
+        log.info(text, files, limits.amqp.all, whose, limits.http.all, limits.nodes.all)
         self.amqp_sockets = AcceptedSockets("AMQP", limits.amqp, now)
         bound = share = None
         if place is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 import pika
@@ -19,9 +20,9 @@ CONNECTIONS_MAX = 40  # until each process has one
 class Family:
     """A broker of several processes, and its clients."""
 
-    def __init__(self, data: Path, **environment: str) -> None:
+    def __init__(self, data: Path, within: Sequence[str] = (), **environment: str) -> None:
         environment["ROUTELOG_PROCESSES"] = str(PROCESSES)
-        self.broker = BrokerProcess(data, environment).start()
+        self.broker = BrokerProcess(data, environment, within=within).start()
         self.clients = Clients(self.broker.url)
 
     def pids(self, number: int) -> list[int]:

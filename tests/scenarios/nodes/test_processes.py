@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 from collections import Counter
 from collections.abc import Iterator
@@ -157,6 +158,21 @@ def test_all_end_in_order(family: Family) -> None:
     assert not any(connection.is_open for connection in connections)
     family.broker.start()
     assert drain(family.clients.channel(), "q") == [b"kept"]
+
+
+def test_the_files_of_one_are_for_the_connections_of_all(tmp_path: Path) -> None:
+    family = Family(tmp_path, within=("sh", "-c", 'ulimit -n 100 && exec "$@"', "sh"))
+    try:
+        said = re.findall(
+            r"of 100 .* (\d+) are for AMQP in all processes", family.broker.log_text()
+        )
+        assert len(said) == PROCESSES
+        for _ in range(int(said[0])):
+            family.clients.connect()
+        with pytest.raises(pika.exceptions.AMQPConnectionError):
+            family.clients.connect()
+    finally:
+        family.close()
 
 
 def test_no_process_outlives_its_parent(family: Family) -> None:
