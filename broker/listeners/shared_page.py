@@ -7,6 +7,7 @@ _COLUMNS = 3
 _PROCESS, _READY, _CONNECTIONS = range(_COLUMNS)
 _NUMBER_BYTES = 8
 _PARENT = 0  # its line
+_ENDING = _CONNECTIONS  # of the parent, which has none
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +66,10 @@ class SharedPage:
         """The node has started: all processes take clients."""
         self._set(_PARENT, _READY, 1)
 
+    def all_end(self) -> None:
+        """All processes are about to be told to end."""
+        self._set(_PARENT, _ENDING, 1)
+
     # -- what a process says of itself
 
     def ready(self, number: int) -> None:
@@ -89,6 +94,11 @@ class SharedPage:
     def has_started(self) -> bool:
         """Whether all processes have taken clients."""
         return self._get(_PARENT, _READY) != 0
+
+    @property
+    def is_ending(self) -> bool:
+        """Whether all processes end."""
+        return self._get(_PARENT, _ENDING) != 0
 
     def connections(self, number: int) -> int:
         """How many connections a process has."""

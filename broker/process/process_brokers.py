@@ -22,7 +22,12 @@ class ProcessLeader(Broker):
         assert place is not None
         others = [place.name(self._name, each) for each in place.page.all if each != LEADER]
         feed = DefinitionFeed(logs.metadata, self.store.definitions.prefixes)
-        leadership = Leadership(logs.intake.leader_epoch, LEASE_SECONDS, feed=feed)
+        leadership = Leadership(
+            logs.intake.leader_epoch,
+            LEASE_SECONDS,
+            feed=feed,
+            is_ending=lambda: place.page.is_ending,
+        )
         hosted = self.sessions.lead(leadership)
         # They may have other definitions, until they see that the process before this one has ended.
         hosted.barrier.expect(others, feed.position)

@@ -205,6 +205,7 @@ class Processes:
             self._status = status
             self._end_by = self._clock.monotonic() + END_SECONDS_MAX
             self._on_stop()
+            self._page.all_end()
             self._sockets.refuse()  # or clients would go from one process to the next
             self._tell(signal.SIGTERM)
 

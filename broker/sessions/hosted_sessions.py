@@ -43,6 +43,7 @@ class Leadership:
         tell_committed: has followers hear at once of what is committed.
         feed: of definitions, for fronts that have no journal; None: they have one.
         age: seconds since it was sure that no other node leads.
+        is_ending: whether all fronts end, too: their sessions are not lost then.
     """
 
     epoch: int
@@ -50,6 +51,7 @@ class Leadership:
     tell_committed: Callable[[], None] = lambda: None
     feed: DefinitionFeed | None = None
     age: Callable[[], float] = lambda: 0.0
+    is_ending: Callable[[], bool] = lambda: False
 
 
 class HostedSessions:
@@ -209,7 +211,8 @@ class HostedSessions:
             socket.close(reason)
 
     def _over(self, front: str, reason: str) -> None:
-        log.warning("the session with node %s has ended: %s", front, reason)
+        level = logging.INFO if self._leadership.is_ending() else logging.WARNING
+        log.log(level, "the session with node %s has ended: %s", front, reason)
         end = self._ends.pop(front)
         if self._leadership.feed is not None:
             self._leadership.feed.end(end)

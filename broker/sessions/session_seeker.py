@@ -148,6 +148,11 @@ class SessionSeeker:
         return self._opened(write, epoch, position)
 
     @property
+    def is_seeking(self) -> bool:
+        """Whether another session follows one that is lost."""
+        return self._task is not None
+
+    @property
     def outbox_bytes(self) -> int:
         """Bytes that the system has not taken."""
         return 0 if self._socket is None else self._socket.outbox_bytes
@@ -189,7 +194,8 @@ class _Session:
     def over(self, reason: str) -> None:
         self._seeker.connected(None)
         if self.end is not None:
-            log.warning("the session with node %s is lost: %s", self.leader, reason)
+            level = logging.WARNING if self._seeker.is_seeking else logging.INFO
+            log.log(level, "the session with node %s is lost: %s", self.leader, reason)
             self.end.lost(reason)
         self._set_ended()
 

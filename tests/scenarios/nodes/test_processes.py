@@ -156,6 +156,7 @@ def test_all_end_in_order(family: Family) -> None:
     assert statuses == [0]
     assert not any(map(is_there, pids))
     assert not any(connection.is_open for connection in connections)
+    assert "WARNING routelog.broker.sessions" not in family.broker.log_text()
     family.broker.start()
     assert drain(family.clients.channel(), "q") == [b"kept"]
 
