@@ -19,12 +19,21 @@ REFUSED_SECONDS = 600.0
 REFUSED_MIN = 8  # of one name in this time: after 10 in a row the log is told of none over HTTP
 
 
+class RefusedLogins(msgspec.Struct):
+    """Logins of a name from one place that a node has refused lately, the first of them at `since`."""
+
+    name: str
+    place: str
+    times: int
+    since: float
+
+
 class Troubled(msgspec.Struct):
     """Clients of a node that cannot work, the worst first: see the kinds of findings."""
 
     blocked: list[Named]
     unacked: list[Named]
-    login: list[Named]
+    refused: list[RefusedLogins]
 
 
 _SUMMARIES = {
@@ -40,12 +49,17 @@ async def client_findings(call: Call) -> list[Finding]:
     for each in others.values(Troubled):
         troubled.blocked += each.blocked
         troubled.unacked += each.unacked
-        troubled.login += each.login
+        troubled.refused += each.refused
     troubled.unacked.sort(key=_since)
+    kinds = {
+        "login": _refused_often(troubled.refused),
+        "blocked": troubled.blocked,
+        "unacked": troubled.unacked,
+    }
     found = [
-        finding(kind, named, summary=summary.format(len(named)))
-        for kind, summary in _SUMMARIES.items()
-        if (named := getattr(troubled, kind))
+        finding(kind, named, summary=_SUMMARIES[kind].format(len(named)))
+        for kind, named in kinds.items()
+        if named
     ]
     if others.silent:
         text = "does not tell of its clients: lists are without them"
@@ -69,7 +83,7 @@ async def _troubled(call: Call) -> Troubled:
             found.unacked += _holding(call, connection)
     found.unacked.sort(key=_since)
     if call.caller.has(Need.ADMINISTRATOR):
-        found.login += _refused(call)
+        found.refused += _refused(call)
     return found
 
 
@@ -100,20 +114,34 @@ def _holding(call: Call, connection: Any) -> Iterator[Named]:
             )
 
 
-def _refused(call: Call) -> Iterator[Named]:
-    """By name, of the last lines of the log."""
+def _refused(call: Call) -> list[RefusedLogins]:
+    """Of the last lines of the log."""
     begin = (call.broker.clock.now() / 1_000_000 - REFUSED_SECONDS) * 1_000
-    times: dict[str, list[float]] = {}
-    places: Counter[tuple[str, str]] = Counter()
+    found: dict[tuple[str, str], RefusedLogins] = {}
     for line in call.broker.log_lines():
         if line["number"] >= begin and (who := _refused_login(line)):
-            times.setdefault(who[0], []).append(line["number"] / 1_000)
-            places[who] += 1
-    refused = {name: at for name, at in times.items() if len(at) >= REFUSED_MIN}
-    for name, at in sorted(refused.items(), key=lambda each: -len(each[1])):
-        _, place = max((who for who in places if who[0] == name), key=lambda who: places[who])
-        text = f"was refused {len(at):,} times in ten minutes, most from {place}"
-        yield Named(type="user", name=name, text=text, since=at[0])
+            found.setdefault(who, RefusedLogins(*who, 0, line["number"] / 1_000)).times += 1
+    return [*found.values()]
+
+
+def _refused_often(rows: list[RefusedLogins]) -> list[Named]:
+    """By name: a client may have tried at several nodes, or processes."""
+    places: dict[str, Counter[str]] = {}
+    since: dict[str, float] = {}
+    for row in rows:
+        places.setdefault(row.name, Counter())[row.place] += row.times
+        since[row.name] = min(row.since, since.get(row.name, row.since))
+    often = [(at.total(), name) for name, at in places.items() if at.total() >= REFUSED_MIN]
+    return [
+        Named(
+            type="user",
+            name=name,
+            text=f"was refused {times:,} times in ten minutes, "
+            f"most from {places[name].most_common(1)[0][0]}",
+            since=since[name],
+        )
+        for times, name in sorted(often, key=lambda each: -each[0])
+    ]
 
 
 def _refused_login(line: dict[str, Any]) -> tuple[str, str] | None:

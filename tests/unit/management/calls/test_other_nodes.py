@@ -202,6 +202,24 @@ async def test_clients_of_all_nodes_are_told_of(leader: ManagedNode) -> None:
     assert names(blocked["named"]) == ["c1", "f1", "f2"]
 
 
+async def test_logins_that_several_nodes_refuse_are_counted_together(
+    leader: ManagedNode, front: ManagedNode
+) -> None:
+    now = leader.broker.clock.now() // 1_000
+    event = {"event": "user.authentication.failure", "number": now}
+
+    def refused(name: str, *places: str) -> list[dict[str, Any]]:
+        return [{**event, "name": name, "peer_host": place} for place in places]
+
+    leader.log_lines = refused("eve", *("a",) * 3, *("b",) * 2) + refused("ann", "a")
+    front.log_lines = refused("eve", *("b",) * 4) + refused("ann", *("a",) * 6)
+    found = {row["kind"]: row for row in (await leader.ask(list_findings))["findings"]}
+    assert found["login"]["text"] == "eve was refused 9 times in ten minutes, most from b"
+    front.log_lines += refused("ann", *("c",) * 20)
+    found = {row["kind"]: row for row in (await leader.ask(list_findings))["findings"]}
+    assert (found["login"]["count"], names(found["login"]["named"])) == (2, ["ann", "eve"])
+
+
 async def test_a_silent_node_is_a_finding_and_its_rows_are_missing(leader: ManagedNode) -> None:
     leader.silent = ["gone"]
     assert len(await leader.ask(connections.list_connections)) == 3
