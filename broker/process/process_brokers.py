@@ -1,7 +1,9 @@
 """The brokers of a node of several processes: one has the data, the others serve clients by way of it."""
 
 import signal
+from dataclasses import replace
 
+from routelog.broker.listeners.shared_page import ProcessState
 from routelog.broker.process.broker import Broker, BrokerAddress
 from routelog.broker.process.data_directory import usable
 from routelog.broker.process.processes import LEADER
@@ -16,6 +18,20 @@ CONFIRM_SECONDS = 3_600.0  # a node on its own waits for its disk, too
 
 class ProcessLeader(Broker):
     """The process that has the data: it takes the sessions of the others, and feeds them the definitions."""
+
+    @property
+    def processes(self) -> list[ProcessState]:
+        """See `Broker`; a front without a session serves nobody."""
+        return [
+            each if self._is_led(each.number) else replace(each, is_ready=False)
+            for each in super().processes
+        ]
+
+    def _is_led(self, number: int) -> bool:
+        hosted, place = self.sessions.hosted, self._place
+        assert hosted is not None
+        assert place is not None
+        return number == LEADER or hosted.has_session(place.name(self._name, number))
 
     async def _listen(self) -> BrokerAddress:
         logs, place = self.store.logs, self._place

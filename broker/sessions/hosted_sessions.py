@@ -161,6 +161,10 @@ class HostedSessions:
         log.info("a session with node %s", front)
         socket.begin(unread)
 
+    def has_session(self, front: str) -> bool:
+        """Whether a front can serve clients by way of this node."""
+        return front in self._ends
+
     async def ask(self, question: bytes) -> Mapping[str, NodeAnswer | None]:
         """Ask all fronts at the same time; the answers by node, None of one that is silent."""
         answers = {front: asked.ask(question) for front, asked in self._asked.items()}

@@ -311,7 +311,7 @@ def check_ready(call: Call) -> Answer:
     away = [each.number for each in call.broker.processes() if not each.is_ready]
     if away:
         numbers = ", ".join(map(str, away))
-        return failed(f"processes that are away, and about to start again: {numbers}")
+        return failed(f"processes that are away, or silent: {numbers}")
     return Value(Healthy(status="ok"))
 
 

@@ -305,6 +305,27 @@ def test_lists_are_answered_without_a_process_that_is_silent(
     wait_until(lambda: len(door.get("connections")) == PROCESSES)
 
 
+def test_a_process_that_stands_still_is_neither_ready_nor_up(
+    family: Family, door: ManagementDoor
+) -> None:
+    listeners = {each["protocol"]: each["port"] for each in door.get("overview")["listeners"]}
+
+    def told() -> tuple[int, str]:
+        status, _ = door.ask("GET", "health", "checks", "ready-to-serve-clients")
+        name = 'routelog_process_up{process="3"} '
+        (up,) = (line for line in scraped(listeners["http/prometheus"]) if line.startswith(name))
+        return status, up.removeprefix(name)
+
+    assert told() == (200, "1.0")
+    stopped = family.pid(3)
+    os.kill(stopped, signal.SIGSTOP)
+    try:
+        wait_until(lambda: told() == (503, "0.0"))
+    finally:
+        os.kill(stopped, signal.SIGCONT)
+    wait_until(lambda: told() == (200, "1.0"))
+
+
 @pytest.mark.parametrize(("killed", "kept"), [(2, 3), (1, 2)])
 def test_lists_have_the_clients_of_processes_that_were_started_again(
     family: Family, killed: int, kept: int

@@ -44,6 +44,8 @@ async def test_a_session_begins_when_the_one_before_is_over() -> None:
     leader = cluster.host(1)
     first = await connected(cluster, leader)
     await until(lambda: first.received)
+    assert cluster.hosts[leader].has_session("front")
+    assert not cluster.hosts[leader].has_session("another")
     (before,) = cluster.hosted
     before.ends_at_once = False
     second = await connected(cluster, leader)

@@ -134,7 +134,7 @@ async def test_a_node_is_ready_when_all_of_its_processes_are(node: ManagedNode) 
     node.processes = [*there, ProcessState(3, 9, is_ready=False, connections=0)]
     status, row = await node.ask(node_views.check_ready)
     assert status == 503
-    assert row["reason"] == "processes that are away, and about to start again: 3"
+    assert row["reason"] == "processes that are away, or silent: 3"
     node.processes = there
     assert await node.ask(node_views.check_ready) == {"status": "ok"}
 
