@@ -201,7 +201,7 @@ class RemoteConsumer:
         """See `SessionConsumer`."""
         if self.has_left:
             return
-        self.leave()
+        self.end()
         if self.is_cancelled:
             return  # its client awaits that answer
         if not self._has_begun:

@@ -353,6 +353,28 @@ async def test_a_deleted_or_damaged_queue_ends_its_consumers(leader: ScriptedLea
         queue.attach(takers[0], ConsumeOptions(), takers[0].begin)
 
 
+@pytest.mark.parametrize("end", ["deleted", "damaged", "lost"])
+async def test_without_acks_what_came_is_handed_on_when_the_consumer_ends(
+    leader: ScriptedLeader, end: str
+) -> None:
+    leader.open()
+    queue, taker = leader.queue(), RemoteTaker(no_ack=True)
+    subject = subject_of(attached(leader, queue, taker, cancel_on_failover=True))
+    taker.is_stalled = True
+    leader.delivers(subject, 0, records(*numbered(0, 3)))
+    assert taker.bodies() == []
+    taker.is_stalled = False
+    if end == "deleted":
+        queue.delete()
+    elif end == "damaged":
+        damage = encode_error(QueueQuarantined("q", "/", 5))
+        leader.says(Kind.ENDED, damage, subject=subject)
+    else:
+        leader.session.lost("cut")
+    assert taker.bodies() == numbered(0, 3)  # the leader has settled it
+    assert taker.deleted + len(taker.stopped) == 1
+
+
 async def test_a_queue_that_is_deleted_refuses_who_is_attaching(leader: ScriptedLeader) -> None:
     leader.open()
     queue, taker = leader.queue(), RemoteTaker()
