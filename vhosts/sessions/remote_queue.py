@@ -220,12 +220,14 @@ class RemoteQueue:
         leaving = [self._consumers[each] for each in gone if each in self._consumers]
         if not leaving:
             return None
-        left = self._say_gone(leaving)
+        left = self._say_gone("detach", leaving, [each.subject for each in leaving])
         for each in leaving:
             each.leave()
         return left if self.link.session.is_open else None
 
-    def _say_gone(self, leaving: Sequence[RemoteConsumer]) -> "asyncio.Future[None]":
+    def _say_gone(
+        self, method: str, leaving: Sequence[RemoteConsumer], said: object
+    ) -> "asyncio.Future[None]":
         session, subjects = self.link.session, [each.subject for each in leaving]
         left: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         partitions = [part for each in leaving for part in each.partitions_in_order]
@@ -235,13 +237,15 @@ class RemoteQueue:
         def gone(_: object) -> None:
             for subject in subjects:
                 session.forget_consumer(subject)
+            for each in leaving:
+                each.end()
             for partition in partitions:
                 partition.end_leaving()
             if not left.done():
                 left.set_result(None)
 
         # They have left, too, when the session is lost, or too few nodes have stored what went with them.
-        self._ask("detach", gone, gone, subjects)
+        self._ask(method, gone, gone, said)
         return left
 
     def cancel(self, consumer: Consumer) -> "asyncio.Future[None] | None":
@@ -249,23 +253,12 @@ class RemoteQueue:
         remote = self._consumers.get(consumer)
         if remote is None:
             return None
-        session, subject = self.link.session, remote.subject
-        if not session.is_open:
-            self._say_gone([remote])
+        if not self.link.session.is_open:
+            self._say_gone("detach", [remote], [remote.subject])
             remote.end()
             return None
         remote.is_cancelled = True
-        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-
-        def cancelled(_: object) -> None:
-            session.forget_consumer(subject)
-            remote.end()
-            if not done.done():
-                done.set_result(None)
-
-        # It has left, too, when the session is lost.
-        self._ask("cancel", cancelled, cancelled, subject)
-        return done
+        return self._say_gone("cancel", [remote], remote.subject)
 
     def stand_aside(self, consumer: Consumer) -> None:
         """See `QueueHandle`."""

@@ -285,6 +285,26 @@ async def test_the_next_single_active_consumer_gets_what_came_back_first(place: 
     assert await place.took(waiting) == numbered(0, 8)
 
 
+@pytest.mark.parametrize("kind", ["exclusive", "single active"])
+async def test_who_follows_a_cancelled_consumer_gets_first_what_that_was_not_handed(
+    place: Place, kind: str
+) -> None:
+    queue = await place.queue(single_active_consumer=kind == "single active")
+    is_exclusive = kind == "exclusive"
+    cancelled, follower = (RemoteTaker(each, exclusive=is_exclusive) for each in (8, 30))
+    await place.attach(queue, cancelled)
+    if not is_exclusive:
+        await place.attach(queue, follower)
+    cancelled.is_stalled = True  # at a front, some wait for it
+    await place.publish(queue, *numbered(0, 20))
+    await place.rest()
+    await place.value(queue.cancel(cancelled))
+    if is_exclusive:
+        await place.attach(queue, follower)
+    assert await place.took(follower) == numbered(0, 20)
+    assert cancelled.deliveries == []
+
+
 async def test_a_consumer_stands_aside_for_the_next_one(place: Place) -> None:
     queue = await place.queue(single_active_consumer=True)
     active, waiting = RemoteTaker(1), RemoteTaker(1)
