@@ -6,7 +6,7 @@ very many, and have thousands of consumers.
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Protocol
 
 from routelog.amqp_front.consuming.channel_consumer import ChannelConsumer
@@ -34,6 +34,9 @@ class AckTimeouts:
         self._services = services
         self._wanted: dict[ChannelConsumer, int] = {}  # below which tag, when a look begins
         self._ended: list[UnackedRun] = []  # not yet on their way back
+        self._paused: set[DeliverySource] = (
+            set()
+        )  # until they are back: nothing behind them goes first
         self._looking: asyncio.Future[None] | None = None  # until none is looked for any more
         self._begin()
 
@@ -71,7 +74,9 @@ class AckTimeouts:
                 holder.lapsed += len(run)
                 self._counts[holder] += len(run)
                 run.consumer = None  # it holds the tag still
-                run.partition.pause()  # until they are back: nothing behind them goes first
+                if run.partition not in self._paused:
+                    self._paused.add(run.partition)
+                    run.partition.pause()
         self._ended += ended
         return self._tag > first
 
@@ -97,8 +102,17 @@ class AckTimeouts:
 
     def _return(self) -> None:
         ended, self._ended = self._ended, []
+        paused, self._paused = self._paused, set()
         settling = Settling(self._holdings, ended, ReturnReason.RETURNED, self._services)
         if settling.are_few:
-            settling.at_once()
+            try:
+                settling.at_once()
+            finally:
+                _resume(paused)
         else:
-            settled_in_turns(settling)
+            settled_in_turns(settling).add_done_callback(lambda _: _resume(paused))
+
+
+def _resume(sources: Iterable[DeliverySource]) -> None:
+    for source in sources:
+        source.resume()

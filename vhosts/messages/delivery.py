@@ -61,7 +61,7 @@ class DeliverySource(Protocol):
         """Make delivered messages ready again, in their old place."""
 
     def pause(self) -> None:
-        """Hand out nothing before `resume`: several returns follow, and order needs all of them."""
+        """Hand out nothing before as many calls of `resume`: several returns follow, in one order."""
 
     def resume(self) -> None:
         """All returns are done: dispatch after this turn."""

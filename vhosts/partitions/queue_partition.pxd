@@ -18,6 +18,7 @@ cdef class QueuePartition:
     cdef public long long in_flight
     cdef public list returned
     cdef public long long _returned_count
+    cdef public long long _pauses
     cdef public tuple _until_resumed
     cdef public object _withheld
     cdef public list _unused

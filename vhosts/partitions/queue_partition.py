@@ -123,6 +123,7 @@ class QueuePartition:
 
     __slots__ = (
         "_notify",
+        "_pauses",
         "_returned_count",
         "_settled_ahead",
         "_until_resumed",
@@ -156,8 +157,8 @@ class QueuePartition:
         self.in_flight = 0
         self.returned: list[tuple[int, int]] = []
         self._returned_count = 0
-        # The calls that wait for `resume`; None: the partition is not paused.
-        self._until_resumed: tuple[Callable[[], None], ...] | None = None
+        self._pauses = 0  # whose returns have not all come back
+        self._until_resumed: tuple[Callable[[], None], ...] = ()
         self._withheld: Sequence[tuple[int, int]] = ()
         self._unused: list[tuple[int, int]] | None = None  # an empty list takes 56 bytes
         self.purged: Sequence[tuple[int, int]] = ()
@@ -268,7 +269,7 @@ class QueuePartition:
             None when nothing is ready in memory: at the end, or while it is loaded or paused; `on_ready`
             is called then.
         """
-        if self._until_resumed is not None:
+        if self._pauses:
             return None
         order = None if self.order is None else self._order()
         if order is not None and not order.sort():
@@ -387,11 +388,14 @@ class QueuePartition:
 
     def pause(self) -> None:
         """See `DeliverySource`."""
-        self._until_resumed = self._until_resumed or ()
+        self._pauses += 1
 
     def resume(self) -> None:
         """See `DeliverySource`."""
-        waiting, self._until_resumed = self._until_resumed or (), None
+        self._pauses -= 1
+        if self._pauses:
+            return
+        waiting, self._until_resumed = self._until_resumed, ()
         for done in waiting:
             done()
         self.on_ready()
@@ -472,7 +476,7 @@ class QueuePartition:
         Returns:
             False when there is nothing to wait for; `done` is not called then.
         """
-        if self._until_resumed is not None:
+        if self._pauses:
             self._until_resumed += (done,)
             return True
         order = self._order()

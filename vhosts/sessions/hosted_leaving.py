@@ -67,9 +67,9 @@ def _leave(queue: QueueHandle, share: _Share) -> Iterator[None]:
         ranges.setdefault(source, []).append(part)
     for source in ranges:
         source.pause()
-    if not queue.deleted:
-        queue.detach({*share.consumers})
     try:
+        if not queue.deleted:
+            queue.detach({*share.consumers})
         for source, parts in ranges.items():
             yield from _return(source, parts)
     finally:

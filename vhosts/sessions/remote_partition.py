@@ -144,7 +144,6 @@ class RemotePartition:
         self._returns = returns
         self._settled: dict[Reason, Ranges] = {}
         self._counts: dict[int, int] = {}
-        self._is_paused = False
 
     @property
     def counters(self) -> MessageCounters:
@@ -215,26 +214,15 @@ class RemotePartition:
             self._returns.add(self._subject, reason, first, end)
 
     def pause(self) -> None:
-        """See `DeliverySource`: several pauses end with one `resume`."""
-        if not (self.session.is_lost or self._is_paused):
-            self._is_paused = True
+        """See `DeliverySource`."""
+        if not self.session.is_lost:
             self._returns.pause(self._subject)
 
     def resume(self) -> None:
         """See `DeliverySource`."""
-        if self._is_paused and not self.session.is_lost:
-            self._is_paused = False
-            self._returns.resume()
-        self.on_ready()
-
-    def begin_leaving(self) -> None:
-        """Its consumer leaves: nothing of the partition is handed out until what is on the way is back, too."""
-        self._returns.pause(self._subject)
-
-    def end_leaving(self) -> None:
-        """All that was on the way to its consumer has come back."""
         if not self.session.is_lost:
             self._returns.resume()
+        self.on_ready()
 
     def redeliver(
         self, first: int, end: int, bytes_max: int, when_loaded: Callable[[], None]

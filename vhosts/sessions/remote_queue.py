@@ -232,7 +232,7 @@ class RemoteQueue:
         left: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         partitions = [part for each in leaving for part in each.partitions_in_order]
         for partition in partitions:
-            partition.begin_leaving()
+            partition.pause()  # until what is on the way is back, too
 
         def gone(_: object) -> None:
             for subject in subjects:
@@ -240,7 +240,7 @@ class RemoteQueue:
             for each in leaving:
                 each.end()
             for partition in partitions:
-                partition.end_leaving()
+                partition.resume()
             if not left.done():
                 left.set_result(None)
 

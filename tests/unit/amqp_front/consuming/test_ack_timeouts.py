@@ -26,7 +26,7 @@ class Source:
 
     def __init__(self) -> None:
         self.offsets: list[int] = []
-        self.is_paused = False
+        self.pauses = 0
 
     def give_back(self, first: int, end: int, reason: ReturnReason) -> None:
         """See `DeliverySource`."""
@@ -35,11 +35,11 @@ class Source:
 
     def pause(self) -> None:
         """See `DeliverySource`."""
-        self.is_paused = True
+        self.pauses += 1
 
     def resume(self) -> None:
         """See `DeliverySource`."""
-        self.is_paused = False
+        self.pauses -= 1
 
 
 class Holdings:
@@ -67,7 +67,7 @@ class Holdings:
 
     def _aside(self, queue: int, consumer: object) -> None:
         self.aside.append(consumer)
-        self.paused.append(self.sources[queue].is_paused)
+        self.paused.append(self.sources[queue].pauses > 0)
 
     def begin_turn(self) -> None:
         """See `Holdings`."""
@@ -137,7 +137,7 @@ async def test_a_queue_hands_out_nothing_before_all_is_back(services: Any) -> No
         ends.end(cast(Any, consumer), 10)
     assert await turns_to_the_end(services) > 1
     assert holdings.paused == [True] * 3  # else who follows would get what is behind it
-    assert not any(source.is_paused for source in holdings.sources)
+    assert not any(source.pauses for source in holdings.sources)
 
 
 async def test_who_is_late_during_a_look_has_another_one(services: Any) -> None:

@@ -365,7 +365,9 @@ async def test_while_some_come_back_nothing_is_handed_out(
         assert partition.take(5, 1 << 20)
         taker = Taker(0)
         partition.pause()
+        partition.pause()  # somebody else returns some, too
         partition.give_back(0, 2)
+        partition.resume()
         queue.add_consumer(taker)
         waiting = queue.get()
         partition.give_back(2, 5)

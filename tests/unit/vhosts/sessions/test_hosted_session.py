@@ -458,6 +458,23 @@ async def test_a_series_without_a_message_may_be_of_whom_had_none(
         assert not is_paused(queue)
 
 
+async def test_a_queue_waits_for_the_series_of_all_sessions(
+    node: Node, front: HandFront, queue: Queue, consumer: int
+) -> None:
+    other = HandFront(node, "other")
+    others = other.consume(other.bind(queue))
+    front.publish(1, *numbered(10, 20))
+    front.run()
+    last = max(each.offset for each in other.deliveries())
+    front.give_back(consumer, 0, 5, more=True)
+    other.give_back(others, last, last + 1, more=True)
+    front.give_back(consumer, 5, 10)
+    assert is_paused(queue)
+    other.give_back(others, 0, 0)
+    front.run()
+    assert queue.ready == 0
+
+
 async def test_a_series_goes_over_consumers(front: HandFront, queue: Queue, subject: int) -> None:
     first, second = front.consume(subject), front.consume(subject)
     for body in numbered(0, 4):
