@@ -282,6 +282,7 @@ class Broker:
         self.sessions.stop_timers()
         self.loop_monitor.stop()
         self._trim.stop()
+        self.store.vhosts.keep_queues()
 
     async def _close_stores(self) -> None:
         await self.store.aclose()

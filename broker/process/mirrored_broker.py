@@ -128,6 +128,7 @@ class MirroredBroker(Broker):
         self._is_suspended = True
         self.mirror.take_clients(None)
         self.mirror.take_sessions(None)
+        self.store.vhosts.keep_queues()
         if self.sessions.hosted is not None:
             self.sessions.hosted.close_all(reason)
         self._serves.clear()

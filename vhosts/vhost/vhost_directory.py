@@ -123,6 +123,15 @@ class VhostDirectory:
         self.on_added: Callable[[VirtualHost], None] = lambda vhost: None
         self.on_limits: Callable[[str, Limits], None] = lambda name, limits: None
 
+    def keep_queues(self) -> None:
+        """This node closes its clients: no auto-delete queue goes because these consumers leave.
+
+        They stay as after a crash, until others have consumed and left.
+        """
+        for vhost in self._vhosts.values():
+            for queue in vhost.queues.values():
+                queue.had_consumer = False
+
     async def load(self, store: MetadataStore) -> None:
         """Read all that is stored, in turns."""
         async for _ in in_turns(self._loading(store), Lane.STARTS):

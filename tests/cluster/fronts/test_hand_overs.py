@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing
+from functools import partial
 from typing import Any
 
+import pika
 import pytest
 from cluster.brokers.mirrored_brokers import MirroredBrokers, mirrored_brokers
 from cluster.fronts.test_fronts import connected, followers, sessions
 from support.broker_process import BrokerProcess
-from support.pika_client import PERSISTENT, Inbox
+from support.pika_client import PERSISTENT, Inbox, let_stop
 from support.waiting import wait_until
 
 HELD, PUBLISHED = 5, 20
@@ -63,3 +65,29 @@ def test_who_holds_its_prefetch_is_served_when_it_acknowledges(nodes: MirroredBr
             inbox.channel.basic_ack(0, multiple=True)
         for inbox in inboxes:
             inbox.wait_for(2 * HELD)
+
+
+def test_auto_delete_queues_of_clients_of_all_nodes_stay(nodes: MirroredBrokers) -> None:
+    target, other = followers(nodes)
+    brokers = {"leader": nodes.leader(), "target": target, "other": other}
+    connections = {node: connected(broker) for node, broker in brokers.items()}
+    maker = connections["other"].channel()
+    maker.confirm_delivery()
+    for node, connection in connections.items():
+        queue = f"auto-delete of {node}"
+        maker.queue_declare(queue, durable=True, auto_delete=True)
+        for n in range(PUBLISHED):
+            maker.basic_publish("", queue, b"%d" % n, PERSISTENT)
+        channel = connection.channel()
+        channel.basic_qos(prefetch_count=HELD)
+        Inbox(channel, queue).wait_for(HELD)
+    let_stop(partial(hand_over, nodes, target), *connections.values())
+    for node in connections:
+        passive = maker.queue_declare(f"auto-delete of {node}", passive=True).method
+        is_consumed = node != "leader"
+        assert passive.consumer_count == is_consumed, node
+        assert passive.message_count >= PUBLISHED - HELD * is_consumed, node
+    connections["target"].close()
+    with pytest.raises(pika.exceptions.ChannelClosedByBroker, match="no queue"):
+        maker.queue_declare("auto-delete of target", passive=True)
+    connections["other"].close()

@@ -67,6 +67,21 @@ def test_transient_messages_do_not_survive_a_restart(kept):
     assert drain(clients.channel(), "kept") == [b"1", b"3"]
 
 
+@pytest.mark.parametrize("end", ["terminate", "kill"])
+def test_an_auto_delete_queue_outlives_the_end_of_the_process_as_long_as_it_is_consumed(kept, end):
+    broker, clients, channel = kept
+    channel.queue_declare("own", durable=True, auto_delete=True)
+    channel.basic_publish("", "own", b"confirmed", PERSISTENT)
+    Inbox(channel, "own").wait_for(1)
+    let_stop(getattr(broker, end), channel.connection)
+    broker.start()
+    channel = clients.channel()
+    inbox = Inbox(channel, "own").wait_for(1)
+    channel.basic_cancel(inbox.tag)
+    with pytest.raises(pika.exceptions.ChannelClosedByBroker, match="no queue"):
+        channel.queue_declare("own", passive=True)
+
+
 def test_acked_messages_stay_gone_and_unacked_ones_return_in_order_after_a_restart(kept):
     broker, clients, channel = kept
     for number in range(6):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from support.loop_services import share_a_slow_loop
-from support.queue_samples import declare_queue, delete_queue, fill, running_node
+from support.queue_samples import Taker, declare_queue, delete_queue, fill, running_node
 from support.waiting import until
 
 from routelog.exchanges import InvalidName
@@ -71,6 +71,24 @@ async def test_vhosts_do_not_share_names(tmp_path: Path) -> None:
         ready = {name: node.vhosts.get(name).queues["q"].ready for name in ("a", "a/q", "/")}
         assert ready == {"a": 1, "a/q": 2, "/": 3}
         assert node.vhosts.get("b").queues == {}
+
+
+async def test_auto_delete_queues_stay_when_the_node_closes_its_clients(tmp_path: Path) -> None:
+    properties = QueueProperties("q", durable=True, auto_delete=True)
+    async with running_node(tmp_path) as node:
+        queue, done = declare_queue(node.vhost, properties, CONNECTION)
+        assert done is not None
+        await done
+        takers = Taker(), Taker()
+        queue.add_consumer(takers[0])
+        node.vhosts.keep_queues()
+        queue.detach([takers[0]])
+        node.vhost.consumers_left("q")
+        assert "q" in node.vhost.queues
+        queue.add_consumer(takers[1])  # the node goes on
+        queue.detach([takers[1]])
+        node.vhost.consumers_left("q")
+        assert "q" not in node.vhost.queues
 
 
 async def test_partition_numbers_are_never_given_again(tmp_path: Path) -> None:
