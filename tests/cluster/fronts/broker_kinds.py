@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from pathlib import Path
 
 import pika
@@ -82,6 +83,24 @@ def _serves(broker: BrokerProcess) -> bool:
     except pika.exceptions.AMQPError:
         return False
     return True
+
+
+@contextmanager
+def served_nodes(folder: Path) -> Iterator[MirroredBrokers]:
+    """Three mirrored nodes that let clients in; the one that leads does so to the end."""
+    nodes = MirroredBrokers(folder, _PATIENT)
+    try:
+        nodes.start()
+        nodes.until_led(in_sync=3)
+        for broker in nodes.brokers.values():
+            wait_until(partial(_serves, broker), told=nodes.log_text)
+        wait_until((nodes.leader().data_dir / _DOOR).exists, told=nodes.log_text)
+        sessions = nodes.log_text().count(_SESSION)
+        yield nodes
+        lost = nodes.log_text().count(_SESSION) - sessions
+        assert not lost, f"{lost} sessions were lost on the way:\n{nodes.log_text()}"
+    finally:
+        nodes.stop()
 
 
 BrokerKind = Callable[[Path, Mapping[str, str]], AbstractContextManager[BrokerProcess]]

@@ -1,0 +1,87 @@
+"""Clients of all nodes see what clients of the leader see: a sample of `python -m cluster.fronts`."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+from cluster.brokers.mirrored_brokers import MirroredBrokers
+from cluster.fronts.broker_kinds import served_nodes
+from cluster.fronts.drawn_steps import Drawing, Step
+from cluster.fronts.same_history import nodes_of, told
+from cluster.fronts.world import World
+
+SEEDS = int(os.environ.get("ROUTELOG_TEST_SEEDS", "10"))
+FIRST = int(os.environ.get("ROUTELOG_TEST_SEED", "0")) * SEEDS
+PIECE = 10
+SIDE_BY_SIDE = 3
+BEHIND = "publish behind a settlement"
+# What a sample must have been through, or it has shown nothing.
+STEPS = ("publish", BEHIND, "settle", "consume", "get", "recover", "cancel", "close", "leave")
+
+_done: Counter[str] = Counter()
+
+
+@pytest.fixture(scope="module")
+def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MirroredBrokers]:
+    """Three nodes; no session is lost on the way."""
+    with served_nodes(tmp_path_factory.mktemp("nodes")) as brokers:
+        yield brokers
+
+
+@pytest.mark.parametrize("first", range(FIRST, FIRST + SEEDS, PIECE))
+async def test_clients_of_all_nodes_see_what_those_of_the_leader_see(
+    brokers: MirroredBrokers, first: int
+) -> None:
+    nodes = nodes_of(brokers)
+    seeds = iter(range(first, min(first + PIECE, FIRST + SEEDS)))
+
+    async def run_some() -> None:
+        for seed in seeds:
+            steps = Drawing(seed).steps()
+            difference, history = await nodes.run(steps)
+            _done.update(history.done)
+            assert difference is None, f"seed {seed}\n{told(steps, difference)}"
+
+    await asyncio.gather(*(run_some() for _ in range(SIDE_BY_SIDE)))
+
+
+def test_the_steps_were_there() -> None:
+    if not _done:
+        pytest.skip("no seed was run")
+    assert not [name for name in STEPS if _done[name] == 0]
+
+
+class Forgetful(World):
+    """Its clients settle nothing."""
+
+    async def carry_out(self, step: Step) -> None:
+        """See `World`."""
+        await self.channel(step)
+        if step.kind != "settle":
+            await super().carry_out(step)
+
+
+async def test_what_differs_is_found_and_shrunk(brokers: MirroredBrokers) -> None:
+    run = {"exchange": "", "key": "q0", "first": 0, "count": 1, "headers": {}, "mandatory": False}
+    run |= {"delivery_mode": 2, "priority": None, "expiration": None}
+    how = {"which": 0, "how": "nack", "multiple": False, "requeue": True}
+    steps = [
+        Step(0, 1, "declare", {"queue": "q1", "arguments": {}}),
+        Step(0, 1, "declare", {"queue": "q0", "arguments": {}}),
+        Step(1, 1, "publish", {"runs": [run], "settled": None, "immediate": False}),
+        Step(1, 2, "get", {"queue": "q0", "no_ack": False}),
+        Step(2, 1, "get", {"queue": "q1", "no_ack": False}),
+        Step(1, 2, "settle", how),
+        Step(2, 1, "get", {"queue": "q0", "no_ack": False}),
+        Step(2, 1, "close"),
+    ]
+    nodes = nodes_of(brokers, Forgetful)
+    difference, _ = await nodes.run(steps, late_seconds=0.0)
+    assert difference is not None
+    assert (difference.step, "GetEmpty" in difference.said) == (6, True)
+    left = [step.kind for step in await nodes.shrunk(steps, tries=1, late_seconds=0.0)]
+    assert left == ["declare", "publish", "get", "settle", "get"]
