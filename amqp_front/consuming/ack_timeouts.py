@@ -34,9 +34,8 @@ class AckTimeouts:
         self._services = services
         self._wanted: dict[ChannelConsumer, int] = {}  # below which tag, when a look begins
         self._ended: list[UnackedRun] = []  # not yet on their way back
-        self._paused: set[DeliverySource] = (
-            set()
-        )  # until they are back: nothing behind them goes first
+        # Until they are back: nothing behind them goes first
+        self._paused: set[DeliverySource] = set()
         self._looking: asyncio.Future[None] | None = None  # until none is looked for any more
         self._begin()
 

@@ -40,9 +40,8 @@ class PartitionReturns:
         self._session = session
         self._index = index
         self._pauses = 0
-        self._pausing = (
-            0  # the subject that the pause names, and its end: the leader may have forgotten others
-        )
+        # The subject that the pause names, and its end: the leader may have forgotten others
+        self._pausing = 0
         self._is_gathered = False
         # By source, in the order of their coming; of each the ranges for a reason
         self._ranges: dict[tuple[int, ReturnReason], Ranges] = {}
