@@ -82,6 +82,7 @@ class MirroredBroker(Broker):
         logs = store.logs
         assert front_node is not None
         await front_node.end()
+        store.vhosts.await_consumers()
         with usable(config):
             await store.recover()
             front_node.route_here()
@@ -110,6 +111,7 @@ class MirroredBroker(Broker):
         )
         hosted = self.sessions.lead(leadership)
         mirror.on_gone = hosted.barrier.gone
+        hosted.barrier.on_all_back = self.store.vhosts.consumers_back
         self.store.logs.metadata_writer.barrier = hosted.barrier.gate
 
     def lose_copy(self) -> None:
@@ -129,6 +131,7 @@ class MirroredBroker(Broker):
         self.mirror.take_clients(None)
         self.mirror.take_sessions(None)
         self.store.vhosts.keep_queues()
+        self.store.vhosts.await_consumers()
         if self.sessions.hosted is not None:
             self.sessions.hosted.close_all(reason)
         self._serves.clear()

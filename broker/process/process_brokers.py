@@ -33,6 +33,10 @@ class ProcessLeader(Broker):
         assert place is not None
         return number == LEADER or hosted.has_session(place.name(self._name, number))
 
+    def _open(self) -> None:
+        super()._open()
+        self.store.vhosts.await_consumers()
+
     async def _listen(self) -> BrokerAddress:
         logs, place = self.store.logs, self._place
         assert place is not None
@@ -45,6 +49,7 @@ class ProcessLeader(Broker):
             is_ending=lambda: place.page.is_ending,
         )
         hosted = self.sessions.lead(leadership)
+        hosted.barrier.on_all_back = self.store.vhosts.consumers_back
         # They may have other definitions, until they see that the process before this one has ended.
         hosted.barrier.expect(others, feed.position)
         logs.metadata_writer.on_applied = feed.changed

@@ -152,6 +152,8 @@ class HostedSessions:
         self._counted[front] = counted = self._counts.opened(send, outbox_bytes)
         end.on_told, end.on_counts = asked.told, counted.told
         send(SessionMessage(SessionKind.OPENED, number=self._leadership.epoch, first=position))
+        if not self.barrier.is_complete:
+            end.ask_applied(position)
         if self._leadership.feed is not None:
             self._leadership.feed.begin(end, socket.write, outbox_bytes)
         send(self._traced_message())

@@ -90,6 +90,7 @@ class ConsumeOptions:
         wanted: which messages of the log it is given; None: all.
         cancel_on_failover: it ends when another node leads the queue.
         shared: the prefetch count of its channel; None: it has none, and will have none.
+        comes_back: it had its place when another node led the queue.
     """
 
     group: GroupOptions | None = None
@@ -99,6 +100,7 @@ class ConsumeOptions:
     cancel_on_failover: bool = False
     shared: ChannelPrefetch | None = None
     places: Sequence[int] = ()
+    comes_back: bool = False
 
 
 class QueueCounts(NamedTuple):

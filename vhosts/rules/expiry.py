@@ -196,5 +196,7 @@ class QueueLease:
 
     def _over(self) -> None:
         # A queue with consumers is in use: the lease starts when the last one leaves.
-        if not self._queue.consumer_count and not self._queue.deleted:
+        # While some are awaited, it is renewed when they are back.
+        is_used = self._queue.consumer_count or self._rule_services.awaited.are_away
+        if not is_used and not self._queue.deleted:
             self._rule_services.remove(self._queue.name)

@@ -19,6 +19,7 @@ from routelog.vhosts.messages.consumer import Consumer
 from routelog.vhosts.partitions.queue_partition import QueuePartition
 from routelog.vhosts.publishing.internal_publish import Posted
 from routelog.vhosts.publishing.internal_publisher import InternalPublisher
+from routelog.vhosts.rules.awaited_consumers import AwaitedConsumers
 from routelog.vhosts.rules.death import DeadLetterPublisher
 
 
@@ -59,6 +60,7 @@ class RuleServices:
         now: microseconds since 1970.
         monotonic: seconds of a clock that is never set; it starts anew with each run.
         call_later: runs a function after some seconds.
+        awaited: consumers of other nodes.
 
     Args:
         remove: deletes a queue whose lease ended, by its name.
@@ -71,6 +73,7 @@ class RuleServices:
         remove: Callable[[str], None],
         scheduler: Scheduler,
         call_later: CallLater,
+        awaited: AwaitedConsumers,
     ) -> None:
         self._logs = logs
         self.post = post
@@ -80,6 +83,7 @@ class RuleServices:
         self.now = logs.now
         self.monotonic = logs.clock.monotonic
         self.call_later = call_later
+        self.awaited = awaited
 
     def call_soon(self, call: Callable[[], None]) -> None:
         """Run a function after this turn of the event loop."""

@@ -6,6 +6,9 @@ asked for a position, or has heard nothing, for so long that its session may be 
 
 A node whose session ends otherwise may not know that yet. So it is waited for, until its next session begins,
 its process has ended, or it would have been silent for a lease.
+
+The consumers of a node come back with its session, before the node first says what it has applied. So a leader
+that begins knows all of them when all nodes that it expects have said that, or are gone.
 """
 
 import asyncio
@@ -35,6 +38,10 @@ class DefinitionBarrier(Generic[Session]):
     Args:
         ask: has a session say when its node has applied a position: called once for both, if it has not yet.
         too_late: called once for a session that has not said so in time; its owner closes it.
+
+    Attributes:
+        on_all_back: called once for `expect`, when no more consumers come back.
+        is_complete: it has been.
     """
 
     def __init__(
@@ -55,6 +62,9 @@ class DefinitionBarrier(Generic[Session]):
         self._nodes: dict[Session, str] = {}
         # Nodes that may route by what they know, and have no session; each until a lease is over
         self._expected: dict[str, Timer] = {}
+        self.on_all_back: Callable[[], None] = lambda: None
+        self.is_complete = True
+        self._unheard: set[Session] = set()  # opened, and what comes back may be on its way
 
     def expect(self, nodes: Collection[str], position: int) -> None:
         """A leader begins: no change is answered before these nodes have a session, or a lease is over.
@@ -65,8 +75,10 @@ class DefinitionBarrier(Generic[Session]):
             position: of the journal's end: all that was answered before lies there.
         """
         self._newest = max(self._newest, position)
+        self.is_complete = False
         for node in {*nodes, *self._expected}:  # of some, the time was stopped
             self._expect(node)
+        self._release()
 
     def _expect(self, node: str) -> None:
         self._forget(node)
@@ -90,14 +102,17 @@ class DefinitionBarrier(Generic[Session]):
         """
         self._applied[session] = max(position, self._newest)
         self._nodes[session] = node
+        if not self.is_complete:
+            self._unheard.add(session)
         self._forget(node)
         self._release()
         return self._newest
 
     def applied(self, session: Session, position: int) -> None:
         """A session's node has applied a position; a session that is closed says nothing any more."""
-        if position > self._applied.get(session, position):
-            self._applied[session] = position
+        self._unheard.discard(session)
+        if session in self._applied:
+            self._applied[session] = max(position, self._applied[session])
             self._release()
 
     def closed(self, session: Session, *, is_silent: bool = False) -> None:
@@ -108,6 +123,7 @@ class DefinitionBarrier(Generic[Session]):
         """
         node = self._nodes.pop(session, None)
         self._applied.pop(session, None)
+        self._unheard.discard(session)
         if node is not None and not (is_silent or session in self._given_up):
             self._expect(node)
         self._given_up.discard(session)
@@ -137,6 +153,8 @@ class DefinitionBarrier(Generic[Session]):
 
     def stop(self) -> None:
         """Time does not count any more: the node does not lead, or ends."""
+        self.is_complete = True  # `on_all_back` is for the next `expect`
+        self._unheard.clear()
         for timer in (*self._expected.values(), *(wait.timer for wait in self._waits)):
             timer.cancel()
 
@@ -155,3 +173,6 @@ class DefinitionBarrier(Generic[Session]):
             wait.timer.cancel()
             if not wait.gate.done():
                 wait.gate.set_result(None)
+        if not (self.is_complete or self._unheard):
+            self.is_complete = True
+            self.on_all_back()

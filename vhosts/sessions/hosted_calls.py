@@ -69,10 +69,11 @@ class CallingSession(Protocol):
     """What calls need of their session.
 
     Attributes:
-        counters: see `HostedSession`.
+        counters, is_back: see `HostedSession`.
     """
 
     counters: MessageCounters
+    is_back: bool
 
     def now(self) -> int:
         """Microseconds since 1970: fronts may have other clocks."""
@@ -189,7 +190,9 @@ def _consume(
     places = wanted.places
     if places and len(places) != queue.partition_count:
         raise BadSessionMessage(f"{len(places)} places in {queue}")
-    options = ConsumeOptions(group, _place(wanted.place), session.now(), places=places)
+    options = ConsumeOptions(
+        group, _place(wanted.place), session.now(), places=places, comes_back=not session.is_back
+    )
     consumer = session.new_consumer(wanted, vhost, queue)
     attach = partial(_attach, session, consumer, queue, options)
     try:

@@ -233,7 +233,7 @@ class RemoteConsumer:
         """A queue of this node has the messages from here on: let it serve the consumer."""
         if self.has_left:
             return
-        options = replace(self._options, places=self._passed)
+        options = replace(self._options, places=self._passed, comes_back=self._has_begun)
         self.end()
         try:
             attaching = queue.attach(self._consumer, options, partial(self._move, queue))

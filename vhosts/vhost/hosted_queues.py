@@ -35,6 +35,7 @@ from routelog.vhosts.publishing.exchange_memory_limit import ExchangeMemoryLimit
 from routelog.vhosts.publishing.internal_publisher import InternalPublisher
 from routelog.vhosts.queues.group_book import GroupBook
 from routelog.vhosts.queues.queue import Queue
+from routelog.vhosts.rules.awaited_consumers import AwaitedConsumers
 from routelog.vhosts.rules.rule_services import RuleServices
 from routelog.vhosts.stored.topology_record import delay_change, exchange_change, queue_change
 
@@ -50,6 +51,7 @@ class QueueStore:
         take_numbers: gives numbers to partitions, each once.
         memory_limit: of what exchanges remember.
         disabled_types: of queues that are not made any more.
+        awaited: consumers of other nodes.
         has_fronts: other processes of this node route by its definitions.
     """
 
@@ -61,6 +63,7 @@ class QueueStore:
     default_durability: Durability
     memory_limit: ExchangeMemoryLimit
     disabled_types: Collection[str]
+    awaited: AwaitedConsumers
     has_fronts: bool = False
 
     @property
@@ -95,7 +98,9 @@ class HostedQueues:
         self.logs = logs = store.logs
         self._store = store
         self._counters = counters
-        self._rule_services = RuleServices(logs, post, remove, store.scheduler, store.call_later)
+        self._rule_services = RuleServices(
+            logs, post, remove, store.scheduler, store.call_later, store.awaited
+        )
         self.groups = GroupBook(vhost, logs, store.writer, store.scheduler)
         self.memories = ExchangeMemories(vhost, logs, store.memory_limit)
         self.delays = DelayBook(vhost, logs, self._rule_services, store.default_durability)

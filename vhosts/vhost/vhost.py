@@ -498,6 +498,8 @@ class VirtualHost:
     ) -> Answer[int]:
         """Delete a queue with its bindings and messages; it is gone when this returns.
 
+        Whether it is unused is judged when consumers are back that are awaited.
+
         Returns:
             How many messages were ready.
 
@@ -505,6 +507,8 @@ class VirtualHost:
             QueueInUse, QueueNotEmpty: by the conditions asked for.
             MetadataUnavailable: nothing more can be written; nothing has happened.
         """
+        if if_unused and (back := self._store.awaited.until_back()) is not None:
+            return then(back, lambda _: self._delete_judged(queue, if_empty=if_empty))
         count, consumers = queue.counts()
         if if_unused and consumers:
             raise QueueInUse(queue.name, self.name)
@@ -526,6 +530,9 @@ class VirtualHost:
             log.error("what ended with %s may come back with a restart: %s", queue, error)
         whole = self._keeper.whole(change, durable)
         return count if whole is None else unawaited(then(whole, lambda _: count))
+
+    def _delete_judged(self, queue: Queue, *, if_empty: bool) -> Answer[int]:
+        return 0 if queue.deleted else self.delete_queue(queue, if_unused=True, if_empty=if_empty)
 
     def delete_queue_of(
         self,
@@ -557,14 +564,21 @@ class VirtualHost:
             MetadataUnavailable: nothing more can be written; it stays.
         """
         queue = self.queues.get(name)
-        if queue is None or not queue.is_unwanted:
-            return None
-        return pending(self.delete_queue(queue))
+        return None if queue is None or self._is_kept(queue) else pending(self.delete_queue(queue))
 
     def consumers_left(self, name: str) -> Durable:
         """Consumers went with their channel, which may delete an auto-delete queue."""
         queue = self.queues.get(name)
-        return self._delete_unasked(queue) if queue is not None and queue.is_unwanted else None
+        return None if queue is None or self._is_kept(queue) else self._delete_unasked(queue)
+
+    def _is_kept(self, queue: Queue) -> bool:
+        return not queue.is_unwanted or self._store.awaited.are_away
+
+    def judge(self, queue: Queue) -> None:
+        """All consumers are known: a queue that none has may end."""
+        if not queue.deleted:
+            queue.used()
+            self.consumers_left(queue.name)
 
     def carried_out(self) -> None:
         """When what clients here have settled or returned is so at the node that leads: this is it."""

@@ -18,6 +18,7 @@ from routelog.log_backend import (
     MetadataWriter,
     Scheduler,
     in_turns,
+    unawaited,
 )
 from routelog.vhosts.arguments.argument_checks import QUEUE_TYPES
 from routelog.vhosts.arguments.limits import VHOST_LIMITS, Limits, checked_limits
@@ -28,6 +29,7 @@ from routelog.vhosts.publishing.exchange_memory_limit import (
     ExchangeMemoryLimit,
 )
 from routelog.vhosts.queues.event_feed import EventFeed
+from routelog.vhosts.rules.awaited_consumers import AwaitedConsumers
 from routelog.vhosts.stored.stored_definitions import key_names
 from routelog.vhosts.stored.topology_record import (
     NEXT_PARTITION_KEY,
@@ -103,6 +105,7 @@ class VhostDirectory:
             default_durability,
             ExchangeMemoryLimit(histories_bytes_max, logs.memory.hold),
             disabled_types,
+            AwaitedConsumers(),
             has_fronts,
         )
         self._listeners_of = listeners_of
@@ -131,6 +134,21 @@ class VhostDirectory:
         for vhost in self._vhosts.values():
             for queue in vhost.queues.values():
                 queue.had_consumer = False
+
+    def await_consumers(self) -> None:
+        """This node leads others, or will: judge no queue by who consumes until `consumers_back`."""
+        self._store.awaited.begin()
+
+    def consumers_back(self) -> None:
+        """All nodes have brought their consumers back, or are gone: judge all queues, in turns."""
+        self._store.awaited.end()
+        unawaited(self._store.scheduler.run(self._judging(), Lane.JOBS))
+
+    def _judging(self) -> Iterator[None]:
+        for vhost in self.all():
+            for queue in [*vhost.queues.values()]:
+                vhost.judge(queue)
+                yield
 
     async def load(self, store: MetadataStore) -> None:
         """Read all that is stored, in turns."""

@@ -278,3 +278,38 @@ async def test_who_is_no_node_any_more_is_expected_for_a_lease_alone(leader: Lea
     assert not gate.done()
     leader.turns.pass_seconds(LEASE_SECONDS)
     assert gate.done()
+
+
+async def test_all_are_back_when_each_node_has_said_what_it_has_applied_or_is_gone(
+    leader: Leader,
+) -> None:
+    back: list[bool] = []
+    leader.barrier.on_all_back = lambda: back.append(True)
+    leader.barrier.opened(1, "a", 0)
+    assert leader.barrier.is_complete
+    leader.barrier.expect(["a", "b", "c", "d"], 7)
+    leader.barrier.opened(2, "a", 0)
+    leader.barrier.gone("b")
+    leader.barrier.opened(3, "c", 0)
+    leader.barrier.applied(2, 7)
+    leader.barrier.closed(3)  # and begins another session
+    leader.barrier.opened(4, "c", 0)
+    leader.turns.pass_seconds(LEASE_SECONDS)  # of "d"
+    assert not back
+    leader.barrier.applied(4, 0)
+    assert back == [True]
+    leader.barrier.opened(5, "b", 0)
+    leader.barrier.applied(5, 7)
+    assert back == [True]
+
+
+async def test_nobody_is_back_at_a_leader_that_hands_over(leader: Leader) -> None:
+    back: list[bool] = []
+    leader.barrier.on_all_back = lambda: back.append(True)
+    leader.barrier.expect(["a"], 0)
+    leader.barrier.opened(1, "a", 0)
+    leader.barrier.stop()
+    leader.barrier.closed(1, is_silent=True)
+    assert not back
+    leader.barrier.expect([], 0)  # it goes on
+    assert back == [True]

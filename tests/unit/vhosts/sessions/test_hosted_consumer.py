@@ -1,5 +1,6 @@
 """Consumers of a front: credit by messages and bytes, slices of batches, redelivery, and their ends."""
 
+import asyncio
 from datetime import UTC, datetime
 from typing import Any
 
@@ -684,3 +685,24 @@ async def test_a_number_is_given_again(front: HandFront, stream: Queue) -> None:
     await until(lambda: front.bodies() == ["m"])
     front.close()
     assert stream.consumer_count == 0
+
+
+async def test_an_exclusive_consumer_of_a_session_comes_back_until_its_front_has_said_so(
+    node: Node, front: HandFront
+) -> None:
+    first = front.bind(await declared(node))
+    second = front.bind(await declared(node, "other"))
+    node.vhosts.await_consumers()
+    wanted = front.wanted(consumer=front.subject(), exclusive=True)
+    assert front.answer(front.call("consume", wanted, subject=first)) is None
+    front.send(Kind.APPLIED)
+    asked = [
+        front.call("consume", front.wanted(consumer=front.subject(), exclusive=True), subject=each)
+        for each in (first, second)
+    ]
+    await asyncio.sleep(0)
+    assert node.vhost.queues["other"].consumer_count == 0
+    node.vhosts.consumers_back()
+    with pytest.raises(ConsumptionRefused):
+        await front.answered(asked[0])
+    assert await front.answered(asked[1]) is None

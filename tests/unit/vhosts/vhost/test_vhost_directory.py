@@ -11,16 +11,20 @@ from support.waiting import until
 
 from routelog.exchanges import InvalidName
 from routelog.vhosts import (
+    ConsumptionRefused,
     InvalidLimit,
     InvalidQueueArgument,
     InvalidVhost,
     Policy,
+    QueueInUse,
     QueueLimitReached,
     QueueProperties,
     VhostDirectory,
     VhostNotFound,
     VhostRecord,
+    VirtualHost,
 )
+from routelog.vhosts.queues.queue_handle import ConsumeOptions, value_of
 from routelog.vhosts.vhost.vhost import DELETIONS_MAX
 
 CONNECTION = object()
@@ -273,3 +277,69 @@ async def test_opening_queues_goes_in_turns(tmp_path: Path) -> None:
         assert len(node.vhost.queues) == 1_000
         assert passes > 100  # 2,000 steps of 1 ms and more, in turns of 20 ms
     counting.cancel()
+
+
+async def test_nothing_is_judged_by_its_consumers_while_some_are_to_come_back(
+    tmp_path: Path,
+) -> None:
+    async with running_node(tmp_path) as node:
+        vhost = node.vhost
+        node.vhosts.await_consumers()
+        queues = {
+            name: declare_queue(vhost, properties, CONNECTION)[0]
+            for name, properties in {
+                "left": QueueProperties("left", auto_delete=True),
+                "shared": QueueProperties("shared", auto_delete=True),
+                "lease": QueueProperties("lease", arguments={"x-expires": 200}),
+                "used": QueueProperties("used", arguments={"x-expires": 200}),
+                "unused": QueueProperties("unused"),
+                "needed": QueueProperties("needed"),
+            }.items()
+        }
+        for name in ("left", "shared"):
+            queues[name].add_consumer(gone := Taker())
+            queues[name].detach([gone])
+            assert vhost.delete_left(name) is None
+            vhost.consumers_left(name)
+        node.turns.pass_seconds(60)
+        deletions = [asyncio.ensure_future(_deleted(vhost, name)) for name in ("unused", "needed")]
+        await asyncio.sleep(0)
+        assert {*vhost.queues} == {*queues}
+        for name in ("shared", "used", "needed"):
+            queues[name].add_consumer(Taker())
+        node.vhosts.consumers_back()
+        unused, needed = await asyncio.gather(*deletions, return_exceptions=True)
+        node.turns.run()
+        assert unused == 0
+        assert isinstance(needed, QueueInUse)
+        assert {*vhost.queues} == {"shared", "lease", "used", "needed"}
+        node.turns.pass_seconds(0.2)
+        assert {*vhost.queues} == {"shared", "used", "needed"}
+
+
+async def _deleted(vhost: VirtualHost, name: str) -> int:
+    conditions = {"if_unused": True, "if_empty": False}
+    return await value_of(vhost.delete_queue_of(name, CONNECTION, **conditions))
+
+
+async def test_an_exclusive_consumer_waits_for_those_that_come_back(tmp_path: Path) -> None:
+    async with running_node(tmp_path) as node:
+        queue, _ = declare_queue(node.vhost, QueueProperties("q"), CONNECTION)
+        free, _ = declare_queue(node.vhost, QueueProperties("free"), CONNECTION)
+        node.vhosts.await_consumers()
+        begun: list[object] = []
+        strangers = [
+            each.attach(Taker(exclusive=True), ConsumeOptions(), begun.append)
+            for each in (queue, free)
+        ]
+        await asyncio.sleep(0)
+        assert not begun
+        comes_back = ConsumeOptions(comes_back=True)
+        assert queue.attach(Taker(exclusive=True), comes_back, lambda _: None) is None
+        node.vhosts.consumers_back()
+        refused, taken = await asyncio.gather(
+            *(value_of(each) for each in strangers), return_exceptions=True
+        )
+        assert isinstance(refused, ConsumptionRefused)
+        assert taken is None
+        assert begun == [free]

@@ -1,0 +1,33 @@
+"""Whether a node that begins to lead knows the consumers of its queues: other nodes bring theirs back first.
+
+Until then nothing is judged by who consumes: no queue ends as unused, and no exclusive consumer is taken.
+"""
+
+import asyncio
+
+
+class AwaitedConsumers:
+    """Consumers of other nodes that are to come back; a node on its own never awaits any."""
+
+    def __init__(self) -> None:
+        self._back: asyncio.Future[None] | None = None
+
+    def begin(self) -> None:
+        """This node begins to lead, or is about to stop: consumers are not known."""
+        if self._back is None:
+            self._back = asyncio.get_running_loop().create_future()
+
+    def end(self) -> None:
+        """All consumers are back that will be."""
+        back, self._back = self._back, None
+        if back is not None:
+            back.set_result(None)
+
+    def until_back(self) -> "asyncio.Future[None] | None":
+        """What a judgement waits for; None: it is made at once."""
+        return None if self._back is None else asyncio.shield(self._back)
+
+    @property
+    def are_away(self) -> bool:
+        """Whether nothing may be judged by who consumes."""
+        return self._back is not None
