@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
 from itertools import chain
+from operator import methodcaller
 from typing import Annotated, Any
 
 import msgspec
@@ -28,6 +29,7 @@ from routelog.vhosts.queues.queue_handle import (
     ConsumerSource,
     QueueCounts,
     QueueHandle,
+    value_of,
 )
 from routelog.vhosts.rules.delivery_limit import delivery_limit
 from routelog.vhosts.rules.length_limit import length_options
@@ -99,6 +101,8 @@ class RemoteQueue:
         self._session = link.session  # that the following are of
         self._got: dict[int, RemotePartition] = {}
         self._returns: dict[tuple[str, int], PartitionReturns] = {}
+        self._own: QueueHandle | None = None  # of this node, which leads
+        self._asking_own: set[asyncio.Task[None]] = set()
         self.change(properties, None, None)
 
     # -- what it goes by
@@ -284,8 +288,9 @@ class RemoteQueue:
         Raises:
             SessionLost: or the future has it.
         """
-        session = self.link.session
-        return self._call("get", partial(self._got_message, session), while_paused)
+        got = partial(self._got_message, self.link.session)
+        here = methodcaller("get", while_paused=while_paused)
+        return self._call("get", got, here, while_paused)
 
     def _got_message(self, session: FrontSession, value: Any) -> Delivery | None:
         if value is None:
@@ -335,34 +340,56 @@ class RemoteQueue:
         Raises:
             SessionLost: or the future has it.
         """
-        return self._call("purge", _count)
+        return self._call("purge", _count, methodcaller("purge"))
 
     def counts(self) -> "asyncio.Future[QueueCounts]":
         """Count what it has, for a passive declaration: the queue is used by that.
 
         Raises:
-            SessionLost: or the future has it.
+            SessionLost: or the future has it; also when this node leads: `RemoteDefinitions` asks it.
         """
-        return self._call("counts", counts_of)
+        return self._call("counts", counts_of, None)
 
     def _call(
-        self, method: str, use: Callable[[Any], Any], *arguments: object
+        self,
+        method: str,
+        use: Callable[[Any], Any],
+        here: Callable[[QueueHandle], Any] | None,
+        *arguments: object,
     ) -> "asyncio.Future[Any]":
+        # `here` asks the same of the queue of this node, when it leads; None: the caller does.
         self._check()
+        session = self.link.session
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
 
-        def answered(value: object) -> None:
-            used = use(value)
+        def give(value: object) -> None:
             if not answer.done():
-                answer.set_result(used)
-            elif isinstance(used, Delivery):  # nobody waits any more
-                put_back(used)
+                answer.set_result(value)
+            elif isinstance(value, Delivery):  # nobody waits any more
+                put_back(value)
 
-        def failed(error: Exception) -> None:
+        def refuse(error: Exception) -> None:
             if not answer.done():
                 answer.set_exception(error)
 
-        self._ask(method, answered, failed, *arguments)
+        async def ask_own(own: QueueHandle, ask: Callable[[QueueHandle], Any]) -> None:
+            try:
+                value = await value_of(ask(own))
+            except Exception as error:
+                refuse(error)
+            else:
+                self.ready = own.ready
+                give(value)
+
+        def failed(error: Exception) -> None:
+            own = self._own
+            if own is None or here is None or session.was_open or answer.done():
+                return refuse(error)
+            # Nothing was sent, so nobody has carried it out.
+            self._asking_own.add(task := asyncio.ensure_future(ask_own(own, here)))
+            task.add_done_callback(self._asking_own.discard)
+
+        self._ask(method, lambda value: give(use(value)), failed, *arguments)
         return answer
 
     def _ask(
@@ -391,6 +418,7 @@ class RemoteQueue:
 
     def hand_over(self, queue: QueueHandle) -> None:
         """This node leads: its own queue serves all consumers from here on."""
+        self._own = queue
         self.counters.leave()
         for remote in list(self._consumers.values()):
             remote.hand_over(queue)

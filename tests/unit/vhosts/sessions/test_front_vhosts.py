@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from support.queue_samples import Node
-from unit.vhosts.sessions.session_pipe import ScriptedLeader
+from support.queue_samples import Node, bodies, give_back, records
+from unit.vhosts.sessions.session_pipe import ScriptedLeader, settled_down
 
-from routelog.exchanges import held_name
+from routelog.exchanges import QueueNotFound, held_name
 from routelog.vhosts import FrontConnections, FrontVhosts, QueueProperties
+from routelog.vhosts.errors import SessionLost
 from routelog.vhosts.publishing.stateful_route import StatefulRoute
+from routelog.vhosts.queues.queue_handle import value_of
 from routelog.vhosts.sessions.remote_exchange import RemoteExchange, RemoteRoute
 from routelog.vhosts.sessions.remote_queue import RemoteQueue
 from routelog.vhosts.vhost.route_targets import AT_ONCE_MAX
@@ -84,3 +86,44 @@ async def test_a_vhost_that_is_deleted_is_let_go(node: Node, front: FrontVhosts)
     await node.vhosts.delete("gone")
     await node.vhosts.add("next")
     assert [vhost.name for vhost in front._queues] == ["/", "next"]
+
+
+@pytest.mark.parametrize("was_open", [False, True])
+async def test_calls_that_no_leader_has_seen_are_answered_by_the_queue_of_this_node(
+    node: Node, was_open: bool
+) -> None:
+    leader = ScriptedLeader()
+    front = FrontVhosts(node.vhosts, leader.link, FrontConnections("front", 1), lambda *why: None)
+    queue = await value_of(node.vhost.declare_queue(QueueProperties("q", durable=True), None))
+    queue.publish(records("a", "b", "c"), True)
+    node.vhost.stored.queues["q"] = stored("q", queue.number)
+    front.begin()
+    handle = node.vhost.definitions.queue("q", None)
+    assert isinstance(handle, RemoteQueue)
+    if was_open:
+        leader.open()
+    got, gone, purged = handle.get(), handle.get(), handle.purge()
+    counted = node.vhost.definitions.queue_declared("q", None)
+    await settled_down()
+    gone.cancel()
+    front.freeze()
+    front.route_here()
+    front.lead()
+    if was_open:  # they may have been carried out
+        for each in (got, purged):
+            with pytest.raises(SessionLost):
+                await each
+        assert await value_of(counted) == (3, 0)
+        assert queue.ready == 3
+        return
+    delivery = await got
+    assert delivery is not None
+    assert bodies(delivery) == ["a"]
+    assert (await purged, await value_of(counted)) == (2, (0, 0))
+    assert (handle.ready, queue.ready) == (0, 0)
+    late = handle.get()
+    give_back(delivery)
+    assert await late is not None
+    queue.delete()
+    with pytest.raises(QueueNotFound):
+        await handle.get()
