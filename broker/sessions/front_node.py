@@ -253,8 +253,8 @@ class FrontNode:
 
     def _look(self, session: FrontSession) -> None:
         if session is self._link.session and not (session.is_open or self._is_over):
-            self._seeker.close(DEFINITIONS_LATE)  # the one that is about to open
             self._link.give_up("nobody leads")
+            self._seeker.close(DEFINITIONS_LATE)  # the one that was about to open
             self._host.serve(False)
 
     def _lost(self, replace: Callable[[], None], telling: TellingNode) -> None:

@@ -266,16 +266,19 @@ class RemoteDefinitions:
     ) -> Any:
         """Call the leader, and the next one when that is lost: what is declared twice is there once.
 
-        What was removed, others may have made since: it is not removed again.
+        What was removed, others may have made since: it is not removed again. When a session was given up, no
+        leader is waited for once more.
         """
         for tries_left in reversed(range(TRIES_MAX)):
             session = self._link.session
             try:
                 return await ask(session)
             except SessionLost:
-                if not (tries_left and may_repeat(session)):
+                if not may_repeat(session):
                     raise
                 if self._vhost.definitions is not self:
                     break
+                if session.was_given_up or not tries_left:
+                    raise
         answer = here()
         return await answer if asyncio.isfuture(answer) else answer

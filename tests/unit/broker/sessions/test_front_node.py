@@ -151,6 +151,21 @@ async def test_clients_are_let_in_while_there_was_a_session_lately(
         await until(lambda: not cluster.ready[-1])
 
 
+async def test_who_waits_for_a_leader_waits_for_one_session(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("routelog.broker.sessions.front_node.SEEKING_SECONDS_MAX", 0.05)
+    async with following(tmp_path) as (cluster, front, _):
+        leader = cluster.host(1)
+        cluster.hosts[leader].barrier.gate(40)  # what is never known here
+        cluster.lead(leader)
+        first = front.session
+        await until(lambda: first.is_lost)
+        assert first.was_given_up
+        assert not front.session.is_lost
+        assert not front.session.was_given_up
+
+
 async def test_the_leader_hears_when_a_change_is_known_here(tmp_path: Path) -> None:
     async with following(tmp_path) as (cluster, front, _):
         leader = cluster.host(1)

@@ -21,7 +21,7 @@ from routelog.vhosts.sessions.front_vhosts import FrontVhosts
 from routelog.vhosts.sessions.leader_link import LeaderLink
 from routelog.vhosts.sessions.remote_definitions import TRIES_MAX, FrontConnections
 from routelog.vhosts.sessions.remote_queue import RemoteQueue
-from routelog.vhosts.sessions.session_message import SessionMessage
+from routelog.vhosts.sessions.session_message import Kind, SessionMessage
 from routelog.vhosts.stored.policy_record import policy_change
 from routelog.vhosts.stored.topology_record import queue_change
 from routelog.vhosts.vhost.route_targets import AT_ONCE_MAX
@@ -225,6 +225,46 @@ async def test_a_change_that_no_leader_takes_fails(front: Front) -> None:
     assert bound is not None
     with pytest.raises(SessionLost):
         await bound
+
+
+@pytest.mark.parametrize("was_open", [False, True])
+async def test_a_change_waits_once_for_a_leader(front: Front, was_open: bool) -> None:
+    front.defined(LASTING)
+    if not was_open:
+        front.leader.session.lost("another node leads")
+    changes = [
+        front.definitions.declare_queue_of(LASTING, "c"),
+        front.definitions.queue_declared("q", "c"),
+        front.definitions.bind_queue("q", "x", "key", {}),
+        front.definitions.declare_queue_of(QueueProperties("mine", exclusive=True), "c"),
+    ]
+    await settled_down()
+    if was_open:
+        front.leader.session.lost("another node leads")
+        await settled_down()
+    front.leader.link.give_up("nobody leads")
+    await settled_down()
+    for change in changes:
+        assert isinstance(change, asyncio.Future)
+        assert change.done()
+        assert isinstance(change.exception(), SessionLost)
+    front.leader.open()
+    assert {each.kind for each in front.leader.said()} <= {Kind.QUEUE}  # they are over
+
+
+async def test_a_change_behind_many_lost_sessions_is_made_here_when_this_node_leads(
+    front: Front,
+) -> None:
+    declared = asyncio.ensure_future(value_of(front.definitions.declare_queue_of(LASTING, "c")))
+    for _ in range(TRIES_MAX - 1):
+        await settled_down()
+        front.leader.link.session.lost("it was not taken")
+    await settled_down()
+    front.vhosts.freeze()
+    front.vhosts.route_here()
+    front.vhosts.lead()
+    assert await declared == (0, 0)
+    assert "q" in front.node.vhost.queues
 
 
 async def test_an_exclusive_queue_is_its_connections_and_goes_with_the_leader(
