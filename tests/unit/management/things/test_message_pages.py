@@ -37,7 +37,7 @@ async def test_messages_are_shown_as_text_json_or_octets(browser: Browser) -> No
     ]
     here, take = "/queues/%2F/q/messages", "/queues/%2F/q/get"
     answer = await browser.send(here, take, count="3")
-    assert browser.node.messages.taken == [("q", 3, ReturnReason.UNUSED)]
+    assert browser.node.messages.taken == [("q", 3, ReturnReason.EXCUSED)]
     first, second, third = answer.page.all("article")
     assert first.one("pre").raw_text == '{\n  "a": [\n    1.50\n  ]\n}'
     assert first.one("ol").text == (

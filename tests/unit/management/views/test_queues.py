@@ -211,7 +211,7 @@ async def test_messages_are_taken_as_the_body_says(node: ManagedNode) -> None:
     (row,) = await node.ask(queues.get_messages, name="q", body=without)
     assert (row["payload"], row["payload_encoding"], row["payload_bytes"]) == ("Ym8=", "base64", 4)
     assert node.messages.taken == [
-        ("q", 7, ReturnReason.UNUSED),
+        ("q", 7, ReturnReason.EXCUSED),
         ("q", 1, Reason.REJECTED),
     ]
 
