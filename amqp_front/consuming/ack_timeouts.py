@@ -35,7 +35,7 @@ class AckTimeouts:
         self._wanted: dict[ChannelConsumer, int] = {}  # below which tag, when a look begins
         self._ended: list[UnackedRun] = []  # not yet on their way back
         # Until they are back: nothing behind them goes first
-        self._paused: set[DeliverySource] = set()
+        self._paused: dict[DeliverySource, None] = {}
         self._looking: asyncio.Future[None] | None = None  # until none is looked for any more
         self._begin()
 
@@ -74,7 +74,7 @@ class AckTimeouts:
                 self._counts[holder] += len(run)
                 run.consumer = None  # it holds the tag still
                 if run.partition not in self._paused:
-                    self._paused.add(run.partition)
+                    self._paused[run.partition] = None
                     run.partition.pause()
         self._ended += ended
         return self._tag > first
@@ -101,7 +101,7 @@ class AckTimeouts:
 
     def _return(self) -> None:
         ended, self._ended = self._ended, []
-        paused, self._paused = self._paused, set()
+        paused, self._paused = self._paused, {}
         settling = Settling(self._holdings, ended, ReturnReason.RETURNED, self._services)
         if settling.are_few:
             try:

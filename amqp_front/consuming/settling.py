@@ -152,9 +152,9 @@ class Settling:
         self._shares: dict[DeliverySource, _Share] = {}
         self.entries = SettledEntries()
         self._unprepared: list[_Share] | None = None
-        self._leaving: defaultdict[QueueHandle, set[ChannelConsumer]] = defaultdict(set)
+        self._leaving: defaultdict[QueueHandle, dict[ChannelConsumer, None]] = defaultdict(dict)
         for consumer in consumers:
-            self._leaving[consumer.queue].add(consumer)
+            self._leaving[consumer.queue][consumer] = None
         self._due: list[_Share] = []  # of one queue
         self._left: QueueHandle | None = None  # what its consumers had is not back yet
         self._is_empty = not (runs or order or self._leaving)

@@ -19,18 +19,18 @@ class OpenConnections:
     """See the module; it is their `ConnectionKeeper`.
 
     Attributes:
-        all: those whose socket is open.
+        all: those whose socket is open, oldest first.
         opening: those of them that have not logged in.
     """
 
     def __init__(self) -> None:
-        self.all: set[Connection] = set()
+        self.all: dict[Connection, None] = {}
         self.opening: set[Connection] = set()
         self._all_closed: asyncio.Event | None = None
 
     def accepted(self, connection: Connection) -> None:
         """Its socket is there."""
-        self.all.add(connection)
+        self.all[connection] = None
         self.opening.add(connection)
 
     def opened(self, connection: Connection) -> None:
@@ -40,7 +40,7 @@ class OpenConnections:
 
     def closed(self, connection: Connection) -> None:
         """See `ConnectionKeeper`."""
-        self.all.discard(connection)
+        self.all.pop(connection, None)
         self.opening.discard(connection)
         reason = "" if connection.socket is None else connection.socket.end_reason
         reason = reason or "the client has closed its socket without connection.close"
