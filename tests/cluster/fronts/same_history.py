@@ -16,7 +16,7 @@ from cluster.fronts.watched_client import WatchedChannel
 from cluster.fronts.world import World, chosen_of, consumer_of
 from support.management_door import ManagementDoor
 
-LATE_SECONDS = 10.0  # of a machine that is busy with other things
+LATE_SECONDS = 30.0  # of a machine that is busy with other things
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,9 @@ from cluster.fronts.drawn_steps import Drawing, Step
 from cluster.fronts.same_history import nodes_of, told
 from cluster.fronts.world import World
 
+# What is late counts, so it is for a machine that does nothing else; `test_fronts.py` has some of it each time.
+pytestmark = pytest.mark.long
+
 SEEDS = int(os.environ.get("ROUTELOG_TEST_SEEDS", "10"))
 FIRST = int(os.environ.get("ROUTELOG_TEST_SEED", "0")) * SEEDS
 PIECE = 10
