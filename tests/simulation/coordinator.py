@@ -107,9 +107,13 @@ class Coordinator:
 
     def _lose(self, with_leases: bool) -> None:
         self.is_set_back = self.was_set_back = True
-        self._life += 1  # what was asked of the one before has ended with it
+        self.forget_requests()
         if not with_leases:
             self._leases.clear()
+
+    def forget_requests(self) -> None:
+        """What it was asked, and has not done yet, it does not do any more."""
+        self._life += 1
 
     def restart(self) -> None:
         """It is back; all leases begin anew."""
