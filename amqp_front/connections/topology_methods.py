@@ -15,7 +15,7 @@ from routelog.amqp_front.wire.errors import (
     SoftError,
 )
 from routelog.broker import ADDRESS_PREFIX, PSEUDO_QUEUE
-from routelog.exchanges import DefaultExchangeProtected
+from routelog.exchanges import Binding, DefaultExchangeProtected
 from routelog.vhosts import (
     Answer,
     Durable,
@@ -111,15 +111,13 @@ def exchange_delete(channel: TopologyChannel, method: Any) -> None:
 
 def exchange_bind(channel: TopologyChannel, method: Any) -> None:
     """Bind an exchange to an exchange."""
-    _authorize_binding(channel, EXCHANGE, method.destination, method.source, method.routing_key)
-    done = channel.vhost.definitions.bind_exchange(*_exchange_ends(method))
+    done = channel.vhost.definitions.bind(_exchange_binding(channel, method))
     _reply(channel, method, done, commands.Exchange.BindOk)
 
 
 def exchange_unbind(channel: TopologyChannel, method: Any) -> None:
     """Remove a binding between exchanges."""
-    _authorize_binding(channel, EXCHANGE, method.destination, method.source, method.routing_key)
-    done = channel.vhost.definitions.unbind_exchange(*_exchange_ends(method))
+    done = channel.vhost.definitions.unbind(_exchange_binding(channel, method))
     _reply(channel, method, done, commands.Exchange.UnbindOk)
 
 
@@ -173,19 +171,13 @@ def _reply_queue(channel: TopologyChannel, method: Any) -> None:
 
 def queue_bind(channel: TopologyChannel, method: Any) -> None:
     """Bind a queue to an exchange."""
-    queue = _bound_queue(channel, method)
-    _authorize_binding(channel, QUEUE, queue, method.exchange, method.routing_key)
-    definitions = channel.vhost.definitions
-    done = definitions.bind_queue(queue, method.exchange, method.routing_key, method.arguments)
+    done = channel.vhost.definitions.bind(_queue_binding(channel, method))
     _reply(channel, method, done, commands.Queue.BindOk)
 
 
 def queue_unbind(channel: TopologyChannel, method: Any) -> None:
     """Remove a binding of a queue; one that is not there is as good as removed."""
-    queue = _bound_queue(channel, method)
-    _authorize_binding(channel, QUEUE, queue, method.exchange, method.routing_key)
-    definitions = channel.vhost.definitions
-    done = definitions.unbind_queue(queue, method.exchange, method.routing_key, method.arguments)
+    done = channel.vhost.definitions.unbind(_queue_binding(channel, method))
     _reply(channel, method, done, commands.Queue.UnbindOk)
 
 
@@ -226,28 +218,31 @@ def _when_counted(
     )
 
 
-def _bound_queue(channel: TopologyChannel, method: Any) -> str:
+def _exchange_binding(channel: TopologyChannel, method: Any) -> Binding:
+    ends = method.source, method.destination
+    binding = Binding(*ends, "exchange", method.routing_key, method.arguments)
+    _authorize_binding(channel, EXCHANGE, binding)
+    return binding
+
+
+def _queue_binding(channel: TopologyChannel, method: Any) -> Binding:
     name = queue_name(channel, method.queue)
     if name.startswith(PSEUDO_QUEUE):
         reason = f"cannot bind reply queue '{name}' in vhost '{channel.vhost.name}'"
         raise SoftError(ACCESS_REFUSED, reason)
     channel.vhost.definitions.check_access(name, channel.connection)
-    if not method.routing_key and not method.queue:
-        method.routing_key = name  # the specification's rule for both left empty
-    return name
+    # The specification's rule for a key and a queue that are both left empty.
+    key = method.routing_key or ("" if method.queue else name)
+    binding = Binding(method.exchange, name, "queue", key, method.arguments)
+    _authorize_binding(channel, QUEUE, binding)
+    return binding
 
 
-def _exchange_ends(method: Any) -> tuple[str, str, str, Mapping[str, object]]:
-    return method.destination, method.source, method.routing_key, method.arguments
-
-
-def _authorize_binding(
-    channel: TopologyChannel, kind: ResourceKind, destination: str, source: str, routing_key: str
-) -> None:
-    channel.permissions.authorize(kind, destination, WRITE)
-    channel.permissions.authorize(EXCHANGE, source, READ)
-    if channel.vhost.routing.routes_by_topic(source):
-        channel.permissions.authorize_topic(source, READ, routing_key)
+def _authorize_binding(channel: TopologyChannel, kind: ResourceKind, binding: Binding) -> None:
+    channel.permissions.authorize(kind, binding.destination, WRITE)
+    channel.permissions.authorize(EXCHANGE, binding.source, READ)
+    if channel.vhost.routing.routes_by_topic(binding.source):
+        channel.permissions.authorize_topic(binding.source, READ, binding.routing_key)
 
 
 def _authorize_alternate(

@@ -177,85 +177,42 @@ class Topology(TopologyListing):
 
     # Bindings
 
-    def bind_queue(
-        self,
-        queue: str,
-        exchange: str,
-        routing_key: str,
-        arguments: Mapping[str, object] | None = None,
-        user: str = "",
-    ) -> TopologyChange:
-        """Bind a queue to an exchange; the same binding again changes nothing.
+    def bind(self, wanted: Binding) -> TopologyChange:
+        """Bind a queue or an exchange to an exchange; the same binding again changes nothing.
+
+        An exchange may be bound to itself. Whether the binding is durable follows from its ends.
 
         Raises:
             DefaultExchangeProtected, ExchangeNotFound, QueueNotFound, InvalidName (of the key),
             InvalidBindingArguments.
         """
-        return self._bind(
-            Binding(exchange, queue, "queue", routing_key, arguments or NO_ARGUMENTS, user=user)
-        )
-
-    def unbind_queue(
-        self,
-        queue: str,
-        exchange: str,
-        routing_key: str,
-        arguments: Mapping[str, object] | None = None,
-    ) -> TopologyChange:
-        """Remove a queue's binding; a missing binding, queue or exchange is no error.
-
-        Raises:
-            DefaultExchangeProtected: the default exchange keeps its bindings.
-            InvalidBindingArguments: no binding can have such arguments.
-        """
-        return self._unbind(
-            Binding(exchange, queue, "queue", routing_key, arguments or NO_ARGUMENTS)
-        )
-
-    def bind_exchange(
-        self,
-        destination: str,
-        source: str,
-        routing_key: str,
-        arguments: Mapping[str, object] | None = None,
-        user: str = "",
-    ) -> TopologyChange:
-        """Bind an exchange to another, or to itself.
-
-        Raises:
-            DefaultExchangeProtected, ExchangeNotFound, InvalidName (of the key),
-            InvalidBindingArguments.
-        """
-        self._check_not_default(destination)
-        return self._bind(
-            Binding(
-                source, destination, "exchange", routing_key, arguments or NO_ARGUMENTS, user=user
+        self._check_ends_not_default(wanted)
+        source = self._exchange_node(wanted.source)
+        destination = self._graph.destination(wanted)
+        if destination is None:
+            missing = QueueNotFound if wanted.destination_kind == "queue" else ExchangeNotFound
+            raise missing(wanted.destination, self.vhost)
+        key_bytes(wanted.routing_key)
+        _check_comparable(wanted)
+        source.index.check(wanted)
+        durable = source.durable and destination.durable
+        arguments = wanted.arguments or NO_ARGUMENTS
+        return self._applied(
+            self._graph.add_binding(
+                msgspec.structs.replace(wanted, durable=durable, arguments=arguments)
             )
         )
 
-    def unbind_exchange(
-        self,
-        destination: str,
-        source: str,
-        routing_key: str,
-        arguments: Mapping[str, object] | None = None,
-    ) -> TopologyChange:
-        """Remove a binding between exchanges; a missing binding or exchange is no error.
+    def unbind(self, wanted: Binding) -> TopologyChange:
+        """Remove a binding; a missing binding, queue or exchange is no error.
 
         Raises:
-            DefaultExchangeProtected: one end is the default exchange.
+            DefaultExchangeProtected: one end is the default exchange, which keeps its bindings.
             InvalidBindingArguments: no binding can have such arguments.
         """
-        self._check_not_default(destination)
-        return self._unbind(
-            Binding(source, destination, "exchange", routing_key, arguments or NO_ARGUMENTS)
-        )
-
-    def restore_binding(self, binding: Binding) -> TopologyChange:
-        """Add a binding from its value, at recovery; its durability follows from its ends again."""
-        bind = self.bind_queue if binding.destination_kind == "queue" else self.bind_exchange
-        ends = binding.destination, binding.source
-        return bind(*ends, binding.routing_key, binding.arguments, binding.user)
+        self._check_ends_not_default(wanted)
+        _check_comparable(wanted)
+        return self._applied(self._graph.remove_binding(wanted))
 
     def restore_departed(self, binding: Binding) -> TopologyChange:
         """At recovery, let `remove_departed` remove a binding of a deleted exchange or queue."""
@@ -314,25 +271,10 @@ class Topology(TopologyListing):
 
     # Rules
 
-    def _bind(self, wanted: Binding) -> TopologyChange:
-        self._check_not_default(wanted.source)
-        source = self._exchange_node(wanted.source)
-        destination = self._graph.destination(wanted)
-        if destination is None:
-            missing = QueueNotFound if wanted.destination_kind == "queue" else ExchangeNotFound
-            raise missing(wanted.destination, self.vhost)
-        key_bytes(wanted.routing_key)
-        _check_comparable(wanted)
-        source.index.check(wanted)
-        durable = source.durable and destination.durable
-        return self._applied(
-            self._graph.add_binding(msgspec.structs.replace(wanted, durable=durable))
-        )
-
-    def _unbind(self, wanted: Binding) -> TopologyChange:
-        self._check_not_default(wanted.source)
-        _check_comparable(wanted)
-        return self._applied(self._graph.remove_binding(wanted))
+    def _check_ends_not_default(self, binding: Binding) -> None:
+        if binding.destination_kind == "exchange":
+            self._check_not_default(binding.destination)
+        self._check_not_default(binding.source)
 
     def _check_not_default(self, exchange: str) -> None:
         if exchange == DEFAULT_EXCHANGE:

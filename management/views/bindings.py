@@ -109,12 +109,7 @@ async def delete_binding(call: Call) -> Answer:
     """Remove one binding."""
     binding = _binding(call)
     _authorize(call, binding)
-    unbind = (
-        call.vhost.unbind_queue
-        if binding.destination_kind == "queue"
-        else call.vhost.unbind_exchange
-    )
-    done = unbind(binding.destination, binding.source, binding.routing_key, binding.arguments)
+    done = call.vhost.unbind(binding)
     if done is not None:
         await done
     return Empty()

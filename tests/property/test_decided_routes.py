@@ -21,7 +21,7 @@ from routelog.amqp_front.transactions.transaction import Transaction
 from routelog.amqp_front.wire.command import PublishRun
 from routelog.amqp_front.wire.frame_cutter import FrameCutter
 from routelog.amqp_front.wire.properties import Properties, copies
-from routelog.exchanges import EXCHANGE_TYPES, RoutingError, held_name
+from routelog.exchanges import EXCHANGE_TYPES, Binding, RoutingError, held_name
 from routelog.log_backend import PERSISTENT, Progress, Records
 from routelog.vhosts import QueueProperties, VirtualHost
 from routelog.vhosts.publishing.internal_publish import OutgoingMessage
@@ -132,7 +132,7 @@ class Side:
                 found[f"held by {name}"] = held.count
             if kind == "x-recent-history":
                 queue = declare_queue(self.vhost, QueueProperties(f"of {name}"), object())[0]
-                self.vhost.bind_queue(queue.name, name, "", {})
+                self.vhost.bind(Binding(name, queue.name, "queue", ""))
         node.turns.run()
         for name, queue in self.vhost.queues.items():
             taken: list[str] = []
@@ -164,9 +164,9 @@ def declared(vhost: VirtualHost, chance: random.Random) -> list[str]:
             key = f"{chance.randrange(1, 4)}"
         try:
             if chance.random() < 0.4:
-                vhost.bind_exchange(chance.choice(names), source, key, matched)
+                vhost.bind(Binding(source, chance.choice(names), "exchange", key, matched))
             else:
-                vhost.bind_queue(chance.choice(QUEUES), source, key, matched)
+                vhost.bind(Binding(source, chance.choice(QUEUES), "queue", key, matched))
         except RoutingError:
             pass  # not every type takes every key, or exchanges
     return ["", *names, "amq.topic"]

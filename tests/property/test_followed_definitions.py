@@ -211,9 +211,13 @@ class Declarer:
         source, key = self._choice.choice(sources), self._name()
         arguments = self._choice.choice(({}, {"n": 1}, {"n": 2, "x-match": "any"}))
         if self._choice.random() < 0.3:
-            self._await(vhost.bind_exchange(self._choice.choice(sources), source, key, arguments))
+            self._await(
+                vhost.bind(
+                    Binding(source, self._choice.choice(sources), "exchange", key, arguments)
+                )
+            )
         elif (name := self._name()) and vhost.routing.has_queue(name):
-            self._await(vhost.bind_queue(name, source, key, arguments))
+            self._await(vhost.bind(Binding(source, name, "queue", key, arguments)))
 
     def unbind(self) -> None:
         vhost = self._vhost
@@ -221,18 +225,15 @@ class Declarer:
         if not bindings:
             return
         gone: Binding = self._choice.choice(sorted(bindings, key=repr))
-        ends = gone.destination, gone.source, gone.routing_key, gone.arguments
-        unbind = vhost.unbind_queue if gone.destination_kind == "queue" else vhost.unbind_exchange
-        self._await(unbind(*ends))
+        self._await(vhost.unbind(gone))
         if self._choice.random() < 0.5 and vhost.routing.has_exchange(gone.source):
-            bind = vhost.bind_queue if gone.destination_kind == "queue" else vhost.bind_exchange
-            self._await(bind(*ends))
+            self._await(vhost.bind(gone))
 
     def crowd(self) -> None:
         vhost, name = self._vhost, self._name()
         if vhost.routing.has_queue(name):
             for number in range(CROWD):
-                self._await(vhost.bind_queue(name, "amq.topic", f"{number}", {}))
+                self._await(vhost.bind(Binding("amq.topic", name, "queue", f"{number}")))
             if self._choice.random() < 0.7:
                 self._await(pending(vhost.delete_queue(vhost.queues[name])))
 

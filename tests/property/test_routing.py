@@ -238,9 +238,7 @@ class RoutingAgainstTwin(RuleBasedStateMachine):
             return
         binding = data.draw(st.sampled_from(self.twin.bindings))
         before = self._snapshot()
-        queue = binding.destination_kind == "queue"
-        unbind = self.table.unbind_queue if queue else self.table.unbind_exchange
-        change = unbind(binding.destination, binding.source, binding.routing_key, binding.arguments)
+        change = self.table.unbind(binding)
         self.twin.settle([binding])
         self._check_removed(change, before)
 
@@ -299,10 +297,10 @@ class RoutingAgainstTwin(RuleBasedStateMachine):
     def _bind(self, wanted: Binding, destination_exists: bool) -> None:
         if self.twin.exchange(wanted.source) is None or not destination_exists:
             with pytest.raises(RoutingError):
-                self.table.restore_binding(wanted)
+                self.table.bind(wanted)
             return
         known = self.twin.find(wanted)
-        change = self.table.restore_binding(wanted)
+        change = self.table.bind(wanted)
         assert change.bindings_added == ((wanted,) if known is None else ())
         if known is None:
             self.twin.bindings.append(wanted)
@@ -360,7 +358,7 @@ def dense_graph(table: RoutingTable, exchanges: list[Exchange], bindings: list[B
     for exchange in exchanges:
         table.restore_exchange(exchange)
     for binding in bindings:
-        table.restore_binding(binding)
+        table.bind(binding)
 
 
 GRAPH_EXCHANGES = EXCHANGES[:4]
@@ -428,10 +426,10 @@ def test_topic_patterns_match_like_regular_expressions(
     table = RoutingTable()
     for number, pattern in enumerate(bound):
         table.add_queue(f"q{number}", durable=False)
-        table.bind_queue(f"q{number}", "amq.topic", pattern)
+        table.bind(Binding("amq.topic", f"q{number}", "queue", pattern))
     for number, pattern in enumerate(bound):
         if pattern in unbound:
-            table.unbind_queue(f"q{number}", "amq.topic", pattern)
+            table.unbind(Binding("amq.topic", f"q{number}", "queue", pattern))
     for key in keys:
         expected = {
             f"q{number}"
@@ -462,10 +460,10 @@ def test_headers_bindings_match_like_a_loop_over_all_of_them(
     table = RoutingTable()
     for number, arguments in enumerate(bound):
         table.add_queue(f"q{number}", durable=False)
-        table.bind_queue(f"q{number}", "amq.headers", "", arguments)
+        table.bind(Binding("amq.headers", f"q{number}", "queue", "", arguments))
     for number, arguments in enumerate(bound):
         if not kept[number]:
-            table.unbind_queue(f"q{number}", "amq.headers", "", arguments)
+            table.unbind(Binding("amq.headers", f"q{number}", "queue", "", arguments))
     for headers in messages:
         expected = {
             f"q{number}"

@@ -9,6 +9,7 @@ from pamqp import commands
 from simulation.broker import FIRST, Broker
 from support.queue_samples import declare_queue, got
 
+from routelog.exchanges import Binding
 from routelog.log_backend import PERSISTENT, Reason
 from routelog.vhosts import GroupOptions, QueueProperties, VirtualHost
 from routelog.vhosts.messages.delivery import ReturnReason
@@ -80,7 +81,7 @@ class Clients:
             )
             if answer is not None:
                 await answer
-            bound = vhost.bind_queue(queue, name, "", {})
+            bound = vhost.bind(Binding(name, queue, "queue", ""))
             if bound is not None:
                 await bound
         _, joined = vhost.hosted.groups.join(vhost.queues["kept"], GroupOptions(GROUP), "first", 0)
@@ -210,10 +211,10 @@ class Clients:
         vhost.declare_exchange(
             name, "fanout", durable=False, auto_delete=True, internal=False, arguments={}
         )
-        vhost.bind_exchange("amq.fanout", name, "", {})
+        vhost.bind(Binding(name, "amq.fanout", "exchange", ""))
         for queue in vhost.queues.values():
             if queue.declaring is None:
-                vhost.bind_queue(queue.name, name, "", {})
+                vhost.bind(Binding(name, queue.name, "queue", ""))
 
     def _read(self, vhost: VirtualHost) -> None:
         group = vhost.queues["kept"].groups.get(GROUP)

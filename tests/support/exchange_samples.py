@@ -9,7 +9,7 @@ import msgspec
 from support.frame_samples import some_properties
 from support.queue_samples import declare_queue
 
-from routelog.exchanges import held_name
+from routelog.exchanges import Binding, held_name
 from routelog.log_backend import PERSISTENT, Records, encode_records
 from routelog.vhosts import QueueProperties, VirtualHost
 
@@ -54,7 +54,7 @@ def exchange(vhost: VirtualHost, kind: str, *keys: str, **arguments: object) -> 
     options = {"durable": False, "auto_delete": False, "internal": False}
     vhost.declare_exchange("x", kind, arguments=arguments, **options)
     for key in keys:
-        vhost.bind_queue(key, "x", key, {})
+        vhost.bind(Binding("x", key, "queue", key))
 
 
 def held(vhost: VirtualHost, name: str) -> list[bytes]:

@@ -292,7 +292,7 @@ class _Stage:
             binding.destination
         ):
             self._paper.add_queue(binding.destination, durable=True)
-        is_added = bool(self._paper.restore_binding(binding))
+        is_added = bool(self._paper.bind(binding))
         if is_added and not (self._real is not None and self._real.routing.has_binding(binding)):
             limit = reached(self.limits, MAX_BINDINGS, self._bindings + self.added_bindings)
             if limit is not None:

@@ -17,7 +17,7 @@ from typing import Annotated, Any, Protocol
 
 import msgspec
 
-from routelog.exchanges import DestinationKind, QueueNotFound
+from routelog.exchanges import Binding, DestinationKind, QueueNotFound
 from routelog.log_backend import MalformedProperties, Octets, UnknownFieldType
 from routelog.vhosts.actor import Actor, acts
 from routelog.vhosts.arguments.argument_table import decode_arguments
@@ -397,25 +397,17 @@ def _exchange_declared(caller: _Caller, wanted: NameCall) -> Durable:
     return caller.vhost.exchange_declared(wanted.name)
 
 
-def _bind_queue(caller: _Caller, wanted: BindCall) -> Durable:
-    return caller.vhost.bind_queue(*_ends(wanted))
+def _bind(kind: DestinationKind, caller: _Caller, wanted: BindCall) -> Durable:
+    return caller.vhost.bind(_binding(kind, wanted))
 
 
-def _unbind_queue(caller: _Caller, wanted: BindCall) -> Durable:
-    return caller.vhost.unbind_queue(*_ends(wanted))
+def _unbind(kind: DestinationKind, caller: _Caller, wanted: BindCall) -> Durable:
+    return caller.vhost.unbind(_binding(kind, wanted))
 
 
-def _bind_exchange(caller: _Caller, wanted: BindCall) -> Durable:
-    return caller.vhost.bind_exchange(*_ends(wanted))
-
-
-def _unbind_exchange(caller: _Caller, wanted: BindCall) -> Durable:
-    return caller.vhost.unbind_exchange(*_ends(wanted))
-
-
-def _ends(wanted: BindCall) -> tuple[str, str, str, Mapping[str, object]]:
+def _binding(kind: DestinationKind, wanted: BindCall) -> Binding:
     arguments = _arguments(wanted.arguments)
-    return wanted.destination, wanted.source, wanted.routing_key, arguments
+    return Binding(wanted.source, wanted.destination, kind, wanted.routing_key, arguments)
 
 
 def _declare_queue(caller: _Caller, wanted: DeclareQueueCall) -> Answer[object]:
@@ -492,10 +484,10 @@ _VHOST_METHODS: Mapping[str, _Method] = {
     "declare_exchange": (DeclareExchangeCall, _declare_exchange),
     "delete_exchange": (DeleteExchangeCall, _delete_exchange),
     "exchange_declared": (NameCall, _exchange_declared),
-    "bind_queue": (BindCall, _bind_queue),
-    "unbind_queue": (BindCall, _unbind_queue),
-    "bind_exchange": (BindCall, _bind_exchange),
-    "unbind_exchange": (BindCall, _unbind_exchange),
+    "bind_queue": (BindCall, partial(_bind, "queue")),
+    "unbind_queue": (BindCall, partial(_unbind, "queue")),
+    "bind_exchange": (BindCall, partial(_bind, "exchange")),
+    "unbind_exchange": (BindCall, partial(_unbind, "exchange")),
     "declare_queue": (DeclareQueueCall, _declare_queue),
     "delete_queue": (DeleteQueueCall, _delete_queue),
 }

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Mapping, Set
 from functools import partial
 from typing import Any
 
-from routelog.exchanges import DestinationKind, QueueNotFound
+from routelog.exchanges import Binding, DestinationKind, QueueNotFound
 from routelog.vhosts.actor import current_actor
 from routelog.vhosts.arguments.json_arguments import encoded_arguments
 from routelog.vhosts.arguments.queue_properties import QueueProperties
@@ -105,42 +105,16 @@ class RemoteDefinitions:
         said = {"name": name, "if_unused": if_unused}
         return self._change("delete_exchange", said, here, repeats=False)
 
-    def bind_queue(
-        self, queue: str, exchange: str, routing_key: str, arguments: Mapping[str, object]
-    ) -> Done:
+    def bind(self, binding: Binding) -> Done:
         """See `VhostDefinitions`."""
-        return self._bind("bind_queue", queue, exchange, routing_key, arguments)
+        here = partial(self._vhost.bind, binding)
+        return self._change(f"bind_{binding.destination_kind}", _ends(binding), here)
 
-    def unbind_queue(
-        self, queue: str, exchange: str, routing_key: str, arguments: Mapping[str, object]
-    ) -> Done:
+    def unbind(self, binding: Binding) -> Done:
         """See `VhostDefinitions`."""
-        return self._bind("unbind_queue", queue, exchange, routing_key, arguments)
-
-    def bind_exchange(
-        self, destination: str, source: str, routing_key: str, arguments: Mapping[str, object]
-    ) -> Done:
-        """See `VhostDefinitions`."""
-        return self._bind("bind_exchange", destination, source, routing_key, arguments)
-
-    def unbind_exchange(
-        self, destination: str, source: str, routing_key: str, arguments: Mapping[str, object]
-    ) -> Done:
-        """See `VhostDefinitions`."""
-        return self._bind("unbind_exchange", destination, source, routing_key, arguments)
-
-    def _bind(
-        self,
-        method: str,
-        destination: str,
-        source: str,
-        routing_key: str,
-        arguments: Mapping[str, object],
-    ) -> Done:
-        ends = {"destination": destination, "source": source, "routing_key": routing_key}
-        here = partial(getattr(self._vhost, method), destination, source, routing_key, arguments)
-        said = {**ends, "arguments": encoded_arguments(arguments)}
-        return self._change(method, said, here, repeats=method.startswith("bind"))
+        here = partial(self._vhost.unbind, binding)
+        method = f"unbind_{binding.destination_kind}"
+        return self._change(method, _ends(binding), here, repeats=False)
 
     def wait_for_free(self, kind: DestinationKind, name: str) -> Awaitable[None] | None:
         """See `VhostDefinitions`: the leader waits before it declares."""
@@ -282,3 +256,12 @@ class RemoteDefinitions:
                     raise
         answer = here()
         return await answer if asyncio.isfuture(answer) else answer
+
+
+def _ends(binding: Binding) -> Mapping[str, object]:
+    return {
+        "destination": binding.destination,
+        "source": binding.source,
+        "routing_key": binding.routing_key,
+        "arguments": encoded_arguments(binding.arguments),
+    }

@@ -189,7 +189,7 @@ class StoredTopology:
         if value is not None:
             binding = _binding(value, durable=durable)
             try:
-                change = self._routing.restore_binding(binding)
+                change = self._routing.bind(binding)
             except (ExchangeNotFound, QueueNotFound):
                 change = self._routing.restore_departed(binding)
             self._keeper.apply(change)

@@ -19,7 +19,6 @@ from routelog.exchanges import (
     QueueNotFound,
     RoutingTable,
     SortedNameTable,
-    TopologyChange,
     check_name,
     check_not_reserved,
     type_table,
@@ -258,10 +257,29 @@ class VirtualHost:
         owned = msgspec.structs.replace(exchange, user=_user())
         return self._keeper.applied(self.routing.restore_exchange(owned))
 
+    def bind(self, binding: Binding) -> Durable:
+        """Bind a queue or an exchange to an exchange; see `RoutingTable.bind` for what it refuses.
+
+        Raises:
+            InvalidArguments: they are too large.
+            BindingLimitReached, UserBindingLimitReached, DefinitionsLimitReached: there are too many.
+        """
+        checked_arguments(binding.arguments)
+        return self.restore_binding(binding)
+
     def restore_binding(self, binding: Binding) -> Durable:
         """Bind as a value says."""
-        owned = msgspec.structs.replace(binding, user=_user())
-        return self._bound(self.routing.restore_binding(owned))
+        change = self.routing.bind(msgspec.structs.replace(binding, user=_user()))
+        durable = self._keeper.applied(change)
+        for added in change.bindings_added:
+            memory = self.hosted.memories.by_name.get(added.source)
+            if isinstance(memory, RecentHistory):
+                hand_over(memory, added, self.post, self.queues)
+        return durable
+
+    def unbind(self, binding: Binding) -> Durable:
+        """Remove a binding, if it is there."""
+        return self._keeper.applied(self.routing.unbind(binding))
 
     def delete_exchange(self, name: str, *, if_unused: bool) -> Durable:
         """Delete an exchange with its bindings, very many in several turns; see `RoutingTable.delete`."""
@@ -280,51 +298,6 @@ class VirtualHost:
         """The journal accepts entries: see to what an earlier run had begun."""
         self.hosted.delays.start()
         self._keeper.go_on()
-
-    def bind_queue(
-        self, queue: str, exchange: str, routing_key: str, arguments: Mapping[str, object]
-    ) -> Durable:
-        """Bind a queue to an exchange.
-
-        Raises:
-            InvalidArguments: they are too large.
-            BindingLimitReached, UserBindingLimitReached, DefinitionsLimitReached: there are too many.
-        """
-        checked_arguments(arguments)
-        change = self.routing.bind_queue(queue, exchange, routing_key, arguments, _user())
-        return self._bound(change)
-
-    def unbind_queue(
-        self, queue: str, exchange: str, routing_key: str, arguments: Mapping[str, object]
-    ) -> Durable:
-        """Remove a binding of a queue, if there is one."""
-        return self._keeper.applied(
-            self.routing.unbind_queue(queue, exchange, routing_key, arguments)
-        )
-
-    def bind_exchange(
-        self, destination: str, source: str, routing_key: str, arguments: Mapping[str, object]
-    ) -> Durable:
-        """Bind an exchange to an exchange; see `bind_queue`."""
-        checked_arguments(arguments)
-        change = self.routing.bind_exchange(destination, source, routing_key, arguments, _user())
-        return self._bound(change)
-
-    def unbind_exchange(
-        self, destination: str, source: str, routing_key: str, arguments: Mapping[str, object]
-    ) -> Durable:
-        """Remove a binding of an exchange, if there is one."""
-        return self._keeper.applied(
-            self.routing.unbind_exchange(destination, source, routing_key, arguments)
-        )
-
-    def _bound(self, change: TopologyChange) -> Durable:
-        durable = self._keeper.applied(change)
-        for binding in change.bindings_added:
-            memory = self.hosted.memories.by_name.get(binding.source)
-            if isinstance(memory, RecentHistory):
-                hand_over(memory, binding, self.post, self.queues)
-        return durable
 
     # -- queues
 

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
-from routelog.exchanges import DestinationKind
+from routelog.exchanges import Binding, DestinationKind
 from routelog.log_backend import Progress, Reason, Records
 from routelog.vhosts.arguments.queue_properties import QueueProperties
 from routelog.vhosts.messages.delivery import DeliverySource
@@ -72,24 +72,10 @@ class VhostDefinitions(Protocol):
     def delete_exchange(self, name: str, *, if_unused: bool) -> Done:
         """See `VirtualHost`."""
 
-    def bind_queue(
-        self, queue: str, exchange: str, routing_key: str, arguments: Mapping[str, object]
-    ) -> Done:
+    def bind(self, binding: Binding) -> Done:
         """See `VirtualHost`."""
 
-    def unbind_queue(
-        self, queue: str, exchange: str, routing_key: str, arguments: Mapping[str, object]
-    ) -> Done:
-        """See `VirtualHost`."""
-
-    def bind_exchange(
-        self, destination: str, source: str, routing_key: str, arguments: Mapping[str, object]
-    ) -> Done:
-        """See `VirtualHost`."""
-
-    def unbind_exchange(
-        self, destination: str, source: str, routing_key: str, arguments: Mapping[str, object]
-    ) -> Done:
+    def unbind(self, binding: Binding) -> Done:
         """See `VirtualHost`."""
 
     def wait_for_free(self, kind: DestinationKind, name: str) -> Awaitable[None] | None:

@@ -23,6 +23,7 @@ from unit.log_backend.log_records import records
 from unit.log_backend.open_store import unsettled
 from unit.vhosts.delays.test_held_messages import message
 
+from routelog.exchanges import Binding
 from routelog.log_backend import PartitionLog, Reason, SystemClock
 from routelog.vhosts.messages.delivery import ReturnReason
 from routelog.vhosts.rules.rule_services import RuleServices
@@ -45,7 +46,7 @@ class DeadLetters:
     async def declare(self, node: Node) -> None:
         """Declare what the messages come from, as all others do."""
         for name in TARGETS:
-            node.vhost.bind_queue(name, "amq.fanout", "", {})
+            node.vhost.bind(Binding("amq.fanout", name, "queue", ""))
         await node.declare("source", x_dead_letter_exchange="amq.fanout", **self._arguments)
 
     def publish(self, node: Node, numbers: Sequence[int], size: int) -> int:
@@ -98,7 +99,7 @@ class Delayed(DeadLetters):
         assert done is not None
         await done
         for name in TARGETS:
-            node.vhost.bind_queue(name, "later", "", {})
+            node.vhost.bind(Binding("later", name, "queue", ""))
 
     def publish(self, node: Node, numbers: Sequence[int], size: int) -> int:
         """See `DeadLetters`; a delay is as long as the number of its message is high."""

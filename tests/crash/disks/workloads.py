@@ -14,6 +14,7 @@ from crash.disks.committing import commit, commit_in_turns, fail_in_turns
 from crash.disks.node import Node, until_gone, wait_for
 from support.waiting import WAIT_SECONDS
 
+from routelog.exchanges import Binding
 from routelog.vhosts import Policy, User, UserDirectory
 
 Workload = Callable[[Node, Path], Awaitable[Node]]
@@ -251,7 +252,7 @@ async def topology_that_changes(node: Node, root: Path) -> Node:
         node.vhost.declare_exchange(
             name, "topic", durable=True, auto_delete=False, internal=False, arguments={}
         )
-        node.vhost.bind_queue("a", name, f"key.{number}", {})
+        node.vhost.bind(Binding(name, "a", "queue", f"key.{number}"))
         answers = [node.declaring(f"t{number}")]
         if number >= 2:
             answers.append(node.deleting(f"t{number - 2}"))
@@ -277,7 +278,7 @@ async def topology_in_flight(node: Node, root: Path) -> Node:
         answers.append(node.declaring(f"f{number}"))
         changed = node.vhost.change_queue(node.vhost.queues["kept"], {"x-max-length": 100 + number})
         answers.append(asyncio.ensure_future(changed))
-        node.vhost.bind_queue("kept", "amq.direct", f"key.{number}", {})
+        node.vhost.bind(Binding("amq.direct", "kept", "queue", f"key.{number}"))
         answers.append(asyncio.ensure_future(users.put_user(User(f"u{number % 3}", f"{number}"))))
         policy = Policy("p", f"^f{number}$", {"delivery-limit": 1 + number})
         answers.append(asyncio.ensure_future(node.vhost.policies.put(policy)))

@@ -10,6 +10,7 @@ from unit.amqp_front.publishing_channel import Channel, carry_out, runs
 from routelog.amqp_front.publishing.publisher import Publisher
 from routelog.amqp_front.transactions.commit_plan import CommitPlan
 from routelog.amqp_front.transactions.run_planner import RunPlanner
+from routelog.exchanges import Binding
 from routelog.vhosts import Counters, QueueProperties
 
 # Each is one run: a cutter's table is good for one.
@@ -29,7 +30,7 @@ def counted(counters: Counters) -> dict[str, int]:
 def bound(node: Node) -> Node:
     """Both queues get what comes to `amq.fanout`."""
     for name in ("one", "two"):
-        node.vhost.bind_queue(name, "amq.fanout", "", {})
+        node.vhost.bind(Binding("amq.fanout", name, "queue", ""))
     return node
 
 

@@ -25,6 +25,7 @@ from routelog.amqp_front.transactions import commit_plan
 from routelog.amqp_front.transactions.commit import Commit
 from routelog.amqp_front.transactions.commit_planning import CommitPlanning
 from routelog.amqp_front.transactions.transaction import Kept, Transaction
+from routelog.exchanges import Binding
 from routelog.log_backend import (
     LogOptions,
     PartitionLog,
@@ -112,7 +113,7 @@ async def declare(node: Node, names: dict[str, dict[str, object]], extra: bool) 
         node.vhost.declare_exchange(
             name, kind, durable=True, auto_delete=False, internal=False, arguments=arguments
         )
-        node.vhost.bind_queue("plain", name, "plain", {})
+        node.vhost.bind(Binding(name, "plain", "queue", "plain"))
     node.turns.run()
 
 

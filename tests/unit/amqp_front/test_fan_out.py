@@ -18,6 +18,7 @@ from unit.amqp_front.transactions.test_commit_planning import commit, kept
 from routelog.amqp_front.publishing.publisher import Publisher
 from routelog.amqp_front.transactions.commit_planning import CommitPlanning
 from routelog.amqp_front.wire.command import PublishRun
+from routelog.exchanges import Binding
 from routelog.log_backend import JournalFailed, Progress
 from routelog.vhosts import QueueProperties
 from routelog.vhosts.publishing.appending import QUEUES_BETWEEN_LOOKS
@@ -32,7 +33,7 @@ async def node(tmp_path: Path) -> AsyncIterator[Node]:
     async with running_node(tmp_path) as running:
         for name in QUEUES[:-1]:
             running.vhost.declare_queue(QueueProperties(name), object())
-            running.vhost.bind_queue(name, "amq.fanout", "", {})
+            running.vhost.bind(Binding("amq.fanout", name, "queue", ""))
         yield running
 
 
@@ -50,7 +51,7 @@ def full(node: Node) -> None:
 
 def _bind_last(node: Node, arguments: dict[str, object]) -> None:
     node.vhost.declare_queue(QueueProperties(LAST, arguments=arguments), object())
-    node.vhost.bind_queue(LAST, "amq.fanout", "", {})
+    node.vhost.bind(Binding("amq.fanout", LAST, "queue", ""))
 
 
 @pytest.fixture
@@ -106,7 +107,7 @@ def test_few_queues_are_served_in_one_turn(
     node: Node, channel: Channel, publisher: Publisher
 ) -> None:
     for name in QUEUES[: TURN - 1]:
-        node.vhost.bind_queue(name, "amq.direct", "few", {})
+        node.vhost.bind(Binding("amq.direct", name, "queue", "few"))
     node.vhost.routing.route("amq.direct", b"few")
     publisher.carry(*runs(publish(1, "amq.direct", "few", b"a")))
     assert sum(counts(node)) == TURN - 1
@@ -119,7 +120,7 @@ def test_behind_a_long_way_that_took_its_time_a_run_is_cut(
 ) -> None:
     exchange = "amq.headers" if by_headers else "amq.fanout"
     for name in QUEUES[:2]:
-        node.vhost.bind_queue(name, "amq.headers", "", {"x-match": "all"})
+        node.vhost.bind(Binding("amq.headers", name, "queue", "", {"x-match": "all"}))
     frames = b"".join(publish(1, exchange, key, b"m") for key in ("k1", "k2", "k3"))
     (run,) = runs(frames)
     monkeypatch.setattr("routelog.vhosts.publishing.decision.LONG_ROUTE", 1)
@@ -172,9 +173,9 @@ def two_ways(
     monkeypatch.setattr("routelog.vhosts.publishing.client_publish.SHARED_AT_ONCE", 1)
     monkeypatch.setattr("routelog.vhosts.publishing.fan_out.NAMES_AT_ONCE", TURN)
     for name in QUEUES:
-        node.vhost.bind_queue(name, "amq.direct", "all", {})
+        node.vhost.bind(Binding("amq.direct", name, "queue", "all"))
         if name >= QUEUES[TURN]:
-            node.vhost.bind_queue(name, "amq.direct", "later", {})
+            node.vhost.bind(Binding("amq.direct", name, "queue", "later"))
     keys = "all", "later", "all", "later"
     frames = [publish(1, "amq.direct", key, b"%d" % at) for at, key in enumerate(keys)]
     return lambda: runs(b"".join(frames))

@@ -5,6 +5,7 @@ import pytest
 from routelog.exchanges import (
     DEDUPLICATION,
     RECENT_HISTORY,
+    Binding,
     DeduplicationOptions,
     Exchange,
     InvalidExchangeArguments,
@@ -68,10 +69,10 @@ def test_a_walk_asks_where_something_is_remembered_also_behind_another_exchange(
     table.declare(
         "d", DEDUPLICATION, arguments={"x-cache-size": 1, "alternate-exchange": "amq.fanout"}
     )
-    table.bind_exchange("d", "amq.direct", "k")
+    table.bind(Binding("amq.direct", "d", "exchange", "k"))
     for queue, exchange in (("q", "d"), ("other", "amq.fanout")):
         table.add_queue(queue, durable=False)
-        table.bind_queue(queue, exchange, "")
+        table.bind(Binding(exchange, queue, "queue", ""))
     assert table.remembers("amq.direct")
     assert table.cached_routes("amq.direct") is None
     assert not table.remembers("amq.fanout")

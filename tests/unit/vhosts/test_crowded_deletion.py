@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from support.queue_samples import Node, Taker, declare_queue, running_node
 
-from routelog.exchanges import QueueNotFound
+from routelog.exchanges import Binding, QueueNotFound
 from routelog.exchanges.topology.binding_graph import AT_ONCE_MAX, DEPARTED_BINDINGS_MAX
 from routelog.log_backend import Change, MetadataUnavailable
 from routelog.vhosts import Durable, QueueProperties, VirtualHost, pending
@@ -27,8 +27,8 @@ async def crowd(vhost: VirtualHost) -> None:
         await durable
     last: Durable = None
     for number in range(COUNT):
-        last = vhost.bind_queue("to", "from", f"{number}.*", {})
-    vhost.bind_queue("beside", "amq.topic", "kept", {})
+        last = vhost.bind(Binding("from", "to", "queue", f"{number}.*"))
+    vhost.bind(Binding("amq.topic", "beside", "queue", "kept"))
     assert last is not None
     await last
 
@@ -97,7 +97,7 @@ async def test_nothing_of_its_name_is_declared_before_its_bindings_are_gone(tmp_
             vhost.declare_queue(QueueProperties("to", durable=True), CONNECTION)
         assert "to" not in vhost.queues
         with pytest.raises(QueueNotFound):
-            vhost.bind_queue("to", "from", "new", {})
+            vhost.bind(Binding("from", "to", "queue", "new"))
         await vhost.until_free("queue", "to")
         vhost.declare_queue(QueueProperties("to"), CONNECTION)
         assert len(vhost.routing.bindings_to_queue("to")) == 1
@@ -109,7 +109,7 @@ async def test_what_is_deleted_unasked_is_gone_at_once_too(node: Node, how: str)
     properties = QueueProperties("q", exclusive=how == "exclusive", auto_delete=how != "exclusive")
     queue, _ = declare_queue(vhost, properties, CONNECTION)
     for number in range(COUNT):
-        vhost.bind_queue("q", "amq.topic", f"{number}.*", {})
+        vhost.bind(Binding("amq.topic", "q", "queue", f"{number}.*"))
     closed = None
     if how == "exclusive":
         closed = vhost.connection_closed(CONNECTION)

@@ -10,6 +10,7 @@ from support.queue_samples import Node, SlowDisk, declare_queue, running_node
 from support.waiting import until
 from unit.vhosts.replicated_nodes import ReplicatedNode, replicated_node
 
+from routelog.exchanges import Binding
 from routelog.log_backend import ShardBlock
 from routelog.vhosts import QueueLocked, QueueProperties, VhostRecord, VirtualHost, pending
 from routelog.vhosts.sessions.definition_barrier import DefinitionBarrier
@@ -40,9 +41,9 @@ async def declare_all(vhost: VirtualHost) -> None:
 def bind_all(vhost: VirtualHost) -> None:
     """Bindings of these."""
     for queue in ("durable", "q", "mine"):
-        vhost.bind_queue(queue, "x", "k", {})
-    vhost.bind_queue("q", "amq.direct", "k", {})
-    vhost.bind_exchange("x", "amq.fanout", "", {})
+        vhost.bind(Binding("x", queue, "queue", "k"))
+    vhost.bind(Binding("amq.direct", "q", "queue", "k"))
+    vhost.bind(Binding("amq.fanout", "x", "exchange", ""))
 
 
 def records(node: Node) -> list[bytes]:
@@ -73,8 +74,8 @@ async def test_a_node_on_its_own_writes_nothing_of_them(tmp_path: Path) -> None:
         vhost.declare_exchange("x", "topic", **CONDITIONS)
         for properties in (QueueProperties("q"), QueueProperties("mine", exclusive=True)):
             assert pending(vhost.declare_queue(properties, connection)) is None
-            assert vhost.bind_queue(properties.name, "x", "k", {}) is None
-        assert vhost.unbind_queue("q", "x", "k", {}) is None
+            assert vhost.bind(Binding("x", properties.name, "queue", "k")) is None
+        assert vhost.unbind(Binding("x", "q", "queue", "k")) is None
         assert pending(vhost.delete_queue(vhost.queues["q"])) is None
         vhost.connection_closed(connection)
         assert not vhost.routing.has_exchange("x")

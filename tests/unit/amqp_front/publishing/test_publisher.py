@@ -24,7 +24,7 @@ from routelog.amqp_front.wire.properties import visible_properties
 from routelog.amqp_front.wire.single_run import LOOKED_AT_MAX
 from routelog.broker.loop.cork import Cork
 from routelog.broker.waiting.consumer_gates import WAIT_SECONDS_MAX, ConsumerGates
-from routelog.exchanges import ExchangeNotFound
+from routelog.exchanges import Binding, ExchangeNotFound
 from routelog.log_backend import BLIND_COPIES, JournalFailed, Records, SystemClock
 from routelog.vhosts import (
     AccessRefused,
@@ -63,7 +63,7 @@ def test_each_message_reaches_the_queue_of_its_key(node: Node, publisher: Publis
 
 def test_a_message_for_several_queues_is_kept_once(node: Node, publisher: Publisher) -> None:
     for name in ("one", "two"):
-        node.vhost.bind_queue(name, "amq.topic", "all.#", {})
+        node.vhost.bind(Binding("amq.topic", name, "queue", "all.#"))
     send(publisher, *(publish(1, "amq.topic", "all", b"m%d" % at) for at in range(3)))
     first, second = (node.vhost.queues[name].get() for name in ("one", "two"))
     assert first is not None
@@ -75,8 +75,8 @@ def test_a_message_for_several_queues_is_kept_once(node: Node, publisher: Publis
 def test_a_queue_keeps_the_publishers_order_when_it_is_in_several_routes(
     node: Node, publisher: Publisher
 ) -> None:
-    node.vhost.bind_queue("one", "amq.topic", "#", {})
-    node.vhost.bind_queue("two", "amq.topic", "b", {})
+    node.vhost.bind(Binding("amq.topic", "one", "queue", "#"))
+    node.vhost.bind(Binding("amq.topic", "two", "queue", "b"))
     send(publisher, *(publish(1, "amq.topic", key, key.encode()) for key in ("a", "b", "a", "b")))
     assert held(node, "one") == ["a", "b", "a", "b"]
     assert held(node, "two") == ["b", "b"]
@@ -85,7 +85,7 @@ def test_a_queue_keeps_the_publishers_order_when_it_is_in_several_routes(
 def test_keys_that_lead_the_same_way_keep_the_publishers_order(
     node: Node, publisher: Publisher
 ) -> None:
-    node.vhost.bind_queue("one", "amq.topic", "#", {})
+    node.vhost.bind(Binding("amq.topic", "one", "queue", "#"))
     keys = ("a", "b", "b", "c", "a", "c", "b")
     send(
         publisher, *(publish(1, "amq.topic", key, f"{at}".encode()) for at, key in enumerate(keys))
@@ -199,7 +199,7 @@ def test_topic_permissions_let_through_what_comes_before_the_first_key_that_is_r
         node.vhost.declare_exchange(
             name, kind, durable=False, auto_delete=False, internal=False, arguments={}
         )
-        node.vhost.bind_queue("one", name, "#", {})
+        node.vhost.bind(Binding(name, "one", "queue", "#"))
         channel.book.put_topic(channel.user, "/", TopicPermission(name, "^a", ""))
     messages = [publish(1, "topics", key, key.encode()) for key in ("a1", "a2", "b", "a3")]
     with pytest.raises(AccessRefused, match="topic 'b' in exchange 'topics'"):
@@ -250,7 +250,7 @@ def carried(publisher: Publisher, messages: list[bytes]) -> list[int]:
 def test_new_keys_are_routed_while_there_is_time_and_the_rest_comes_again(
     node: Node, hurried: Publisher, channel: Channel
 ) -> None:
-    node.vhost.bind_queue("one", "amq.topic", "#", {})
+    node.vhost.bind(Binding("amq.topic", "one", "queue", "#"))
     keys = [f"k{number}" for number in range(50)]
     hurried.confirming = True
     messages = [publish(1, "amq.topic", key, key.encode()) for key in keys]
@@ -265,8 +265,8 @@ def test_new_keys_are_routed_while_there_is_time_and_the_rest_comes_again(
 
 
 def test_a_turn_may_end_after_each_long_key(node: Node, hurried: Publisher) -> None:
-    node.vhost.bind_queue("one", "amq.topic", "#", {})
-    node.vhost.bind_queue("one", "amq.headers", "", {})
+    node.vhost.bind(Binding("amq.topic", "one", "queue", "#"))
+    node.vhost.bind(Binding("amq.headers", "one", "queue", ""))
     for exchange in ("amq.topic", "amq.headers"):
         long, short = ("a" * bytes_ for bytes_ in (LONG_KEY, LONG_KEY - 1))
         messages = [publish(1, exchange, f"{long}{number}", b"m") for number in range(3)]
@@ -278,7 +278,7 @@ def test_a_turn_may_end_after_each_long_key(node: Node, hurried: Publisher) -> N
 def test_messages_whose_headers_decide_are_routed_while_there_is_time(
     node: Node, hurried: Publisher
 ) -> None:
-    node.vhost.bind_queue("one", "amq.headers", "", {"x": 1})
+    node.vhost.bind(Binding("amq.headers", "one", "queue", "", {"x": 1}))
     some = some_properties(headers={"x": 1})
     names = [f"{number}" for number in range(100)]
     counts = carried(
@@ -485,7 +485,7 @@ def test_what_one_of_several_queues_refuses_is_nacked(
 ) -> None:
     full(node, "full")
     for queue in ("one", "full"):
-        node.vhost.bind_queue(queue, "amq.fanout", "", {})
+        node.vhost.bind(Binding("amq.fanout", queue, "queue", ""))
     publisher.confirming = True
     send(publisher, *(publish(1, "amq.fanout", "", b"%d" % n) for n in range(3)))
     node.turns.run()
@@ -584,7 +584,7 @@ def test_a_run_for_several_queues_waits_for_none(
 ) -> None:
     behind(node)
     for name in ("one", "two"):
-        node.vhost.bind_queue(name, "amq.fanout", "", {})
+        node.vhost.bind(Binding("amq.fanout", name, "queue", ""))
     send(publisher, publish(1, "amq.fanout", "", b"to both"))
     assert not channel.waits_for_consumers
 

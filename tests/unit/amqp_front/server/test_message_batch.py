@@ -17,7 +17,7 @@ from routelog.amqp_front.server.message_batch import MessageBatch, MessageRefuse
 from routelog.broker import Gate, IntakeFull, PublishersWait, PublishRates
 from routelog.broker.node.direct_reply import DirectReplies
 from routelog.broker.waiting.intake_budget import IntakeBudget, IntakeLimits
-from routelog.exchanges import ExchangeNotFound
+from routelog.exchanges import Binding, ExchangeNotFound
 from routelog.log_backend import scheduler_of
 from routelog.vhosts import (
     AccessRefused,
@@ -132,7 +132,7 @@ async def test_indexes_are_those_of_the_batch_in_however_many_turns(
     # To more queues than one look at the clock is for, with keys that nobody has looked for.
     for number in range(40):
         queue, _ = declare_queue(node.vhost, QueueProperties(f"q{number}", durable=False), object())
-        node.vhost.bind_queue(queue.name, "amq.fanout", "", {})
+        node.vhost.bind(Binding("amq.fanout", queue.name, "queue", ""))
     properties = QueueProperties(
         "full", durable=False, arguments={"x-max-length": 1, "x-overflow": "reject-publish"}
     )

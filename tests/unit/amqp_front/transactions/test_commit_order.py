@@ -16,6 +16,7 @@ from routelog.amqp_front.transactions import run_planner, transaction
 from routelog.amqp_front.transactions.commit_plan import Batch
 from routelog.amqp_front.transactions.commit_planning import CommitPlanning
 from routelog.amqp_front.transactions.transaction import Transaction
+from routelog.exchanges import Binding
 
 Commit = Callable[..., list[Batch]]
 KEYS = "one", "two", "a.b", "b.a", "none"
@@ -58,7 +59,7 @@ def bound(node: Node) -> None:
             exchange, kind, durable=False, auto_delete=False, internal=False, arguments={}
         )
     for exchange, _, queue, key, arguments in bindings:
-        node.vhost.bind_queue(queue, exchange, key, arguments)
+        node.vhost.bind(Binding(exchange, queue, "queue", key, arguments))
 
 
 def test_what_a_queue_gets_of_several_exchanges_keeps_its_order(

@@ -23,7 +23,7 @@ from routelog.amqp_front.wire.errors import (
     SoftError,
 )
 from routelog.amqp_front.wire.single_run import LOOKED_AT_MAX
-from routelog.exchanges import ExchangeNotFound
+from routelog.exchanges import Binding, ExchangeNotFound
 from routelog.log_backend import Progress
 from routelog.vhosts import QueueProperties
 
@@ -83,7 +83,7 @@ TURNS = 3  # of their plan, when a turn bears one step
 def bound(node: Node) -> None:
     """Both queues get what is published to amq.fanout."""
     for name in ("one", "two"):
-        node.vhost.bind_queue(name, "amq.fanout", "", {})
+        node.vhost.bind(Binding("amq.fanout", name, "queue", ""))
 
 
 def test_a_small_transaction_is_planned_in_one_turn(
@@ -120,7 +120,7 @@ def test_a_run_is_planned_in_parts_and_keeps_its_order(
     node.vhost.declare_exchange(
         "h", "headers", durable=False, auto_delete=False, internal=False, arguments={}
     )
-    node.vhost.bind_queue("one", "h", "", {"x-match": "all"})
+    node.vhost.bind(Binding("h", "one", "queue", "", {"x-match": "all"}))
     bodies = [f"m{at}" for at in range(3 * LOOKED_AT_MAX)]
     node.vhost.firehose = _Nobody()
     assert commit(node, planning(to("k", *bodies, exchange="h"))) > 3
@@ -178,11 +178,11 @@ def test_a_queue_that_is_declared_anew_meanwhile_gets_all_of_it(
 def test_a_binding_that_comes_or_goes_meanwhile_counts(
     node: Node, planning: Callable[..., CommitPlanning]
 ) -> None:
-    node.vhost.bind_queue("one", "amq.fanout", "", {})
+    node.vhost.bind(Binding("amq.fanout", "one", "queue", ""))
     slow = planning(PARTS[1])
     slow.go_on()
-    node.vhost.unbind_queue("one", "amq.fanout", "", {})
-    node.vhost.bind_queue("two", "amq.fanout", "", {})
+    node.vhost.unbind(Binding("amq.fanout", "one", "queue", ""))
+    node.vhost.bind(Binding("amq.fanout", "two", "queue", ""))
     commit(node, slow)
     assert (held(node, "one"), held(node, "two")) == ([], ["c"])
 
@@ -194,7 +194,7 @@ def test_an_exchange_that_is_deleted_meanwhile_refuses_all_of_it(
     node.vhost.declare_exchange(
         "x", "fanout", durable=False, auto_delete=False, internal=False, arguments={}
     )
-    node.vhost.bind_queue("one", "x", "", {})
+    node.vhost.bind(Binding("x", "one", "queue", ""))
     slow = planning(PARTS[0], to("k", "c", exchange="x"))
     for _ in range(turns):
         slow.go_on()
@@ -323,7 +323,7 @@ def test_what_an_exchange_has_seen_meanwhile_is_a_duplicate(
     node.vhost.declare_exchange(
         "d", kind, durable=False, auto_delete=False, internal=False, arguments=once
     )
-    node.vhost.bind_queue("one", "d", "", {})
+    node.vhost.bind(Binding("d", "one", "queue", ""))
 
     def keyed(*keys: str) -> bytes:
         return b"".join(

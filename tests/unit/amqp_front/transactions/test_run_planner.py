@@ -15,6 +15,7 @@ from routelog.amqp_front.transactions.commit_plan import CommitPlan
 from routelog.amqp_front.transactions.run_planner import RunPlanner
 from routelog.amqp_front.wire.command import PublishRun
 from routelog.amqp_front.wire.single_run import LOOKED_AT_MAX
+from routelog.exchanges import Binding
 from routelog.log_backend import Records
 
 ONCE = {"x-cache-size": 100}
@@ -123,12 +124,12 @@ def _declare(node: Node, when: str) -> None:
             arguments=arguments,
         )
     for queue in ("one", "two"):
-        node.vhost.bind_queue(queue, f"topic {when}", f"#.{queue}", {})
-        node.vhost.bind_queue(queue, f"x-message-deduplication {when}", f"{queue}", {})
-    node.vhost.bind_queue("two", f"topic {when}", "one", {})
-    node.vhost.bind_queue("one", f"headers {when}", "", {"x-match": "all", "to": "one"})
-    node.vhost.bind_exchange(f"x-message-deduplication {when}", f"ways {when}", "#.one", {})
-    node.vhost.bind_queue("one", f"ways {when}", "#.two", {})
+        node.vhost.bind(Binding(f"topic {when}", queue, "queue", f"#.{queue}"))
+        node.vhost.bind(Binding(f"x-message-deduplication {when}", queue, "queue", f"{queue}"))
+    node.vhost.bind(Binding(f"topic {when}", "two", "queue", "one"))
+    node.vhost.bind(Binding(f"headers {when}", "one", "queue", "", {"x-match": "all", "to": "one"}))
+    node.vhost.bind(Binding(f"ways {when}", f"x-message-deduplication {when}", "exchange", "#.one"))
+    node.vhost.bind(Binding(f"ways {when}", "one", "queue", "#.two"))
 
 
 def _drawn(chance: random.Random, address: str) -> tuple[str, list[_Message]]:

@@ -111,7 +111,7 @@ def table_with(arguments: dict[str, object]) -> RoutingTable:
     table.declare("x", "x-consistent-hash", arguments=arguments)
     for queue in ("a", "b", "c", "d"):
         table.add_queue(queue, durable=False)
-        table.bind_queue(queue, "x", "1")
+        table.bind(Binding("x", queue, "queue", "1"))
     return table
 
 
@@ -135,5 +135,5 @@ def test_the_routing_keys_way_is_remembered_until_a_binding_changes() -> None:
     routes = table.cached_routes("x")
     assert routes is not None
     assert len(routes) == 500
-    table.unbind_queue("a", "x", "1")
+    table.unbind(Binding("x", "a", "queue", "1"))
     assert all(table.route("x", key) != ("a",) for key in before)

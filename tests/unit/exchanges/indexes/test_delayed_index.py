@@ -5,6 +5,7 @@ from decimal import Decimal
 import pytest
 
 from routelog.exchanges import (
+    Binding,
     InvalidExchangeArguments,
     Message,
     RoutingTable,
@@ -26,7 +27,7 @@ def routing(kind: str = "direct") -> RoutingTable:
     table = RoutingTable()
     table.declare("later", "x-delayed-message", arguments={"x-delayed-type": kind})
     table.add_queue("q", durable=False)
-    table.bind_queue("q", "later", "k")
+    table.bind(Binding("later", "q", "queue", "k"))
     return table
 
 
@@ -45,7 +46,7 @@ def test_others_are_routed_by_the_inner_type() -> None:
 def test_the_exchange_holds_what_comes_along_bindings_and_as_an_alternate() -> None:
     table = routing()
     table.declare("first", "fanout")
-    table.bind_exchange("later", "first", "")
+    table.bind(Binding("first", "later", "exchange", ""))
     table.declare("second", arguments={"alternate-exchange": "later"})
     for exchange in ("first", "second"):
         assert table.needs_headers(exchange)
@@ -55,7 +56,7 @@ def test_the_exchange_holds_what_comes_along_bindings_and_as_an_alternate() -> N
 
 def test_a_binding_that_goes_is_forgotten() -> None:
     table = routing()
-    table.unbind_queue("q", "later", "k")
+    table.unbind(Binding("later", "q", "queue", "k"))
     assert table.route("later", b"k") == ()
 
 

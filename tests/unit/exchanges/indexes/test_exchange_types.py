@@ -51,7 +51,7 @@ def test_a_further_type_is_an_index_and_a_name() -> None:
     table.declare("x", "x-last")
     for queue in ("q1", "q2"):
         table.add_queue(queue, durable=False)
-        table.bind_queue(queue, "x", "")
+        table.bind(Binding("x", queue, "queue", ""))
     assert table.route("x", b"k") == ("q2",)
     assert table.cached_routes("x") is None
     assert not table.needs_headers("x")

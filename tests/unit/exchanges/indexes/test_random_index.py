@@ -57,9 +57,9 @@ def test_a_local_exchange_takes_queues_under_an_empty_key_only() -> None:
 def test_a_choice_is_made_for_each_message_also_behind_another_exchange(type_name: str) -> None:
     table = RoutingTable()
     table.declare("r", type_name)
-    table.bind_exchange("r", "amq.direct", "k")
+    table.bind(Binding("amq.direct", "r", "exchange", "k"))
     for queue in ("a", "b"):
         table.add_queue(queue, durable=False)
-        table.bind_queue(queue, "r", "")
+        table.bind(Binding("r", queue, "queue", ""))
     assert table.cached_routes("amq.direct") is None
     assert {table.route("amq.direct", b"k") for _ in range(4)} == {("a",), ("b",)}

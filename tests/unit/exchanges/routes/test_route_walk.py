@@ -1,6 +1,6 @@
 """The way of a message over exchange bindings and alternates."""
 
-from routelog.exchanges import RoutingTable
+from routelog.exchanges import Binding, RoutingTable
 
 
 def table_with(*queues: str) -> RoutingTable:
@@ -19,17 +19,17 @@ def test_a_queue_reached_on_two_ways_is_named_once() -> None:
     table = table_with("q")
     for name in ("x", "left", "right"):
         declare(table, name, "fanout")
-    table.bind_exchange("left", "x", "")
-    table.bind_exchange("right", "x", "")
+    table.bind(Binding("x", "left", "exchange", ""))
+    table.bind(Binding("x", "right", "exchange", ""))
     for source in ("x", "left", "right"):
-        table.bind_queue("q", source, "")
+        table.bind(Binding(source, "q", "queue", ""))
     assert table.route("x", b"k") == ("q",)
 
 
 def test_queues_come_in_the_order_of_their_names() -> None:
     table = table_with("b", "c", "a")
     for queue in ("b", "c", "a"):
-        table.bind_queue(queue, "amq.fanout", "")
+        table.bind(Binding("amq.fanout", queue, "queue", ""))
     assert table.route("amq.fanout", b"") == ("a", "b", "c")
 
 
@@ -37,10 +37,10 @@ def test_cycles_of_bindings_end() -> None:
     table = table_with("q")
     for name in ("x", "y"):
         declare(table, name, "fanout")
-    table.bind_exchange("y", "x", "")
-    table.bind_exchange("x", "y", "")
-    table.bind_exchange("x", "x", "")
-    table.bind_queue("q", "y", "")
+    table.bind(Binding("x", "y", "exchange", ""))
+    table.bind(Binding("y", "x", "exchange", ""))
+    table.bind(Binding("x", "x", "exchange", ""))
+    table.bind(Binding("y", "q", "queue", ""))
     assert table.route("x", b"") == ("q",)
 
 
@@ -48,8 +48,8 @@ def test_the_alternate_gets_what_matched_nothing() -> None:
     table = table_with("q", "rest")
     declare(table, "ae", "fanout")
     declare(table, "x", "direct", "ae")
-    table.bind_queue("q", "x", "k")
-    table.bind_queue("rest", "ae", "")
+    table.bind(Binding("x", "q", "queue", "k"))
+    table.bind(Binding("ae", "rest", "queue", ""))
     assert table.route("x", b"k") == ("q",)
     assert table.route("x", b"other") == ("rest",)
 
@@ -60,7 +60,7 @@ def test_alternates_chain_and_their_loops_end() -> None:
     declare(table, "y", "direct", "z")
     declare(table, "z", "direct", "x")
     assert table.route("x", b"k") == ()
-    table.bind_queue("q", "z", "k")
+    table.bind(Binding("z", "q", "queue", "k"))
     assert table.route("x", b"k") == ("q",)
 
 
@@ -69,9 +69,9 @@ def test_an_exchange_on_the_way_asks_its_own_alternate() -> None:
     declare(table, "ae", "fanout")
     declare(table, "inner", "direct", "ae")
     declare(table, "x", "fanout")
-    table.bind_exchange("inner", "x", "")
-    table.bind_queue("q", "x", "")
-    table.bind_queue("rest", "ae", "")
+    table.bind(Binding("x", "inner", "exchange", ""))
+    table.bind(Binding("x", "q", "queue", ""))
+    table.bind(Binding("ae", "rest", "queue", ""))
     assert table.route("x", b"k") == ("q", "rest")
 
 
@@ -80,8 +80,8 @@ def test_a_match_that_leads_nowhere_is_a_match() -> None:
     declare(table, "ae", "fanout")
     declare(table, "dead-end", "direct")
     declare(table, "x", "fanout", "ae")
-    table.bind_queue("rest", "ae", "")
-    table.bind_exchange("dead-end", "x", "")
+    table.bind(Binding("ae", "rest", "queue", ""))
+    table.bind(Binding("x", "dead-end", "exchange", ""))
     assert table.route("x", b"k") == ()
 
 
@@ -90,7 +90,7 @@ def test_an_alternate_that_is_not_there_is_passed_over_until_it_is() -> None:
     declare(table, "x", "direct", "ae")
     assert table.route("x", b"k") == ()
     declare(table, "ae", "fanout")
-    table.bind_queue("rest", "ae", "")
+    table.bind(Binding("ae", "rest", "queue", ""))
     assert table.route("x", b"k") == ("rest",)
 
 

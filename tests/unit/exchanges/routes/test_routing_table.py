@@ -2,7 +2,7 @@
 
 import pytest
 
-from routelog.exchanges import ExchangeNotFound, Message, RoutingTable
+from routelog.exchanges import Binding, ExchangeNotFound, Message, RoutingTable
 from routelog.exchanges.bindings.destinations import SORTED_MAX
 from routelog.exchanges.routes import route_cache
 
@@ -12,7 +12,7 @@ def table() -> RoutingTable:
     table = RoutingTable()
     table.declare("x", "topic")
     table.add_queue("q", durable=False)
-    table.bind_queue("q", "x", "a.*")
+    table.bind(Binding("x", "q", "queue", "a.*"))
     return table
 
 
@@ -42,7 +42,7 @@ def test_the_dict_handed_out_is_the_one_that_route_fills(table: RoutingTable) ->
 def test_a_change_gives_another_dict_than_a_caller_still_holds(table: RoutingTable) -> None:
     routes = table.cached_routes("x")
     table.route("x", b"a.b")
-    table.unbind_queue("q", "x", "a.*")
+    table.unbind(Binding("x", "q", "queue", "a.*"))
     assert table.cached_routes("x") == {}
     assert table.cached_routes("x") is not routes
     assert table.route("x", b"a.b") == ()
@@ -51,15 +51,15 @@ def test_a_change_gives_another_dict_than_a_caller_still_holds(table: RoutingTab
 
 def test_a_change_behind_an_exchange_binding_is_seen(table: RoutingTable) -> None:
     table.declare("inner", "fanout")
-    table.bind_exchange("inner", "x", "#")
+    table.bind(Binding("x", "inner", "exchange", "#"))
     assert table.route("x", b"k") == ()
-    table.bind_queue("q", "inner", "")
+    table.bind(Binding("inner", "q", "queue", ""))
     assert table.route("x", b"k") == ("q",)
 
 
 def test_nothing_is_remembered_where_headers_matter(table: RoutingTable) -> None:
     table.declare("h", "headers")
-    table.bind_queue("q", "h", "", {"a": 1})
+    table.bind(Binding("h", "q", "queue", "", {"a": 1}))
     assert table.cached_routes("h") is None
     assert table.needs_headers("h")
     assert table.route("h", b"", Message({"a": 1})) == ("q",)
@@ -74,17 +74,17 @@ def test_headers_matter_to_every_exchange_that_can_reach_them(alternate: bool) -
     table.declare("h", "headers")
     table.declare("y", "direct", arguments={"alternate-exchange": "h"} if alternate else None)
     table.declare("x", "direct")
-    table.bind_exchange("y", "x", "k")
+    table.bind(Binding("x", "y", "exchange", "k"))
     if not alternate:
-        table.bind_exchange("h", "y", "k")
+        table.bind(Binding("y", "h", "exchange", "k"))
     assert not table.needs_headers("x")
     assert table.cached_routes("x") == {}
-    table.bind_queue("q", "h", "", {"a": 1})
+    table.bind(Binding("h", "q", "queue", "", {"a": 1}))
     assert table.needs_headers("x")
     assert table.cached_routes("x") is None
     assert table.route("x", b"k", Message({"a": 1})) == ("q",)
     assert not table.needs_headers("amq.direct")
-    table.unbind_queue("q", "h", "", {"a": 1})
+    table.unbind(Binding("h", "q", "queue", "", {"a": 1}))
     assert not table.needs_headers("x")
 
 
@@ -111,7 +111,7 @@ def test_a_missing_exchange_has_no_routes(table: RoutingTable) -> None:
 
 def test_all_keys_of_a_message_count_at_every_exchange_on_the_way(table: RoutingTable) -> None:
     table.declare("outer", "direct")
-    table.bind_exchange("x", "outer", "in")
+    table.bind(Binding("outer", "x", "exchange", "in"))
     assert table.route_all("outer", [b"in"]) == table.route_all("outer", [b"a.b"]) == ()
     assert table.route_all("outer", [b"a.b", b"in"]) == ("q",)
     table.add_queue("p", durable=False)
@@ -123,8 +123,8 @@ def test_very_many_queues_are_found_once_each_and_in_the_same_order_for_all_keys
     names = [f"q{number}" for number in range(SORTED_MAX + 1)]
     for name in names:
         table.add_queue(name, durable=False)
-        table.bind_queue(name, "amq.fanout", "")
-        table.bind_queue(name, "amq.fanout", "again")
+        table.bind(Binding("amq.fanout", name, "queue", ""))
+        table.bind(Binding("amq.fanout", name, "queue", "again"))
     routes = [table.route("amq.fanout", key) for key in (b"one", b"two")]
     assert sorted(routes[0]) == sorted(names)
     assert routes[0] == routes[1]
@@ -137,14 +137,14 @@ def test_a_way_to_very_many_queues_is_found_again_as_it_was_unless_it_has_change
     names = [f"q{number}" for number in range(SORTED_MAX + 1)]
     for name in names:
         table.add_queue(name, durable=False)
-        table.bind_queue(name, "amq.headers", "", {"a": 1})
+        table.bind(Binding("amq.headers", name, "queue", "", {"a": 1}))
     message = Message({"a": 1})
     route = table.route("amq.headers", b"", message)
     table.add_queue("other", durable=False)
     assert table.route("amq.headers", b"k", message) is route
-    table.bind_queue("other", "amq.headers", "", {"a": 1})
+    table.bind(Binding("amq.headers", "other", "queue", "", {"a": 1}))
     assert table.route("amq.headers", b"", message) == (*route, "other")
-    table.unbind_queue("other", "amq.headers", "", {"a": 1})
+    table.unbind(Binding("amq.headers", "other", "queue", "", {"a": 1}))
     assert table.route("amq.headers", b"", message) == route
 
 
@@ -153,12 +153,12 @@ def test_ways_to_very_many_queues_join() -> None:
     names = [f"q{number}" for number in range(SORTED_MAX + 1)]
     table.declare("half", "fanout")
     table.declare("alone", "direct")
-    table.bind_exchange("half", "amq.fanout", "")
-    table.bind_exchange("alone", "amq.fanout", "")
+    table.bind(Binding("amq.fanout", "half", "exchange", ""))
+    table.bind(Binding("amq.fanout", "alone", "exchange", ""))
     for number, name in enumerate(names):
         table.add_queue(name, durable=False)
-        table.bind_queue(name, "half" if number % 3 else "amq.fanout", "")
-    table.bind_queue(names[0], "alone", "k")
-    table.bind_queue(names[1], "half", "again")
+        table.bind(Binding("half" if number % 3 else "amq.fanout", name, "queue", ""))
+    table.bind(Binding("alone", names[0], "queue", "k"))
+    table.bind(Binding("half", names[1], "queue", "again"))
     assert sorted(table.route("amq.fanout", b"k")) == sorted(names)
     assert len(table.route("half", b"k")) == len(names) * 2 // 3

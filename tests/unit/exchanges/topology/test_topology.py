@@ -95,33 +95,37 @@ def test_a_declaration_is_reported_once(table: RoutingTable) -> None:
             "deletion of system exchange 'amq.direct' in vhost '/' not allowed",
         ),
         (
-            lambda t: t.bind_queue("q", "nope", "k"),
-            ExchangeNotFound,
-            "no exchange 'nope' in vhost '/'",
-        ),
-        (lambda t: t.bind_queue("no", "x", "k"), QueueNotFound, "no queue 'no' in vhost '/'"),
-        (
-            lambda t: t.bind_queue("no", "nope", "k"),
+            lambda t: t.bind(Binding("nope", "q", "queue", "k")),
             ExchangeNotFound,
             "no exchange 'nope' in vhost '/'",
         ),
         (
-            lambda t: t.bind_exchange("nope", "x", "k"),
+            lambda t: t.bind(Binding("x", "no", "queue", "k")),
+            QueueNotFound,
+            "no queue 'no' in vhost '/'",
+        ),
+        (
+            lambda t: t.bind(Binding("nope", "no", "queue", "k")),
             ExchangeNotFound,
             "no exchange 'nope' in vhost '/'",
         ),
         (
-            lambda t: t.bind_queue("q", "amq.headers", "", {"x-match": "foo"}),
+            lambda t: t.bind(Binding("x", "nope", "exchange", "k")),
+            ExchangeNotFound,
+            "no exchange 'nope' in vhost '/'",
+        ),
+        (
+            lambda t: t.bind(Binding("amq.headers", "q", "queue", "", {"x-match": "foo"})),
             InvalidBindingArguments,
             'Invalid x-match field value <<"foo">>; expected all, any, all-with-x, or any-with-x',
         ),
         (
-            lambda t: t.bind_queue("q", "x", "", {"a": object()}),
+            lambda t: t.bind(Binding("x", "q", "queue", "", {"a": object()})),
             InvalidBindingArguments,
             "invalid binding argument 'a': object is no field type",
         ),
         (
-            lambda t: t.bind_queue("q", "x", "k" * 256),
+            lambda t: t.bind(Binding("x", "q", "queue", "k" * 256)),
             InvalidName,
             f"invalid routing key '{'k' * 40}': it is longer than 255 bytes",
         ),
@@ -150,12 +154,12 @@ def test_a_refused_call_says_why_and_changes_nothing(
     [
         lambda t: t.declare("", "direct"),
         lambda t: t.delete(""),
-        lambda t: t.bind_queue("q", "", "k"),
-        lambda t: t.unbind_queue("q", "", "q"),
-        lambda t: t.bind_exchange("", "x", "k"),
-        lambda t: t.bind_exchange("x", "", "k"),
-        lambda t: t.unbind_exchange("", "x", "k"),
-        lambda t: t.unbind_exchange("x", "", "k"),
+        lambda t: t.bind(Binding("", "q", "queue", "k")),
+        lambda t: t.unbind(Binding("", "q", "queue", "q")),
+        lambda t: t.bind(Binding("x", "", "exchange", "k")),
+        lambda t: t.bind(Binding("", "x", "exchange", "k")),
+        lambda t: t.unbind(Binding("x", "", "exchange", "k")),
+        lambda t: t.unbind(Binding("", "x", "exchange", "k")),
     ],
 )
 def test_the_default_exchange_is_protected(table: RoutingTable, call: Call) -> None:
@@ -175,8 +179,8 @@ def test_restoring_may_use_reserved_names(table: RoutingTable) -> None:
 
 
 def test_deleting_takes_the_bindings_of_both_sides(table: RoutingTable) -> None:
-    table.bind_queue("q", "x", "k")
-    table.bind_exchange("x", "dx", "k")
+    table.bind(Binding("x", "q", "queue", "k"))
+    table.bind(Binding("dx", "x", "exchange", "k"))
     change = table.delete("x")
     assert [exchange.name for exchange in change.exchanges_deleted] == ["x"]
     assert {(b.source, b.destination) for b in change.bindings_removed} == {("x", "q"), ("dx", "x")}
@@ -185,7 +189,7 @@ def test_deleting_takes_the_bindings_of_both_sides(table: RoutingTable) -> None:
 
 
 def test_delete_if_unused_looks_at_bindings_that_leave(table: RoutingTable) -> None:
-    table.bind_exchange("x", "dx", "k")
+    table.bind(Binding("dx", "x", "exchange", "k"))
     with pytest.raises(ExchangeInUse, match="exchange 'dx' in vhost '/' in use"):
         table.delete("dx", if_unused=True)
     assert table.delete("x", if_unused=True)
@@ -199,37 +203,37 @@ def test_delete_if_unused_looks_at_bindings_that_leave(table: RoutingTable) -> N
 def test_a_binding_is_as_durable_as_its_weaker_end(
     table: RoutingTable, queue: str, exchange: str, durable: bool
 ) -> None:
-    (added,) = table.bind_queue(queue, exchange, "k").bindings_added
+    (added,) = table.bind(Binding(exchange, queue, "queue", "k")).bindings_added
     assert added.durable is durable
-    (removed,) = table.unbind_queue(queue, exchange, "k").bindings_removed
+    (removed,) = table.unbind(Binding(exchange, queue, "queue", "k")).bindings_removed
     assert removed.durable is durable
 
 
 def test_binding_twice_is_one_binding_and_arguments_make_another(table: RoutingTable) -> None:
-    assert table.bind_queue("q", "x", "k")
-    assert table.bind_queue("q", "x", "k") is NO_CHANGE
-    assert table.bind_queue("q", "x", "k", {"a": 1})
-    assert table.bind_queue("q", "x", "k", {"a": 1.0}) is NO_CHANGE
-    assert table.unbind_queue("q", "x", "k")
+    assert table.bind(Binding("x", "q", "queue", "k"))
+    assert table.bind(Binding("x", "q", "queue", "k")) is NO_CHANGE
+    assert table.bind(Binding("x", "q", "queue", "k", {"a": 1}))
+    assert table.bind(Binding("x", "q", "queue", "k", {"a": 1.0})) is NO_CHANGE
+    assert table.unbind(Binding("x", "q", "queue", "k"))
     assert table.route("x", b"k") == ("q",)
-    assert table.unbind_queue("q", "x", "k", {"a": 1})
+    assert table.unbind(Binding("x", "q", "queue", "k", {"a": 1}))
     assert table.route("x", b"k") == ()
 
 
 def test_unbinding_what_is_not_bound_is_no_error(table: RoutingTable) -> None:
     for queue, exchange in (("q", "x"), ("no", "x"), ("q", "nope")):
-        assert table.unbind_queue(queue, exchange, "k") is NO_CHANGE
-    assert table.unbind_exchange("nope", "x", "k") is NO_CHANGE
-    assert table.unbind_exchange("x", "nope", "k") is NO_CHANGE
+        assert table.unbind(Binding(exchange, queue, "queue", "k")) is NO_CHANGE
+    assert table.unbind(Binding("x", "nope", "exchange", "k")) is NO_CHANGE
+    assert table.unbind(Binding("nope", "x", "exchange", "k")) is NO_CHANGE
 
 
 def test_an_auto_delete_exchange_waits_for_its_first_binding(table: RoutingTable) -> None:
     table.declare("auto", "fanout", auto_delete=True)
-    table.unbind_queue("q", "auto", "")
+    table.unbind(Binding("auto", "q", "queue", ""))
     assert table.has_exchange("auto")
-    table.bind_queue("q", "auto", "")
-    table.bind_queue("dq", "auto", "")
-    table.unbind_queue("q", "auto", "")
+    table.bind(Binding("auto", "q", "queue", ""))
+    table.bind(Binding("auto", "dq", "queue", ""))
+    table.unbind(Binding("auto", "q", "queue", ""))
     assert table.has_exchange("auto")
     change = table.remove_queue("dq")
     assert [exchange.name for exchange in change.exchanges_deleted] == ["auto"]
@@ -237,9 +241,9 @@ def test_an_auto_delete_exchange_waits_for_its_first_binding(table: RoutingTable
 
 
 def test_a_removed_queue_takes_its_bindings_along(table: RoutingTable) -> None:
-    table.bind_queue("q", "x", "k")
-    table.bind_queue("q", "dx", "#")
-    table.bind_queue("dq", "dx", "#")
+    table.bind(Binding("x", "q", "queue", "k"))
+    table.bind(Binding("dx", "q", "queue", "#"))
+    table.bind(Binding("dx", "dq", "queue", "#"))
     change = table.remove_queue("q")
     assert {(b.source, b.destination) for b in change.bindings_removed} == {("x", "q"), ("dx", "q")}
     assert table.remove_queue("q") is NO_CHANGE
@@ -259,10 +263,10 @@ def test_every_change_raises_the_version_and_nothing_else_does(table: RoutingTab
     changes: list[Call] = [
         lambda t: t.declare("n", "direct"),
         lambda t: t.add_queue("n", durable=True),
-        lambda t: t.bind_queue("n", "n", "k"),
-        lambda t: t.bind_exchange("n", "x", "k"),
-        lambda t: t.unbind_exchange("n", "x", "k"),
-        lambda t: t.unbind_queue("n", "n", "k"),
+        lambda t: t.bind(Binding("n", "n", "queue", "k")),
+        lambda t: t.bind(Binding("x", "n", "exchange", "k")),
+        lambda t: t.unbind(Binding("x", "n", "exchange", "k")),
+        lambda t: t.unbind(Binding("n", "n", "queue", "k")),
         lambda t: t.remove_queue("n"),
         lambda t: t.delete("n"),
     ]
@@ -277,8 +281,8 @@ def test_every_change_raises_the_version_and_nothing_else_does(table: RoutingTab
 
 
 def test_a_topology_restored_from_its_values_is_the_same(table: RoutingTable) -> None:
-    table.bind_queue("dq", "dx", "a.*", {"n": 1})
-    table.bind_exchange("x", "dx", "#")
+    table.bind(Binding("dx", "dq", "queue", "a.*", {"n": 1}))
+    table.bind(Binding("dx", "x", "exchange", "#"))
     copy = RoutingTable()
     for exchange in table.exchanges():
         copy.restore_exchange(exchange)
@@ -286,11 +290,11 @@ def test_a_topology_restored_from_its_values_is_the_same(table: RoutingTable) ->
         copy.add_queue(queue, durable=durable)
     for binding in table.bindings():
         if binding.source:
-            assert copy.restore_binding(binding).bindings_added[0].durable == binding.durable
+            assert copy.bind(binding).bindings_added[0].durable == binding.durable
     assert copy.exchanges() == table.exchanges()
     assert copy.bindings() == table.bindings()
 
 
 def test_restoring_a_binding_of_the_default_exchange_is_refused(table: RoutingTable) -> None:
     with pytest.raises(DefaultExchangeProtected):
-        table.restore_binding(Binding("", "q", "queue", "q"))
+        table.bind(Binding("", "q", "queue", "q"))

@@ -20,9 +20,9 @@ def crowded() -> RoutingTable:
     for queue in ("to", "beside"):
         table.add_queue(queue, durable=True)
     for number in range(COUNT):
-        table.bind_queue("to", "from", f"{number}.*")
-    table.bind_queue("beside", "other", "")
-    table.bind_exchange("from", "onto", "")
+        table.bind(Binding("from", "to", "queue", f"{number}.*"))
+    table.bind(Binding("other", "beside", "queue", ""))
+    table.bind(Binding("onto", "from", "exchange", ""))
     return table
 
 
@@ -47,7 +47,7 @@ def test_a_deleted_queue_is_gone_before_its_bindings() -> None:
     assert table.bindings_from("from") == []
     assert not table.has_queue("to")
     with pytest.raises(QueueNotFound):
-        table.bind_queue("to", "from", "new")
+        table.bind(Binding("from", "to", "queue", "new"))
     with pytest.raises(QueueNotFound):
         table.bindings_to_queue("to")
 
@@ -85,7 +85,7 @@ def test_its_name_is_free_when_the_last_one_has_gone() -> None:
 
 def test_a_deleted_exchange_is_gone_before_its_bindings() -> None:
     table = crowded()
-    table.bind_exchange("from", "from", "self")
+    table.bind(Binding("from", "from", "exchange", "self"))
     change = table.delete("from")
     assert [each.name for each in change.exchanges_deleted] == ["from"]
     assert len(change.bindings_removed) == AT_ONCE_MAX
@@ -115,7 +115,7 @@ def test_both_ends_of_the_same_bindings_can_be_deleted_at_once() -> None:
 def test_a_binding_may_be_removed_meanwhile() -> None:
     table = crowded()
     table.remove_queue("to")
-    assert len(table.unbind_queue("to", "from", "200.*").bindings_removed) == 1
+    assert len(table.unbind(Binding("from", "to", "queue", "200.*")).bindings_removed) == 1
     assert sum(len(each.bindings_removed) for each in all_removed(table)) == COUNT - AT_ONCE_MAX
 
 
@@ -167,9 +167,9 @@ def test_bindings_without_an_end_are_found_at_recovery_and_go(missing: str) -> N
 def test_a_deleted_queue_is_gone_from_among_others_bound_alike() -> None:
     table = crowded()
     table.add_queue("last", durable=True)
-    table.bind_queue("last", "from", f"{COUNT - 1}.*")
-    table.bind_exchange("onto", "from", f"{COUNT - 2}.*")
-    table.bind_queue("last", "onto", "")
+    table.bind(Binding("from", "last", "queue", f"{COUNT - 1}.*"))
+    table.bind(Binding("from", "onto", "exchange", f"{COUNT - 2}.*"))
+    table.bind(Binding("onto", "last", "queue", ""))
     keys = [b"%d.x" % (COUNT - back) for back in (1, 2, 3)]
     assert [table.route("from", key) for key in keys] == [("last", "to"), ("last", "to"), ("to",)]
     table.remove_queue("to")
@@ -180,8 +180,8 @@ def test_a_deleted_queue_is_gone_from_among_others_bound_alike() -> None:
 
 def test_a_place_where_all_bindings_have_lost_their_end_matches_nothing() -> None:
     table = crowded()
-    table.bind_queue("to", "from", "0.*", {"another": 1})
-    table.bind_queue("to", "from", f"{COUNT - 1}.*", {"another": 1})
+    table.bind(Binding("from", "to", "queue", "0.*", {"another": 1}))
+    table.bind(Binding("from", "to", "queue", f"{COUNT - 1}.*", {"another": 1}))
     key = b"%d.x" % (COUNT - 1)
     assert table.route("from", key) == ("to",)
     table.remove_queue("to")
@@ -193,7 +193,7 @@ def test_bindings_with_many_arguments_count_as_several() -> None:
     table.add_queue("to", durable=False)
     arguments = {f"k{n}": n for n in range(15 * ARGUMENTS_OF_ONE)}
     for number in range(20):
-        table.bind_queue("to", "amq.headers", f"{number}", arguments)
+        table.bind(Binding("amq.headers", "to", "queue", f"{number}", arguments))
     changes = [table.remove_queue("to"), *all_removed(table)]
     assert [len(each.bindings_removed) for each in changes] == [2, 8, 8, 2]
 

@@ -11,8 +11,8 @@ def table() -> RoutingTable:
     table.declare("x", "direct")
     table.declare("y", "fanout")
     table.add_queue("q", durable=True)
-    table.bind_queue("q", "x", "k", {"a": 1})
-    table.bind_exchange("y", "x", "k")
+    table.bind(Binding("x", "q", "queue", "k", {"a": 1}))
+    table.bind(Binding("x", "y", "exchange", "k"))
     return table
 
 

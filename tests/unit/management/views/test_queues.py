@@ -7,6 +7,7 @@ import pytest
 from support.queue_samples import Taker, got, records
 from unit.management.managed_node import Connection, ManagedNode
 
+from routelog.exchanges import Binding
 from routelog.log_backend import Reason, Records, encode_records
 from routelog.management.calls.answer import Listing, as_json
 from routelog.management.calls.failures import Refused
@@ -178,7 +179,7 @@ async def test_a_stream_is_not_purged(node: ManagedNode) -> None:
 
 async def test_bindings_of_a_queue_are_that_of_its_name_and_others(node: ManagedNode) -> None:
     await node.queue("q")
-    node.vhost.bind_queue("q", "amq.topic", "a.#", {})
+    node.vhost.bind(Binding("amq.topic", "q", "queue", "a.#"))
     rows = await node.ask(queues.list_queue_bindings, name="q")
     assert {(row["source"], row["routing_key"]) for row in rows} == {
         ("", "q"),

@@ -13,7 +13,7 @@ from support.queue_samples import Node, declare_queue, running_node
 from unit.log_backend.open_store import copy_of, flushed
 from unit.vhosts.publishing.test_internal_publisher import HastyClock
 
-from routelog.exchanges import ExchangeNotFound
+from routelog.exchanges import Binding, ExchangeNotFound
 from routelog.log_backend import (
     LogOptions,
     MetadataUnavailable,
@@ -73,7 +73,7 @@ async def later(node: Node, *, durable: bool = True) -> tuple[HeldMessages, Queu
     queue, stored = declare_queue(node.vhost, QueueProperties("q", durable=True), None)
     if stored is not None:
         await stored
-    bound = node.vhost.bind_queue("q", "later", "", {})
+    bound = node.vhost.bind(Binding("later", "q", "queue", ""))
     if bound is not None:
         await bound
     held = held_of(node)
@@ -177,7 +177,7 @@ async def test_a_queue_that_refuses_gets_a_message_when_it_has_room(node: Node) 
     full = {"x-max-length": 1, "x-overflow": "reject-publish"}
     queue, stored = declare_queue(node.vhost, QueueProperties("full", arguments=full), None)
     assert stored is None
-    bound = node.vhost.bind_queue("full", "later", "", {})
+    bound = node.vhost.bind(Binding("later", "full", "queue", ""))
     assert bound is None
     held.publish(message(1_000, 1_001), False)
     await pass_seconds(node, 2)
@@ -191,7 +191,7 @@ async def test_a_queue_that_refuses_gets_a_message_when_it_has_room(node: Node) 
 
 async def test_what_nobody_wants_when_it_is_due_is_dropped(node: Node) -> None:
     held, _ = await later(node)
-    node.vhost.unbind_queue("q", "later", "", {})
+    node.vhost.unbind(Binding("later", "q", "queue", ""))
     held.publish(message(1_000), False)
     await pass_seconds(node, 2)
     await settled(node, held)
@@ -398,7 +398,7 @@ async def test_what_is_due_reaches_very_many_queues_in_turns_and_is_settled_then
     queues = []
     for name in names:
         queues.append(declare_queue(node.vhost, QueueProperties(name), object())[0])
-        node.vhost.bind_queue(name, "later", "", {})
+        node.vhost.bind(Binding("later", name, "queue", ""))
     node.vhost.post._ways = replace(node.vhost.post._ways, clock=HastyClock())
     node.turns.hurry()
     held.publish(message(1_000, 1_001, DAY), True)
@@ -427,7 +427,7 @@ async def test_no_more_of_what_is_due_is_on_its_way_than_a_turn_may_begin_with(
     node.turns.hurry()
     for number in range(60):
         declared, _ = declare_queue(node.vhost, QueueProperties(f"many{number}"), object())
-        node.vhost.bind_queue(declared.name, "later", "", {})
+        node.vhost.bind(Binding("later", declared.name, "queue", ""))
     delays = range(1_000, 1_007)
     held.publish(message(*delays, mode=1), True)
     node.turns.clock.microseconds += 2_000_000

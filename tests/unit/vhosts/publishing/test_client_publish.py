@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from support.queue_samples import Node, bodies, records, running_node
 
-from routelog.exchanges import BARE_MESSAGE, Message
+from routelog.exchanges import BARE_MESSAGE, Binding, Message
 from routelog.log_backend import NOTHING, Records, SystemClock
 from routelog.vhosts import QueueProperties
 from routelog.vhosts.publishing import client_publish
@@ -89,7 +89,7 @@ def test_a_key_that_was_looked_for_is_known_until_the_topology_changes(
 
 
 def test_another_exchange_has_its_own_routes_and_counts(node: Node, publish: ClientPublish) -> None:
-    node.vhost.bind_queue("b", "amq.direct", "a", {})
+    node.vhost.bind(Binding("amq.direct", "b", "queue", "a"))
     publish.decide(Texts("a"), 0, 1)
     assert publish.queues_of(b"a") == (node.vhost.queues["a"],)
     publish.turn_to(b"amq.direct", "amq.direct")

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from support.queue_samples import Node, bodies, declare_queue, fill, numbered, records, running_node
 
-from routelog.exchanges import Route
+from routelog.exchanges import Binding, Route
 from routelog.log_backend import (
     CLIENT_SECONDS,
     NOTHING,
@@ -45,7 +45,7 @@ async def node(tmp_path: Path) -> AsyncIterator[Node]:
     async with running_node(tmp_path) as node:
         for name in QUEUES:
             declared(node, name)
-            node.vhost.bind_queue(name, "amq.fanout", "", {})
+            node.vhost.bind(Binding("amq.fanout", name, "queue", ""))
         node.vhost.post._ways = replace(node.vhost.post._ways, clock=HastyClock())
         node.turns.hurry()
         yield node
@@ -156,10 +156,10 @@ def test_a_queue_that_is_deleted_meanwhile_gets_nothing(node: Node) -> None:
 
 def test_a_queue_that_is_deleted_before_its_route_has_its_turn_gets_nothing(node: Node) -> None:
     for name in QUEUES:
-        node.vhost.bind_queue(name, "amq.direct", "many", {})
+        node.vhost.bind(Binding("amq.direct", name, "queue", "many"))
     for name in ("one", "other"):
         declared(node, name)
-        node.vhost.bind_queue(name, "amq.direct", "few", {})
+        node.vhost.bind(Binding("amq.direct", name, "queue", "few"))
     letters = [outgoing(key, key=key.encode())[0] for key in ("many", "few")]
     done = begin(node, "amq.direct", letters)
     node.vhost.delete_queue(node.vhost.queues["other"])
@@ -184,7 +184,7 @@ def test_long_ways_that_share_queues_go_one_after_the_other(
     monkeypatch.setattr(internal_publish, "disjoint", disjoint)
     for number, name in enumerate(QUEUES[:8]):
         for key in ("even", "all", "most")[number % 2 : 3 - number % 3 // 2]:
-            node.vhost.bind_queue(name, "amq.direct", key, {})
+            node.vhost.bind(Binding("amq.direct", name, "queue", key))
     letters = [
         outgoing(f"{key}{n}", key=key.encode())[0]
         for n in range(3)
@@ -368,7 +368,7 @@ def test_a_letter_that_one_of_very_many_refuses_is_tried_again(node: Node) -> No
     last = QUEUES[-1]
     node.vhost.delete_queue(node.vhost.queues[last])
     full = declared(node, last, x_max_length=1, x_overflow="reject-publish")
-    node.vhost.bind_queue(last, "amq.fanout", "", {})
+    node.vhost.bind(Binding("amq.fanout", last, "queue", ""))
     more = {"x_overflow": "reject-publish", "x_dead_letter_strategy": "at-least-once"}
     source = dying(node, "source", 2, **more)
     node.turns.run()

@@ -9,6 +9,7 @@ import pytest
 from support.queue_samples import Node, Taker, declare_queue, records, running_node
 from unit.vhosts.publishing.test_internal_publisher import HastyClock, reject, with_a_fault
 
+from routelog.exchanges import Binding
 from routelog.log_backend import RecordBatch, Settlement
 from routelog.log_backend.journal.journal_block import decode_entries
 from routelog.vhosts import Queue, QueueProperties
@@ -24,7 +25,7 @@ async def node(tmp_path: Path) -> AsyncIterator[Node]:
     async with running_node(tmp_path) as node:
         for name in TARGETS:
             await declared(node, name)
-            bound = node.vhost.bind_queue(name, "amq.fanout", "", {})
+            bound = node.vhost.bind(Binding("amq.fanout", name, "queue", ""))
             assert bound is not None
             await bound
         node.vhost.post._ways = replace(node.vhost.post._ways, clock=HastyClock())

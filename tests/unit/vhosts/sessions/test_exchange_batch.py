@@ -18,6 +18,7 @@ from support.exchange_samples import (
 from support.queue_samples import Node
 from unit.vhosts.sessions.hand_front import HandFront
 
+from routelog.exchanges import Binding
 from routelog.log_backend import BLIND_COPIES, PERSISTENT, Records
 from routelog.vhosts import VirtualHost
 from routelog.vhosts.sessions import exchange_batch
@@ -55,7 +56,7 @@ async def test_history_is_handed_to_a_queue_that_is_bound_later(
     count = 100  # more than are looked at at a time
     routed(node, batch(*(("a", f"m{at}", {}) for at in range(count))))
     assert held(vhost, "a") == [b"m%d" % at for at in range(count)]
-    vhost.bind_queue("b", "x", "", {})
+    vhost.bind(Binding("x", "b", "queue", ""))
     assert held(vhost, "b")[-1] == b"m99"
 
 
@@ -110,7 +111,7 @@ async def test_an_error_of_the_broker_refuses_and_is_logged(
 
 async def test_a_session_says_what_became_of_a_batch(node: Node, vhost: VirtualHost) -> None:
     exchange(vhost, HISTORY)
-    vhost.bind_queue("a", "x", "k", {})
+    vhost.bind(Binding("x", "a", "queue", "k"))
     front = HandFront(node)
     subject = front.subject()
     front.send(Kind.QUEUE, subject=subject, content=named("/", "x"))
@@ -122,7 +123,7 @@ async def test_a_session_says_what_became_of_a_batch(node: Node, vhost: VirtualH
         (2, 0, 0),
     ]
     assert held(vhost, "a") == [b"m", b"n", b"o"]
-    vhost.unbind_queue("a", "x", "k", {})
+    vhost.unbind(Binding("x", "a", "queue", "k"))
     front.publish(subject, "p", "q")
     vhost.delete_exchange("x", if_unused=False)
     front.publish(subject, "r")

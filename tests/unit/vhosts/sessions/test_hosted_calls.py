@@ -18,6 +18,7 @@ from unit.log_backend.open_store import flushed
 from unit.vhosts.sessions.hand_front import ACTOR, HandFront, declared
 
 from routelog.exchanges import (
+    Binding,
     ExchangeInequivalent,
     ExchangeInUse,
     ExchangeNotFound,
@@ -455,7 +456,7 @@ async def test_changes_are_of_the_clients_user(
 async def test_a_name_with_bindings_left_is_waited_for(node: Node, front: HandFront) -> None:
     queue = await declared(node)
     for key in range(1_000):
-        node.vhost.bind_queue("q", "amq.topic", f"k{key}", {})
+        node.vhost.bind(Binding("amq.topic", "q", "queue", f"k{key}"))
     delete_queue(node.vhost, queue)
     assert node.vhost.routing.has_departed("queue", "q")
     number = front.define("declare_queue", name="q", **QUEUE)

@@ -12,7 +12,7 @@ from support.queue_samples import Node, running_node
 from support.waiting import WAIT_SECONDS
 from unit.vhosts.sessions.session_pipe import PipedFront, ScriptedLeader, call_of, settled_down
 
-from routelog.exchanges import ExchangeNotFound, QueueNotFound
+from routelog.exchanges import Binding, ExchangeNotFound, QueueNotFound
 from routelog.log_backend import Change
 from routelog.vhosts import Policy, QueueInUse, QueueLocked, QueueProperties
 from routelog.vhosts.errors import SessionLost
@@ -119,7 +119,7 @@ async def test_a_refusal_of_the_leader_is_the_clients(front: Front) -> None:
 async def test_a_change_that_meets_the_end_of_a_session_is_asked_of_the_next_one(
     front: Front,
 ) -> None:
-    bound = front.definitions.bind_queue("q", "x", "key", {})
+    bound = front.definitions.bind(Binding("x", "q", "queue", "key"))
     await front.asked()
     for _ in range(TRIES_MAX - 1):
         front.leader.session.lost("another node leads")
@@ -184,7 +184,8 @@ async def test_what_others_may_have_made_since_is_not_removed(front: Front, meth
         definitions: Any = front.definitions
         if method == "delete_exchange":
             return definitions.delete_exchange("x", if_unused=False)
-        return getattr(definitions, method)("q", "x", "key", {})
+        kind: Any = method.removeprefix("unbind_")
+        return definitions.unbind(Binding("x", "q", kind, "key"))
 
     first = removed()
     await front.asked()
@@ -235,7 +236,7 @@ async def test_a_change_waits_once_for_a_leader(front: Front, was_open: bool) ->
     changes = [
         front.definitions.declare_queue_of(LASTING, "c"),
         front.definitions.queue_declared("q", "c"),
-        front.definitions.bind_queue("q", "x", "key", {}),
+        front.definitions.bind(Binding("x", "q", "queue", "key")),
         front.definitions.declare_queue_of(QueueProperties("mine", exclusive=True), "c"),
     ]
     await settled_down()

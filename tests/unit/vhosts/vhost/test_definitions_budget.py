@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from support.queue_samples import Node, delete_queue, running_node
 
-from routelog.exchanges import ExchangeNotFound, QueueNotFound
+from routelog.exchanges import Binding, ExchangeNotFound, QueueNotFound
 from routelog.vhosts import (
     Actor,
     BindingLimitReached,
@@ -80,11 +80,11 @@ class Chance:
             if what < 4:
                 return exchange(vhost, one)
             if what < 7:
-                return vhost.bind_queue(one, other, "k", arguments)
+                return vhost.bind(Binding(other, one, "queue", "k", arguments))
             if what < 9:
-                return vhost.bind_exchange(one, other, "k", arguments)
+                return vhost.bind(Binding(other, one, "exchange", "k", arguments))
             if what < 10:
-                return vhost.unbind_queue(one, other, "k", arguments)
+                return vhost.unbind(Binding(other, one, "queue", "k", arguments))
             if what < 11:
                 return vhost.delete_exchange(one, if_unused=False)
             if one in vhost.queues:
@@ -103,7 +103,9 @@ async def test_whatever_comes_and_goes_is_counted_also_after_a_start(tmp_path: P
         for name in ("q", "r"):
             with acts(ANN):
                 await when_durable(declare(vhost, name))
-                await when_durable(vhost.bind_queue(name, "amq.topic", "k", {"in": {"b": [1]}}))
+                await when_durable(
+                    vhost.bind(Binding("amq.topic", name, "queue", "k", {"in": {"b": [1]}}))
+                )
         before = budget.bytes, dict(budget._of_user), dict(budget._bindings_of_user)
         held = node.logs.memory.held_bytes
         assert held > 0
@@ -121,7 +123,9 @@ def fill(node: Node, actor: Actor) -> int:
     for number in range(1_000):
         try:
             with acts(actor):
-                node.vhost.bind_queue("q", "amq.headers", str(number), {**LARGE, "n": number})
+                node.vhost.bind(
+                    Binding("amq.headers", "q", "queue", str(number), {**LARGE, "n": number})
+                )
         except DefinitionsLimitReached:
             return number
     raise AssertionError("nothing is refused")
@@ -142,7 +146,7 @@ async def test_a_user_has_a_part_of_it_and_the_others_the_rest(tmp_path: Path) -
         budget.bytes_max = 4_000_000
         assert fill(node, BOB) == 32  # Ann's, which are there, and a megabyte of his own
         with acts(BOB), pytest.raises(DefinitionsLimitReached, match="the node has def"):
-            node.vhost.bind_queue("q", "amq.headers", "another", LARGE)
+            node.vhost.bind(Binding("amq.headers", "q", "queue", "another", LARGE))
         assert budget.bytes <= 4_000_000
         there = node.vhost.binding_count
         await asyncio.wait_for(node.writer.submit([]), 30)
@@ -161,8 +165,8 @@ async def test_arguments_have_the_size_that_they_may_have_over_http(
         for make in (
             lambda: declare(vhost, "r", arguments),
             lambda: exchange(vhost, "x", arguments),
-            lambda: vhost.bind_queue("q", "amq.fanout", "", arguments),
-            lambda: vhost.bind_exchange("amq.topic", "amq.fanout", "", arguments),
+            lambda: vhost.bind(Binding("amq.fanout", "q", "queue", "", arguments)),
+            lambda: vhost.bind(Binding("amq.fanout", "amq.topic", "exchange", "", arguments)),
         ):
             with pytest.raises(InvalidArguments, match="larger than 65536 bytes"):
                 make()
@@ -177,7 +181,7 @@ async def test_bindings_are_limited_in_number_by_vhost_and_by_user(tmp_path: Pat
 
         def bind(actor: Actor, key: str) -> None:
             with acts(actor):
-                node.vhost.bind_queue("q", "amq.direct", key, {})
+                node.vhost.bind(Binding("amq.direct", "q", "queue", key))
 
         for key in ("1", "2", "2"):
             bind(ANN, key)
@@ -190,7 +194,7 @@ async def test_bindings_are_limited_in_number_by_vhost_and_by_user(tmp_path: Pat
         assert node.vhost.routing.route("amq.direct", b"3") == ("q",)
         assert node.vhost.routing.route("amq.direct", b"4") == ()
         with acts(ANN):
-            await when_durable(node.vhost.unbind_queue("q", "amq.direct", "2", {}))
+            await when_durable(node.vhost.unbind(Binding("amq.direct", "q", "queue", "2")))
         bind(ANN, "5")
 
 

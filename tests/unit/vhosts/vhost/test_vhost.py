@@ -20,7 +20,7 @@ from support.queue_samples import (
     running_node,
 )
 
-from routelog.exchanges import InvalidName, QueueNotFound, ReservedName
+from routelog.exchanges import Binding, InvalidName, QueueNotFound, ReservedName
 from routelog.log_backend import Durability
 from routelog.vhosts import (
     Delivery,
@@ -206,7 +206,7 @@ def test_a_shared_queue_cannot_become_exclusive(vhost: VirtualHost) -> None:
 
 def test_a_deleted_queue_is_gone_with_its_bindings(vhost: VirtualHost) -> None:
     queue = declare(vhost)
-    vhost.bind_queue("q", "amq.direct", "k", {})
+    vhost.bind(Binding("amq.direct", "q", "queue", "k"))
     fill(queue, 3)
     assert vhost.delete_queue(queue) == 3
     assert vhost.queues == {}
@@ -319,10 +319,10 @@ async def test_durable_topology_is_found_again(tmp_path: Path) -> None:
             vhost.declare_exchange(
                 "y", "topic", durable=False, auto_delete=False, internal=False, arguments={}
             ),
-            vhost.bind_queue("kept", "x", "a.*", arguments),
-            vhost.bind_queue("kept", "y", "b", {}),
-            vhost.bind_queue("gone", "x", "c", {}),
-            vhost.bind_exchange("x", "amq.fanout", "", {}),
+            vhost.bind(Binding("x", "kept", "queue", "a.*", arguments)),
+            vhost.bind(Binding("y", "kept", "queue", "b")),
+            vhost.bind(Binding("x", "gone", "queue", "c")),
+            vhost.bind(Binding("amq.fanout", "x", "exchange", "")),
         ]
         await when_durable(*changes)
         assert changes[0] is changes[1] is changes[3] is changes[5] is changes[6] is None
@@ -338,7 +338,7 @@ async def test_durable_topology_is_found_again(tmp_path: Path) -> None:
         assert vhost.routing.exchange("x").internal
         with pytest.raises(Exception, match="no exchange 'y'"):
             vhost.routing.exchange("y")
-        await when_durable(vhost.unbind_queue("kept", "x", "a.*", arguments))
+        await when_durable(vhost.unbind(Binding("x", "kept", "queue", "a.*", arguments)))
     async with running_node(tmp_path) as node:
         assert node.vhost.routing.route("x", b"a.b") == ()
 
@@ -349,7 +349,7 @@ async def test_what_was_deleted_stays_deleted(tmp_path: Path) -> None:
         queue, done = declare_queue(vhost, QueueProperties("q", durable=True), CONNECTION)
         kept, also_done = declare_queue(vhost, QueueProperties("kept", durable=True), CONNECTION)
         await when_durable(done, also_done)
-        await when_durable(vhost.bind_queue("q", "amq.direct", "k", {}))
+        await when_durable(vhost.bind(Binding("amq.direct", "q", "queue", "k")))
         fill(queue, 5)
         fill(kept, 5)
         await when_durable(delete_queue(vhost, queue))

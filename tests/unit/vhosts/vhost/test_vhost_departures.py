@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import pytest
 from support.queue_samples import Node, Taker, declare_queue
 
+from routelog.exchanges import Binding
 from routelog.log_backend import Change, MetadataUnavailable
 from routelog.vhosts import QueueProperties, VirtualHost
 
@@ -46,7 +47,7 @@ async def test_exclusive_queues_go_when_nothing_can_be_stored(
     for name in ("one", "two"):
         vhost.declare_exchange(f"x-{name}", "fanout", **declared)
         vhost.declare_queue(QueueProperties(name, exclusive=True), CONNECTION)
-        vhost.bind_queue(name, f"x-{name}", "", {})
+        vhost.bind(Binding(f"x-{name}", name, "queue", ""))
     writer.full = True
     vhost.connection_closed(CONNECTION)
     assert vhost.queues == {}

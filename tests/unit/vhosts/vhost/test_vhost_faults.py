@@ -8,7 +8,7 @@ import pytest
 from support.queue_samples import Node, SlowDisk, Taker, declare_queue, delete_queue, records
 from support.waiting import until
 
-from routelog.exchanges import ExchangeNotFound, QueueNotFound
+from routelog.exchanges import Binding, ExchangeNotFound, QueueNotFound
 from routelog.log_backend import Change, JournalFailed, MetadataUnavailable
 from routelog.vhosts import Durable, QueueProperties, VirtualHost
 
@@ -27,7 +27,7 @@ async def test_a_queue_is_routed_to_when_its_declaration_is_durable(node: Node) 
     queue, done = declare_queue(vhost, QueueProperties("q", durable=True), CONNECTION)
     assert vhost.routing.route("", b"q") == ()
     with pytest.raises(QueueNotFound):
-        vhost.bind_queue("q", "amq.direct", "k", {})
+        vhost.bind(Binding("amq.direct", "q", "queue", "k"))
     # Whoever declares it meanwhile waits for the same.
     assert declare_queue(vhost, QueueProperties("q", durable=True), OTHER) == (queue, done)
     disk.futures[0].set_result(1)
@@ -113,10 +113,10 @@ DURABLE: dict[str, Any] = {
     [
         lambda vhost: vhost.declare_exchange("new", "direct", **DURABLE),
         lambda vhost: vhost.delete_exchange("middle", if_unused=False),
-        lambda vhost: vhost.bind_queue("q", "middle", "other", {}),
-        lambda vhost: vhost.unbind_queue("q", "middle", "k", {}),
-        lambda vhost: vhost.bind_exchange("middle", "source", "other", {}),
-        lambda vhost: vhost.unbind_exchange("middle", "source", "k", {}),
+        lambda vhost: vhost.bind(Binding("middle", "q", "queue", "other")),
+        lambda vhost: vhost.unbind(Binding("middle", "q", "queue", "k")),
+        lambda vhost: vhost.bind(Binding("source", "middle", "exchange", "other")),
+        lambda vhost: vhost.unbind(Binding("source", "middle", "exchange", "k")),
         lambda vhost: vhost.delete_queue(vhost.queues["q"]),
     ],
 )
@@ -128,8 +128,8 @@ async def test_what_cannot_be_stored_leaves_the_topology_as_it_was(
     vhost.declare_exchange("middle", "direct", **DURABLE | {"auto_delete": True})
     _, declared = declare_queue(vhost, QueueProperties("q", durable=True), CONNECTION)
     await when_durable(declared)
-    vhost.bind_exchange("middle", "source", "k", {})
-    await when_durable(vhost.bind_queue("q", "middle", "k", {}))
+    vhost.bind(Binding("source", "middle", "exchange", "k"))
+    await when_durable(vhost.bind(Binding("middle", "q", "queue", "k")))
     before = (set(vhost.routing.bindings()), vhost.routing.exchanges(), dict(vhost.queues))
     vhost._writer = vhost._keeper._writer = cast(Any, FullDisk())
     with pytest.raises(MetadataUnavailable):

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from support.queue_samples import Node, declare_queue, running_node
 
+from routelog.exchanges import Binding
 from routelog.log_backend import Durability, Scheduler
 from routelog.vhosts import (
     InvalidPolicy,
@@ -102,7 +103,7 @@ async def test_an_alternate_exchange_of_a_policy_gets_what_is_routed_nowhere(
         vhost.declare_exchange(
             name, "fanout", durable=False, auto_delete=False, internal=False, arguments=arguments
         )
-    vhost.bind_queue("q", "spare", "", {})
+    vhost.bind(Binding("spare", "q", "queue", ""))
     assert vhost.routing.route("early", b"") == ()
     await vhost.policies.put(Policy("p", "^(early|late|own)$", {"alternate-exchange": "spare"}))
     vhost.declare_exchange(
