@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from routelog.log_backend.journal.journal_block import MetadataChanges
 from routelog.log_backend.journal.journal_entry import JournalEntry
 from routelog.log_backend.journal.journal_extent import JournalExtent
-from routelog.log_backend.log_store import ALL, LogStore
+from routelog.log_backend.log_store import LogStore
 from routelog.log_backend.partitions.declared_partition import (
     DeclaredPartition,
     FollowedDefinitions,
@@ -32,7 +32,6 @@ class BlockApplier:
 
     Args:
         records: of the store's metadata.
-        committed: position of the last block that counts, as the metadata were told.
         definitions: loaded; kept up, too. None: nobody here asks for them.
     """
 
@@ -40,7 +39,6 @@ class BlockApplier:
         self,
         store: LogStore,
         records: PartitionRecords,
-        committed: int = ALL,
         definitions: FollowedDefinitions | None = None,
     ) -> None:
         self._store = store
@@ -48,9 +46,9 @@ class BlockApplier:
         self._definitions = definitions
         for partition in records.all():
             self._open(partition, partition.cursors)
-        store.recover(committed)
+        store.recover()
         self._metadata_applied = JournalExtent(store.metadata).applied
-        self.applied = min(committed, store.journal.committed)
+        self.applied = store.journal.committed
         store.follow()
         forget_changes(store.checkpoints.with_state)
 

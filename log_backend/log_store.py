@@ -71,8 +71,6 @@ from routelog.log_backend.upkeep.scrub import Scrub
 from routelog.log_backend.upkeep.segment_compressor import SegmentCompressor
 from routelog.log_backend.upkeep.shard import Shard
 
-ALL = 2**63 - 1  # no block of the journal has this position
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogOptions:
@@ -275,30 +273,23 @@ class LogStore:
 
     # -- life
 
-    def recover_metadata(self, committed: int = ALL) -> None:
+    def recover_metadata(self) -> None:
         """Bring the metadata up to the journal; before anything is read from them.
-
-        Args:
-            committed: position of the last block that counts: a follower's journal may have others.
 
         Raises:
             JournalDamaged: what was durable cannot be read.
         """
-        self.recovery.replay_metadata(self.journal, committed)
+        self.recovery.replay_metadata(self.journal)
 
-    def recover(self, committed: int = ALL) -> int:
+    def recover(self) -> int:
         """Replay the journal into the open partitions; returns the entries replayed: none where one follows.
-
-        Args:
-            committed: see `recover_metadata`.
 
         Raises:
             JournalDamaged: what was durable cannot be read.
         """
         if self.follows:
             return 0
-        blocks = (block for block in self.journal.recover() if block.position <= committed)
-        return self.recovery.replay(blocks, dict(self.partitions))
+        return self.recovery.replay(self.journal.recover(), dict(self.partitions))
 
     def start(self, leader_epoch: int) -> None:
         """Begin to accept appends.

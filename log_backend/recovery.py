@@ -91,15 +91,11 @@ class Recovery:
         self._known_offsets: dict[int, int] = {}  # by partition: behind the highest one ever given
         self._forgotten = False
 
-    def replay_metadata(self, journal: Journal, committed: int) -> None:
-        """Carry out those changes of metadata that the store does not have; nothing was read from it before.
-
-        Args:
-            committed: position of the last block that counts.
-        """
+    def replay_metadata(self, journal: Journal) -> None:
+        """Carry out those changes of metadata that the store does not have; nothing was read from it before."""
         applied = JournalExtent(self._metadata).applied
         positions = (each.position for each in journal.recover())
-        last = max((each for each in positions if applied < each <= committed), default=0)
+        last = max((each for each in positions if each > applied), default=0)
         if not last:
             return
         journal.adopt()  # the store must not tell of what a power cut takes from the journal
@@ -107,7 +103,7 @@ class Recovery:
         changes: list[Change] = []
         size = 0
         for block in journal.recover():
-            if not applied < block.position <= last:
+            if block.position <= applied:
                 continue
             more = block.metadata_changes()
             changes += more

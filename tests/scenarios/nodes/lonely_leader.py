@@ -15,10 +15,10 @@ from routelog.broker.process import data_directory
 from routelog.log_backend import LogStore
 from routelog.log_backend.journal.journal import Journal
 from routelog.log_backend.journal.journal_chain import Mark, ShardBlock
-from routelog.log_backend.log_store import ALL
 
 ALONE = Path(os.environ["ROUTELOG_TEST_FAULTS"]) / "alone"
 LOOK_SECONDS = 0.005
+ALL = 2**63 - 1  # no block of a journal has this position
 
 
 class Owner:
@@ -55,11 +55,11 @@ class Owner:
 class LeadingStore(LogStore):
     """A store that leads from its start on, behind what earlier runs left."""
 
-    def recover_metadata(self, committed: int = ALL) -> None:
+    def recover_metadata(self) -> None:
         """See `LogStore`."""
         self._owner = Owner(self.journal)
-        self.journal.replicate(1, self._owner, committed)
-        super().recover_metadata(committed)
+        self.journal.replicate(1, self._owner, committed=ALL)
+        super().recover_metadata()
 
     def start(self, leader_epoch: int) -> None:
         """See `LogStore`."""

@@ -1,6 +1,7 @@
 import asyncio
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from unittest.mock import create_autospec
 
 from unit.log_backend.log_records import batch, bodies_of, records
 from unit.log_backend.open_store import (
@@ -25,6 +26,7 @@ from routelog.log_backend import (
     RecordBatch,
     Records,
 )
+from routelog.log_backend.journal.journal import ReplicaEvents
 from routelog.log_backend.journal.journal_block import (
     NO_CURSOR,
     FileMark,
@@ -201,16 +203,17 @@ async def test_blocks_that_are_not_committed_wait(data: Path) -> None:
     log = store.open_partition(1, "/", "q", 0, durable=True)
     committed = append(log, 2)
     await durable(store, committed)
-    await durable(store, append(log, 3))
+    append(log, 3)
     await store.metadata_writer.submit([Change(b"p/2", b"r")])
     left = await crash(store, data)
     blocks = list(store.journal.supply.reader().blocks())
     await store.aclose()
     without_metadata(left)
     store = open_store(left, QUIET)
-    store.recover_metadata(committed)
-    follower = BlockApplier(store, NamedPartitions(store.metadata), committed)
-    assert follower.applied == committed
+    store.journal.replicate(1, create_autospec(ReplicaEvents))
+    store.recover_metadata()
+    follower = BlockApplier(store, NamedPartitions(store.metadata))
+    assert follower.applied == committed == blocks[-2].position
     assert store.partitions.keys() == {1}
     assert store.partitions[1].next_offset == 2
     for block in blocks[committed:]:
