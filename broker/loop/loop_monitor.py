@@ -18,15 +18,11 @@ class LoopMonitor:
     """A periodic timer that notes how late it fires.
 
     A hold is measured from the tick that it delays, so up to TICK_SECONDS too short.
-
-    Attributes:
-        longest_ms: the longest hold since the start.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, clock: Clock) -> None:
         self._loop = loop
         self._clock = clock
-        self.longest_ms = 0
         self._stretch_ms = 0
         self._stretches: deque[int] = deque(maxlen=STRETCHES)
         self._stretch_end = clock.monotonic() + STRETCH_SECONDS
@@ -51,9 +47,7 @@ class LoopMonitor:
     def _tick(self) -> None:
         now = self._clock.monotonic()
         held_ms = int((now - self._next_tick) * 1000)
-        if held_ms > self._stretch_ms:
-            self._stretch_ms = held_ms
-            self.longest_ms = max(self.longest_ms, held_ms)
+        self._stretch_ms = max(self._stretch_ms, held_ms)
         if now >= self._stretch_end:
             self._next_stretch(now)
         self.start()

@@ -43,11 +43,6 @@ class Marks:
     synced_offset: int = 0
     cursors: list[Cursor] = field(default_factory=list)
 
-    @property
-    def low_water(self) -> int:
-        """Every cursor had settled all offsets below."""
-        return min((cursor.low_water for cursor in self.cursors), default=0)
-
 
 @dataclass(slots=True)
 class StoredPartition:

@@ -43,11 +43,6 @@ class SourceModule:
         return self.path.partition("/")[0]
 
     @property
-    def line_count(self) -> int:
-        """Lines of the file, empty ones included."""
-        return len(self.text.splitlines())
-
-    @property
     def code_line_count(self) -> int:
         """Lines without empty ones, comments and docstrings."""
         written = {

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import threading
-import time
 from collections import Counter
 from fnmatch import fnmatch
 
@@ -24,8 +23,6 @@ class FaultPlan:
         self.fired: list[str] = []
         self._faults: dict[tuple[str, int], int] = {}
         self._next: list[tuple[str, str, int]] = []
-        self._broken: dict[str, int] = {}
-        self._delays: dict[str, float] = {}
         self._stalled: dict[str, threading.Event] = {}
 
     def fail(self, kind: str, number: int, error_number: int) -> None:
@@ -36,21 +33,11 @@ class FaultPlan:
         """The next call of this kind on a file of such a name fails."""
         self._next.append((kind, names, error_number))
 
-    def break_down(self, kind: str, error_number: int) -> None:
-        """Every call of this kind fails from now on."""
-        self._broken[kind] = error_number
-
     def repair(self) -> None:
         """Nothing fails or waits any more."""
         self._faults.clear()
         self._next.clear()
-        self._broken.clear()
-        self._delays.clear()
         self.resume()
-
-    def slow_down(self, kind: str, seconds: float) -> None:
-        """Each call of this kind takes so much longer."""
-        self._delays[kind] = seconds
 
     def stall(self, kind: str) -> None:
         """Calls of this kind wait until `resume`."""
@@ -64,8 +51,6 @@ class FaultPlan:
 
     def wait(self, kind: str) -> None:
         """Called before a call, outside of the disk's lock."""
-        if kind in self._delays:
-            time.sleep(self._delays[kind])
         event = self._stalled.get(kind)
         if event is not None:
             event.wait(STALL_SECONDS_MAX)
@@ -73,7 +58,7 @@ class FaultPlan:
     def pass_or_fail(self, kind: str, name: str) -> None:
         """Count a call, and raise what it shall fail with."""
         self.counts[kind] += 1
-        number = self._broken.get(kind) or self._faults.pop((kind, self.counts[kind]), None)
+        number = self._faults.pop((kind, self.counts[kind]), None)
         for fault in self._next:
             if fault[0] == kind and fnmatch(name, fault[1]):
                 self._next.remove(fault)

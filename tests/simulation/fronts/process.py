@@ -22,7 +22,7 @@ from routelog.broker.process import broker as process_broker
 from routelog.broker.process import node_sessions, node_store, process_share
 from routelog.broker.process.broker import BrokerAddress
 from routelog.broker.process.mirrored_broker import MirroredBroker
-from routelog.log_backend import FollowedDefinitions, LogStore, PartitionRecords, ShardBlock
+from routelog.log_backend import FollowedDefinitions, LogStore, PartitionRecords
 from routelog.mirror_cluster import JournalStorage, LeadingNode
 from routelog.mirror_cluster.node.copy_receiver import CopyReceiver
 from routelog.mirror_cluster.node.followed_store import FollowedStore
@@ -279,11 +279,6 @@ class NodeProcess(LoopBroker):
         """The process ends, and its files stay as they are."""
         logging.getLogger().removeHandler(self.process.recent_log)
         super().kill()
-
-    def drop_blocks(self) -> list[ShardBlock]:
-        """Blocks that were made, and not handed over."""
-        made, self.made = self.made, []
-        return made
 
 
 @contextmanager

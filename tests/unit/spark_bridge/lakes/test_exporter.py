@@ -29,7 +29,6 @@ from routelog.spark_bridge.logs.queue_selection import parse_selection
 from routelog.spark_bridge.logs.readable_logs import LogPartition, OffsetRange
 
 PLAIN = TableLayout()
-BATCH_COLUMNS = pa.schema([("batch", pa.int64()), ("date", pa.date32()), ("queue", pa.string())])
 FORMATS = ("delta", "parquet", "iceberg")
 DAY = 86_400_000_000
 FIRST_DAY = 20_000 * DAY
