@@ -52,12 +52,9 @@ def follower(folder: Path, environment: Mapping[str, str]) -> Iterator[BrokerPro
         environment: of this node alone.
     """
     port = free_port()
-    own = {**environment, "ROUTELOG_MANAGEMENT_PORT": str(port)}
-    nodes = MirroredBrokers(folder, _PATIENT, own={FOLLOWER: own})
-    broker = nodes.brokers[FOLLOWER]
-    try:
-        nodes.start()
-        nodes.until_led(in_sync=3)
+    own = {FOLLOWER: {**environment, "ROUTELOG_MANAGEMENT_PORT": str(port)}}
+    with _nodes_in_sync(folder, own) as nodes:
+        broker = nodes.brokers[FOLLOWER]
         if nodes.leader() is broker:
             nodes.ask("transfer", "--to", f"{LEADER}@test")
         nodes.until_led(in_sync=3)
@@ -68,12 +65,40 @@ def follower(folder: Path, environment: Mapping[str, str]) -> Iterator[BrokerPro
         (broker.data_dir / _DOOR).write_text(
             json.dumps({**door, "url": f"http://127.0.0.1:{port}"})
         )
-        sessions = broker.log_text().count(_SESSION)
-        yield broker
-        lost = broker.log_text().count(_SESSION) - sessions
-        assert not lost, f"{lost} sessions were lost on the way:\n{broker.log_text()}"
+        with _lasting_sessions(broker.log_text):
+            yield broker
+
+
+@contextmanager
+def served_nodes(folder: Path) -> Iterator[MirroredBrokers]:
+    """Three mirrored nodes that let clients in; the one that leads does so to the end."""
+    with _nodes_in_sync(folder) as nodes:
+        for broker in nodes.brokers.values():
+            wait_until(partial(_serves, broker), told=nodes.log_text)
+        wait_until((nodes.leader().data_dir / _DOOR).exists, told=nodes.log_text)
+        with _lasting_sessions(nodes.log_text):
+            yield nodes
+
+
+@contextmanager
+def _nodes_in_sync(
+    folder: Path, own: Mapping[str, Mapping[str, str]] | None = None
+) -> Iterator[MirroredBrokers]:
+    nodes = MirroredBrokers(folder, _PATIENT, own=own)
+    try:
+        nodes.start()
+        nodes.until_led(in_sync=3)
+        yield nodes
     finally:
         nodes.stop()
+
+
+@contextmanager
+def _lasting_sessions(log_text: Callable[[], str]) -> Iterator[None]:
+    sessions = log_text().count(_SESSION)
+    yield
+    lost = log_text().count(_SESSION) - sessions
+    assert not lost, f"{lost} sessions were lost on the way:\n{log_text()}"
 
 
 def _serves(broker: BrokerProcess) -> bool:
@@ -83,24 +108,6 @@ def _serves(broker: BrokerProcess) -> bool:
     except pika.exceptions.AMQPError:
         return False
     return True
-
-
-@contextmanager
-def served_nodes(folder: Path) -> Iterator[MirroredBrokers]:
-    """Three mirrored nodes that let clients in; the one that leads does so to the end."""
-    nodes = MirroredBrokers(folder, _PATIENT)
-    try:
-        nodes.start()
-        nodes.until_led(in_sync=3)
-        for broker in nodes.brokers.values():
-            wait_until(partial(_serves, broker), told=nodes.log_text)
-        wait_until((nodes.leader().data_dir / _DOOR).exists, told=nodes.log_text)
-        sessions = nodes.log_text().count(_SESSION)
-        yield nodes
-        lost = nodes.log_text().count(_SESSION) - sessions
-        assert not lost, f"{lost} sessions were lost on the way:\n{nodes.log_text()}"
-    finally:
-        nodes.stop()
 
 
 BrokerKind = Callable[[Path, Mapping[str, str]], AbstractContextManager[BrokerProcess]]
