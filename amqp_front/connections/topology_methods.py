@@ -15,7 +15,7 @@ from routelog.amqp_front.wire.errors import (
     SoftError,
 )
 from routelog.broker import ADDRESS_PREFIX, PSEUDO_QUEUE
-from routelog.exchanges import Binding, DefaultExchangeProtected
+from routelog.exchanges import Binding, DefaultExchangeProtected, Exchange
 from routelog.vhosts import (
     Answer,
     Durable,
@@ -90,14 +90,15 @@ def exchange_declare(channel: TopologyChannel, method: Any) -> None:
         if (departed := definitions.wait_for_free("exchange", name)) is not None:
             channel.again_behind(departed, method)
             return
-        done = definitions.declare_exchange(
+        exchange = Exchange(
             name,
             method.exchange_type,
-            durable=method.durable,
-            auto_delete=method.auto_delete,
-            internal=method.internal,
-            arguments=method.arguments,
+            method.durable,
+            method.auto_delete,
+            method.internal,
+            method.arguments,
         )
+        done = definitions.declare_exchange(exchange)
     _reply(channel, method, done, commands.Exchange.DeclareOk)
 
 

@@ -75,17 +75,7 @@ class Topology(TopologyListing):
 
     # Exchanges
 
-    def declare(
-        self,
-        name: str,
-        type: str = "direct",
-        *,
-        durable: bool = False,
-        auto_delete: bool = False,
-        internal: bool = False,
-        arguments: Mapping[str, object] | None = None,
-        user: str = "",
-    ) -> TopologyChange:
+    def declare(self, wanted: Exchange) -> TopologyChange:
         """Declare an exchange, or check that an equivalent one exists.
 
         Raises:
@@ -93,12 +83,10 @@ class Topology(TopologyListing):
             InvalidExchangeArgument.
             ValueError: see `check_free`.
         """
-        self._check_not_default(name)
-        given = arguments or NO_ARGUMENTS
-        wanted = Exchange(name, type, durable, auto_delete, internal, given, user)
-        self._known_type(type)
-        if name not in self._graph.exchanges:
-            check_not_reserved("exchange", name)
+        self._check_not_default(wanted.name)
+        self._known_type(wanted.type)
+        if wanted.name not in self._graph.exchanges:
+            check_not_reserved("exchange", wanted.name)
         return self.restore_exchange(wanted)
 
     def restore_exchange(self, exchange: Exchange) -> TopologyChange:

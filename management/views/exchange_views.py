@@ -137,14 +137,9 @@ async def put_exchange(call: Call) -> Answer:
             call.caller.authorize(vhost.name, ResourceKind.EXCHANGE, alternate, Verb.WRITE)
     await vhost.until_free("exchange", name)
     existed = vhost.routing.has_exchange(name)
-    done = vhost.declare_exchange(
-        name,
-        body.type,
-        durable=body.durable,
-        auto_delete=body.auto_delete,
-        internal=body.internal,
-        arguments=checked_arguments(body.arguments),
-    )
+    arguments = checked_arguments(body.arguments)
+    exchange = Exchange(name, body.type, body.durable, body.auto_delete, body.internal, arguments)
+    done = vhost.declare_exchange(exchange)
     if done is not None:
         await done
     return put(existed)

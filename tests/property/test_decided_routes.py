@@ -21,7 +21,7 @@ from routelog.amqp_front.transactions.transaction import Transaction
 from routelog.amqp_front.wire.command import PublishRun
 from routelog.amqp_front.wire.frame_cutter import FrameCutter
 from routelog.amqp_front.wire.properties import Properties, copies
-from routelog.exchanges import EXCHANGE_TYPES, Binding, RoutingError, held_name
+from routelog.exchanges import EXCHANGE_TYPES, Binding, Exchange, RoutingError, held_name
 from routelog.log_backend import PERSISTENT, Progress, Records
 from routelog.vhosts import QueueProperties, VirtualHost
 from routelog.vhosts.publishing.internal_publish import OutgoingMessage
@@ -152,9 +152,7 @@ def declared(vhost: VirtualHost, chance: random.Random) -> list[str]:
         arguments = dict(ARGUMENTS.get(kind, {}))
         if chance.random() < 0.4:
             arguments["alternate-exchange"] = chance.choice(names)
-        vhost.declare_exchange(
-            name, kind, durable=False, auto_delete=False, internal=False, arguments=arguments
-        )
+        vhost.declare_exchange(Exchange(name, kind, arguments=arguments))
     for _ in range(chance.randrange(3 * len(names) + 1)):
         source, key = chance.choice(names), chance.choice(PATTERNS)
         matched: dict[str, Any] = {}

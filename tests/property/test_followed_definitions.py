@@ -15,7 +15,7 @@ from support.known_definitions import known_definitions, known_topology
 from support.queue_samples import Node, Taker
 from unit.vhosts.replicated_nodes import ReplicatedNode, replicated_node
 
-from routelog.exchanges import Binding, ExchangeInUse
+from routelog.exchanges import Binding, Exchange, ExchangeInUse
 from routelog.log_backend import ShardBlock
 from routelog.vhosts import (
     GroupOptions,
@@ -127,12 +127,13 @@ class Declarer:
         ):
             kind, arguments = self._choice.choice(EXCHANGES)
             declared = vhost.declare_exchange(
-                name,
-                kind,
-                durable=self._choice.random() < 0.7,
-                auto_delete=self._choice.random() < 0.3,
-                internal=False,
-                arguments=arguments,
+                Exchange(
+                    name,
+                    kind,
+                    durable=self._choice.random() < 0.7,
+                    auto_delete=self._choice.random() < 0.3,
+                    arguments=arguments,
+                )
             )
             self._await(declared)
 

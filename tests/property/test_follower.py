@@ -16,6 +16,7 @@ from support.queue_samples import declare_queue, delete_queue
 from unit.log_backend.log_records import records
 from unit.log_backend.open_store import MIB, copy_of, crash, durable, open_store
 
+from routelog.exchanges import Exchange
 from routelog.log_backend import (
     BlockApplier,
     LogOptions,
@@ -152,7 +153,7 @@ class Leader:
         kind = {"history": "x-recent-history", "delayed": "x-delayed-message"}[name]
         arguments = {"x-delayed-type": "direct"} if name == "delayed" else {}
         declared = self.vhost.declare_exchange(
-            name, kind, durable=True, auto_delete=False, internal=False, arguments=arguments
+            Exchange(name, kind, durable=True, arguments=arguments)
         )
         self._await(declared)
 

@@ -185,9 +185,9 @@ class RoutingAgainstTwin(RuleBasedStateMachine):
         known = self.twin.exchange(wanted.name)
         if known is not None and known != wanted:
             with pytest.raises(ExchangeInequivalent):
-                self._declared(wanted)
+                self.table.declare(wanted)
             return
-        change = self._declared(wanted)
+        change = self.table.declare(wanted)
         assert change.exchanges_declared == ((wanted,) if known is None else ())
         if known is None:
             self.twin.exchanges.append(wanted)
@@ -284,15 +284,6 @@ class RoutingAgainstTwin(RuleBasedStateMachine):
             else:
                 end = self.table.exchange(binding.destination)
                 assert binding.durable == (source.durable and end.durable)
-
-    def _declared(self, wanted: Exchange) -> TopologyChange:
-        return self.table.declare(
-            wanted.name,
-            wanted.type,
-            durable=wanted.durable,
-            auto_delete=wanted.auto_delete,
-            arguments=wanted.arguments,
-        )
 
     def _bind(self, wanted: Binding, destination_exists: bool) -> None:
         if self.twin.exchange(wanted.source) is None or not destination_exists:

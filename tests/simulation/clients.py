@@ -9,7 +9,7 @@ from pamqp import commands
 from simulation.broker import FIRST, Broker
 from support.queue_samples import declare_queue, got
 
-from routelog.exchanges import Binding
+from routelog.exchanges import Binding, Exchange
 from routelog.log_backend import PERSISTENT, Reason
 from routelog.vhosts import GroupOptions, QueueProperties, VirtualHost
 from routelog.vhosts.messages.delivery import ReturnReason
@@ -76,9 +76,7 @@ class Clients:
                 if declared is not None:
                     await declared
         for name, (kind, arguments, queue) in EXCHANGES.items():
-            answer = vhost.declare_exchange(
-                name, kind, durable=True, auto_delete=False, internal=False, arguments=arguments
-            )
+            answer = vhost.declare_exchange(Exchange(name, kind, durable=True, arguments=arguments))
             if answer is not None:
                 await answer
             bound = vhost.bind(Binding(name, queue, "queue", ""))
@@ -208,9 +206,7 @@ class Clients:
         name = (
             f"{vhost.routing.version}"  # of one that is not durable, and goes with its last binding
         )
-        vhost.declare_exchange(
-            name, "fanout", durable=False, auto_delete=True, internal=False, arguments={}
-        )
+        vhost.declare_exchange(Exchange(name, "fanout", auto_delete=True))
         vhost.bind(Binding(name, "amq.fanout", "exchange", ""))
         for queue in vhost.queues.values():
             if queue.declaring is None:

@@ -9,7 +9,7 @@ import msgspec
 from support.frame_samples import some_properties
 from support.queue_samples import declare_queue
 
-from routelog.exchanges import Binding, held_name
+from routelog.exchanges import Binding, Exchange, held_name
 from routelog.log_backend import PERSISTENT, Records, encode_records
 from routelog.vhosts import QueueProperties, VirtualHost
 
@@ -52,7 +52,7 @@ async def declared(vhost: VirtualHost, name: str, **arguments: object) -> None:
 def exchange(vhost: VirtualHost, kind: str, *keys: str, **arguments: object) -> None:
     """Declare the exchange `x`, with a binding to the queue of each key."""
     options = {"durable": False, "auto_delete": False, "internal": False}
-    vhost.declare_exchange("x", kind, arguments=arguments, **options)
+    vhost.declare_exchange(Exchange("x", kind, arguments=arguments, **options))
     for key in keys:
         vhost.bind(Binding("x", key, "queue", key))
 

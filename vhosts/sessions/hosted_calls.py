@@ -17,7 +17,7 @@ from typing import Annotated, Any, Protocol
 
 import msgspec
 
-from routelog.exchanges import Binding, DestinationKind, QueueNotFound
+from routelog.exchanges import Binding, DestinationKind, Exchange, QueueNotFound
 from routelog.log_backend import MalformedProperties, Octets, UnknownFieldType
 from routelog.vhosts.actor import Actor, acts
 from routelog.vhosts.arguments.argument_table import decode_arguments
@@ -312,7 +312,7 @@ def _counts(session: CallingSession, bound: BoundQueue) -> Answer[QueueCounts]:
 
 
 class DeclareExchangeCall(_Call):
-    """The keywords of `VirtualHost.declare_exchange`."""
+    """What `Exchange` has."""
 
     name: str
     kind: str
@@ -377,15 +377,15 @@ class _Caller:
 
 
 def _declare_exchange(caller: _Caller, wanted: DeclareExchangeCall) -> Answer[object]:
-    declare = partial(
-        caller.vhost.declare_exchange,
+    exchange = Exchange(
         wanted.name,
         wanted.kind,
-        durable=wanted.durable,
-        auto_delete=wanted.auto_delete,
-        internal=wanted.internal,
-        arguments=_arguments(wanted.arguments),
+        wanted.durable,
+        wanted.auto_delete,
+        wanted.internal,
+        _arguments(wanted.arguments),
     )
+    declare = partial(caller.vhost.declare_exchange, exchange)
     return _when_free(caller.vhost, "exchange", wanted.name, declare)
 
 

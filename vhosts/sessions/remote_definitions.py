@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Mapping, Set
 from functools import partial
 from typing import Any
 
-from routelog.exchanges import Binding, DestinationKind, QueueNotFound
+from routelog.exchanges import Binding, DestinationKind, Exchange, QueueNotFound
 from routelog.vhosts.actor import current_actor
 from routelog.vhosts.arguments.json_arguments import encoded_arguments
 from routelog.vhosts.arguments.queue_properties import QueueProperties
@@ -83,21 +83,18 @@ class RemoteDefinitions:
         self._vhost.routing.exchange(name)
         return None
 
-    def declare_exchange(
-        self,
-        name: str,
-        kind: str,
-        *,
-        durable: bool,
-        auto_delete: bool,
-        internal: bool,
-        arguments: Mapping[str, object],
-    ) -> Done:
+    def declare_exchange(self, exchange: Exchange) -> Done:
         """See `VhostDefinitions`."""
-        options = {"durable": durable, "auto_delete": auto_delete, "internal": internal}
-        said = {"kind": kind, **options, "arguments": encoded_arguments(arguments)}
-        here = partial(self._vhost.declare_exchange, name, kind, **options, arguments=arguments)
-        return self._change("declare_exchange", {"name": name, **said}, here)
+        said = {
+            "name": exchange.name,
+            "kind": exchange.type,
+            "durable": exchange.durable,
+            "auto_delete": exchange.auto_delete,
+            "internal": exchange.internal,
+            "arguments": encoded_arguments(exchange.arguments),
+        }
+        here = partial(self._vhost.declare_exchange, exchange)
+        return self._change("declare_exchange", said, here)
 
     def delete_exchange(self, name: str, *, if_unused: bool) -> Done:
         """See `VhostDefinitions`."""

@@ -214,34 +214,16 @@ class VirtualHost:
 
     # -- exchanges and bindings
 
-    def declare_exchange(
-        self,
-        name: str,
-        kind: str,
-        *,
-        durable: bool,
-        auto_delete: bool,
-        internal: bool,
-        arguments: Mapping[str, object],
-    ) -> Durable:
+    def declare_exchange(self, exchange: Exchange) -> Durable:
         """Declare an exchange; see `RoutingTable.declare` for what it refuses.
 
         Raises:
             InvalidArguments: they are too large.
             DefinitionsLimitReached: there are too many.
         """
-        checked_arguments(arguments)
-        return self._keeper.applied(
-            self.routing.declare(
-                name,
-                kind,
-                durable=durable,
-                auto_delete=auto_delete,
-                internal=internal,
-                arguments=arguments,
-                user=_user(),
-            )
-        )
+        checked_arguments(exchange.arguments)
+        owned = msgspec.structs.replace(exchange, user=_user())
+        return self._keeper.applied(self.routing.declare(owned))
 
     def exchange_declared(self, name: str) -> Durable:
         """See that there is an exchange, and await that a crash cannot forget it.

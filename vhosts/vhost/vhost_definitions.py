@@ -1,10 +1,10 @@
 """The definitions of a virtual host as front ends change them: here, or at the node that leads."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Any, Protocol
 
-from routelog.exchanges import Binding, DestinationKind
+from routelog.exchanges import Binding, DestinationKind, Exchange
 from routelog.log_backend import Progress, Reason, Records
 from routelog.vhosts.arguments.queue_properties import QueueProperties
 from routelog.vhosts.messages.delivery import DeliverySource
@@ -57,16 +57,7 @@ class VhostDefinitions(Protocol):
     def exchange_declared(self, name: str) -> Done:
         """See `VirtualHost`."""
 
-    def declare_exchange(
-        self,
-        name: str,
-        kind: str,
-        *,
-        durable: bool,
-        auto_delete: bool,
-        internal: bool,
-        arguments: Mapping[str, object],
-    ) -> Done:
+    def declare_exchange(self, exchange: Exchange) -> Done:
         """See `VirtualHost`."""
 
     def delete_exchange(self, name: str, *, if_unused: bool) -> Done:

@@ -23,7 +23,7 @@ from unit.log_backend.log_records import records
 from unit.log_backend.open_store import unsettled
 from unit.vhosts.delays.test_held_messages import message
 
-from routelog.exchanges import Binding
+from routelog.exchanges import Binding, Exchange
 from routelog.log_backend import PartitionLog, Reason, SystemClock
 from routelog.vhosts.messages.delivery import ReturnReason
 from routelog.vhosts.rules.rule_services import RuleServices
@@ -89,12 +89,9 @@ class Delayed(DeadLetters):
     async def declare(self, node: Node) -> None:
         """See `DeadLetters`."""
         done = node.vhost.declare_exchange(
-            "later",
-            "x-delayed-message",
-            durable=True,
-            auto_delete=False,
-            internal=False,
-            arguments={"x-delayed-type": "fanout"},
+            Exchange(
+                "later", "x-delayed-message", durable=True, arguments={"x-delayed-type": "fanout"}
+            )
         )
         assert done is not None
         await done

@@ -14,7 +14,7 @@ from crash.disks.committing import commit, commit_in_turns, fail_in_turns
 from crash.disks.node import Node, until_gone, wait_for
 from support.waiting import WAIT_SECONDS
 
-from routelog.exchanges import Binding
+from routelog.exchanges import Binding, Exchange
 from routelog.vhosts import Policy, User, UserDirectory
 
 Workload = Callable[[Node, Path], Awaitable[Node]]
@@ -249,9 +249,7 @@ async def topology_that_changes(node: Node, root: Path) -> Node:
     await node.declare("a")
     for number in range(8):
         name = f"x{number % 3}"
-        node.vhost.declare_exchange(
-            name, "topic", durable=True, auto_delete=False, internal=False, arguments={}
-        )
+        node.vhost.declare_exchange(Exchange(name, "topic", durable=True))
         node.vhost.bind(Binding(name, "a", "queue", f"key.{number}"))
         answers = [node.declaring(f"t{number}")]
         if number >= 2:

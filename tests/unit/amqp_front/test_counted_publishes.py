@@ -10,7 +10,7 @@ from unit.amqp_front.publishing_channel import Channel, carry_out, runs
 from routelog.amqp_front.publishing.publisher import Publisher
 from routelog.amqp_front.transactions.commit_plan import CommitPlan
 from routelog.amqp_front.transactions.run_planner import RunPlanner
-from routelog.exchanges import Binding
+from routelog.exchanges import Binding, Exchange
 from routelog.vhosts import Counters, QueueProperties
 
 # Each is one run: a cutter's table is good for one.
@@ -98,9 +98,7 @@ async def test_what_a_full_queue_drops_is_counted(node: Node, channel: Channel) 
 
 def test_an_exchange_that_is_deleted_takes_its_counts_along(node: Node, channel: Channel) -> None:
     for _ in range(2):
-        node.vhost.declare_exchange(
-            "x", "fanout", durable=False, auto_delete=False, internal=False, arguments={}
-        )
+        node.vhost.declare_exchange(Exchange("x", "fanout"))
         publisher = Publisher(cast(Any, channel))
         (run,) = runs(publish(1, "x", "", b"a"))
         publisher.carry(run)

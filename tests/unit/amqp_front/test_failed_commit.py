@@ -25,7 +25,7 @@ from routelog.amqp_front.transactions import commit_plan
 from routelog.amqp_front.transactions.commit import Commit
 from routelog.amqp_front.transactions.commit_planning import CommitPlanning
 from routelog.amqp_front.transactions.transaction import Kept, Transaction
-from routelog.exchanges import Binding
+from routelog.exchanges import Binding, Exchange
 from routelog.log_backend import (
     LogOptions,
     PartitionLog,
@@ -110,9 +110,7 @@ async def declare(node: Node, names: dict[str, dict[str, object]], extra: bool) 
         node.vhost.declare_queue(properties, object())
     await until(lambda: all(queue.declaring is None for queue in node.vhost.queues.values()))
     for name, (kind, arguments) in EXCHANGES.items() if extra else ():
-        node.vhost.declare_exchange(
-            name, kind, durable=True, auto_delete=False, internal=False, arguments=arguments
-        )
+        node.vhost.declare_exchange(Exchange(name, kind, durable=True, arguments=arguments))
         node.vhost.bind(Binding(name, "plain", "queue", "plain"))
     node.turns.run()
 

@@ -48,7 +48,7 @@ def test_numbers_may_come_as_digits() -> None:
 def test_a_deduplication_exchange_that_cannot_be_is_refused(arguments: dict[str, object]) -> None:
     table = RoutingTable()
     with pytest.raises(InvalidExchangeArguments):
-        table.declare("x", DEDUPLICATION, arguments=deduplicating(**arguments).arguments)
+        table.declare(Exchange("x", DEDUPLICATION, arguments=deduplicating(**arguments).arguments))
     assert not table.has_exchange("x")
 
 
@@ -61,13 +61,17 @@ def test_a_history_is_of_twenty_unless_it_is_asked_for_another_length() -> None:
 @pytest.mark.parametrize("length", [0, -1, "3", True, 1.5, HISTORY_LENGTH_MAX + 1])
 def test_a_history_that_cannot_be_is_refused(length: object) -> None:
     with pytest.raises(InvalidExchangeArguments):
-        RoutingTable().declare("x", RECENT_HISTORY, arguments={"x-recent-history-length": length})
+        RoutingTable().declare(
+            Exchange("x", RECENT_HISTORY, arguments={"x-recent-history-length": length})
+        )
 
 
 def test_a_walk_asks_where_something_is_remembered_also_behind_another_exchange() -> None:
     table = RoutingTable()
     table.declare(
-        "d", DEDUPLICATION, arguments={"x-cache-size": 1, "alternate-exchange": "amq.fanout"}
+        Exchange(
+            "d", DEDUPLICATION, arguments={"x-cache-size": 1, "alternate-exchange": "amq.fanout"}
+        )
     )
     table.bind(Binding("amq.direct", "d", "exchange", "k"))
     for queue, exchange in (("q", "d"), ("other", "amq.fanout")):

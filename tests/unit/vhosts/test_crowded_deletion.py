@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from support.queue_samples import Node, Taker, declare_queue, running_node
 
-from routelog.exchanges import Binding, QueueNotFound
+from routelog.exchanges import Binding, Exchange, QueueNotFound
 from routelog.exchanges.topology.binding_graph import AT_ONCE_MAX, DEPARTED_BINDINGS_MAX
 from routelog.log_backend import Change, MetadataUnavailable
 from routelog.vhosts import Durable, QueueProperties, VirtualHost, pending
@@ -20,7 +20,7 @@ DURABLE = {"durable": True, "auto_delete": False, "internal": False, "arguments"
 
 async def crowd(vhost: VirtualHost) -> None:
     """A durable queue with many bindings from a durable exchange, and another queue with one."""
-    vhost.declare_exchange("from", "topic", **DURABLE | {"auto_delete": True})
+    vhost.declare_exchange(Exchange("from", "topic", **DURABLE | {"auto_delete": True}))
     for name in ("to", "beside"):
         durable = declare_queue(vhost, QueueProperties(name, durable=True), CONNECTION)[1]
         assert durable is not None

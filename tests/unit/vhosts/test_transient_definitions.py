@@ -10,7 +10,7 @@ from support.queue_samples import Node, SlowDisk, declare_queue, running_node
 from support.waiting import until
 from unit.vhosts.replicated_nodes import ReplicatedNode, replicated_node
 
-from routelog.exchanges import Binding
+from routelog.exchanges import Binding, Exchange
 from routelog.log_backend import ShardBlock
 from routelog.vhosts import QueueLocked, QueueProperties, VhostRecord, VirtualHost, pending
 from routelog.vhosts.sessions.definition_barrier import DefinitionBarrier
@@ -27,7 +27,7 @@ class Connection:
 
 async def declare_all(vhost: VirtualHost) -> None:
     """A transient exchange, queue and bindings, and an exclusive queue."""
-    vhost.declare_exchange("x", "topic", **CONDITIONS)
+    vhost.declare_exchange(Exchange("x", "topic", **CONDITIONS))
     for properties, connection in (
         (QueueProperties("durable", durable=True), None),
         (QueueProperties("q", auto_delete=True), None),
@@ -71,7 +71,7 @@ async def test_a_node_on_its_own_writes_nothing_of_them(tmp_path: Path) -> None:
         disk = SlowDisk()
         vhost = node.vhost_with(disk)
         connection = Connection()
-        vhost.declare_exchange("x", "topic", **CONDITIONS)
+        vhost.declare_exchange(Exchange("x", "topic", **CONDITIONS))
         for properties in (QueueProperties("q"), QueueProperties("mine", exclusive=True)):
             assert pending(vhost.declare_queue(properties, connection)) is None
             assert vhost.bind(Binding("x", properties.name, "queue", "k")) is None

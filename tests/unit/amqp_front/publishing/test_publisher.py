@@ -24,7 +24,7 @@ from routelog.amqp_front.wire.properties import visible_properties
 from routelog.amqp_front.wire.single_run import LOOKED_AT_MAX
 from routelog.broker.loop.cork import Cork
 from routelog.broker.waiting.consumer_gates import WAIT_SECONDS_MAX, ConsumerGates
-from routelog.exchanges import Binding, ExchangeNotFound
+from routelog.exchanges import Binding, Exchange, ExchangeNotFound
 from routelog.log_backend import BLIND_COPIES, JournalFailed, Records, SystemClock
 from routelog.vhosts import (
     AccessRefused,
@@ -164,9 +164,7 @@ def refused(publisher: Publisher, *messages: bytes) -> AmqpError:
 
 
 def test_immediate_and_internal_and_unknown_are_refused(node: Node, publisher: Publisher) -> None:
-    node.vhost.declare_exchange(
-        "inner", "fanout", durable=False, auto_delete=False, internal=True, arguments={}
-    )
+    node.vhost.declare_exchange(Exchange("inner", "fanout", internal=True))
     assert refused(publisher, publish(1, "inner", "k", b"m")).code == ACCESS_REFUSED
     assert refused(publisher, publish(1, "", "one", b"m", immediate=True)).code == NOT_IMPLEMENTED
     with pytest.raises(ExchangeNotFound):
@@ -196,9 +194,7 @@ def test_topic_permissions_let_through_what_comes_before_the_first_key_that_is_r
     node: Node, publisher: Publisher, channel: Channel
 ) -> None:
     for name, kind in (("topics", "topic"), ("plain", "fanout")):
-        node.vhost.declare_exchange(
-            name, kind, durable=False, auto_delete=False, internal=False, arguments={}
-        )
+        node.vhost.declare_exchange(Exchange(name, kind))
         node.vhost.bind(Binding(name, "one", "queue", "#"))
         channel.book.put_topic(channel.user, "/", TopicPermission(name, "^a", ""))
     messages = [publish(1, "topics", key, key.encode()) for key in ("a1", "a2", "b", "a3")]
@@ -648,7 +644,7 @@ async def test_what_an_exchange_of_the_leader_returns_comes_before_its_confirm(
     node.vhost.targets.turn_to(node.vhost.queues, RemoteExchanges("/", leader.link))
     options = {"durable": False, "auto_delete": False, "internal": False}
     arguments = {"x-delayed-type": "direct"}
-    node.vhost.declare_exchange("x", kind, arguments=arguments, **options)
+    node.vhost.declare_exchange(Exchange("x", kind, arguments=arguments, **options))
     publisher = Publisher(cast(Any, channel))
     publisher.confirming = True
     late = some_properties(headers={"x-delay": 1_000})

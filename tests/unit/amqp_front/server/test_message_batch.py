@@ -17,7 +17,7 @@ from routelog.amqp_front.server.message_batch import MessageBatch, MessageRefuse
 from routelog.broker import Gate, IntakeFull, PublishersWait, PublishRates
 from routelog.broker.node.direct_reply import DirectReplies
 from routelog.broker.waiting.intake_budget import IntakeBudget, IntakeLimits
-from routelog.exchanges import Binding, ExchangeNotFound
+from routelog.exchanges import Binding, Exchange, ExchangeNotFound
 from routelog.log_backend import scheduler_of
 from routelog.vhosts import (
     AccessRefused,
@@ -36,7 +36,7 @@ async def node(tmp_path: Path) -> AsyncIterator[Node]:
     async with running_node(tmp_path) as running:
         for name in ("allowed", "other"):
             flags = {"durable": False, "auto_delete": False, "internal": False}
-            running.vhost.declare_exchange(name, "direct", **flags, arguments={})
+            running.vhost.declare_exchange(Exchange(name, "direct", **flags))
         yield running
 
 

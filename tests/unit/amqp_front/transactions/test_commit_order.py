@@ -16,7 +16,7 @@ from routelog.amqp_front.transactions import run_planner, transaction
 from routelog.amqp_front.transactions.commit_plan import Batch
 from routelog.amqp_front.transactions.commit_planning import CommitPlanning
 from routelog.amqp_front.transactions.transaction import Transaction
-from routelog.exchanges import Binding
+from routelog.exchanges import Binding, Exchange
 
 Commit = Callable[..., list[Batch]]
 KEYS = "one", "two", "a.b", "b.a", "none"
@@ -55,9 +55,7 @@ def bound(node: Node) -> None:
     )
     kinds = {exchange: kind for exchange, kind, *_ in bindings}
     for exchange, kind in kinds.items():
-        node.vhost.declare_exchange(
-            exchange, kind, durable=False, auto_delete=False, internal=False, arguments={}
-        )
+        node.vhost.declare_exchange(Exchange(exchange, kind))
     for exchange, _, queue, key, arguments in bindings:
         node.vhost.bind(Binding(exchange, queue, "queue", key, arguments))
 

@@ -23,7 +23,7 @@ from routelog.amqp_front.wire.errors import (
     SoftError,
 )
 from routelog.amqp_front.wire.single_run import LOOKED_AT_MAX
-from routelog.exchanges import Binding, ExchangeNotFound
+from routelog.exchanges import Binding, Exchange, ExchangeNotFound
 from routelog.log_backend import Progress
 from routelog.vhosts import QueueProperties
 
@@ -117,9 +117,7 @@ def test_a_long_one_takes_turns_and_nothing_of_it_happens_before_the_last(
 def test_a_run_is_planned_in_parts_and_keeps_its_order(
     node: Node, planning: Callable[..., CommitPlanning]
 ) -> None:
-    node.vhost.declare_exchange(
-        "h", "headers", durable=False, auto_delete=False, internal=False, arguments={}
-    )
+    node.vhost.declare_exchange(Exchange("h", "headers"))
     node.vhost.bind(Binding("h", "one", "queue", "", {"x-match": "all"}))
     bodies = [f"m{at}" for at in range(3 * LOOKED_AT_MAX)]
     node.vhost.firehose = _Nobody()
@@ -191,9 +189,7 @@ def test_a_binding_that_comes_or_goes_meanwhile_counts(
 def test_an_exchange_that_is_deleted_meanwhile_refuses_all_of_it(
     node: Node, planning: Callable[..., CommitPlanning], turns: int
 ) -> None:
-    node.vhost.declare_exchange(
-        "x", "fanout", durable=False, auto_delete=False, internal=False, arguments={}
-    )
+    node.vhost.declare_exchange(Exchange("x", "fanout"))
     node.vhost.bind(Binding("x", "one", "queue", ""))
     slow = planning(PARTS[0], to("k", "c", exchange="x"))
     for _ in range(turns):
@@ -320,9 +316,7 @@ def test_what_an_exchange_has_seen_meanwhile_is_a_duplicate(
     node: Node, channel: Channel, planning: Callable[..., CommitPlanning]
 ) -> None:
     kind, once = "x-message-deduplication", {"x-cache-size": 10}
-    node.vhost.declare_exchange(
-        "d", kind, durable=False, auto_delete=False, internal=False, arguments=once
-    )
+    node.vhost.declare_exchange(Exchange("d", kind, arguments=once))
     node.vhost.bind(Binding("d", "one", "queue", ""))
 
     def keyed(*keys: str) -> bytes:

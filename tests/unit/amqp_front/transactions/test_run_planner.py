@@ -15,7 +15,7 @@ from routelog.amqp_front.transactions.commit_plan import CommitPlan
 from routelog.amqp_front.transactions.run_planner import RunPlanner
 from routelog.amqp_front.wire.command import PublishRun
 from routelog.amqp_front.wire.single_run import LOOKED_AT_MAX
-from routelog.exchanges import Binding
+from routelog.exchanges import Binding, Exchange
 from routelog.log_backend import Records
 
 ONCE = {"x-cache-size": 100}
@@ -115,14 +115,7 @@ def _declare(node: Node, when: str) -> None:
         "ways": ("topic", {}),
     }
     for name, (kind, arguments) in kinds.items():
-        node.vhost.declare_exchange(
-            f"{name} {when}",
-            kind,
-            durable=False,
-            auto_delete=False,
-            internal=False,
-            arguments=arguments,
-        )
+        node.vhost.declare_exchange(Exchange(f"{name} {when}", kind, arguments=arguments))
     for queue in ("one", "two"):
         node.vhost.bind(Binding(f"topic {when}", queue, "queue", f"#.{queue}"))
         node.vhost.bind(Binding(f"x-message-deduplication {when}", queue, "queue", f"{queue}"))

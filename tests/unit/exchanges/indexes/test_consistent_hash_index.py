@@ -108,7 +108,7 @@ def test_a_property_decides_where_it_is_asked_for() -> None:
 
 def table_with(arguments: dict[str, object]) -> RoutingTable:
     table = RoutingTable()
-    table.declare("x", "x-consistent-hash", arguments=arguments)
+    table.declare(Exchange("x", "x-consistent-hash", arguments=arguments))
     for queue in ("a", "b", "c", "d"):
         table.add_queue(queue, durable=False)
         table.bind(Binding("x", queue, "queue", "1"))

@@ -6,6 +6,7 @@ import pytest
 
 from routelog.exchanges import (
     Binding,
+    Exchange,
     InvalidExchangeArguments,
     Message,
     RoutingTable,
@@ -25,7 +26,7 @@ def saying(delay: object) -> Message:
 
 def routing(kind: str = "direct") -> RoutingTable:
     table = RoutingTable()
-    table.declare("later", "x-delayed-message", arguments={"x-delayed-type": kind})
+    table.declare(Exchange("later", "x-delayed-message", arguments={"x-delayed-type": kind}))
     table.add_queue("q", durable=False)
     table.bind(Binding("later", "q", "queue", "k"))
     return table
@@ -45,9 +46,9 @@ def test_others_are_routed_by_the_inner_type() -> None:
 
 def test_the_exchange_holds_what_comes_along_bindings_and_as_an_alternate() -> None:
     table = routing()
-    table.declare("first", "fanout")
+    table.declare(Exchange("first", "fanout"))
     table.bind(Binding("first", "later", "exchange", ""))
-    table.declare("second", arguments={"alternate-exchange": "later"})
+    table.declare(Exchange("second", "direct", arguments={"alternate-exchange": "later"}))
     for exchange in ("first", "second"):
         assert table.needs_headers(exchange)
         assert table.route(exchange, b"k", saying(1)) == HELD
@@ -100,9 +101,11 @@ def test_a_type_is_needed_that_routes() -> None:
     for kind in (None, 1, "x-delayed-message", *remembering):
         arguments = {"x-delayed-type": kind, **more}
         with pytest.raises(InvalidExchangeArguments, match="x-delayed-type"):
-            RoutingTable().declare("x", "x-delayed-message", arguments=arguments)
+            RoutingTable().declare(Exchange("x", "x-delayed-message", arguments=arguments))
     with pytest.raises(UnknownExchangeType):
-        RoutingTable().declare("x", "x-delayed-message", arguments={"x-delayed-type": "none"})
+        RoutingTable().declare(
+            Exchange("x", "x-delayed-message", arguments={"x-delayed-type": "none"})
+        )
 
 
 def test_no_queue_can_have_the_name_of_what_is_held() -> None:

@@ -48,7 +48,7 @@ def test_the_types_of_the_specification_and_of_rabbitmqs_plugins_are_there() -> 
 
 def test_a_further_type_is_an_index_and_a_name() -> None:
     table = RoutingTable(types={**EXCHANGE_TYPES, "x-last": last_index})
-    table.declare("x", "x-last")
+    table.declare(Exchange("x", "x-last"))
     for queue in ("q1", "q2"):
         table.add_queue(queue, durable=False)
         table.bind(Binding("x", queue, "queue", ""))
@@ -59,4 +59,4 @@ def test_a_further_type_is_an_index_and_a_name() -> None:
 
 def test_an_unknown_type_is_refused() -> None:
     with pytest.raises(UnknownExchangeType, match=r"^unknown exchange type 'x-last'$"):
-        RoutingTable().declare("x", "x-last")
+        RoutingTable().declare(Exchange("x", "x-last"))

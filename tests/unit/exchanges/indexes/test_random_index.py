@@ -5,7 +5,7 @@ from itertools import count
 
 import pytest
 
-from routelog.exchanges import InvalidBindingArguments, RoutingTable
+from routelog.exchanges import Exchange, InvalidBindingArguments, RoutingTable
 from routelog.exchanges.bindings.binding import Binding
 from routelog.exchanges.indexes.binding_index import BARE_MESSAGE
 from routelog.exchanges.indexes.random_index import RandomIndex
@@ -56,7 +56,7 @@ def test_a_local_exchange_takes_queues_under_an_empty_key_only() -> None:
 @pytest.mark.parametrize("type_name", ["x-random", "x-local-random"])
 def test_a_choice_is_made_for_each_message_also_behind_another_exchange(type_name: str) -> None:
     table = RoutingTable()
-    table.declare("r", type_name)
+    table.declare(Exchange("r", type_name))
     table.bind(Binding("amq.direct", "r", "exchange", "k"))
     for queue in ("a", "b"):
         table.add_queue(queue, durable=False)

@@ -1,6 +1,6 @@
 """The way of a message over exchange bindings and alternates."""
 
-from routelog.exchanges import Binding, RoutingTable
+from routelog.exchanges import Binding, Exchange, RoutingTable
 
 
 def table_with(*queues: str) -> RoutingTable:
@@ -11,8 +11,8 @@ def table_with(*queues: str) -> RoutingTable:
 
 
 def declare(table: RoutingTable, name: str, type_name: str, alternate: str | None = None) -> None:
-    arguments = {"alternate-exchange": alternate} if alternate is not None else None
-    table.declare(name, type_name, arguments=arguments)
+    arguments = {"alternate-exchange": alternate} if alternate is not None else {}
+    table.declare(Exchange(name, type_name, arguments=arguments))
 
 
 def test_a_queue_reached_on_two_ways_is_named_once() -> None:

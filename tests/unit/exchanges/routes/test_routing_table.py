@@ -2,7 +2,7 @@
 
 import pytest
 
-from routelog.exchanges import Binding, ExchangeNotFound, Message, RoutingTable
+from routelog.exchanges import Binding, Exchange, ExchangeNotFound, Message, RoutingTable
 from routelog.exchanges.bindings.destinations import SORTED_MAX
 from routelog.exchanges.routes import route_cache
 
@@ -10,7 +10,7 @@ from routelog.exchanges.routes import route_cache
 @pytest.fixture
 def table() -> RoutingTable:
     table = RoutingTable()
-    table.declare("x", "topic")
+    table.declare(Exchange("x", "topic"))
     table.add_queue("q", durable=False)
     table.bind(Binding("x", "q", "queue", "a.*"))
     return table
@@ -50,7 +50,7 @@ def test_a_change_gives_another_dict_than_a_caller_still_holds(table: RoutingTab
 
 
 def test_a_change_behind_an_exchange_binding_is_seen(table: RoutingTable) -> None:
-    table.declare("inner", "fanout")
+    table.declare(Exchange("inner", "fanout"))
     table.bind(Binding("x", "inner", "exchange", "#"))
     assert table.route("x", b"k") == ()
     table.bind(Binding("inner", "q", "queue", ""))
@@ -58,7 +58,7 @@ def test_a_change_behind_an_exchange_binding_is_seen(table: RoutingTable) -> Non
 
 
 def test_nothing_is_remembered_where_headers_matter(table: RoutingTable) -> None:
-    table.declare("h", "headers")
+    table.declare(Exchange("h", "headers"))
     table.bind(Binding("h", "q", "queue", "", {"a": 1}))
     assert table.cached_routes("h") is None
     assert table.needs_headers("h")
@@ -71,9 +71,11 @@ def test_nothing_is_remembered_where_headers_matter(table: RoutingTable) -> None
 def test_headers_matter_to_every_exchange_that_can_reach_them(alternate: bool) -> None:
     table = RoutingTable()
     table.add_queue("q", durable=False)
-    table.declare("h", "headers")
-    table.declare("y", "direct", arguments={"alternate-exchange": "h"} if alternate else None)
-    table.declare("x", "direct")
+    table.declare(Exchange("h", "headers"))
+    table.declare(
+        Exchange("y", "direct", arguments={"alternate-exchange": "h"} if alternate else {})
+    )
+    table.declare(Exchange("x", "direct"))
     table.bind(Binding("x", "y", "exchange", "k"))
     if not alternate:
         table.bind(Binding("y", "h", "exchange", "k"))
@@ -110,7 +112,7 @@ def test_a_missing_exchange_has_no_routes(table: RoutingTable) -> None:
 
 
 def test_all_keys_of_a_message_count_at_every_exchange_on_the_way(table: RoutingTable) -> None:
-    table.declare("outer", "direct")
+    table.declare(Exchange("outer", "direct"))
     table.bind(Binding("outer", "x", "exchange", "in"))
     assert table.route_all("outer", [b"in"]) == table.route_all("outer", [b"a.b"]) == ()
     assert table.route_all("outer", [b"a.b", b"in"]) == ("q",)
@@ -151,8 +153,8 @@ def test_a_way_to_very_many_queues_is_found_again_as_it_was_unless_it_has_change
 def test_ways_to_very_many_queues_join() -> None:
     table = RoutingTable()
     names = [f"q{number}" for number in range(SORTED_MAX + 1)]
-    table.declare("half", "fanout")
-    table.declare("alone", "direct")
+    table.declare(Exchange("half", "fanout"))
+    table.declare(Exchange("alone", "direct"))
     table.bind(Binding("amq.fanout", "half", "exchange", ""))
     table.bind(Binding("amq.fanout", "alone", "exchange", ""))
     for number, name in enumerate(names):

@@ -29,8 +29,8 @@ Call = Callable[[RoutingTable], object]
 @pytest.fixture
 def table() -> RoutingTable:
     table = RoutingTable()
-    table.declare("x", "direct")
-    table.declare("dx", "topic", durable=True)
+    table.declare(Exchange("x", "direct"))
+    table.declare(Exchange("dx", "topic", durable=True))
     table.add_queue("q", durable=False)
     table.add_queue("dq", durable=True)
     return table
@@ -51,10 +51,10 @@ def test_a_new_vhost_has_the_predeclared_exchanges() -> None:
 
 
 def test_a_declaration_is_reported_once(table: RoutingTable) -> None:
-    change = table.declare("new", "fanout", durable=True, arguments={"note": 1})
+    change = table.declare(Exchange("new", "fanout", durable=True, arguments={"note": 1}))
     exchange = Exchange("new", "fanout", durable=True, arguments={"note": 1})
     assert change.exchanges_declared == (exchange,)
-    assert table.declare("new", "fanout", durable=True) is NO_CHANGE
+    assert table.declare(Exchange("new", "fanout", durable=True)) is NO_CHANGE
     assert table.exchange("new") == exchange
 
 
@@ -67,25 +67,33 @@ def test_a_declaration_is_reported_once(table: RoutingTable) -> None:
             "no exchange 'nope' in vhost '/'",
         ),
         (
-            lambda t: t.declare("x", "fanout"),
+            lambda t: t.declare(Exchange("x", "fanout")),
             ExchangeInequivalent,
             "inequivalent arg 'type' for exchange 'x' in vhost '/': "
             "received 'fanout' but current is 'direct'",
         ),
-        (lambda t: t.declare("n", "wat"), UnknownExchangeType, "unknown exchange type 'wat'"),
-        (lambda t: t.declare("amq.n", "wat"), UnknownExchangeType, "unknown exchange type 'wat'"),
         (
-            lambda t: t.declare("amq.n", "direct"),
+            lambda t: t.declare(Exchange("n", "wat")),
+            UnknownExchangeType,
+            "unknown exchange type 'wat'",
+        ),
+        (
+            lambda t: t.declare(Exchange("amq.n", "wat")),
+            UnknownExchangeType,
+            "unknown exchange type 'wat'",
+        ),
+        (
+            lambda t: t.declare(Exchange("amq.n", "direct")),
             ReservedName,
             "exchange name 'amq.n' contains reserved prefix 'amq.*'",
         ),
         (
-            lambda t: t.declare("a\nb", "direct"),
+            lambda t: t.declare(Exchange("a\nb", "direct")),
             InvalidName,
             "invalid exchange name 'a\\nb': it holds a control character",
         ),
         (
-            lambda t: t.declare("n", "direct", arguments={"alternate-exchange": True}),
+            lambda t: t.declare(Exchange("n", "direct", arguments={"alternate-exchange": True})),
             InvalidExchangeArgument,
             "invalid type 'bool' for arg 'alternate-exchange' in exchange 'n' in vhost '/'",
         ),
@@ -152,7 +160,7 @@ def test_a_refused_call_says_why_and_changes_nothing(
 @pytest.mark.parametrize(
     "call",
     [
-        lambda t: t.declare("", "direct"),
+        lambda t: t.declare(Exchange("", "direct")),
         lambda t: t.delete(""),
         lambda t: t.bind(Binding("", "q", "queue", "k")),
         lambda t: t.unbind(Binding("", "q", "queue", "q")),
@@ -168,9 +176,9 @@ def test_the_default_exchange_is_protected(table: RoutingTable, call: Call) -> N
 
 
 def test_a_predeclared_exchange_may_be_declared_again(table: RoutingTable) -> None:
-    assert table.declare("amq.direct", "direct", durable=True) is NO_CHANGE
+    assert table.declare(Exchange("amq.direct", "direct", durable=True)) is NO_CHANGE
     with pytest.raises(ExchangeInequivalent):
-        table.declare("amq.direct", "fanout", durable=True)
+        table.declare(Exchange("amq.direct", "fanout", durable=True))
 
 
 def test_restoring_may_use_reserved_names(table: RoutingTable) -> None:
@@ -228,7 +236,7 @@ def test_unbinding_what_is_not_bound_is_no_error(table: RoutingTable) -> None:
 
 
 def test_an_auto_delete_exchange_waits_for_its_first_binding(table: RoutingTable) -> None:
-    table.declare("auto", "fanout", auto_delete=True)
+    table.declare(Exchange("auto", "fanout", auto_delete=True))
     table.unbind(Binding("auto", "q", "queue", ""))
     assert table.has_exchange("auto")
     table.bind(Binding("auto", "q", "queue", ""))
@@ -261,7 +269,7 @@ def test_a_queue_is_added_once_and_keeps_its_durability(table: RoutingTable) -> 
 
 def test_every_change_raises_the_version_and_nothing_else_does(table: RoutingTable) -> None:
     changes: list[Call] = [
-        lambda t: t.declare("n", "direct"),
+        lambda t: t.declare(Exchange("n", "direct")),
         lambda t: t.add_queue("n", durable=True),
         lambda t: t.bind(Binding("n", "n", "queue", "k")),
         lambda t: t.bind(Binding("x", "n", "exchange", "k")),
@@ -275,7 +283,7 @@ def test_every_change_raises_the_version_and_nothing_else_does(table: RoutingTab
         call(table)
         assert table.version > version
     version = table.version
-    for call in (changes[7], changes[6], lambda t: t.declare("x", "direct")):
+    for call in (changes[7], changes[6], lambda t: t.declare(Exchange("x", "direct"))):
         call(table)
     assert table.version == version
 

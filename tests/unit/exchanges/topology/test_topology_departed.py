@@ -2,7 +2,14 @@
 
 import pytest
 
-from routelog.exchanges import Binding, ExchangeInUse, QueueNotFound, RoutingTable, TopologyChange
+from routelog.exchanges import (
+    Binding,
+    Exchange,
+    ExchangeInUse,
+    QueueNotFound,
+    RoutingTable,
+    TopologyChange,
+)
 from routelog.exchanges.topology.binding_graph import (
     ARGUMENTS_OF_ONE,
     AT_ONCE_MAX,
@@ -14,9 +21,11 @@ COUNT = AT_ONCE_MAX + 2 * DEPARTED_BINDINGS_MAX + 5
 
 def crowded() -> RoutingTable:
     table = RoutingTable("/")
-    table.declare("from", "topic", auto_delete=True, arguments={"alternate-exchange": "other"})
-    table.declare("other", "fanout")
-    table.declare("onto", "fanout")
+    table.declare(
+        Exchange("from", "topic", auto_delete=True, arguments={"alternate-exchange": "other"})
+    )
+    table.declare(Exchange("other", "fanout"))
+    table.declare(Exchange("onto", "fanout"))
     for queue in ("to", "beside"):
         table.add_queue(queue, durable=True)
     for number in range(COUNT):
@@ -94,13 +103,13 @@ def test_a_deleted_exchange_is_gone_before_its_bindings() -> None:
     assert table.bindings_from("onto") == []
     assert len(table.bindings_to_queue("to")) == 1
     with pytest.raises(ValueError, match="'from' has bindings left"):
-        table.declare("from")
+        table.declare(Exchange("from", "direct"))
     removed = [*change.bindings_removed]
     for each in all_removed(table):
         assert not each.exchanges_deleted
         removed += each.bindings_removed
     assert len(removed) == len(set(removed)) == COUNT + 2
-    table.declare("from", "topic")
+    table.declare(Exchange("from", "topic"))
     assert table.bindings_from("from") == table.bindings_to_exchange("from") == []
 
 
@@ -153,7 +162,7 @@ def test_bindings_without_an_end_are_found_at_recovery_and_go(missing: str) -> N
     if missing == "from":
         table.add_queue("to", durable=True)
     else:
-        table.declare("from", "topic", durable=True, auto_delete=True)
+        table.declare(Exchange("from", "topic", durable=True, auto_delete=True))
     orphans = {Binding("from", "to", "queue", f"{n}.*", durable=True) for n in range(3)}
     for orphan in orphans:
         table.restore_departed(orphan)
@@ -228,7 +237,7 @@ def test_a_forgotten_exchange_is_departed_until_all_its_bindings_are_forgotten()
 
 def test_what_has_no_bindings_is_forgotten_at_once() -> None:
     table = RoutingTable("/")
-    table.declare("x")
+    table.declare(Exchange("x", "direct"))
     table.add_queue("q", durable=True)
     table.forget_queue("q")
     table.forget_exchange("x")

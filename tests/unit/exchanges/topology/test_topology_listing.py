@@ -2,14 +2,14 @@
 
 import pytest
 
-from routelog.exchanges import Binding, ExchangeNotFound, RoutingTable
+from routelog.exchanges import Binding, Exchange, ExchangeNotFound, RoutingTable
 
 
 @pytest.fixture
 def table() -> RoutingTable:
     table = RoutingTable("shop")
-    table.declare("x", "direct")
-    table.declare("y", "fanout")
+    table.declare(Exchange("x", "direct"))
+    table.declare(Exchange("y", "fanout"))
     table.add_queue("q", durable=True)
     table.bind(Binding("x", "q", "queue", "k", {"a": 1}))
     table.bind(Binding("x", "y", "exchange", "k"))

@@ -4,6 +4,8 @@ import pytest
 from unit.management.managed_node import Connection
 from unit.management.page_browser import Browser
 
+from routelog.exchanges import Exchange
+
 LENGTH = {"definition.max-length": "1000"}
 
 
@@ -97,12 +99,7 @@ async def test_exchanges_that_hold_messages_back_are_listed(browser: Browser) ->
     vhost = browser.node.vhost
     assert "No exchange here" in (await browser.page("/delayed")).text
     done = vhost.declare_exchange(
-        "a/b",
-        "x-delayed-message",
-        durable=False,
-        auto_delete=False,
-        internal=False,
-        arguments={"x-delayed-type": "topic"},
+        Exchange("a/b", "x-delayed-message", arguments={"x-delayed-type": "topic"})
     )
     assert done is None
     page = await browser.page("/delayed")

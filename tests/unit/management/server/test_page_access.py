@@ -15,7 +15,7 @@ from support.queue_samples import records
 from unit.management.managed_node import TAKEN, Connection, ManagedNode
 from unit.management.page_browser import ALL, Browser, browsing
 
-from routelog.exchanges import Binding
+from routelog.exchanges import Binding, Exchange
 from routelog.management.pages.change_table import CHANGES
 from routelog.management.pages.frame import MENU
 from routelog.management.server.page_table import PAGES
@@ -135,7 +135,7 @@ async def test_names_and_bodies_that_carry_script_are_text(browser: Browser, tex
     node.connections.open.append(Connection(text, text, node.vhost, text))
     vhost = node.vhost
     declared = vhost.declare_exchange(
-        text, "headers", durable=True, auto_delete=False, internal=False, arguments={"a": text}
+        Exchange(text, "headers", durable=True, arguments={"a": text})
     )
     bound = vhost.restore_binding(Binding(text, text, "queue", text, {"h": text}))
     for done in (declared, bound):

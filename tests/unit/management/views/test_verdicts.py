@@ -6,6 +6,7 @@ from urllib.parse import urlencode
 import pytest
 from unit.management.managed_node import ManagedNode
 
+from routelog.exchanges import Exchange
 from routelog.management.calls.failures import Refused
 from routelog.management.views import verdicts
 from routelog.vhosts import (
@@ -29,9 +30,7 @@ async def node(node: ManagedNode) -> ManagedNode:
     await node.users.set_topic_permission("bob", "/", rule)
     await node.users.put_user(User("carol", "", ()))
     for name, internal in (("mine", False), ("mine.inner", True)):
-        done = node.vhost.declare_exchange(
-            name, "topic", durable=True, auto_delete=False, internal=internal, arguments={}
-        )
+        done = node.vhost.declare_exchange(Exchange(name, "topic", durable=True, internal=internal))
         if done is not None:
             await done
     await node.queue("mine.queue")

@@ -17,6 +17,7 @@ from unit.vhosts.delays.test_held_messages import (
 )
 from unit.vhosts.replicated_nodes import ReplicatedNode, replicated_node, there_and_back
 
+from routelog.exchanges import Exchange
 from routelog.log_backend import ScheduledRecord
 
 
@@ -85,12 +86,12 @@ async def test_an_exchange_that_was_not_committed_leaves_nothing_to_one_of_its_n
 ) -> None:
     async def cut_off(node: ReplicatedNode) -> None:
         node.vhost.declare_exchange(
-            "theirs",
-            "x-delayed-message",
-            durable=durable,
-            auto_delete=False,
-            internal=False,
-            arguments={"x-delayed-type": "fanout"},
+            Exchange(
+                "theirs",
+                "x-delayed-message",
+                durable=durable,
+                arguments={"x-delayed-type": "fanout"},
+            )
         )
         held = node.vhost.hosted.delays.held("theirs")
         assert held is not None

@@ -13,7 +13,7 @@ from support.queue_samples import Node, declare_queue, running_node
 from unit.log_backend.open_store import copy_of, flushed
 from unit.vhosts.publishing.test_internal_publisher import HastyClock
 
-from routelog.exchanges import Binding, ExchangeNotFound
+from routelog.exchanges import Binding, Exchange, ExchangeNotFound
 from routelog.log_backend import (
     LogOptions,
     MetadataUnavailable,
@@ -61,12 +61,7 @@ async def later(node: Node, *, durable: bool = True) -> tuple[HeldMessages, Queu
     """A delayed exchange of fanout, and a queue that all gets that is due."""
     arguments = {"x-delayed-type": "fanout"}
     done = node.vhost.declare_exchange(
-        "later",
-        "x-delayed-message",
-        durable=durable,
-        auto_delete=False,
-        internal=False,
-        arguments=arguments,
+        Exchange("later", "x-delayed-message", durable=durable, arguments=arguments)
     )
     if done is not None:
         await done
@@ -369,12 +364,9 @@ async def test_an_exchange_that_cannot_be_stored_is_not_there(
         await later(node)
     with pytest.raises(MetadataUnavailable):
         node.vhost.declare_exchange(
-            "another",
-            "x-delayed-message",
-            durable=True,
-            auto_delete=False,
-            internal=False,
-            arguments={"x-delayed-type": "fanout"},
+            Exchange(
+                "another", "x-delayed-message", durable=True, arguments={"x-delayed-type": "fanout"}
+            )
         )
     assert node.vhost.hosted.delays.held("another") is None
     with pytest.raises(ExchangeNotFound):

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from support.queue_samples import Node, delete_queue, running_node
 
-from routelog.exchanges import Binding, ExchangeNotFound, QueueNotFound
+from routelog.exchanges import Binding, Exchange, ExchangeNotFound, QueueNotFound
 from routelog.vhosts import (
     Actor,
     BindingLimitReached,
@@ -44,7 +44,7 @@ def declare(
 
 def exchange(vhost: VirtualHost, name: str, arguments: dict[str, object] | None = None) -> Durable:
     flags = {"durable": True, "auto_delete": False, "internal": False}
-    return vhost.declare_exchange(name, "fanout", arguments=arguments or {}, **flags)
+    return vhost.declare_exchange(Exchange(name, "fanout", arguments=arguments or {}, **flags))
 
 
 async def when_durable(change: Awaitable[object] | None) -> None:

@@ -20,7 +20,7 @@ from support.queue_samples import (
     running_node,
 )
 
-from routelog.exchanges import Binding, InvalidName, QueueNotFound, ReservedName
+from routelog.exchanges import Binding, Exchange, InvalidName, QueueNotFound, ReservedName
 from routelog.log_backend import Durability
 from routelog.vhosts import (
     Delivery,
@@ -313,12 +313,8 @@ async def test_durable_topology_is_found_again(tmp_path: Path) -> None:
         changes = [
             pending(vhost.declare_queue(QueueProperties("gone"), CONNECTION)),
             pending(vhost.declare_queue(QueueProperties("mine", True, True), CONNECTION)),
-            vhost.declare_exchange(
-                "x", "topic", durable=True, auto_delete=False, internal=True, arguments={}
-            ),
-            vhost.declare_exchange(
-                "y", "topic", durable=False, auto_delete=False, internal=False, arguments={}
-            ),
+            vhost.declare_exchange(Exchange("x", "topic", durable=True, internal=True)),
+            vhost.declare_exchange(Exchange("y", "topic")),
             vhost.bind(Binding("x", "kept", "queue", "a.*", arguments)),
             vhost.bind(Binding("y", "kept", "queue", "b")),
             vhost.bind(Binding("x", "gone", "queue", "c")),

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import pytest
 from support.queue_samples import Node, Taker, declare_queue
 
-from routelog.exchanges import Binding
+from routelog.exchanges import Binding, Exchange
 from routelog.log_backend import Change, MetadataUnavailable
 from routelog.vhosts import QueueProperties, VirtualHost
 
@@ -45,7 +45,7 @@ async def test_exclusive_queues_go_when_nothing_can_be_stored(
 ) -> None:
     declared = {"durable": True, "auto_delete": True, "internal": False, "arguments": {}}
     for name in ("one", "two"):
-        vhost.declare_exchange(f"x-{name}", "fanout", **declared)
+        vhost.declare_exchange(Exchange(f"x-{name}", "fanout", **declared))
         vhost.declare_queue(QueueProperties(name, exclusive=True), CONNECTION)
         vhost.bind(Binding(f"x-{name}", name, "queue", ""))
     writer.full = True

@@ -9,7 +9,7 @@ from support.loop_services import share_a_slow_loop
 from support.queue_samples import Taker, declare_queue, delete_queue, fill, running_node
 from support.waiting import until
 
-from routelog.exchanges import InvalidName
+from routelog.exchanges import Exchange, InvalidName
 from routelog.vhosts import (
     ConsumptionRefused,
     InvalidLimit,
@@ -150,9 +150,7 @@ async def test_a_deleted_vhost_takes_everything_with_it(tmp_path: Path) -> None:
         vhost = await node.vhosts.add("v")
         for at in range(DELETIONS_MAX + 1):
             vhost.declare_queue(QueueProperties(f"q{at}", durable=True), CONNECTION)
-        vhost.declare_exchange(
-            "x", "fanout", durable=True, auto_delete=False, internal=False, arguments={}
-        )
+        vhost.declare_exchange(Exchange("x", "fanout", durable=True))
         await vhost.policies.put(Policy("p", "", {"max-length": 1}))
         fill(vhost.queues["q0"], 3)
         deletion = asyncio.ensure_future(node.vhosts.delete("v"))
@@ -186,9 +184,7 @@ async def test_a_deleted_vhost_refuses_a_late_call(tmp_path: Path) -> None:
         with pytest.raises(VhostNotFound):
             vhost.declare_queue(QueueProperties("late", durable=True), CONNECTION)
         with pytest.raises(VhostNotFound):
-            vhost.declare_exchange(
-                "late", "fanout", durable=True, auto_delete=False, internal=False, arguments={}
-            )
+            vhost.declare_exchange(Exchange("late", "fanout", durable=True))
         with pytest.raises(VhostNotFound):
             await vhost.policies.put(Policy("late", "", {"max-length": 1}))
         await deletion

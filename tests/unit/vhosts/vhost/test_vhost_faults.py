@@ -8,7 +8,7 @@ import pytest
 from support.queue_samples import Node, SlowDisk, Taker, declare_queue, delete_queue, records
 from support.waiting import until
 
-from routelog.exchanges import Binding, ExchangeNotFound, QueueNotFound
+from routelog.exchanges import Binding, Exchange, ExchangeNotFound, QueueNotFound
 from routelog.log_backend import Change, JournalFailed, MetadataUnavailable
 from routelog.vhosts import Durable, QueueProperties, VirtualHost
 
@@ -111,7 +111,7 @@ DURABLE: dict[str, Any] = {
 @pytest.mark.parametrize(
     "change",
     [
-        lambda vhost: vhost.declare_exchange("new", "direct", **DURABLE),
+        lambda vhost: vhost.declare_exchange(Exchange("new", "direct", **DURABLE)),
         lambda vhost: vhost.delete_exchange("middle", if_unused=False),
         lambda vhost: vhost.bind(Binding("middle", "q", "queue", "other")),
         lambda vhost: vhost.unbind(Binding("middle", "q", "queue", "k")),
@@ -124,8 +124,8 @@ async def test_what_cannot_be_stored_leaves_the_topology_as_it_was(
     node: Node, change: Callable[[VirtualHost], Durable]
 ) -> None:
     vhost = node.vhost
-    vhost.declare_exchange("source", "topic", **DURABLE | {"auto_delete": True})
-    vhost.declare_exchange("middle", "direct", **DURABLE | {"auto_delete": True})
+    vhost.declare_exchange(Exchange("source", "topic", **DURABLE | {"auto_delete": True}))
+    vhost.declare_exchange(Exchange("middle", "direct", **DURABLE | {"auto_delete": True}))
     _, declared = declare_queue(vhost, QueueProperties("q", durable=True), CONNECTION)
     await when_durable(declared)
     vhost.bind(Binding("source", "middle", "exchange", "k"))
@@ -146,11 +146,14 @@ async def test_what_cannot_be_stored_leaves_the_topology_as_it_was(
 
 async def test_what_changes_nothing_is_answered_when_nothing_can_be_stored(node: Node) -> None:
     vhost = node.vhost
-    await when_durable(vhost.declare_exchange("x", "direct", **DURABLE))
+    await when_durable(vhost.declare_exchange(Exchange("x", "direct", **DURABLE)))
     vhost._writer = vhost._keeper._writer = cast(Any, FullDisk())
-    assert vhost.declare_exchange("x", "direct", **DURABLE) is None
+    assert vhost.declare_exchange(Exchange("x", "direct", **DURABLE)) is None
     assert vhost.exchange_declared("x") is None
-    assert vhost.declare_exchange("transient", "direct", **DURABLE | {"durable": False}) is None
+    assert (
+        vhost.declare_exchange(Exchange("transient", "direct", **DURABLE | {"durable": False}))
+        is None
+    )
 
 
 async def test_whoever_asks_for_an_exchange_waits_until_a_crash_cannot_forget_it(
@@ -158,8 +161,11 @@ async def test_whoever_asks_for_an_exchange_waits_until_a_crash_cannot_forget_it
 ) -> None:
     disk = SlowDisk()
     vhost = node.vhost_with(disk)
-    declared = vhost.declare_exchange("x", "direct", **DURABLE)
-    waits = [vhost.exchange_declared("x"), vhost.declare_exchange("x", "direct", **DURABLE)]
+    declared = vhost.declare_exchange(Exchange("x", "direct", **DURABLE))
+    waits = [
+        vhost.exchange_declared("x"),
+        vhost.declare_exchange(Exchange("x", "direct", **DURABLE)),
+    ]
     assert waits == [declared, declared]
     disk.futures[0].set_result(1)
     await when_durable(*waits)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from support.queue_samples import Node, declare_queue, running_node
 
-from routelog.exchanges import Binding
+from routelog.exchanges import Binding, Exchange
 from routelog.log_backend import Durability, Scheduler
 from routelog.vhosts import (
     InvalidPolicy,
@@ -100,15 +100,11 @@ async def test_an_alternate_exchange_of_a_policy_gets_what_is_routed_nowhere(
     await declare(vhost)
     for name in ("early", "spare", "own"):
         arguments = {"alternate-exchange": "nowhere"} if name == "own" else {}
-        vhost.declare_exchange(
-            name, "fanout", durable=False, auto_delete=False, internal=False, arguments=arguments
-        )
+        vhost.declare_exchange(Exchange(name, "fanout", arguments=arguments))
     vhost.bind(Binding("spare", "q", "queue", ""))
     assert vhost.routing.route("early", b"") == ()
     await vhost.policies.put(Policy("p", "^(early|late|own)$", {"alternate-exchange": "spare"}))
-    vhost.declare_exchange(
-        "late", "fanout", durable=False, auto_delete=False, internal=False, arguments={}
-    )
+    vhost.declare_exchange(Exchange("late", "fanout"))
     routes = {name: vhost.routing.route(name, b"") for name in ("early", "late", "own")}
     assert routes == {"early": ("q",), "late": ("q",), "own": ()}
     await vhost.policies.delete("p", operator=False)
@@ -133,7 +129,7 @@ async def test_many_exchanges_follow_a_policy_and_go_in_many_turns(
     monkeypatch.setattr(Scheduler, "is_over", lambda self: True)  # behind each exchange
     for number in range(count):
         kind = {"durable": False, "auto_delete": False, "internal": False, "arguments": {}}
-        vhost.declare_exchange(f"x{number}", "direct", **kind)
+        vhost.declare_exchange(Exchange(f"x{number}", "direct", **kind))
     assert await turns_of(vhost.policies._follow_all()) > count
     assert await turns_of(vhost.clear()) > count // DELETIONS_MAX
     assert all(each in vhost.routing.predeclared for each in vhost.routing.exchanges())
@@ -201,7 +197,7 @@ async def test_a_pattern_is_tried_with_very_many_names_in_turns(
     monkeypatch.setattr(Scheduler, "is_over", lambda self: True)
     for number in range(3):
         kind = {"durable": False, "auto_delete": False, "internal": False, "arguments": {}}
-        vhost.declare_exchange(f"x{number}", "direct", **kind)
+        vhost.declare_exchange(Exchange(f"x{number}", "direct", **kind))
     assert (
         await turns_of(vhost.policies._try_out(Policy("p", "^x", {"alternate-exchange": ""}))) >= 3
     )
