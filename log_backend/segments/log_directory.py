@@ -107,10 +107,10 @@ def segment_paths(directory: Path, names: Iterable[str]) -> dict[int, Path]:
     return {base: segment_path(directory, base, found[base]) for base in sorted(found)}
 
 
-def base_offsets(names: Iterable[str], suffixes: Sequence[str] = (PLAIN, COMPRESSED)) -> list[int]:
-    """Base offsets of the segments among some file names, ascending; only of the given forms."""
+def base_offsets(names: Iterable[str]) -> list[int]:
+    """Base offsets of the segments among some file names, ascending."""
     parsed = map(SegmentName.parse, names)
-    return sorted({each.base for each in parsed if each is not None and each.suffix in suffixes})
+    return sorted({each.base for each in parsed if each is not None and each.is_content})
 
 
 def with_following(bases: Sequence[int]) -> Iterator[tuple[int, int | None]]:

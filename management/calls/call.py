@@ -195,13 +195,13 @@ class Call:
         text = self._request.headers.get(name, "")
         return text.encode(errors="surrogateescape").decode(errors="replace")
 
-    async def json(self, *, bytes_max: int = BODY_BYTES_MAX) -> Any:
+    async def json(self) -> Any:
         """The body, decoded; an empty one is an empty object.
 
         Raises:
             Refused: it is too large, or no JSON.
         """
-        return await _decoded(await self.content(bytes_max))
+        return await _decoded(await self.content(BODY_BYTES_MAX))
 
     async def document(self, *, bytes_max: int) -> Any:
         """The body as of `json`, or the file in it if it is a form.

@@ -39,7 +39,7 @@ def queue_state(
         consumers: rows of the API.
         least: fewer messages are no finding.
     """
-    growth = _slope(row["messages_ready_details"], RATE_SECONDS)
+    growth = _slope(row["messages_ready_details"])
     is_growing = growth > 0 and grows(at_age(row["messages_ready_details"]), least)
     coming, going = _rate_over(row, "publish"), _rate_over(row, "deliver_get")
     ready, count = row["messages_ready"], row["consumers"]
@@ -95,13 +95,13 @@ def setting(row: Mapping[str, Any], name: str) -> Any:
 def _rate_over(row: Mapping[str, Any], name: str) -> float:
     """The rate of the last minute: that of a moment says less."""
     details = row.get("message_stats", {}).get(f"{name}_details")
-    return _slope(details, RATE_SECONDS) if details else 0.0
+    return _slope(details) if details else 0.0
 
 
-def _slope(details: Mapping[str, Any], seconds: int) -> float:
+def _slope(details: Mapping[str, Any]) -> float:
     times, values = samples(details)
     last = times[-1]
-    since = next((at for at, time in enumerate(times) if time >= last - seconds), 0)
+    since = next((at for at, time in enumerate(times) if time >= last - RATE_SECONDS), 0)
     passed = last - times[since]
     return (values[-1] - values[since]) / passed if passed else 0.0
 

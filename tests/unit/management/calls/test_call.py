@@ -93,7 +93,7 @@ async def test_a_body_has_a_size(node: ManagedNode) -> None:
     with pytest.raises(Refused, match="larger than") as raised:
         await node.call(body=body).json()
     assert raised.value.status == 413
-    assert await node.call(body=body).json(bytes_max=2 * BODY_BYTES_MAX) == body
+    assert await node.call(body=body).document(bytes_max=2 * BODY_BYTES_MAX) == body
 
 
 async def test_a_body_is_an_object_of_its_kind(node: ManagedNode) -> None:
