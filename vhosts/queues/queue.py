@@ -440,7 +440,7 @@ class Queue(Dispatcher):
         """See `QueueHandle`."""
         if self.deleted:
             raise QueueNotFound(self.name, self.vhost)
-        if consumer.exclusive and not options.comes_back and self._rule_services is not None:
+        if not options.comes_back and self._rule_services is not None:
             back = self._rule_services.awaited.until_back()
             if back is not None:  # consumers of other nodes have their places before it
                 return then(back, lambda _: self.attach(consumer, options, begin))

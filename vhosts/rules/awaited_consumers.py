@@ -1,6 +1,7 @@
 """Whether a node that begins to lead knows the consumers of its queues: other nodes bring theirs back first.
 
-Until then nothing is judged by who consumes: no queue ends as unused, and no exclusive consumer is taken.
+Until then nothing is judged by who consumes: no queue ends as unused, and no consumer is taken that comes for
+the first time: it could be exclusive, or stand in the way of one that is.
 """
 
 import asyncio

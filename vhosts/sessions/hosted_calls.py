@@ -69,11 +69,10 @@ class CallingSession(Protocol):
     """What calls need of their session.
 
     Attributes:
-        counters, is_back: see `HostedSession`.
+        counters: see `HostedSession`.
     """
 
     counters: MessageCounters
-    is_back: bool
 
     def now(self) -> int:
         """Microseconds since 1970: fronts may have other clocks."""
@@ -150,7 +149,7 @@ class ConsumeCall(_Call):
         consumer: its number from here on.
         group: name, expires, hold_bytes: see `GroupOptions`; None: none.
         place: see `stream_position`; a time is ["time", seconds since 1970].
-        places: see `ConsumeOptions`.
+        places, comes_back: see `ConsumeOptions`.
         filter: see `filter_arguments`.
         channel: its number, and the prefetch count that its consumers share; None: there is none.
     """
@@ -166,6 +165,7 @@ class ConsumeCall(_Call):
     filter: dict[str, Any] | None
     channel: tuple[_Count, _Count] | None
     places: tuple[_Count, ...] = ()
+    comes_back: bool = False
 
 
 class RedeliverCall(_Call):
@@ -191,7 +191,7 @@ def _consume(
     if places and len(places) != queue.partition_count:
         raise BadSessionMessage(f"{len(places)} places in {queue}")
     options = ConsumeOptions(
-        group, _place(wanted.place), session.now(), places=places, comes_back=not session.is_back
+        group, _place(wanted.place), session.now(), places=places, comes_back=wanted.comes_back
     )
     consumer = session.new_consumer(wanted, vhost, queue)
     attach = partial(_attach, session, consumer, queue, options)

@@ -118,7 +118,6 @@ class HostedSession:
         counters: of what its consumers take; the front counts for its channels.
         outbox_bytes: how much the transport has not sent: while it is much, nothing is delivered.
         on_applied: told up to which position the front has applied definitions.
-        is_back: the front has said what it has applied, and that before it: which consumers come back.
         on_failed: told why the session has to end, when nothing that was received is at fault.
         on_told: takes the front's answers to questions about its clients.
         on_counts: takes counts of the front's clients.
@@ -134,7 +133,6 @@ class HostedSession:
         self.counters = MessageCounters(ChangedCounters())
         self.outbox_bytes: Callable[[], int] = lambda: 0
         self.on_applied: Callable[[int], None] = lambda position: None
-        self.is_back = False
         self.on_failed: Callable[[str], None] = lambda reason: None
         self.on_told: Callable[[SessionMessage], None] = lambda message: None
         self.on_counts: Callable[[SessionMessage], None] = lambda message: None
@@ -211,10 +209,6 @@ class HostedSession:
     def ask_applied(self, position: int) -> None:
         """Ask for `on_applied` when the front has applied definitions up to a position."""
         self._send(SessionMessage(Kind.APPLY, number=position))
-
-    def _has_applied(self, message: SessionMessage) -> None:
-        self.is_back = True
-        self.on_applied(message.number)
 
     def closed(self) -> "asyncio.Future[None]":
         """The session has ended: the unsettled comes back, consumers leave, exclusive queues end, in turns.
@@ -706,7 +700,7 @@ _ACTIONS: Mapping[Kind, Callable[[HostedSession, SessionMessage], None]] = {
     Kind.RETURN: HostedSession._return,
     Kind.CALL: HostedSession._call,
     Kind.REPLY: HostedSession._reply,
-    Kind.APPLIED: HostedSession._has_applied,
+    Kind.APPLIED: lambda session, message: session.on_applied(message.number),
     Kind.BEAT: lambda session, message: None,
     Kind.TOLD: lambda session, message: session.on_told(message),
     Kind.COUNTS: lambda session, message: session.on_counts(message),

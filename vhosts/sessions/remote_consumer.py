@@ -163,6 +163,7 @@ class RemoteConsumer:
             "group": None if group is None else [group.name, group.expires, group.hold_bytes],
             "place": _sent_place(options.place),
             "places": self._passed,
+            "comes_back": self._has_begun,
             "filter": None if wanted is None else wanted.arguments,
             "channel": self._channel(),
         }

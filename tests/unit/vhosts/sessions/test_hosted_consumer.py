@@ -687,19 +687,21 @@ async def test_a_number_is_given_again(front: HandFront, stream: Queue) -> None:
     assert stream.consumer_count == 0
 
 
-async def test_an_exclusive_consumer_of_a_session_comes_back_until_its_front_has_said_so(
-    node: Node, front: HandFront
+@pytest.mark.parametrize("exclusive", [False, True])
+async def test_who_comes_for_the_first_time_waits_for_those_that_come_back(
+    node: Node, front: HandFront, exclusive: bool
 ) -> None:
     first = front.bind(await declared(node))
     second = front.bind(await declared(node, "other"))
     node.vhosts.await_consumers()
-    wanted = front.wanted(consumer=front.subject(), exclusive=True)
-    assert front.answer(front.call("consume", wanted, subject=first)) is None
-    front.send(Kind.APPLIED)
     asked = [
-        front.call("consume", front.wanted(consumer=front.subject(), exclusive=True), subject=each)
+        front.call(
+            "consume", front.wanted(consumer=front.subject(), exclusive=exclusive), subject=each
+        )
         for each in (first, second)
     ]
+    wanted = front.wanted(consumer=front.subject(), exclusive=True, comes_back=True)
+    assert front.answer(front.call("consume", wanted, subject=first)) is None
     await asyncio.sleep(0)
     assert node.vhost.queues["other"].consumer_count == 0
     node.vhosts.consumers_back()

@@ -17,6 +17,7 @@ from unit.vhosts.sessions.session_pipe import PipedFront, RemoteTaker
 
 from routelog.log_backend import NOTHING, Reason
 from routelog.vhosts import (
+    ConsumeOptions,
     GroupOptions,
     QueueProperties,
     ReturnReason,
@@ -264,6 +265,39 @@ async def test_errors_are_the_queues(place: Place) -> None:
     with pytest.raises(NotReadable):
         await place.attach(queue, RemoteTaker(), place="first")
     assert await place.value(queue.counts()) == (0, 1)
+
+
+@pytest.mark.parametrize("exclusive", [False, True])
+async def test_an_exclusive_consumer_keeps_its_queue_when_another_node_leads(
+    node: Node, exclusive: bool
+) -> None:
+    place = Place(node, front := PipedFront(node))
+    queue, taker = await place.queue(), RemoteTaker(exclusive=True)
+    await place.attach(queue, taker)
+    front.cut()
+    await place.rest()
+    node.vhosts.await_consumers()
+    stranger = RemoteTaker(exclusive=exclusive)
+    waiting = node.vhost.queues["q"].attach(stranger, ConsumeOptions(), stranger.begin)
+    other = PipedFront(node)  # of another node, whose client asks for the first time
+    early = RemoteTaker(exclusive=exclusive)
+    other.session.lost("cut")
+    asked = other.queue(node.vhost.queues["q"]).attach(early, ConsumeOptions(), early.begin)
+    other.open()
+    other.carry()
+    front.open()
+    await place.rest()
+    assert node.vhost.queues["q"].consumer_count == 1
+    node.vhosts.consumers_back()
+    with pytest.raises(ConsumptionRefused):
+        await place.value(waiting)
+    with pytest.raises(ConsumptionRefused):
+        await Place(node, other).value(asked)
+    await place.publish(queue, "m0")
+    assert await place.took(taker) == ["m0"]
+    assert taker.deleted == 0
+    for each in (front, other):
+        each.cut()
 
 
 async def test_the_next_single_active_consumer_gets_what_came_back_first(place: Place) -> None:

@@ -81,6 +81,7 @@ async def test_what_a_consumer_wants_is_sent_and_it_begins_with_the_answer(
         "filter": None,
         "channel": None,
         "places": [],
+        "comes_back": False,
     }
     leader.delivers(subject_of(call), 0, records("m0"))
     assert (taker.source, taker.deliveries) == (None, [])

@@ -3,6 +3,7 @@
 import asyncio
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.loop_services import share_a_slow_loop
@@ -318,14 +319,15 @@ async def _deleted(vhost: VirtualHost, name: str) -> int:
     return await value_of(vhost.delete_queue_of(name, CONNECTION, **conditions))
 
 
-async def test_an_exclusive_consumer_waits_for_those_that_come_back(tmp_path: Path) -> None:
+@pytest.mark.parametrize("exclusive", [False, True])
+async def test_consumers_wait_for_those_that_come_back(tmp_path: Path, exclusive: bool) -> None:
     async with running_node(tmp_path) as node:
         queue, _ = declare_queue(node.vhost, QueueProperties("q"), CONNECTION)
         free, _ = declare_queue(node.vhost, QueueProperties("free"), CONNECTION)
         node.vhosts.await_consumers()
         begun: list[object] = []
-        strangers = [
-            each.attach(Taker(exclusive=True), ConsumeOptions(), begun.append)
+        strangers: list[Any] = [
+            each.attach(Taker(exclusive=exclusive), ConsumeOptions(), begun.append)
             for each in (queue, free)
         ]
         await asyncio.sleep(0)
