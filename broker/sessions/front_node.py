@@ -102,6 +102,7 @@ class FrontNode:
         self._gate = gate = host.gate
         self._loop = asyncio.get_running_loop()
         self._told: FrontCounts | None = None  # of the session that a leader has taken
+        self._telling: TellingNode | None = None  # likewise
         self._traced: Sequence[str] | None = None  # as it has said
         self._deadline: ConfirmDeadline | None = None
         self._is_over = False
@@ -123,6 +124,7 @@ class FrontNode:
             cluster,
             host.lease_seconds,
             self._opened,
+            self._left,
             lambda: int(host.clock.monotonic() * STAMPS_PER_SECOND),
             self._answered,
         )
@@ -199,13 +201,9 @@ class FrontNode:
     # -- one session after another
 
     def _session(self, replace: Callable[[], None]) -> FrontSession:
-        telling = TellingNode(
-            lambda message: session.write(session_message_pieces(message)), self._host.answer
-        )
         session = FrontSession(
-            self._loop.call_soon, self._host.clock.monotonic, partial(self._lost, replace, telling)
+            self._loop.call_soon, self._host.clock.monotonic, partial(self._lost, replace)
         )
-        session.on_asked = telling.asked
         session.on_traced = self._trace_in
         session.progress.around = self._host.cork.run
         session.progress.latencies = self._host.latencies
@@ -232,7 +230,11 @@ class FrontNode:
         session = self._link.session
         self._told, self._traced = FrontCounts(self._host.counts), None
         session.on_counts = self._told.told
-        self._when_applied(session, position, partial(self._open, write, epoch))
+        self._telling = TellingNode(
+            lambda message: write(session_message_pieces(message)), self._host.answer
+        )
+        session.on_asked = self._telling.asked
+        self._when_applied(position, partial(self._open, write, epoch))
         return session
 
     def _open(self, write: Write, epoch: int) -> None:
@@ -257,17 +259,23 @@ class FrontNode:
             self._seeker.close(DEFINITIONS_LATE)  # the one that was about to open
             self._host.serve(False)
 
-    def _lost(self, replace: Callable[[], None], telling: TellingNode) -> None:
-        telling.closed()
-        self._told = None
+    def _left(self, reason: str) -> None:
+        if self._telling is not None:
+            self._telling.closed()
+        self._told = self._telling = None
         if self._fed is not None:
             self._fed.session_lost()
-        replace()
         self._unknown.clear()
         self._beaten_at = -inf
         self._is_fresh = False
         if not self._is_over:
             self._pressed(frozenset())
+        if self._link.session.is_open:
+            self._link.session.lost(reason)
+        # Else nothing was sent: what waits is for the next leader.
+
+    def _lost(self, replace: Callable[[], None]) -> None:
+        replace()
         self._vhosts.session_lost()
 
     def _apply(self, session: FrontSession, position: int) -> None:
@@ -279,23 +287,22 @@ class FrontNode:
             self._unknown.pop(change, None)
             self._freshen()
 
-        self._when_applied(session, position, applied)
+        self._when_applied(position, applied)
 
-    def _when_applied(
-        self, session: FrontSession, position: int, then: Callable[[], object]
-    ) -> None:
+    def _when_applied(self, position: int, then: Callable[[], object]) -> None:
         # A node that is late must not route any longer: the leader answers changes without it soon.
-        too_late = self._loop.call_later(self._apply_seconds, self._too_late, session)
+        told = self._told
+        too_late = self._loop.call_later(self._apply_seconds, self._too_late, told)
 
         def applied() -> None:
             too_late.cancel()
-            if not session.is_lost:
+            if told is self._told:
                 then()
 
         self._cluster.storage.when_applied(position, applied)
 
-    def _too_late(self, session: FrontSession) -> None:
-        if not session.is_lost:  # what a session was asked says nothing of the next one
+    def _too_late(self, told: FrontCounts | None) -> None:
+        if told is self._told:  # what one leader has asked says nothing of the next one
             self._seeker.close(DEFINITIONS_LATE)
 
     # -- publishers wait

@@ -47,8 +47,8 @@ class SessionSeeker:
     Args:
         lease_seconds: of the cluster.
         opened: makes the front's end of a session that the leader has taken: from what sends, the leader's
-            epoch, and the position that definitions must be known of before it is used. What it returns is
-            told of the session's end.
+            epoch, and the position that definitions must be known of before it is used.
+        lost: told when and why the leader has it no more.
         stamp, answered: see `SessionSocket`.
     """
 
@@ -57,12 +57,14 @@ class SessionSeeker:
         leaders: Leaders,
         lease_seconds: float,
         opened: Callable[[Write, int, int], FrontSession],
+        lost: Callable[[str], None],
         stamp: Callable[[], int] = lambda: 0,
         answered: Callable[[int, int], None] = lambda number, age: None,
     ) -> None:
         self._leaders = leaders
         self._silence_seconds = SILENCE_SHARE * lease_seconds
         self._opened = opened
+        self.lost = lost
         self._stamp = stamp
         self._answered = answered
         self._news = asyncio.Event()
@@ -196,7 +198,7 @@ class _Session:
         if self.end is not None:
             level = logging.WARNING if self._seeker.is_seeking else logging.INFO
             log.log(level, "the session with node %s is lost: %s", self.leader, reason)
-            self.end.lost(reason)
+            self._seeker.lost(reason)
         self._set_ended()
 
     def _set_ended(self) -> None:

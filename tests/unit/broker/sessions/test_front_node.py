@@ -166,6 +166,29 @@ async def test_who_waits_for_a_leader_waits_for_one_session(
         assert not front.session.was_given_up
 
 
+async def test_what_waits_goes_to_the_first_leader_whose_session_is_used(tmp_path: Path) -> None:
+    async with following(tmp_path) as (cluster, front, _):
+        waiting = front.ask_whether_open(b"there")
+        first, second = cluster.host(1), cluster.host(2)
+        cluster.hosts[first].barrier.gate(40)
+        cluster.hosts[second].barrier.gate(80)
+        cluster.lead(first)
+        await until(lambda: cluster.storage.waiting)
+        cluster.lead(second)
+        await until(lambda: len(cluster.storage.waiting) == 2)
+        cluster.storage.apply(40)  # for which the leader of before was waited for
+        assert not front.session.is_open
+        cluster.storage.apply(80)
+        assert (front.session.is_open, front.session.epoch) == (True, 2)
+        await until(lambda: cluster.hosted[1].messages)
+        (call,) = cluster.hosted[1].messages
+        cluster.hosted[1].write(
+            message_pieces(SessionMessage(Kind.ANSWER, number=call.number, content=b"\xc3"))
+        )
+        assert await value_of(waiting)
+        assert not cluster.hosted[0].messages
+
+
 async def test_the_leader_hears_when_a_change_is_known_here(tmp_path: Path) -> None:
     async with following(tmp_path) as (cluster, front, _):
         leader = cluster.host(1)

@@ -44,7 +44,7 @@ class Front:
 @asynccontextmanager
 async def seeking() -> AsyncIterator[tuple[Cluster, Front]]:
     cluster, front = Cluster(), Front()
-    seeker = SessionSeeker(cluster, LEASE_SECONDS, front.opened)
+    seeker = SessionSeeker(cluster, LEASE_SECONDS, front.opened, front.lost)
     seeker.begin()
     yield cluster, front
     await seeker.aclose("the test is over")
