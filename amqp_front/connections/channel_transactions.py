@@ -66,8 +66,12 @@ class ChannelTransactions:
         self._transaction.settle(self._channel.consumption.take(run))
 
     def commit(self, method: Any) -> None:
-        """Begin to carry out what was kept."""
+        """Begin to carry out what was kept, when it is known which node does that."""
         channel, transaction = self._channel, self._transaction
+        led = channel.vhost.definitions.until_led()
+        if led is not None:
+            channel.when(led, lambda _: self.commit(method), method)
+            return
         settlings = [
             Settling(channel.consumption, runs, outcome, channel.services)
             for outcome, runs in transaction.taken.items()

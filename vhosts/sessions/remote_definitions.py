@@ -118,6 +118,13 @@ class RemoteDefinitions:
 
     # -- queues
 
+    def until_led(self) -> Done:
+        """See `VhostDefinitions`."""
+        if self._link.session.is_open:
+            return None
+        answered = self._called(lambda session: session.call("carried_out"), lambda: None)
+        return asyncio.ensure_future(answered)
+
     def remote_transaction(self) -> FrontTransaction:
         """See `VhostDefinitions`."""
         return FrontTransaction(self._link.session)

@@ -283,6 +283,9 @@ class VirtualHost:
 
     # -- queues
 
+    def until_led(self) -> None:
+        """See `VhostDefinitions`: this node leads."""
+
     def remote_transaction(self) -> None:
         """See `VhostDefinitions`: this node leads."""
 

@@ -72,6 +72,9 @@ class VhostDefinitions(Protocol):
     def wait_for_free(self, kind: DestinationKind, name: str) -> Awaitable[None] | None:
         """See `VirtualHost`."""
 
+    def until_led(self) -> Done:
+        """What a transaction waits for while no node is known that leads the queues of clients here."""
+
     def remote_transaction(self) -> RemoteTransaction | None:
         """A transaction with the queues of clients here; None: this node leads them."""
 

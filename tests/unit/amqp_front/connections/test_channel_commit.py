@@ -1,4 +1,4 @@
-"""A channel that is closed while its tx.commit is planned, or its tx.rollback under way."""
+"""A channel whose tx.commit waits, or that is closed while that, or its tx.rollback, is under way."""
 
 import asyncio
 from collections import deque
@@ -13,6 +13,7 @@ from support.intake_samples import share
 from support.loop_services import scheduler_on
 from support.queue_samples import Node, records
 from unit.amqp_front.publishing_channel import HastyClock, held, runs
+from unit.vhosts.sessions.session_pipe import ScriptedLeader
 
 from routelog.amqp_front.connections.channel import Channel
 from routelog.amqp_front.consuming import unacked
@@ -21,7 +22,15 @@ from routelog.amqp_front.wire.command import ACK, Frame, SettleRun
 from routelog.amqp_front.wire.errors import PRECONDITION_FAILED, SoftError
 from routelog.broker.node.direct_reply import DirectReplies
 from routelog.log_backend import Lane, Progress
-from routelog.vhosts import FULL_PERMISSION, PermissionBook, PermissionCache
+from routelog.vhosts import (
+    FULL_PERMISSION,
+    FrontConnections,
+    FrontVhosts,
+    PermissionBook,
+    PermissionCache,
+)
+from routelog.vhosts.sessions.session_message import Kind
+from routelog.vhosts.vhost.stored_topology import StoredQueue
 
 
 class Connection:
@@ -61,7 +70,7 @@ class Connection:
         """See `ChannelConnection`."""
         self.written += b"".join(parts)
 
-    def wait_for(self, done: Awaitable[object], then: Callable[[], None]) -> None:
+    def wait_for(self, done: Awaitable[object], then: Callable[[], None], _: Any = None) -> None:
         """See `ChannelConnection`."""
         self.waits.append((done, then))
 
@@ -70,6 +79,18 @@ class Connection:
         turn = asyncio.get_running_loop().create_future()
         self.services.scheduler.call(Lane.CLIENTS, lambda: turn.set_result(None))
         self.wait_for(turn, then)
+
+    async def rest_over(self) -> None:
+        """Let it go on as far as it does without an answer of somebody else."""
+        while self.waits:
+            done, then = self.waits[0]
+            answer = asyncio.ensure_future(done)
+            for _ in range(9):
+                await asyncio.sleep(0)
+            if not answer.done():
+                self.waits[0] = answer, then
+                return
+            await self.go_on()
 
     async def go_on(self) -> None:
         """Await what was waited for first."""
@@ -107,6 +128,36 @@ async def channel(node: Node, connection: Connection) -> Channel:
 
 COMMIT_OK = b"\x00\x5a\x00\x15"
 ROLLBACK_OK = b"\x00\x5a\x00\x1f"
+
+
+@pytest.mark.parametrize("led", ["here", "elsewhere"])
+async def test_without_a_leader_it_waits_and_is_carried_out_by_the_next_one(
+    node: Node, connection: Connection, led: str
+) -> None:
+    leader, one = ScriptedLeader(), node.vhost.queues["one"]
+    no_clients = FrontConnections("front", 1)
+    front = FrontVhosts(node.vhosts, leader.link, no_clients, lambda connections, reason: None)
+    node.vhost.stored.queues["one"] = StoredQueue(one.properties, [one.number], paused=False)
+    front.begin()
+    channel = Channel(cast(Any, connection), 1)
+    channel.frame(method(commands.Tx.Select()))
+    for run in runs(publish(1, "", "one", b"m")):
+        channel.publish(run)
+    channel.frame(method(commands.Tx.Commit()))
+    await connection.rest_over()
+    if led == "here":
+        front.freeze()
+        front.route_here()
+        front.lead()
+    else:
+        leader.open()
+    while COMMIT_OK not in connection.written:
+        await connection.rest_over()
+        for each in leader.said() if led == "elsewhere" else ():
+            if each.kind in (Kind.CALL, Kind.TRANSACTION):
+                leader.answers(each, None)
+    assert held(node, "one") == ["m"] * (led == "here")
+    channel.release()
 
 
 async def test_it_is_answered_in_a_later_turn(
