@@ -1,6 +1,7 @@
 """The methods of the classes basic and confirm."""
 
-from collections.abc import Awaitable, Callable, Mapping
+import asyncio
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Protocol
 
@@ -18,7 +19,7 @@ from routelog.amqp_front.wire.errors import (
     SoftError,
 )
 from routelog.broker import PSEUDO_QUEUE
-from routelog.vhosts import QueueHandle, ResourceKind, Verb
+from routelog.vhosts import QueueHandle, ResourceKind, Verb, after
 
 
 class BasicChannel(TransactionalChannel, Protocol):
@@ -116,9 +117,11 @@ def _redeliver(channel: BasicChannel, redelivery: Redelivery, method: Any) -> No
         channel.connection.wait_for(waiting, lambda: channel.again(again, method))
 
 
-def _recovered(channel: BasicChannel, done: Awaitable[None] | None, method: Any) -> None:
+def _recovered(channel: BasicChannel, done: asyncio.Future[None] | None, method: Any) -> None:
     if isinstance(method, commands.Basic.Recover):
-        channel.reply(done, False, commands.Basic.RecoverOk)
+        definitions = channel.vhost.definitions
+        back = after(done, lambda _: definitions.carried_out())
+        channel.reply(back, False, commands.Basic.RecoverOk)
     elif done is not None:
         channel.connection.wait_for(done)
 

@@ -192,10 +192,11 @@ class RemoteDefinitions:
         return self._change("delete_queue", said, here, connection, repeats=is_known)
 
     def delete_left(self, name: str) -> Done:
-        """See `VhostDefinitions`: the leader sees that consumers leave."""
+        """See `VhostDefinitions`: the leader sees that one leaves; what it was not given is to be back."""
+        return self.carried_out()
 
     def consumers_left(self, name: str) -> Done:
-        """See `VhostDefinitions`: as `delete_left`."""
+        """See `VhostDefinitions`: the leader sees it."""
 
     def carried_out(self) -> Done:
         """See `VhostDefinitions`: the leader answers behind all that it was sent before."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -17,6 +17,7 @@ from support.queue_samples import Node, numbered
 from unit.vhosts.sessions.queue_places import Place
 from unit.vhosts.sessions.session_pipe import PipedFront
 
+from routelog.amqp_front.connections.basic_methods import HANDLERS
 from routelog.amqp_front.consuming.consumption import Consumption
 from routelog.amqp_front.wire.command import ACK, DISCARD, REQUEUE, SettleRun
 from routelog.broker.node.delivery_samples import DeliverySamples
@@ -144,13 +145,34 @@ class Channel:
     async def close_only(self) -> None:
         """Close the channel, and do no more than that takes."""
         closing = self.consumption.close()
+        await self.only(closing)
+        assert closing is not None or self.place.front is None
+
+    def reply(self, done: Any, nowait: bool, kind: Any, **values: Any) -> None:
+        """See `Channel`."""
+        self.replied = done
+
+    def when(self, answer: Any, then: Callable[[Any], None], method: Any) -> None:
+        """See `Channel`; the reply is what `then` makes of it."""
+        if not asyncio.isfuture(answer):
+            then(answer)
+            return
+
+        async def replied() -> None:
+            then(await answer)
+            if self.replied is not None:
+                await self.replied
+
+        self.replied = asyncio.ensure_future(replied())
+
+    async def only(self, done: asyncio.Future[None] | None) -> None:
+        """Do no more than something takes."""
         async with asyncio.timeout(30):
-            while closing is not None and not closing.done():
+            while done is not None and not done.done():
                 self.place.node.turns.run()
                 if self.place.front is not None:
                     self.place.front.carry()
                 await asyncio.sleep(0)
-        assert closing is not None or self.place.front is None
 
 
 @pytest.fixture
@@ -382,6 +404,59 @@ async def test_when_a_channel_is_closed_all_that_it_had_is_back(
     await channel.close_only()
     at_its_node = place.node.vhost.queues["q"]
     assert (at_its_node.unacked, at_its_node.consumer_count) == (0, 0)
+
+
+@pytest.mark.parametrize("how", ["consumed", "got"])
+@pytest.mark.parametrize("count", [1, 5_000])
+async def test_when_recovery_is_answered_all_is_back_at_the_queue(
+    place: Place, channel: Channel, how: str, count: int
+) -> None:
+    queue = await place.queue()
+    await place.publish(queue, *numbered(0, count))
+    if how == "got":
+        await place.value(channel.consumption.get(queue, no_ack=False))
+    else:
+        await channel.consume(queue)
+        await place.value(queue.cancel(channel.consumption.consumers["t"]))
+        channel.consumption.cancel("t")
+    HANDLERS[commands.Basic.Recover](cast(Any, channel), commands.Basic.Recover(requeue=True))
+    await channel.only(channel.replied)
+    at_its_node = place.node.vhost.queues["q"]
+    assert (at_its_node.unacked, at_its_node.ready) == (0, count)
+
+
+async def test_when_a_cancellation_is_answered_what_the_client_was_not_given_is_back(
+    place: Place, channel: Channel
+) -> None:
+    queue = await place.queue()
+    await place.publish(queue, "m0")
+    await channel.consume(queue)
+    channel.connection.stalled = True
+    await place.publish(queue, "m1", "m2")
+    await place.rest()
+    HANDLERS[commands.Basic.Cancel](cast(Any, channel), commands.Basic.Cancel("t"))
+    await channel.only(channel.replied)
+    at_its_node = place.node.vhost.queues["q"]
+    assert (at_its_node.unacked, at_its_node.ready) == (1, 2)
+
+
+@pytest.mark.parametrize("count", [1, 5_000])
+async def test_what_is_refused_is_there_for_what_is_asked_next(
+    place: Place, channel: Channel, count: int
+) -> None:
+    queue, other = await place.queue(), Channel(place)
+    await place.publish(queue, *numbered(0, count))
+    await channel.consume(queue)
+    await place.value(queue.cancel(channel.consumption.consumers["t"]))
+    channel.consumption.cancel("t")
+    await channel.bodies()
+    settling = channel.consumption.settle(SettleRun(1, REQUEUE, count, count, True))
+    await channel.only(settling)
+    counted = queue.counts()
+    got = other.consumption.get(queue, no_ack=True)
+    assert await place.value(counted) == (count, 0)
+    await place.value(got)
+    assert await other.bodies() == ["m0+"]
 
 
 async def test_a_channel_that_had_nothing_asks_nobody(place: Place, channel: Channel) -> None:
