@@ -102,8 +102,8 @@ class FrontSession:
         epoch: of the leader.
         leader: name of its node, for errors; empty: unknown.
         is_open, is_lost: see the states.
-        was_open: the leader may have carried out what was sent.
-        was_given_up: no leader took it in time; what waited for it has waited long enough.
+        was_open: the leader may have carried out what was sent. Else it is lost when what waits has waited long
+            enough, or this node leads or stops.
         unconfirmed_bytes: of batches that are not confirmed, those of transactions included.
         on_window: told when WINDOW_BYTES are not confirmed, and when half of them are: publishers wait between.
         on_apply: told of a position of definitions that the leader waits for: answer with `applied`.
@@ -131,7 +131,7 @@ class FrontSession:
         self.progress = Progress(call_soon, now)
         self.epoch = 0
         self.leader = ""
-        self.is_open = self.was_open = self.is_lost = self.was_given_up = False
+        self.is_open = self.was_open = self.is_lost = False
         self.unconfirmed_bytes = 0
         self.on_window: Callable[[bool], None] = lambda is_full: None
         self.on_apply: Callable[[int], None] = lambda position: None

@@ -34,7 +34,6 @@ class LeaderLink:
     def give_up(self, reason: str) -> None:
         """No leader is known: refuse what waits for a session, and keep what comes for the next one."""
         if not self.session.is_open:
-            self.session.was_given_up = True
             self.session.lost(reason)
 
     def end(self, reason: str) -> None:

@@ -245,8 +245,8 @@ class RemoteDefinitions:
     ) -> Any:
         """Call the leader, and the next one when that is lost: what is declared twice is there once.
 
-        What was removed, others may have made since: it is not removed again. When a session was given up, no
-        leader is waited for once more.
+        What was removed, others may have made since: it is not removed again. When a session was not opened in
+        time, no leader is waited for once more.
         """
         for tries_left in reversed(range(TRIES_MAX)):
             session = self._link.session
@@ -257,7 +257,7 @@ class RemoteDefinitions:
                     raise
                 if self._vhost.definitions is not self:
                     break
-                if session.was_given_up or not tries_left:
+                if not (session.was_open and tries_left):
                     raise
         answer = here()
         return await answer if asyncio.isfuture(answer) else answer
