@@ -21,6 +21,7 @@ from routelog.amqp_front.transactions.rollback import Rollback, rolled_back
 from routelog.amqp_front.transactions.transaction import TRANSACTION_TURN_MAX, Transaction
 from routelog.amqp_front.wire.command import PublishRun, SettleRun
 from routelog.amqp_front.wire.errors import PRECONDITION_FAILED, SoftError
+from routelog.vhosts import ReturnReason
 
 
 class TransactionalChannel(PublishingChannel, TopologyChannel, Protocol):
@@ -89,10 +90,16 @@ class ChannelTransactions:
 
     def _carry_out(self, plan: CommitPlan, settlings: Sequence[Settling], method: Any) -> None:
         channel, commit = self._channel, self._begun(plan, settlings)
+        returns = any(isinstance(outcome, ReturnReason) for outcome in self._transaction.taken)
         self._transaction = Transaction(channel.connection.intake)
         reached = commit.reached
         answer = reached.result() if reached.done() else reached
-        channel.when(answer, lambda _: channel.reply(None, False, commands.Tx.CommitOk), method)
+
+        def committed(_: None) -> None:
+            back = channel.vhost.definitions.carried_out() if returns else None
+            channel.reply(back, False, commands.Tx.CommitOk)
+
+        channel.when(answer, committed, method)
 
     def _begun(self, plan: CommitPlan, settlings: Sequence[Settling]) -> CommitEnd:
         services, vhost = self._channel.services, self._channel.vhost

@@ -18,7 +18,7 @@ from unit.vhosts.sessions.session_pipe import ScriptedLeader
 from routelog.amqp_front.connections.channel import Channel
 from routelog.amqp_front.consuming import unacked
 from routelog.amqp_front.consuming.unacked import FEW_RUNS
-from routelog.amqp_front.wire.command import ACK, Frame, SettleRun
+from routelog.amqp_front.wire.command import ACK, REQUEUE, Frame, SettleRun
 from routelog.amqp_front.wire.errors import PRECONDITION_FAILED, SoftError
 from routelog.broker.node.direct_reply import DirectReplies
 from routelog.log_backend import Lane, Progress
@@ -29,7 +29,7 @@ from routelog.vhosts import (
     PermissionBook,
     PermissionCache,
 )
-from routelog.vhosts.sessions.session_message import Kind
+from routelog.vhosts.sessions.session_message import Kind, SessionMessage, batch_pieces
 from routelog.vhosts.vhost.stored_topology import StoredQueue
 
 
@@ -130,15 +130,39 @@ COMMIT_OK = b"\x00\x5a\x00\x15"
 ROLLBACK_OK = b"\x00\x5a\x00\x1f"
 
 
-@pytest.mark.parametrize("led", ["here", "elsewhere"])
-async def test_without_a_leader_it_waits_and_is_carried_out_by_the_next_one(
-    node: Node, connection: Connection, led: str
-) -> None:
-    leader, one = ScriptedLeader(), node.vhost.queues["one"]
+@pytest.fixture
+async def front(node: Node, leader: ScriptedLeader) -> FrontVhosts:
+    """What `node` has, led by `leader`."""
+    one = node.vhost.queues["one"]
     no_clients = FrontConnections("front", 1)
     front = FrontVhosts(node.vhosts, leader.link, no_clients, lambda connections, reason: None)
     node.vhost.stored.queues["one"] = StoredQueue(one.properties, [one.number], paused=False)
     front.begin()
+    return front
+
+
+@pytest.fixture
+def leader() -> ScriptedLeader:
+    return ScriptedLeader()
+
+
+async def answered(connection: Connection, leader: ScriptedLeader, ok: bytes) -> list[Kind]:
+    """Let the leader answer with nothing until the client is told; returns what it was sent."""
+    sent: list[Kind] = []
+    await connection.rest_over()
+    while ok not in connection.written:
+        for each in leader.said() if leader.sessions else ():
+            sent.append(each.kind)
+            if each.kind in (Kind.CALL, Kind.TRANSACTION):
+                leader.answers(each, None)
+        await connection.rest_over()
+    return sent
+
+
+@pytest.mark.parametrize("led", ["here", "elsewhere"])
+async def test_without_a_leader_it_waits_and_is_carried_out_by_the_next_one(
+    node: Node, connection: Connection, front: FrontVhosts, leader: ScriptedLeader, led: str
+) -> None:
     channel = Channel(cast(Any, connection), 1)
     channel.frame(method(commands.Tx.Select()))
     for run in runs(publish(1, "", "one", b"m")):
@@ -151,12 +175,26 @@ async def test_without_a_leader_it_waits_and_is_carried_out_by_the_next_one(
         front.lead()
     else:
         leader.open()
-    while COMMIT_OK not in connection.written:
-        await connection.rest_over()
-        for each in leader.said() if led == "elsewhere" else ():
-            if each.kind in (Kind.CALL, Kind.TRANSACTION):
-                leader.answers(each, None)
+    await answered(connection, leader, COMMIT_OK)
     assert held(node, "one") == ["m"] * (led == "here")
+    channel.release()
+
+
+@pytest.mark.usefixtures("front")
+async def test_the_leader_has_what_it_returns_when_it_is_answered(
+    connection: Connection, leader: ScriptedLeader
+) -> None:
+    leader.open()
+    channel = Channel(cast(Any, connection), 1)
+    channel.frame(method(commands.Tx.Select()))
+    channel.frame(method(commands.Basic.Get(queue="one")))
+    content = b"".join(batch_pieces(SessionMessage(Kind.PUBLISH), records("m"))[2:])
+    got = {"ready": 0, "partition": 0, "offset": 0, "redelivered": False, "count": 0}
+    leader.answers(leader.said()[-1], got | {"batch": content})
+    await connection.rest_over()
+    channel.settle(SettleRun(1, REQUEUE, 1, 1, False))
+    channel.frame(method(commands.Tx.Commit()))
+    assert Kind.RETURN in await answered(connection, leader, COMMIT_OK)
     channel.release()
 
 
