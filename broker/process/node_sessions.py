@@ -10,6 +10,7 @@ from routelog.broker.sessions.front_node import ClusterOfFront, FrontHost, Front
 from routelog.broker.sessions.hosted_sessions import HostedSessions, Leadership
 from routelog.broker.sessions.session_seeker import Write
 from routelog.broker.waiting.confirm_deadline import ConfirmDeadline
+from routelog.broker.waiting.gate import UNLED
 from routelog.log_backend import random_below
 from routelog.vhosts import (
     TELL_SECONDS,
@@ -112,6 +113,8 @@ class NodeSessions:
         self.hosted = services.replies.others = HostedSessions(
             leadership, make, self._counts, self._traced
         )
+        # Why publishers wait already; of changes the owner tells.
+        self.hosted.pressed(services.gate.reasons - {UNLED})
         return self.hosted
 
     def tell_counts(self) -> None:
