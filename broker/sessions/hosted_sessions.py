@@ -29,6 +29,7 @@ from routelog.vhosts import (
 
 log = logging.getLogger(__name__)
 
+LATE_BYTES_MAX = 4 * 1024 * 1024  # of direct replies to nodes that have no session yet
 
 # Makes the leader's end: from the name of the front, what sends to it, and how much is unsent.
 MakeEnd = Callable[[str, Write, Callable[[], int]], HostedSession]
@@ -83,6 +84,7 @@ class HostedSessions:
         self._counted: dict[str, CountedFront] = {}  # likewise
         self._traced = traced
         self._by_token: dict[bytes, HostedSession] = {}  # as addresses of direct replies name nodes
+        self._late: dict[bytes, list[tuple[bytes, Records]]] = {}  # replies, by token
         self._pressure: Set[str] = frozenset()
         self.barrier = DefinitionBarrier[HostedSession](
             self._ask,
@@ -160,6 +162,8 @@ class HostedSessions:
         counted.tell()
         if self._pressure:
             end.pressed(self._pressure)
+        for reply in self._late.pop(node_token(front), ()):
+            end.send_reply(*reply)
         log.info("a session with node %s", front)
         socket.begin(unread)
 
@@ -190,7 +194,7 @@ class HostedSessions:
 
     def takes_replies(self, token: bytes) -> bool:
         """See `OtherNodes`."""
-        return token in self._by_token
+        return token in self._by_token or token in self._expected()
 
     def ask_whether_open(self, address: bytes) -> bool:
         """See `OtherNodes`."""
@@ -202,6 +206,15 @@ class HostedSessions:
         end = self._by_token.get(token)
         if end is not None:
             end.send_reply(address, records)
+        elif token in (expected := self._expected()):
+            # Another node has just begun to lead, which this one knows before.
+            self._late = {each: late for each, late in self._late.items() if each in expected}
+            late = sum(each.batch_bytes for kept in self._late.values() for _, each in kept)
+            if late + records.batch_bytes <= LATE_BYTES_MAX:
+                self._late.setdefault(token, []).append((address, records))
+
+    def _expected(self) -> Set[bytes]:
+        return {node_token(front) for front in self.barrier.expected}
 
     async def until_ended(self, seconds: float) -> None:
         """Wait until no front has a session, but not for longer than this."""

@@ -89,6 +89,11 @@ class DefinitionBarrier(Generic[Session]):
         if timer is not None:
             timer.cancel()
 
+    @property
+    def expected(self) -> Collection[str]:
+        """Nodes that have no session, and may have one soon."""
+        return self._expected.keys()
+
     def gone(self, node: str) -> None:
         """A node does not route: its process has ended, or it was silent for a lease."""
         self._forget(node)

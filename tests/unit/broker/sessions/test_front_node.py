@@ -325,7 +325,9 @@ async def test_direct_replies_go_from_node_to_node(tmp_path: Path) -> None:
         cluster.lead(None)
         with pytest.raises(SessionLost):
             await value_of(asked)
-        await until(lambda: not host.takes_replies(token))
+        await until(lambda: not host.has_session("front"))
+        host.barrier.gone("front")
+        assert not host.takes_replies(token)
 
 
 class Asker:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 
+from support.queue_samples import records
 from support.waiting import until
 from unit.broker.sessions.leading_nodes import LEASE_SECONDS, Cluster
 from unit.passing_time import take_turns
 
+from routelog.broker.node.direct_reply import ADDRESS_PREFIX, node_token
+from routelog.broker.sessions.hosted_sessions import LATE_BYTES_MAX
 from routelog.mirror_cluster import LeadingNode
 
 
@@ -98,3 +101,27 @@ async def test_who_stops_waits_for_the_fronts_to_end_but_not_for_ever() -> None:
     assert not waiting.done()
     cluster.hosted[1].on_failed("it ends")
     await waiting
+
+
+async def test_replies_wait_for_a_node_that_has_not_met_its_new_leader_yet() -> None:
+    cluster, token = Cluster(), node_token("front")
+    leader = cluster.host(1)
+    host = cluster.hosts[leader]
+    host.barrier.expect(["front", "dead"], 0)
+    reply = records("an answer")
+    address = ADDRESS_PREFIX + token + b"x" * 22 + b"." + b"y" * 22 + b"=="
+    assert host.takes_replies(token)
+    assert host.ask_whether_open(address)
+    host.send_reply(token, address, reply)
+    host.send_reply(node_token("dead"), b"there", reply)
+    peer = await connected(cluster, leader)
+    await until(lambda: b"an answer" in peer.received)
+    assert address in peer.received
+    host.barrier.gone("dead")
+    assert not host.takes_replies(node_token("dead"))
+    host.barrier.expect(["another"], 0)
+    host.send_reply(node_token("another"), b"there", reply)
+    large = records("x" * LATE_BYTES_MAX)
+    host.send_reply(node_token("another"), b"there", large)
+    assert host._late == {node_token("another"): [(b"there", reply)]}
+    host.close_all("the test is over")
