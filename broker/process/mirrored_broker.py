@@ -112,7 +112,8 @@ class MirroredBroker(Broker):
         hosted = self.sessions.lead(leadership)
         mirror.on_gone = hosted.barrier.gone
         hosted.barrier.on_all_back = self.store.vhosts.consumers_back
-        self.store.logs.metadata_writer.barrier = hosted.barrier.gate
+        writer = self.store.logs.metadata_writer
+        writer.barrier, writer.known = hosted.barrier.gate, hosted.barrier.known
 
     def lose_copy(self) -> None:
         """Close all clients, and take none: this node has left, until it joins again."""

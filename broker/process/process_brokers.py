@@ -54,6 +54,7 @@ class ProcessLeader(Broker):
         hosted.barrier.expect(others, feed.position)
         logs.metadata_writer.on_applied = feed.changed
         logs.metadata_writer.barrier = lambda position: hosted.barrier.gate(feed.position)
+        logs.metadata_writer.known = hosted.barrier.known
         self._door = ProcessDoor(door_path(self._config.data_dir), others, hosted.take)
         with usable(self._config):
             await self._door.open()

@@ -43,7 +43,7 @@ class _Submission:
 class _Answer:
     group: Sequence[_Submission]
     error: Exception | None
-    gate: asyncio.Future[None] | None  # it waits for this
+    gate: asyncio.Future[int] | None  # it waits for this
 
 
 class MetadataWriter:
@@ -57,6 +57,7 @@ class MetadataWriter:
             their answers, and all behind them, wait for beside that, or None. A journal that fails meanwhile,
             or a close, answers them with an error. None: nothing else has to have them.
         on_applied: called with changes that are durable, and that the store has, before `barrier`.
+        known: returns what an answer waits for that tells of what was durable before, or None.
     """
 
     def __init__(
@@ -72,8 +73,9 @@ class MetadataWriter:
         self._loss: MetadataUnavailable | None = None
         self._has_lost = False  # something was answered so
         self._behind: list[asyncio.Future[None]] = []  # resolved when the store is not behind
-        self.barrier: Callable[[int], asyncio.Future[None] | None] | None = None
+        self.barrier: Callable[[int], asyncio.Future[int] | None] | None = None
         self.on_applied: Callable[[Sequence[Change]], None] | None = None
+        self.known: Callable[[], asyncio.Future[int] | None] = lambda: None
         self._answers: deque[_Answer] = deque()  # that wait for a barrier, or for one before them
         self._answering: asyncio.Handle | None = None  # the turn of the next one
 

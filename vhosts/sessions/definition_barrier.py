@@ -28,7 +28,7 @@ Session = TypeVar("Session", bound=Hashable)
 @dataclass(frozen=True, slots=True)
 class _Wait:
     position: int
-    gate: asyncio.Future[None]
+    gate: asyncio.Future[int]
     timer: Timer
 
 
@@ -134,14 +134,14 @@ class DefinitionBarrier(Generic[Session]):
         self._given_up.discard(session)
         self._release()
 
-    def gate(self, position: int) -> asyncio.Future[None] | None:
+    def gate(self, position: int) -> asyncio.Future[int] | None:
         """What the answer to a change waits for.
 
         Args:
             position: of the change, committed; no lower than that of a call before.
 
         Returns:
-            Resolves when all nodes have applied it; None: they have.
+            Resolves to it when all nodes have applied it; None: they have.
         """
         self._newest = max(self._newest, position)
         behind = [session for session, applied in self._applied.items() if applied < position]
@@ -155,6 +155,15 @@ class DefinitionBarrier(Generic[Session]):
         for session in behind:
             self._ask(session, position)
         return gate
+
+    def known(self) -> asyncio.Future[int] | None:
+        """What the answer to a change waits for that changes nothing, as another leader has carried it out.
+
+        Returns:
+            Resolves when all nodes know what that leader had answered, or had not; None: they do.
+        """
+        gate = None if self.is_complete else self.gate(self._newest)
+        return None if gate is None else asyncio.shield(gate)
 
     def stop(self) -> None:
         """Time does not count any more: the node does not lead, or ends."""
@@ -177,7 +186,7 @@ class DefinitionBarrier(Generic[Session]):
             wait = self._waits.popleft()
             wait.timer.cancel()
             if not wait.gate.done():
-                wait.gate.set_result(None)
+                wait.gate.set_result(wait.position)
         if not (self.is_complete or self._unheard):
             self.is_complete = True
             self.on_all_back()

@@ -303,9 +303,9 @@ def _purge(session: CallingSession, bound: BoundQueue) -> int:
 
 def _counts(session: CallingSession, bound: BoundQueue) -> Answer[QueueCounts]:
     # Of a passive declaration.
-    _, queue = bound.opened()
+    vhost, queue = bound.opened()
     queue.used()
-    return after(queue.declaring or queue, Queue.counts)
+    return after(vhost.declared(queue), Queue.counts)
 
 
 # -- of a vhost

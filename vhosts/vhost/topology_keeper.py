@@ -232,9 +232,11 @@ class TopologyKeeper:
     def undecided(self) -> Durable:
         """What an answer has to wait for that tells of what is there.
 
-        Somebody else may just have made it, and a crash could forget it.
+        Somebody else may just have made it, and a crash could forget it. Or another node has, which led before
+        this one, and not all know it.
         """
-        return None if self._submitted is None or self._submitted.done() else self._submitted
+        is_decided = self._submitted is None or self._submitted.done()
+        return self._writer.known() if is_decided else self._submitted
 
     def _remove(self, removals: Sequence[Callable[[], None]], deleted: asyncio.Future[int]) -> None:
         if deleted.cancelled():

@@ -314,7 +314,14 @@ class VirtualHost:
         """
         queue = self.queue(name, connection)
         queue.used()
-        return after(queue.declaring or queue, Queue.counts)
+        return after(self.declared(queue), Queue.counts)
+
+    def declared(self, queue: Queue) -> Answer[Queue]:
+        """A queue, when its declaration is durable, and known to all nodes."""
+        if queue.declaring is not None:
+            return queue.declaring
+        known = self._writer.known()
+        return queue if known is None else then(known, lambda _: queue)
 
     def declare_queue(
         self, properties: QueueProperties, connection: object, *, server_named: bool = False
@@ -345,7 +352,7 @@ class VirtualHost:
             relaxed = self._relaxed_redeclaration
             check_redeclared(self.name, existing, properties, connection, relaxed=relaxed)
             existing.used()
-            return existing.declaring or existing
+            return self.declared(existing)
         self.routing.check_free("queue", properties.name)
         check_name("queue", properties.name)
         check_declaration(self.name, properties, self._store.logs.has_remote)

@@ -277,10 +277,10 @@ class Barrier:
     """
 
     def __init__(self) -> None:
-        self.gates: dict[int, asyncio.Future[None]] = {}
+        self.gates: dict[int, asyncio.Future[int]] = {}
         self.calls: list[int] = []
 
-    def __call__(self, position: int) -> asyncio.Future[None]:
+    def __call__(self, position: int) -> asyncio.Future[int]:
         self.calls.append(position)
         return self.gates.setdefault(position, asyncio.get_running_loop().create_future())
 
@@ -302,7 +302,7 @@ async def test_an_answer_waits_for_the_barrier_and_the_store_does_not(
     await take_turns()
     assert (keys(store), applied(store), barrier.calls) == ([b"a"], 1, [1])
     assert not done.done()
-    barrier.gates[1].set_result(None)
+    barrier.gates[1].set_result(1)
     assert await asyncio.wait_for(done, DEADLINE_SECONDS) == 1
 
 
@@ -323,10 +323,10 @@ async def test_answers_keep_their_order_whichever_gate_opens_first(
     writer.barrier = lambda position: None
     done.append(submit(3))  # waits for nobody but those before it
     journal.commit()
-    barrier.gates[2].set_result(None)
+    barrier.gates[2].set_result(2)
     await take_turns()
     assert order == []
-    barrier.gates[1].set_result(None)
+    barrier.gates[1].set_result(1)
     assert await asyncio.wait_for(asyncio.gather(*done), DEADLINE_SECONDS) == [1, 1, 2, 3]
     assert order == [0, 1, 2, 3]
 
@@ -339,7 +339,7 @@ async def test_a_crowd_behind_one_gate_is_answered_in_several_turns(
     await writer.applied()
     await take_turns()
     assert not any(each.done() for each in others)
-    barrier.gates[1].set_result(None)
+    barrier.gates[1].set_result(1)
     resolved = [0]
     while resolved[-1] < len(others):
         await asyncio.sleep(0)
@@ -370,7 +370,7 @@ async def test_a_journal_that_fails_answers_who_waits_at_the_barrier(
         with pytest.raises(MetadataUnavailable, match="Input/output error"):
             await asyncio.wait_for(each, DEADLINE_SECONDS)
     assert len(keys(store)) == 30
-    barrier.gates[1].set_result(None)
+    barrier.gates[1].set_result(1)
     await take_turns()
 
 
@@ -386,7 +386,7 @@ async def test_a_store_that_fails_answers_behind_who_waits_at_the_barrier(
     await take_turns()
     assert not behind.done()
     assert barrier.calls == [1]
-    barrier.gates[1].set_result(None)
+    barrier.gates[1].set_result(1)
     assert await asyncio.wait_for(before, DEADLINE_SECONDS) == 1
     with pytest.raises(MetadataUnavailable):
         await asyncio.wait_for(behind, DEADLINE_SECONDS)
@@ -400,5 +400,5 @@ async def test_closing_answers_who_waits_at_the_barrier(
     await writer.applied()
     writer.close()
     assert all(isinstance(each.exception(), MetadataUnavailable) for each in waiting)
-    barrier.gates[1].set_result(None)
+    barrier.gates[1].set_result(1)
     await take_turns()

@@ -33,7 +33,7 @@ class Leader:
             self.turns.call_later,
         )
 
-    def gate(self, position: int) -> asyncio.Future[None]:
+    def gate(self, position: int) -> asyncio.Future[int]:
         """One that somebody has to wait for."""
         gate = self.barrier.gate(position)
         assert gate is not None
@@ -125,6 +125,24 @@ async def test_a_new_leader_waits_for_the_sessions_of_all_nodes(leader: Leader) 
     assert leader.asked == []
 
 
+async def test_what_a_leader_before_has_answered_waits_for_the_sessions_of_all_nodes(
+    leader: Leader,
+) -> None:
+    assert leader.barrier.known() is None
+    leader.barrier.expect({"a", "b"}, 7)
+    leader.barrier.opened(1, "a", 7)
+    known = leader.barrier.known()
+    assert known is not None
+    await asyncio.sleep(0)
+    assert not known.done()
+    leader.barrier.opened(2, "b", 6)
+    assert await known == 7
+    leader.barrier.applied(1, 7)
+    leader.barrier.applied(2, 7)
+    leader.barrier.closed(1)
+    assert leader.barrier.known() is None  # what the other node was told stays true
+
+
 async def test_a_new_leader_does_not_wait_for_a_node_that_does_not_come(leader: Leader) -> None:
     leader.barrier.expect(["a", "b"], 0)
     leader.barrier.opened(1, "a", 3)
@@ -184,7 +202,7 @@ class Wait:
     """One change, as a stupid model sees it: whom it waits for, and until when."""
 
     position: int
-    gate: asyncio.Future[None] | None
+    gate: asyncio.Future[int] | None
     sessions: set[int]
     ends: int
     is_over: bool = False

@@ -20,7 +20,13 @@ from support.queue_samples import (
     running_node,
 )
 
-from routelog.exchanges import Binding, Exchange, InvalidName, QueueNotFound, ReservedName
+from routelog.exchanges import (
+    Binding,
+    Exchange,
+    InvalidName,
+    QueueNotFound,
+    ReservedName,
+)
 from routelog.log_backend import Durability
 from routelog.vhosts import (
     Delivery,
@@ -132,6 +138,37 @@ def test_only_what_survives_a_restart_becomes_durable(vhost: VirtualHost) -> Non
 
 
 # -- declaring again
+
+
+async def test_what_changes_nothing_is_answered_when_all_nodes_know_what_is_there(
+    node: Node, vhost: VirtualHost
+) -> None:
+    exchange, binding = Exchange("e", "direct"), Binding("e", "q", "queue", "k")
+    properties = QueueProperties("q", durable=True)
+
+    def answers() -> list[Awaitable[object] | None]:
+        return [
+            vhost.declare_exchange(exchange),
+            vhost.exchange_declared("e"),
+            pending(vhost.declare_queue(properties, CONNECTION)),
+            pending(vhost.queue_declared("q", CONNECTION)),
+            vhost.bind(binding),
+            vhost.unbind(Binding("e", "q", "queue", "other")),
+            pending(vhost.delete_queue_of("none", CONNECTION, if_unused=False, if_empty=False)),
+        ]
+
+    await when_durable(pending(vhost.declare_queue(properties, CONNECTION)))
+    await when_durable(vhost.declare_exchange(exchange), vhost.bind(binding))
+    assert answers() == [None] * 7
+    known: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+    node.writer.known = lambda: known
+    waiting = [answer for answer in answers() if answer is not None]
+    assert len(waiting) == 7
+    done, _ = await asyncio.wait(map(asyncio.ensure_future, waiting), timeout=0)
+    assert not done
+    known.set_result(1)
+    await when_durable(*waiting)
+
 
 ARGUMENTS = {"x-max-length": 5, "x-expires": 60_000, "x-own": "a"}
 
