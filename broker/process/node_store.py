@@ -106,6 +106,8 @@ class NodeStore:
             listeners_of=front.listeners_of,
             relaxed_redeclaration=config.relaxed_redeclaration,
             has_fronts=place is not None,
+            # A front may hear that all end, and close its clients, before this process does.
+            is_ending=lambda: place is not None and place.page.is_ending,
         )
         self.vhosts.budget.limits_of = self.users.limits
         if has_data:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from routelog.broker.listeners.shared_page import ProcessState
 from routelog.broker.process.broker import Broker, BrokerAddress
 from routelog.broker.process.data_directory import usable
-from routelog.broker.process.processes import LEADER
+from routelog.broker.process.processes import LEADER, TOLD_TO_END
 from routelog.broker.sessions.definition_feed import DefinitionFeed, FedDefinitions
 from routelog.broker.sessions.hosted_sessions import Leadership
 from routelog.broker.sessions.process_door import LeadingProcess, ProcessDoor, door_path
@@ -86,4 +86,4 @@ class ProcessFront(Broker):
 
 
 def _failed(_: Exception) -> None:
-    signal.raise_signal(signal.SIGTERM)
+    signal.raise_signal(TOLD_TO_END)

@@ -4,8 +4,9 @@
             ├─ process 2 ─┐
             └─ process … ─┴ fronts: they serve clients by way of process 1
 
-They inherit the listening sockets. The parent has no event loop and no threads: it waits for signals. All are
-told to end at the same time; process 1 closes its clients, and waits for the fronts to close theirs.
+They inherit the listening sockets. The parent has no event loop and no threads: it waits for signals. Terminals
+and service managers may send one to all processes: the parent alone heeds it, and tells the others by its own,
+at the same time. Process 1 closes its clients, and waits for the fronts to close theirs.
 """
 
 import ctypes
@@ -33,6 +34,8 @@ IDLE_SECONDS = 3600.0
 
 CANNOT_START = 1, 2  # statuses of a process that another start would not help: see the command line
 FAILED = 3  # of one that an error of ours has ended
+
+TOLD_TO_END = signal.SIGUSR1  # by the parent
 
 _PR_SET_PDEATHSIG = 1
 _TO_END = signal.SIGTERM, signal.SIGINT
@@ -159,8 +162,7 @@ class Processes:
             ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
             if os.getppid() != parent:  # it ended before
                 os._exit(FAILED)
-            # A terminal sends SIGINT to all; the parent says when each ends.
-            signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS - {signal.SIGINT})
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS.difference(_TO_END))
             status = self._serve(ProcessPlace(number, self._page, self._sockets))
         except BaseException:
             log.exception("process %d has failed", number)
@@ -207,7 +209,7 @@ class Processes:
             self._on_stop()
             self._page.all_end()
             self._sockets.refuse()  # or clients would go from one process to the next
-            self._tell(signal.SIGTERM)
+            self._tell(TOLD_TO_END)
 
     def _tell(self, number: signal.Signals, *, fronts_only: bool = False) -> None:
         for child in self._children.values():

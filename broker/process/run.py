@@ -14,6 +14,7 @@ from routelog.broker.loop.garbage_pace import GarbagePace
 from routelog.broker.process.broker import STOPPED, Broker, BrokerAddress
 from routelog.broker.process.mirrored_broker import GONE, MirroredBroker
 from routelog.broker.process.process_brokers import ProcessFront
+from routelog.broker.process.processes import TOLD_TO_END
 from routelog.log_backend import SystemClock
 
 log = logging.getLogger(__name__)
@@ -53,7 +54,7 @@ def run(
             stopped = asyncio.Event()
 
             def heed() -> None:
-                for number in (signal.SIGTERM, signal.SIGINT):
+                for number in (signal.SIGTERM, signal.SIGINT, TOLD_TO_END):
                     loop.add_signal_handler(number, stopped.set)
 
             broker = make()

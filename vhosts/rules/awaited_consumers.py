@@ -5,12 +5,18 @@ the first time: it could be exclusive, or stand in the way of one that is.
 """
 
 import asyncio
+from collections.abc import Callable
 
 
 class AwaitedConsumers:
-    """Consumers of other nodes that are to come back; a node on its own never awaits any."""
+    """Consumers of other nodes that are to come back; a node on its own never awaits any.
 
-    def __init__(self) -> None:
+    Args:
+        is_ending: whether other processes of this node let theirs go, as all end: these do not come back.
+    """
+
+    def __init__(self, is_ending: Callable[[], bool]) -> None:
+        self._is_ending = is_ending
         self._back: asyncio.Future[None] | None = None
 
     def begin(self) -> None:
@@ -31,4 +37,4 @@ class AwaitedConsumers:
     @property
     def are_away(self) -> bool:
         """Whether nothing may be judged by who consumes."""
-        return self._back is not None
+        return self._back is not None or self._is_ending()

@@ -77,6 +77,7 @@ class VhostDirectory:
         listeners_of: who is told of every message of a vhost, from its name.
         relaxed_redeclaration: see `VirtualHost`.
         has_fronts: see `QueueStore`.
+        is_ending: see `AwaitedConsumers`.
     """
 
     def __init__(
@@ -95,6 +96,7 @@ class VhostDirectory:
         listeners_of: Callable[[str], Iterable[Any]] = no_listeners,
         relaxed_redeclaration: bool = False,
         has_fronts: bool = False,
+        is_ending: Callable[[], bool] = lambda: False,
     ) -> None:
         self._store = QueueStore(
             logs,
@@ -105,7 +107,7 @@ class VhostDirectory:
             default_durability,
             ExchangeMemoryLimit(histories_bytes_max, logs.memory.hold),
             disabled_types,
-            AwaitedConsumers(),
+            AwaitedConsumers(is_ending),
             has_fronts,
         )
         self._listeners_of = listeners_of

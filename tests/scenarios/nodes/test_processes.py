@@ -161,6 +161,73 @@ def test_all_end_in_order(family: Family) -> None:
     assert drain(family.clients.channel(), "q") == [b"kept"]
 
 
+ROUNDS = 3  # of an end, on the same data
+
+
+def auto_delete_queues(family: Family) -> list[BlockingConnection]:
+    """A durable auto-delete queue with a message and a consumer for each process; the connections."""
+    connections = family.one_each()
+    publisher = family.clients.channel()
+    publisher.confirm_delivery()
+    for number, connection in connections.items():
+        channel = connection.channel()
+        channel.queue_declare(f"q{number}", durable=True, auto_delete=True)
+        publisher.basic_publish("", f"q{number}", b"kept", PERSISTENT)
+        Inbox(channel, f"q{number}").wait_for(1)
+    return [*connections.values(), publisher.connection]
+
+
+def check_auto_delete_queues(family: Family) -> None:
+    """All are there with their messages; they are deleted then."""
+    channel = family.clients.channel()
+    for number in range(1, PROCESSES + 1):
+        assert drain(channel, f"q{number}") == [b"kept"]
+        channel.queue_delete(f"q{number}")
+
+
+def test_auto_delete_queues_stay_when_a_signal_reaches_all_processes(tmp_path: Path) -> None:
+    family = Family(tmp_path, within=("setsid",))
+    try:
+        for _ in range(ROUNDS):
+            connections = auto_delete_queues(family)
+            let_stop(family.broker.terminate_group, *connections)
+            assert "is started again" not in family.broker.log_text()
+            family.broker.start()
+            check_auto_delete_queues(family)
+    finally:
+        family.close()
+
+
+def test_auto_delete_queues_stay_when_the_first_process_is_the_last_to_hear(
+    family: Family,
+) -> None:
+    connections = auto_delete_queues(family)
+    of_fronts = [each for each in connections if family.process_of(each) != 1]
+    os.kill(family.pid(1), signal.SIGSTOP)
+    family.broker.signal(signal.SIGTERM)
+    wait_until(lambda: all(map(is_lost, of_fronts)))
+    os.kill(family.pid(1), signal.SIGCONT)
+    let_stop(family.broker.terminate, *connections)
+    family.broker.start()
+    check_auto_delete_queues(family)
+
+
+def test_the_parent_alone_ends_processes(family: Family) -> None:
+    connections = family.one_each()
+    pids = [family.pid(number) for number in range(1, PROCESSES + 1)]
+    for pid in pids:
+        os.kill(pid, signal.SIGTERM)
+        os.kill(pid, signal.SIGINT)
+    publisher = connections[2].channel()
+    publisher.queue_declare("q", durable=True)
+    publisher.confirm_delivery()
+    inbox = Inbox(connections[3].channel(), "q")
+    publisher.basic_publish("", "q", b"on", PERSISTENT, mandatory=True)
+    inbox.wait_for(1)
+    assert not any(map(is_lost, connections.values()))
+    assert [family.pid(number) for number in range(1, PROCESSES + 1)] == pids
+
+
 def test_the_files_of_one_are_for_the_connections_of_all(tmp_path: Path) -> None:
     family = Family(tmp_path, within=("sh", "-c", 'ulimit -n 100 && exec "$@"', "sh"))
     try:

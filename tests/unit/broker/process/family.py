@@ -10,7 +10,7 @@ import time
 from routelog.broker.listeners.listening_sockets import ListeningSockets
 from routelog.broker.listeners.shared_page import SharedPage
 from routelog.broker.process import processes
-from routelog.broker.process.processes import Processes, ProcessPlace
+from routelog.broker.process.processes import TOLD_TO_END, Processes, ProcessPlace
 from routelog.log_backend import SystemClock
 
 
@@ -24,10 +24,10 @@ def live(place: ProcessPlace) -> int:
 
     def told(number: int, _: object) -> None:
         say(f"{place.number} told {signal.Signals(number).name}")
-        if number == signal.SIGTERM and not (place.number == 2 and "deaf" in sys.argv):
+        if number == TOLD_TO_END and not (place.number == 2 and "deaf" in sys.argv):
             raise SystemExit
 
-    for number in (signal.SIGTERM, signal.SIGHUP):
+    for number in (TOLD_TO_END, signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, told)
     say(f"{place.number} lives {os.getpid()}")
     when = "fails later" if place.page.has_started else "fails"

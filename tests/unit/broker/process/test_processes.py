@@ -14,6 +14,8 @@ import pytest
 from support.broker_process import ROOT, is_there
 from support.waiting import wait_until
 
+from routelog.broker.process.processes import TOLD_TO_END
+
 PROGRAM = Path(__file__).with_name("family.py")
 
 
@@ -82,7 +84,7 @@ def test_the_others_start_behind_the_first_and_all_are_told_to_end(
     assert family.end() == 0
     said = family.said[family.said.index("ready") + 1 :]
     assert said[0] == "stopping"
-    ends = [f"{number} {does}" for number in (1, 2, 3) for does in ("ends", "told SIGTERM")]
+    ends = [f"{number} {does}" for number in (1, 2, 3) for does in ("ends", "told SIGUSR1")]
     assert sorted(said[1:]) == ends
 
 
@@ -105,9 +107,20 @@ def test_who_dies_is_started_again_alone(start: Callable[..., Family], number: i
 
 def test_who_ends_by_itself_is_started_again(start: Callable[..., Family]) -> None:
     family = start("2").wait_for("ready")
-    os.kill(family.pids(2)[0], signal.SIGTERM)
+    os.kill(family.pids(2)[0], TOLD_TO_END)
     wait_until(lambda: len(family.pids(2)) == 2)
     assert family.end() == 0
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_only_the_parent_tells_a_process_to_end(start: Callable[..., Family], number: int) -> None:
+    family = start("2").wait_for("ready")
+    for sent in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        os.kill(family.pids(number)[0], sent)
+    family.wait_for(f"{number} told SIGHUP")
+    assert len(family.pids(number)) == 1
+    assert family.end() == 0
+    assert not {f"{number} told SIGTERM", f"{number} told SIGINT"} & {*family.said}
 
 
 @pytest.mark.parametrize("number", [1, 2])
@@ -136,7 +149,7 @@ def test_the_first_process_that_cannot_start_later_ends_all(start: Callable[...,
 def test_who_does_not_end_is_ended(start: Callable[..., Family]) -> None:
     family = start("2", "deaf").wait_for("ready")
     assert family.end() == 0
-    assert sorted(family.said[-3:]) == ["1 ends", "1 told SIGTERM", "2 told SIGTERM"]
+    assert sorted(family.said[-3:]) == ["1 ends", "1 told SIGUSR1", "2 told SIGUSR1"]
 
 
 def test_a_signal_to_read_certificates_again_reaches_all(start: Callable[..., Family]) -> None:
