@@ -8,7 +8,7 @@ The leader reads a PROXY header first: who the client is. It counts the client's
 
 import asyncio
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import cast
 
 import msgspec
@@ -25,17 +25,25 @@ GOODBYE_SECONDS_MAX = 5.0  # for the client to take its refusal
 REQUEST_BYTES_MAX = 65_536  # of the head of a request that is refused
 RETRY_SECONDS = 1  # for a client that was refused
 
+# How requests begin that ask whether this node is well; what asks sends them whole.
+_HEALTH_CHECKS = b"GET /api/health", b"HEAD /api/health"
+NO_LEADER = {"error": "no_leader"}
+UNHEALTHY = {"status": "failed"}
+
 
 class HttpRefusal:
     """503, with the reason as the HTTP API gives it.
 
     Attributes:
         is_over: there is nothing to say any more: the connection is to be closed.
+
+    Args:
+        kind: of the refusal.
     """
 
-    def __init__(self, reason: str) -> None:
+    def __init__(self, reason: str, kind: Mapping[str, str] = NO_LEADER) -> None:
         self.is_over = False
-        self._reason = reason
+        self._answer = {**kind, "reason": reason}
         self._received = b""
 
     def take(self, data: bytes) -> bytes:
@@ -45,7 +53,7 @@ class HttpRefusal:
             self.is_over = len(self._received) > REQUEST_BYTES_MAX
             return b""
         self.is_over = True
-        body = msgspec.json.encode({"error": "no_leader", "reason": self._reason})
+        body = msgspec.json.encode(self._answer)
         head = (
             "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\n"
             f"Content-Length: {len(body)}\r\nRetry-After: {RETRY_SECONDS}\r\n"
@@ -147,6 +155,7 @@ class ClientEnd(_End):
     Args:
         begin: called when it is connected; has the leader's connection given to `reached`.
         ended: called when it is closed.
+        trouble: see `Passing`.
     """
 
     def __init__(
@@ -154,6 +163,7 @@ class ClientEnd(_End):
         accepted: AcceptedSocket,
         begin: Callable[["ClientEnd"], None],
         ended: Callable[["ClientEnd"], None],
+        trouble: Callable[[], str],
     ) -> None:
         super().__init__()
         self.leader: LeadingNode | None = None
@@ -162,6 +172,7 @@ class ClientEnd(_End):
         self._refusal: HttpRefusal | None = None
         self._begin = begin
         self._ended = ended
+        self._trouble = trouble
         self._is_dropped = False  # before it was connected
         self._is_left = False  # by the leader: what comes is thrown away
         self._header = b""
@@ -199,6 +210,8 @@ class ClientEnd(_End):
             self._refuse(data)
         elif self._is_left:
             pass
+        elif data.startswith(_HEALTH_CHECKS) and (reason := self._trouble()):
+            self._begin_refusal(HttpRefusal(reason, UNHEALTHY), data)
         elif self._other is None:
             self._early += data  # one read at most, of some 256 KiB
             self.set_reading(False)
@@ -225,7 +238,7 @@ class ClientEnd(_End):
 
     def reached(self, leader: LeadingNode, transport: asyncio.Transport, unread: bytes) -> None:
         """A connection with the leader is there: pass everything on. See `ClusterMember.connect`."""
-        if self.transport is None or self.transport.is_closing():
+        if self._is_left or self.transport is None or self.transport.is_closing():
             return transport.abort()
         self.leader = leader
         self._other = end = LeaderEnd(self)
@@ -255,16 +268,21 @@ class ClientEnd(_End):
         """
         if self._is_left or self.transport is None or self.transport.is_closing():
             return
-        self._is_left = True
         if self._other is None and self._early:
-            self._refusal = HttpRefusal(reason)
-            self._abort_after(GOODBYE_SECONDS_MAX)
             self.set_reading(True)
-            return self._refuse(self._early)
+            return self._begin_refusal(HttpRefusal(reason), self._early)
+        self._is_left = True
         if self._other is not None:
             self._other.close(ConnectionAbortedError())
         self._abort_after(END_SECONDS_MAX)
         self.close()
+
+    def _begin_refusal(self, refusal: HttpRefusal, data: bytes) -> None:
+        self._is_left, self._refusal = True, refusal
+        if self._other is not None:
+            self._other.close(ConnectionAbortedError())
+        self._abort_after(GOODBYE_SECONDS_MAX)
+        self._refuse(data)
 
     def _refuse(self, data: bytes) -> None:
         """Go on telling the client, which no leader has heard of, why; `data` is what it says."""

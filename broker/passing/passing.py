@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 
@@ -20,11 +21,16 @@ class Passing:
 
     Args:
         wait_seconds: how long a client waits for a leader; then it is told that there is none.
+        trouble: why this node serves no clients of AMQP; then health checks fail, whatever the leader would
+            say. Empty: it does.
     """
 
-    def __init__(self, leaders: ClusterMember, wait_seconds: float) -> None:
+    def __init__(
+        self, leaders: ClusterMember, wait_seconds: float, trouble: Callable[[], str]
+    ) -> None:
         self._leaders = leaders
         self._wait_seconds = wait_seconds
+        self._trouble = trouble
         self._clients: set[ClientEnd] = set()
         self._reaching: dict[ClientEnd, asyncio.Task[None]] = {}
         self._news = asyncio.Event()
@@ -36,7 +42,7 @@ class Passing:
 
     def serve(self, accepted: AcceptedSocket, proxied: Endpoint | None) -> ClientEnd:
         """Make what a client's socket is given to; see `Serve`."""
-        client = ClientEnd(accepted, self._begin, self._ended)
+        client = ClientEnd(accepted, self._begin, self._ended, self._trouble)
         self._clients.add(client)
         return client
 

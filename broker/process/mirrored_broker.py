@@ -36,7 +36,9 @@ class MirroredBroker(Broker):
     ) -> None:
         super().__init__(config, front, definitions, known_as=mirror.name)
         self.mirror = mirror
-        self._passing = Passing(mirror, self._wait_seconds)
+        self._passing = Passing(
+            mirror, self._wait_seconds, lambda: "" if self._serves.is_set() else mirror.refusal
+        )
         self._http_serve: Serve | None = None
         self._refusal = lambda: mirror.refusal
         self._is_suspended = False

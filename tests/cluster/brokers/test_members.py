@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 from cluster.brokers.mirrored_brokers import MirroredBrokers, mirrored_brokers
 from cluster.brokers.queue_load import QueueLoad
 from cluster.brokers.test_brokers import drained, publish
+from cluster.brokers.test_leading import http_address
 from cluster.brokers.verdict import Verdict
+from support.management_door import ManagementDoor
+from support.waiting import wait_until
 
 from routelog.mirror_cluster.coordination.managed_etcd import found_members, remove_member
 
+READY = "health", "checks", "ready-to-serve-clients"
 JOIN_SECONDS_MAX = 30.0
 
 
@@ -29,14 +35,33 @@ async def has_joined(cluster: MirroredBrokers, count: int, *, without: str = "")
             await asyncio.sleep(0.1)
 
 
+def door_of(cluster: MirroredBrokers, name: str) -> ManagementDoor:
+    """The HTTP API of a node that need not lead."""
+    door = ManagementDoor(cluster.leader())
+    door.address = urlsplit(http_address(cluster.brokers[name]))
+    return door
+
+
+def fails(door: ManagementDoor) -> bool:
+    """Whether a node says that it is not ready for clients."""
+    status, _ = door.ask("GET", *READY)
+    assert status in (200, 503)
+    return status == 503
+
+
 @pytest.mark.long
 def test_all_but_one_leave_and_the_last_goes_on(tmp_path: Path) -> None:
     with mirrored_brokers(tmp_path, ROUTELOG_CLUSTER_MIN_IN_SYNC="1") as cluster:
         last = cluster.until_led(in_sync=3)["leader"][0]
         publish(cluster.brokers[last], "of three")
         for name in cluster.brokers.keys() - {last}:
+            door = door_of(cluster, name)
+            assert not fails(door)
             told, code = cluster.ask("leave", f"{name}@test")
             assert (told["done"], code) == (True, 0), (told, cluster.log_text())
+            wait_until(partial(fails, door))
+            assert "it has no copy" in door.ask("GET", *READY)[1]["reason"]
+            assert door.ask("GET", "overview")[1]["node"] != f"{name}@test"
             assert cluster.brokers[name].terminate() == 0
         publish(cluster.brokers[last], "of one")
         told, code = cluster.ask("leave", f"{last}@test")

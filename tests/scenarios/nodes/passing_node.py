@@ -62,7 +62,7 @@ def note(event: str, **more: object) -> None:
 
 async def main(certificate: str) -> None:
     loop, leaders = asyncio.get_running_loop(), ToldLeaders()
-    passing = Passing(leaders, 4.0)
+    passing = Passing(leaders, 4.0, lambda: "")
     config = BrokerConfig(management_port=0, management_tls_port=0, tls_certificate=certificate)
     sockets = AcceptedSockets("HTTP", SocketLimits(4_096, 256), loop.time)
     listeners = HttpListeners(config, loop, sockets, CertificateRenewal(loop), note)

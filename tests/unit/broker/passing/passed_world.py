@@ -77,7 +77,8 @@ class World:
         self.is_away = False  # nobody listens at the leader
         self.refused = 0  # connections, since it is away
         self.port = self._leader_port = 0
-        self.passing = Passing(self, 5.0)
+        self.passing = Passing(self, 5.0, lambda: "")
+        self.refusal = ""  # why the passing node serves no clients of AMQP
 
     def _serve(self, accepted: AcceptedSocket, client: Endpoint | None) -> Served:
         self.clients.append(Served(accepted, client))
@@ -136,7 +137,7 @@ async def world(
     """Both nodes, until the end."""
     loop, made = asyncio.get_running_loop(), World()
     server = await made._accept_of_node()
-    passing = made.passing = Passing(made, wait_seconds)
+    passing = made.passing = Passing(made, wait_seconds, lambda: made.refusal)
     (listening,) = await listening_sockets(loop, "127.0.0.1", 0)
     made.port = listening.getsockname()[1]
     acceptor = Acceptor(

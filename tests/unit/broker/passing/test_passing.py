@@ -13,6 +13,7 @@ from unit.broker.passing.passed_world import Served, World, world
 from routelog.broker.passing.passed_connection import UNSENT_BYTES_HIGH
 from routelog.mirror_cluster.node.cluster_member import LeadingNode
 
+CHECK = b"GET /api/health/checks/ready-to-serve-clients HTTP/1.1\r\nHost: a\r\n\r\n"
 REQUEST = b"GET /api/overview HTTP/1.1\r\nHost: a\r\n\r\n"
 
 
@@ -77,6 +78,31 @@ async def test_without_a_leader_a_client_is_told_so() -> None:
         assert b"no node takes clients: nobody leads" in told
         writer.close()
         await until(lambda: len(made.near) == 0)
+
+
+@pytest.mark.parametrize("is_passed", [False, True])
+async def test_a_node_that_serves_no_clients_says_so_to_health_checks(is_passed: bool) -> None:
+    async with world() as made:
+        reader, writer = await (passed(made) if is_passed else made.client())
+        made.refusal = "it has no copy"
+        writer.write(CHECK)
+        told = await asyncio.wait_for(reader.read(), 60)
+        assert told.startswith(b"HTTP/1.1 503 ")
+        assert told.endswith(b'{"status":"failed","reason":"it has no copy"}')
+        assert not any(CHECK in client.received for client in made.clients)
+        writer.close()
+        await until(lambda: len(made.near) == 0)
+        await until(lambda: all(has_heard_the_end(each) for each in made.clients))
+
+
+@pytest.mark.parametrize("refusal", ["", "it has no copy"])
+async def test_the_leader_answers_all_else(refusal: str) -> None:
+    async with world() as made:
+        made.refusal = refusal
+        sent = REQUEST if refusal else CHECK
+        _, writer = await made.client()
+        writer.write(sent)
+        await until(lambda: made.clients and made.clients[0].received == sent)
 
 
 async def test_the_leader_counts_clients() -> None:
