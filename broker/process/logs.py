@@ -44,6 +44,18 @@ def set_up_logs(
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
 
 
+def name_process(number: int) -> None:
+    """Let each line say from now on which of several processes of a node it is of."""
+    made = logging.getLogRecordFactory()
+
+    def numbered(*arguments: Any, **more: Any) -> logging.LogRecord:
+        record = made(*arguments, **more)
+        record.number = number
+        return record
+
+    logging.setLogRecordFactory(numbered)
+
+
 def event_extra(event: str, fields: Mapping[str, Any]) -> Mapping[str, Any]:
     """The `extra` of a line that has fields: keys of their own in the JSON form."""
     return {"event": event, "fields": fields}
@@ -52,6 +64,8 @@ def event_extra(event: str, fields: Mapping[str, Any]) -> Mapping[str, Any]:
 class TextFormatter(logging.Formatter):
     """`2026-01-31T12:00:00.000Z INFO routelog.broker.process.broker: text`, then a marked traceback if any.
 
+    The number of one of several processes is behind the name: `…broker[2]: text`.
+
     Guarantees:
         A line that starts with a time is an event of this process: traceback lines are marked
         with `  | `, and a message is one line.
@@ -59,7 +73,9 @@ class TextFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """The event as text, without the closing line feed."""
-        head = f"{_time_of(record)} {record.levelname} {record.name}: "
+        number = getattr(record, "number", None)
+        whose = "" if number is None else f"[{number}]"
+        head = f"{_time_of(record)} {record.levelname} {record.name}{whose}: "
         lines = [head + escape_control(_message_of(record))]
         lines += (f"  | {escape_control(line)}" for line in _trace_of(record).splitlines())
         return "\n".join(lines)
@@ -68,6 +84,7 @@ class TextFormatter(logging.Formatter):
 class JsonFormatter(logging.Formatter):
     """One JSON object a line: `time`, `level`, `logger`, `message`, and `trace` after an error.
 
+    Of one of several processes also `process`, its number.
     Of an event also `event`, which names it, and its fields.
     """
 
@@ -78,12 +95,15 @@ class JsonFormatter(logging.Formatter):
 
 def described_record(record: logging.LogRecord) -> dict[str, Any]:
     """A line by its keys: see `JsonFormatter`."""
-    event = {
+    event: dict[str, Any] = {
         "time": _time_of(record),
         "level": record.levelname.lower(),
         "logger": record.name,
         "message": _message_of(record),
     }
+    number: int | None = getattr(record, "number", None)
+    if number is not None:
+        event["process"] = number
     name: str | None = getattr(record, "event", None)
     if name is not None:
         fields: Mapping[str, Any] = getattr(record, "fields", {})

@@ -130,9 +130,8 @@ class AcceptedSockets:
         if self._now() >= self._warn_at:
             self._warn_at = self._now() + WARN_SECONDS
             text = "too many connections of %s, %d in all, %d not logged in; dropped %d of these"
-            log.warning(
-                text, self._protocol, len(self._open_sockets), self._unauthenticated, self._unsaid
-            )
+            count = len(self._open_sockets) + self.elsewhere()
+            log.warning(text, self._protocol, count, self._unauthenticated, self._unsaid)
             self._unsaid = 0
 
     # -- changes of a socket

@@ -31,7 +31,7 @@ from routelog.broker.process.data_directory import (
     in_words,
     usable,
 )
-from routelog.broker.process.logs import escape_control, set_up_logs
+from routelog.broker.process.logs import escape_control, name_process, set_up_logs
 from routelog.broker.process.memory_allocator import give_large_blocks_back
 from routelog.broker.process.open_files import (
     make_room_for_open_files,
@@ -346,6 +346,7 @@ def _serve_as(
     standbys: StandbyOptions | None,
     definitions: Definitions | None,
 ) -> None:
+    name_process(place.number)
     node = Composition(configuration, None, standbys if place.leads else None, place)
 
     def on_ready(_: BrokerAddress) -> None:

@@ -145,6 +145,11 @@ def test_the_death_of_the_first_process_loses_and_doubles_nothing(family: Family
     assert set(drain(publisher, "q")) <= set(inbox.bodies)
 
 
+def test_the_log_says_which_process_a_line_is_of(family: Family) -> None:
+    found = re.findall(r"\[(\d)\]: listening for AMQP", family.broker.log_text())
+    assert sorted(map(int, found)) == [*range(1, PROCESSES + 1)]
+
+
 def test_all_end_in_order(family: Family) -> None:
     connections = [*family.one_each().values()]
     publisher = connections[0].channel()

@@ -10,7 +10,12 @@ from typing import Literal
 
 import pytest
 
-from routelog.broker.process.logs import MESSAGE_CHARACTERS_MAX, escape_control, set_up_logs
+from routelog.broker.process.logs import (
+    MESSAGE_CHARACTERS_MAX,
+    escape_control,
+    name_process,
+    set_up_logs,
+)
 
 LINE = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z ERROR front\.test: (.*)")
 FORGERY = "bye\n2026-01-01T00:00:00.000Z INFO routelog.broker.process.broker: all is well\x1b[2J"
@@ -20,10 +25,12 @@ FORGERY = "bye\n2026-01-01T00:00:00.000Z INFO routelog.broker.process.broker: al
 def root_logger() -> Iterator[None]:
     root = logging.getLogger()
     handlers, level = root.handlers[:], root.level
+    factory = logging.getLogRecordFactory()
     root.handlers.clear()
     yield
     root.handlers[:] = handlers
     root.setLevel(level)
+    logging.setLogRecordFactory(factory)
 
 
 def logged(form: Literal["text", "json"], message: str, *arguments: object) -> str:
@@ -52,6 +59,12 @@ def test_a_text_event_is_one_dated_line() -> None:
     match = LINE.fullmatch(logged("text", "queue %s is gone", "q1").removesuffix("\n"))
     assert match is not None
     assert match[1] == "queue q1 is gone"
+
+
+def test_lines_say_which_of_several_processes_they_are_of() -> None:
+    name_process(2)
+    assert " ERROR front.test[2]: on\n" in logged("text", "on")
+    assert json.loads(logged("json", "on"))["process"] == 2
 
 
 def test_a_json_event_is_one_object_a_line() -> None:
