@@ -374,10 +374,10 @@ class ClusterMember:
         return (1 - LEASE_MARGIN) * self._options.lease_seconds
 
     def other_nodes(self) -> Set[str]:
-        """The other nodes, whether they run or not."""
+        """The other nodes, but those whose process is known to have ended."""
         record = self._record
         names = self._options.addresses if record is None else record.replicas
-        return {*names} - {self._options.node}
+        return {*names} - {self._options.node} - self._node.replicas[SHARD].replica.gone
 
     def _alive(self) -> Set[str]:
         """Who is known to run: as long as the coordinator is silent, who is connected."""

@@ -1,6 +1,6 @@
 """One replica of a shard: it follows, claims the leadership, leads, and ends."""
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Set
 from dataclasses import replace
 from typing import Any
 
@@ -322,6 +322,12 @@ class Replica:
         self._incarnations = {**self._incarnations, **event.incarnations}
         self._heal()
         return self._claim_when_due(now)
+
+    @property
+    def gone(self) -> Set[str]:
+        """Nodes that have a lease, and whose process has ended all the same."""
+        alive = self._alive or {}
+        return {node for node, process in alive.items() if process in self._gone}
 
     def _node_gone(self, event: NodeGone, now: float) -> list[Action]:
         if self.leader is not None:

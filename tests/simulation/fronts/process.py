@@ -116,7 +116,9 @@ class Member:
 
     def other_nodes(self) -> Set[str]:
         """See `ClusterMember`."""
-        return {*self._node.cluster.nodes} - {self.name}
+        replica = self._node.replica
+        assert replica is not None
+        return {*self._node.cluster.nodes} - {self.name} - replica.gone
 
     def take_clients(self, take: object) -> None:
         """See `ClusterMember`."""

@@ -270,11 +270,20 @@ def test_another_member_leads_when_the_leaders_process_is_gone() -> None:
     nodes.submit("a", b"one")
     nodes.held = {"a"}
     nodes.tell("b", NodeGone("a"))
+    assert nodes.nodes["b"].gone == {"a"}
     nodes.wait(4)
     assert (nodes.record.leader, nodes.record.in_sync) == ("b", {"b", "c"})
     nodes.submit("b", b"two")
     nodes.wait(1)
     assert nodes.committed() == {"a": 2, "b": 4, "c": 4}
+
+
+def test_a_node_is_gone_until_its_next_process_runs() -> None:
+    nodes = cluster()
+    nodes.held = {"a"}
+    nodes.tell("b", NodeGone("a"))
+    nodes.tell("b", NodesAlive({"a": 21, "b": 12, "c": 13}))
+    assert nodes.nodes["b"].gone == set()
 
 
 def test_a_deposed_leader_ends_as_soon_as_it_is_told() -> None:
