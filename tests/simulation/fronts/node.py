@@ -240,13 +240,17 @@ class FrontsNode(Node):
         cluster = self.cluster
         other = cluster.nodes[leader.node]
         answered = asyncio.get_running_loop().create_future()
-        host = self.host
+        host, has_arrived = self.host, False
 
         def resolve(wire: Wire | None) -> None:
             if not answered.done():
                 answered.set_result(wire)
 
         def arrive() -> None:
+            nonlocal has_arrived
+            if has_arrived or answered.done():  # TCP makes one, for somebody who waits for it
+                return
+            has_arrived = True
             process = other.process if other.broker is not None else None
             take = None if other.broker is None else other.broker.member.take_front
             if process != leader.process or take is None:
