@@ -257,7 +257,7 @@ class Client(asyncio.Protocol):
         """See `asyncio.Protocol`."""
         self._received += data
         received = self._received
-        while len(received) >= 8:
+        while len(received) >= 8 and not self.is_gone:
             size = 8 + int.from_bytes(received[3:7])
             if len(received) < size:
                 return
