@@ -136,12 +136,9 @@ async def test_a_copy_for_a_damaged_node_is_read_before_it_is_kept(
     for _ in range(8):
         partition.append(records([b"x" * 30_000]), waited=True)
     await flushed(store)
-    shutil.copytree(data, data.with_name("whole"))
-    whole = OwnLogs(
-        data.with_name("whole"),
-        SystemDisk(),
-        {partition.directory.relative_to(data): OwnLog(8, [])},
-    )
+    directory = partition.directory.relative_to(data)  # the store goes on to change its own files
+    shutil.copytree(partition.directory, data.with_name("whole") / directory)
+    whole = OwnLogs(data.with_name("whole"), SystemDisk(), {directory: OwnLog(8, [])})
     async with leading(store) as nodes:
         own = OwnLogs.of(data, SystemDisk(), store.partitions)
         (await receiver(nodes["b"], target, own=own).fetch("a", heals=True)).abandon()
