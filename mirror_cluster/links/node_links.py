@@ -332,6 +332,7 @@ class NodeLinks:
         try:
             return await connect(entry.address, protocol, tls)
         except ConnectionRefusedError:
-            if self._entries.get(name) == entry:  # its next process may be known already
+            # Its next process may be known already; and one with a link runs, whatever lies between.
+            if self._entries.get(name) == entry and name not in self._links:
                 self._gone(name)
             raise

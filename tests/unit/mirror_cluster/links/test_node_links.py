@@ -157,6 +157,15 @@ async def test_a_node_that_ended_is_told_and_its_next_process_connected(name: st
         assert nodes[name].messages == [(other, acknowledge(2))]
 
 
+async def test_a_node_that_is_connected_has_not_ended_though_it_is_refused() -> None:
+    async with cluster("ab") as nodes:
+        await until(lambda: all_connected(nodes))
+        await nodes["b"].links._door.aclose()
+        with pytest.raises(ConnectionRefusedError):
+            await nodes["a"].links._reach("b", asyncio.Protocol(), None)
+        assert not nodes["a"].gone
+
+
 async def test_a_node_that_left_is_connected_no_more() -> None:
     async with cluster("abc") as nodes:
         await until(lambda: all_connected(nodes))
