@@ -79,9 +79,9 @@ class RemoteDefinitions:
     # -- exchanges and bindings
 
     def exchange_declared(self, name: str) -> Done:
-        """See `VhostDefinitions`: what is known here is committed."""
-        self._vhost.routing.exchange(name)
-        return None
+        """See `VhostDefinitions`."""
+        here = partial(self._vhost.exchange_declared, name)
+        return self._change("exchange_declared", {"name": name}, here)
 
     def declare_exchange(self, exchange: Exchange) -> Done:
         """See `VhostDefinitions`."""

@@ -12,7 +12,7 @@ from support.queue_samples import Node, running_node
 from support.waiting import WAIT_SECONDS
 from unit.vhosts.sessions.session_pipe import PipedFront, ScriptedLeader, call_of, settled_down
 
-from routelog.exchanges import Binding, ExchangeNotFound, QueueNotFound
+from routelog.exchanges import Binding, QueueNotFound
 from routelog.log_backend import Change
 from routelog.vhosts import Policy, QueueInUse, QueueLocked, QueueProperties
 from routelog.vhosts.errors import SessionLost
@@ -356,11 +356,17 @@ async def test_what_was_sent_is_carried_out_when_the_leader_says_so(front: Front
 async def test_what_is_not_there_is_refused_here(front: Front) -> None:
     with pytest.raises(QueueNotFound):
         front.definitions.queue_declared("none", "c")
-    with pytest.raises(ExchangeNotFound):
-        front.definitions.exchange_declared("none")
     front.definitions.check_access("none", "c")
-    assert front.definitions.exchange_declared("amq.topic") is None
     assert not front.leader.said()
+
+
+async def test_the_leader_knows_whether_an_exchange_is_there(front: Front) -> None:
+    known = front.definitions.exchange_declared("x")
+    call = await front.asked()
+    assert call_of(call) == ["exchange_declared", "/", ["", "", ""], 0, {"name": "x"}]
+    front.leader.answers(call, None)
+    assert known is not None
+    await known
 
 
 async def test_a_queue_that_is_declared_again_is_another_one(front: Front) -> None:
