@@ -440,6 +440,8 @@ class Queue(Dispatcher):
         """See `QueueHandle`."""
         if self.deleted:
             raise QueueNotFound(self.name, self.vhost)
+        if self.declaring is not None:
+            return then(self.declaring, lambda _: self.attach(consumer, options, begin))
         if not options.comes_back and self._rule_services is not None:
             back = self._rule_services.awaited.until_back()
             if back is not None:  # consumers of other nodes have their places before it
