@@ -75,6 +75,7 @@ class CommitPlanning:
         if not self._is_current():
             self._begin()
             return None
+        self._plan.needed = self._plan.needed.joined(self._vhost.unrouted)
         remote = self._vhost.definitions.remote_transaction()
         if remote is not None:
             self._plan.check(remote.progress)

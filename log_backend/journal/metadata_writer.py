@@ -18,6 +18,7 @@ from routelog.log_backend.journal.journal import Journal, JournalFailed
 from routelog.log_backend.journal.journal_entry import JournalEntry
 from routelog.log_backend.journal.journal_extent import JournalExtent
 from routelog.log_backend.journal.metadata_changes import OF_NO_PARTITION, MetadataChanges
+from routelog.log_backend.journal.receipt import NOTHING, Receipt
 from routelog.log_backend.metadata.metadata import (
     FIRST_FREE_KEY,
     Change,
@@ -107,6 +108,13 @@ class MetadataWriter:
         submission = _Submission(position, changes, self._loop.create_future())
         self._submitted.append(submission)
         return submission.applied
+
+    @property
+    def undecided(self) -> Receipt:
+        """What waits until all that was submitted is durable."""
+        if not self._submitted:
+            return NOTHING
+        return self._journal.progress.receipt(0, self._submitted[-1].position)
 
     def check(self) -> None:
         """See whether anything can be submitted.

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from routelog.log_backend import (
+    NOTHING,
     PERSISTENT,
     Change,
     LogOptions,
@@ -274,6 +275,10 @@ class SlowDisk:
 
     def __init__(self) -> None:
         self.futures: list[asyncio.Future[int]] = []
+        self.undecided = NOTHING
+
+    def known(self) -> None:
+        """See `MetadataWriter`."""
 
     def check(self) -> None:
         """See `MetadataWriter`."""

@@ -8,7 +8,7 @@ from typing import Protocol, Self
 import cython
 
 from routelog.exchanges import Route, RoutingTable
-from routelog.log_backend import NOTHING, Clock, Receipt, Records, Scheduler
+from routelog.log_backend import Clock, Receipt, Records, Scheduler
 from routelog.vhosts.counters.totals import VhostCounters
 from routelog.vhosts.messages.recipient import Recipient
 from routelog.vhosts.publishing.appending import PAUSE, Appending, Batches
@@ -65,6 +65,10 @@ class PublishingVhost(Protocol):
     @property
     def targets(self) -> Targets:
         """Where its routes lead."""
+
+    @property
+    def unrouted(self) -> Receipt:
+        """What the confirm waits for of a message that no queue gets."""
 
     def passage(self) -> StatefulRoute:
         """Begin the way through exchanges that remember."""
@@ -148,7 +152,8 @@ class ClientPublish:
             return self._store(messages, decision.deliver, decision.passage)
         if decision.deliver:
             return self._deliver(messages, decision)
-        return NOTHING
+        unrouted: Receipt = self._vhost.unrouted
+        return unrouted
 
     @cython.cfunc
     @cython.locals(chosen=dict, known=dict)

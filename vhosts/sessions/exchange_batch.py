@@ -119,6 +119,7 @@ class _Publish:
             self.needed = self.needed.joined(self._store(decision))
             self.returned += decision.returned
             self.end = decision.end
+        self.needed = self.needed.joined(self._vhost.unrouted)
 
     def _store(self, decision: Decision) -> Receipt:
         messages = self._messages

@@ -303,6 +303,9 @@ class HostedSession:
                 self.fail(str(error))
                 return
             on_disk = queue.durability is _DISK
+        elif bound is not None and bound.vhost is not None:
+            position = bound.vhost.unrouted.durable
+            on_disk = position > 0
         if is_asked:
             content = array("I", indexes).tobytes()
             self._send(SessionMessage(Kind.REFUSED, 0, 0, 0, number, 0, len(indexes), content))

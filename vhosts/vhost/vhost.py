@@ -27,6 +27,7 @@ from routelog.log_backend import (
     Lane,
     MetadataUnavailable,
     PartitionLog,
+    Receipt,
     pause,
     random_below,
     unawaited,
@@ -497,7 +498,13 @@ class VirtualHost:
         return count if whole is None else unawaited(then(whole, lambda _: count))
 
     def _delete_judged(self, queue: Queue, *, if_empty: bool) -> Answer[int]:
-        return 0 if queue.deleted else self.delete_queue(queue, if_unused=True, if_empty=if_empty)
+        if queue.deleted:
+            return self._nothing_deleted()
+        return self.delete_queue(queue, if_unused=True, if_empty=if_empty)
+
+    def _nothing_deleted(self) -> Answer[int]:
+        undecided = self.undecided()
+        return 0 if undecided is None else then(undecided, lambda _: 0)
 
     def delete_queue_of(
         self,
@@ -519,8 +526,7 @@ class VirtualHost:
         if queue is not None and number in (None, queue.number):
             queue.check_access(connection)
             return self.delete_queue(queue, if_unused=if_unused, if_empty=if_empty)
-        undecided = self.undecided()
-        return 0 if undecided is None else then(undecided, lambda _: 0)
+        return self._nothing_deleted()
 
     def delete_left(self, name: str) -> Durable:
         """Delete a queue if it is auto-delete and its last consumer has left.
@@ -636,6 +642,11 @@ class VirtualHost:
         if owner is not None:
             self._owned.setdefault(owner, NameTable())[properties.name] = queue
         return queue
+
+    @property
+    def unrouted(self) -> Receipt:
+        """What the confirm waits for of a message that no queue gets: perhaps one has just been removed."""
+        return self._writer.undecided
 
     def undecided(self) -> Durable:
         """What an answer must wait for: a crash could undo what somebody else just made or deleted."""

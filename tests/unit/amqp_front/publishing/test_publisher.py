@@ -8,7 +8,7 @@ import pytest
 from pamqp import commands
 from support.frame_samples import publish, some_properties
 from support.loop_services import scheduler_on
-from support.queue_samples import Node, Taker, bodies, declare_queue, fill
+from support.queue_samples import Node, Taker, bodies, declare_queue, delete_queue, fill
 from support.waiting import until
 from unit.amqp_front.publishing_channel import Channel, held, runs
 from unit.vhosts.sessions.session_pipe import PipedFront, ScriptedLeader
@@ -360,6 +360,23 @@ def test_returns_come_before_their_confirm(
     send(publisher, publish(1, "", "none", b"m", mandatory=True))
     node.turns.run()
     assert [type(each).__name__ for each in channel.sent()] == ["Return", "Ack"]
+
+
+async def test_what_reaches_nobody_is_confirmed_when_the_journal_has_the_reason(
+    node: Node, publisher: Publisher, channel: Channel
+) -> None:
+    queue, declared = declare_queue(node.vhost, QueueProperties("gone", durable=True), object())
+    assert declared is not None
+    await declared
+    publisher.confirming = True
+    removed = delete_queue(node.vhost, queue)
+    assert removed is not None
+    send(publisher, publish(1, "", "gone", b"m"))
+    node.turns.run()
+    assert channel.sent() == []
+    await removed
+    node.turns.run()
+    assert [type(each).__name__ for each in channel.sent()] == ["Ack"]
 
 
 async def test_a_persistent_publish_is_confirmed_when_the_journal_has_it(

@@ -10,7 +10,7 @@ from support.waiting import until
 
 from routelog.exchanges import Binding, Exchange, ExchangeNotFound, QueueNotFound
 from routelog.log_backend import Change, JournalFailed, MetadataUnavailable
-from routelog.vhosts import Durable, QueueProperties, VirtualHost
+from routelog.vhosts import ConsumeOptions, Durable, QueueProperties, VirtualHost
 
 CONNECTION, OTHER = object(), object()
 
@@ -50,6 +50,9 @@ async def test_a_queue_that_cannot_be_stored_is_gone(node: Node) -> None:
 class FullDisk:
     """A writer that takes nothing."""
 
+    def known(self) -> None:
+        """See `MetadataWriter`."""
+
     def check(self) -> None:
         raise MetadataUnavailable("the disk is full")
 
@@ -65,6 +68,19 @@ def test_a_declaration_that_cannot_be_stored_leaves_no_queue(node: Node) -> None
     assert vhost.routing.route("", b"q") == ()
     queue, _ = declare_queue(vhost, QueueProperties("q"), CONNECTION)
     assert queue.ready == 0
+
+
+async def test_who_consumes_from_a_queue_waits_for_its_declaration(node: Node) -> None:
+    disk = SlowDisk()
+    vhost = node.vhost_with(disk)
+    queue, declared = declare_queue(vhost, QueueProperties("q", durable=True), CONNECTION)
+    attached = queue.attach(Taker(), ConsumeOptions(), lambda source: None)
+    assert isinstance(attached, asyncio.Future)
+    await asyncio.sleep(0)
+    assert not queue.consumers
+    disk.futures[0].set_result(1)
+    await when_durable(declared, attached)
+    assert len(queue.consumers) == 1
 
 
 async def test_a_deletion_that_fails_stops_the_log(node: Node) -> None:
