@@ -67,7 +67,8 @@ test-long: setup java ## every test, with larger samples of crashes, histories a
 	@.ci/system-packages long
 	@ROUTELOG_TEST_KILLS=100 ROUTELOG_TEST_READER_KILLS=5 ROUTELOG_TEST_CUTS=24 ROUTELOG_TEST_FAULTS=10 \
 		ROUTELOG_TEST_POWER_CUTS=40 ROUTELOG_TEST_EXT4_CUTS=3 ROUTELOG_TEST_DAMAGES=120 ROUTELOG_TEST_SEEDS=200 \
-		ROUTELOG_TEST_API_EXAMPLES=10 ROUTELOG_TEST_FUZZ_ROUNDS=10 ROUTELOG_TEST_FAULT_SECONDS=60 $(TESTS)
+		ROUTELOG_TEST_API_EXAMPLES=10 ROUTELOG_TEST_FUZZ_ROUNDS=10 ROUTELOG_TEST_FAULT_SECONDS=60 $(TESTS) \
+		-o faulthandler_timeout=0
 
 test-spark-all: setup java ## the tests of Spark with 4.0, 4.1 and 4.2, too; an hour and 5 GB the first time
 	@.ci/spark-matrix
