@@ -63,7 +63,7 @@ serve: $(COMPILED) ## run a broker on 127.0.0.1:5672 with its data in ./data
 test: setup java ## tests of every kind, and samples of the long ones: 17 minutes on two cores
 	@$(IN_MEMORY) $(TESTS) -m "not long"
 
-test-long: setup java ## every test, with larger samples of crashes, histories and requests: an hour
+test-long: setup java ## every test, with larger samples of crashes, histories and requests: 75 minutes
 	@.ci/system-packages long
 	@ROUTELOG_TEST_KILLS=100 ROUTELOG_TEST_READER_KILLS=5 ROUTELOG_TEST_CUTS=24 ROUTELOG_TEST_FAULTS=10 \
 		ROUTELOG_TEST_POWER_CUTS=40 ROUTELOG_TEST_EXT4_CUTS=3 ROUTELOG_TEST_DAMAGES=120 ROUTELOG_TEST_SEEDS=200 \

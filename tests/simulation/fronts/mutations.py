@@ -217,9 +217,6 @@ FRONT_MUTATIONS: dict[str, list[Patch]] = {
     "a change is answered before others know it": [
         (DefinitionBarrier, "gate", lambda self, position: None)
     ],
-    "what another leader has made is answered before others know it": [
-        (DefinitionBarrier, "known", lambda self: None)
-    ],
     "a front says at once that it knows": [(FrontNode, "_apply", _knows_at_once)],
     "a front without a session routes": [(FrontNode, "_close_gate", _routes_alone)],
     "a front that stood still routes": [(FrontNode, "_freshen", _never_lapses)],

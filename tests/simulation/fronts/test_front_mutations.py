@@ -17,7 +17,6 @@ FIRST_SEEDS = {
     "deliveries of a lost session are settled in the next one": 419,
     "what a lost session had does not come back": 24,
     "a change is answered before others know it": 8,
-    "what another leader has made is answered before others know it": 940_256,
     "a front says at once that it knows": 0,
     "a front without a session routes": 102,
     "a front that stood still routes": 107,
