@@ -9,6 +9,7 @@ from typing import Any
 import pika
 import pytest
 from cluster.brokers.mirrored_brokers import MirroredBrokers, mirrored_brokers
+from support.broker_process import BrokerProcess
 from support.pika_client import PERSISTENT
 from support.waiting import WAIT_SECONDS
 
@@ -41,11 +42,10 @@ def taken(cluster: MirroredBrokers, queue: str = "hurt") -> list[int]:
     while True:
         numbers = []
         try:
-            connection = connected(cluster)
-            channel = connection.channel()
-            while (got := channel.basic_get(queue))[0] is not None:
-                numbers.append(int(got[2]))
-            connection.close()  # which puts all of it back
+            with connected(cluster) as connection:  # its end puts all of it back
+                channel = connection.channel()
+                while (got := channel.basic_get(queue))[0] is not None:
+                    numbers.append(int(got[2]))
         except pika.exceptions.AMQPError:  # another node leads, as this machine is busy
             assert time.monotonic() < deadline, cluster.log_text()
             continue
@@ -58,6 +58,14 @@ def flip_a_bit(data: Path, queue: str = "hurt") -> None:
     content = bytearray(segment.read_bytes())
     content[100] ^= 1
     segment.write_bytes(content)
+
+
+def until_replaced(broker: BrokerProcess) -> None:
+    """Wait until a node begins to take a copy, as its own data are damaged."""
+    deadline = time.monotonic() + WAIT_SECONDS
+    while "other data take the place of those" not in broker.log_text():
+        assert time.monotonic() < deadline, broker.log_text()
+        time.sleep(0.05)
 
 
 def until_damaged(cluster: MirroredBrokers, *names: str) -> dict[str, Any]:
@@ -83,10 +91,7 @@ def test_a_damaged_follower_takes_a_copy_and_may_lead_then(tmp_path: Path) -> No
         follower.terminate()
         flip_a_bit(follower.data_dir)
         follower.start()
-        deadline = time.monotonic() + WAIT_SECONDS
-        while "other data take the place of those" not in follower.log_text():
-            assert time.monotonic() < deadline, follower.log_text()
-            time.sleep(0.05)
+        until_replaced(follower)
         assert "still quarantined" in follower.log_text() or "quarantined:" in follower.log_text()
         cluster.until_led(in_sync=3)
         until_damaged(cluster)
@@ -126,7 +131,8 @@ def test_where_no_node_is_whole_each_queue_comes_from_one_that_can_read_it(tmp_p
             flip_a_bit(each.data_dir, name)
         for each in cluster.brokers.values():
             each.start()
-        cluster.until_led(in_sync=3)
+        for each in cluster.brokers.values():
+            until_replaced(each)
         until_damaged(cluster)
         cluster.until_led(in_sync=3)
         for queue in cluster.brokers:
