@@ -74,6 +74,7 @@ class _HostedCommit:
                     break
                 plan = CommitPlan(0)
             self._batches = []
+            plan.needed = self.vhost.unrouted  # some of them may have been for a queue that is gone
             transaction = self.vhost.hosted.logs.transaction()
             end: CommitEnd = Commit(self._services, transaction, plan, self._settlings)
         except Exception as error:

@@ -110,7 +110,7 @@ class MetadataWriter:
         return submission.applied
 
     @property
-    def undecided(self) -> Receipt:
+    def receipt(self) -> Receipt:
         """What waits until all that was submitted is durable."""
         if not self._submitted:
             return NOTHING

@@ -275,7 +275,7 @@ class SlowDisk:
 
     def __init__(self) -> None:
         self.futures: list[asyncio.Future[int]] = []
-        self.undecided = NOTHING
+        self.receipt = NOTHING
 
     def known(self) -> None:
         """See `MetadataWriter`."""

@@ -157,10 +157,10 @@ class DefinitionBarrier(Generic[Session]):
         return gate
 
     def known(self) -> asyncio.Future[int] | None:
-        """What the answer to a change waits for that changes nothing, as another leader has carried it out.
+        """What an answer waits for that tells of what was there before this leader.
 
         Returns:
-            Resolves when all nodes know what that leader had answered, or had not; None: they do.
+            Resolves when all nodes know that, or are gone; None: they do.
         """
         gate = None if self.is_complete else self.gate(self._newest)
         return None if gate is None else asyncio.shield(gate)

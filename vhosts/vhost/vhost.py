@@ -646,7 +646,7 @@ class VirtualHost:
     @property
     def unrouted(self) -> Receipt:
         """What the confirm waits for of a message that no queue gets: perhaps one has just been removed."""
-        return self._writer.undecided
+        return self._writer.receipt
 
     def undecided(self) -> Durable:
         """What an answer must wait for: a crash could undo what somebody else just made or deleted."""

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import Any, cast
 
 import pytest
-from support.queue_samples import Node, Taker, bodies, declare_queue, records
+from support.queue_samples import Node, SlowDisk, Taker, bodies, declare_queue, records
 from unit.vhosts.sessions.session_pipe import session_host
 
 from routelog.log_backend import JournalFailed, PartitionLog, Reason
@@ -110,6 +110,24 @@ async def test_one_at_a_time_takes_turns(leader: Leader) -> None:
         pass
     await leader.ended(committed)
     assert leader.state == (0, MANY)
+
+
+async def test_what_reaches_nobody_is_committed_when_the_journal_has_the_reason(
+    leader: Leader,
+) -> None:
+    node, gone = leader.node, declared(leader.node, "gone")
+    node.vhost.delete_queue(gone)
+    node.vhost._writer = disk = cast(Any, SlowDisk())
+    position = node.logs.journal.durable + 1
+    disk.receipt = node.logs.progress.receipt(0, position)
+    parts = TransactionParts(node.vhost, [(records("x"), gone)], {})
+    committed = session_host(node, []).commit(parts, UNCOUNTED)
+    for _ in range(9):
+        node.turns.run()
+        await asyncio.sleep(0)
+    assert not committed.done()
+    node.logs.progress.advance(position, position)
+    await leader.ended(committed)
 
 
 async def test_a_queue_that_is_deleted_while_it_waits_gets_nothing(leader: Leader) -> None:

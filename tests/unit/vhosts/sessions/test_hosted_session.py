@@ -3,11 +3,11 @@
 import asyncio
 from collections.abc import Awaitable
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import pytest
-from support.queue_samples import Node, Taker, bodies, delete_queue, fill, got, numbered
+from support.queue_samples import Node, SlowDisk, Taker, bodies, delete_queue, fill, got, numbered
 from support.waiting import until
 from unit.vhosts.sessions.hand_front import HandFront, consume_call, declared
 
@@ -122,6 +122,24 @@ async def test_a_deleted_queue_takes_nothing_and_refuses_nothing(
     front.publish(subject, "m")
     await front.confirmed_up_to(1)
     assert not front.take(Kind.REFUSED)
+
+
+async def test_what_a_deleted_queue_gets_is_confirmed_when_its_removal_is_durable(
+    node: Node, front: HandFront, queue: Queue, subject: int
+) -> None:
+    removed = delete_queue(node.vhost, queue)
+    assert removed is not None
+    await removed
+    node.vhost._writer = disk = cast(Any, SlowDisk())
+    position = node.logs.journal.durable + 1
+    disk.receipt = node.logs.progress.receipt(0, position)
+    front.publish(subject, "m")
+    for _ in range(9):
+        front.run()
+        await asyncio.sleep(0)
+    assert front.confirmed[1] == 0
+    node.logs.progress.advance(position, position)
+    await front.confirmed_up_to(1)
 
 
 async def test_a_queue_declared_again_is_another_one(
