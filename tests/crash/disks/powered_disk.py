@@ -19,6 +19,7 @@ from crash.disks.fault_plan import FaultPlan
 from routelog.log_backend.doors.disk import Buffer, SystemDisk
 
 SECTOR_BYTES = 512  # a disk writes these whole or not at all
+made: list[PoweredDisk] = []  # in the test that runs
 
 
 @dataclass(frozen=True)
@@ -115,6 +116,7 @@ class PoweredDisk(SystemDisk):
         self.before_operation: Callable[[], None] | None = None
         self.capacity: int | None = None
         self.choice = choice
+        made.append(self)
         self._lock = threading.RLock()
         self._open: dict[int, _File] = {}
         self._files: dict[Path, _File] = {}
@@ -129,6 +131,11 @@ class PoweredDisk(SystemDisk):
             yield
 
     # -- what happens to a node
+
+    def close_all(self) -> None:
+        """Close what a node has left open that failed: its process would have ended."""
+        while self._open:
+            super().close(self._open.popitem()[0])
 
     def still_after_power_cut(self) -> DiskStill:
         """What may be left if the power fails at this instant."""
@@ -322,7 +329,9 @@ class PoweredDisk(SystemDisk):
     def lock(self, path: Path) -> int:
         """See `Disk`; the same process opens several images at once."""
         with self._operation("lock", path):
-            return super().lock(path)
+            file = super().lock(path)
+            self._open[file] = _File()
+            return file
 
     @contextmanager
     def _operation(self, kind: str, where: int | Path) -> Iterator[None]:
