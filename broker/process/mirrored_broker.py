@@ -11,7 +11,7 @@ from routelog.broker.process.front import Front
 from routelog.broker.sessions.hosted_sessions import Leadership
 from routelog.broker.sessions.leading_gate import LeadingGate
 from routelog.mirror_cluster import ClusterMember
-from routelog.vhosts import DeclaredPartitions, Definitions
+from routelog.vhosts import DeclaredPartitions, Definitions, then
 
 GONE = (
     "transient messages and queues that are not durable may be gone, "
@@ -90,19 +90,19 @@ class MirroredBroker(Broker):
             front_node.route_here()
             await store.begin(epoch, self._imported)
         front_node.hand_over(logs.pressures.reasons)
-        self._lead_nodes(epoch)
         self._leading = LeadingGate(
             store.gate,
             lambda: self.mirror.leads_until,
             self._clock.monotonic,
             self.services.loop.call_later,
         )
+        self._lead_nodes(epoch, self._leading)
         self._leading.begin(logs.pressures.reasons)
         self._watch_log(self._leading.pressed)
         if not self._is_suspended:
             self.go_on()
 
-    def _lead_nodes(self, epoch: int) -> None:
+    def _lead_nodes(self, epoch: int, leading: LeadingGate) -> None:
         """Take the sessions of the other nodes of the cluster."""
         mirror, now = self.mirror, self._clock.monotonic
         leadership = Leadership(
@@ -114,8 +114,13 @@ class MirroredBroker(Broker):
         hosted = self.sessions.lead(leadership)
         mirror.on_gone = hosted.barrier.gone
         hosted.barrier.on_all_back = self.store.vhosts.consumers_back
+
+        def known() -> asyncio.Future[int] | None:
+            sure, of_nodes = leading.sure(), hosted.barrier.known
+            return of_nodes() if sure is None else then(sure, lambda _: of_nodes() or 0)
+
         writer = self.store.logs.metadata_writer
-        writer.barrier, writer.known = hosted.barrier.gate, hosted.barrier.known
+        writer.barrier, writer.known = hosted.barrier.gate, known
 
     def lose_copy(self) -> None:
         """Close all clients, and take none: this node has left, until it joins again."""

@@ -1,5 +1,6 @@
-"""Publishers of a node that leads wait while another one may lead: what that has answered is not known here."""
+"""Who publishes, or asks, waits while another node may lead: what that has answered is not known here."""
 
+import asyncio
 from collections.abc import Callable, Set
 from math import inf
 
@@ -30,6 +31,7 @@ class LeadingGate:
         self._call_later = call_later
         self._pressure: Set[str] = frozenset()
         self._is_unsure = False
+        self._sure: asyncio.Future[int] | None = None  # what answers wait for
         self._timer: Timer | None = None
 
     def begin(self, pressure: Set[str]) -> None:
@@ -47,6 +49,20 @@ class LeadingGate:
         self._pressure = pressure
         self._close()
 
+    def sure(self) -> "asyncio.Future[int] | None":
+        """What an answer waits for that tells of what is there, as this node knows it.
+
+        Returns:
+            Resolves when no other node can have led meanwhile, and never if one has: the node ends then. None:
+            no other one can lead.
+        """
+        self._gate.look(self._now())
+        if not self._is_unsure:
+            return None
+        if self._sure is None:
+            self._sure = asyncio.get_running_loop().create_future()
+        return asyncio.shield(self._sure)
+
     def stop(self) -> None:
         """The node ends."""
         if self._timer is not None:
@@ -59,6 +75,9 @@ class LeadingGate:
         self._gate.lapses_at = inf if self._is_unsure else until
         if self._is_unsure:
             self._timer = self._call_later(LOOK_SECONDS, self._look)
+        elif self._sure is not None:
+            self._sure.set_result(0)
+            self._sure = None
         self._close()
 
     def _close(self) -> None:

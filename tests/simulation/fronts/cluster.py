@@ -1,6 +1,5 @@
 """One history of a cluster whose nodes all serve clients: work among faults, then peace, then the account."""
 
-import asyncio
 import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -95,20 +94,26 @@ class FrontsCluster(Cluster):
         return found[0]
 
 
-def run(seed: int, traces: bool = False) -> Outcome:
-    """The history of a seed."""
+@contextmanager
+def simulated(seed: int) -> Iterator[Path]:
+    """What the processes of a seed need around them; gives a directory for their data."""
     memory = MEMORY if os.path.isdir(MEMORY) else None
     with (
         TemporaryDirectory(prefix="simulation-", dir=memory) as directory,
         patch.object(ThreadPoolExecutor, "submit", at_once),
         patch.object(journal, "TOLD_SECONDS_MAX", TOLD_SECONDS),
         simulated_processes(Random(seed)),
-        errors_logged() as errors,
     ):
-        outcome = _run(FrontsCluster(seed, Path(directory), traces))
+        yield Path(directory)
+
+
+def run(seed: int, traces: bool = False) -> Outcome:
+    """The history of a seed."""
+    with simulated(seed) as directory, errors_logged() as errors:
+        outcome = _run(FrontsCluster(seed, directory, traces))
     if errors and outcome.violation is None:
         return replace(outcome, violation=f"an error is logged: {errors[0]}")
     return outcome
 
 
-__all__ = ["FrontsCluster", "Iterator", "asyncio", "contextmanager", "run"]
+__all__ = ["FrontsCluster", "run", "simulated"]

@@ -1,4 +1,4 @@
-"""A node that leads takes publishes as long as no other one can: nobody tells a process that stood still."""
+"""A node that leads takes publishes, and answers, as long as no other one can: nobody tells who stood still."""
 
 from __future__ import annotations
 
@@ -63,3 +63,21 @@ async def test_publishers_wait_for_other_reasons_too() -> None:
     assert leader.gate.reasons == {"leader"}
     leader.leading.stop()
     assert leader.turns.waiting == 0
+
+
+async def test_answers_wait_while_another_node_may_lead() -> None:
+    leader = Leader()
+    assert leader.leading.sure() is None
+    leader.turns.clock.microseconds += 1_000_000  # it stood still: nobody has looked
+    first, second = leader.leading.sure(), leader.leading.sure()
+    assert first is not None
+    assert second is not None
+    assert leader.gate.closed
+    first.cancel()  # its client has left
+    leader.turns.pass_seconds(2 * LOOK_SECONDS)
+    assert not second.done()
+    leader.until = leader.now() + 1.0
+    leader.turns.pass_seconds(2 * LOOK_SECONDS)
+    assert leader.leading.sure() is None
+    async with asyncio.timeout(30):
+        await second

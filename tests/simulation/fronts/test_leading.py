@@ -1,0 +1,125 @@
+"""A leader that stood still goes on: for a moment it does not know whether another one leads."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from functools import partial
+from math import inf
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+from pamqp import commands
+from simulation.fronts.client import Client, Gone
+from simulation.fronts.cluster import FrontsCluster, simulated
+from simulation.fronts.node import FrontsNode
+from simulation.fronts.process import Member
+
+SEED = 1  # of three nodes
+WAIT_SECONDS = 30.0  # by the simulation's clock
+REMOVALS: tuple[tuple[Any, type[Any]], ...] = (
+    (commands.Queue.Delete(queue="s0"), commands.Queue.DeleteOk),
+    (commands.Exchange.Delete(exchange="lives"), commands.Exchange.DeleteOk),
+)
+# What these make is there already, and nothing of it is behind the removals.
+DECLARATIONS: tuple[tuple[Any, type[Any]], ...] = (
+    (commands.Queue.Declare(queue="s0", durable=True), commands.Queue.DeclareOk),
+    (commands.Queue.Declare(queue="s0", passive=True), commands.Queue.DeclareOk),
+    (commands.Queue.Bind(queue="s0", exchange="fan", routing_key=""), commands.Queue.BindOk),
+    (
+        commands.Exchange.Declare(exchange="lives", exchange_type="direct", durable=True),
+        commands.Exchange.DeclareOk,
+    ),
+    (commands.Exchange.Declare(exchange="lives", passive=True), commands.Exchange.DeclareOk),
+)
+UNCHANGING = pytest.mark.parametrize(("method", "answer"), DECLARATIONS)
+
+
+class StillLeader:
+    """A cluster with all that its clients need; its leader stands still.
+
+    Attributes:
+        client: of the leader.
+        other: a client of another node.
+    """
+
+    def __init__(self, cluster: FrontsCluster) -> None:
+        self._cluster = cluster
+        for node in cluster.nodes.values():
+            node.start()
+        self._until(cluster._is_well)
+        cluster.work.machine.enter(cluster.work.set_up)
+        self._until(lambda: None if cluster.work.is_set_up else "nothing is set up")
+        nodes = sorted(cluster.nodes.values(), key=lambda node: not node.leads)
+        self._leader = nodes[0]
+        self.client, self.other = self._client(nodes[0]), self._client(nodes[1])
+        self._leader.pause()
+
+    def _until(self, missing: Callable[[], str | None]) -> None:
+        self._cluster._wait(WAIT_SECONDS, "missing", missing)
+
+    def _client(self, node: FrontsNode) -> Client:
+        connected: Client = self.told(self.begun(lambda: self._cluster.work.connect(node))).client
+        return connected
+
+    def begun(self, work: Callable[[], Awaitable[Any]]) -> asyncio.Future[Any]:
+        """What a client has begun."""
+        begun: list[asyncio.Future[Any]] = []
+        machine = self._cluster.work.machine
+        machine.enter(lambda: begun.append(asyncio.ensure_future(work())))
+        return begun[0]
+
+    def told(self, begun: asyncio.Future[Any]) -> Any:
+        """What became of it."""
+        self._until(lambda: None if begun.done() else "an answer")
+        return begun.result()
+
+    def go_on(self) -> None:
+        """The leader reads what its clients have sent, and only then what others have."""
+        self.pass_a_moment()
+        with patch.object(self._leader._randomness, "random", return_value=0.0):
+            self._leader.resume()
+        self.pass_a_moment()
+
+    def look(self) -> None:
+        """The leader sees whether another node may lead."""
+        assert self._leader.broker is not None
+        self._leader.host.enter(self._leader.broker.process.store.gate.lapse)
+
+    def pass_a_moment(self) -> None:
+        """What has been sent comes."""
+        self._cluster.scheduler.run_until(self._cluster.scheduler.now + 0.01)
+
+
+@pytest.fixture
+def leader() -> Iterator[StillLeader]:
+    with simulated(SEED) as directory:
+        cluster = FrontsCluster(SEED, directory)
+        yield StillLeader(cluster)
+        for node in cluster.nodes.values():
+            node.stays_down = True
+            node.crash(power=False, restart_after=None)
+
+
+@UNCHANGING
+def test_nobody_is_told_of_what_the_next_leader_has_removed(
+    leader: StillLeader, method: Any, answer: type[Any]
+) -> None:
+    for removal in REMOVALS:
+        leader.told(leader.begun(partial(leader.other.call, *removal)))
+    begun = leader.begun(partial(leader.client.call, method, answer))
+    leader.go_on()
+    with pytest.raises(Gone):
+        leader.told(begun)
+
+
+@UNCHANGING
+def test_who_turns_out_to_lead_answers(leader: StillLeader, method: Any, answer: type[Any]) -> None:
+    leader.go_on()
+    with patch.object(Member, "leads_until", -inf):
+        leader.look()
+        begun = leader.begun(partial(leader.client.call, method, answer))
+        leader.pass_a_moment()
+        assert not begun.done()
+    leader.told(begun)
