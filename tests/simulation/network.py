@@ -21,6 +21,7 @@ class Network:
         self.drop = 0.0
         self.duplicate = 0.0
         self.jitter = 0.0
+        self._life = 0
         self._scheduler = scheduler
         self._randomness = randomness
 
@@ -35,9 +36,18 @@ class Network:
             return
         if self.drop and chance() < self.drop:
             return
-        self._scheduler.after(self.delay(), call, *arguments)
+        message = (self._arrive, self._life, call, *arguments)
+        self._scheduler.after(self.delay(), *message)
         if self.duplicate and chance() < self.duplicate:
-            self._scheduler.after(self.delay() + self._randomness.uniform(0, 3.0), call, *arguments)
+            self._scheduler.after(self.delay() + self._randomness.uniform(0, 3.0), *message)
+
+    def forget(self) -> None:
+        """What was sent, and has not arrived yet, does not arrive any more."""
+        self._life += 1
+
+    def _arrive(self, life: int, call: Callable[..., Any], *arguments: Any) -> None:
+        if life == self._life:
+            call(*arguments)
 
     def delay(self) -> float:
         """How long something takes to arrive."""

@@ -67,7 +67,6 @@ class FrontsCluster(Cluster):
         self.faults.begin()
         self.scheduler.run_until(self.scheduler.now + FAULT_SECONDS)
         self.faults.end()
-        self.coordinator.forget_requests()  # a late one of a process that has ended deposes its next
         self.trace("faults", "healed")
         work.stops = True
         self._wait(STOP_SECONDS, "clients wait for ever", lambda: work.pending)

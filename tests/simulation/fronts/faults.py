@@ -44,6 +44,9 @@ class FrontFaults(Faults):
             self._go_on(wire)
         for node in cluster.nodes.values():
             node.lags(False)
+        # Late news of the coordinator, or requests of ended processes, depose a leader that is well.
+        cluster.network.forget()
+        cluster.coordinator.forget_requests()
         super().end()
 
     def _session(self, node: "FrontsNode") -> "Wire | None":
