@@ -288,7 +288,6 @@ WITHOUT_PARTNER = {
         "log_commands",
     },
     "amqp_front": {
-        "basic_methods",
         "body_receiver",
         "channel_transactions",
         "command",

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from pamqp import commands
 
 from routelog.amqp_front.connections.channel_transactions import TransactionalChannel
-from routelog.amqp_front.connections.topology_methods import queue_name
+from routelog.amqp_front.connections.topology_methods import queue_name, with_queue
 from routelog.amqp_front.consuming.redelivery import Redelivery
 from routelog.amqp_front.publishing.content import PartialContent
 from routelog.amqp_front.wire.command import ACK, DISCARD, REFUSE, REQUEUE, SettleRun
@@ -59,20 +59,25 @@ def _consume(channel: BasicChannel, method: Any) -> None:
         consumption.consume_replies(tag, no_ack=method.no_ack)
         begun()
         return
-    queue = _readable(channel, name)
-    options = {"no_ack": method.no_ack, "exclusive": method.exclusive}
-    attached = consumption.consume(queue, tag, method.arguments, begun, **options)
-    channel.when(attached, _said, method)
+
+    def consume(queue: QueueHandle) -> None:
+        options = {"no_ack": method.no_ack, "exclusive": method.exclusive}
+        attached = consumption.consume(queue, tag, method.arguments, begun, **options)
+        channel.when(attached, _said, method)
+
+    _with_readable(channel, name, consume, method)
 
 
 def _said(_: None) -> None:
     """The reply was sent where the queue's answer was known: there is nothing left to do."""
 
 
-def _readable(channel: BasicChannel, name: str) -> QueueHandle:
+def _with_readable(
+    channel: BasicChannel, name: str, use: Callable[[QueueHandle], None], method: Any
+) -> None:
     # In this order: who may not read it is not told whether it is there.
     channel.permissions.authorize(ResourceKind.QUEUE, name, Verb.READ)
-    return channel.vhost.definitions.queue(name, channel.connection)
+    with_queue(channel, name, use, method)
 
 
 def _cancel(channel: BasicChannel, method: Any) -> None:
@@ -93,9 +98,12 @@ def _cancelled(channel: BasicChannel, method: Any) -> None:
 
 def _get(channel: BasicChannel, method: Any) -> None:
     name = queue_name(channel, method.queue)
-    queue = _readable(channel, name)
+    _with_readable(channel, name, partial(_get_from, channel, method), method)
+
+
+def _get_from(channel: BasicChannel, method: Any, queue: QueueHandle) -> None:
     if queue.is_stream:
-        raise HardError(NOT_IMPLEMENTED, f"basic.get from stream '{name}'")
+        raise HardError(NOT_IMPLEMENTED, f"basic.get from stream '{queue.name}'")
     channel.when(channel.consumption.get(queue, no_ack=method.no_ack), _said, method)
 
 

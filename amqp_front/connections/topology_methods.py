@@ -1,5 +1,6 @@
 """The methods of the exchange and queue classes."""
 
+from asyncio import Future
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Any, Protocol, TypeVar
@@ -21,6 +22,7 @@ from routelog.vhosts import (
     Durable,
     PermissionCache,
     QueueCounts,
+    QueueHandle,
     QueueProperties,
     ResourceKind,
     Verb,
@@ -73,6 +75,21 @@ def queue_name(channel: TopologyChannel, name: str) -> str:
     if not channel.last_queue:
         raise SoftError(NOT_FOUND, "no previously declared queue")
     return channel.last_queue
+
+
+def with_queue(
+    channel: TopologyChannel, name: str, use: Callable[[QueueHandle], None], method: Any
+) -> None:
+    """Call `use` with a queue; see `when`."""
+
+    def again(_: QueueHandle) -> None:  # another node may lead meanwhile
+        with_queue(channel, name, use, method)
+
+    found = channel.vhost.definitions.queue(name, channel.connection)
+    if isinstance(found, Future):
+        channel.when(found, again, method)
+    else:
+        use(found)
 
 
 def exchange_declare(channel: TopologyChannel, method: Any) -> None:
@@ -186,7 +203,10 @@ def queue_purge(channel: TopologyChannel, method: Any) -> None:
     """Drop all messages that are ready."""
     name = queue_name(channel, method.queue)
     channel.permissions.authorize(QUEUE, name, READ)
-    queue = channel.vhost.definitions.queue(name, channel.connection)
+    with_queue(channel, name, partial(_purge, channel, method), method)
+
+
+def _purge(channel: TopologyChannel, method: Any, queue: QueueHandle) -> None:
     if queue.is_stream:
         raise HardError(NOT_IMPLEMENTED, f"purge of stream '{queue.name}'")
     _when_counted(channel, method, queue.purge(), commands.Queue.PurgeOk)

@@ -10,7 +10,7 @@ from routelog.vhosts.actor import current_actor
 from routelog.vhosts.arguments.json_arguments import encoded_arguments
 from routelog.vhosts.arguments.queue_properties import QueueProperties
 from routelog.vhosts.errors import SessionLost
-from routelog.vhosts.queues.queue_handle import Answer, QueueCounts, decided, then
+from routelog.vhosts.queues.queue_handle import Answer, QueueCounts, QueueHandle, decided, then
 from routelog.vhosts.sessions.front_queues import FrontQueues
 from routelog.vhosts.sessions.front_session import FrontSession
 from routelog.vhosts.sessions.front_transaction import FrontTransaction
@@ -129,8 +129,23 @@ class RemoteDefinitions:
         """See `VhostDefinitions`."""
         return FrontTransaction(self._link.session)
 
-    def queue(self, name: str, connection: object) -> RemoteQueue:
-        """See `VhostDefinitions`."""
+    def queue(self, name: str, connection: object) -> Answer[QueueHandle]:
+        """See `VhostDefinitions`: the leader is asked first, where others may have been told of another one."""
+        if self._knows(name):
+            return self._known(name, connection)
+        find = partial(self._found, name, connection)
+        here = partial(self._vhost.queue, name, connection)
+        return asyncio.ensure_future(self._called(find, here))
+
+    def _knows(self, name: str) -> bool:
+        return self._link.session.is_open and name in self._queues
+
+    async def _found(self, name: str, connection: object, session: FrontSession) -> RemoteQueue:
+        if not self._knows(name):
+            await session.call("carried_out")  # what others were told before that is known here
+        return self._known(name, connection)
+
+    def _known(self, name: str, connection: object) -> RemoteQueue:
         handle = self._queues.get(name)
         if handle is None:
             raise QueueNotFound(name, self._vhost.name)
@@ -145,13 +160,13 @@ class RemoteDefinitions:
 
     def queue_declared(self, name: str, connection: object) -> Answer[QueueCounts]:
         """See `VhostDefinitions`."""
-        self.queue(name, connection)
         here = partial(self._vhost.queue_declared, name, connection)
         counts = partial(self._counts, name, connection)
         return asyncio.ensure_future(self._called(counts, here))
 
-    def _counts(self, name: str, connection: object, _: FrontSession) -> Awaitable[QueueCounts]:
-        return self.queue(name, connection).counts()
+    async def _counts(self, name: str, connection: object, session: FrontSession) -> QueueCounts:
+        handle = await self._found(name, connection, session)
+        return await handle.counts()
 
     def declare_queue_of(
         self, properties: QueueProperties, connection: object, *, server_named: bool = False

@@ -78,7 +78,7 @@ class VhostDefinitions(Protocol):
     def remote_transaction(self) -> RemoteTransaction | None:
         """A transaction with the queues of clients here; None: this node leads them."""
 
-    def queue(self, name: str, connection: object) -> QueueHandle:
+    def queue(self, name: str, connection: object) -> Answer[QueueHandle]:
         """See `VirtualHost`."""
 
     def check_access(self, name: str, connection: object) -> None:

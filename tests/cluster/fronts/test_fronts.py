@@ -251,19 +251,21 @@ def test_a_full_queue_refuses_at_a_front_as_at_the_leader(
 
 def test_a_front_that_was_stopped_knows_what_others_were_answered(fronts: MirroredBrokers) -> None:
     front, _ = followers(fronts)
-    nodes = connected(front), connected(fronts.leader())
-    with ThreadPoolExecutor(1) as threads:
-        channel, maker = (node.channel() for node in nodes)
+    nodes = connected(front), connected(front), connected(fronts.leader())
+    with ThreadPoolExecutor(2) as threads:
+        channel, asking, maker = (node.channel() for node in nodes)
         channel.confirm_delivery()
         front.signal(signal.SIGSTOP)
         try:
             maker.queue_declare("meanwhile", durable=True)  # the front is waited for no longer
             publish = partial(channel.basic_publish, "", "meanwhile", b"", PERSISTENT)
             published = threads.submit(publish, mandatory=True)
-            time.sleep(0.2)  # most likely it lies in the front's socket then
+            asked = threads.submit(asking.queue_declare, "meanwhile", passive=True)
+            time.sleep(0.2)  # most likely they lie in the front's sockets then
         finally:
             front.signal(signal.SIGCONT)
         published.result(WAIT_SECONDS)  # not returned
+        asked.result(WAIT_SECONDS)  # not 404
         maker.queue_delete("meanwhile")
     for node in nodes:
         node.close()

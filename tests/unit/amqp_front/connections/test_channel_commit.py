@@ -36,7 +36,7 @@ from routelog.vhosts.vhost.stored_topology import StoredQueue
 class Connection:
     """What a channel needs of its connection; what it waits for is awaited by hand."""
 
-    user = "guest"
+    user, name = "guest", "a client"
     body_frame_max = 4088
     stalled = cancel_notify = outbox_full = returns_refused = False
     consumers = 0

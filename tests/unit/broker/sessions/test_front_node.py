@@ -507,7 +507,7 @@ class Waiter:
 async def test_a_consumer_that_meets_the_change_of_leader_is_served_here(tmp_path: Path) -> None:
     async with following(tmp_path, "q") as (_, front, _):
         vhost = front._vhosts._vhosts.get("/")
-        handle: Any = vhost.definitions.queue("q", None)
+        handle: Any = vhost.targets.named("q")
         waiter = Waiter()
         attached = handle.attach(waiter, ConsumeOptions(), partial(setattr, waiter, "source"))
         await front.end()
@@ -519,7 +519,7 @@ async def test_a_consumer_that_meets_the_change_of_leader_is_served_here(tmp_pat
 
 async def test_what_comes_by_a_handle_of_before_is_refused(tmp_path: Path) -> None:
     async with following(tmp_path, "q") as (_, front, _):
-        handle: Any = front._vhosts._vhosts.get("/").definitions.queue("q", None)
+        handle: Any = front._vhosts._vhosts.get("/").targets.named("q")
         await front.end()
         front.hand_over(frozenset())
         with pytest.raises(JournalFailed):

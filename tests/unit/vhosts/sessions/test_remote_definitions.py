@@ -234,6 +234,7 @@ async def test_a_change_waits_once_for_a_leader(front: Front, was_open: bool) ->
     changes = [
         front.definitions.declare_queue_of(LASTING, "c"),
         front.definitions.queue_declared("q", "c"),
+        front.definitions.queue("late", "c"),
         front.definitions.bind(Binding("x", "q", "queue", "key")),
         front.definitions.declare_queue_of(QueueProperties("mine", exclusive=True), "c"),
     ]
@@ -353,11 +354,58 @@ async def test_what_was_sent_is_carried_out_when_the_leader_says_so(front: Front
         assert front.definitions.carried_out() is None
 
 
-async def test_what_is_not_there_is_refused_here(front: Front) -> None:
-    with pytest.raises(QueueNotFound):
-        front.definitions.queue_declared("none", "c")
-    front.definitions.check_access("none", "c")
+@pytest.mark.parametrize("is_there", [True, False])
+async def test_the_leader_has_told_of_a_queue_that_is_not_known_here(
+    front: Front, is_there: bool
+) -> None:
+    front.definitions.check_access("q", "c")
+    found = asyncio.ensure_future(value_of(front.definitions.queue("q", "c")))
+    call = await front.asked()
+    assert call_of(call) == ["carried_out"]
+    if is_there:
+        front.defined(LASTING)
+    front.leader.answers(call, None)
+    if is_there:
+        assert (await found).name == "q"
+    else:
+        with pytest.raises(QueueNotFound):
+            await found
     assert not front.leader.said()
+
+
+@pytest.mark.parametrize("was_there", [True, False])
+async def test_a_queue_is_looked_for_when_its_leader_is_known(
+    front: Front, was_there: bool
+) -> None:
+    if was_there:
+        front.defined(LASTING)
+    front.leader.session.lost("another node leads")
+    found = front.definitions.queue("q", "c")
+    counted = front.definitions.queue_declared("q", "c")
+    await settled_down()
+    if was_there:
+        front.gone(LASTING)
+    front.defined(LASTING, 12)
+    front.leader.open()
+    await settled_down()
+    for call in front.leader.said():
+        assert call_of(call) == ["carried_out"]
+        front.leader.answers(call, None)
+    assert await value_of(found) is front.node.vhost.targets.named("q")
+    await settled_down()
+    front.leader.answers(front.leader.said()[-1], [5, 2])
+    assert await value_of(counted) == (5, 2)
+
+
+async def test_a_queue_is_looked_for_here_when_this_node_leads(front: Front) -> None:
+    front.leader.session.lost("this node is to lead")
+    found = front.definitions.queue("q", "c")
+    await settled_down()
+    front.vhosts.freeze()
+    queue = await value_of(front.node.vhost.declare_queue(LASTING, "c"))
+    front.vhosts.route_here()
+    front.vhosts.lead()
+    assert await value_of(found) is queue
 
 
 async def test_the_leader_knows_whether_an_exchange_is_there(front: Front) -> None:
