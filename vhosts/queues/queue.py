@@ -609,6 +609,8 @@ class Queue(Dispatcher):
             self._feed_readers()
         if self.consumers and not self._stands_back():
             self._serve()
+            if self.rules is not None and not self.has_turn:
+                self.rules.expiry.look_now()  # what comes next may stand before an expired head
 
     def _stands_back(self) -> bool:
         # The active consumer is given nothing more when one of a higher priority waits, which follows once that

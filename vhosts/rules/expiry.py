@@ -58,10 +58,10 @@ class Expiry:
         """The head may have changed: expire messages after this turn."""
         if not self._looking and (self.ttl is not None or self.expected or self.watchful):
             self._looking = True
-            self._rule_services.call_soon(self._look)
+            self._rule_services.call_soon(self.look_now)
 
     def look_now(self) -> None:
-        """If a look is due after this turn, look at once."""
+        """If a look is due, look at once."""
         if self._looking:
             self._look()
 

@@ -118,6 +118,19 @@ async def test_the_head_is_looked_at_again_when_another_message_is_there(node: N
     assert queue.ready == 0
 
 
+async def test_a_head_that_is_over_goes_with_the_delivery_before_it(node: Node) -> None:
+    queue = declared(node)
+    put(node, queue, "a", "b", "c", own={"b": SECOND})
+    node.turns.pass_seconds(2)
+    taker = Taker(1)
+    queue.add_consumer(taker)
+    while not taker.deliveries:
+        node.turns.one()
+    taker.prefetch = 0
+    give_back(taker.take()[0])  # "b" would be the head no more
+    assert [*queue.partitions[0].ready_ranges()] == [(0, 1), (2, 3)]
+
+
 async def test_what_comes_back_too_late_is_over(node: Node) -> None:
     queue = declared(node, x_message_ttl=SECOND)
     put(node, queue, *numbered(0, 5))
