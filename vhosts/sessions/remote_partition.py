@@ -184,7 +184,9 @@ class RemotePartition:
         self, ranges: Sequence[tuple[int, int]], reason: Reason, flags: int = 0
     ) -> Iterator[list[Octets]]:
         """The messages that settle some, at least one range, as bytes."""
-        for first, end in _merged(list(ranges)):
+        # Dead letters are in the order of the rejects.
+        in_order = _merged(list(ranges)) if reason is Reason.ACKED else ranges
+        for first, end in in_order:
             count = end - first
             yield message_pieces(
                 SessionMessage(

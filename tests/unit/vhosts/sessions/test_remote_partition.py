@@ -80,6 +80,15 @@ def _publish_to_an_exchange(front: Front) -> None:
         exchange.publish(records("a"), True)
 
 
+def test_rejects_stay_in_their_order(front: Front) -> None:
+    for first in (8, 3, 4):
+        front.one.settle(first, first + 1, Reason.REJECTED)
+    assert settled(front.leader.said()) == [
+        (11, Reason.REJECTED, 8, 9),
+        (11, Reason.REJECTED, 3, 5),
+    ]
+
+
 @pytest.mark.parametrize(
     ("kind", "say"),
     [
