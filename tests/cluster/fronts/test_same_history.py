@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 from collections import Counter
 from collections.abc import Iterator
@@ -10,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 from cluster.brokers.mirrored_brokers import MirroredBrokers
 from cluster.fronts.broker_kinds import served_nodes
-from cluster.fronts.drawn_steps import Drawing, Step
+from cluster.fronts.drawn_steps import CLIENTS, QUEUES, Drawing, Step
 from cluster.fronts.same_history import nodes_of, told
 from cluster.fronts.world import World
 
@@ -88,3 +89,41 @@ async def test_what_differs_is_found_and_shrunk(brokers: MirroredBrokers) -> Non
     assert (difference.step, "GetEmpty" in difference.said) == (6, True)
     left = [step.kind for step in await nodes.shrunk(steps, tries=1, late_seconds=0.0)]
     assert left == ["declare", "publish", "get", "settle", "get"]
+
+
+@pytest.mark.parametrize(
+    "kinds",
+    [
+        ({"x-retention": "7D"}, {"x-queue-type": "stream"}, {}),
+        ({"x-queue-type": "stream"}, {}, {"x-retention": "7D"}),
+    ],
+)
+async def test_what_is_left_is_read_of_all_queues(
+    brokers: MirroredBrokers, kinds: tuple[dict[str, str], ...]
+) -> None:
+    world = World("/", (brokers.leader().port,) * CLIENTS)
+    publish = {"settled": None, "immediate": False}
+    run = {"exchange": "", "count": 1, "headers": {}, "mandatory": False}
+    run |= {"delivery_mode": 2, "priority": None, "expiration": None}
+    await world.begin()
+    async with contextlib.AsyncExitStack() as after:
+        after.push_async_callback(world.end)
+        for n, (queue, arguments) in enumerate(zip(QUEUES, kinds, strict=True)):
+            declare = {"queue": queue, "durable": True, "arguments": arguments}
+            await world.carry_out(Step(0, 1, "declare", declare))
+            after.push_async_callback(world.carry_out, Step(2, 1, "delete", {"queue": queue}))
+            runs = [{**run, "key": queue, "first": n}]
+            await world.carry_out(Step(0, 1, "publish", {**publish, "runs": runs}))
+        await world.settle()
+        await world.drain()
+        kept = {queue for queue, kind in zip(QUEUES, kinds, strict=True) if kind}
+        assert {each.queue for each in world.consumers()} == kept
+        assert set(_bodies(world, "from")) == {b"m%d" % QUEUES.index(queue) for queue in kept}
+        got = {b"m%d" % n for n, kind in enumerate(kinds) if "x-queue-type" not in kind}
+        assert set(_bodies(world, "answers")) == got
+
+
+def _bodies(world: World, stream: str) -> Iterator[bytes]:
+    for name, events in world.seen().items():
+        if stream in name:
+            yield from (each["body"] for each in events if isinstance(each, dict))

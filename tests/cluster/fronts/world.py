@@ -233,22 +233,25 @@ class World:
         await self.end()
         await self.begin()
         await self.settle()
-        client = self.clients[0]
-        client.gets_without_acks = True
-        for queue in QUEUES:
-            channel = await client.open(1)
+        reader = self.clients[0]
+        for number, queue in enumerate(QUEUES, 1):
+            # Some queues refuse to be got from, or to be read, which ends a connection or a channel: none that
+            # has a reader, whose deliveries may come later.
+            getter = await self._connected(1)
+            getter.gets_without_acks = True
+            await getter.open(1)
             declare = commands.Queue.Declare(queue=queue, passive=True)
-            if await client.call(1, declare) is None:
+            if await getter.call(1, declare) is None:
                 continue
             get, answer = commands.Basic.Get(queue=queue, no_ack=True), object()
             while answer is not None and not isinstance(answer, commands.Basic.GetEmpty):
-                answer = await client.call(1, get)
-            channel = await client.open(2)
-            await client.call(2, commands.Basic.Qos(0, ALL, False))
+                answer = await getter.call(1, get)
+            channel = await reader.open(number)
+            await reader.call(number, commands.Basic.Qos(0, ALL, False))
             channel.consumers[queue] = Consumer(queue)
             first = {"x-stream-offset": "first"}
             read = commands.Basic.Consume(queue=queue, consumer_tag=queue, arguments=first)
-            await client.call(2, read)
+            await reader.call(number, read)
         await self.settle()
 
 
