@@ -10,18 +10,19 @@ from simulation.broker import FIRST, Broker
 from support.queue_samples import declare_queue, got
 
 from routelog.exchanges import Binding, Exchange
-from routelog.log_backend import PERSISTENT, Reason
+from routelog.log_backend import EXPIRING, PERSISTENT, Reason
 from routelog.vhosts import GroupOptions, QueueProperties, VirtualHost
 from routelog.vhosts.messages.delivery import ReturnReason
 from routelog.vhosts.publishing.internal_publish import OutgoingMessage
 
 TO_MORGUE = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "morgue"}
+SHORT_MS = 1_500
 QUEUES: dict[str, dict[str, object]] = {
     "plain": {},
     "morgue": {},
     "due": {},
     "firsts": {},
-    "short": {"x-message-ttl": 1_500, **TO_MORGUE},
+    "short": {"x-message-ttl": SHORT_MS, **TO_MORGUE},
     "few": {"x-max-length": 4, **TO_MORGUE},
     "urgent": {"x-max-priority": 3},
     "unique": {"x-message-deduplication": True},
@@ -135,9 +136,14 @@ class Clients:
                 headers=headers or None,
                 priority=choice.randrange(4) if target == "urgent" else None,
                 delivery_mode=2 if is_persistent else 1,
+                expiration=f"{SHORT_MS}" if target == "short" else None,
             )
             message = OutgoingMessage(properties.marshal(), (target.encode(),), body)
             attributes = PERSISTENT if is_persistent else 0
+            if target == "short":
+                # So that segments do not merge it: a merged batch expires up to a second late, and each
+                # broker merges others. I18 compares two brokers at one time.
+                attributes |= EXPIRING
             posted = vhost.post.publish(exchange, [message], attributes)
             if is_persistent and target != TEMPORARY:
                 confirm = self._confirmed(body)
