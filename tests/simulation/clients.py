@@ -7,11 +7,11 @@ from typing import Any
 
 from pamqp import commands
 from simulation.broker import FIRST, Broker
-from support.queue_samples import declare_queue, got
+from support.queue_samples import declare_queue
 
 from routelog.exchanges import Binding, Exchange
 from routelog.log_backend import EXPIRING, PERSISTENT, Reason
-from routelog.vhosts import GroupOptions, QueueProperties, VirtualHost
+from routelog.vhosts import GroupOptions, QueueProperties, VirtualHost, value_of
 from routelog.vhosts.messages.delivery import ReturnReason
 from routelog.vhosts.publishing.internal_publish import OutgoingMessage
 
@@ -95,7 +95,7 @@ class Clients:
         if chance < 0.65:
             self._publish(broker, vhost)
         elif chance < 0.9:
-            self._consume(broker, vhost)
+            await self._consume(broker, vhost)
         elif chance < 0.92:
             self._read(vhost)
         elif chance < 0.94:
@@ -167,12 +167,12 @@ class Clients:
 
         return confirmed
 
-    def _consume(self, broker: Broker, vhost: VirtualHost) -> None:
+    async def _consume(self, broker: Broker, vhost: VirtualHost) -> None:
         choice = self._randomness
         name = choice.choice(list(QUEUES))
         queue = vhost.queues[name]
         for _ in range(choice.choice((1, 2, 5))):
-            delivery = got(queue)
+            delivery = await value_of(queue.get())  # perhaps of a segment
             if delivery is None:
                 return
             body = bytes(delivery.records.body(delivery.index))
