@@ -19,8 +19,10 @@ def serving(record: ShardRecord | None, notes: Notes) -> str:
     if record is None:
         return ""
     note = notes.get(record.leader)
-    is_its = note is not None and note.promise.is_of(record) and note.serves and not note.refusal
-    return record.leader if is_its else ""
+    if note is None or not (note.serves and note.promise.is_of(record)):
+        return ""
+    # It may not have seen yet that the record by which it confirms is gone.
+    return "" if note.refusal or note.promise.refusal(record) else record.leader
 
 
 def most(record: ShardRecord | None, notes: Notes) -> str:

@@ -11,6 +11,7 @@ from routelog.mirror_cluster.protocol.promise import Promise, Refusal
 from routelog.mirror_cluster.protocol.shard_record import ShardRecord
 
 OLDER = replace(record(claim=5, epoch=2, revision=10), cluster=7)
+CHANGED = replace(OLDER, in_sync=frozenset("ac"), revision=12)
 NEWER = replace(OLDER, leader="c", claim=6, epoch=3, revision=20)
 
 
@@ -59,6 +60,11 @@ INIT = "Is it the right etcd? Then start all nodes, and `routelog cluster init -
         (
             view(OLDER, a=note(OLDER, serves=True), b=note(NEWER, 7)),
             "a confirms by it. `routelog cluster repair b`",
+        ),
+        # The leader of what is there confirms by a later set, and has not seen yet that this is gone.
+        (
+            view(OLDER, a=note(CHANGED, serves=True, refusal=""), b=note(OLDER), c=note(CHANGED)),
+            "",
         ),
     ],
 )
