@@ -192,6 +192,9 @@ class Cluster:
         record = self.coordinator.record
         if record is None or self.coordinator.is_set_back:
             return "the record is not what it was"
+        replicas = [node.replica for node in self.nodes.values() if node.replica is not None]
+        if any(each.known.refusal(record) for each in replicas):
+            return "a node knows of a later record"
         if record.in_sync != set(record.replicas):
             return f"in sync are {sorted(record.in_sync)}"
         if any(node.drains for node in self.nodes.values()):
