@@ -19,6 +19,7 @@ from routelog.broker import ADDRESS_PREFIX, PSEUDO_QUEUE
 from routelog.exchanges import Binding, DefaultExchangeProtected, Exchange
 from routelog.vhosts import (
     Answer,
+    BindCheck,
     Durable,
     PermissionCache,
     QueueCounts,
@@ -129,13 +130,13 @@ def exchange_delete(channel: TopologyChannel, method: Any) -> None:
 
 def exchange_bind(channel: TopologyChannel, method: Any) -> None:
     """Bind an exchange to an exchange."""
-    done = channel.vhost.definitions.bind(_exchange_binding(channel, method))
+    done = channel.vhost.definitions.bind(*_exchange_binding(channel, method))
     _reply(channel, method, done, commands.Exchange.BindOk)
 
 
 def exchange_unbind(channel: TopologyChannel, method: Any) -> None:
     """Remove a binding between exchanges."""
-    done = channel.vhost.definitions.unbind(_exchange_binding(channel, method))
+    done = channel.vhost.definitions.unbind(*_exchange_binding(channel, method))
     _reply(channel, method, done, commands.Exchange.UnbindOk)
 
 
@@ -189,13 +190,13 @@ def _reply_queue(channel: TopologyChannel, method: Any) -> None:
 
 def queue_bind(channel: TopologyChannel, method: Any) -> None:
     """Bind a queue to an exchange."""
-    done = channel.vhost.definitions.bind(_queue_binding(channel, method))
+    done = channel.vhost.definitions.bind(*_queue_binding(channel, method))
     _reply(channel, method, done, commands.Queue.BindOk)
 
 
 def queue_unbind(channel: TopologyChannel, method: Any) -> None:
     """Remove a binding of a queue; one that is not there is as good as removed."""
-    done = channel.vhost.definitions.unbind(_queue_binding(channel, method))
+    done = channel.vhost.definitions.unbind(*_queue_binding(channel, method))
     _reply(channel, method, done, commands.Queue.UnbindOk)
 
 
@@ -239,27 +240,26 @@ def _when_counted(
     )
 
 
-def _exchange_binding(channel: TopologyChannel, method: Any) -> Binding:
+def _exchange_binding(channel: TopologyChannel, method: Any) -> tuple[Binding, BindCheck]:
     ends = method.source, method.destination
     binding = Binding(*ends, "exchange", method.routing_key, method.arguments)
-    _authorize_binding(channel, EXCHANGE, binding)
-    return binding
+    return binding, partial(_authorize_binding, channel, EXCHANGE)
 
 
-def _queue_binding(channel: TopologyChannel, method: Any) -> Binding:
+def _queue_binding(channel: TopologyChannel, method: Any) -> tuple[Binding, BindCheck]:
     name = queue_name(channel, method.queue)
     if name.startswith(PSEUDO_QUEUE):
         reason = f"cannot bind reply queue '{name}' in vhost '{channel.vhost.name}'"
         raise SoftError(ACCESS_REFUSED, reason)
-    channel.vhost.definitions.check_access(name, channel.connection)
     # The specification's rule for a key and a queue that are both left empty.
     key = method.routing_key or ("" if method.queue else name)
     binding = Binding(method.exchange, name, "queue", key, method.arguments)
-    _authorize_binding(channel, QUEUE, binding)
-    return binding
+    return binding, partial(_authorize_binding, channel, QUEUE)
 
 
 def _authorize_binding(channel: TopologyChannel, kind: ResourceKind, binding: Binding) -> None:
+    if kind is QUEUE:
+        channel.vhost.definitions.check_access(binding.destination, channel.connection)
     channel.permissions.authorize(kind, binding.destination, WRITE)
     channel.permissions.authorize(EXCHANGE, binding.source, READ)
     if channel.vhost.routing.routes_by_topic(binding.source):

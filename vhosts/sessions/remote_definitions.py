@@ -17,7 +17,7 @@ from routelog.vhosts.sessions.front_transaction import FrontTransaction
 from routelog.vhosts.sessions.leader_link import LeaderLink
 from routelog.vhosts.sessions.remote_queue import RemoteQueue, counts_of
 from routelog.vhosts.vhost.vhost import VirtualHost
-from routelog.vhosts.vhost.vhost_definitions import Done
+from routelog.vhosts.vhost.vhost_definitions import BindCheck, Done
 
 TRIES_MAX = 3  # a change may meet one leader's end, and the next one's
 
@@ -102,16 +102,27 @@ class RemoteDefinitions:
         said = {"name": name, "if_unused": if_unused}
         return self._change("delete_exchange", said, here, repeats=False)
 
-    def bind(self, binding: Binding) -> Done:
+    def bind(self, binding: Binding, check: BindCheck) -> Done:
         """See `VhostDefinitions`."""
-        here = partial(self._vhost.bind, binding)
-        return self._change(f"bind_{binding.destination_kind}", _ends(binding), here)
+        here = partial(self._vhost.bind, binding, check)
+        first = partial(self._checked, binding, check)
+        method = f"bind_{binding.destination_kind}"
+        return self._change(method, _ends(binding), here, first=first)
 
-    def unbind(self, binding: Binding) -> Done:
+    def unbind(self, binding: Binding, check: BindCheck) -> Done:
         """See `VhostDefinitions`."""
-        here = partial(self._vhost.unbind, binding)
+        here = partial(self._vhost.unbind, binding, check)
+        first = partial(self._checked, binding, check)
         method = f"unbind_{binding.destination_kind}"
-        return self._change(method, _ends(binding), here, repeats=False)
+        return self._change(method, _ends(binding), here, first=first, repeats=False)
+
+    async def _checked(self, binding: Binding, check: BindCheck, session: FrontSession) -> None:
+        is_known = session.is_open and self._vhost.routing.has_exchange(binding.source)
+        if binding.destination_kind == "queue":
+            is_known = is_known and self._knows(binding.destination)
+        if not is_known:
+            await session.call("carried_out")  # see `_found`
+        check(binding)
 
     def wait_for_free(self, kind: DestinationKind, name: str) -> Awaitable[None] | None:
         """See `VhostDefinitions`: the leader waits before it declares."""
@@ -234,6 +245,7 @@ class RemoteDefinitions:
         here: Callable[[], Answer[Any]],
         connection: object = None,
         *,
+        first: Callable[[FrontSession], Awaitable[None]] | None = None,
         repeats: bool = True,
     ) -> "asyncio.Future[Any]":
         # `here` does the same at this node, when it leads. What `repeats` not is asked of one leader only.
@@ -242,8 +254,10 @@ class RemoteDefinitions:
         number = self._connections.number(connection)
         arguments = method, self._vhost.name, who, number, dict(said)
 
-        def ask(session: FrontSession) -> Awaitable[Any]:
-            return session.call(*arguments)
+        async def ask(session: FrontSession) -> Any:
+            if first is not None:
+                await first(session)
+            return await session.call(*arguments)
 
         def may_repeat(session: FrontSession) -> bool:
             # What a connection declares for itself behind its end, nobody would delete.

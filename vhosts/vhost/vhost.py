@@ -61,7 +61,7 @@ from routelog.vhosts.vhost.hosted_queues import HostedQueues, QueueStore
 from routelog.vhosts.vhost.route_targets import RouteTargets
 from routelog.vhosts.vhost.stored_topology import StoredQueue, StoredTopology
 from routelog.vhosts.vhost.topology_keeper import Durable, TopologyKeeper
-from routelog.vhosts.vhost.vhost_definitions import VhostDefinitions
+from routelog.vhosts.vhost.vhost_definitions import BindCheck, VhostDefinitions
 from routelog.vhosts.vhost.vhost_policies import VhostPolicies
 
 log = logging.getLogger(__name__)
@@ -240,13 +240,14 @@ class VirtualHost:
         owned = msgspec.structs.replace(exchange, user=_user())
         return self._keeper.applied(self.routing.restore_exchange(owned))
 
-    def bind(self, binding: Binding) -> Durable:
+    def bind(self, binding: Binding, check: BindCheck = lambda _: None) -> Durable:
         """Bind a queue or an exchange to an exchange; see `RoutingTable.bind` for what it refuses.
 
         Raises:
             InvalidArguments: they are too large.
             BindingLimitReached, UserBindingLimitReached, DefinitionsLimitReached: there are too many.
         """
+        check(binding)
         checked_arguments(binding.arguments)
         return self.restore_binding(binding)
 
@@ -260,8 +261,9 @@ class VirtualHost:
                 hand_over(memory, added, self.post, self.queues)
         return durable
 
-    def unbind(self, binding: Binding) -> Durable:
-        """Remove a binding, if it is there."""
+    def unbind(self, binding: Binding, check: BindCheck = lambda _: None) -> Durable:
+        """Remove a binding, if it is there; see `bind`."""
+        check(binding)
         return self._keeper.applied(self.routing.unbind(binding))
 
     def delete_exchange(self, name: str, *, if_unused: bool) -> Durable:

@@ -11,6 +11,7 @@ from routelog.vhosts.messages.delivery import DeliverySource
 from routelog.vhosts.messages.recipient import Recipient
 from routelog.vhosts.queues.queue_handle import Answer, QueueCounts, QueueHandle
 
+BindCheck = Callable[[Binding], None]  # raises if the client may not, as the definitions are
 Done = asyncio.Future[Any] | None  # None: it is durable, or need not be
 
 
@@ -63,10 +64,10 @@ class VhostDefinitions(Protocol):
     def delete_exchange(self, name: str, *, if_unused: bool) -> Done:
         """See `VirtualHost`."""
 
-    def bind(self, binding: Binding) -> Done:
+    def bind(self, binding: Binding, check: BindCheck) -> Done:
         """See `VirtualHost`."""
 
-    def unbind(self, binding: Binding) -> Done:
+    def unbind(self, binding: Binding, check: BindCheck) -> Done:
         """See `VirtualHost`."""
 
     def wait_for_free(self, kind: DestinationKind, name: str) -> Awaitable[None] | None:

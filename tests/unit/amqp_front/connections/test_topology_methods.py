@@ -1,6 +1,6 @@
 """Topology methods on a channel that writes down what it answers, and when."""
 
-from asyncio import Future, gather
+from asyncio import Future, gather, wait_for
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -8,21 +8,26 @@ from typing import Any
 import pytest
 from pamqp import commands
 from support.queue_samples import Node, SlowDisk, running_node
+from support.waiting import WAIT_SECONDS
 from unit.vhosts.sessions.session_pipe import ScriptedLeader, call_of, settled_down
 
 from routelog.amqp_front.connections import topology_methods
+from routelog.exchanges import Exchange
+from routelog.log_backend import Change
 from routelog.vhosts import (
     AccessRefused,
     Answer,
     FrontConnections,
     FrontVhosts,
+    QueueLocked,
     QueueProperties,
     ResourceKind,
     Verb,
     VirtualHost,
     after,
 )
-from routelog.vhosts.stored.topology_record import queue_change
+from routelog.vhosts.sessions.session_message import SessionMessage
+from routelog.vhosts.stored.topology_record import exchange_change, queue_change
 
 
 @pytest.fixture
@@ -32,7 +37,7 @@ async def node(tmp_path: Path) -> AsyncIterator[Node]:
 
 
 class Permissions:
-    """What a user may configure begins with a prefix."""
+    """What a user may configure begins with a prefix; topic exchanges have keys that are for others."""
 
     def __init__(self, prefix: str) -> None:
         self._prefix = prefix
@@ -41,6 +46,11 @@ class Permissions:
         """See `PermissionCache`."""
         if verb is Verb.CONFIGURE and not name.startswith(self._prefix):
             raise AccessRefused(name)
+
+    def authorize_topic(self, exchange: str, verb: Verb, routing_key: str) -> None:
+        """See `PermissionCache`."""
+        if routing_key == "others":
+            raise AccessRefused(exchange)
 
     def authorize_any(self, kind: ResourceKind, name: str) -> None:
         """See `PermissionCache`."""
@@ -153,3 +163,146 @@ async def test_who_deletes_what_another_one_is_deleting_waits_with_it(node: Node
     assert first.answers[-1] == other.answers[1] == (None, {"message_count": 0})
     topology_methods.queue_delete(other, commands.Queue.Delete(queue="q"))
     assert other.answers[2] == (None, {"message_count": 0})
+
+
+MINE = QueueProperties("q", exclusive=True)
+LASTING = QueueProperties("q", durable=True)
+BINDINGS = [
+    commands.Queue.Bind(queue="q", exchange="x", routing_key="others"),
+    commands.Queue.Unbind(queue="q", exchange="x", routing_key="others"),
+    commands.Exchange.Bind(destination="amq.direct", source="x", routing_key="others"),
+    commands.Exchange.Unbind(destination="amq.direct", source="x", routing_key="others"),
+]
+
+
+class Front:
+    """A channel at a node whose leader is the test."""
+
+    def __init__(self, node: Node, *, is_open: bool) -> None:
+        self.leader = ScriptedLeader()
+        no_clients = FrontConnections("b", 1)
+        self.vhosts = FrontVhosts(node.vhosts, self.leader.link, no_clients, lambda *_: None)
+        self.vhosts.begin()
+        if is_open:
+            self.leader.open()
+        self.channel, self._stored = Channel(node.vhost), node.vhost.stored
+
+    def carry_out(self, method: Any) -> None:
+        """A client has sent a method."""
+        topology_methods.HANDLERS[type(method)](self.channel, method)
+
+    def has_queue(self, properties: QueueProperties, number: int) -> None:
+        """The leader's journal has it, instead of one that was; an exclusive one is another connection's."""
+        owner = "c/7" if properties.exclusive else ""
+        change = queue_change("/", properties, [number], owner=owner)
+        self._stored.apply(Change(change.key, None), None)
+        self._stored.apply(change, None)
+
+    def has_exchange(self, kind: str) -> None:
+        """The leader's journal has the exchange `x`."""
+        self._stored.apply(exchange_change("/", Exchange("x", kind, durable=True)), None)
+
+    async def asked(self) -> SessionMessage:
+        """The call that the leader has got."""
+        await settled_down()
+        (call,) = self.leader.said()
+        return call
+
+    async def told(self) -> None:
+        """The leader has told of all that it told others."""
+        call = await self.asked()
+        assert call_of(call) == ["carried_out"]
+        self.leader.answers(call, None)
+
+    async def carried_out(self, method: Any) -> None:
+        """Carry out a method that the leader is not needed for."""
+        self.carry_out(method)
+        await self.answered()
+
+    async def answered(self) -> None:
+        """The client is told how it went."""
+        await wait_for(gather(*self.channel.waits), WAIT_SECONDS)
+
+
+@pytest.mark.parametrize("is_open", [True, False])
+@pytest.mark.parametrize("method", BINDINGS[:2], ids=lambda each: str(each.name))
+async def test_anothers_exclusive_queue_that_is_not_known_here_is_not_bound(
+    node: Node, method: Any, is_open: bool
+) -> None:
+    front = Front(node, is_open=is_open)
+    front.has_exchange("direct")
+    front.carry_out(method)
+    await settled_down()
+    front.has_queue(MINE, 9)
+    if not is_open:
+        front.leader.open()
+    await front.told()
+    with pytest.raises(QueueLocked):
+        await front.answered()
+    assert not front.leader.said()
+
+
+@pytest.mark.parametrize("method", BINDINGS, ids=lambda each: str(each.name))
+async def test_keys_of_a_topic_exchange_that_is_not_known_here_are_checked(
+    node: Node, method: Any
+) -> None:
+    front = Front(node, is_open=True)
+    front.has_queue(LASTING, 9)
+    front.carry_out(method)
+    await settled_down()
+    front.has_exchange("topic")
+    await front.told()
+    with pytest.raises(AccessRefused):
+        await front.answered()
+    assert not front.leader.said()
+
+
+@pytest.mark.parametrize("method", BINDINGS[:2], ids=lambda each: str(each.name))
+async def test_an_exclusive_queue_that_is_another_one_by_now_is_bound(
+    node: Node, method: Any
+) -> None:
+    front = Front(node, is_open=False)
+    front.has_exchange("direct")
+    front.has_queue(MINE, 9)
+    front.carry_out(method)
+    await settled_down()
+    front.has_queue(LASTING, 10)
+    front.leader.open()
+    await front.told()
+    front.leader.answers(await front.asked(), 1)
+    await front.answered()
+    assert len(front.channel.answers) == 1
+
+
+@pytest.mark.parametrize("method", BINDINGS, ids=lambda each: str(each.name))
+@pytest.mark.parametrize("kind", ["direct", "topic"])
+async def test_ends_that_are_known_are_checked_without_the_leader(
+    node: Node, method: Any, kind: str
+) -> None:
+    front = Front(node, is_open=True)
+    front.has_exchange(kind)
+    front.has_queue(LASTING, 9)
+    if kind == "direct":
+        front.carry_out(method)
+        call = await front.asked()
+        assert call_of(call)[0].split("_")[0] in method.name.lower()
+        front.leader.answers(call, 1)
+        await front.answered()
+        assert len(front.channel.answers) == 1
+    else:
+        with pytest.raises(AccessRefused):
+            await front.carried_out(method)
+        assert not front.leader.said()
+
+
+@pytest.mark.parametrize("method", BINDINGS[:2], ids=lambda each: str(each.name))
+async def test_ends_are_checked_as_they_are_when_this_node_leads(node: Node, method: Any) -> None:
+    front = Front(node, is_open=False)
+    front.carry_out(method)
+    await settled_down()
+    front.vhosts.freeze()
+    node.vhost.declare_queue(MINE, "another connection")
+    front.vhosts.route_here()
+    front.vhosts.lead()
+    with pytest.raises(QueueLocked):
+        await front.answered()

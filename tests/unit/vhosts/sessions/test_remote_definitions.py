@@ -51,6 +51,12 @@ class Front:
         (call,) = self.leader.said()
         return call
 
+    async def told(self) -> None:
+        """The leader has told of all that it told others."""
+        call = await self.asked()
+        assert call_of(call) == ["carried_out"]
+        self.leader.answers(call, None)
+
     def defined(self, properties: QueueProperties, number: int = 9, owner: str = "") -> None:
         """The leader's journal has a queue."""
         change = queue_change("/", properties, [number], owner=owner)
@@ -70,6 +76,10 @@ async def front(tmp_path: Path) -> AsyncIterator[Front]:
 
 
 LASTING = QueueProperties("q", durable=True)
+
+
+def may(_: Binding) -> None:
+    """Any client may change it."""
 
 
 async def test_a_declaration_is_the_leaders_and_its_answer_is_known_here(front: Front) -> None:
@@ -119,12 +129,14 @@ async def test_a_refusal_of_the_leader_is_the_clients(front: Front) -> None:
 async def test_a_change_that_meets_the_end_of_a_session_is_asked_of_the_next_one(
     front: Front,
 ) -> None:
-    bound = front.definitions.bind(Binding("x", "q", "queue", "key"))
+    front.defined(LASTING)
+    bound = front.definitions.bind(Binding("amq.direct", "q", "queue", "key"), may)
     await front.asked()
     for _ in range(TRIES_MAX - 1):
         front.leader.session.lost("another node leads")
         await settled_down()
         front.leader.open()
+        await front.told()
         call = await front.asked()
     assert call_of(call)[0] == "bind_queue"
     front.leader.answers(call, 3)
@@ -185,8 +197,9 @@ async def test_what_others_may_have_made_since_is_not_removed(front: Front, meth
         if method == "delete_exchange":
             return definitions.delete_exchange("x", if_unused=False)
         kind: Any = method.removeprefix("unbind_")
-        return definitions.unbind(Binding("x", "q", kind, "key"))
+        return definitions.unbind(Binding("amq.direct", "q", kind, "key"), may)
 
+    front.defined(LASTING)
     first = removed()
     await front.asked()
     front.leader.session.lost("another node leads")
@@ -194,6 +207,8 @@ async def test_what_others_may_have_made_since_is_not_removed(front: Front, meth
     await settled_down()
     assert isinstance(first.exception(), SessionLost)
     front.leader.open()
+    if method != "delete_exchange":
+        await front.told()
     call = await front.asked()
     assert call_of(call)[0] == method
     front.leader.answers(call, 3)
@@ -235,7 +250,7 @@ async def test_a_change_waits_once_for_a_leader(front: Front, was_open: bool) ->
         front.definitions.declare_queue_of(LASTING, "c"),
         front.definitions.queue_declared("q", "c"),
         front.definitions.queue("late", "c"),
-        front.definitions.bind(Binding("x", "q", "queue", "key")),
+        front.definitions.bind(Binding("x", "q", "queue", "key"), may),
         front.definitions.declare_queue_of(QueueProperties("mine", exclusive=True), "c"),
     ]
     await settled_down()
@@ -406,6 +421,26 @@ async def test_a_queue_is_looked_for_here_when_this_node_leads(front: Front) -> 
     front.vhosts.route_here()
     front.vhosts.lead()
     assert await value_of(found) is queue
+
+
+@pytest.mark.parametrize("method", ["bind", "unbind"])
+async def test_who_may_bind_is_checked_for_each_leader(front: Front, method: str) -> None:
+    refusals: list[Exception] = []
+
+    def check(_: Binding) -> None:
+        for refusal in refusals:
+            raise refusal
+
+    front.defined(LASTING)
+    bound = getattr(front.definitions, method)(Binding("amq.direct", "q", "queue", "key"), check)
+    front.leader.session.lost("another node leads")
+    await settled_down()
+    refusals.append(QueueLocked("q", "/"))  # it was declared again meanwhile
+    front.leader.open()
+    await front.told()
+    with pytest.raises(QueueLocked):
+        await bound
+    assert not front.leader.said()
 
 
 async def test_the_leader_knows_whether_an_exchange_is_there(front: Front) -> None:
