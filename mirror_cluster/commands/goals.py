@@ -220,7 +220,8 @@ class InitGoal(_NodesOnly):
         entry = view.nodes.get(self._node)
         if entry is None or self._has_begun(view):
             return None
-        record = _record(view)
+        # What the refusal was judged by: told again, a node may find a record that nobody refuses.
+        record = _record(self._begun)
         seen = record.revision if record is not None else 0
         return NodeCommand(self._node, entry.process, Verb.INIT, seen=seen)
 

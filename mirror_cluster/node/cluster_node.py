@@ -18,7 +18,7 @@ from routelog.mirror_cluster.coordination.coordinator import (
     ReplicaNote,
 )
 from routelog.mirror_cluster.coordination.etcd_coordinator import EtcdCoordinator
-from routelog.mirror_cluster.coordination.refused_record import refused
+from routelog.mirror_cluster.coordination.refused_record import refused, refusing, serving
 from routelog.mirror_cluster.links.node_door import DoorSockets
 from routelog.mirror_cluster.links.node_links import LinkSecurity, NodeLinks
 from routelog.mirror_cluster.node.hosted_replica import HostedReplica, ShardOwner
@@ -191,20 +191,22 @@ class ClusterNode:
 
         Args:
             replicas: unless there is a record of this cluster, which names them.
-            revision: of the record in whose place it is to be; 0: there is none.
+            revision: of the record in whose place it is to be, which nodes refuse; 0: there is none.
 
         Returns:
-            Whether it was made; False: another one is there.
+            Whether it was made; False: another one is there, or one that is followed.
         """
         hosted, before = self.replicas[shard], self.view.records.get(shard)
         if revision != (before.revision if before is not None else 0):
             return False
         known = hosted.replica.known
+        notes = {**self.view.notes(shard), self.name: replica_note(hosted.replica)}
+        if before is not None and (serving(before, notes) or not refusing(notes)):
+            return False
         if before is not None and before.cluster == known.cluster:
             replicas = (*before.replicas, *{hosted.member.node}.difference(before.replicas))
         # Of all: a node that knows a newer one would not follow.
-        notes = [*self.view.notes(shard).values(), replica_note(hosted.replica)]
-        epochs = [max(note.promise.epoch, note.end[0]) for note in notes]
+        epochs = [max(note.promise.epoch, note.end[0]) for note in notes.values()]
         record = ShardRecord.beginning(
             shard,
             known.cluster or new_number(),

@@ -65,7 +65,7 @@ class FirstRecord:
             if await self._node.begin_shard(self._shard, self._names, revision):
                 log.info("the cluster begins with the data of this node")
             else:
-                log.warning("the cluster's record was not made: there is another one since")
+                log.warning("the cluster's record was not made: another one is there, or followed")
         except (CoordinatorUnavailable, CoordinatorRefused) as error:
             log.info("the cluster's record was not made: %s", error)
         finally:

@@ -217,6 +217,10 @@ def test_a_cluster_begins_again_in_the_place_of_the_record_that_is_refused() -> 
     assert goal.command(view(begun)) is None
     assert goal.is_reached(view(begun), ())
     assert not goal.is_reached(view(replace(begun, begun=0)), ()), "it is still the older one"
+    right = view(record(claim=9, epoch=4, revision=30))
+    assert goal.command(right) == NodeCommand("b", 2, Verb.INIT, seen=12), (
+        "which does nothing: the operator has not seen that record"
+    )
 
 
 def test_nobody_makes_another_record_from_one_that_nodes_refuse() -> None:

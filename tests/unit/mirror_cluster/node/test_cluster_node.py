@@ -102,3 +102,14 @@ async def test_a_cluster_begins_above_every_epoch_that_one_of_its_nodes_knows(
     await node.lead_alone("a")
     assert node.epoch == 14  # it would not follow one that it takes for old
     await node.aclose()
+
+
+async def test_a_record_that_nobody_refuses_is_not_begun_again(tmp_path: Path) -> None:
+    held = Held()
+    node = await StoreNode("a", tmp_path, held).start()
+    await node.lead_alone("a")
+    record = held.records[SHARD]
+    await until(lambda: node.node.view.records.get(SHARD) == record)
+    assert not await node.node.begin_shard(SHARD, "a", record.revision)
+    assert held.records[SHARD] == record
+    await node.aclose()
