@@ -185,7 +185,11 @@ def cluster_commands(load: Callable[[Path | None], ClusterOptions]) -> typer.Typ
     def init(
         node: Annotated[str, typer.Option("--from", metavar="NODE", help="Whose data count.")],
         accept_loss: Annotated[
-            bool, typer.Option("--accept-loss", help="What nodes have that are not alive is lost.")
+            bool,
+            typer.Option(
+                "--accept-loss",
+                help="What nodes that are not alive, or lost their disk, had is lost.",
+            ),
         ] = False,
         config: ConfigOption = None,
         timeout: TimeoutOption = TIMEOUT_SECONDS,

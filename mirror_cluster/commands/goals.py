@@ -11,6 +11,7 @@ from routelog.mirror_cluster.commands.cluster_status import alive_in_sync, is_le
 from routelog.mirror_cluster.coordination.coordinator import (
     ClusterView,
     NodeCommand,
+    NodeEntry,
     ReplicaNote,
     Verb,
 )
@@ -169,7 +170,7 @@ class InitGoal(_NodesOnly):
 
     Args:
         names: of all nodes.
-        accepts_loss: what is on nodes that are not alive may be lost.
+        accepts_loss: what was on nodes that are not alive, or have other disks, may be lost.
     """
 
     def __init__(
@@ -206,14 +207,28 @@ class InitGoal(_NodesOnly):
             return "not all nodes have said yet what they refuse"
         if own is None or notes[best].standing > own.standing:
             return f"{best} has more than {self._node}: `routelog cluster init --from {best}`"
-        missing = [name for name in self._names if name not in self._begun.nodes]
+        missing = self._missing(record, own)
         # So many may have everything, and no other one.
         if len(missing) >= self._min_in_sync and not self._accepts_loss:
             return (
-                f"{', '.join(missing)} are not alive: start them first,"
-                f" or lose what only they have: --accept-loss"
+                f"{', '.join(missing)} are not alive with the data that they had: start them with it,"
+                f" or lose it: --accept-loss"
             )
         return ""
+
+    def _missing(self, record: ShardRecord | None, own: ReplicaNote) -> list[str]:
+        """Nodes whose data nobody sees: their disks may be other ones, or not be there."""
+        nodes, known = self._begun.nodes, own.promise
+        names = {*self._names, *nodes}
+        if record is not None and record.cluster == known.cluster:
+            names.update(record.replicas)
+        # Only a node that has gone on alone has blocks of an epoch that is no record's: no other's data count.
+        is_alone = own.end[0] > known.epoch
+        return sorted(
+            name
+            for name in names
+            if name not in nodes or not (is_alone or _has_data(nodes[name], known.cluster))
+        )
 
     def command(self, view: ClusterView) -> NodeCommand | None:
         """What to ask of which node next."""
@@ -355,6 +370,14 @@ def would_stop(record: ShardRecord, view: ClusterView, node: str, min_in_sync: i
     names = ", ".join(sorted(left)) or "nobody"
     wanted = f"cluster_min_in_sync is {min_in_sync}"
     return f"confirms would stop: without it, {names} would be in sync, and {wanted}"
+
+
+def _has_data(entry: NodeEntry, cluster: int) -> bool:
+    """Whether a node has data of a cluster, on the disk that was in sync if one of this node was."""
+    note = entry.notes.get(SHARD)
+    if note is None or note.promise.cluster != cluster:
+        return False
+    return note.promise.incarnation in (0, entry.incarnation)
 
 
 def _record(view: ClusterView) -> ShardRecord | None:

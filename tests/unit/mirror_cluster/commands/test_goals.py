@@ -61,6 +61,12 @@ def serving(seen: ClusterView, node: str) -> ClusterView:
     return replace(seen, nodes={**seen.nodes, node: entry})
 
 
+def noted(seen: ClusterView, **notes: ReplicaNote) -> ClusterView:
+    """What nodes tell of their replicas."""
+    nodes = {name: replace(seen.nodes[name], notes={SHARD: each}) for name, each in notes.items()}
+    return replace(seen, nodes={**seen.nodes, **nodes})
+
+
 def init(seen: ClusterView, node: str, *, accepts_loss: bool = False) -> InitGoal:
     return InitGoal(seen, node, "abc", 2, accepts_loss=accepts_loss)
 
@@ -121,7 +127,7 @@ def init(seen: ClusterView, node: str, *, accepts_loss: bool = False) -> InitGoa
         (init(refused_by(view(LED, "bc")), "b"), ""),
         (
             init(refused_by(view(None, "b")), "b"),
-            "a, c are not alive: start them first, or lose what only they have: --accept-loss",
+            "a, c are not alive with the data that they had: start them with it, or lose it: --accept-loss",
         ),
         (init(refused_by(view(None, "b")), "b", accepts_loss=True), ""),
         (
@@ -221,6 +227,45 @@ def test_a_cluster_begins_again_in_the_place_of_the_record_that_is_refused() -> 
     assert goal.command(right) == NodeCommand("b", 2, Verb.INIT, seen=12), (
         "which does nothing: the operator has not seen that record"
     )
+
+
+EMPTY = ReplicaNote(refusal=Refusal.MISSING)
+
+
+@pytest.mark.parametrize(
+    ("a", "c", "names", "missing"),
+    [
+        # Their disks were replaced: nobody can tell what was on them.
+        (EMPTY, EMPTY, "abc", "a, c"),
+        # So was that of a member, which the newest record that it knows has with another one.
+        (ReplicaNote(Promise(7, epoch=3, incarnation=99), Refusal.MISSING), EMPTY, "abc", "a, c"),
+        (EMPTY, ReplicaNote(Promise(cluster=8), Refusal.OTHER), "abc", "a, c"),
+        # Another list of names changes nothing.
+        (EMPTY, EMPTY, "b", "a, c"),
+        # So many cannot have everything without one of those that are there.
+        (EMPTY, ReplicaNote(Promise(7, epoch=3, incarnation=3), Refusal.MISSING), "abc", ""),
+        (EMPTY, ReplicaNote(Promise(7, epoch=3), Refusal.MISSING), "abc", ""),
+    ],
+)
+def test_who_has_no_data_of_the_cluster_is_missing(
+    a: ReplicaNote, c: ReplicaNote, names: str, missing: str
+) -> None:
+    known = ReplicaNote(Promise(7, epoch=3, incarnation=2), Refusal.MISSING, is_in_sync=True)
+    seen = noted(view(None), a=a, b=replace(known, end=(3, 90)), c=c)
+    refusal = InitGoal(seen, "b", names, 2, accepts_loss=False).refusal()
+    assert refusal.partition(" are not alive with the data that they had")[0] == missing
+    assert InitGoal(seen, "b", names, 2, accepts_loss=True).refusal() == ""
+    # The operator had it go on alone since then, and emptied the others.
+    alone = noted(seen, b=replace(known, end=(4, 91)))
+    assert "not alive" not in InitGoal(alone, "b", names, 2, accepts_loss=False).refusal()
+
+
+def test_replicas_that_the_command_does_not_name_are_missing() -> None:
+    known = ReplicaNote(Promise(7, epoch=3), Refusal.OLDER, is_in_sync=True)
+    for cluster, missing in ((7, "a, c"), (8, "")):
+        led = noted(view(replace(record(), cluster=cluster), "b"), b=known)
+        refusal = InitGoal(led, "b", "b", 2, accepts_loss=False).refusal()
+        assert refusal.partition(" are not alive with the data that they had")[0] == missing
 
 
 def test_nobody_makes_another_record_from_one_that_nodes_refuse() -> None:
