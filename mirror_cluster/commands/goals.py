@@ -15,7 +15,13 @@ from routelog.mirror_cluster.coordination.coordinator import (
     ReplicaNote,
     Verb,
 )
-from routelog.mirror_cluster.coordination.refused_record import most, refused, refusing, serving
+from routelog.mirror_cluster.coordination.refused_record import (
+    most,
+    refused,
+    refusing,
+    serving,
+    standing,
+)
 from routelog.mirror_cluster.protocol.shard_record import SHARD, ShardRecord
 
 _END = (
@@ -205,7 +211,7 @@ class InitGoal(_NodesOnly):
         best, own = most(record, notes), notes.get(self._node)
         if not best:
             return "not all nodes have said yet what they refuse"
-        if own is None or notes[best].standing > own.standing:
+        if own is None or standing(best, notes) > standing(self._node, notes):
             return f"{best} has more than {self._node}: `routelog cluster init --from {best}`"
         missing = self._missing(record, own)
         # So many may have everything, and no other one.

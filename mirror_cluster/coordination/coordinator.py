@@ -40,7 +40,7 @@ class ReplicaNote:
         refusal: why it does not take the one that is there, in words; empty: it does.
         serves: it leads, and may confirm something at any time.
         is_in_sync: in the record that it has taken last.
-        end: epoch and position of its last block, while no record has been taken, or it refuses what is there.
+        end: epoch and position of its last block, while it neither leads nor follows, or refuses what is there.
     """
 
     promise: Promise = NOTHING
@@ -49,14 +49,16 @@ class ReplicaNote:
     is_in_sync: bool = False
     end: tuple[int, int] = (0, 0)
 
-    @property
-    def standing(self) -> tuple[bool, int, bool, int, tuple[int, int]]:
+    def standing(self, is_member: bool) -> tuple[bool, int, bool, tuple[int, int], int]:
         """Of two nodes, the one with the greater has what was confirmed, if one of them has.
 
         Members of the newest in-sync set have everything; others may be as long, while their leader goes on.
+
+        Args:
+            is_member: of the newest set that one of the nodes knows.
         """
         known = self.promise
-        return self.serves, known.begun, self.is_in_sync, known.revision, self.end
+        return self.serves, known.begun, is_member, self.end, known.revision
 
 
 @dataclass(frozen=True, slots=True)

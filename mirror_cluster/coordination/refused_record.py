@@ -4,6 +4,7 @@ Nothing is done about it by itself: only an operator knows whether that etcd is 
 """
 
 from routelog.mirror_cluster.coordination.coordinator import ClusterView, ReplicaNote
+from routelog.mirror_cluster.protocol.promise import NOTHING
 from routelog.mirror_cluster.protocol.shard_record import ShardRecord
 
 Notes = dict[str, ReplicaNote]
@@ -25,6 +26,16 @@ def serving(record: ShardRecord | None, notes: Notes) -> str:
     return "" if note.refusal or note.promise.refusal(record) else record.leader
 
 
+def standing(node: str, notes: Notes) -> tuple[object, ...]:
+    """See `ReplicaNote.standing`."""
+    # Who refuses knows more than what is there, and so than those that take it.
+    promises = [note.promise for note in refusing(notes).values()]
+    newest = max(promises, key=lambda each: (each.begun, each.revision), default=NOTHING)
+    note = notes[node]
+    is_member = note.is_in_sync and (not newest.in_sync or node in newest.in_sync)
+    return note.standing(is_member)
+
+
 def most(record: ShardRecord | None, notes: Notes) -> str:
     """The node that has what was confirmed, if one of those that run has; empty: some have not told yet.
 
@@ -35,7 +46,7 @@ def most(record: ShardRecord | None, notes: Notes) -> str:
         found = notes
     if any(note.promise.refusal(record) and not note.refusal for note in notes.values()):
         return ""
-    return max(found, key=lambda name: (found[name].standing, name))
+    return max(found, key=lambda name: (standing(name, notes), name))
 
 
 def refused(shard: int, view: ClusterView) -> str:

@@ -169,7 +169,7 @@ class ClusterNode:
 
     def _note(self, shard: int) -> ReplicaNote:
         replica = self.replicas[shard].replica
-        if replica.record is not None and replica.refusal is None:
+        if replica.refusal is None and (replica.serving or replica.is_streaming):
             # Its end changes with each block.
             return ReplicaNote(replica.known, serves=replica.serving, is_in_sync=replica.is_in_sync)
         return replica_note(replica)

@@ -30,6 +30,7 @@ class Promise:
         claim: who leads that epoch: each has one leader.
         revision: of the record; it grows with each change.
         incarnation: of this node's disk when that record has it in the in-sync set; 0: it does not.
+        in_sync: that set; empty: it is not known, as in the file of an earlier version.
     """
 
     cluster: int = 0
@@ -38,6 +39,7 @@ class Promise:
     claim: int = 0
     revision: int = 0
     incarnation: int = field(default=0, compare=False)
+    in_sync: frozenset[str] = field(default=frozenset(), compare=False)
 
     @classmethod
     def of(cls, record: ShardRecord, node: str = "") -> "Promise":
@@ -49,6 +51,7 @@ class Promise:
             record.claim,
             record.revision,
             record.incarnations.get(node, 0),
+            record.in_sync,
         )
 
     def refusal(self, record: ShardRecord | None) -> Refusal | None:

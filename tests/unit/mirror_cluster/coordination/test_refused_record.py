@@ -12,6 +12,7 @@ from routelog.mirror_cluster.protocol.shard_record import ShardRecord
 
 OLDER = replace(record(claim=5, epoch=2, revision=10), cluster=7)
 CHANGED = replace(OLDER, in_sync=frozenset("ac"), revision=12)
+DROPPED = replace(OLDER, in_sync=frozenset("fg"), epoch=9, revision=40)
 NEWER = replace(OLDER, leader="c", claim=6, epoch=3, revision=20)
 
 
@@ -20,6 +21,17 @@ def note(known: ShardRecord, position: int = 0, **more: object) -> ReplicaNote:
     refusal = "" if known == OLDER else Refusal.OLDER
     end = (known.epoch, position)
     return replace(ReplicaNote(Promise.of(known), refusal, is_in_sync=True, end=end), **more)
+
+
+def gone(known: ShardRecord, position: int, **more: object) -> ReplicaNote:
+    """As `note`, where etcd has no record; without a block where the position is -1."""
+    end = {"end": (0, 0)} if position < 0 else {}
+    return note(known, position, **{"refusal": Refusal.MISSING, **end, **more})
+
+
+def unsaid(known: ReplicaNote) -> ReplicaNote:
+    """By a promise that was written before promises had the in-sync set."""
+    return replace(known, promise=replace(known.promise, in_sync=frozenset()))
 
 
 def view(led: ShardRecord | None, **notes: ReplicaNote) -> ClusterView:
@@ -55,6 +67,23 @@ INIT = "Is it the right etcd? Then start all nodes, and `routelog cluster init -
             view(OLDER, a=note(OLDER), b=note(NEWER, 9, is_in_sync=False), c=note(OLDER)),
             INIT.format("c"),
         ),
+        # One that was in sync long ago has less than one that the newest set, which is gone, has dropped.
+        (
+            view(None, b=gone(OLDER, 9), e=gone(DROPPED, 500, is_in_sync=False)),
+            INIT.format("e"),
+        ),
+        # A member has everything, though it has taken none of the newer records.
+        (
+            view(None, b=gone(OLDER, 9), e=gone(CHANGED, 500, is_in_sync=False), a=gone(OLDER, 9)),
+            INIT.format("a"),
+        ),
+        # A promise of an earlier version does not say whom the newest record has in sync.
+        (
+            view(None, b=gone(OLDER, 9), e=unsaid(gone(DROPPED, 500, is_in_sync=False))),
+            INIT.format("b"),
+        ),
+        # Who has just got an empty disk knows the newest record, and has nothing.
+        (view(None, b=gone(OLDER, 9), e=gone(DROPPED, -1, is_in_sync=False)), INIT.format("b")),
         # Others have known more, too, and have not seen yet what is there.
         (view(OLDER, a=note(OLDER), b=note(NEWER, 7), c=note(NEWER, refusal="")), ""),
         (

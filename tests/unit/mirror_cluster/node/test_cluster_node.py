@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,8 @@ from routelog.mirror_cluster.coordination.coordinator import (
 from routelog.mirror_cluster.links.node_links import LinkSecurity
 from routelog.mirror_cluster.node import cluster_node
 from routelog.mirror_cluster.node.cluster_node import ClusterNode, NodeSettings
+from routelog.mirror_cluster.protocol.promise import Promise
+from routelog.mirror_cluster.protocol.shard_record import Member
 
 END_SECONDS_MAX = 30.0  # at once; a node that does not end never does
 
@@ -112,4 +115,26 @@ async def test_a_record_that_nobody_refuses_is_not_begun_again(tmp_path: Path) -
     await until(lambda: node.node.view.records.get(SHARD) == record)
     assert not await node.node.begin_shard(SHARD, "a", record.revision)
     assert held.records[SHARD] == record
+    await node.aclose()
+
+
+async def test_who_neither_leads_nor_follows_tells_where_its_journal_ends(tmp_path: Path) -> None:
+    held = Held()
+    node = await StoreNode("a", tmp_path, held).start()
+    await node.lead_alone("a", "z")
+    await node.declare("orders")
+    assert node.node.replicas[SHARD].replica.serving
+    await node.aclose()
+    other, held.revision = Member("z", 26), held.revision + 1
+    led = held.records[SHARD].led_by(other, 9).with_member(other).without(frozenset("a"))
+    held.records[SHARD] = led = replace(led, revision=held.revision)
+    node = await StoreNode("a", tmp_path, held).start()
+    replica = node.node.replicas[SHARD].replica
+    await until(lambda: replica.record == led)
+    end = replica.log.chain.end
+    assert end.position
+    await until(
+        lambda: "a" in held.nodes and held.nodes["a"].notes[SHARD].promise == Promise.of(led)
+    )
+    assert held.nodes["a"].notes[SHARD].end == (end.epoch, end.position)
     await node.aclose()

@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, cast
@@ -251,6 +252,21 @@ async def test_a_promise_that_cannot_be_read_stops_the_start(tmp_path: Path) -> 
     (tmp_path / "promise").write_bytes(b"\x00" * 100)
     with pytest.raises(PromiseUnreadable, match=r"promise: .* found"):
         await Shard(tmp_path).storage()
+
+
+def test_a_promise_keeps_the_in_sync_set_and_one_of_an_earlier_version_knows_none(
+    tmp_path: Path,
+) -> None:
+    kept = KeptPromise(tmp_path, SystemDisk())
+    for in_sync in ("ac", ""):
+        kept.write(Promise(7, epoch=3, incarnation=5, in_sync=frozenset(in_sync)))
+        assert kept.read().in_sync == frozenset(in_sync)
+    file = tmp_path / "promise"
+    earlier = json.loads(file.read_text())
+    del earlier["in_sync"]
+    file.write_text(json.dumps(earlier))
+    found = kept.read()
+    assert (found.incarnation, found.in_sync) == (5, frozenset())
 
 
 async def test_a_promise_that_cannot_be_kept_ends_the_node(tmp_path: Path) -> None:

@@ -44,3 +44,4 @@ def test_a_promise_says_with_which_disk_the_node_was_in_sync() -> None:
     assert Promise.of(KNOWN, "b").incarnation == 2
     assert Promise.of(KNOWN.without(frozenset("b")), "b").incarnation == 0
     assert Promise.of(KNOWN, "b") == Promise.of(KNOWN), "of the same record"
+    assert Promise.of(KNOWN, "b").in_sync == {*"abc"}
