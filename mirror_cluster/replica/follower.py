@@ -211,7 +211,7 @@ class Follower:
         if self.state is not FollowerState.OPENING or self._erasing:
             return []
         self.state = FollowerState.STREAMING
-        return self._acknowledge() + (self._leave() if self.draining else [])
+        return self._acknowledge()
 
     def _copy_from(self, message: CopyFrom, now: float) -> list[Action]:
         if self.state is not FollowerState.ASKING:
@@ -252,6 +252,8 @@ class Follower:
 
     def _acknowledge(self) -> list[Action]:
         assert self._record is not None
+        # The leader must not take for in sync who leaves, and what has been sent may be lost.
+        leave = self._leave() if self.draining else []
         message = Acknowledge(
             self._identity.shard,
             self._record.epoch,
@@ -259,7 +261,7 @@ class Follower:
             self._log.durable,
             self._stamp,
         )
-        return [Send(self._record.leader, message)]
+        return [*leave, Send(self._record.leader, message)]
 
     def _leave(self) -> list[Action]:
         assert self._record is not None

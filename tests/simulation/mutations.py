@@ -29,9 +29,9 @@ Patch = tuple[Any, str, Any]
 
 
 def _acknowledges_all(self: Follower) -> list[Action]:
-    sends = _ACKNOWLEDGE(self)
-    end = self._log.chain.end_position
-    return [Send(each.to, replace(each.message, durable=end)) for each in sends]
+    *leave, send = _ACKNOWLEDGE(self)
+    acknowledged = replace(send.message, durable=self._log.chain.end_position)
+    return [*leave, Send(send.to, acknowledged)]
 
 
 def _counts_its_own_unsynced(self: Leader) -> dict[Member, int]:

@@ -378,6 +378,31 @@ def test_a_follower_that_is_drained_leaves_the_set_at_once() -> None:
     assert nodes.record.in_sync == {"a", "b"}
 
 
+def test_a_drained_follower_that_opens_another_session_stays_out_of_the_set() -> None:
+    nodes = cluster()
+    nodes.tell("c", Drain())
+    nodes.seen["c"].clear()
+    nodes.held = {"c"}
+    nodes.submit("a", b"lost on its way")
+    nodes.held = set()
+    nodes.submit("a", b"one")
+    assert any(
+        isinstance(each.message, Hello) for each in nodes.seen["c"] if isinstance(each, Send)
+    )
+    assert nodes.committed()["a"] == 3
+    assert nodes.reasons("a")[1:] == ["c is about to stop: not in sync any more"]
+
+
+def test_a_follower_whose_leave_was_lost_leaves_all_the_same() -> None:
+    nodes = cluster()
+    nodes.held = {"c"}
+    nodes.tell("c", Drain())
+    nodes.held = set()
+    nodes.wait(1)
+    assert nodes.record.in_sync == {"a", "b"}
+    assert nodes.reasons("a")[1:] == ["c is about to stop: not in sync any more"]
+
+
 def test_a_follower_is_dispensable_while_another_member_leads() -> None:
     nodes = cluster()
     assert [nodes.nodes[node].is_dispensable for node in "abc"] == [False, True, True]
