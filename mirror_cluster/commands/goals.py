@@ -140,28 +140,33 @@ class DrainGoal(_NodesOnly):
 class RepairGoal(_NodesOnly):
     """A node has given up what it had, which is damaged, and takes a copy of the leader's data.
 
-    A leader hands over first. Who has given up its data has another incarnation.
+    It is drained first: one change of the record decides which members do without it, so that several are not
+    given up at once. Who refuses the record is in no set that counts. Who has given up its data has another
+    incarnation.
     """
 
     def __init__(self, begun: ClusterView, node: str, min_in_sync: int) -> None:
         self._begun = begun
         self._node = node
+        self._min_in_sync = min_in_sync
         self._drain = DrainGoal(begun, node, min_in_sync)
 
     def refusal(self) -> str:
         """Why this cannot be had as things are; empty: it can."""
-        return self._drain.refusal()
+        return self._problem(self._begun)
+
+    def _problem(self, view: ClusterView) -> str:
+        return DrainGoal(view, self._node, self._min_in_sync).refusal()
 
     def command(self, view: ClusterView) -> NodeCommand | None:
         """What to ask of which node next."""
-        command = self._drain.command(view)
-        if command is not None and command.verb is Verb.DRAIN:
-            return replace(command, verb=Verb.REPAIR) if self._is_spared(view) else None
-        return command
-
-    def _is_spared(self, view: ClusterView) -> bool:
-        record = _record(view)
-        return record is not None and is_led(record, view) and not self.is_reached(view, ())
+        record, command = _record(view), self._drain.command(view)
+        if record is None or command is None or command.verb is not Verb.DRAIN:
+            return command
+        if self._problem(view) or self.is_reached(view, ()):
+            return None
+        is_member = self._node in record.in_sync and self._node not in refusing(view.notes(SHARD))
+        return command if is_member else replace(command, verb=Verb.REPAIR)
 
     def is_reached(self, view: ClusterView, sent: Sequence[NodeCommand]) -> bool:
         """Whether it is done."""

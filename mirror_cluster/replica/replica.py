@@ -156,10 +156,10 @@ class Replica:
 
     @property
     def is_dispensable(self) -> bool:
-        """Whether nothing is lost without what is here: another node leads with all of it."""
+        """Whether nothing is lost without what is here: another node leads, and this one is not in sync."""
         record, node = self._record, self._identity.member.node
-        if record is None or record.leader in ("", node) or not record.in_sync - {node}:
-            return False
+        if record is None or record.leader in ("", node) or node in record.in_sync:
+            return False  # of a set, each member would find the others
         # A claim under way may be accepted, and a copy that arrives is not to be met on its way.
         is_busy = self.leader is not None or self._claim_revision is not None or self.has_ended
         return not is_busy and self._follower.state is not FollowerState.COPYING

@@ -270,6 +270,10 @@ class Faults:
         if node.replica is None or node.is_paused:
             return
         command = self._randomness.choice((on.Transfer(), on.Drain()))
+        if isinstance(command, on.Transfer) and node.replica.is_dispensable:
+            self._note(f"repair: {node.name}")
+            node.give_up()
+            return
         self._note(f"command: {node.name} {type(command).__name__}")
         node.handle(command)
         if isinstance(command, on.Drain):

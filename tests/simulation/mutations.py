@@ -56,6 +56,13 @@ def _goes_on(self: Replica, actions: list[Action]) -> list[Action]:
     return [action for action in actions if not isinstance(action, Exit)]
 
 
+def _has_other_members(self: Replica) -> bool:
+    record, node = self._record, self._identity.member.node
+    if record is None or record.leader in ("", node) or self._claim_revision is not None:
+        return False
+    return self.leader is None and record.in_sync != {node}
+
+
 def _takes_any_epoch(self: Follower, sender: str, message: Any, now: float) -> list[Action]:
     if self._record is not None:
         message = replace(message, session=self._session, epoch=self._record.epoch)
@@ -209,6 +216,9 @@ MUTATIONS: dict[str, list[Patch]] = {
         (Replica, "_is_outdated", lambda self, record: False)
     ],
     "an operator begins again with the node that has least": [(cluster, "most", _least)],
+    "a member of the set gives up what it has": [
+        (Replica, "is_dispensable", property(_has_other_members))
+    ],
     "a wiped disk may lead": [
         (election, "can_lead", lambda record, member: member.node in record.in_sync)
     ],

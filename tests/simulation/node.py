@@ -127,6 +127,12 @@ class Node:
         if self.cluster.clients is not None:
             rmtree(self._data, ignore_errors=True)  # it may never have been started on that disk
 
+    def give_up(self) -> None:
+        """An operator's command: what is here goes, and what it knows of records stays."""
+        promise = self.disk.platter.promise
+        self.wipe(0.5)
+        self.disk.platter.promise = promise
+
     def rot(self, place: int) -> None:
         """A place of what is applied cannot be read any more."""
         self.disk.platter.rotten = frozenset((place,))

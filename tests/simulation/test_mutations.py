@@ -14,6 +14,7 @@ FIRST_SEEDS = {
     "a proposal without an answer is forgotten": 1523,
     "a leader whose lease is lost goes on": 2185,
     "a member takes a copy of what its leader knows to be committed": 106,
+    "a member of the set gives up what it has": 400,
     "a schedule is told of what is not committed": 98,
     "a truncation is answered before it is durable": 271,
     "what is applied is cut": 71,

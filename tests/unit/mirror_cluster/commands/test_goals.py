@@ -54,6 +54,16 @@ def refused_by(seen: ClusterView) -> ClusterView:
     return replace(seen, nodes={**seen.nodes, **nodes})
 
 
+def older_for(seen: ClusterView, node: str, serves: str = "") -> ClusterView:
+    """One node has known a later record, which the others take no part in."""
+    taken = Promise.of(seen.records[SHARD])
+    notes = {name: ReplicaNote(taken, serves=name == serves) for name in seen.nodes}
+    notes[node] = ReplicaNote(replace(taken, claim=9, revision=9), Refusal.OLDER, is_in_sync=True)
+    entries = seen.nodes.items()
+    nodes = {name: replace(entry, notes={SHARD: notes[name]}) for name, entry in entries}
+    return replace(seen, nodes=nodes)
+
+
 def serving(seen: ClusterView, node: str) -> ClusterView:
     """By the record that is there."""
     note = ReplicaNote(Promise.of(seen.records[SHARD]), serves=True)
@@ -96,6 +106,7 @@ def init(seen: ClusterView, node: str, *, accepts_loss: bool = False) -> InitGoa
             RepairGoal(view(record(in_sync="ab")), "b", 2),
             "confirms would stop: without it, a would be in sync, and cluster_min_in_sync is 2",
         ),
+        (RepairGoal(older_for(view(LED), "c", serves="a"), "c", 2), ""),
         (JoinGoal(view(record(in_sync="ab", replicas="ab"), "abc"), "c"), ""),
         (JoinGoal(view(record(in_sync="ab", replicas="ab"), "ab"), "c"), "c is not alive"),
         (JoinGoal(view(record(claim=7)), "c"), "nobody leads"),
@@ -204,6 +215,20 @@ def test_who_leads_hands_over_and_its_next_process_gives_up_what_is_damaged() ->
     again = replace(started, nodes={**started.nodes, "a": empty})
     assert goal.is_reached(again, [hand_over])
     assert goal.command(again) is None
+
+
+def test_a_member_leaves_the_set_before_it_gives_up_what_is_damaged() -> None:
+    goal = RepairGoal(view(LED), "b", 2)
+    assert goal.command(view(LED)) == NodeCommand("b", 2, Verb.DRAIN)
+    drained = view(record(in_sync="ac"))
+    assert goal.command(drained) == NodeCommand("b", 2, Verb.REPAIR)
+    for left in (view(LED, "ab"), view(record(in_sync="ac"), "ab"), view(record(in_sync="ab"))):
+        assert goal.command(left) is None, "what it has may be needed by now"
+
+
+def test_who_refuses_what_another_node_confirms_by_gives_up_what_it_has() -> None:
+    refused = older_for(view(LED), "c", serves="a")
+    assert RepairGoal(refused, "c", 2).command(refused) == NodeCommand("c", 3, Verb.REPAIR)
 
 
 def test_a_cluster_begins_with_the_data_of_the_node_that_is_named() -> None:

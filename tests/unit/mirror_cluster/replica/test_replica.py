@@ -403,15 +403,30 @@ def test_a_follower_whose_leave_was_lost_leaves_all_the_same() -> None:
     assert nodes.reasons("a")[1:] == ["c is about to stop: not in sync any more"]
 
 
-def test_a_follower_is_dispensable_while_another_member_leads() -> None:
+def dispensable(nodes: Cluster) -> list[str]:
+    return [name for name, each in nodes.nodes.items() if each.is_dispensable]
+
+
+def test_of_two_members_that_are_to_be_given_up_one_stays() -> None:
     nodes = cluster()
-    assert [nodes.nodes[node].is_dispensable for node in "abc"] == [False, True, True]
-    nodes.nodes["b"].handle(NodesAlive({node: PROCESSES[node] for node in "bc"}), nodes.now)
-    assert not nodes.nodes["b"].is_dispensable, "its claim is not answered yet"
-    copies = following(chain_of(1), epoch=2)
-    assert copies.is_dispensable
-    copies.handle(Received("a", CopyFrom(SHARD, 2, SESSIONS[copies])), 1.0)
-    assert not copies.is_dispensable, "it is about to be replaced"
+    assert not dispensable(nodes)
+    nodes.tell("b", Drain())
+    nodes.tell("c", Drain())
+    nodes.wait(10)
+    assert nodes.record.in_sync == {"a", "c"}
+    assert dispensable(nodes) == ["b"]
+
+
+def test_who_copies_or_may_lead_is_not_dispensable() -> None:
+    follower = following(chain_of(1))
+    without = record(in_sync="ab", epoch=2, revision=2)
+    follower.handle(RecordSeen(without), 1.0)
+    assert follower.is_dispensable
+    follower.handle(Received("a", CopyFrom(SHARD, 2, SESSIONS[follower])), 1.0)
+    assert not follower.is_dispensable, "it is about to be replaced"
+    follower = following(chain_of(1))
+    follower.handle(RecordSeen(replace(without, leader="c")), 1.0)
+    assert not follower.is_dispensable
 
 
 def with_replicas(nodes: Cluster, *names: str) -> None:
