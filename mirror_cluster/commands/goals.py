@@ -156,6 +156,9 @@ class RepairGoal(_NodesOnly):
         return self._problem(self._begun)
 
     def _problem(self, view: ClusterView) -> str:
+        problem = refused(SHARD, view)
+        if problem and not serving(_record(view), view.notes(SHARD)):
+            return problem  # whose data count is not known yet
         return DrainGoal(view, self._node, self._min_in_sync).refusal()
 
     def command(self, view: ClusterView) -> NodeCommand | None:

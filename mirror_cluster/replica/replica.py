@@ -160,6 +160,8 @@ class Replica:
         record, node = self._record, self._identity.member.node
         if record is None or record.leader in ("", node) or node in record.in_sync:
             return False  # of a set, each member would find the others
+        if self.refusal is not None:
+            return False  # the others may go on by another record
         # A claim under way may be accepted, and a copy that arrives is not to be met on its way.
         is_busy = self.leader is not None or self._claim_revision is not None or self.has_ended
         return not is_busy and self._follower.state is not FollowerState.COPYING

@@ -106,6 +106,12 @@ def init(seen: ClusterView, node: str, *, accepts_loss: bool = False) -> InitGoa
             RepairGoal(view(record(in_sync="ab")), "b", 2),
             "confirms would stop: without it, a would be in sync, and cluster_min_in_sync is 2",
         ),
+        # Whose data count is not known while nodes refuse the record.
+        (
+            RepairGoal(older_for(view(LED), "c"), "b", 2),
+            f"{Refusal.OLDER}: c refuse it. Is it the right etcd? Then start all nodes, and"
+            " `routelog cluster init --from c`",
+        ),
         (RepairGoal(older_for(view(LED), "c", serves="a"), "c", 2), ""),
         (JoinGoal(view(record(in_sync="ab", replicas="ab"), "abc"), "c"), ""),
         (JoinGoal(view(record(in_sync="ab", replicas="ab"), "ab"), "c"), "c is not alive"),
@@ -224,6 +230,7 @@ def test_a_member_leaves_the_set_before_it_gives_up_what_is_damaged() -> None:
     assert goal.command(drained) == NodeCommand("b", 2, Verb.REPAIR)
     for left in (view(LED, "ab"), view(record(in_sync="ac"), "ab"), view(record(in_sync="ab"))):
         assert goal.command(left) is None, "what it has may be needed by now"
+    assert goal.command(older_for(drained, "c")) is None
 
 
 def test_who_refuses_what_another_node_confirms_by_gives_up_what_it_has() -> None:

@@ -429,6 +429,17 @@ def test_who_copies_or_may_lead_is_not_dispensable() -> None:
     assert not follower.is_dispensable
 
 
+def test_nothing_is_dispensable_while_the_record_of_the_coordinator_is_refused() -> None:
+    nodes = cluster()
+    older = nodes.record
+    nodes.tell("b", Drain())
+    assert dispensable(nodes) == ["b"]
+    nodes.tell("b", RecordSeen(older))
+    assert not dispensable(nodes)
+    nodes.tell("b", RecordSeen(nodes.record))
+    assert dispensable(nodes) == ["b"]
+
+
 def with_replicas(nodes: Cluster, *names: str) -> None:
     """As an operator's command changes the record."""
     wanted = nodes.record.with_replicas(names)
