@@ -65,6 +65,7 @@ from routelog.mirror_cluster.replica.settings import ReplicaSettings
 
 log = logging.getLogger(__name__)
 
+SURE_LEASES = 2.0  # a process that has a lease for so long is alive
 DRAIN_LEASES_MAX = 2.5  # for another node to lead; without one, this node stops all the same
 
 
@@ -143,8 +144,8 @@ class ClusterMember:
             False: nothing was begun, the process starts again first, as `ended` says.
 
         Raises:
-            CannotJoin: there is no etcd to start, or the others cannot reach this node.
-            JournalDamaged: and no other node has everything.
+            CannotJoin: there is no etcd to start, the others cannot reach this node, or its journal is damaged
+                and no other node that has everything is alive.
             MetadataCorrupt, UnknownEntry, OSError: the data cannot be used.
         """
         incarnation = read_incarnation(self._data, self._disk)
@@ -194,7 +195,9 @@ class ClusterMember:
     async def _begin_anew(self, damage: JournalDamaged) -> None:
         """Give up what is here, where another node has all of it: the next start takes a copy of that."""
         if not await self._others_have_all():
-            raise damage
+            raise CannotJoin(
+                f"{damage}. No other node that has everything is alive: with one, this node takes a copy"
+            )
         log.error("%s: all is given up here, as other nodes have it", damage)
         self._give_up_data()
         await self._node.coordinator.aclose()
@@ -227,20 +230,36 @@ class ClusterMember:
         empty.keep()
 
     async def _others_have_all(self) -> bool:
+        """Whether another node has all that is committed, and lives: its name in the record does not say so."""
+        own, before = self._options.node, frozenset[int]()
         for tries_left in reversed(range(JOIN_TRIES_MAX)):
+            alive = frozenset[int]()
             try:
                 view = await self._node.coordinator.read()
             except (CoordinatorRefused, CoordinatorUnavailable) as error:
                 if tries_left == 0:
                     raise CannotJoin(f"the journal is damaged, and {error}") from None
-                await asyncio.sleep(JOIN_PAUSE_SECONDS)
             else:
-                break
-        record = view.records.get(SHARD)
-        refusal = KeptPromise(self._data, self._disk).read().refusal(record)
-        if refusal is not None:
-            raise CannotJoin(f"the journal is damaged, and {refusal}")
-        return record is not None and bool(record.in_sync - {self._options.node})
+                record = view.records.get(SHARD)
+                refusal = KeptPromise(self._data, self._disk).read().refusal(record)
+                if refusal is not None:
+                    raise CannotJoin(f"the journal is damaged, and {refusal}")
+                if record is None or record.in_sync <= {own}:
+                    return False
+                alive = frozenset(
+                    entry.process
+                    for name, entry in view.nodes.items()
+                    if name != own
+                    and Member(name, entry.incarnation) in record.members
+                    and not entry.is_damaged
+                )
+                if alive & before:
+                    return True
+            # A process that died with this one, or with etcd, has its lease for a while.
+            sure_seconds = SURE_LEASES * self._options.lease_seconds
+            await asyncio.sleep(sure_seconds if alive else JOIN_PAUSE_SECONDS)
+            before = alive
+        return False
 
     def _open(self, incarnation: int) -> ClusterNode:
         options = self._options

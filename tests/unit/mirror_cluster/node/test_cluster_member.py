@@ -9,9 +9,10 @@ from typing import Any, cast
 
 import pytest
 
-from routelog.log_backend import SystemClock, SystemDisk
-from routelog.mirror_cluster.coordination.coordinator import ClusterView
-from routelog.mirror_cluster.node.cluster_member import ClusterMember, LeadingNode
+from routelog.log_backend import JournalDamaged, SystemClock, SystemDisk
+from routelog.mirror_cluster.coordination.coordinator import ClusterView, NodeEntry
+from routelog.mirror_cluster.node import cluster_member
+from routelog.mirror_cluster.node.cluster_member import CannotJoin, ClusterMember, LeadingNode
 from routelog.mirror_cluster.node.cluster_options import ClusterOptions
 from routelog.mirror_cluster.protocol.shard_record import SHARD, Member, ShardRecord
 
@@ -86,3 +87,65 @@ async def test_a_node_without_a_copy_has_no_session(node: MemberNode) -> None:
     node.see("a", "b")
     with pytest.raises(ConnectionError):
         await node.member.connect_session(LeadingNode("a", 70), lambda transport, unread: None)
+
+
+class Coordinator:
+    """It holds a record, and the leases of these nodes at each reading, the last for ever."""
+
+    def __init__(self, record: ShardRecord, *leases: list[NodeEntry]) -> None:
+        self._record = record
+        self._leases = [*leases]
+
+    async def read(self) -> ClusterView:
+        """The next of them."""
+        entries = self._leases.pop(0) if len(self._leases) > 1 else self._leases[0]
+        return ClusterView(1, {SHARD: self._record}, {each.node: each for each in entries})
+
+    async def aclose(self) -> None:
+        """Nothing is open."""
+
+
+WHOLE = NodeEntry("a", 70, "127.0.0.1:1", 1)
+BOTH_IN_SYNC = RECORD.with_member(Member("c", 3))
+
+
+async def begin_anew(
+    node: MemberNode, monkeypatch: pytest.MonkeyPatch, *leases: list[NodeEntry]
+) -> None:
+    """A start with a damaged journal."""
+    monkeypatch.setattr(cluster_member, "JOIN_PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr(cluster_member, "SURE_LEASES", 0.0)
+    node.member._node.coordinator = cast(Any, Coordinator(BOTH_IN_SYNC, *leases))
+    await node.member._begin_anew(JournalDamaged(Path("1.journal"), 0, "a commit has changed"))
+
+
+async def test_damaged_data_go_where_a_living_node_has_all(
+    node: MemberNode, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    await begin_anew(node, monkeypatch, [], [WHOLE])
+    assert node.member.ended.done()
+    assert "copied" in SystemDisk().list_directory(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "leases",
+    [
+        [[]],
+        [[replace(WHOLE, incarnation=8)]],  # its disk is another one since
+        [[replace(WHOLE, is_damaged=True)]],
+        [[NodeEntry("b", 71, "127.0.0.1:2", 2)]],  # it is not in sync
+        [[NodeEntry("c", 72, "127.0.0.1:3", 3)]],  # this node, before it died
+        [[WHOLE], []],  # it died, too
+        [[replace(WHOLE, process=process)] for process in range(31)],  # it ends at each start
+    ],
+)
+async def test_damaged_data_stay_where_no_living_node_has_all(
+    node: MemberNode,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    leases: list[list[NodeEntry]],
+) -> None:
+    with pytest.raises(CannotJoin, match=r"log repair.*No other node that has everything is alive"):
+        await begin_anew(node, monkeypatch, *leases)
+    assert not node.member.ended.done()
+    assert SystemDisk().list_directory(tmp_path) == []
