@@ -52,6 +52,7 @@ class Peer:
         leaving: why nobody may wait for it, in words; empty: it stays. HAS_ENDED lasts until it answers again.
         probe: a time, and the leader's end then: durable up to there, it had caught up at that time.
         shipped_at: when the newest message was sent.
+        is_doubted: a member that lacks what is committed, if its `Hello` did not come late.
     """
 
     member: Member
@@ -63,6 +64,7 @@ class Peer:
     probe: tuple[float, int] | None = None
     shipped_at: float = 0.0
     told: int = 0
+    is_doubted: bool = False
 
     @classmethod
     def opened(cls, member: Member, session: int, common: Mark) -> "Peer":
@@ -121,6 +123,7 @@ class Leader:
         self._target = ""  # of a transfer
         self._transfer_ends = 0.0
         self._heals_at = now
+        self._outdated: frozenset[Member] = frozenset()  # their disks are not what they were
         self._begin = log.chain.end_position + 1
 
     @property
@@ -197,6 +200,7 @@ class Leader:
     def adopt(self, record: ShardRecord, now: float) -> list[Action]:
         """The coordinator has a newer record, of this epoch; what was proposed before it has its answer."""
         self._in_sync.adopt(record)
+        self._outdated &= record.members
         self._open_revision = None
         self._peers = {node: peer for node, peer in self._peers.items() if node in record.replicas}
         return self._advance(now)
@@ -254,6 +258,11 @@ class Leader:
             return [Exit(f"{sender} has blocks of a later epoch")]
         member = Member(sender, message.incarnation)
         common = self._log.chain.common_point(message.epoch_ends)
+        if member in self._in_sync.record.members:
+            if message.epoch_ends and (common is None or common.position < self._log.committed):
+                return self._doubt(member, message)
+            if self._is_outdated(member, message):
+                self._outdated |= {member}
         if common is None or self._lacks_offsets(common):
             self._peers.pop(sender, None)
             self._caught_up.pop(member, None)  # confirms do not wait for it
@@ -261,6 +270,24 @@ class Leader:
             return [copy, *self._advance(now)]
         self._peers[sender] = Peer.opened(member, message.session, common)
         return [Send(sender, TruncateTo(shard, self.epoch, message.session, common))]
+
+    def _doubt(self, member: Member, message: Hello) -> list[Action]:
+        """Ask a member for the last committed block, which it has on its disk if that is what it was.
+
+        Who does not have it wants a copy, in its next session: then the `Hello` before has not come late.
+        """
+        common = self._log.chain.mark(self._log.committed)
+        assert common is not None
+        self._peers[member.node] = peer = Peer.opened(member, message.session, common)
+        peer.is_doubted = True
+        answer = TruncateTo(self._identity.shard, self.epoch, message.session, common)
+        return [Send(member.node, answer)]
+
+    def _is_outdated(self, member: Member, message: Hello) -> bool:
+        """Whether the disk of a member is an older one: it has answered that it lacks what is committed."""
+        peer = self._peers.get(member.node)
+        is_answer = peer is not None and peer.is_doubted and message.session == peer.session + 1
+        return is_answer and not message.epoch_ends
 
     def _lacks_offsets(self, common: Mark) -> bool:
         """Whether a journal that goes on behind this block does not tell of all offsets that were given.
@@ -331,6 +358,10 @@ class Leader:
 
     def _wanted(self, now: float) -> Propose | None:
         record = self._in_sync.record
+        if self._outdated:  # at once, whatever `min_in_sync` is: it must not lead with what it has
+            left = frozenset(member.node for member in self._outdated)
+            why = f"the disk of {', '.join(sorted(left))} is an older one: not in sync any more"
+            return Propose(record.without(left), record, why)
         if self._target:
             return self._handed_over()
         for _, peer in sorted(self._peers.items()):

@@ -45,6 +45,7 @@ class Checker:
         self._deposed_at: dict[int, float] = {}
         self._served_epoch = 0
         self._rotten: set[str] = set()  # at any time
+        self._older: set[str] = set()  # the same
 
     # Steps of a node
 
@@ -100,6 +101,11 @@ class Checker:
         """Its disk is another one."""
         for known in (self._promised, self._erased, self._gone):
             known.pop(node.name, None)
+
+    def older(self, node: "Node") -> None:
+        """Its disk is as it was at some time before."""
+        self.wiped(node)
+        self._older.add(node.name)
 
     def sent(self, node: "Node", message: Message) -> None:
         """A message leaves."""
@@ -270,8 +276,9 @@ class Checker:
             return
         self._must(after.epoch >= before.epoch, f"I1: the epoch falls to {after.epoch}")
         size_min = self._cluster.settings.min_in_sync
+        is_older = (before.in_sync - after.in_sync) & self._older
         self._must(
-            len(after.in_sync) >= min(size_min, len(before.in_sync)),
+            len(after.in_sync) >= min(size_min, len(before.in_sync)) or bool(is_older),
             f"I15: in sync are {sorted(after.in_sync)}, {size_min} must be",
         )
         end = self.history[self._committed_end]

@@ -1,7 +1,7 @@
 """A disk that loses, tears and reorders what was not synced, and that can hang."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
 
@@ -32,6 +32,9 @@ class Platter:
     def is_rotten(self) -> bool:
         """Whether something cannot be read."""
         return bool(self.rotten)
+
+
+Image = tuple[Platter, dict[int, ShardBlock]]
 
 
 class Disk:
@@ -90,6 +93,15 @@ class Disk:
         for position in [each for each in self.slots if each > kept]:
             del self.slots[position]
         self.platter.incarnation = incarnation
+
+    def image(self) -> Image:
+        """What is on it, to be put back later."""
+        return replace(self.platter), {**self.slots}
+
+    def put_back(self, image: Image) -> None:
+        """What was on it at some time is there again; no process runs."""
+        platter, slots = image
+        self.platter, self.slots = replace(platter), {**slots}
 
     def recover(self) -> tuple[Chain, dict[int, ShardBlock]]:
         """The journal: blocks that follow each other from the base on."""

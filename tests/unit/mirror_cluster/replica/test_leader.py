@@ -60,8 +60,18 @@ class Led:
 
     def hello(self, node: str, *ends: Mark, session: int = 7, epoch: int = 1) -> list[Action]:
         """A follower opens a session."""
+        return self.say_hello(node, ends or (START,), session, epoch)
+
+    def wants_copy(self, node: str, session: int = 7) -> list[Action]:
+        """A follower opens a session, and tells nothing of what it has."""
+        return self.say_hello(node, (), session)
+
+    def say_hello(
+        self, node: str, ends: tuple[Mark, ...], session: int, epoch: int = 1
+    ) -> list[Action]:
+        """A follower opens a session."""
         incarnation = {"b": 2, "c": 3}.get(node, 9)
-        message = Hello(SHARD, epoch, session, node, incarnation, ends or (START,))
+        message = Hello(SHARD, epoch, session, node, incarnation, ends)
         return self.leader.received(node, message, NOW)
 
     def acknowledge(
@@ -261,12 +271,51 @@ def test_a_hello_is_answered_by_what_the_follower_has() -> None:
     assert [type(each) for each in led.hello("b", Mark(1, 5, 5))] == [Exit]
 
 
-def test_who_has_nothing_in_common_gets_a_copy_and_is_not_waited_for() -> None:
-    led = served()
+def test_who_has_nothing_in_common_gets_a_copy() -> None:
+    led = served("ab")
     led.log.chain.rebase(1)
-    copy, propose = led.hello("c")
+    assert led.hello("c") == [Send("c", CopyFrom(SHARD, 1, 7))]
+
+
+def test_a_member_that_wants_a_copy_is_not_waited_for() -> None:
+    led = served()
+    copy, propose = led.wants_copy("c")
     assert copy == Send("c", CopyFrom(SHARD, 1, 7))
     assert proposals([propose])[0][0] == "ab led by a"
+    assert proposals(served("ab").wants_copy("b")) == [], "two must be in sync"
+
+
+@pytest.mark.parametrize("is_recycled", [False, True])
+def test_a_member_without_what_is_committed_leaves_at_once(is_recycled: bool) -> None:
+    led = served("ab")
+    if is_recycled:
+        led.log.chain.rebase(1)
+    # It is asked for what it had acknowledged: this may have come late.
+    assert led.hello("b", session=8) == [Send("b", TruncateTo(SHARD, 1, 8, led.log.chain.end))]
+    copy, propose = led.wants_copy("b", session=9)
+    assert copy == Send("b", CopyFrom(SHARD, 1, 9))
+    assert proposals([propose]) == [
+        ("a led by a", "the disk of b is an older one: not in sync any more")
+    ]
+    assert isinstance(propose, Propose)
+    assert led.leader.adopt(replace(propose.record, revision=2), NOW) == []
+    led.append(b"x")
+    assert led.log.committed == 1, "two must be in sync"
+    led.hello("b", led.log.chain.mark(1) or START, session=10)
+    led.acknowledge("b", 1, session=10)
+    assert proposals(led.acknowledge("b", 2, session=10)) == [
+        ("ab led by a", "b has everything: it is in sync")
+    ]
+
+
+def test_a_hello_that_comes_late_proves_nothing_of_a_disk() -> None:
+    led = served("ab")
+    led.hello("b", session=3)  # a process before
+    assert led.hello("b", led.log.chain.end, session=8) != []
+    assert proposals(led.acknowledge("b", 1, session=8)) == []
+    led.hello("b", session=7)  # a session before
+    assert proposals(led.wants_copy("b", session=9)) == [], "it may be damaged"
+    assert proposals(led.leader.tick(NOW)) == []
 
 
 def test_what_a_node_on_its_own_wrote_is_only_in_a_copy() -> None:

@@ -660,7 +660,11 @@ def test_a_damaged_member_leads_where_the_others_lost_their_disks() -> None:
 def test_who_has_nothing_takes_a_copy_of_a_node_that_ran_on_its_own() -> None:
     one, both = chain_of(3), chain_of(3, 3)
     leader = Leader(
-        Identity(SHARD, Member("a", 1), 11), ShardLog(both, 2, alone=3), SETTINGS, record("a"), 1.0
+        Identity(SHARD, Member("a", 1), 11),
+        ShardLog(both, 2, alone=3),
+        SETTINGS,
+        record("a", "a"),
+        1.0,
     )
     leader.epoch = 4
 
