@@ -218,7 +218,7 @@ class InitGoal(_NodesOnly):
         """What would be lost of a cluster that has begun before; empty: nothing."""
         best, own = most(record, notes), notes.get(self._node)
         if not best:
-            return "not all nodes have said yet what they refuse"
+            return "nobody can tell yet which node has most: start all of this cluster"
         if own is None or standing(best, notes) > standing(self._node, notes):
             return f"{best} has more than {self._node}: `routelog cluster init --from {best}`"
         missing = self._missing(record, own)

@@ -39,6 +39,7 @@ class ReplicaNote:
         promise: the newest record that it has taken.
         refusal: why it does not take the one that is there, in words; empty: it does.
         serves: it leads, and may confirm something at any time.
+        is_alone: it serves, and nodes enough have just answered it: no other one has served since.
         is_in_sync: in the record that it has taken last.
         end: epoch and position of its last block, while it neither leads nor follows, or refuses what is there.
     """
@@ -46,6 +47,7 @@ class ReplicaNote:
     promise: Promise = NOTHING
     refusal: str = ""
     serves: bool = False
+    is_alone: bool = False
     is_in_sync: bool = False
     end: tuple[int, int] = (0, 0)
 
@@ -58,7 +60,7 @@ class ReplicaNote:
             is_member: of the newest set that one of the nodes knows.
         """
         known = self.promise
-        return self.serves, known.begun, is_member, self.end, known.revision
+        return self.is_alone, known.begun, is_member, self.end, known.revision
 
 
 @dataclass(frozen=True, slots=True)

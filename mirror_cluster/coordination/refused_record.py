@@ -16,14 +16,18 @@ def refusing(notes: Notes) -> Notes:
 
 
 def serving(record: ShardRecord | None, notes: Notes) -> str:
-    """The node that serves as the leader of the record that is there; empty: none."""
+    """The node that confirms by the record that is there; empty: none, or nobody can tell yet."""
     if record is None:
         return ""
-    note = notes.get(record.leader)
-    if note is None or not (note.serves and note.promise.is_of(record)):
+    promises = [note.promise for note in notes.values()]
+    # Its leader confirms by a later one, and may not have seen that this is gone.
+    if any(each.is_of(record) and each.refusal(record) for each in promises):
         return ""
-    # It may not have seen yet that the record by which it confirms is gone.
-    return "" if note.refusal or note.promise.refusal(record) else record.leader
+    leader = notes.get(record.leader)
+    members = [notes.get(name, ReplicaNote()) for name in record.in_sync]
+    follow = (each.is_in_sync and each.promise.is_of(record) for each in members)
+    is_led = leader is not None and leader.is_alone and not any(each.refusal for each in members)
+    return record.leader if is_led and all(follow) else ""
 
 
 def standing(node: str, notes: Notes) -> tuple[object, ...]:
@@ -37,13 +41,16 @@ def standing(node: str, notes: Notes) -> tuple[object, ...]:
 
 
 def most(record: ShardRecord | None, notes: Notes) -> str:
-    """The node that has what was confirmed, if one of those that run has; empty: some have not told yet.
+    """The node that has what was confirmed, if one of those that run has; empty: nobody can tell yet.
 
     Where most refuse, one of them knows the newest in-sync set; else it may be that the others do.
     """
     found = refusing(notes)
     if 2 * len(found) <= len(notes):
         found = notes
+    # Who serves by what is there may confirm, or have been cut off when others did.
+    if any(note.serves and not note.refusal for note in found.values()):
+        return ""
     if any(note.promise.refusal(record) and not note.refusal for note in notes.values()):
         return ""
     return max(found, key=lambda name: (standing(name, notes), name))
@@ -64,6 +71,5 @@ def refused(shard: int, view: ClusterView) -> str:
             f" only {node} has"
         )
     best = most(record, notes)
-    if not best:
-        return what
-    return f"{what}. Is it the right etcd? Then start all nodes, and `routelog cluster init --from {best}`"
+    begin = f" Then start all nodes, and `routelog cluster init --from {best}`" if best else ""
+    return f"{what}. Is it the right etcd?{begin}"

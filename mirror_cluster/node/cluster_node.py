@@ -75,13 +75,14 @@ class NodeSettings:
     replica: ReplicaSettings = field(default_factory=ReplicaSettings)
 
 
-def replica_note(replica: Replica) -> ReplicaNote:
+def replica_note(replica: Replica, now: float) -> ReplicaNote:
     """What a node tells of its replica that takes no part."""
     end = replica.log.chain.end
     return ReplicaNote(
         replica.known,
         replica.refusal or "",
         replica.serving,
+        replica.is_alone(now),
         replica.is_in_sync,
         (end.epoch, end.position),
     )
@@ -169,10 +170,10 @@ class ClusterNode:
 
     def _note(self, shard: int) -> ReplicaNote:
         replica = self.replicas[shard].replica
+        note = replica_note(replica, self.clock.monotonic())
         if replica.refusal is None and (replica.serving or replica.is_streaming):
-            # Its end changes with each block.
-            return ReplicaNote(replica.known, serves=replica.serving, is_in_sync=replica.is_in_sync)
-        return replica_note(replica)
+            return replace(note, end=(0, 0))  # it changes with each block
+        return note
 
     async def aclose(self) -> None:
         """End everything; the lease is given up, so that nobody waits for it to run out."""
@@ -200,7 +201,10 @@ class ClusterNode:
         if revision != (before.revision if before is not None else 0):
             return False
         known = hosted.replica.known
-        notes = {**self.view.notes(shard), self.name: replica_note(hosted.replica)}
+        notes = {
+            **self.view.notes(shard),
+            self.name: replica_note(hosted.replica, self.clock.monotonic()),
+        }
         if before is not None and (serving(before, notes) or not refusing(notes)):
             return False
         if before is not None and before.cluster == known.cluster:

@@ -212,6 +212,10 @@ class Leader:
         self._open_revision = None
         return [ReadRecord()]
 
+    def is_alone(self, now: float) -> bool:
+        """Whether nodes enough have answered within a lease: no other one has served until then."""
+        return now - self._settings.lease_seconds <= self.alone_since
+
     def transfer(self, to: str, now: float) -> list[Action]:
         """Hand the leadership over as soon as the other one has everything; give up when that takes long."""
         able = [
@@ -246,7 +250,7 @@ class Leader:
         return [StopServing(reason)] * was_serving
 
     def _may_serve(self, now: float) -> bool:
-        return not self.lease_lost or self._is_alone_since(now - self._settings.lease_seconds)
+        return not self.lease_lost or self.is_alone(now)
 
     def _hello(self, sender: str, message: Hello, now: float) -> list[Action]:
         shard = self._identity.shard
@@ -413,9 +417,6 @@ class Leader:
         record = self._in_sync.record
         handed_over = record.led_by(peer.member, claim=0)
         return Propose(handed_over, record, f"{self._target} is to lead")
-
-    def _is_alone_since(self, time: float) -> bool:
-        return time <= self.alone_since
 
     @property
     def alone_since(self) -> float:

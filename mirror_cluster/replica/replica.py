@@ -119,6 +119,10 @@ class Replica:
         """Whether it leads and takes publishes."""
         return self.leader is not None and self.leader.serving and not self.has_ended
 
+    def is_alone(self, now: float) -> bool:
+        """Whether it serves, and no other node has: one that was cut off has its lease again first."""
+        return self.leader is not None and self.serving and self.leader.is_alone(now)
+
     @property
     def is_streaming(self) -> bool:
         """Whether it follows, with a session open."""

@@ -93,9 +93,14 @@ class Coordinator:
         del self._history[-records:]
         self.record = self.last = self._history[-1]
         self._revision = self.record.revision + self._randomness.randrange(3)
-        note = ReplicaNote(Promise.of(self.record))
-        self._notes = dict.fromkeys(self._notes, note)
+        self._notes = {node: self._note_then(node, self.record) for node in self._notes}
         self._lose(with_leases)
+
+    @staticmethod
+    def _note_then(node: str, record: ShardRecord) -> ReplicaNote:
+        leads = node == record.leader
+        promise = Promise.of(record, node)
+        return ReplicaNote(promise, "", leads, leads, node in record.in_sync)
 
     def empty(self, *, with_leases: bool) -> None:
         """Nothing is there any more; a new one counts from the start."""

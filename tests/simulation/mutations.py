@@ -204,7 +204,7 @@ MUTATIONS: dict[str, list[Patch]] = {
     ],
     "a follower cuts to what it knows committed": [(Follower, "follow", _cuts_to_its_committed)],
     "what is applied is cut": [(Follower, "_truncate_to", _undoes)],
-    "a leader whose lease is lost goes on": [(Leader, "_is_alone_since", lambda self, time: True)],
+    "a leader whose lease is lost goes on": [(Leader, "is_alone", lambda self, now: True)],
     "a deposed leader goes on": [(Replica, "_until_exit", _goes_on)],
     "leaders of other epochs are followed": [(Follower, "received", _takes_any_epoch)],
     "a promise is not written down": [(Replica, "_make_promise", _promises_in_memory)],

@@ -234,7 +234,8 @@ class Node:
                 case ProbeDisk():
                     self.disk.change(("probe",), _PROBED)
                 case RenewLease(sent_at) if self.replica is not None:
-                    reply, note = self._reply(self._renewed, sent_at), replica_note(self.replica)
+                    reply = self._reply(self._renewed, sent_at)
+                    note = replica_note(self.replica, self.cluster.scheduler.now)
                     platter = self.disk.platter
                     disk = platter.incarnation, platter.is_rotten
                     self.cluster.coordinator.renew(self.name, self.process, disk, note, reply)
@@ -248,7 +249,7 @@ class Node:
             return
         record, notes = (
             coordinator.record,
-            [*coordinator.notes.values(), replica_note(self.replica)],
+            [*coordinator.notes.values(), replica_note(self.replica, self.cluster.scheduler.now)],
         )
         known = [max(note.promise.epoch, note.end[0]) for note in notes]
         begun = ShardRecord.beginning(

@@ -57,7 +57,10 @@ def refused_by(seen: ClusterView) -> ClusterView:
 def older_for(seen: ClusterView, node: str, serves: str = "") -> ClusterView:
     """One node has known a later record, which the others take no part in."""
     taken = Promise.of(seen.records[SHARD])
-    notes = {name: ReplicaNote(taken, serves=name == serves) for name in seen.nodes}
+    notes = {
+        name: ReplicaNote(taken, "", name == serves, name == serves, is_in_sync=True)
+        for name in seen.nodes
+    }
     notes[node] = ReplicaNote(replace(taken, claim=9, revision=9), Refusal.OLDER, is_in_sync=True)
     entries = seen.nodes.items()
     nodes = {name: replace(entry, notes={SHARD: notes[name]}) for name, entry in entries}
@@ -66,7 +69,7 @@ def older_for(seen: ClusterView, node: str, serves: str = "") -> ClusterView:
 
 def serving(seen: ClusterView, node: str) -> ClusterView:
     """By the record that is there."""
-    note = ReplicaNote(Promise.of(seen.records[SHARD]), serves=True)
+    note = ReplicaNote(Promise.of(seen.records[SHARD]), "", True, True, True)
     entry = replace(seen.nodes[node], notes={SHARD: note})
     return replace(seen, nodes={**seen.nodes, node: entry})
 
@@ -112,7 +115,7 @@ def init(seen: ClusterView, node: str, *, accepts_loss: bool = False) -> InitGoa
             f"{Refusal.OLDER}: c refuse it. Is it the right etcd? Then start all nodes, and"
             " `routelog cluster init --from c`",
         ),
-        (RepairGoal(older_for(view(LED), "c", serves="a"), "c", 2), ""),
+        (RepairGoal(older_for(view(record(in_sync="ab")), "c", serves="a"), "c", 2), ""),
         (JoinGoal(view(record(in_sync="ab", replicas="ab"), "abc"), "c"), ""),
         (JoinGoal(view(record(in_sync="ab", replicas="ab"), "ab"), "c"), "c is not alive"),
         (JoinGoal(view(record(claim=7)), "c"), "nobody leads"),
@@ -148,7 +151,7 @@ def init(seen: ClusterView, node: str, *, accepts_loss: bool = False) -> InitGoa
         ),
         (init(refused_by(view(None, "b")), "b", accepts_loss=True), ""),
         (
-            init(serving(refused_by(view(LED)), "a"), "b"),
+            init(serving(refused_by(view(replace(record(in_sync="a"), cluster=7))), "a"), "b"),
             "a leads, and confirms: what only b has is not to be had",
         ),
         (RecoverGoal(view(record(in_sync="ab"), "c"), "c"), ""),
@@ -234,7 +237,7 @@ def test_a_member_leaves_the_set_before_it_gives_up_what_is_damaged() -> None:
 
 
 def test_who_refuses_what_another_node_confirms_by_gives_up_what_it_has() -> None:
-    refused = older_for(view(LED), "c", serves="a")
+    refused = older_for(view(record(in_sync="ab")), "c", serves="a")
     assert RepairGoal(refused, "c", 2).command(refused) == NodeCommand("c", 3, Verb.REPAIR)
 
 

@@ -11,14 +11,15 @@ from routelog.mirror_cluster.protocol.promise import Promise, Refusal
 from routelog.mirror_cluster.protocol.shard_record import ShardRecord
 
 OLDER = replace(record(claim=5, epoch=2, revision=10), cluster=7)
-CHANGED = replace(OLDER, in_sync=frozenset("ac"), revision=12)
+LESS = replace(OLDER, in_sync=frozenset("ac"), incarnations={"a": 1, "c": 3})
+CHANGED = replace(LESS, revision=12)
 DROPPED = replace(OLDER, in_sync=frozenset("fg"), epoch=9, revision=40)
 NEWER = replace(OLDER, leader="c", claim=6, epoch=3, revision=20)
 
 
 def note(known: ShardRecord, position: int = 0, **more: object) -> ReplicaNote:
     """Of a node that is in sync, and refuses what is there if it has known something else."""
-    refusal = "" if known == OLDER else Refusal.OLDER
+    refusal = "" if known in (OLDER, LESS) else Refusal.OLDER
     end = (known.epoch, position)
     return replace(ReplicaNote(Promise.of(known), refusal, is_in_sync=True, end=end), **more)
 
@@ -32,6 +33,11 @@ def gone(known: ShardRecord, position: int, **more: object) -> ReplicaNote:
 def unsaid(known: ReplicaNote) -> ReplicaNote:
     """By a promise that was written before promises had the in-sync set."""
     return replace(known, promise=replace(known.promise, in_sync=frozenset()))
+
+
+def leading(known: ShardRecord, position: int = 0, **more: object) -> ReplicaNote:
+    """Of the leader of a record, which its followers answer."""
+    return note(known, position, **{"serves": True, "is_alone": True, **more})
 
 
 def view(led: ShardRecord | None, **notes: ReplicaNote) -> ClusterView:
@@ -58,7 +64,7 @@ INIT = "Is it the right etcd? Then start all nodes, and `routelog cluster init -
         ),
         # Who leads may confirm more at any time.
         (
-            view(OLDER, a=note(NEWER, 9), b=note(NEWER, 8, serves=True), c=note(NEWER, 9)),
+            view(OLDER, a=note(NEWER, 9), b=leading(NEWER, 8), c=note(NEWER, 9)),
             INIT.format("b"),
         ),
         (view(OLDER, a=note(OLDER), b=note(NEWER, 7)), INIT.format("b")),
@@ -86,15 +92,32 @@ INIT = "Is it the right etcd? Then start all nodes, and `routelog cluster init -
         (view(None, b=gone(OLDER, 9), e=gone(DROPPED, -1, is_in_sync=False)), INIT.format("b")),
         # Others have known more, too, and have not seen yet what is there.
         (view(OLDER, a=note(OLDER), b=note(NEWER, 7), c=note(NEWER, refusal="")), ""),
+        # It confirms by the record that is there: all of the set follow it.
         (
-            view(OLDER, a=note(OLDER, serves=True), b=note(NEWER, 7)),
+            view(LESS, a=leading(LESS), b=note(NEWER, 7), c=note(LESS)),
             "a confirms by it. `routelog cluster repair b`",
         ),
-        # The leader of what is there confirms by a later set, and has not seen yet that this is gone.
+        # One of the set is gone, or refuses: it is to come back, and it may be that the others have confirmed.
+        (view(LESS, a=leading(LESS), b=note(NEWER, 7)), ""),
+        (view(OLDER, a=leading(OLDER), b=note(NEWER, 7), c=note(OLDER)), ""),
+        # It was cut off while others led. It serves again, and does not know yet that nobody follows it.
         (
-            view(OLDER, a=note(CHANGED, serves=True, refusal=""), b=note(OLDER), c=note(CHANGED)),
-            "",
+            view(OLDER, a=note(OLDER, serves=True), b=note(NEWER, 7), c=note(NEWER, 8)),
+            INIT.format("c"),
         ),
+        (view(OLDER, a=note(OLDER, serves=True), c=note(NEWER, 8)), ""),
+        (
+            view(
+                None,
+                a=note(OLDER, serves=True, refusal=Refusal.MISSING),
+                b=note(NEWER, 7, refusal=Refusal.MISSING),
+            ),
+            INIT.format("b"),
+        ),
+        # The leader of what is there confirms by a later set, and has not seen yet that this is gone.
+        (view(OLDER, a=leading(CHANGED, refusal=""), b=note(OLDER), c=note(CHANGED)), ""),
+        # Of an etcd that was set back, with what nodes told then.
+        (view(LESS, a=leading(LESS), b=note(replace(OLDER, revision=12)), c=note(LESS)), ""),
     ],
 )
 def test_the_command_names_the_node_that_has_what_was_confirmed(
@@ -107,6 +130,6 @@ def test_the_command_names_the_node_that_has_what_was_confirmed(
 
 def test_a_leader_by_another_record_is_not_the_one_that_is_there() -> None:
     missing = note(NEWER, 5, refusal=Refusal.MISSING)
-    seen = view(None, a=note(NEWER, serves=True, refusal=""), b=missing, c=missing)
+    seen = view(None, a=leading(NEWER, refusal=""), b=missing, c=missing)
     assert "confirms" not in refused(0, seen)
     assert "routelog" not in refused(0, seen), "it has not said yet what it makes of that"

@@ -5,6 +5,7 @@ from dataclasses import replace
 from unit.mirror_cluster.journals import SHARD, chain_of, record
 
 from routelog.log_backend import START, Mark, ShardBlock
+from routelog.mirror_cluster.node.cluster_node import replica_note
 from routelog.mirror_cluster.protocol.messages import (
     Acknowledge,
     Append,
@@ -311,6 +312,24 @@ def test_a_leader_without_its_lease_goes_on_while_no_other_node_can_serve() -> N
     assert not nodes.nodes["a"].has_ended, "nobody has led meanwhile"
     nodes.tell("a", LeaseHeld())
     assert isinstance(nodes.seen["a"][-1], Serve)
+
+
+def test_a_leader_that_has_its_lease_again_does_not_call_itself_alone_before_it_is_followed() -> (
+    None
+):
+    nodes = cluster()
+    leader = nodes.nodes["a"]
+    assert leader.is_alone(nodes.now)
+    assert not nodes.nodes["b"].is_alone(nodes.now)
+    nodes.held = {"b", "c"}
+    nodes.tell("a", LeaseLost())
+    nodes.wait(3)
+    nodes.tell("a", LeaseHeld())
+    assert leader.serving
+    assert not replica_note(leader, nodes.now).is_alone, "others may have led"
+    nodes.held = set()
+    nodes.wait(3)
+    assert replica_note(leader, nodes.now).is_alone
 
 
 def test_a_leader_that_could_not_serve_ends_when_another_one_leads() -> None:
