@@ -20,8 +20,8 @@ def serving(record: ShardRecord | None, notes: Notes) -> str:
     if record is None:
         return ""
     promises = [note.promise for note in notes.values()]
-    # Its leader confirms by a later one, and may not have seen that this is gone.
-    if any(each.is_of(record) and each.refusal(record) for each in promises):
+    # Its leader confirms by a later one, and may not have seen that this is gone; or it is another cluster's.
+    if any(each.is_of(record) and each.refusal(record) for each in promises) or _is_mixed(notes):
         return ""
     leader = notes.get(record.leader)
     members = [notes.get(name, ReplicaNote()) for name in record.in_sync]
@@ -40,6 +40,11 @@ def standing(node: str, notes: Notes) -> tuple[object, ...]:
     return note.standing(is_member)
 
 
+def _is_mixed(notes: Notes) -> bool:
+    """Whether nodes of several clusters are there: none of them is to give up anything for another one's."""
+    return len({note.promise.cluster for note in notes.values()} - {0}) > 1
+
+
 def most(record: ShardRecord | None, notes: Notes) -> str:
     """The node that has what was confirmed, if one of those that run has; empty: nobody can tell yet.
 
@@ -49,7 +54,7 @@ def most(record: ShardRecord | None, notes: Notes) -> str:
     if 2 * len(found) <= len(notes):
         found = notes
     # Who serves by what is there may confirm, or have been cut off when others did.
-    if any(note.serves and not note.refusal for note in found.values()):
+    if _is_mixed(notes) or any(note.serves and not note.refusal for note in found.values()):
         return ""
     if any(note.promise.refusal(record) and not note.refusal for note in notes.values()):
         return ""

@@ -15,6 +15,7 @@ LESS = replace(OLDER, in_sync=frozenset("ac"), incarnations={"a": 1, "c": 3})
 CHANGED = replace(LESS, revision=12)
 DROPPED = replace(OLDER, in_sync=frozenset("fg"), epoch=9, revision=40)
 NEWER = replace(OLDER, leader="c", claim=6, epoch=3, revision=20)
+OTHERS = replace(NEWER, cluster=8)
 
 
 def note(known: ShardRecord, position: int = 0, **more: object) -> ReplicaNote:
@@ -118,6 +119,19 @@ INIT = "Is it the right etcd? Then start all nodes, and `routelog cluster init -
         (view(OLDER, a=leading(CHANGED, refusal=""), b=note(OLDER), c=note(CHANGED)), ""),
         # Of an etcd that was set back, with what nodes told then.
         (view(LESS, a=leading(LESS), b=note(replace(OLDER, revision=12)), c=note(LESS)), ""),
+        # Of another cluster: nothing is given up for that.
+        (
+            view(
+                LESS,
+                a=leading(LESS),
+                c=note(LESS),
+                x=note(OTHERS, refusal=Refusal.OTHER),
+                y=note(OTHERS, refusal=Refusal.OTHER),
+            ),
+            "",
+        ),
+        (view(OLDER, a=note(OLDER), x=note(OTHERS, refusal=Refusal.OTHER)), ""),
+        (view(OLDER, x=note(OTHERS, refusal=Refusal.OTHER)), INIT.format("x")),
     ],
 )
 def test_the_command_names_the_node_that_has_what_was_confirmed(
