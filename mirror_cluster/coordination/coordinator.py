@@ -8,10 +8,10 @@ Source:
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from routelog.mirror_cluster.protocol.promise import NOTHING, Promise
+from routelog.mirror_cluster.protocol.promise import NOTHING, Promise, Refusal
 from routelog.mirror_cluster.protocol.shard_record import ShardRecord
 
 
@@ -61,6 +61,11 @@ class ReplicaNote:
         """
         known = self.promise
         return self.is_alone, known.begun, is_member, self.end, known.revision
+
+    def beside(self, record: ShardRecord | None) -> "ReplicaNote":
+        """Without a refusal of what was there before this record: the node has not told since."""
+        is_old = self.refusal != Refusal.LACKING and self.promise.refusal(record) is None
+        return replace(self, refusal="") if self.refusal and is_old else self
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,4 +138,5 @@ class ClusterView:
     def notes(self, shard: int) -> dict[str, ReplicaNote]:
         """What nodes tell of their replicas of a shard, by node."""
         notes = {name: entry.notes.get(shard) for name, entry in sorted(self.nodes.items())}
-        return {name: note for name, note in notes.items() if note is not None}
+        record = self.records.get(shard)
+        return {name: note.beside(record) for name, note in notes.items() if note is not None}

@@ -59,7 +59,8 @@ class Coordinator:
     @property
     def notes(self) -> dict[str, ReplicaNote]:
         """What the nodes that have a lease tell of their replicas."""
-        return {node: note for node, note in sorted(self._notes.items()) if node in self._leases}
+        notes = sorted(self._notes.items())
+        return {node: note.beside(self.record) for node, note in notes if node in self._leases}
 
     def propose(
         self, node: str, record: ShardRecord, seen: ShardRecord | None, reply: Reply

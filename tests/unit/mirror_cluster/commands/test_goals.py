@@ -44,10 +44,9 @@ LED = record()  # by a, whose process is 1
 def refused_by(seen: ClusterView) -> ClusterView:
     """By b, which has the newest block, and c, of the cluster 7."""
     ends = {"b": (4, 20), "c": (3, 90)}
+    known = Promise(cluster=7, epoch=4, claim=9, revision=9)
     nodes = {
-        name: replace(
-            entry, notes={SHARD: ReplicaNote(Promise(cluster=7), Refusal.OTHER, end=ends[name])}
-        )
+        name: replace(entry, notes={SHARD: ReplicaNote(known, Refusal.OTHER, end=ends[name])})
         for name, entry in seen.nodes.items()
         if name in ends
     }

@@ -147,3 +147,12 @@ def test_a_leader_by_another_record_is_not_the_one_that_is_there() -> None:
     seen = view(None, a=leading(NEWER, refusal=""), b=missing, c=missing)
     assert "confirms" not in refused(0, seen)
     assert "routelog" not in refused(0, seen), "it has not said yet what it makes of that"
+
+
+def test_a_refusal_of_what_is_not_there_any_more_is_old() -> None:
+    begun = replace(NEWER, leader="", in_sync=frozenset("a"), epoch=4, begun=4, revision=30)
+    missing = note(NEWER, 9, refusal=Refusal.MISSING)
+    assert refused(0, view(begun, a=missing, b=note(begun, refusal=""), c=missing)) == ""
+    assert refused(
+        0, view(begun, a=note(begun, refusal=""), b=note(begun, refusal=Refusal.LACKING))
+    )
