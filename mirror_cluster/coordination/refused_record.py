@@ -54,7 +54,9 @@ def most(record: ShardRecord | None, notes: Notes) -> str:
     if 2 * len(found) <= len(notes):
         found = notes
     # Who serves by what is there may confirm, or have been cut off when others did.
-    if _is_mixed(notes) or any(note.serves and not note.refusal for note in found.values()):
+    if any(note.serves and not note.refusal for note in found.values()):
+        return ""
+    if record is not None and _is_mixed(notes):
         return ""
     if any(note.promise.refusal(record) and not note.refusal for note in notes.values()):
         return ""
