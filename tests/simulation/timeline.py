@@ -25,6 +25,8 @@ def told(what: Any) -> str:
             return f"{position}@{epoch}#{checksum:08x}"
         case ShardBlock():
             return f"{told(what.mark)}={_content(bytes(what.payload))}"
+        case frozenset():
+            return told(tuple(sorted(what)))
         case tuple():
             return "[" + " ".join(told(each) for each in what) + "]"
         case _:
