@@ -175,6 +175,7 @@ class Client(asyncio.Protocol):
     async def close(self) -> None:
         """Close the connection."""
         if not self.is_gone:
+            self.is_open = False
             self._send(commands.Connection.Close(200, "", 0, 0), 0)
             await self._awaited(commands.Connection.CloseOk)
             self._end.close()
@@ -316,7 +317,9 @@ class Client(asyncio.Protocol):
         self._content = None
         whole = bytes(octets)
         if isinstance(method, commands.Basic.Deliver):
-            self.on_delivery(Delivered(method, whole))
+            # A close has gone out: what was on its way is discarded, and may have come again elsewhere.
+            if self.is_open:
+                self.on_delivery(Delivered(method, whole))
         elif isinstance(method, commands.Basic.GetOk):
             self._answer(method, Delivered(method, whole))
         else:
