@@ -44,5 +44,6 @@ def test_the_faults_were_there() -> None:
 
 def test_a_seed_has_one_history() -> None:
     first, second = run(5, traces=True), run(5, traces=True)
+    assert first.violation is None
     assert len(first.timeline) > 100
     assert first == second

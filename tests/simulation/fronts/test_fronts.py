@@ -34,6 +34,7 @@ def test_clients_of_all_nodes_are_told_what_is_true(first: int) -> None:
 @pytest.mark.parametrize("seed", OF_ONE_HISTORY)
 def test_a_seed_has_one_history(seed: int) -> None:
     first, second = run(seed, traces=True), run(seed, traces=True)
+    assert first.violation is None
     assert len(first.timeline) > 100
     assert first == second
 
