@@ -342,6 +342,8 @@ class Checker:
                 return f"{name} ends elsewhere"
             if nodes[name].applied != end.position:
                 return f"{name} has applied {nodes[name].applied} of {end.position}"
+            if (broker := nodes[name].broker) is not None and broker.made:
+                return f"{name} has made blocks that its replica does not know"
         return None
 
     def finish(self) -> None:
