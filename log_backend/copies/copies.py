@@ -4,7 +4,7 @@ What a start needs is in three places: segments, the metadata store and the jour
 order, so that each is at least as new as what the one before was built from:
 
 1. A checkpoint, which makes the journal short.
-2. Sealed segments get second names (links).
+2. Sealed segments get second names (links), between flushes: what one has planned is not written yet.
 3. No flush and no checkpoint from here to step 4: no segment grows, no snapshot is stored. The newest segments,
    and those sealed since, get second names; their size is what is written. So do those that another leader may
    still need: of partitions whose deletion is not committed, and segments whose settlement is not.
@@ -23,7 +23,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, nullcontext, suppress
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -230,10 +230,10 @@ class Copies:
         if self._checkpoints.refused or self._shard.journal.failure is not None:
             raise CopyFailed("the log cannot be written")
         links = _Links(self.data, files, self._shard.disk, self._rest)
-        await self._link(copy, links.sealed)
+        await self._link(copy, links.sealed, self._checkpoints.lock)
         with self._checkpoints.keeping_files():
             async with self._checkpoints.lock:
-                await self._link(copy, links.all)
+                await self._link(copy, links.all, nullcontext())
                 await self._in_thread(self._shard.metadata.flush)
                 copy.check()
                 first, last = await self._shard.loop.run_in_executor(
@@ -251,12 +251,21 @@ class Copies:
 
     # -- segments
 
-    async def _link(self, copy: DataCopy, link: Callable[[list[_Log]], list[CopiedFile]]) -> None:
+    async def _link(
+        self,
+        copy: DataCopy,
+        link: Callable[[list[_Log]], list[CopiedFile]],
+        lock: AbstractAsyncContextManager[None],
+    ) -> None:
         partitions = iter(self._partitions())
         while some := list(islice(partitions, LOGS_MAX)):
-            # In this turn: what removes or replaces a file from here on does so behind this.
-            logs = [_log(each) for each in some if each.durable and (each.leaving or each.segments)]
-            copy.files += await self._shard.loop.run_in_executor(self._shard.flusher, link, logs)
+            async with lock:  # or a flush has planned segments that are not written yet
+                # In this turn: what removes or replaces a file from here on does so behind this.
+                logs = [
+                    _log(each) for each in some if each.durable and (each.leaving or each.segments)
+                ]
+                linked = await self._shard.loop.run_in_executor(self._shard.flusher, link, logs)
+            copy.files += linked
             copy.check()
 
     # -- metadata and journal

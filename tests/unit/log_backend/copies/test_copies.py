@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
@@ -30,7 +31,9 @@ from routelog.log_backend.journal.journal_files import JournalFiles, write_end
 from routelog.log_backend.journal.journal_reader import JournalReader
 from routelog.log_backend.log_store import LogStore
 from routelog.log_backend.metadata.metadata import Change
+from routelog.log_backend.partitions.partition_log import PartitionLog
 from routelog.log_backend.segments.retention import Retention
+from routelog.log_backend.upkeep.flush_plan import FlushPlan
 
 SMALL_SEGMENTS = replace(QUIET, segment_bytes=64 * 1024)
 
@@ -92,6 +95,41 @@ async def test_what_is_removed_after_the_copy_is_still_in_it(data: Path, tmp_pat
     await store.aclose()
     found = await content(restored)
     assert [offset for offset, _ in found] == list(range(8))
+
+
+async def test_segments_that_are_planned_and_not_written_yet_are_in_it(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, (partition,) = start_store(data, options=SMALL_SEGMENTS)
+    append(partition)
+    await flushed(store)
+    planned = asyncio.Event()
+    take, sync = store.checkpoints.take, FlushPlan.sync
+
+    async def begin_a_flush() -> None:
+        await take()
+        monkeypatch.setattr(FlushPlan, "sync", pause)
+        for _ in range(8):
+            position = partition.append(records([b"x" * 30_000]), waited=True)
+        await durable(store, position)
+        flushes.append(asyncio.create_task(store.checkpoints.flush()))
+        await planned.wait()
+
+    async def pause(plan: FlushPlan, partitions: Iterable[PartitionLog]) -> None:
+        planned.set()
+        for _ in range(4):  # who links files meanwhile has done so in this thread
+            await asyncio.get_running_loop().run_in_executor(store._flusher, str)
+        await sync(plan, partitions)
+
+    flushes: list[asyncio.Task[None]] = []
+    monkeypatch.setattr(store.checkpoints, "take", begin_a_flush)
+    copy = await taken(store)
+    monkeypatch.undo()
+    assert len(partition.segments) > 3
+    restored = materialized(copy, tmp_path / "restored")
+    await asyncio.gather(*flushes)
+    await store.aclose()
+    assert [offset for offset, _ in await content(restored)] == list(range(9))
 
 
 async def test_sealed_segments_are_the_same_in_the_next_copy(data: Path) -> None:
