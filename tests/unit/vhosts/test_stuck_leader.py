@@ -1,6 +1,7 @@
 """A leader that commits nothing, as too few others have what it has: its copy is what brings them back."""
 
 import asyncio
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,10 +10,13 @@ from support.queue_samples import declare_queue, delete_queue, got, records
 from support.waiting import until
 from unit.log_backend.copies.test_copies import materialized
 from unit.log_backend.open_store import flushed, unsettled
+from unit.log_backend.watched_disk import WatchedDisk
 from unit.vhosts import replicated_nodes
 from unit.vhosts.replicated_nodes import ReplicatedNode, replicated_node
 
 from routelog.log_backend.journal import journal
+from routelog.log_backend.partitions.partition_log import PartitionLog
+from routelog.log_backend.upkeep.flush_plan import FlushPlan
 from routelog.vhosts import QueueProperties
 
 
@@ -162,3 +166,65 @@ async def test_a_leader_that_has_filled_its_journal_goes_on_when_more_is_committ
         log.commit(log.durable)
         queue.publish(records("last"), waited=True)
         await until(lambda: is_written() and log.committed == log.durable)
+
+
+async def with_an_empty_segment(leader: ReplicatedNode) -> PartitionLog:
+    """Lead with a queue whose only segment leaves it, as soon as that is committed; "b" is in memory."""
+    await leader.lead(1)
+    await declared(leader, "q")
+    queue = leader.vhost.queues["q"]
+    log = queue.partitions[0].log
+    queue.publish(records("a"), waited=True)
+    await flushed(leader.logs)
+    queue.publish(records("b"), waited=True)
+    await leader.drained()
+    leader.connected = False
+    delivery = queue.get()
+    assert delivery is not None
+    delivery.partition.settle(delivery.offset, delivery.offset + 1)
+    assert log.remove_settled_segments()
+    assert not log.segments
+    return log
+
+
+async def test_a_segment_that_leaves_is_whole_before_the_next_one_is_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    disk = WatchedDisk()
+    monkeypatch.setattr(replicated_nodes, "SystemDisk", lambda: disk)
+    async with replicated_node(tmp_path / "leader") as leader:
+        log = await with_an_empty_segment(leader)
+        (first,) = log.leaving
+        await leader.drained()
+        await leader.logs.checkpoints.flush()
+        committed, data = leader.logs.journal.committed, await leader.killed("killed")
+        assert log.leaving == (first,)
+        assert log.segments
+        if not disk.count("sync", first.path.name):  # so a power cut may take it
+            (data / first.path.relative_to(leader.data)).write_bytes(b"")
+    async with replicated_node(data) as again:
+        again.logs.journal.truncate(committed)  # as another leader does not have it
+        await until(lambda: again.logs.journal.end.position == committed)
+        await again.lead(2)
+        assert await left(again, "q") == [b"a", b"b"]
+    assert not [each for each in caplog.messages if "index" in each or "quarantined" in each]
+
+
+async def test_a_segment_that_goes_before_the_next_one_is_written_does_not_come_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with replicated_node(tmp_path / "leader") as leader:
+        log = await with_an_empty_segment(leader)
+        sync = FlushPlan.sync
+
+        async def commit(plan: FlushPlan, partitions: Iterable[PartitionLog]) -> None:
+            leader.connected = True
+            leader.vhost.queues["q"].publish(records("c"), waited=True)
+            await leader.drained()
+            await until(lambda: not log.leaving)
+            await sync(plan, partitions)
+
+        monkeypatch.setattr(FlushPlan, "sync", commit)
+        await leader.logs.checkpoints.flush()
+        names = sorted(each.name for each in log.directory.iterdir())
+        assert names == [log.segments[0].path.name, "PARTITION"]
