@@ -512,7 +512,6 @@ class LogStore:
             # Not later: a checkpoint may find no change then, and store nothing before the files go.
             begin = first_kept_change(partition.number, partition.first_kept)
         gone = Unneeded(partition.directory, segments, begin)
-        partition.leaving += tuple(segments)
         self.journal.when_told(partial(self._remove_segments, partition, gone))
 
     def _remove_segments(self, partition: PartitionLog, gone: Unneeded) -> None:

@@ -634,7 +634,9 @@ class PartitionLog(QuarantinedLog):
 
     def _remove_segments(self, count: int) -> None:
         if count:
-            removed, self.segments[:count] = self.segments[:count], []
+            removed = self.segments[:count]
+            self.leaving += tuple(removed)  # first: see `first_stored`
+            del self.segments[:count]
             self._forget_loaded()
             self._owner.remove_segments(self, removed)
 
@@ -662,14 +664,26 @@ class PartitionLog(QuarantinedLog):
 
     def first_kept_moved(self) -> bool:
         """Update `first_kept`; returns whether it changed. Do not call it during a flush."""
-        oldest = self.segments[0] if self.segments else None
-        first_kept = None
-        if oldest is not None:
-            # Sealed segments are synced; the newest one is after a checkpoint.
-            synced = len(self.segments) > 1 or self.synced_offset > oldest.base_offset
-            first_kept = oldest.base_offset if synced else None
+        first_kept = self._first_synced(self.segments)
         moved, self.first_kept = first_kept != self.first_kept, first_kept
         return moved
+
+    @property
+    def first_stored(self) -> int | None:
+        """As `first_kept`, of all files: another leader may still need those that are to leave.
+
+        In any thread: segments that leave at this moment are in one of both lists, or in both.
+        """
+        segments = list(self.segments)
+        return self._first_synced([*self.leaving, *segments])
+
+    def _first_synced(self, segments: Sequence[Segment]) -> int | None:
+        if not segments:
+            return None
+        # Sealed segments are synced; the newest one is after a checkpoint.
+        oldest, newest = segments[0], segments[-1]
+        is_synced = oldest is not newest or self.synced_offset > oldest.base_offset
+        return oldest.base_offset if is_synced else None
 
     # -- flushing to segments
 

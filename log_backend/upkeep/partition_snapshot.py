@@ -38,7 +38,7 @@ class Snapshot:
         if partition.closed:
             return []
         if self.begins_elsewhere:
-            return [*self.cursors, first_kept_change(partition.number, partition.first_kept)]
+            return [*self.cursors, first_kept_change(partition.number, partition.first_stored)]
         return self.cursors
 
 

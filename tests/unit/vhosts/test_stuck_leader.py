@@ -228,3 +228,39 @@ async def test_a_segment_that_goes_before_the_next_one_is_written_does_not_come_
         await leader.logs.checkpoints.flush()
         names = sorted(each.name for each in log.directory.iterdir())
         assert names == [log.segments[0].path.name, "PARTITION"]
+
+
+async def test_a_checkpoint_does_not_say_that_a_segment_is_gone_whose_settlement_is_not_committed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small = replace(replicated_nodes.OPTIONS, segment_bytes=64 * 1024)
+    monkeypatch.setattr(replicated_nodes, "OPTIONS", small)
+    async with replicated_node(tmp_path / "leader") as leader:
+        its_journal, told = leader.logs.journal, leader.logs.journal.told
+
+        async def settled_meanwhile() -> bool:
+            is_told = await told()
+            monkeypatch.setattr(its_journal, "told", told)
+            leader.connected = False
+            for _ in range(4):
+                delivery = queue.get()
+                assert delivery is not None
+                delivery.partition.settle(delivery.offset, delivery.offset + 1)
+            return is_told
+
+        await leader.lead(1)
+        await declared(leader, "q")
+        queue = leader.vhost.queues["q"]
+        for number in range(8):
+            queue.publish(records(b"%d" % number * 30_000), waited=True)
+        await flushed(leader.logs)
+        monkeypatch.setattr(its_journal, "told", settled_meanwhile)
+        await leader.logs.checkpoints.take()
+        assert queue.partitions[0].log.leaving
+        await leader.drained()
+        committed, data = its_journal.committed, await leader.killed("killed")
+    async with replicated_node(data) as again:
+        again.logs.journal.truncate(committed)  # as another leader does not have it
+        await until(lambda: again.logs.journal.end.position == committed)
+        await again.lead(2)
+        assert b"".join(each[:1] for each in await left(again, "q")) == b"01234567"
