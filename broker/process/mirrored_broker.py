@@ -138,8 +138,8 @@ class MirroredBroker(Broker):
         self._is_suspended = True
         self.mirror.take_clients(None)
         self.mirror.take_sessions(None)
-        self.store.vhosts.keep_queues()
         self.store.vhosts.await_consumers()
+        self.store.vhosts.keep_queues()
         if self.sessions.hosted is not None:
             self.sessions.hosted.close_all(reason)
         self._serves.clear()

@@ -355,6 +355,8 @@ class VirtualHost:
             relaxed = self._relaxed_redeclaration
             check_redeclared(self.name, existing, properties, connection, relaxed=relaxed)
             existing.used()
+            if existing.is_unwanted:  # and not deleted yet: for this client it is as good as new
+                existing.had_consumer = False
             return self.declared(existing)
         self.routing.check_free("queue", properties.name)
         check_name("queue", properties.name)

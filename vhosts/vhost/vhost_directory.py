@@ -131,11 +131,14 @@ class VhostDirectory:
     def keep_queues(self) -> None:
         """This node closes its clients: no auto-delete queue goes because these consumers leave.
 
-        They stay as after a crash, until others have consumed and left.
+        They stay as after a crash, until others have consumed and left. Those that a crash deletes are judged
+        by `consumers_back`, if the node goes on.
         """
+        is_judged = self._store.awaited.are_away
         for vhost in self._vhosts.values():
             for queue in vhost.queues.values():
-                queue.had_consumer = False
+                if queue.is_stored or not is_judged:
+                    queue.had_consumer = False
 
     def await_consumers(self) -> None:
         """This node leads others, or will: judge no queue by who consumes until `consumers_back`."""

@@ -38,7 +38,7 @@ def _of_node(parts: Any, ended: Collection[str]) -> Iterable[str]:
     if gate._held:
         yield "publishers wait at its gate"
     for vhost in parts["vhosts"].all():
-        for name in vhost.stored.queues:
+        for name in (*vhost.stored.queues, *vhost.queues):  # of a follower, of a leader
             if name in ended or name.startswith("amq."):
                 yield f"queue {name} is defined"
 

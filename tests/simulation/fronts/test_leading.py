@@ -1,4 +1,4 @@
-"""A leader that stood still goes on: for a moment it does not know whether another one leads."""
+"""A leader goes on that stood still, and does not know for a moment who leads, or that was to hand over."""
 
 from __future__ import annotations
 
@@ -82,6 +82,20 @@ class StillLeader:
             self._leader.resume()
         self.pass_a_moment()
 
+    def give_up_a_hand_over(self) -> None:
+        """It closes its clients for another leader, and leads on itself."""
+        assert self._leader.broker is not None
+        process = self._leader.broker.process
+        self._leader.host.enter(process.suspend, "another node is to lead")
+        self._until(lambda: None if self.client.is_gone else "the end of its client")
+        self._leader.host.enter(process.go_on)
+
+    def until_gone(self, queue: str) -> None:
+        """Let time pass until it has no queue of the name."""
+        assert self._leader.broker is not None
+        queues = self._leader.broker.process.store.vhosts.get("/").queues
+        self._until(lambda: queue if queue in queues else None)
+
     def look(self) -> None:
         """The leader sees whether another node may lead."""
         assert self._leader.broker is not None
@@ -123,3 +137,18 @@ def test_who_turns_out_to_lead_answers(leader: StillLeader, method: Any, answer:
         leader.pass_a_moment()
         assert not begun.done()
     leader.told(begun)
+
+
+def test_a_transient_queue_that_all_have_left_ends_when_a_hand_over_is_given_up(
+    leader: StillLeader,
+) -> None:
+    leader.go_on()
+    declare = commands.Queue.Declare(queue="q", auto_delete=True)
+    consume = commands.Basic.Consume(queue="q", no_ack=True)
+    for method, answer in (
+        (declare, commands.Queue.DeclareOk),
+        (consume, commands.Basic.ConsumeOk),
+    ):
+        leader.told(leader.begun(partial(leader.client.call, method, answer)))
+    leader.give_up_a_hand_over()
+    leader.until_gone("q")

@@ -96,6 +96,31 @@ async def test_auto_delete_queues_stay_when_the_node_closes_its_clients(tmp_path
         assert "q" not in node.vhost.queues
 
 
+@pytest.mark.parametrize("again", [False, True])
+async def test_an_auto_delete_queue_that_a_crash_deletes_ends_when_the_node_goes_on(
+    tmp_path: Path, again: bool
+) -> None:
+    properties = QueueProperties("q", auto_delete=True)
+    async with running_node(tmp_path) as node:
+        queue, _ = declare_queue(node.vhost, properties, CONNECTION)
+        queue.add_consumer(closed := Taker())
+        node.vhosts.await_consumers()  # it is to hand over
+        node.vhosts.keep_queues()
+        queue.detach([closed])
+        node.vhost.consumers_left("q")
+        assert "q" in node.vhost.queues
+        if again:
+            declare_queue(node.vhost, properties, CONNECTION)
+        node.vhosts.consumers_back()
+        node.turns.run()
+        assert ("q" in node.vhost.queues) == again
+        if again:
+            queue.add_consumer(left := Taker())
+            queue.detach([left])
+            node.vhost.consumers_left("q")
+            assert "q" not in node.vhost.queues
+
+
 async def test_partition_numbers_are_never_given_again(tmp_path: Path) -> None:
     numbers: list[int] = []
     for _ in range(3):
