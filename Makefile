@@ -84,8 +84,9 @@ crash: setup ## N=2000: kill -9, power cuts and disk faults, all of them; hours
 model: setup ## STEPS=1000000: random clients against a model of queues and settlement; an hour
 	@ROUTELOG_TEST_MODEL_STEPS=$(STEPS) $(BIN)/python -m pytest -s -o faulthandler_timeout=0 tests/model
 
-simulate: setup ## SEEDS=10000: histories of a cluster with every fault, from seeds; ten minutes, with its clients an hour
+simulate: setup ## SEEDS=10000: histories of a cluster with every fault, from seeds; ten minutes, with brokers and with clients an hour each
 	@PYTHONPATH=tests $(BIN)/python -m simulation --seeds $(SEEDS) --processes "$$(nproc)"
+	@PYTHONPATH=tests $(BIN)/python -m simulation --seeds $(SEEDS) --processes "$$(nproc)" --brokers
 	@PYTHONPATH=tests $(BIN)/python -m simulation --seeds $(SEEDS) --processes "$$(nproc)" --fronts
 
 faults: setup ## ROUNDS=60: three nodes, their disks, clocks, network and etcd, hurt from seeds; 4 minutes each

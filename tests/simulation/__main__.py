@@ -7,6 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 
 from simulation import cluster
 from simulation.cluster import Outcome
@@ -22,9 +23,13 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=0, help="the first of them")
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--seed", type=int, help="only this one, with its timeline")
-    parser.add_argument("--fronts", action="store_true", help="clients at all nodes, and sessions")
+    kinds = parser.add_mutually_exclusive_group()
+    kinds.add_argument("--fronts", action="store_true", help="clients at all nodes, and sessions")
+    kinds.add_argument("--brokers", action="store_true", help="nodes of all seeds are brokers")
     arguments = parser.parse_args()
-    run = fronts_cluster.run if arguments.fronts else cluster.run
+    run: Run = fronts_cluster.run if arguments.fronts else cluster.run
+    if arguments.brokers:
+        run = partial(cluster.run, with_brokers=True)
     if arguments.seed is not None:
         return show(run(arguments.seed, traces=True))
     began = time.monotonic()
@@ -43,7 +48,7 @@ def main() -> int:
     print(f"{text}, {len(failed)} violations")
     print(", ".join(f"{name} {count:,}" for name, count in sorted(counts.items())))
     if failed:
-        kind = " --fronts" if arguments.fronts else ""
+        kind = " --fronts" if arguments.fronts else " --brokers" if arguments.brokers else ""
         print(f"python -m simulation --seed {failed[0]}{kind} shows the first")
     return bool(failed)
 
