@@ -84,9 +84,11 @@ class History:
 
     def _takes(self) -> bool:
         """Whether something takes messages out of queues by itself: consumers, or dead letters."""
-        world = self._worlds[0]
-        kinds = world.kinds.values()
-        return bool(world.consumers()) or any("x-dead-letter-exchange" in kind for kind in kinds)
+        return bool(self._worlds[0].consumers()) or self._has_letters()
+
+    def _has_letters(self) -> bool:
+        kinds = self._worlds[0].kinds.values()
+        return any("x-dead-letter-exchange" in kind for kind in kinds)
 
     async def _promised(self, step: Step, how: dict[str, Any]) -> dict[str, Any]:
         """A settlement of the same in both: consumers of a channel have the tags that they get."""
@@ -156,7 +158,11 @@ class History:
         """Whether what comes of it is there when it is answered."""
         if step.kind in ("settle", "publish", "drop", "get", "commit", "rollback", "recover"):
             return False
-        return not step.options.get("nowait") and not self._worlds[0].consumers()
+        world = self._worlds[0]
+        client = world.clients[step.client]
+        if self._has_letters() and not client.channels[step.channel].is_open:
+            return False  # what it held may become letters
+        return not step.options.get("nowait") and not world.consumers()
 
     async def _compared(self) -> str | None:
         """How the worlds are not the same; None: they are."""

@@ -6,12 +6,13 @@ import asyncio
 import contextlib
 import os
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import pytest
 from cluster.brokers.mirrored_brokers import MirroredBrokers
 from cluster.fronts.broker_kinds import served_nodes
-from cluster.fronts.drawn_steps import CLIENTS, QUEUES, Drawing, Step
+from cluster.fronts.drawn_steps import CLIENTS, LETTERS, QUEUES, Drawing, Step
 from cluster.fronts.same_history import nodes_of, told
 from cluster.fronts.world import World
 
@@ -22,6 +23,8 @@ SEEDS = int(os.environ.get("ROUTELOG_TEST_SEEDS", "10"))
 FIRST = int(os.environ.get("ROUTELOG_TEST_SEED", "0")) * SEEDS
 PIECE = 10
 SIDE_BY_SIDE = 3
+LETTERED = 10  # one after the other, each in a commit of its own
+TIMES = 5  # of what differed in half of the runs
 BEHIND = "publish behind a settlement"
 # What a sample must have been through, or it has shown nothing.
 STEPS = ("publish", BEHIND, "settle", "consume", "get", "recover", "cancel", "close", "leave")
@@ -121,6 +124,47 @@ async def test_what_is_left_is_read_of_all_queues(
         assert set(_bodies(world, "from")) == {b"m%d" % QUEUES.index(queue) for queue in kept}
         got = {b"m%d" % n for n, kind in enumerate(kinds) if "x-queue-type" not in kind}
         assert set(_bodies(world, "answers")) == got
+
+
+def _lettered(arguments: Mapping[str, Any], expiration: str | None) -> list[Step]:
+    """Two queues, and messages of the first one that become letters one by one: no two neighbours are alike."""
+    kinds = {"q0": {**LETTERS, **arguments}, "q1": {}}
+    steps = [
+        Step(0, 1, "declare", {"queue": queue, "durable": True, "arguments": kind})
+        for queue, kind in kinds.items()
+    ]
+    run = {"exchange": "", "key": "q0", "count": 1, "headers": {}, "mandatory": False}
+    for n in range(LETTERED):
+        own = {"first": n, "delivery_mode": 1 + n % 2, "expiration": expiration if n else None}
+        runs = [{**run, **own, "priority": None}]
+        steps.append(Step(0, 1, "publish", {"runs": runs, "settled": None, "immediate": False}))
+    return steps
+
+
+async def test_letters_of_what_is_left_are_waited_for(brokers: MirroredBrokers) -> None:
+    world = World("/", (brokers.leader().port,) * CLIENTS)
+    await world.begin()
+    async with contextlib.AsyncExitStack() as after:
+        after.push_async_callback(world.end)
+        for queue in ("q0", "q1"):
+            after.push_async_callback(world.carry_out, Step(2, 1, "delete", {"queue": queue}))
+        for step in _lettered({}, "0"):
+            await world.carry_out(step)
+        await world.settle()
+        await world.drain()
+        assert list(_bodies(world, "answers")) == [b"m%d" % n for n in range(LETTERED)]
+
+
+async def test_letters_of_a_channel_that_ends_are_waited_for(brokers: MirroredBrokers) -> None:
+    steps = [
+        *_lettered({"x-delivery-limit": 0}, None),
+        *[Step(0, 1, "get", {"queue": "q0", "no_ack": False})] * LETTERED,
+        Step(0, 1, "close", hurries=True),
+        Step(0, 1, "declare", {"queue": "q1", "passive": True}),
+    ]
+    for _ in range(TIMES):
+        difference, _ = await nodes_of(brokers).run(steps)
+        assert difference is None, told(steps, difference)
 
 
 def _bodies(world: World, stream: str) -> Iterator[bytes]:

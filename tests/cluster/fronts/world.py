@@ -232,9 +232,10 @@ class World:
         """Get everything that is left, by clients that have just come."""
         await self.end()
         await self.begin()
-        await self.settle()
         reader = self.clients[0]
         for number, queue in enumerate(QUEUES, 1):
+            # What expired behind the messages of the queue before becomes letters.
+            await self.settle()
             # Some queues refuse to be got from, or to be read, which ends a connection or a channel: none that
             # has a reader, whose deliveries may come later.
             getter = await self._connected(1)
