@@ -160,6 +160,8 @@ class History:
             return False
         world = self._worlds[0]
         client = world.clients[step.client]
+        if not client.is_open and step.kind != "leave":
+            return False  # refused: its own queues go when the broker has said so
         if self._has_letters() and not client.channels[step.channel].is_open:
             return False  # what it held may become letters
         return not step.options.get("nowait") and not world.consumers()
