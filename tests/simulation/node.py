@@ -212,9 +212,7 @@ class Node:
 
     def _work(self) -> None:
         """The broker's timers ring."""
-        if self.broker is not None and (self.replica is None or self.replica.leader is None):
-            self.broker.settle()
-        elif self.broker is not None and self.serves:
+        if self.broker is not None:
             self.broker.settle()
             self._hand_over()
 

@@ -13,8 +13,9 @@ FOUND = {  # whether with brokers
     400_573: False,  # a coordinator that was set back gave a revision twice
     5_199: True,  # the checker's broker had merged batches that a leader had not, and expired them later
     20_038: True,  # a segment was left without an index when it waited for its removal and another one began
-    10_007: True,  # the next message of a queue was in a segment only
+    10_055: True,  # the next message of a queue was in a segment only
     620_062: True,  # a leader was killed in the end with a block that its replica did not know yet
+    20_131: True,  # timers of a leader that did not serve stood still, and copies waited for one
 }
 
 # What a sample must have been through, or it has shown nothing.
