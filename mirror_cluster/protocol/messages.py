@@ -26,6 +26,7 @@ class Hello:
 
     Attributes:
         epoch: of the leader that it wants to follow.
+        session: that of the `TruncateTo` before, plus one, if it lacks that block; else a later one.
         incarnation: of its disk: a wiped one has another.
         epoch_ends: the last block of each epoch in its journal, oldest first; the first may be the block
             that its journal begins behind. Empty: it wants a copy, as it cannot use what it has.

@@ -162,10 +162,10 @@ class Follower:
         self.draining = True
         return self._leave() if self.state is FollowerState.STREAMING else []
 
-    def _hello(self, now: float) -> list[Action]:
+    def _hello(self, now: float, *, step: int = 2) -> list[Action]:
         assert self._record is not None
         self.state = FollowerState.ASKING
-        self._session = (self._session + 1) % _SESSIONS
+        self._session = (self._session + step) % _SESSIONS
         self._heard_at = now
         self._stamp = 0.0
         self._leader_committed = 0
@@ -191,7 +191,7 @@ class Follower:
                 self.has_refused = True
                 return self.stop()
             self._wants_copy = True
-            return self._hello(now)
+            return self._hello(now, step=1)  # no other has the next number: it is the answer
         self.state = FollowerState.OPENING
         actions: list[Action] = []
         if common.position < log.chain.end_position:

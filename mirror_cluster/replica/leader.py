@@ -79,6 +79,7 @@ class Peer:
         """
         if self.leaving == HAS_ENDED:
             self.leaving = ""
+        self.is_doubted = False
         self.durable = max(durable, self.durable or 0)
         self.sent = max(self.sent, self.durable)
         self.stamp = max(self.stamp, stamp)
@@ -263,10 +264,10 @@ class Leader:
         member = Member(sender, message.incarnation)
         common = self._log.chain.common_point(message.epoch_ends)
         if member in self._in_sync.record.members:
-            if message.epoch_ends and (common is None or common.position < self._log.committed):
-                return self._doubt(member, message)
             if self._is_outdated(member, message):
                 self._outdated |= {member}
+            elif self._is_doubtful(sender, message, common):
+                return self._doubt(member, message)
         if common is None or self._lacks_offsets(common):
             self._peers.pop(sender, None)
             self._caught_up.pop(member, None)  # confirms do not wait for it
@@ -278,7 +279,8 @@ class Leader:
     def _doubt(self, member: Member, message: Hello) -> list[Action]:
         """Ask a member for the last committed block, which it has on its disk if that is what it was.
 
-        Who does not have it wants a copy, in its next session: then the `Hello` before has not come late.
+        Who does not have it wants a copy, in its next session: then the `Hello` before has not come late. If
+        that is lost, it wants one in a later session, and is asked again.
         """
         common = self._log.chain.mark(self._log.committed)
         assert common is not None
@@ -286,6 +288,13 @@ class Leader:
         peer.is_doubted = True
         answer = TruncateTo(self._identity.shard, self.epoch, message.session, common)
         return [Send(member.node, answer)]
+
+    def _is_doubtful(self, sender: str, message: Hello, common: Mark | None) -> bool:
+        """Whether it is not known if a member has what is committed."""
+        if message.epoch_ends:
+            return common is None or common.position < self._log.committed
+        peer = self._peers.get(sender)
+        return peer is not None and peer.is_doubted
 
     def _is_outdated(self, member: Member, message: Hello) -> bool:
         """Whether the disk of a member is an older one: it has answered that it lacks what is committed."""

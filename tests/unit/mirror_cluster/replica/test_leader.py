@@ -314,8 +314,27 @@ def test_a_hello_that_comes_late_proves_nothing_of_a_disk() -> None:
     assert led.hello("b", led.log.chain.end, session=8) != []
     assert proposals(led.acknowledge("b", 1, session=8)) == []
     led.hello("b", session=7)  # a session before
-    assert proposals(led.wants_copy("b", session=9)) == [], "it may be damaged"
+    assert proposals(led.wants_copy("b", session=10)) == [], "it may be damaged"
     assert proposals(led.leader.tick(NOW)) == []
+
+
+def test_a_member_whose_answer_is_lost_is_asked_again() -> None:
+    led = served("ab")
+    asked = led.log.chain.end
+    led.hello("b", session=8)
+    assert led.wants_copy("b", session=11) == [Send("b", TruncateTo(SHARD, 1, 11, asked))]
+    copy, propose = led.wants_copy("b", session=12)
+    assert copy == Send("b", CopyFrom(SHARD, 1, 12))
+    assert proposals([propose])[0][0] == "a led by a"
+
+
+def test_a_damaged_member_that_has_what_is_committed_takes_its_copy_in_its_place() -> None:
+    led = served("ab")
+    led.hello("b", session=7)  # it came twice
+    asked = led.log.chain.end
+    assert led.wants_copy("b", session=9) == [Send("b", TruncateTo(SHARD, 1, 9, asked))]
+    assert proposals(led.acknowledge("b", 1, session=9)) == []
+    assert led.wants_copy("b", session=11) == [Send("b", CopyFrom(SHARD, 1, 11))]
 
 
 def test_what_a_node_on_its_own_wrote_is_only_in_a_copy() -> None:

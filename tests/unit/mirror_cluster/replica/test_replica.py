@@ -604,6 +604,25 @@ def test_a_damaged_member_follows_until_its_leader_has_begun() -> None:
     assert hello.message.epoch_ends == ()
 
 
+def test_only_the_answer_of_a_member_that_lacks_a_block_has_the_next_session() -> None:
+    follower = following(chain_of(1))
+    asked = SESSIONS[follower]
+    answer = follower.handle(told(follower, TruncateTo, chain_of(1, 1).end), 1.0)
+    again = follower.handle(Tick(), 60.0)
+    sent = [each.message for each in (*answer, *again) if isinstance(each, Send)]
+    hellos = [each for each in sent if isinstance(each, Hello)]
+    assert [(each.session - asked, each.epoch_ends) for each in hellos] == [(1, ()), (3, ())]
+
+    damaged = following(chain_of(1), epoch=1)
+    damaged.handle(Damaged(), 1.0)
+    damaged.handle(told(damaged, TruncateTo, chain_of(1).end, epoch=1), 1.0)
+    heartbeat = Append(SHARD, 1, SESSIONS[damaged], 1, 1, 0.0, ())
+    damaged.handle(Received("a", heartbeat), 1.1)
+    (hello,) = [each for each in damaged.handle(Tick(), 1.2) if isinstance(each, Send)]
+    assert isinstance(hello.message, Hello)
+    assert (hello.message.session - SESSIONS[damaged], hello.message.epoch_ends) == (2, ())
+
+
 def test_a_copy_that_is_damaged_itself_is_not_asked_for_again() -> None:
     nodes = cluster()
     damaged_at(nodes, "c")
