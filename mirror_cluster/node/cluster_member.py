@@ -196,7 +196,8 @@ class ClusterMember:
         """Give up what is here, where another node has all of it: the next start takes a copy of that."""
         if not await self._others_have_all():
             raise CannotJoin(
-                f"{damage}. No other node that has everything is alive: with one, this node takes a copy"
+                f"{damage}. No other node that has everything is alive and whole: "
+                "with one, this node takes a copy"
             )
         log.error("%s: all is given up here, as other nodes have it", damage)
         self._give_up_data()
@@ -230,7 +231,10 @@ class ClusterMember:
         empty.keep()
 
     async def _others_have_all(self) -> bool:
-        """Whether another node has all that is committed, and lives: its name in the record does not say so."""
+        """Whether another node has all that is committed, and lives: its name in the record does not say so.
+
+        One with a quarantined partition does not: what is here, in sync or not, may be all there is of that.
+        """
         own, before = self._options.node, frozenset[int]()
         for tries_left in reversed(range(JOIN_TRIES_MAX)):
             alive = frozenset[int]()

@@ -110,12 +110,15 @@ BOTH_IN_SYNC = RECORD.with_member(Member("c", 3))
 
 
 async def begin_anew(
-    node: MemberNode, monkeypatch: pytest.MonkeyPatch, *leases: list[NodeEntry]
+    node: MemberNode,
+    monkeypatch: pytest.MonkeyPatch,
+    *leases: list[NodeEntry],
+    record: ShardRecord = BOTH_IN_SYNC,
 ) -> None:
     """A start with a damaged journal."""
     monkeypatch.setattr(cluster_member, "JOIN_PAUSE_SECONDS", 0.0)
     monkeypatch.setattr(cluster_member, "SURE_LEASES", 0.0)
-    node.member._node.coordinator = cast(Any, Coordinator(BOTH_IN_SYNC, *leases))
+    node.member._node.coordinator = cast(Any, Coordinator(record, *leases))
     await node.member._begin_anew(JournalDamaged(Path("1.journal"), 0, "a commit has changed"))
 
 
@@ -149,3 +152,14 @@ async def test_damaged_data_stay_where_no_living_node_has_all(
         await begin_anew(node, monkeypatch, *leases)
     assert not node.member.ended.done()
     assert SystemDisk().list_directory(tmp_path) == []
+
+
+async def test_what_a_node_has_that_is_not_in_sync_may_be_all_there_is_of_a_damaged_queue(
+    node: MemberNode, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    damaged = replace(WHOLE, is_damaged=True)
+    with pytest.raises(CannotJoin, match="is alive and whole"):
+        await begin_anew(node, monkeypatch, [damaged], record=RECORD)
+    assert SystemDisk().list_directory(tmp_path) == []
+    await begin_anew(node, monkeypatch, [WHOLE], record=RECORD)
+    assert node.member.ended.done()
