@@ -78,7 +78,7 @@ class PartitionReturns:
         returns = [
             (subject, reason, first, end)
             for (subject, reason), ranges in self._ranges.items()
-            for first, end in _merged(ranges)
+            for first, end in _merged(sorted(ranges))
         ]
         self._ranges.clear()
         kept = returns.pop() if self._pauses and returns else None
@@ -185,8 +185,8 @@ class RemotePartition:
     ) -> Iterator[list[Octets]]:
         """The messages that settle some, at least one range, as bytes."""
         # Dead letters are in the order of the rejects.
-        in_order = _merged(list(ranges)) if reason is Reason.ACKED else ranges
-        for first, end in in_order:
+        in_order = sorted(ranges) if reason is Reason.ACKED else ranges
+        for first, end in _merged(in_order):
             count = end - first
             yield message_pieces(
                 SessionMessage(
@@ -259,13 +259,11 @@ def _add(ranges: Ranges, first: int, end: int) -> None:
         ranges.append((first, end))
 
 
-def _merged(ranges: Ranges) -> Iterator[tuple[int, int]]:
-    # In order, and neighbours as one.
-    if len(ranges) > 1:
-        ranges.sort()
-    begin, behind = ranges[0]
+def _merged(ranges: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    # Neighbours as one.
+    begin = behind = ranges[0][0]
     for first, end in ranges:
-        if first > behind:
+        if first != behind:
             yield begin, behind
             begin = first
         behind = end

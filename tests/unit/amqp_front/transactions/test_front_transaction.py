@@ -55,7 +55,7 @@ async def test_parts_go_together_behind_what_was_gathered(client: Client) -> Non
     transaction = client.begin()
     transaction.publish(queue, records("a"))
     partition.settle(9, 10)
-    for _ in transaction.settle(partition, [(3, 4), (1, 2), (2, 3)], Reason.REJECTED):
+    for _ in transaction.settle(partition, [(1, 2), (2, 3), (3, 4)], Reason.REJECTED):
         pass
     client.send(transaction)
     said = client.leader.said()
