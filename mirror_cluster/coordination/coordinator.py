@@ -51,17 +51,6 @@ class ReplicaNote:
     is_in_sync: bool = False
     end: tuple[int, int] = (0, 0)
 
-    def standing(self, is_member: bool) -> tuple[bool, int, bool, tuple[int, int], int]:
-        """Of two nodes, the one with the greater has what was confirmed, if one of them has.
-
-        Members of the newest in-sync set have everything; others may be as long, while their leader goes on.
-
-        Args:
-            is_member: of the newest set that one of the nodes knows.
-        """
-        known = self.promise
-        return self.is_alone, known.begun, is_member, self.end, known.revision
-
     def beside(self, record: ShardRecord | None) -> "ReplicaNote":
         """Without a refusal of what was there before this record: the node has not told since."""
         is_old = self.refusal != Refusal.LACKING and self.promise.refusal(record) is None

@@ -31,13 +31,17 @@ def serving(record: ShardRecord | None, notes: Notes) -> str:
 
 
 def standing(node: str, notes: Notes) -> tuple[object, ...]:
-    """See `ReplicaNote.standing`."""
+    """Of two nodes, the one with the greater has what was confirmed, if one of them has.
+
+    Members of the newest in-sync set have everything; others may be as long, while their leader goes on.
+    """
     # Who refuses knows more than what is there, and so than those that take it.
     promises = [note.promise for note in refusing(notes).values()]
     newest = max(promises, key=lambda each: (each.begun, each.revision), default=NOTHING)
     note = notes[node]
     is_member = note.is_in_sync and (not newest.in_sync or node in newest.in_sync)
-    return note.standing(is_member)
+    known = note.promise
+    return note.is_alone, known.begun, is_member, note.end, known.revision
 
 
 def _is_mixed(notes: Notes) -> bool:
