@@ -21,6 +21,7 @@ from routelog.mirror_cluster.coordination.refused_record import (
     refusing,
     serving,
     standing,
+    unanswered,
 )
 from routelog.mirror_cluster.protocol.shard_record import SHARD, ShardRecord
 
@@ -218,7 +219,8 @@ class InitGoal(_NodesOnly):
         """What would be lost of a cluster that has begun before; empty: nothing."""
         best, own = most(record, notes), notes.get(self._node)
         if not best:
-            return "nobody can tell yet which node has most: start all of this cluster"
+            then = unanswered(record, notes) or "start all of this cluster"
+            return f"nobody can tell yet which node has most: {then}"
         if own is None or standing(best, notes) > standing(self._node, notes):
             return f"{best} has more than {self._node}: `routelog cluster init --from {best}`"
         missing = self._missing(record, own)

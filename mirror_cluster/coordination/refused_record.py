@@ -67,6 +67,23 @@ def most(record: ShardRecord | None, notes: Notes) -> str:
     return max(found, key=lambda name: (standing(name, notes), name))
 
 
+def unanswered(record: ShardRecord | None, notes: Notes) -> str:
+    """What to do about a leader that serves, and confirms nothing while its set lacks a member; empty: nothing.
+
+    What it may confirm later keeps `most` from an answer: a process that was started again serves no more.
+    """
+    leader = notes.get(record.leader) if record is not None else None
+    if record is None or leader is None or leader.refusal or _is_mixed(notes):
+        return ""
+    lacks = any(name not in notes or notes[name].refusal for name in record.in_sync)
+    if not leader.serves or leader.is_alone or not lacks:
+        return ""
+    return (
+        f"start all nodes of this cluster; if some are gone for good, restart {record.leader}:"
+        " it serves by what is there, and too few answer it"
+    )
+
+
 def refused(shard: int, view: ClusterView) -> str:
     """What is refused and why, and the command that mends it; empty: nothing."""
     notes = view.notes(shard)
@@ -81,6 +98,7 @@ def refused(shard: int, view: ClusterView) -> str:
             f"{what}, and {leader} confirms by it. `routelog cluster repair {node}` gives up what"
             f" only {node} has"
         )
-    best = most(record, notes)
-    begin = f" Then start all nodes, and `routelog cluster init --from {best}`" if best else ""
-    return f"{what}. Is it the right etcd?{begin}"
+    best, then = most(record, notes), unanswered(record, notes)
+    if best:
+        then = f"start all nodes, and `routelog cluster init --from {best}`"
+    return f"{what}. Is it the right etcd?" + (f" Then {then}" if then else "")

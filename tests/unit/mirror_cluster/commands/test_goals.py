@@ -294,6 +294,20 @@ def test_who_has_no_data_of_the_cluster_is_missing(
     assert "not alive" not in InitGoal(alone, "b", names, 2, accepts_loss=False).refusal()
 
 
+def test_a_cluster_begins_again_when_who_serves_without_answers_was_restarted() -> None:
+    """What etcd has is older than what the others, of which one is lost, have known."""
+    seen = older_for(view(replace(record(), cluster=7), "ab"), "b", serves="a")
+    a, b = (seen.nodes[name].notes[SHARD] for name in "ab")
+    cut_off = noted(seen, a=replace(a, is_alone=False), b=replace(b, end=(2, 7)))
+    for accepts_loss in (False, True):
+        assert init(cut_off, "b", accepts_loss=accepts_loss).refusal() == (
+            "nobody can tell yet which node has most: start all nodes of this cluster; if some are"
+            " gone for good, restart a: it serves by what is there, and too few answer it"
+        )
+    restarted = noted(cut_off, a=replace(a, serves=False, is_alone=False))
+    assert init(restarted, "b").refusal() == ""
+
+
 def test_replicas_that_the_command_does_not_name_are_missing() -> None:
     known = ReplicaNote(Promise(7, epoch=3), Refusal.OLDER, is_in_sync=True)
     for cluster, missing in ((7, "a, c"), (8, "")):

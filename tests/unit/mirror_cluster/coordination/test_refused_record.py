@@ -142,6 +142,24 @@ def test_the_command_names_the_node_that_has_what_was_confirmed(
     assert ("routelog" in found) == bool(told)
 
 
+STUCK = (
+    "start all nodes of this cluster; if some are gone for good, restart a: it serves by what is"
+    " there, and too few answer it"
+)
+
+
+def test_who_serves_without_answers_is_to_be_restarted_where_others_do_not_come_back() -> None:
+    cut_off, known = note(OLDER, serves=True), note(NEWER, 8)
+    assert refused(0, view(OLDER, a=cut_off, c=known)).endswith(f"? Then {STUCK}")
+    assert refused(0, view(LESS, a=note(LESS, serves=True), b=known)).endswith(STUCK)
+    assert INIT.format("c") in refused(0, view(OLDER, a=note(OLDER), c=known)), "it was restarted"
+    # It is about to confirm, or its set is there and will answer.
+    assert STUCK not in refused(0, view(LESS, a=leading(LESS), b=known))
+    assert STUCK not in refused(0, view(LESS, a=note(LESS, serves=True), b=known, c=note(LESS)))
+    # Two clusters are there.
+    assert STUCK not in refused(0, view(OLDER, a=cut_off, x=note(OTHERS)))
+
+
 def test_a_leader_by_another_record_is_not_the_one_that_is_there() -> None:
     missing = note(NEWER, 5, refusal=Refusal.MISSING)
     seen = view(None, a=leading(NEWER, refusal=""), b=missing, c=missing)
