@@ -87,12 +87,20 @@ class Pursuit:
 
     async def _why(self) -> str:
         waits = [each for each in self._sent if await self._withdrawn(each)]
-        if waits:
-            return f"{waits[0].node} has not taken the command"
         if not self._sent:
             return "no node could be told"
         last = self._sent[-1]
-        return f"{last.node} was told to {last.verb}; its log may say why that was not possible"
+        told = f"{last.node} was told to {last.verb}"
+        if waits:
+            told = f"{waits[0].node} has not taken the command"
+        elif last.verb is not Verb.DRAIN:
+            told += "; its log may say why that was not possible"
+        # What was to follow may have become impossible, as with a repair when another member has died.
+        if any(each.verb is Verb.DRAIN and each not in waits for each in self._sent):
+            told += (
+                f"; {last.node} drains until it starts again: repeat this, or restart {last.node}"
+            )
+        return told
 
     async def _withdrawn(self, command: NodeCommand) -> bool:
         try:

@@ -30,6 +30,8 @@ class Cluster:
     def __init__(self, reads: int = 1_000_000, takes: bool = True) -> None:
         self.reads = reads
         self.takes = takes
+        self.verb = Verb.TRANSFER
+        self.then: Verb | None = None
         self.commands: list[NodeCommand] = []
         self.waiting: dict[str, NodeCommand] = {}
         self.is_away = 0
@@ -38,7 +40,10 @@ class Cluster:
         return ""
 
     def command(self, view: ClusterView) -> NodeCommand | None:
-        return None if self.reads < 0 else COMMAND
+        if self.reads < 0:
+            return None
+        verb = self.verb if self.then is None or not self.commands else self.then
+        return replace(COMMAND, verb=verb)
 
     def change(self, view: ClusterView) -> ShardRecord | None:
         return None
@@ -54,7 +59,8 @@ class Cluster:
         return ClusterView(1, commands=dict(self.waiting))
 
     async def take(self, command: NodeCommand) -> bool:
-        return self.waiting.pop(command.node, None) == command
+        waits = self.waiting.get(command.node) == command
+        return waits and self.waiting.pop(command.node) == command
 
     async def run(self) -> str:
         return await Pursuit(
@@ -71,9 +77,9 @@ class Leaving:
 
     async def command(self, command: NodeCommand, seconds: int) -> NodeCommand | None:
         assert seconds == 1, "it goes by itself, not before the time is over"
-        made = replace(command, revision=5)
+        made = replace(command, revision=5 + len(self._cluster.commands))
         self._cluster.commands.append(made)
-        if not self._cluster.takes:
+        if not self._cluster.takes or command.verb is self._cluster.then:
             self._cluster.waiting[command.node] = made
         return made
 
@@ -115,3 +121,15 @@ async def test_what_a_node_did_not_do_is_in_its_log() -> None:
     assert await Cluster().run() == (
         "not done within 0.2 s: a was told to transfer; its log may say why that was not possible"
     )
+
+
+async def test_who_took_a_drain_and_no_more_is_said_to_go_on_with_it() -> None:
+    cluster, drains = Cluster(), "a drains until it starts again: repeat this, or restart a"
+    cluster.verb = Verb.DRAIN
+    assert await cluster.run() == f"not done within 0.2 s: a was told to drain; {drains}"
+    cluster.commands.clear()
+    cluster.then = Verb.REPAIR
+    assert await cluster.run() == f"not done within 0.2 s: a has not taken the command; {drains}"
+    cluster = Cluster(takes=False)
+    cluster.verb = Verb.DRAIN
+    assert await cluster.run() == "not done within 0.2 s: a has not taken the command"
