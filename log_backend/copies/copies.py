@@ -8,9 +8,10 @@ order, so that each is at least as new as what the one before was built from:
 3. No flush and no checkpoint from here to step 4: no segment grows, no snapshot is stored. The newest segments,
    and those sealed since, get second names; their size is what is written. So do those that another leader may
    still need: of partitions whose deletion is not committed, and segments whose settlement is not.
-4. A checkpoint of RocksDB, in the thread that names files of the journal: it knows exactly the files that can
-   have blocks up to what is committed when this is done. That is the copy's position.
-5. The blocks up to there are copied; until that is done, no file of the journal is written over.
+4. A checkpoint of RocksDB, in the thread that names files of the journal: it knows the last file that can have
+   blocks up to what is committed when this is done. That is the copy's position.
+5. The blocks up to there are copied; until that is done, no file of the journal is written over. Older files
+   that are there come, too: a checkpoint has no snapshot of a queue whose deletion is not committed.
 
 So the journal reaches at least as far as the metadata store says, each segment as far as the snapshots say, and
 what was removed meanwhile is there all the same: recovery removes it again, as after a crash.
@@ -236,12 +237,12 @@ class Copies:
                 await self._link(copy, links.all, nullcontext())
                 await self._in_thread(self._shard.metadata.flush)
                 copy.check()
-                first, last = await self._shard.loop.run_in_executor(
+                last = await self._shard.loop.run_in_executor(
                     self._journal_files, self._copy_metadata, metadata
                 )
                 # No await since: no file that is named behind this has a block yet.
                 committed = self._shard.journal.committed
-            copied = await self._in_thread(self._copy_journal, files, first, last, committed)
+            copied = await self._in_thread(self._copy_journal, files, last, committed)
         copy.check()
         copy.last = copied.last
         copy.files += copied.files
@@ -270,20 +271,19 @@ class Copies:
 
     # -- metadata and journal
 
-    def _copy_metadata(self, path: Path) -> tuple[int, int]:
+    def _copy_metadata(self, path: Path) -> int:
         self._shard.metadata.copy(path)
-        extent = JournalExtent(self._shard.metadata)
-        return extent.beginning.number, extent.last
+        return JournalExtent(self._shard.metadata).last
 
     def _listed(self, folder: Path) -> list[CopiedFile]:
         names = self._shard.disk.list_directory(folder)
         return [CopiedFile(f"metadata/{name}", UNKNOWN, folder / name) for name in names]
 
-    def _copy_journal(self, folder: Path, first: int, last: int, committed: int) -> _Journal:
+    def _copy_journal(self, folder: Path, last: int, committed: int) -> _Journal:
         files, copied, end_block = self._shard.journal.supply.files, list[CopiedFile](), START
         for mark in files.marks():
-            if not first <= mark.number <= last:
-                continue
+            if mark.number > last:
+                break
             content = files.read(mark)
             end = 0
             for at, block in whole_blocks(content, mark):

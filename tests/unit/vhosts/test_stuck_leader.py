@@ -14,6 +14,7 @@ from unit.log_backend.watched_disk import WatchedDisk
 from unit.vhosts import replicated_nodes
 from unit.vhosts.replicated_nodes import ReplicatedNode, replicated_node
 
+from routelog.log_backend import JournalExtent
 from routelog.log_backend.journal import journal
 from routelog.log_backend.partitions.partition_log import PartitionLog
 from routelog.log_backend.upkeep.flush_plan import FlushPlan
@@ -264,3 +265,38 @@ async def test_a_checkpoint_does_not_say_that_a_segment_is_gone_whose_settlement
         await until(lambda: again.logs.journal.end.position == committed)
         await again.lead(2)
         assert b"".join(each[:1] for each in await left(again, "q")) == b"01234567"
+
+
+async def test_its_copy_has_the_journal_of_a_queue_whose_deletion_is_not_committed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with replicated_node(tmp_path / "leader") as leader:
+        its_journal, told = leader.logs.journal, leader.logs.journal.told
+
+        async def deleted_meanwhile() -> bool:
+            is_told = await told()
+            monkeypatch.setattr(its_journal, "told", told)
+            leader.connected = False
+            delete_queue(leader.vhost, leader.vhost.queues["q"])
+            return is_told
+
+        await leader.lead(1)
+        for name in ("q", "long"):
+            await declared(leader, name)
+        queue = leader.vhost.queues["q"]
+        queue.publish(records("a", "b"), waited=True)
+        delivery = got(queue)
+        assert delivery is not None
+        delivery.partition.settle(delivery.offset, delivery.offset + 1)
+        await leader.drained()
+        monkeypatch.setattr(its_journal, "told", deleted_meanwhile)
+        while JournalExtent(leader.logs.metadata).beginning.number == 1:
+            leader.vhost.queues["long"].publish(records(bytes(300_000)), waited=True)
+            await leader.drained()
+        monkeypatch.setattr(journal, "TOLD_SECONDS_MAX", 0.02)
+        copy = leader.logs.copies.begin()
+        await copy.taken
+        data = materialized(copy, tmp_path / "follower")
+    async with replicated_node(data) as follower:
+        await follower.lead(2)
+        assert await left(follower, "q") == [b"b"]
