@@ -227,6 +227,7 @@ class LogStore:
             loop,
             data / "compacting",
             self._flusher,
+            self.journal.told,
             run,
             self.space.check_segment,
             self._compressor.compress,

@@ -8,7 +8,7 @@ bring a removed one back. If anything fails, the old segments stay.
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Protocol
@@ -69,6 +69,7 @@ class LogCompactor:
         begin: starts a pass.
 
     Args:
+        told: waits until no other leader can take back what this node knows; returns whether that is so.
         run: starts a task; the owner awaits it between `stop` and the end of the flusher.
         check_space: raises DiskFull if there is no room for so many bytes.
         compress: compresses a new segment, if its log asks for that: else a limit of bytes, which counts what
@@ -82,6 +83,7 @@ class LogCompactor:
         loop: asyncio.AbstractEventLoop,
         scratch: Path,
         flusher: Flusher,
+        told: Callable[[], Awaitable[bool]],
         run: Callable[[Coroutine[None, None, None]], None],
         check_space: Callable[[int], None],
         compress: Callable[[PartitionLog, Segment], Coroutine[None, None, None]],
@@ -94,6 +96,7 @@ class LogCompactor:
         self._loop = loop
         self._scratch = scratch
         self._flusher = flusher
+        self._told = told
         self._run = run
         self._check_space = check_space
         self._compress_segment = compress
@@ -179,6 +182,8 @@ class LogCompactor:
     async def _pass(self, partition: PartitionLog, task: CompactionTask) -> CompactionEnd:
         rule, segments = partition.compaction, partition.segments[: len(task.inputs)]
         done = 0  # behind the segments that are replaced
+        if not await self._told():
+            raise _Outdated("its rule is not committed")
         await self._loop.run_in_executor(self._flusher, self._prepare, task)
         self._work = work = await self.begin(task)
         try:

@@ -8,17 +8,18 @@ from pathlib import Path
 import pytest
 from support.queue_samples import declare_queue, delete_queue, got, records
 from support.waiting import until
+from unit.log_backend.compacted_log import compact_here, idle, read_from
 from unit.log_backend.copies.test_copies import materialized
 from unit.log_backend.open_store import flushed, unsettled
 from unit.log_backend.watched_disk import WatchedDisk
 from unit.vhosts import replicated_nodes
 from unit.vhosts.replicated_nodes import ReplicatedNode, replicated_node
 
-from routelog.log_backend import JournalExtent
+from routelog.log_backend import JournalExtent, SystemDisk
 from routelog.log_backend.journal import journal
 from routelog.log_backend.partitions.partition_log import PartitionLog
 from routelog.log_backend.upkeep.flush_plan import FlushPlan
-from routelog.vhosts import QueueProperties
+from routelog.vhosts import Policy, QueueProperties
 
 
 async def declared(node: ReplicatedNode, name: str) -> None:
@@ -300,3 +301,44 @@ async def test_its_copy_has_the_journal_of_a_queue_whose_deletion_is_not_committ
     async with replicated_node(data) as follower:
         await follower.lead(2)
         assert await left(follower, "q") == [b"b"]
+
+
+async def test_nothing_is_compacted_by_a_rule_that_is_not_committed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small = replace(replicated_nodes.OPTIONS, segment_bytes=64 * 1024)
+    monkeypatch.setattr(replicated_nodes, "OPTIONS", small)
+    async with replicated_node(tmp_path / "leader") as leader:
+        compact_here(leader.logs, SystemDisk())
+        await leader.lead(1)
+        properties = QueueProperties("q", durable=True, arguments={"x-queue-type": "stream"})
+        _, stored = declare_queue(leader.vhost, properties, None)
+        assert stored is not None
+        await stored
+        queue = leader.vhost.queues["q"]
+        log = queue.partitions[0].log
+        for number in range(8):
+            queue.publish(records(b"%d" % number * 30_000), waited=True)
+        await flushed(leader.logs)
+        leader.connected = False
+        put = asyncio.create_task(
+            leader.vhost.policies.put(Policy("p", ".*", {"cleanup-policy": "compact"}))
+        )
+        await until(lambda: log.compaction)
+        monkeypatch.setattr(journal, "TOLD_SECONDS_MAX", 0.02)
+        leader.logs.compactor.look(log)
+        await idle(leader.logs)
+        await leader.drained()
+        committed, data = leader.logs.journal.committed, await leader.killed("killed")
+        leader.connected = True
+        leader.logs.journal.commit(leader.logs.journal.durable)
+        await put
+        leader.turns.clock.microseconds += 61_000_000  # then it tries again
+        leader.logs.compactor.look(log)
+        await until(lambda: leader.logs.compactor.passes)
+    async with replicated_node(data) as again:
+        again.logs.journal.truncate(committed)  # as another leader does not have it
+        await until(lambda: again.logs.journal.end.position == committed)
+        await again.lead(2)
+        left = await read_from(again.vhost.queues["q"].partitions[0].log, 0)
+        assert b"".join(each.body[:1] for each in left) == b"01234567"
