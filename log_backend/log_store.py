@@ -523,9 +523,17 @@ class LogStore:
         """Whether a partition keeps its newest segment for now, although nobody needs it."""
         return self._emptied.keeps_newest(partition)
 
-    def damage_changed(self, partition: PartitionLog) -> None:
-        """Store the partition's damage record."""
-        if partition.durable:  # else its files end with the run
+    def damage_changed(self, partition: PartitionLog, *, lifted: bool) -> None:
+        """Store the partition's damage record; `lifted`: when nobody can need again what is damaged."""
+        store = partial(self._store_damage, partition)
+        if lifted:
+            self.journal.when_told(store)
+        else:
+            store()
+
+    def _store_damage(self, partition: PartitionLog) -> None:
+        # Of those that are not durable the files end with the run; of those that are closed it goes with them.
+        if partition.durable and not partition.closed:
             change = damage_change(partition.number, partition.damage)
             self._flusher.do(partial(self.metadata.apply, [change]))
             self.on_damage_changed()

@@ -82,8 +82,8 @@ class LogOwner(Protocol):
     def keeps_newest(self, partition: "PartitionLog") -> bool:
         """Whether a partition keeps its newest segment for now, although nobody needs it."""
 
-    def damage_changed(self, partition: "PartitionLog") -> None:
-        """Store the partition's damage record."""
+    def damage_changed(self, partition: "PartitionLog", *, lifted: bool) -> None:
+        """Store the partition's damage record; `lifted`: nobody needs some of what is damaged."""
 
 
 class PartitionLog(QuarantinedLog):
@@ -466,10 +466,10 @@ class PartitionLog(QuarantinedLog):
         """The lowest offset that somebody may still read."""
         return max(self.local_first, 0 if self.retention is not None else self.low_water())
 
-    def _damage_changed(self) -> None:
-        """Store `damage`, and forget the pieces that were read before."""
+    def _damage_changed(self, *, lifted: bool = False) -> None:
+        """Store `damage`, and forget the pieces that were read before; see `LogOwner`."""
         self._forget_loaded()
-        self._owner.damage_changed(self)
+        self._owner.damage_changed(self, lifted=lifted)
 
     def _forget_loaded(self) -> None:
         if self._loaded is not None:

@@ -93,12 +93,12 @@ class QuarantinedLog(LogEnd, ABC):
             log.warning("%s is past its damage, below offset %d", self.directory, needed_from)
             self.damage.found = needed
             self.blocked_from = self.damage.blocked_from
-            self._damage_changed()
+            self._damage_changed(lifted=True)
 
     @abstractmethod
     def _needed_from(self) -> int:
         """The lowest offset that somebody may still read."""
 
     @abstractmethod
-    def _damage_changed(self) -> None:
-        """Store `damage`, and forget the pieces that were read before."""
+    def _damage_changed(self, *, lifted: bool = False) -> None:
+        """Store `damage`, and forget the pieces that were read before; see `LogOwner`."""

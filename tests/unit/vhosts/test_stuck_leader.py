@@ -18,6 +18,7 @@ from unit.vhosts.replicated_nodes import ReplicatedNode, replicated_node
 from routelog.log_backend import JournalExtent, SystemDisk
 from routelog.log_backend.journal import journal
 from routelog.log_backend.partitions.partition_log import PartitionLog
+from routelog.log_backend.segments.damage import Damage, load_damage
 from routelog.log_backend.upkeep.flush_plan import FlushPlan
 from routelog.vhosts import Policy, QueueProperties
 
@@ -342,3 +343,33 @@ async def test_nothing_is_compacted_by_a_rule_that_is_not_committed(
         await again.lead(2)
         left = await read_from(again.vhost.queues["q"].partitions[0].log, 0)
         assert b"".join(each.body[:1] for each in left) == b"01234567"
+
+
+async def test_damage_is_known_until_it_is_committed_that_nobody_needs_what_is_damaged(
+    tmp_path: Path,
+) -> None:
+    async with replicated_node(tmp_path / "leader") as leader:
+        await leader.lead(1)
+        await declared(leader, "q")
+        queue, metadata = leader.vhost.queues["q"], leader.logs.metadata
+        log = queue.partitions[0].log
+        queue.publish(records("a", "b"), waited=True)
+        await flushed(leader.logs)
+        delivery = got(queue)
+        assert delivery is not None
+        log.quarantine(Damage(log.segments[0].path.name, 0, "a test", 0, 1))
+        await until(lambda: load_damage(metadata, log.number).found)
+        leader.connected = False
+        delivery.partition.settle(delivery.offset, delivery.offset + 1)
+        log.release()
+        assert not log.is_damaged
+        await leader.drained()
+        committed, data = leader.logs.journal.committed, await leader.killed("killed")
+        leader.connected = True
+        leader.logs.journal.commit(leader.logs.journal.durable)
+        await until(lambda: not load_damage(metadata, log.number).found)
+    async with replicated_node(data) as again:
+        again.logs.journal.truncate(committed)  # as another leader does not have it
+        await until(lambda: again.logs.journal.end.position == committed)
+        await again.lead(2)
+        assert again.logs.is_damaged
