@@ -26,7 +26,6 @@ from routelog.vhosts import (
     VirtualHost,
     after,
 )
-from routelog.vhosts.sessions.session_message import SessionMessage
 from routelog.vhosts.stored.topology_record import exchange_change, queue_change
 
 
@@ -202,18 +201,6 @@ class Front:
         """The leader's journal has the exchange `x`."""
         self._stored.apply(exchange_change("/", Exchange("x", kind, durable=True)), None)
 
-    async def asked(self) -> SessionMessage:
-        """The call that the leader has got."""
-        await settled_down()
-        (call,) = self.leader.said()
-        return call
-
-    async def told(self) -> None:
-        """The leader has told of all that it told others."""
-        call = await self.asked()
-        assert call_of(call) == ["carried_out"]
-        self.leader.answers(call, None)
-
     async def carried_out(self, method: Any) -> None:
         """Carry out a method that the leader is not needed for."""
         self.carry_out(method)
@@ -236,7 +223,7 @@ async def test_anothers_exclusive_queue_that_is_not_known_here_is_not_bound(
     front.has_queue(MINE, 9)
     if not is_open:
         front.leader.open()
-    await front.told()
+    await front.leader.tells_all()
     with pytest.raises(QueueLocked):
         await front.answered()
     assert not front.leader.said()
@@ -251,7 +238,7 @@ async def test_keys_of_a_topic_exchange_that_is_not_known_here_are_checked(
     front.carry_out(method)
     await settled_down()
     front.has_exchange("topic")
-    await front.told()
+    await front.leader.tells_all()
     with pytest.raises(AccessRefused):
         await front.answered()
     assert not front.leader.said()
@@ -268,8 +255,8 @@ async def test_an_exclusive_queue_that_is_another_one_by_now_is_bound(
     await settled_down()
     front.has_queue(LASTING, 10)
     front.leader.open()
-    await front.told()
-    front.leader.answers(await front.asked(), 1)
+    await front.leader.tells_all()
+    front.leader.answers(await front.leader.asked(), 1)
     await front.answered()
     assert len(front.channel.answers) == 1
 
@@ -284,7 +271,7 @@ async def test_ends_that_are_known_are_checked_without_the_leader(
     front.has_queue(LASTING, 9)
     if kind == "direct":
         front.carry_out(method)
-        call = await front.asked()
+        call = await front.leader.asked()
         assert call_of(call)[0].split("_")[0] in method.name.lower()
         front.leader.answers(call, 1)
         await front.answered()

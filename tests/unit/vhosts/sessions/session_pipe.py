@@ -146,6 +146,18 @@ class ScriptedLeader:
         self.to_leader.received = self.taken.append
         return taken
 
+    async def asked(self) -> SessionMessage:
+        """The call that the front has sent."""
+        await settled_down()
+        (call,) = self.said()
+        return call
+
+    async def tells_all(self) -> None:
+        """Answer the front that everything that others were told has been told to it."""
+        call = await self.asked()
+        assert call_of(call) == ["carried_out"]
+        self.answers(call, None)
+
     def says(self, kind: Kind, content: bytes = b"", **values: int) -> None:
         """Send a message to the front."""
         self.to_front.write(message_pieces(SessionMessage(kind, content=content, **values)))

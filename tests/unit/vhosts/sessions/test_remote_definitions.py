@@ -21,7 +21,7 @@ from routelog.vhosts.sessions.front_vhosts import FrontVhosts
 from routelog.vhosts.sessions.leader_link import LeaderLink
 from routelog.vhosts.sessions.remote_definitions import TRIES_MAX, FrontConnections
 from routelog.vhosts.sessions.remote_queue import RemoteQueue
-from routelog.vhosts.sessions.session_message import Kind, SessionMessage
+from routelog.vhosts.sessions.session_message import Kind
 from routelog.vhosts.stored.policy_record import policy_change
 from routelog.vhosts.stored.topology_record import queue_change
 from routelog.vhosts.vhost.route_targets import AT_ONCE_MAX
@@ -44,18 +44,6 @@ class Front:
         )
         self.vhosts.begin()
         self.definitions = node.vhost.definitions
-
-    async def asked(self) -> SessionMessage:
-        """The call that the leader has got."""
-        await settled_down()
-        (call,) = self.leader.said()
-        return call
-
-    async def told(self) -> None:
-        """The leader has told of all that it told others."""
-        call = await self.asked()
-        assert call_of(call) == ["carried_out"]
-        self.leader.answers(call, None)
 
     def defined(self, properties: QueueProperties, number: int = 9, owner: str = "") -> None:
         """The leader's journal has a queue."""
@@ -84,7 +72,7 @@ def may(_: Binding) -> None:
 
 async def test_a_declaration_is_the_leaders_and_its_answer_is_known_here(front: Front) -> None:
     declared = asyncio.ensure_future(value_of(front.definitions.declare_queue_of(LASTING, "c")))
-    call = await front.asked()
+    call = await front.leader.asked()
     method, vhost, actor, number, said = call_of(call)
     assert (method, vhost, actor, number) == ("declare_queue", "/", ["", "", ""], 0)
     assert (said["name"], said["durable"], said["exclusive"]) == ("q", True, False)
@@ -99,7 +87,7 @@ async def test_a_declaration_is_the_leaders_and_its_answer_is_known_here(front: 
 
 async def test_a_declared_queue_is_counted_by_the_same_answer(front: Front) -> None:
     declared = asyncio.ensure_future(value_of(front.definitions.declare_queue_of(LASTING, "c")))
-    call = await front.asked()
+    call = await front.leader.asked()
     front.defined(LASTING)
     front.leader.answers(call, [0, 0])
     front.gone(LASTING)  # somebody else was quick
@@ -121,7 +109,7 @@ async def test_a_refusal_of_the_leader_is_the_clients(front: Front) -> None:
     front.defined(LASTING)
     conditions = {"if_unused": True, "if_empty": False}
     deleted = front.definitions.delete_queue_of("q", "c", **conditions)
-    front.leader.answers(await front.asked(), QueueInUse("q", "/"))
+    front.leader.answers(await front.leader.asked(), QueueInUse("q", "/"))
     with pytest.raises(QueueInUse, match=r"in use"):
         await value_of(deleted)
 
@@ -131,13 +119,13 @@ async def test_a_change_that_meets_the_end_of_a_session_is_asked_of_the_next_one
 ) -> None:
     front.defined(LASTING)
     bound = front.definitions.bind(Binding("amq.direct", "q", "queue", "key"), may)
-    await front.asked()
+    await front.leader.asked()
     for _ in range(TRIES_MAX - 1):
         front.leader.session.lost("another node leads")
         await settled_down()
         front.leader.open()
-        await front.told()
-        call = await front.asked()
+        await front.leader.tells_all()
+        call = await front.leader.asked()
     assert call_of(call)[0] == "bind_queue"
     front.leader.answers(call, 3)
     assert bound is not None
@@ -201,15 +189,15 @@ async def test_what_others_may_have_made_since_is_not_removed(front: Front, meth
 
     front.defined(LASTING)
     first = removed()
-    await front.asked()
+    await front.leader.asked()
     front.leader.session.lost("another node leads")
     unsent = removed()
     await settled_down()
     assert isinstance(first.exception(), SessionLost)
     front.leader.open()
     if method != "delete_exchange":
-        await front.told()
-    call = await front.asked()
+        await front.leader.tells_all()
+    call = await front.leader.asked()
     assert call_of(call)[0] == method
     front.leader.answers(call, 3)
     assert await unsent == 3
@@ -220,12 +208,12 @@ async def test_what_a_closed_connection_wanted_for_itself_is_not_asked_again(
 ) -> None:
     properties = QueueProperties("mine", exclusive=True)
     declared = asyncio.ensure_future(value_of(front.definitions.declare_queue_of(properties, "c")))
-    await front.asked()
+    await front.leader.asked()
     front.leader.session.lost("another node leads")
     front.definitions.connection_closed("c")
     await settled_down()
     front.leader.open()
-    call = await front.asked()
+    call = await front.leader.asked()
     assert call_of(call) == ["connection_closed", "/", 100]  # nobody would delete the queue
     with pytest.raises(SessionLost):
         await declared
@@ -289,7 +277,7 @@ async def test_an_exclusive_queue_is_its_connections_and_goes_with_the_leader(
 ) -> None:
     mine = QueueProperties("mine", exclusive=True)
     declared = front.definitions.declare_queue_of(mine, "c")
-    call = await front.asked()
+    call = await front.leader.asked()
     front.defined(mine, owner="b/100")
     front.leader.answers(call, [0, 0])
     await value_of(declared)
@@ -304,30 +292,30 @@ async def test_an_exclusive_queue_is_its_connections_and_goes_with_the_leader(
 async def test_who_owns_nothing_stays_when_the_leader_is_lost(front: Front) -> None:
     mine = QueueProperties("mine", exclusive=True)
     made = front.definitions.declare_queue_of(mine, "maker")
-    call = await front.asked()
+    call = await front.leader.asked()
     front.defined(mine, owner="b/100")
     front.leader.answers(call, [0, 0])
     await value_of(made)
     front.gone(mine)
     refused = front.definitions.declare_queue_of(mine, "refused")
-    front.leader.answers(await front.asked(), QueueLocked("mine", "/"))
+    front.leader.answers(await front.leader.asked(), QueueLocked("mine", "/"))
     with pytest.raises(QueueLocked):
         await value_of(refused)
     asking = front.definitions.declare_queue_of(mine, "asking")
-    await front.asked()
+    await front.leader.asked()
     front.vhosts.session_lost()
     assert [connections for connections, _ in front.closed] == [set()]
     front.leader.session.lost("another node leads")
     await settled_down()
     front.leader.open()
-    front.leader.answers(await front.asked(), [0, 0])
+    front.leader.answers(await front.leader.asked(), [0, 0])
     assert await value_of(asking) == (0, 0)
 
 
 async def test_the_leader_hears_of_connections_that_may_own_queues(front: Front) -> None:
     assert front.definitions.connection_closed("stranger") is None
     declared = front.definitions.declare_queue_of(LASTING, "c")
-    front.leader.answers(await front.asked(), [0, 0])
+    front.leader.answers(await front.leader.asked(), [0, 0])
     await value_of(declared)
     assert front.definitions.connection_closed("c") is None
     assert not front.leader.said()
@@ -337,12 +325,12 @@ async def test_the_leader_hears_of_connections_that_may_own_queues(front: Front)
 async def test_an_owner_has_closed_when_its_queues_are_gone(front: Front, end: str) -> None:
     mine = QueueProperties("mine", exclusive=True)
     declared = front.definitions.declare_queue_of(mine, "c")
-    front.leader.answers(await front.asked(), [0, 0])
+    front.leader.answers(await front.leader.asked(), [0, 0])
     front.defined(mine, owner="b/100")
     await value_of(declared)
     closed = front.definitions.connection_closed("c")
     assert closed is not None
-    call = await front.asked()
+    call = await front.leader.asked()
     assert call_of(call) == ["connection_closed", "/", 100]
     assert not closed.done()
     if end == "answered":
@@ -357,7 +345,7 @@ async def test_an_owner_has_closed_when_its_queues_are_gone(front: Front, end: s
 async def test_what_was_sent_is_carried_out_when_the_leader_says_so(front: Front, end: str) -> None:
     done = front.definitions.carried_out()
     assert done is not None
-    call = await front.asked()
+    call = await front.leader.asked()
     assert call_of(call) == ["carried_out"]
     assert not done.done()
     if end == "answered":
@@ -375,7 +363,7 @@ async def test_the_leader_has_told_of_a_queue_that_is_not_known_here(
 ) -> None:
     front.definitions.check_access("q", "c")
     found = asyncio.ensure_future(value_of(front.definitions.queue("q", "c")))
-    call = await front.asked()
+    call = await front.leader.asked()
     assert call_of(call) == ["carried_out"]
     if is_there:
         front.defined(LASTING)
@@ -437,7 +425,7 @@ async def test_who_may_bind_is_checked_for_each_leader(front: Front, method: str
     await settled_down()
     refusals.append(QueueLocked("q", "/"))  # it was declared again meanwhile
     front.leader.open()
-    await front.told()
+    await front.leader.tells_all()
     with pytest.raises(QueueLocked):
         await bound
     assert not front.leader.said()
@@ -445,7 +433,7 @@ async def test_who_may_bind_is_checked_for_each_leader(front: Front, method: str
 
 async def test_the_leader_knows_whether_an_exchange_is_there(front: Front) -> None:
     known = front.definitions.exchange_declared("x")
-    call = await front.asked()
+    call = await front.leader.asked()
     assert call_of(call) == ["exchange_declared", "/", ["", "", ""], 0, {"name": "x"}]
     front.leader.answers(call, None)
     assert known is not None
