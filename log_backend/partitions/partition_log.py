@@ -706,13 +706,7 @@ class PartitionLog(QuarantinedLog):
             if self.merges:
                 needed = merged(needed, size // SEGMENT_BATCHES_MIN)
             writes = place_batches(
-                needed,
-                self.segments,
-                number,
-                directory,
-                size,
-                leaving=self.leaving,
-                ends_newest=ends_newest,
+                needed, self.segments, number, directory, size, ends_newest=ends_newest
             )
             self._flushing |= bool(writes)
             yield writes

@@ -1,6 +1,5 @@
 """Plans which batches of a partition are appended to which of its segments."""
 
-from collections.abc import Sequence
 from pathlib import Path
 
 from routelog.log_backend.records.record_batch import RecordBatch
@@ -16,7 +15,6 @@ def place_batches(
     directory: Path,
     segment_bytes: int,
     *,
-    leaving: Sequence[Segment] = (),
     ends_newest: bool = False,
 ) -> list[SegmentWrite]:
     """Plan to write batches to the newest segment, and to new ones.
@@ -25,14 +23,10 @@ def place_batches(
         segments: of the partition; new ones are added to the list.
         partition: its number.
         segment_bytes: size at which a segment is full.
-        leaving: segments before them, whose files are still there: nothing is added to them, but the newest is
-            sealed before another one exists.
         ends_newest: nothing is added to the newest segment, which is not empty.
     """
     writes: list[SegmentWrite] = []
-    stored = segments or leaving
-    newest = segment = stored[-1] if stored else None
-    ends_newest |= not segments
+    newest = segment = segments[-1] if segments else None
     at = 0
     while at < len(batches):
         end = at

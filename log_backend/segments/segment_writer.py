@@ -9,7 +9,7 @@ from pathlib import Path
 from routelog.log_backend.doors.disk import Disk, DiskFull, is_full, opened
 from routelog.log_backend.records.gathering import Gathering
 from routelog.log_backend.records.record_batch import RecordBatch
-from routelog.log_backend.segments.log_directory import base_offsets, compressed_path
+from routelog.log_backend.segments.log_directory import base_offsets
 from routelog.log_backend.segments.partition_file import PARTITION_FILE, encode_number, read_number
 from routelog.log_backend.segments.segment import READ_BYTES, Segment, SegmentMark
 from routelog.log_backend.segments.segment_removal import SegmentRemoval
@@ -102,8 +102,6 @@ class SegmentWriter:
             # damage. So it must be removed first.
             self._removal.finish(path.parent)
             self._own(path.parent, write.partition)
-        elif not (write.batches or self._is_there(path)):
-            return  # it was to leave, and was removed meanwhile
         if write.seal:
             # The index says how the segment ends and what follows, so it must be durable before the next
             # segment exists. It is written before the batches, so that nothing is written if it has no room;
@@ -113,10 +111,6 @@ class SegmentWriter:
             self._write_batches(path, write)
         if write.seal:
             self._disk.sync_directory(path.parent)
-
-    def _is_there(self, path: Path) -> bool:
-        names = (path.name, compressed_path(path).name)
-        return not set(names).isdisjoint(self._disk.list_directory(path.parent))
 
     def _write_batches(self, path: Path, write: SegmentWrite) -> None:
         file = self._open_with_room(path, write.position, write.bytes)

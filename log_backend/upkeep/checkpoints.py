@@ -79,7 +79,7 @@ class Checkpoints:
         self._unstored: dict[PartitionLog, Snapshot] = {}  # of checkpoints that were given up
         self._plan = FlushPlan()  # under way
         self._full_files: list[JournalFile] = []  # that wait for a checkpoint
-        self._given_up = -1  # what was committed when the last one was
+        self._given_up = -1  # what was committed when `told` last waited in vain
         self.refused: DiskFull | None = None
         self._failed = False
         self._flush_asked = False
@@ -141,13 +141,14 @@ class Checkpoints:
     async def flush(self) -> None:
         """Write what is needed of every durable partition to its segments (not synced), in rounds."""
         for _ in range(1 + len(self._with_unflushed) // PARTITIONS_MAX):  # some may have to stay
+            is_written = False
             async with flushing(self.lock, self._on_failure):
                 self._flush_asked = False  # here, or whoever grows meanwhile asks for another one
                 unflushed = await self._due()
                 some = await flush_round(unflushed)
-                await self._write(some, to_sync=())
+                is_written = await self._write(some, to_sync=())
                 await self._evict()
-            if self.refused or self._failed or len(some) == len(unflushed):
+            if not is_written or len(some) == len(unflushed):
                 break
         # What is not visible yet had to stay: when memory is short, publishers may wait for it to go.
         groups, over = self._shard.journal.groups, self._shard.memory.excess > 0
@@ -164,9 +165,9 @@ class Checkpoints:
         if self._with_unflushed:
             self._run(self.flush())
 
-    async def _write(self, due: list[PartitionLog], to_sync: Collection[PartitionLog]) -> None:
-        if self._failed:
-            return
+    async def _write(self, due: list[PartitionLog], to_sync: Collection[PartitionLog]) -> bool:
+        if self._failed or self._is_given_up:
+            return False
         self._plan = plan = FlushPlan()
         async for partition in in_turns(due, Lane.UPKEEP):
             self._with_unflushed.discard(partition)
@@ -174,6 +175,11 @@ class Checkpoints:
         await plan.sync(to_sync)
         try:
             if to_sync or not plan.is_empty:  # snapshots follow, if only to say what is settled
+                # No segment may lack what is settled, and have what is behind it, before that is committed:
+                # behind another leader, this node needs it.
+                if not await self._told():
+                    plan.refused()
+                    return False
                 write = partial(plan.write, self._writer, self._shard.space)
                 await self._shard.loop.run_in_executor(self._shard.flusher, write)
         except DiskFull as error:
@@ -182,7 +188,7 @@ class Checkpoints:
                 log.warning("no room for segments: %s", error)
             self.refused = error
             self._on_refused()
-            return
+            return False
         finally:
             self._plan = FlushPlan()
         self.refused = None
@@ -191,6 +197,18 @@ class Checkpoints:
         if self._follows():
             await evict([partition for partition, _ in plan.partitions], sys.maxsize)
         await plan.synced()
+        return True
+
+    async def _told(self) -> bool:
+        if await self._shard.journal.told():
+            return True
+        self._given_up = self._shard.journal.committed
+        return False
+
+    @property
+    def _is_given_up(self) -> bool:
+        # Until more is committed, it would wait in vain, and others for the lock.
+        return self._given_up == self._shard.journal.committed
 
     async def _evict(self) -> None:
         excess = self._shard.memory.excess
@@ -213,24 +231,21 @@ class Checkpoints:
             file: one that is full; when an earlier checkpoint gave it back, nothing is done.
         """
         async with flushing(self.lock, self._on_failure):
-            if file is not None and file not in self._full_files:
-                return
-            if file is not None and self._given_up == self._shard.journal.committed:
+            if file is not None and (file not in self._full_files or self._is_given_up):
                 return
             files, self._full_files = self._full_files, []  # in the order of their numbers
             # What changes from here on belongs to the next checkpoint, as does what cursors have
             # not told the journal yet.
             changed, self._changed = self._changed, set(self.with_state)
-            await self._write(await self._due(), to_sync=changed)
-            is_written = not (self._failed or self.refused)
-            async for partition in in_turns(changed if is_written else (), Lane.UPKEEP):
-                seen = snapshot(partition)
-                self._unstored[partition] = seen.behind(self._unstored.get(partition))
-            if not is_written:
+            if not await self._write(await self._due(), to_sync=changed):
                 self._changed |= changed
                 self._full_files = files + self._full_files
+                self._again_when_more_is_committed()
                 return
-            if not await self._shard.journal.told():
+            async for partition in in_turns(changed, Lane.UPKEEP):
+                seen = snapshot(partition)
+                self._unstored[partition] = seen.behind(self._unstored.get(partition))
+            if not await self._told():
                 self._full_files = files + self._full_files
                 self._again_when_more_is_committed()
                 return
@@ -258,10 +273,8 @@ class Checkpoints:
                 supply.prepare()
 
     def _again_when_more_is_committed(self) -> None:
-        # Not before: it would wait in vain, and others for the lock. Not only for the next full file: there
-        # may be no room to fill one.
-        self._given_up = self._shard.journal.committed
-        if self._full_files:
+        # Not only for the next full file: there may be no room to fill one.
+        if self._full_files and self._is_given_up:
             last, progress = self._full_files[-1], self._shard.journal.progress
             more = progress.receipt(0, self._given_up + 1)
             more.when_covered(lambda: self._run(self.take(last)))

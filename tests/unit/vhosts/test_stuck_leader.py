@@ -11,7 +11,6 @@ from support.waiting import until
 from unit.log_backend.compacted_log import compact_here, idle, read_from
 from unit.log_backend.copies.test_copies import materialized
 from unit.log_backend.open_store import flushed, unsettled
-from unit.log_backend.watched_disk import WatchedDisk
 from unit.vhosts import replicated_nodes
 from unit.vhosts.replicated_nodes import ReplicatedNode, replicated_node
 
@@ -190,27 +189,41 @@ async def with_an_empty_segment(leader: ReplicatedNode) -> PartitionLog:
     return log
 
 
-async def test_a_segment_that_leaves_is_whole_before_the_next_one_is_there(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+async def test_no_segment_lacks_a_message_before_it_is_committed_that_it_is_settled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    disk = WatchedDisk()
-    monkeypatch.setattr(replicated_nodes, "SystemDisk", lambda: disk)
     async with replicated_node(tmp_path / "leader") as leader:
-        log = await with_an_empty_segment(leader)
-        (first,) = log.leaving
+        await leader.lead(1)
+        await declared(leader, "q")
+        queue = leader.vhost.queues["q"]
+        for body in "abc":
+            queue.publish(records(body), waited=True)
+            await leader.drained()
+        leader.connected = False
+        for _ in range(2):
+            delivery = got(queue)
+            assert delivery is not None
+        delivery.partition.settle(delivery.offset, delivery.offset + 1)
+        with monkeypatch.context() as patch:
+            patch.setattr(journal, "TOLD_SECONDS_MAX", 0.02)
+            await leader.logs.checkpoints.flush()
+        copy = leader.logs.copies.begin()
+        await copy.taken
+        copied = materialized(copy, tmp_path / "copied")
         await leader.drained()
-        await leader.logs.checkpoints.flush()
         committed, data = leader.logs.journal.committed, await leader.killed("killed")
-        assert log.leaving == (first,)
-        assert log.segments
-        if not disk.count("sync", first.path.name):  # so a power cut may take it
-            (data / first.path.relative_to(leader.data)).write_bytes(b"")
-    async with replicated_node(data) as again:
-        again.logs.journal.truncate(committed)  # as another leader does not have it
-        await until(lambda: again.logs.journal.end.position == committed)
-        await again.lead(2)
-        assert await left(again, "q") == [b"a", b"b"]
-    assert not [each for each in caplog.messages if "index" in each or "quarantined" in each]
+        leader.connected = True
+        leader.logs.journal.commit(leader.logs.journal.durable)
+        await leader.logs.checkpoints.flush()
+        assert queue.partitions[0].log.segments
+        settled = await leader.killed("settled")
+    for directory, expected in ((copied, "abc"), (data, "abc"), (settled, "ac")):
+        async with replicated_node(directory) as again:
+            if directory != settled:
+                again.logs.journal.truncate(committed)  # as another leader does not have it
+                await until(lambda: again.logs.journal.end.position == committed)
+            await again.lead(2)
+            assert await left(again, "q") == [each.encode() for each in expected]
 
 
 async def test_a_segment_that_goes_before_the_next_one_is_written_does_not_come_back(
@@ -239,17 +252,17 @@ async def test_a_checkpoint_does_not_say_that_a_segment_is_gone_whose_settlement
     small = replace(replicated_nodes.OPTIONS, segment_bytes=64 * 1024)
     monkeypatch.setattr(replicated_nodes, "OPTIONS", small)
     async with replicated_node(tmp_path / "leader") as leader:
-        its_journal, told = leader.logs.journal, leader.logs.journal.told
+        its_journal, writer = leader.logs.journal, leader.logs.metadata_writer
+        applied = writer.applied
 
-        async def settled_meanwhile() -> bool:
-            is_told = await told()
-            monkeypatch.setattr(its_journal, "told", told)
+        async def settled_meanwhile() -> None:
+            await applied()
+            monkeypatch.setattr(writer, "applied", applied)
             leader.connected = False
             for _ in range(4):
                 delivery = queue.get()
                 assert delivery is not None
                 delivery.partition.settle(delivery.offset, delivery.offset + 1)
-            return is_told
 
         await leader.lead(1)
         await declared(leader, "q")
@@ -257,7 +270,7 @@ async def test_a_checkpoint_does_not_say_that_a_segment_is_gone_whose_settlement
         for number in range(8):
             queue.publish(records(b"%d" % number * 30_000), waited=True)
         await flushed(leader.logs)
-        monkeypatch.setattr(its_journal, "told", settled_meanwhile)
+        monkeypatch.setattr(writer, "applied", settled_meanwhile)
         await leader.logs.checkpoints.take()
         assert queue.partitions[0].log.leaving
         await leader.drained()
@@ -273,14 +286,14 @@ async def test_its_copy_has_the_journal_of_a_queue_whose_deletion_is_not_committ
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with replicated_node(tmp_path / "leader") as leader:
-        its_journal, told = leader.logs.journal, leader.logs.journal.told
+        writer = leader.logs.metadata_writer
+        applied = writer.applied
 
-        async def deleted_meanwhile() -> bool:
-            is_told = await told()
-            monkeypatch.setattr(its_journal, "told", told)
+        async def deleted_meanwhile() -> None:
+            await applied()
+            monkeypatch.setattr(writer, "applied", applied)
             leader.connected = False
             delete_queue(leader.vhost, leader.vhost.queues["q"])
-            return is_told
 
         await leader.lead(1)
         for name in ("q", "long"):
@@ -291,7 +304,7 @@ async def test_its_copy_has_the_journal_of_a_queue_whose_deletion_is_not_committ
         assert delivery is not None
         delivery.partition.settle(delivery.offset, delivery.offset + 1)
         await leader.drained()
-        monkeypatch.setattr(its_journal, "told", deleted_meanwhile)
+        monkeypatch.setattr(writer, "applied", deleted_meanwhile)
         while JournalExtent(leader.logs.metadata).beginning.number == 1:
             leader.vhost.queues["long"].publish(records(bytes(300_000)), waited=True)
             await leader.drained()
